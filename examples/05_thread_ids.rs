@@ -1,9 +1,12 @@
-//! Where a thread stands: block, thread, warp, lane, and its number in the whole grid, for every
-//! dimensionality of grid and block.
+//! Where a thread stands: eleven fields of each thread, and its number in the whole grid by every
+//! formula of the textbooks.
 //!
-//! The number in the grid is always `(number of the block) * (threads a block) + (number of the
+//! The number in the grid is always `(number of the block) * (threads per block) + (number of the
 //! thread in its block)`; the nine formulas of the textbooks are what is left of it when some
-//! dimensions are 1.
+//! dimensions are 1. The tenth is another order: a grid in two dimensions as the pixels of a
+//! picture, row by row, across all blocks.
+//!
+//! `--all` prints every thread's line.
 
 use warpfold_device::{Device, Dim3, LaunchConfig};
 use warpfold_lang::{
@@ -20,6 +23,15 @@ enum Rank {
 
 const RANKS: [Rank; 3] = [Rank::One, Rank::Two, Rank::Three];
 
+/// How a thread finds its number in the grid.
+#[derive(Debug, Clone, Copy)]
+enum Formula {
+    /// Block by block, by the dimensionalities of grid and block.
+    Blocks(Rank, Rank),
+    /// `gridDim.x * blockDim.x * idy + idx`, of a grid of blocks in two dimensions.
+    RowMajor,
+}
+
 /// The number of a position among `size` positions, `x` fastest, when only the first dimensions are
 /// in use.
 fn number(position: Xyz, size: Xyz, rank: Rank) -> Val<u32> {
@@ -30,8 +42,8 @@ fn number(position: Xyz, size: Xyz, rank: Rank) -> Val<u32> {
     }
 }
 
-/// Threads a block, when only the first dimensions are in use.
-fn threads_a_block(rank: Rank) -> Val<u32> {
+/// Threads per block, when only the first dimensions are in use.
+fn threads_per_block(rank: Rank) -> Val<u32> {
     let Xyz { x, y, z } = block_dim();
     match rank {
         Rank::One => x,
@@ -40,61 +52,123 @@ fn threads_a_block(rank: Rank) -> Val<u32> {
     }
 }
 
-/// The number of the thread in the grid, by the formula for these dimensionalities.
-fn global_index(grid: Rank, block: Rank) -> Val<u32> {
-    number(block_idx(), grid_dim(), grid) * threads_a_block(block) + number(thread_idx(), block_dim(), block)
+/// The number of the thread in the grid.
+fn global_index(formula: Formula) -> Val<u32> {
+    match formula {
+        Formula::Blocks(grid, block) => {
+            let of_block = number(block_idx(), grid_dim(), grid) * threads_per_block(block);
+            of_block + number(thread_idx(), block_dim(), block)
+        }
+        Formula::RowMajor => {
+            let idx = block_idx().x * block_dim().x + thread_idx().x;
+            let idy = block_idx().y * block_dim().y + thread_idx().y;
+            grid_dim().x * block_dim().x * idy + idx
+        }
+    }
 }
 
-/// Words that a thread leaves: block, thread, warp, lane.
-const WORDS: u32 = 4;
+/// Words that a thread leaves, of eleven fields: threadIdx, blockIdx, blockDim and gridDim in x, y
+/// and z; its numbers in the block and in the grid, its block, warp and lane, the warps per block,
+/// and its index by the formula.
+const WORDS: usize = 19;
 
 /// Each thread writes where it stands, at its place in the grid.
-fn thread_ids(grid: Rank, block: Rank) -> Kernel<(Global<u32>,)> {
+fn thread_ids(formula: Formula) -> Kernel<(Global<u32>,)> {
     kernel("thread_ids", move |ids: Global<u32>| {
-        let mine = ids.at(global_index(grid, block) * WORDS);
+        let index = global_index(formula);
         let block = number(block_idx(), grid_dim(), Rank::Three);
-        mine.set_vec([block, linear_thread_idx(), warp_id(), lane_id()]);
+        let threads = block_dim().count();
+        let fields = [thread_idx(), block_idx(), block_dim(), grid_dim()].map(|Xyz { x, y, z }| [x, y, z]);
+        let ids_of_thread = [
+            linear_thread_idx(),
+            block,
+            warp_id(),
+            lane_id(),
+            threads.div_ceil(32),
+            block * threads + linear_thread_idx(),
+            index,
+        ];
+        for (i, value) in (0_u32..).zip(fields.into_iter().flatten().chain(ids_of_thread)) {
+            ids.at(index * WORDS as u32 + i).set(value);
+        }
     })
 }
 
-/// Launches and checks that every place in the grid was written by the thread that stands there.
-fn show(device: &Device, grid: (Rank, [u32; 3]), block: (Rank, [u32; 3])) -> Result<Vec<u32>, warpfold_device::Error> {
-    let threads: u32 = block.1.iter().product();
-    let all = grid.1.iter().product::<u32>() * threads;
-    let mut ids = device.alloc::<u32>((all * WORDS) as usize)?;
-    let config = LaunchConfig::new(Dim3(grid.1), Dim3(block.1));
-    device.launch(&thread_ids(grid.0, block.0), config, (&mut ids,))?;
+/// A launch's sizes.
+type Sizes = [u32; 3];
+
+/// What thread `thread` of block `block` has to say, by the host's own arithmetic.
+fn expected(grid: Sizes, block: Sizes, block_number: u32, thread: u32, formula: Formula) -> [u32; WORDS] {
+    let position = |i: u32, [x, y, _]: Sizes| [i % x, i / x % y, i / x / y];
+    let (t, b) = (position(thread, block), position(block_number, grid));
+    let threads: u32 = block.iter().product();
+    let linear = block_number * threads + thread;
+    let index = match formula {
+        Formula::Blocks(..) => linear,
+        Formula::RowMajor => (b[1] * block[1] + t[1]) * grid[0] * block[0] + b[0] * block[0] + t[0],
+    };
+    let last = [thread, block_number, thread / 32, thread % 32, threads.div_ceil(32), linear, index];
+    let mut fields = [0; WORDS];
+    fields.iter_mut().zip([t, b, block, grid].concat().into_iter().chain(last)).for_each(|(to, from)| *to = from);
+    fields
+}
+
+/// Launches, and checks that every place in the grid was written by the thread that belongs there.
+fn show(
+    device: &Device,
+    formula: Formula,
+    grid: Sizes,
+    block: Sizes,
+) -> Result<Vec<[u32; WORDS]>, warpfold_device::Error> {
+    let (blocks, threads): (u32, u32) = (grid.iter().product(), block.iter().product());
+    let all = (blocks * threads) as usize;
+    let mut ids = device.alloc::<u32>(all * WORDS)?;
+    device.launch(&thread_ids(formula), LaunchConfig::new(Dim3(grid), Dim3(block)), (&mut ids,))?;
     let ids = ids.download()?;
-    for (i, id) in (0..).zip(ids.chunks(WORDS as usize)) {
-        let thread = i % threads;
-        assert_eq!(id, [i / threads, thread, thread / 32, thread % 32], "at place {i}");
+    let mut rows: Vec<[u32; WORDS]> =
+        ids.chunks(WORDS).map(|row| row.try_into().expect("a row has every field")).collect();
+    for i in 0..blocks * threads {
+        let expected = expected(grid, block, i / threads, i % threads, formula);
+        assert_eq!(rows[expected[WORDS - 1] as usize], expected, "thread {} of block {}", i % threads, i / threads);
     }
-    Ok(ids)
+    rows.sort_by_key(|row| row[WORDS - 1]);
+    Ok(rows)
+}
+
+/// One line of a thread.
+fn line(row: &[u32; WORDS]) -> String {
+    let [tx, ty, tz, bx, by, bz, dx, dy, dz, gx, gy, gz, thread, block, warp, lane, warps, linear, index] = *row;
+    format!(
+        "  index {index:3}: threadIdx ({tx:2},{ty},{tz}) blockIdx ({bx},{by},{bz}) blockDim ({dx},{dy},{dz}) \
+         gridDim ({gx},{gy},{gz}) thread {thread:3} block {block} warp {warp} of {warps} lane {lane:2} global {linear:3}"
+    )
 }
 
 fn main() -> Result<(), warpfold_device::Error> {
     let device = Device::from_env()?;
+    let prints_all = std::env::args().any(|argument| argument == "--all");
+    let step = |few: usize| if prints_all { 1 } else { few };
     println!("on {device}");
 
     println!("2 blocks of 64 threads:");
-    let ids = show(&device, (Rank::One, [2, 1, 1]), (Rank::One, [64, 1, 1]))?;
-    for (i, id) in ids.chunks(WORDS as usize).enumerate().step_by(21) {
-        println!("  index {i:3}: block {}, thread {:2}, warp {}, lane {:2}", id[0], id[1], id[2], id[3]);
-    }
+    let rows = show(&device, Formula::Blocks(Rank::One, Rank::One), [2, 1, 1], [64, 1, 1])?;
+    rows.iter().step_by(step(21)).for_each(|row| println!("{}", line(row)));
 
     println!("a grid of (1, 4) blocks of (32, 4) threads:");
-    let ids = show(&device, (Rank::Two, [1, 4, 1]), (Rank::Two, [32, 4, 1]))?;
-    for (i, id) in ids.chunks(WORDS as usize).enumerate().step_by(73) {
-        println!("  index {i:3}: block {}, thread {:3}, warp {}, lane {:2}", id[0], id[1], id[2], id[3]);
-    }
+    let rows = show(&device, Formula::Blocks(Rank::Two, Rank::Two), [1, 4, 1], [32, 4, 1])?;
+    rows.iter().step_by(step(73)).for_each(|row| println!("{}", line(row)));
 
     println!("all nine formulas:");
     let (grids, blocks) = ([[6, 1, 1], [3, 2, 1], [3, 2, 2]], [[48, 1, 1], [8, 6, 1], [4, 4, 3]]);
     for (grid_rank, grid) in RANKS.into_iter().zip(grids) {
         for (block_rank, block) in RANKS.into_iter().zip(blocks) {
-            let ids = show(&device, (grid_rank, grid), (block_rank, block))?;
-            println!("  grid {grid:?} x block {block:?}: {} places, each written by its thread", ids.len() / 4);
+            let rows = show(&device, Formula::Blocks(grid_rank, block_rank), grid, block)?;
+            println!("  grid {grid:?} x block {block:?}: {} places, each written by its thread", rows.len());
         }
     }
+
+    println!("the tenth, gridDim.x * blockDim.x * idy + idx, over a grid of (2, 3) blocks of (8, 4) threads:");
+    let rows = show(&device, Formula::RowMajor, [2, 3, 1], [8, 4, 1])?;
+    rows.iter().step_by(step(37)).for_each(|row| println!("{}", line(row)));
     Ok(())
 }

@@ -24,7 +24,7 @@ impl Devices {
         let mut notes = Vec::new();
         let mut devices = cuda(&mut notes);
         devices.extend(Profile::ALL.map(Device::virtual_gpu));
-        let mut table = Table::new(["device", "name", "arch", "SMs", "memory", "shared a block", "driver", "PTX"]);
+        let mut table = Table::new(["device", "name", "arch", "SMs", "memory", "shared per block", "driver", "PTX"]);
         for device in &devices {
             table.row(row(device, default.as_ref().is_ok_and(|d| d.kind() == device.kind())));
         }

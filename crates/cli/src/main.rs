@@ -17,10 +17,12 @@ mod ladder;
 mod model;
 mod npy;
 mod output;
+mod profile;
 mod progress;
 mod run;
 mod serve;
 mod sim;
+mod suggestion;
 
 use std::io::Write;
 use std::process::ExitCode;

@@ -8,14 +8,14 @@ use warpfold_kernels::fold::{Extreme, Sum, fold_cluster};
 use warpfold_kernels::matmul::{Epilogue, Matmul, MmaTile, Tile, WgmmaTile};
 use warpfold_kernels::plan::{KernelCache, Plan, Planner, Step, Workspace};
 use warpfold_kernels::{AnyKernel, Dtype, conv, matmul};
-use warpfold_ladders::ladder::{Guards, Instance, LADDERS, Ladder, Rung, Sizes};
+use warpfold_ladders::ladder::{Finish, Guards, Instance, LADDERS, Ladder, Rung, Sizes};
 use warpfold_lang::{Global, block_idx, cluster_arrive_relaxed, cluster_block_rank, cluster_wait, kernel, thread_idx};
 
 /// A size at which every part of a rung has work: several blocks, and several rounds where a thread
 /// takes rounds.
 fn size_of(ladder: &Ladder, rung: &Rung) -> usize {
     match (ladder.sizes, ladder.name) {
-        (Sizes::Elements, _) => {}
+        (Sizes::Elements | Sizes::With(_), _) => {}
         (Sizes::Numbers(_), "sgemm") => return ladder.parse_size("130x70x70").unwrap(),
         (Sizes::Numbers(_), "hgemm") => return ladder.parse_size("130x300x400").unwrap(),
         (Sizes::Numbers(_), "conv") => return ladder.parse_size("2x32").unwrap(),
@@ -27,7 +27,15 @@ fn size_of(ladder: &Ladder, rung: &Rung) -> usize {
         (Sizes::Heads(_), "decode") => return ladder.parse_size("600x5x1x64x2").unwrap(),
         (Sizes::Numbers(_) | Sizes::Heads(_), name) => panic!("no size to try {name} with"),
     }
-    let rounds = if ["grid_stride", "single_pass"].contains(&rung.name) { 2_200_003 } else { 5003 };
+    let rounds = match rung.name {
+        _ if rung.finish == Finish::OneBlock => 2000,
+        "grid_stride" | "single_pass" => 2_200_003,
+        // More blocks than a warp has lanes: other warps than that of the grid's barrier read.
+        "grid_sync" => 70_003,
+        // More totals of tiles than one round scans.
+        "hillis_steele" | "blelloch" | "shuffle" if ladder.name == "scan" => 300_007,
+        _ => 5003,
+    };
     ladder.max_size.min(rounds)
 }
 
@@ -103,13 +111,16 @@ fn no_barrier_fence_or_order_of_a_ladder_can_be_taken_away_unnoticed() {
         // Integers, where there are some: a wrong sum shows in them whatever the order of
         // additions.
         let dtype = ladder.dtypes.iter().copied().find(|dtype| *dtype == Dtype::I32).unwrap_or(ladder.default_dtype());
-        let mut opened: Option<(usize, Box<dyn Instance>)> = None;
-        for rung in ladder.rungs {
+        let mut opened: Option<((usize, Dtype), Box<dyn Instance>)> = None;
+        // A race is refuted as it is.
+        for rung in ladder.rungs.iter().filter(|rung| rung.finish != Finish::Race) {
             // Rungs of one size share the data, and what should become of it.
             let size = size_of(ladder, rung);
+            let own = rung.launches.iter().find_map(|launch| launch.dtypes).filter(|own| !own.contains(&dtype));
+            let dtype = own.map_or(dtype, |own| own[0]);
             let (_, mut instance) = match opened.take() {
-                Some(opened) if opened.0 == size => opened,
-                _ => (size, (ladder.open)(&device, dtype, size, Guards::Checker).unwrap()),
+                Some(opened) if opened.0 == (size, dtype) => opened,
+                _ => ((size, dtype), (ladder.open)(&device, dtype, size, Guards::Checker).unwrap()),
             };
             let whole: Vec<_> = rung.launches.iter().map(|l| l.kernel(dtype, size).prepare(&device).unwrap()).collect();
             for (mutated, launch) in rung.launches.iter().enumerate() {
@@ -129,7 +140,7 @@ fn no_barrier_fence_or_order_of_a_ladder_can_be_taken_away_unnoticed() {
                 tried += count;
                 survivors.extend(left);
             }
-            opened = Some((size, instance));
+            opened = Some(((size, dtype), instance));
         }
     }
     println!("{tried} mutants, {} of them unnoticed", survivors.len());

@@ -43,7 +43,7 @@ mod cuda;
 mod error;
 mod virtual_gpu;
 
-pub use api::activity::{Activity, ActivityKind, ActivityTime};
+pub use api::activity::{Activity, ActivityKind, ActivityTime, ApiCall, Interval, Recorded};
 pub use api::arguments::Arguments;
 pub use api::buffer::{Buffer, View, ViewMut};
 pub use api::device::Device;

@@ -4,7 +4,8 @@ use std::sync::{Arc, Mutex};
 
 use warpfold_device::{ActivityKind, Arguments, Checks, Device, DeviceKind, Error, ErrorKind, LaunchConfig, Profile};
 use warpfold_lang::{
-    Global, Val, block_idx, dynamic_shared, kernel, print, shared_named, sync_threads, thread_idx, trap, when,
+    Global, Val, block_idx, dynamic_shared, grid_dim, grid_sync, kernel, print, shared_named, sync_threads, thread_idx,
+    trap, when,
 };
 
 const PTX: &str = include_str!("ptx/scale.ptx");
@@ -303,5 +304,72 @@ fn dynamic_shared_memory_of_a_kernel_is_given_by_itself() -> Result<(), Error> {
     let mut data = device.upload(&(0..64).collect::<Vec<u32>>())?;
     device.launch(&swap, LaunchConfig::new(1, 64), (&mut data,))?;
     assert_eq!(data.download()?, (0..64).rev().collect::<Vec<u32>>());
+    Ok(())
+}
+
+/// Each block adds to a word, waits for all, and reads it.
+fn count_blocks() -> warpfold_lang::Kernel<(Global<u32>, Global<u32>, Global<u32>)> {
+    kernel("count_blocks", |count: Global<u32>, barrier: Global<u32>, seen: Global<u32>| {
+        for round in 1..=3 {
+            when(thread_idx().x.eq(0), || count.reduction().add(1));
+            grid_sync(barrier);
+            let whole = count.get().eq(grid_dim().x * round);
+            when(!whole, || seen.at(block_idx().x).set(round));
+            grid_sync(barrier);
+        }
+    })
+}
+
+#[test]
+fn blocks_of_a_cooperative_launch_wait_for_one_another_at_the_grids_barrier() -> Result<(), Error> {
+    let device = gpu();
+    device.set_checks(Checks::Deny)?;
+    let (mut count, mut barrier) = (device.alloc_zeroed::<u32>(1)?, device.alloc_zeroed::<u32>(1)?);
+    for blocks in [1, 2, 37, 132] {
+        count.fill_bytes(0)?;
+        let mut seen = device.alloc_zeroed::<u32>(blocks as usize)?;
+        let config = LaunchConfig::new(blocks, 64).cooperative();
+        // The word is ready for the next launch as it is left.
+        device.launch(&count_blocks(), config, (&mut count, &mut barrier, &mut seen))?;
+        assert_eq!(seen.download()?, vec![0; blocks as usize], "{blocks} blocks");
+        assert_eq!(count.download()?, [3 * blocks]);
+    }
+    Ok(())
+}
+
+#[test]
+fn a_cooperative_launch_of_more_blocks_than_are_resident_is_refused() -> Result<(), Error> {
+    let device = gpu();
+    let mut words = [device.alloc_zeroed::<u32>(1)?, device.alloc_zeroed::<u32>(1)?, device.alloc_zeroed::<u32>(9000)?];
+    let [count, barrier, seen] = &mut words;
+    let launched = device.launch(&count_blocks(), LaunchConfig::new(5000, 64).cooperative(), (count, barrier, seen));
+    refused(
+        launched,
+        "cannot launch kernel count_blocks (grid 5000x1x1, block 64x1x1): 5000 blocks are too many for a cooperative \
+         launch: 4224 are resident at once",
+    );
+    Ok(())
+}
+
+#[test]
+fn a_recording_has_the_calls_of_the_driver_and_leaves_out_what_is_not_to_be_recorded() -> Result<(), Error> {
+    let device = gpu();
+    device.start_activity();
+    let mut data = device.upload(&[1_u32, 2, 3])?;
+    device.unrecorded(|| data.fill_bytes(0))?;
+    scale(&device, &mut data, 3)?;
+    drop(data);
+    let recorded = device.finish_recording()?;
+    let kinds: Vec<_> = recorded.activities.iter().map(|activity| activity.kind.to_string()).collect();
+    assert_eq!(kinds, ["scale", "[memcpy host to device]"]);
+    let calls: Vec<_> = recorded.calls.iter().map(|call| (call.name, call.calls, call.time)).collect();
+    let once = |name| (name, 1, None);
+    assert!(
+        ["cuLaunchKernelEx", "cuMemAlloc", "cuMemFree", "cuMemcpyHtoDAsync", "cuModuleLoadDataEx"]
+            .into_iter()
+            .all(|name| calls.contains(&once(name))),
+        "{calls:?}"
+    );
+    assert!(!calls.iter().any(|call| call.0 == "cuMemsetD8Async") && recorded.timeline.is_empty(), "{calls:?}");
     Ok(())
 }

@@ -29,6 +29,11 @@ pub trait LadderElement: Number + Operand<Self> + AtomicAdd + warpfold_device::E
     fn plus(self, other: Self) -> Self;
     /// The sum as the host adds: modulo 2^32, or in double precision.
     fn sum(elements: &[Self]) -> f64;
+    /// A sum of two values as the element type has it: modulo 2^32 for integers, unchanged for
+    /// floats.
+    fn wrapped(sum: f64) -> f64 {
+        sum
+    }
 }
 
 impl LadderElement for i32 {
@@ -50,6 +55,10 @@ impl LadderElement for i32 {
 
     fn sum(elements: &[Self]) -> f64 {
         f64::from(elements.iter().fold(0, |sum: Self, element| sum.wrapping_add(*element)))
+    }
+
+    fn wrapped(sum: f64) -> f64 {
+        f64::from(sum as i64 as Self)
     }
 }
 

@@ -120,6 +120,14 @@ pub enum ErrorKind {
         /// The ladder.
         ladder: &'static str,
     },
+    /// An option that the ladder's problem does not have.
+    #[error("ladder {ladder} has no --{option}")]
+    NoOption {
+        /// The ladder.
+        ladder: &'static str,
+        /// The option, without its dashes.
+        option: &'static str,
+    },
     /// No repetition was asked for, so there is nothing to judge.
     #[error("at least one repetition is needed")]
     NoRepetitions,

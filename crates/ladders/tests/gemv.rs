@@ -3,19 +3,22 @@
 use warpfold_device::{Device, Profile};
 use warpfold_kernels::Dtype;
 use warpfold_kernels::gemv::{Algorithm, Choice, Problem, Product};
-use warpfold_ladders::gemv::ladder::{COLUMNS, LADDER, PLANNED};
+use warpfold_ladders::gemv::ladder::{COLUMNS, LADDER, planned_for};
 
 #[test]
 fn the_ladder_ends_with_what_its_plan_chooses() {
     let device = Device::virtual_gpu(Profile::H200);
-    let problem = Problem {
-        product: Product::MatrixVector,
-        dtype: Dtype::F32,
-        rows: (LADDER.default_size / COLUMNS) as u64,
-        columns: COLUMNS as u64,
-        row_stride: COLUMNS as i64,
-        alignment: 16,
-    };
-    let choice = Choice::new(problem, device.limits()).unwrap();
-    assert_eq!(choice.algorithm, Algorithm::Rows(PLANNED));
+    for columns in [1, 3, 16, 17, 32, 64, 128, 1000, COLUMNS.default] {
+        let problem = Problem {
+            product: Product::MatrixVector,
+            dtype: Dtype::F32,
+            rows: (LADDER.default_size / columns) as u64,
+            columns: columns as u64,
+            row_stride: columns.next_multiple_of(4) as i64,
+            alignment: 16,
+        };
+        let choice = Choice::new(problem, device.limits()).unwrap();
+        let size = LADDER.with_option(LADDER.default_size, "columns", columns).unwrap();
+        assert_eq!(choice.algorithm, Algorithm::Rows(planned_for(size)), "{columns} columns");
+    }
 }

@@ -5,14 +5,20 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use warpfold_ladders::ladder::LADDERS;
+use warpfold_ladders::rung_source;
 
 /// Lines added plus lines removed against the rung before, at most.
 const MAX_CHANGED: usize = 80;
 
 const FOLDERS: &[(&str, &str)] = &[
     ("vector-add", "vector_add/ladder"),
+    ("relu", "elementwise/relu"),
+    ("sigmoid", "elementwise/sigmoid"),
+    ("dot", "dot/ladder"),
     ("reduce", "reduce/ladder"),
     ("reduce-lessons", "reduce/lessons"),
+    ("group-reduce", "groups/ladder"),
+    ("scan", "scan/ladder"),
     ("softmax", "softmax/ladder"),
     ("softmax-vector", "softmax/vector"),
     ("norm", "norm/ladder"),
@@ -58,6 +64,20 @@ fn every_ladder_has_a_file_for_each_rung_and_no_other() {
         let found: Vec<_> =
             rungs(folder).iter().map(|f| f.file_name().unwrap().to_string_lossy().into_owned()).collect();
         assert_eq!(found, expected);
+    }
+}
+
+#[test]
+fn the_source_that_is_shown_is_the_file_of_the_rung() {
+    for (ladder, (_, folder)) in LADDERS.iter().zip(FOLDERS) {
+        for (rung, file) in ladder.rungs.iter().zip(rungs(folder)) {
+            assert_eq!(
+                rung_source(ladder.name, rung.name).unwrap(),
+                fs::read_to_string(&file).unwrap(),
+                "{}",
+                file.display()
+            );
+        }
     }
 }
 

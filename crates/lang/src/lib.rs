@@ -46,6 +46,7 @@ mod cluster;
 mod error;
 mod flow;
 mod fold;
+mod grid;
 mod intrinsics;
 mod kernel;
 mod memory;
@@ -77,6 +78,7 @@ pub use error::{Error, ErrorKind};
 pub use flow::{
     Loop, doubling, exit, halving, loop_until_left, range, trap, when, when_else, when_else_like, while_loop,
 };
+pub use grid::grid_sync;
 pub use kernel::{Body, Bounds, Built, Dims, Kernel, Threads, kernel, target};
 pub use memory::{
     Atomic, AtomicAdd, AtomicBits, Cache, ClusterSpace, Distributed, Global, GlobalSpace, Index, Local, LocalSpace,

@@ -16,7 +16,7 @@ use crate::failure::Failure;
 use crate::output::{self, Form, ReportTo};
 use crate::progress::Progress;
 use crate::table::{Table, grouped};
-use crate::{Ending, device_choice};
+use crate::{Ending, device_choice, profile};
 
 /// Measures operators at the shapes that peers report.
 ///
@@ -38,6 +38,8 @@ pub(crate) struct Bench {
     device: Option<String>,
     #[command(flatten)]
     to: ReportTo,
+    #[command(flatten)]
+    profile: profile::Options,
     /// Measure nothing; print recorded runs (of --report json) as Markdown tables.
     #[arg(long, value_name = "RUN.json", num_args = 1.., conflicts_with_all = ["families", "device", "report", "output"])]
     markdown: Vec<PathBuf>,
@@ -71,17 +73,28 @@ impl Bench {
         }
         let mut records: Vec<Record> = Vec::new();
         let progress = Progress::new();
+        self.profile.start(&device)?;
         let ran = bench::run(&device, &families, |record| {
             records.push(record.clone());
             progress.begin(format!("{} cases measured, the latest {}", records.len(), record.case));
         });
         progress.end();
         ran?;
+        let recorded = self.profile.finish(&device)?;
         let copy = records.iter().find(|record| record.family == "copy").and_then(Record::gigabytes_per_second);
         let name = device.to_string();
         match self.to.form {
-            Form::Table => self.to.write(&text(&name, &records, copy))?,
-            Form::Json => self.to.write_json(&json(&name, &records, copy))?,
+            Form::Table => {
+                let profile = recorded.map_or_else(String::new, |recorded| format!("\n{}", profile::tables(&recorded)));
+                self.to.write(&(text(&name, &records, copy) + &profile))?;
+            }
+            Form::Json => {
+                let mut report = json(&name, &records, copy);
+                if let (Some(recorded), Some(report)) = (recorded, report.as_object_mut()) {
+                    report.insert("profile".to_owned(), profile::json(&recorded));
+                }
+                self.to.write_json(&report)?;
+            }
             Form::Html => self.to.write_page(&page(&name, &records, copy))?,
         }
         Ok(Ending::Clean)

@@ -6,6 +6,8 @@ use warpfold_kernels::{AnyKernel, Dtype, Listed};
 use warpfold_ladders::{all_kernels, ladder};
 
 use crate::failure::Failure;
+use crate::suggestion::did_you_mean;
+use crate::table::Table;
 
 /// A kernel and where it belongs.
 pub(super) struct Found {
@@ -33,11 +35,23 @@ pub(super) fn find(name: &str, dtype: Option<Dtype>) -> Result<Found, Failure> {
         [] => {
             let mut known: Vec<&str> = all.iter().map(|listed| listed.place.as_str()).collect();
             known.dedup();
-            Err(Failure::usage(format!("unknown kernel '{name}': expected one of {}", known.join(", "))))
+            let rungs = known.iter().filter_map(|place| place.rsplit('/').next());
+            let entries = all.iter().map(|listed| listed.kernel.name());
+            let meant = did_you_mean(name, known.iter().copied().chain(rungs).chain(entries));
+            Err(Failure::usage(format!("unknown kernel '{name}': expected one of {}{meant}", known.join(", "))))
         }
         [place] => of_place(&all, place, dtype),
         several => Err(Failure::usage(format!("'{name}' can mean {}", several.join(" or ")))),
     }
+}
+
+/// Every kernel's place and entry.
+pub(super) fn list() -> String {
+    let mut table = Table::new(["kernel", "entry"]);
+    for listed in all_kernels() {
+        table.row([listed.place.clone(), listed.kernel.name().to_owned()]);
+    }
+    table.render()
 }
 
 fn of_place(all: &[Listed], place: &str, dtype: Option<Dtype>) -> Result<Found, Failure> {

@@ -23,8 +23,11 @@ use find::Found;
 pub(crate) struct Inspect {
     /// A rung such as reduce/interleaved (or interleaved alone where no other ladder has it), or an
     /// entry's name.
-    #[arg(value_name = "KERNEL")]
+    #[arg(value_name = "KERNEL", default_value = "", hide_default_value = true)]
     kernel: String,
+    /// List the kernels: their places and entries.
+    #[arg(long, exclusive = true)]
+    list: bool,
     /// The architecture that the PTX is written for.
     #[arg(long, value_name = "ARCH", default_value = "sm_90a")]
     target: Arch,
@@ -38,6 +41,12 @@ const PTX_VERSION: (u32, u32) = (8, 0);
 
 impl Inspect {
     pub(crate) fn run(&self) -> Result<Ending, Failure> {
+        if self.list {
+            return output::print(&find::list()).map(|()| Ending::Clean);
+        }
+        if self.kernel.is_empty() {
+            return Err(Failure::usage("a kernel's name is needed; `warpfold inspect --list` lists them"));
+        }
         let Found { place, kernel, block, in_flight } = find::find(&self.kernel, self.dtype)?;
         let arch = warpfold_lang::Arch { number: self.target.number, specific: self.target.specific };
         let built = kernel.build(&Target::new(arch, PTX_VERSION)).map_err(Failure::unsupported)?;
@@ -94,7 +103,7 @@ fn described(info: &KernelInfo, built: &Built, block: [u32; 3]) -> Vec<String> {
         bytes => format!(", {} bytes dynamic", grouped(bytes)),
     };
     parameters
-        .chain([format!("threads a block   {threads} ({x}x{y}x{z})"), format!("shared memory     {shared}{dynamic}")])
+        .chain([format!("threads per block {threads} ({x}x{y}x{z})"), format!("shared memory     {shared}{dynamic}")])
         .collect()
 }
 
@@ -102,7 +111,7 @@ fn described(info: &KernelInfo, built: &Built, block: [u32; 3]) -> Vec<String> {
 /// as fast as its memory.
 fn bytes_text(a_thread: u64, threads: u32) -> String {
     let bytes = a_thread * u64::from(threads);
-    format!("{a_thread} bytes a thread, {:.1} KiB a multiprocessor", bytes as f64 / 1024.0)
+    format!("{a_thread} bytes per thread, {:.1} KiB per multiprocessor", bytes as f64 / 1024.0)
 }
 
 fn occupancy_text(occupancy: &Occupancy) -> String {
@@ -118,7 +127,7 @@ fn occupancy_text(occupancy: &Occupancy) -> String {
         })
         .collect();
     format!(
-        "{:.1} %: {} block{} a multiprocessor, limited by {}",
+        "{:.1} %: {} block{} per multiprocessor, limited by {}",
         100.0 * occupancy.occupancy,
         occupancy.blocks_per_sm,
         if occupancy.blocks_per_sm == 1 { "" } else { "s" },

@@ -2,8 +2,10 @@
 //! explained.
 
 mod all_reduce;
+mod allocation;
+mod explain;
+mod list;
 mod over_devices;
-mod profile;
 mod serving;
 mod transfer;
 
@@ -11,7 +13,7 @@ use std::sync::Arc;
 
 use clap::Args;
 use serde::Serialize;
-use warpfold_device::Activity;
+use warpfold_device::Recorded;
 use warpfold_kernels::Dtype;
 use warpfold_ladders::all_reduce as ladders_of_devices;
 use warpfold_ladders::ladder::{self as ladders, HeadOptions, LadderReport, RunOptions};
@@ -23,8 +25,10 @@ use crate::Ending;
 use crate::device_choice;
 use crate::failure::Failure;
 use crate::output::{self, Form, ReportTo};
+use crate::profile;
 use crate::progress::Progress;
 use crate::sim::Check;
+use crate::suggestion::did_you_mean;
 
 /// Runs the kernels of a ladder, from naive to shipped: each result is checked, each step
 /// explained.
@@ -35,16 +39,20 @@ use crate::sim::Check;
 /// refuses, 4 a run failed.
 #[derive(Debug, Args)]
 pub(crate) struct Ladder {
-    #[arg(value_name = "NAME", help = names())]
+    #[arg(value_name = "NAME", help = names(), default_value = "", hide_default_value = true)]
     name: String,
+    /// List the ladders with their problems and rungs.
+    #[arg(long, exclusive = true)]
+    list: bool,
     /// virtual, virtual:h200, virtual:a100 or cuda:N; unless given what WARPFOLD_DEVICE says, or
     /// the best there is.
     #[arg(long, value_name = "DEVICE")]
     device: Option<String>,
-    /// Elements; MxNxK for products of matrices; PxD for convolutions, the catalogue's problem P
-    /// made D times smaller; LENGTHxHEADSxKV_HEADSxHEAD_DIMxSEQUENCES[-causal] for attention and
-    /// decode, the last ones left out or not; requests of serving. Unless given what the ladder was
-    /// measured with.
+    /// Elements, as 1000, 64K, 32M (powers of two) or 1e6; MxNxK for products of matrices; PxD for
+    /// convolutions, the catalogue's problem P made D times smaller;
+    /// LENGTHxHEADSxKV_HEADSxHEAD_DIMxSEQUENCES[-causal] for attention and decode, the last ones
+    /// left out or not; requests of serving; calls of allocation. Unless given what the ladder was
+    /// measured with, or on the virtual GPU what ends within seconds.
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     size: Option<String>,
     #[command(flatten)]
@@ -55,6 +63,29 @@ pub(crate) struct Ladder {
     /// A rung to run, any number of times; unless given all of them.
     #[arg(long = "rung", value_name = "NAME")]
     rungs: Vec<String>,
+    /// Columns of the matrix; of gemv alone.
+    #[arg(long, value_name = "N")]
+    columns: Option<usize>,
+    /// How many times as many elements a thread of `coarsened` takes: 2, 4 or 8; of reduce-lessons
+    /// alone.
+    #[arg(long, value_name = "N")]
+    factor: Option<usize>,
+    /// Print the Rust source of the rungs that --rung names.
+    #[arg(long, requires = "rungs", conflicts_with_all = ["profile", "explain"])]
+    source: bool,
+    /// Draw the trees step by step, instead of running the ladder; of reduce alone.
+    #[arg(long, conflicts_with = "profile")]
+    explain: bool,
+    /// What --explain adds up: numbers such as 3,1,7,0.
+    #[arg(
+        long,
+        value_name = "X,Y,…",
+        requires = "explain",
+        default_value = "",
+        hide_default_value = true,
+        allow_hyphen_values = true
+    )]
+    values: String,
     /// Positions of a block of the KV cache, from 1 to 128; of serving alone.
     #[arg(long, value_name = "N")]
     block_size: Option<usize>,
@@ -65,9 +96,8 @@ pub(crate) struct Ladder {
     /// Which checks to run; all needs the virtual GPU.
     #[arg(long, default_value = "none")]
     check: Check,
-    /// Add what the device was given to do, by activity.
-    #[arg(long)]
-    profile: bool,
+    #[command(flatten)]
+    profile: profile::Options,
     #[command(flatten)]
     to: ReportTo,
 }
@@ -113,6 +143,12 @@ impl From<&Heads> for HeadOptions {
 impl Ladder {
     pub(crate) fn run(&self) -> Result<Ending, Failure> {
         self.to.check()?;
+        if self.list {
+            return list::print().map(|()| Ending::Clean);
+        }
+        if self.name.is_empty() {
+            return Err(Failure::usage("a ladder's name is needed; `warpfold ladder --list` lists them"));
+        }
         if self.name == serving::NAME {
             return self.run_serving();
         }
@@ -130,17 +166,37 @@ impl Ladder {
         if self.block_size.is_some() {
             return Err(Failure::usage(format!("--block-size is an option of ladder {}", serving::NAME)));
         }
-        let is_known = ladders::LADDERS.iter().any(|ladder| ladder.name == self.name);
-        let others = |e| Failure::usage(format!("{e}, {}", OTHERS.join(", ")));
-        let ladder = ladders::ladder(&self.name).map_err(|e| if is_known { e.into() } else { others(e) })?;
-        let size = self.size.as_ref().map_or(Ok(ladder.default_size), |text| ladder.parse_size(text))?;
-        let size = ladder.with_heads(size, &(&self.heads).into())?;
+        if self.name == allocation::NAME {
+            return self.run_allocation();
+        }
+        let ladder = self.ladder()?;
+        for name in &self.rungs {
+            ladder.rung(name).map_err(|error| {
+                let names = ladder.rungs.iter().map(|rung| rung.name);
+                Failure::usage(format!("{error}{}", did_you_mean(name, names)))
+            })?;
+        }
+        if self.source {
+            return list::print_source(ladder, &self.rungs).map(|()| Ending::Clean);
+        }
+        if self.explain {
+            if ladder.name != "reduce" {
+                return Err(Failure::usage(format!("--explain is an option of ladder reduce, not of {}", ladder.name)));
+            }
+            let device = device_choice::open(self.device.as_deref())?;
+            return explain::run(&device, &self.values, &self.rungs, &self.to);
+        }
         // Names and sizes are refused before a device is looked for.
-        self.rungs.iter().try_for_each(|name| ladder.rung(name).map(drop))?;
+        let given = self.size.as_ref().map(|text| ladder.parse_size(text)).transpose()?;
+        let size = self.with_options(ladder, given.unwrap_or(ladder.default_size))?;
         ladder.check_size(size)?;
         let dtype = self.dtype.unwrap_or(ladder.default_dtype());
         ladder.check_dtype(dtype)?;
         let device = device_choice::open(self.device.as_deref())?;
+        let size = match given {
+            None => self.with_options(ladder, ladder.default_size_on(&device))?,
+            Some(_) => size,
+        };
         let progress = Progress::new();
         let options = RunOptions {
             rungs: self.rungs.clone(),
@@ -149,19 +205,62 @@ impl Ladder {
             progress: Some(watched_by(&progress)),
             ..RunOptions::default()
         };
-        if self.profile && self.to.form == Form::Html {
+        if self.profile.is_any() && self.to.form == Form::Html {
             return Err(Failure::usage("--profile has no picture: --report table or json"));
         }
-        if self.profile {
-            device.start_activity();
-        }
+        self.profile.start(&device)?;
         let report = ladders::run(&device, ladder, size, dtype, &options);
         progress.end();
         let report = report?;
-        let activities = if self.profile { Some(device.finish_activity()?) } else { None };
+        let recorded = self.profile.finish(&device)?;
         let run = LadderRun { ladder, report: &report, device: &device };
-        self.write(run, activities.as_deref())?;
+        self.write(run, recorded.as_ref())?;
         ending(&report)
+    }
+
+    /// The ladder of the name.
+    fn ladder(&self) -> Result<&'static ladders::Ladder, Failure> {
+        ladders::ladder(&self.name).map_err(|error| {
+            let names = ladders::LADDERS.iter().map(|ladder| ladder.name).chain(OTHERS);
+            Failure::usage(format!("{error}, {}{}", OTHERS.join(", "), did_you_mean(&self.name, names)))
+        })
+    }
+
+    /// A size with what the options say.
+    fn with_options(&self, ladder: &ladders::Ladder, size: usize) -> Result<usize, Failure> {
+        let mut size = ladder.with_heads(size, &(&self.heads).into())?;
+        for (option, value) in [("columns", self.columns), ("factor", self.factor)] {
+            if let Some(value) = value {
+                size = ladder.with_option(size, option, value)?;
+            }
+        }
+        Ok(size)
+    }
+}
+
+impl Ladder {
+    /// Refuses options that a ladder without kernels of its own does not have.
+    fn refuse_options(&self, name: &str, more: &[(bool, &str)]) -> Result<(), Failure> {
+        let is_given = [
+            (self.dtype.is_some(), "--dtype"),
+            (self.check != Check::None, "--check"),
+            (self.profile.is_any(), "--profile"),
+            (self.columns.is_some(), "--columns"),
+            (self.factor.is_some(), "--factor"),
+            (self.source, "--source"),
+            (self.explain, "--explain"),
+            (self.heads.is_any(), "options of attention and decode"),
+        ];
+        match is_given.iter().chain(more).find(|(is_given, _)| *is_given) {
+            Some((_, option)) => Err(Failure::usage(format!("ladder {name} has no {option}"))),
+            None => Ok(()),
+        }
+    }
+
+    fn run_allocation(&self) -> Result<Ending, Failure> {
+        self.refuse_options(allocation::NAME, &[(!self.rungs.is_empty(), "--rung")])?;
+        self.to.check_no_page(&format!("ladder {}", allocation::NAME))?;
+        allocation::run(&device_choice::open(self.device.as_deref())?, self.size.as_deref(), &self.to)
     }
 }
 
@@ -191,25 +290,24 @@ struct Json<'a> {
     #[serde(flatten)]
     ladder: LadderJson<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    profile: Option<Vec<profile::Json>>,
+    profile: Option<serde_json::Value>,
 }
 
 impl Ladder {
-    fn write(&self, run: LadderRun<'_>, activities: Option<&[Activity]>) -> Result<(), Failure> {
+    fn write(&self, run: LadderRun<'_>, recorded: Option<&Recorded>) -> Result<(), Failure> {
         let LadderRun { ladder, report, .. } = run;
         match self.to.form {
             Form::Table => {
                 let mut page = ladder_text(ladder, report);
-                if let Some(activities) = activities {
+                if let Some(recorded) = recorded {
                     page.push('\n');
-                    page.push_str(&profile::table(activities).render());
+                    page.push_str(&profile::tables(recorded));
                 }
                 self.to.write(&page)
             }
-            Form::Json => self.to.write_json(&Json {
-                ladder: LadderJson::new(ladder, report),
-                profile: activities.map(|all| all.iter().map(profile::Json::from).collect()),
-            }),
+            Form::Json => self
+                .to
+                .write_json(&Json { ladder: LadderJson::new(ladder, report), profile: recorded.map(profile::json) }),
             Form::Html => self.to.write_page(&ladder_page(run, &[], &output::about())),
         }
     }
@@ -217,16 +315,7 @@ impl Ladder {
 
 impl Ladder {
     fn run_moves(&self) -> Result<Ending, Failure> {
-        let is_given = [
-            (self.dtype.is_some(), "--dtype"),
-            (self.check != Check::None, "--check"),
-            (self.profile, "--profile"),
-            (self.block_size.is_some(), "--block-size"),
-            (self.heads.is_any(), "options of attention and decode"),
-        ];
-        if let Some((_, option)) = is_given.iter().find(|(is_given, _)| *is_given) {
-            return Err(Failure::usage(format!("ladder {} has no {option}", self.name)));
-        }
+        self.refuse_options(&self.name, &[(self.block_size.is_some(), "--block-size")])?;
         self.to.check_no_page(&format!("ladder {}", self.name))?;
         let (size, device) = (self.size.as_deref(), self.device.as_deref());
         let asked = Asked { size, rungs: &self.rungs, device, to: &self.to };
@@ -238,16 +327,7 @@ impl Ladder {
     }
 
     fn run_serving(&self) -> Result<Ending, Failure> {
-        let is_given = [
-            (self.dtype.is_some(), "--dtype"),
-            (self.check != Check::None, "--check"),
-            (self.profile, "--profile"),
-            (self.to.form == Form::Html, "--report html"),
-            (self.heads.is_any(), "options of attention and decode"),
-        ];
-        if let Some((_, option)) = is_given.iter().find(|(is_given, _)| *is_given) {
-            return Err(Failure::usage(format!("ladder {} has no {option}", serving::NAME)));
-        }
+        self.refuse_options(serving::NAME, &[(self.to.form == Form::Html, "--report html")])?;
         let asked = serving::Asked {
             size: self.size.as_deref(),
             block_size: self.block_size,
@@ -278,10 +358,12 @@ fn ending(report: &LadderReport) -> Result<Ending, Failure> {
 }
 
 /// Ladders whose rungs are no kernels.
-const OTHERS: [&str; 3] = [ladders_of_copies::NAME, ladders_of_devices::NAME, serving::NAME];
+const OTHERS: [&str; 4] = [allocation::NAME, ladders_of_copies::NAME, ladders_of_devices::NAME, serving::NAME];
 
 /// What ladders there are: `a, b or c`
 fn names() -> String {
     let names: Vec<_> = ladders::LADDERS.iter().map(|ladder| ladder.name).collect();
-    format!("{}, {}, {} or {}", names.join(", "), OTHERS[0], OTHERS[1], OTHERS[2])
+    let names: Vec<_> = names.into_iter().chain(OTHERS).collect();
+    let (last, before) = names.split_last().expect("there are ladders");
+    format!("{} or {last}", before.join(", "))
 }

@@ -21,7 +21,7 @@ use crate::table::{Table, grouped};
 /// The name of the ladder.
 pub(super) const NAME: &str = "serving";
 
-const PROBLEM: &str = "requests of mixed lengths share a model and a cache";
+pub(super) const PROBLEM: &str = "requests of mixed lengths share a model and a cache";
 
 /// The longest sequence of the job, the cache in slots, and what else all rungs have in common.
 const MAX_LEN: usize = 256;
@@ -30,6 +30,11 @@ const BUDGET: usize = 512;
 const MAX_SEQS: usize = 32;
 const REQUESTS: u32 = 96;
 const SEED: u64 = 1;
+
+/// Its rungs by name.
+pub(super) fn rung_names() -> Vec<&'static str> {
+    rungs(&Config::default()).iter().map(|rung| rung.name).collect()
+}
 
 /// What is asked of the ladder.
 #[derive(Debug)]
@@ -234,7 +239,7 @@ fn text(report: &Report) -> String {
     let Problem { requests, prompt_tokens, generated_tokens, slots, budget, max_seqs, .. } = report.problem;
     let mut page = format!(
         "{NAME}: {PROBLEM}\n{requests} requests, {} tokens of prompts and {} of answers; {} slots, at most {max_seqs} \
-         sequences and {budget} rows a step\nmodel {} on {}\n\n",
+         sequences and {budget} rows per step\nmodel {} on {}\n\n",
         grouped(prompt_tokens as u64),
         grouped(generated_tokens),
         grouped(slots as u64),

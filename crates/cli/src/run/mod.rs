@@ -10,7 +10,7 @@ use clap::Args;
 use warpfold::Queue;
 
 use crate::failure::Failure;
-use crate::{Ending, device_choice};
+use crate::{Ending, device_choice, profile};
 use command::Command;
 
 /// Runs an operator on .npy files.
@@ -33,6 +33,8 @@ pub(crate) struct Run {
     /// the best there is.
     #[arg(long, value_name = "DEVICE")]
     device: Option<String>,
+    #[command(flatten)]
+    profile: profile::Options,
 }
 
 impl Run {
@@ -41,20 +43,32 @@ impl Run {
             let alone = if self.list { "--list" } else { "--batch" };
             return Err(Failure::usage(format!("{alone} takes no operator, no files and no options of one")));
         }
+        if self.list && self.profile.is_any() {
+            return Err(Failure::usage("--list runs nothing that --profile could record"));
+        }
         if self.list {
             return list::print();
         }
         match &self.batch {
             Some(file) => {
                 let lines = batch::read(file)?;
-                batch::run(&lines, &self.queue()?)
+                self.profiled(|queue| batch::run(&lines, queue))
             }
             None => {
                 let prepared = self.command.prepare()?;
-                prepared.run(&self.queue()?)?;
+                self.profiled(|queue| prepared.run(queue))?;
                 Ok(Ending::Clean)
             }
         }
+    }
+
+    /// Runs on the device, and records it if that is asked for.
+    fn profiled<R>(&self, work: impl FnOnce(&Queue) -> Result<R, Failure>) -> Result<R, Failure> {
+        let queue = self.queue()?;
+        self.profile.start(queue.device())?;
+        let result = work(&queue)?;
+        self.profile.finish_and_print(queue.device())?;
+        Ok(result)
     }
 
     fn queue(&self) -> Result<Queue, Failure> {

@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
+use warpfold_device::{Activity, ActivityKind, ApiCall, Recorded};
 use warpfold_ptx::ScalarType;
 use warpfold_sim::{KernelInfo, Memory, ParamInfo, short_name};
 
@@ -18,6 +19,9 @@ pub(super) struct Bindings {
     params: Vec<u8>,
     outputs: Vec<Output>,
     arrays: Vec<Placed>,
+    /// Bytes of each array that was copied to the device.
+    uploads: Vec<u64>,
+    allocations: u64,
 }
 
 /// An array in memory, as findings name it.
@@ -47,7 +51,13 @@ impl Bindings {
     pub(super) fn make(memory: &Memory, kernel: &KernelInfo, text: &str, specs: &[Spec]) -> Result<Self, Failure> {
         check_count(kernel, specs)?;
         let types = scalar_types(text, &kernel.name);
-        let mut this = Self { params: vec![0; kernel.param_bytes as usize], outputs: Vec::new(), arrays: Vec::new() };
+        let mut this = Self {
+            params: vec![0; kernel.param_bytes as usize],
+            outputs: Vec::new(),
+            arrays: Vec::new(),
+            uploads: Vec::new(),
+            allocations: 0,
+        };
         for (i, (param, spec)) in kernel.params.iter().zip(specs).enumerate() {
             let ty = types.get(i).copied().flatten();
             check_type(i, param, ty, spec)?;
@@ -71,6 +81,34 @@ impl Bindings {
     /// Saves the outputs, and says what was saved.
     pub(super) fn save(&self, memory: &Memory) -> Result<Vec<String>, Failure> {
         self.outputs.iter().map(|output| output.save(memory)).collect()
+    }
+
+    /// What a device was given to do for one launch of the kernel: the arrays, the launch, the
+    /// outputs.
+    pub(super) fn traffic(&self, kernel: &str) -> Recorded {
+        let activity = |kind, calls: usize, bytes| Activity { kind, calls: calls as u64, bytes, time: None };
+        let (to, from) = (self.uploads.iter().sum(), self.outputs.iter().map(|output| output.bytes).sum());
+        let activities = vec![
+            activity(ActivityKind::Kernel(kernel.to_owned()), 1, 0),
+            activity(ActivityKind::HostToDevice, self.uploads.len(), to),
+            activity(ActivityKind::DeviceToHost, self.outputs.len(), from),
+        ];
+        let calls = [
+            ("cuLaunchKernelEx", 1),
+            ("cuMemAlloc", self.allocations),
+            ("cuMemcpyDtoHAsync", self.outputs.len() as u64),
+            ("cuMemcpyHtoDAsync", self.uploads.len() as u64),
+            ("cuModuleLoadDataEx", 1),
+        ];
+        Recorded {
+            activities: activities.into_iter().filter(|activity| activity.calls > 0).collect(),
+            calls: calls
+                .into_iter()
+                .filter(|(_, calls)| *calls > 0)
+                .map(|(name, calls)| ApiCall { name, calls, time: None })
+                .collect(),
+            timeline: Vec::new(),
+        }
     }
 
     fn bytes_of(&mut self, memory: &Memory, spec: &Spec) -> Result<Vec<u8>, Failure> {
@@ -97,9 +135,11 @@ impl Bindings {
 
     /// Places an array in memory: its address, its type and its shape.
     fn place(&mut self, memory: &Memory, spec: &Spec) -> Result<(u64, Dtype, Vec<u64>), Failure> {
+        self.allocations += 1;
         match spec {
             Spec::In(path) => {
                 let array = npy::read(path, None)?;
+                self.uploads.push(array.data.len() as u64);
                 self.known(path, array.dtype, &array.shape);
                 let address = upload(memory, path, &array)?;
                 memory.protect(address)?;
@@ -116,6 +156,7 @@ impl Bindings {
             Spec::InOut { from, to } => {
                 check_writable(to)?;
                 let array = npy::read(from, None)?;
+                self.uploads.push(array.data.len() as u64);
                 let address = upload(memory, from, &array)?;
                 self.known(from, array.dtype, &array.shape);
                 self.output(to, array.dtype, &array.shape, address);

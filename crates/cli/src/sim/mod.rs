@@ -24,6 +24,7 @@ use warpfold_sim::{Arch, Error, KernelInfo, Launch, Memory, Options, Program, Re
 use crate::Ending;
 use crate::failure::Failure;
 use crate::output::{self, Form, ReportTo};
+use crate::profile;
 use crate::progress::Progress;
 use bind::Bindings;
 use findings::Picked;
@@ -109,6 +110,8 @@ pub(crate) struct Sim {
     #[command(flatten)]
     to: ReportTo,
     #[command(flatten)]
+    profile: profile::Options,
+    #[command(flatten)]
     shown: options::Shown,
 }
 
@@ -163,6 +166,7 @@ const MEMORY_BYTES: u64 = 141_000_000_000;
 impl Sim {
     pub(crate) fn run(&self) -> Result<Ending, Failure> {
         self.to.check()?;
+        self.profile.refuse_trace()?;
         let suppressions = self.shown.suppressions.as_deref().map(Suppressions::read).transpose()?.unwrap_or_default();
         let compiled = self.triton.as_deref().map(|folder| triton::find(folder, self.entry.as_deref())).transpose()?;
         let file = compiled.as_ref().map(|compiled| compiled.ptx.as_path()).or(self.file.as_deref());
@@ -184,6 +188,17 @@ impl Sim {
         let saved = bindings.save(&memory)?;
         let picked = Picked::of(self, &report, &suppressions);
         report::write(self, &ran, &report, &picked, &saved)?;
+        if self.profile.is_any() {
+            let recorded = bindings.traffic(&ran.kernel.name);
+            self.profile.write(&recorded)?;
+            if self.profile.is_printed() {
+                let tables = profile::tables(&recorded);
+                match self.to.form {
+                    Form::Table => output::print(&format!("\n{tables}"))?,
+                    Form::Json | Form::Html => output::note(&tables),
+                }
+            }
+        }
         Ok(if picked.has_errors() { Ending::Code(self.shown.error_exitcode) } else { Ending::Clean })
     }
 

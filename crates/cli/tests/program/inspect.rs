@@ -20,20 +20,20 @@ fn a_kernel_is_shown_with_what_it_takes() {
     let outcome = inspect(&["reduce/interleaved"]).ended_with(0);
     outcome.has(".target sm_90a");
     outcome.has("// reduce/interleaved (reduce_interleaved_i32) for sm_90a");
-    outcome.has("// threads a block   256 (256x1x1)");
+    outcome.has("// threads per block 256 (256x1x1)");
     outcome.has("// shared memory     1,024 bytes static");
     outcome.has("// ptxas             not found: name it in PTXAS, or put it on the path");
     let line = |start: &str| outcome.stdout.lines().find(|line| line.starts_with(start)).unwrap_or_default();
     assert!(line("// parameters").ends_with(": 8 bytes at offset 0"), "{}", outcome.stdout);
     assert!(line("// registers").ends_with("live at once: the virtual GPU's estimate"), "{}", outcome.stdout);
-    assert_eq!(line("// occupancy"), "// occupancy         100.0 %: 8 blocks a multiprocessor, limited by warps");
+    assert_eq!(line("// occupancy"), "// occupancy         100.0 %: 8 blocks per multiprocessor, limited by warps");
 }
 
 #[test]
 fn what_a_plan_has_under_way_is_shown() {
     // Four loads of 16 bytes a thread, and six blocks of 256.
     let outcome = inspect(&["sum_f32_f32_rows"]).ended_with(0);
-    outcome.has("// loads under way   64 bytes a thread, 96.0 KiB a multiprocessor");
+    outcome.has("// loads under way   64 bytes per thread, 96.0 KiB per multiprocessor");
     // Of a rung no plan says it.
     let rung = inspect(&["reduce/interleaved"]).ended_with(0);
     assert!(!rung.stdout.contains("loads under way"), "{}", rung.stdout);
@@ -94,7 +94,7 @@ mod with_ptxas {
     fn its_figures_and_their_occupancy_are_shown() {
         let outcome = inspect_with("takes.sh");
         outcome.has("// ptxas             128 registers, no spills, 1024 bytes of shared memory");
-        outcome.has("// occupancy, ptxas  25.0 %: 2 blocks a multiprocessor, limited by registers");
+        outcome.has("// occupancy, ptxas  25.0 %: 2 blocks per multiprocessor, limited by registers");
     }
 
     #[test]

@@ -84,6 +84,103 @@ fn every_ladder_is_right_under_all_checks() {
 }
 
 #[test]
+fn elementary_ladders_are_right_under_all_checks() {
+    let sizes = [("relu", "5e3"), ("sigmoid", "5K"), ("dot", "5,000"), ("group-reduce", "5000"), ("scan", "5000")];
+    for (name, size) in sizes {
+        let outcome = ladder(name, size, &["--check", "all"]).ended_with(0);
+        assert!(!outcome.stdout.contains("WRONG") && !outcome.stdout.contains("race"), "{}", outcome.stdout);
+    }
+    for dtype in ["f16", "bf16"] {
+        for name in ["vector-add", "relu", "sigmoid"] {
+            ladder(name, "3001", &["--check", "all", "--dtype", dtype]).ended_with(0);
+        }
+        ladder("conv", "2x32", &["--check", "all", "--dtype", dtype]).ended_with(0);
+    }
+}
+
+#[test]
+fn a_fence_for_a_barrier_of_the_grid_is_refuted_and_the_grids_barrier_is_right() {
+    let report = ladder("softmax-vector", "20000", &["--check", "all", "--report", "json"]).ended_with(0).json();
+    assert_eq!(names(&report), ["threadfence", "grid", "grid_vec4", "grid_sync"]);
+    let rungs = report["rungs"].as_array().expect("a list");
+    let finding = rungs[0]["findings"][0].to_string();
+    assert!(rungs[0]["is_race"] == true && finding.contains("race"), "{finding}");
+    for rung in &rungs[1..] {
+        assert_eq!((&rung["ok"], &rung["findings"]), (&Value::from(true), &Value::Array(Vec::new())), "{rung}");
+    }
+    let table = ladder("softmax-vector", "20000", &["--check", "all", "--rung", "threadfence"]).ended_with(0);
+    assert!(table.stdout.contains("refuted"), "{}", table.stdout);
+}
+
+#[test]
+fn columns_and_factors_are_options_of_their_ladders() {
+    for columns in ["16", "32", "128"] {
+        let report = ladder("gemv", "64K", &["--columns", columns, "--report", "json"]).ended_with(0).json();
+        assert_eq!(report["problem"]["size"], format!("65536 with columns = {columns}"));
+    }
+    let more = |factor| ["--factor", factor, "--report", "json", "--check", "all"];
+    for factor in ["2", "4", "8"] {
+        let report = ladder("reduce-lessons", "100_000", &more(factor)).ended_with(0).json();
+        assert_eq!(names(&report), ["segmented", "coarsened"], "the others are of one block");
+        let blocks = report["rungs"][1]["blocks"].as_u64().expect("a number");
+        assert_eq!(blocks, 100_000_u64.div_ceil(512 * factor.parse::<u64>().expect("a number")));
+    }
+    refused(&["ladder", "reduce-lessons", "--factor", "3"], 2, "'--factor 3' is not --factor 2, 4 or 8");
+    refused(&["ladder", "gemv", "--columns", "0"], 2, "'--columns 0' is not --columns from 1 to 1048575");
+    refused(&["ladder", "reduce", "--factor", "2"], 2, "ladder reduce has no --factor");
+}
+
+#[test]
+fn branch_efficiency_rises_from_simple_to_no_divergence() {
+    let outcome = ladder("reduce-lessons", "2048", &[]).ended_with(0);
+    let cell = |rung: &str| -> f64 {
+        let line = outcome.stdout.lines().find(|line| line.starts_with(&format!("{rung} "))).unwrap_or_default();
+        let percent = line.split_whitespace().filter(|word| word.contains('.')).nth(3);
+        percent.and_then(|text| text.parse().ok()).unwrap_or_else(|| panic!("no percentage in {line}"))
+    };
+    let (simple, no_divergence) = (cell("simple"), cell("no_divergence"));
+    assert!(simple < no_divergence && no_divergence > 95.0, "{simple} {no_divergence}");
+}
+
+#[test]
+fn ladders_are_listed_and_their_sources_shown() {
+    let list = warpfold(&["ladder", "--list"]).ended_with(0).stdout;
+    for part in ["vector-add: ", "scan: the inclusive sums", "hillis_steele, blelloch", "allocation: ", "serving: "] {
+        assert!(list.contains(part), "{part} in:\n{list}");
+    }
+    let source = warpfold(&["ladder", "reduce", "--rung", "shuffle", "--source"]).ended_with(0).stdout;
+    assert!(source.starts_with("//! Rung 7: ") && source.contains("fold_block("), "{source}");
+    refused(&["ladder", "reduce", "--source"], 2, "--rung");
+    refused(&["ladder", "reduec"], 2, "did you mean 'reduce'?");
+    refused(&["ladder", "reduce", "--rung", "shufle"], 2, "did you mean 'shuffle'?");
+}
+
+#[test]
+fn a_tree_is_drawn_step_by_step() {
+    let args = ["ladder", "reduce", "--explain", "--device", "virtual", "--values", "5,5,8,8"];
+    let outcome = warpfold(&[&args[..], &["--rung", "sequential"]].concat()).ended_with(0);
+    for part in ["[5, 5, 8, 8]", "[13, 13, ·, ·]", "[26, ·, ·, ·]", "t0: [0] += [2]"] {
+        assert!(outcome.stdout.contains(part), "{part} in:\n{}", outcome.stdout);
+    }
+    let report = warpfold(&[&args[..], &["--report", "json"]].concat()).ended_with(0).json();
+    let rungs: Vec<_> = report["trees"].as_array().expect("a list").iter().map(|tree| tree["rung"].clone()).collect();
+    assert_eq!(rungs, ["naive", "interleaved", "sequential"]);
+    refused(&["ladder", "scan", "--explain"], 2, "--explain is an option of ladder reduce, not of scan");
+    refused(&["ladder", "reduce", "--explain", "--values", "1,x"], 2, "'1,x' is not up to 1024 numbers");
+    refused(&["ladder", "reduce", "--explain", "--rung", "vec4"], 2, "not of vec4");
+}
+
+#[test]
+fn a_pool_and_a_workspace_allocate_less() {
+    let report = ladder("allocation", "500", &["--report", "json"]).ended_with(0).json();
+    let rungs = report["rungs"].as_array().expect("a list");
+    let counts: Vec<_> = rungs.iter().map(|rung| rung["allocations"].as_u64().expect("a number")).collect();
+    assert!(counts[0] == 500 && counts[1] < 20 && counts[2] == 1, "{counts:?}");
+    refused(&["ladder", "allocation", "--size", "0"], 2, "'0' is not a number of calls");
+    refused(&["ladder", "allocation", "--check", "all"], 2, "ladder allocation has no --check");
+}
+
+#[test]
 fn no_elements_are_a_problem_as_well() {
     ladder("reduce", "0", &["--report", "json"]).ended_with(0);
 }
@@ -99,11 +196,19 @@ fn the_profile_counts_calls_and_bytes() {
     assert_eq!(row("vector_add_grid")[1..], ["1"], "{}", outcome.stdout);
     assert!(row("[memcpy host to device]").len() == 3, "{}", outcome.stdout);
     let report = ladder("vector-add", "1000", &["--profile", "--rung", "grid", "--report", "json"]).json();
-    let copies =
-        report["profile"].as_array().and_then(|all| all.iter().find(|a| a["activity"] == "[memcpy host to device]"));
-    let copies = copies.expect("the inputs are copied");
-    assert!(copies["bytes"].as_u64().is_some_and(|bytes| bytes >= 8000), "{copies}");
+    let find = |table: &str, field: &str, name: &str| {
+        let rows = report["profile"][table].as_array().cloned().unwrap_or_default();
+        rows.into_iter().find(|row| row[field] == name).unwrap_or_else(|| panic!("no {name} in {report}"))
+    };
+    // The program's own traffic: two inputs, one output, and nothing of the guards around them.
+    let copies = find("activities", "activity", "[memcpy host to device]");
+    assert_eq!((&copies["calls"], &copies["bytes"]), (&Value::from(2), &Value::from(8000)));
+    let back = find("activities", "activity", "[memcpy device to host]");
+    assert_eq!((&back["calls"], &back["bytes"]), (&Value::from(1), &Value::from(4000)));
     assert_eq!(copies["total_seconds"], Value::Null);
+    assert_eq!(find("calls", "function", "cuLaunchKernelEx")["calls"], 1);
+    assert!(outcome.stdout.contains("driver API call"), "{}", outcome.stdout);
+    refused(&["ladder", "vector-add", "--device", "virtual", "--profile-trace", "t.json"], 2, "has no clock");
 }
 
 #[test]
@@ -118,9 +223,17 @@ fn the_environment_chooses_the_device_and_the_option_beats_it() {
 
 #[test]
 fn names_and_sizes_that_do_not_exist_are_refused() {
-    refused(&["ladder", "stairs"], 2, "unknown ladder 'stairs': expected one of vector-add, reduce, reduce-lessons");
+    refused(
+        &["ladder", "stairs"],
+        2,
+        "unknown ladder 'stairs': expected one of vector-add, relu, sigmoid, dot, reduce, reduce-lessons",
+    );
     refused(&["ladder", "reduce", "--rung", "top"], 2, "ladder reduce has no rung 'top': expected one of naive, ");
-    refused(&["ladder", "reduce", "--size", "many"], 2, "'many' is not a number of elements");
+    refused(
+        &["ladder", "reduce", "--size", "many"],
+        2,
+        "'many' is not a number of elements such as 1000, 64K, 32M or 1e6",
+    );
     refused(&["ladder", "reduce", "--size", "-1"], 2, "'-1'");
     refused(&["ladder", "reduce", "--size", "99999999999"], 2, "at most 2147483648 elements, not 99999999999");
     refused(&["ladder", "reduce", "--dtype", "f16"], 2, "ladder reduce runs with i32 or f32, not with f16");

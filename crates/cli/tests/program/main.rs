@@ -10,6 +10,7 @@ mod inspect;
 mod ladder;
 mod moves;
 mod pictures;
+mod profile;
 mod serve;
 mod sim;
 mod support;

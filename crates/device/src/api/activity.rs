@@ -1,11 +1,12 @@
-//! The table of a profiler: copies, fills and launches of a device, summed by activity.
+//! The tables of a profiler: copies, fills and launches of a device, summed by activity, and the
+//! calls of the driver behind them.
 
-use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use crate::Error;
 use crate::api::device::Device;
-use crate::backend::{Clock, Span};
+use crate::backend::{BackendEvent, Clock, Span};
 
 /// A kind of work.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -61,12 +62,59 @@ pub struct ActivityTime {
     pub max: Duration,
 }
 
+/// Calls of one function of the driver.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ApiCall {
+    /// The function, without its version: `cuLaunchKernelEx`. On the virtual GPU what would be
+    /// called in its place.
+    pub name: &'static str,
+    /// How often.
+    pub calls: u64,
+    /// Host time, with that of the events that device times come from; `None` on the virtual GPU.
+    pub time: Option<ActivityTime>,
+}
+
+/// One piece of work in time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Interval {
+    /// What was done: an activity, or a function of the driver.
+    pub name: String,
+    /// Whether it ran on the host, and not on the device.
+    pub is_call: bool,
+    /// Since the recording began.
+    pub start: Duration,
+    /// How long it took.
+    pub duration: Duration,
+}
+
+/// What a recording tells.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Recorded {
+    /// By activity, the longest first, and without times kernels first.
+    pub activities: Vec<Activity>,
+    /// By function of the driver, the longest first.
+    pub calls: Vec<ApiCall>,
+    /// Each for itself, in order; empty on the virtual GPU, which has no clock.
+    pub timeline: Vec<Interval>,
+}
+
 /// Profiling.
 impl Device {
     /// Starts to record every copy, fill and launch, with its device time where there is a clock.
     /// Earlier records are dropped.
     pub fn start_activity(&self) {
-        *self.activity().lock() = Some(Vec::new());
+        // Without the event there are times, but no timeline.
+        let base = self.default_stream().imp().record(Clock::On).ok();
+        let began = Instant::now();
+        *self.activity().lock() = Some(Recording { entries: Vec::new(), calls: Vec::new(), base, began, pauses: 0 });
+    }
+
+    /// Does some work that a recording leaves out: what a test bench does for itself.
+    pub fn unrecorded<R>(&self, work: impl FnOnce() -> R) -> R {
+        self.activity().pause(1);
+        let result = work();
+        self.activity().pause(-1);
+        result
     }
 
     /// Ends the recording that [`Device::start_activity`] began, waits for the work, and sums it
@@ -75,43 +123,86 @@ impl Device {
     /// # Errors
     /// [`ErrorKind::LaunchFailed`](crate::ErrorKind::LaunchFailed) if a kernel failed.
     pub fn finish_activity(&self) -> Result<Vec<Activity>, Error> {
-        let entries = self.activity().lock().take().unwrap_or_default();
+        Ok(self.finish_recording()?.activities)
+    }
+
+    /// As [`Device::finish_activity`], with the calls of the driver and each piece of work in time.
+    ///
+    /// ```
+    /// use warpfold_device::{Device, Profile};
+    /// let device = Device::virtual_gpu(Profile::H200);
+    /// device.start_activity();
+    /// let buffer = device.upload(&[1.0_f32, 2.0])?;
+    /// let recorded = device.finish_recording()?;
+    /// assert_eq!((recorded.activities[0].calls, recorded.activities[0].bytes), (1, 8));
+    /// assert!(recorded.calls.iter().any(|call| call.name == "cuMemcpyHtoDAsync"));
+    /// # drop(buffer);
+    /// # Ok::<(), warpfold_device::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`ErrorKind::LaunchFailed`](crate::ErrorKind::LaunchFailed) if a kernel failed.
+    pub fn finish_recording(&self) -> Result<Recorded, Error> {
+        let Some(recording) = self.activity().lock().take() else { return Ok(Recorded::default()) };
         self.synchronize()?;
-        let mut table: Vec<Activity> = Vec::new();
+        let Recording { entries, calls, base, .. } = recording;
+        let mut recorded = Recorded::default();
+        let table = &mut recorded.activities;
         for Entry { kind, bytes, span } in entries {
-            let time = match span {
-                Some(Span { start, end }) => end.elapsed_since(&*start)?,
+            let time = match &span {
+                Some(Span { start, end }) => end.elapsed_since(&**start)?,
                 None => None,
             };
+            if let (Some(duration), Some(span), Some(base)) = (time, &span, &base)
+                && let Some(start) = span.start.elapsed_since(&**base)?
+            {
+                recorded.timeline.push(Interval { name: kind.to_string(), is_call: false, start, duration });
+            }
             match table.iter_mut().find(|row| row.kind == kind) {
                 Some(row) => row.add(bytes, time),
-                None => {
-                    let time = time.map(|t| ActivityTime { total: t, average: t, min: t, max: t });
-                    table.push(Activity { kind, calls: 1, bytes, time });
-                }
+                None => table.push(Activity { kind, calls: 1, bytes, time: time.map(ActivityTime::of) }),
             }
         }
         table.sort_by(|a, b| {
             let total = |row: &Activity| row.time.map(|t| t.total);
             total(b).cmp(&total(a)).then_with(|| a.kind.cmp(&b.kind))
         });
-        Ok(table)
+        let has_clock = !self.is_virtual();
+        for Call { name, start, duration } in calls {
+            let time = has_clock.then_some(duration);
+            match recorded.calls.iter_mut().find(|row| row.name == name) {
+                Some(row) => (row.calls, row.time) = (row.calls + 1, added(row.time, time, row.calls + 1)),
+                None => recorded.calls.push(ApiCall { name, calls: 1, time: time.map(ActivityTime::of) }),
+            }
+            if has_clock {
+                recorded.timeline.push(Interval { name: name.to_owned(), is_call: true, start, duration });
+            }
+        }
+        recorded.calls.sort_by_key(|row| (std::cmp::Reverse(row.time.map(|time| time.total)), row.name));
+        recorded.timeline.sort_by_key(|interval| interval.start);
+        Ok(recorded)
     }
+}
+
+impl ActivityTime {
+    fn of(time: Duration) -> Self {
+        Self { total: time, average: time, min: time, max: time }
+    }
+}
+
+/// The sum of some calls' times and one more; a sum over some of the calls would be a made-up time.
+fn added(sum: Option<ActivityTime>, time: Option<Duration>, calls: u64) -> Option<ActivityTime> {
+    let (sum, time) = (sum?, time?);
+    let total = sum.total + time;
+    let average = Duration::from_secs_f64(total.as_secs_f64() / calls as f64);
+    Some(ActivityTime { total, average, min: sum.min.min(time), max: sum.max.max(time) })
 }
 
 impl Activity {
     fn add(&mut self, bytes: u64, time: Option<Duration>) {
         self.calls += 1;
         self.bytes += bytes;
-        self.time = match (self.time, time) {
-            (Some(sum), Some(t)) => {
-                let total = sum.total + t;
-                let average = Duration::from_secs_f64(total.as_secs_f64() / self.calls as f64);
-                Some(ActivityTime { total, average, min: sum.min.min(t), max: sum.max.max(t) })
-            }
-            // A sum over some of the calls would be a made-up time.
-            _ => None,
-        };
+        self.time = added(self.time, time, self.calls);
     }
 }
 
@@ -123,22 +214,77 @@ struct Entry {
     span: Option<Span>,
 }
 
+/// One call of the driver.
+#[derive(Debug)]
+struct Call {
+    name: &'static str,
+    start: Duration,
+    duration: Duration,
+}
+
+/// What a device records.
+#[derive(Debug)]
+struct Recording {
+    entries: Vec<Entry>,
+    calls: Vec<Call>,
+    /// The point in the device's time that the recording began at.
+    base: Option<Arc<dyn BackendEvent>>,
+    began: Instant,
+    /// How many want it to leave out what is done.
+    pauses: i32,
+}
+
 /// What a device has recorded; `None` while it does not record.
 #[derive(Debug, Default)]
-pub(crate) struct Recorder(Mutex<Option<Vec<Entry>>>);
+pub(crate) struct Recorder(Mutex<Option<Recording>>);
 
 impl Recorder {
-    fn lock(&self) -> std::sync::MutexGuard<'_, Option<Vec<Entry>>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Option<Recording>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The recording, unless it is to leave out what is done.
+    fn with<R>(&self, then: impl FnOnce(&mut Recording) -> R) -> Option<R> {
+        self.lock().as_mut().filter(|recording| recording.pauses == 0).map(then)
+    }
+
+    fn pause(&self, by: i32) {
+        if let Some(recording) = &mut *self.lock() {
+            recording.pauses += by;
+        }
+    }
+
     pub(crate) fn clock(&self) -> Clock {
-        if self.lock().is_some() { Clock::On } else { Clock::Off }
+        if self.with(|_| ()).is_some() { Clock::On } else { Clock::Off }
     }
 
     pub(crate) fn add(&self, kind: ActivityKind, bytes: u64, span: Option<Span>) {
-        if let Some(entries) = &mut *self.lock() {
-            entries.push(Entry { kind, bytes, span });
+        self.with(|recording| recording.entries.push(Entry { kind, bytes, span }));
+    }
+
+    /// Does what calls a function of the driver.
+    pub(crate) fn call<R>(&self, name: &'static str, work: impl FnOnce() -> R) -> R {
+        let start = self.with(|recording| recording.began.elapsed());
+        let result = work();
+        if let Some(start) = start {
+            self.with(|recording| {
+                let duration = recording.began.elapsed().saturating_sub(start);
+                recording.calls.push(Call { name, start, duration });
+            });
+        }
+        result
+    }
+}
+
+impl ActivityKind {
+    /// The function of the driver that does it.
+    pub(crate) const fn call(&self) -> &'static str {
+        match self {
+            Self::Kernel(_) => "cuLaunchKernelEx",
+            Self::HostToDevice => "cuMemcpyHtoDAsync",
+            Self::DeviceToHost => "cuMemcpyDtoHAsync",
+            Self::DeviceToDevice => "cuMemcpyDtoDAsync",
+            Self::Fill => "cuMemsetD8Async",
         }
     }
 }

@@ -192,7 +192,7 @@ impl Device {
     /// # Errors
     /// [`ErrorKind::LaunchFailed`] if a kernel failed since the last synchronisation.
     pub fn synchronize(&self) -> Result<(), Error> {
-        self.backend().synchronize()
+        self.activity().call("cuStreamSynchronize", || self.backend().synchronize())
     }
 
     /// Loads PTX text: on CUDA by the driver's compiler, on the virtual GPU by its own front end.
@@ -200,7 +200,8 @@ impl Device {
     /// # Errors
     /// [`ErrorKind::Jit`] with the compiler's log, or [`ErrorKind::Load`] with line and text.
     pub fn load(&self, ptx: &str) -> Result<Module, Error> {
-        Ok(Module::new(self.clone(), self.backend().load(ptx)?))
+        let module = self.activity().call("cuModuleLoadDataEx", || self.backend().load(ptx))?;
+        Ok(Module::new(self.clone(), module))
     }
 }
 

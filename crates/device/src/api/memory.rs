@@ -72,7 +72,7 @@ impl Allocation {
     pub(crate) fn new(device: &Device, bytes: u64, name: &str) -> Result<Arc<Self>, Error> {
         let (address, ownership) = match bytes {
             0 => (0, Ownership::Borrowed),
-            _ => (device.backend().allocate(bytes, name)?, Ownership::Ours),
+            _ => (device.activity().call("cuMemAlloc", || device.backend().allocate(bytes, name))?, Ownership::Ours),
         };
         let mut allocation = Self::with(device, address, name, ownership, device.backend().default_stream());
         allocation.owned_bytes = bytes;
@@ -156,7 +156,7 @@ impl Drop for Allocation {
             for reached in uses {
                 let _ = last.wait(&**reached);
             }
-            backend.free(self.address, last);
+            self.device.activity().call("cuMemFree", || backend.free(self.address, last));
         };
         match writer.stream.gate().enter_uncaptured() {
             Some(_entered) => free(&*writer.stream, &readers),

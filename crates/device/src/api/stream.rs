@@ -52,7 +52,7 @@ impl Stream {
     /// [`ErrorKind::NotCapturable`] while the stream is being captured.
     pub fn synchronize(&self) -> Result<(), Error> {
         let entered = self.uncaptured("waiting for the stream")?;
-        let result = self.imp.synchronize();
+        let result = self.device.activity().call("cuStreamSynchronize", || self.imp.synchronize());
         drop(entered);
         result
     }
@@ -63,7 +63,8 @@ impl Stream {
     /// [`ErrorKind::NotCapturable`] while the stream is being captured; what the driver reports.
     pub fn record(&self) -> Result<Event, Error> {
         let _entered = self.uncaptured("an event")?;
-        Ok(Event::new(self.device.clone(), self.imp.record(Clock::On)?))
+        let event = self.device.activity().call("cuEventRecord", || self.imp.record(Clock::On))?;
+        Ok(Event::new(self.device.clone(), event))
     }
 
     /// Makes later work of this stream wait for `event`, of any stream of this device. The host
@@ -246,9 +247,11 @@ impl Stream {
         }
         let entered = self.imp.gate().enter()?;
         Held::keep_function(entered.capture(), imp);
-        let span = self.imp.launch(&**imp, &config, Begin::of(info, &config), parameters, self.clock(&entered))?;
+        let (kind, activity) = (ActivityKind::Kernel(info.name.clone()), self.device.activity());
+        let (begin, clock) = (Begin::of(info, &config), self.clock(&entered));
+        let span = activity.call(kind.call(), || self.imp.launch(&**imp, &config, begin, parameters, clock))?;
         drop(entered);
-        self.device.activity().add(ActivityKind::Kernel(info.name.clone()), 0, span);
+        activity.add(kind, 0, span);
         Ok(())
     }
 }
@@ -292,7 +295,8 @@ impl Stream {
         }
         let entered = self.imp.gate().enter()?;
         uncapturable.map_or(Ok(()), |what| entered.not_captured(what))?;
-        let span = work(self.clock(&entered))?;
+        let clock = self.clock(&entered);
+        let span = self.device.activity().call(kind.call(), || work(clock))?;
         drop(entered);
         self.device.activity().add(kind, bytes as u64, span);
         Ok(())

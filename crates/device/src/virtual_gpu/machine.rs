@@ -129,6 +129,7 @@ impl Machine {
         params: &[u8],
     ) -> Result<(), Error> {
         let site = LaunchSite::new(&function.info.name, config);
+        self.check_residence(&function.info, config)?;
         let launch = sim::Launch { programmatic: begin == Begin::Early, ..launch_of(&site, config, params) };
         let options = sim::Options { stream: Some(stream.clone()), ..self.options().clone() };
         let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
@@ -140,6 +141,27 @@ impl Machine {
             None => Ok(()),
             Some(reason) => Err(ErrorKind::LaunchFailed { launches: vec![site], reason }.into()),
         }
+    }
+
+    /// Refuses a cooperative launch whose blocks could not all be resident, as the driver does.
+    fn check_residence(&self, info: &FunctionInfo, config: &LaunchConfig) -> Result<(), Error> {
+        if !config.cooperative {
+            return Ok(());
+        }
+        let usage = sim::occupancy::Usage {
+            threads: config.block.iter().product(),
+            registers_per_thread: info.registers,
+            static_shared: info.static_shared,
+            dynamic_shared: config.dynamic_shared,
+        };
+        let occupancy = sim::occupancy::occupancy(self.properties.arch, &usage);
+        let most = u64::from(occupancy.blocks_per_sm) * u64::from(self.properties.limits.num_sms);
+        let blocks: u64 = config.grid.iter().map(|&n| u64::from(n)).product();
+        if blocks <= most {
+            return Ok(());
+        }
+        let reason = format!("{blocks} blocks are too many for a cooperative launch: {most} are resident at once");
+        Err(ErrorKind::InvalidLaunch { site: LaunchSite::new(&info.name, config), reason }.into())
     }
 
     fn keep(&self, site: LaunchSite, config: LaunchConfig, report: sim::Report) {

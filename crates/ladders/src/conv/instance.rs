@@ -6,33 +6,37 @@ use warpfold_kernels::fold::sum_error_bound;
 
 use super::ladder::{BOX, Data, PIECE, WORDS, data_of, sizes_of};
 use crate::ladder::{Guarded, Guards, Instance, Rung, Verdict, samples};
+use crate::row::{RowElement, open_typed};
 use crate::{Error, LadderElement};
 
 pub(super) fn open(device: &Device, dtype: Dtype, size: usize, guards: Guards) -> Result<Box<dyn Instance>, Error> {
-    assert_eq!(dtype, Dtype::F32, "the ladder has no other kernels");
-    Ok(Box::new(Convolution::new(device, sizes_of(size), guards)?))
+    open_typed!(dtype, convolution(device, sizes_of(size), guards))
 }
 
-struct Convolution {
+fn convolution<T: RowElement>(device: &Device, sizes: [u32; WORDS], guards: Guards) -> Result<Convolution<T>, Error> {
+    Convolution::new(device, sizes, guards)
+}
+
+struct Convolution<T: RowElement> {
     device: Device,
     guards: Guards,
     sizes: [u32; WORDS],
-    images: Vec<f32>,
-    weights: Vec<f32>,
-    x: Guarded<f32>,
-    w: Guarded<f32>,
-    y: Guarded<f32>,
+    images: Vec<T>,
+    weights: Vec<T>,
+    x: Guarded<T>,
+    w: Guarded<T>,
+    y: Guarded<T>,
     /// What the filters look at, for the rung that writes it.
-    columns: Guarded<f32>,
+    columns: Guarded<T>,
     /// Images and filters with their channels behind the pixels, from the first rung on that takes
     /// them.
-    last: Option<[Guarded<f32>; 2]>,
+    last: Option<[Guarded<T>; 2]>,
 }
 
 /// The elements of `[n, c, pixels]` as `[n, pixels, padded]`; zeros are the channels that there are
 /// not.
-fn channels_last(elements: &[f32], [channels, pixels, padded]: [usize; 3]) -> Vec<f32> {
-    let mut moved = vec![0.0; elements.len() / channels * padded];
+fn channels_last<T: RowElement>(elements: &[T], [channels, pixels, padded]: [usize; 3]) -> Vec<T> {
+    let mut moved = vec![T::ZERO; elements.len() / channels * padded];
     for (i, element) in elements.iter().enumerate() {
         let (image, channel, pixel) = (i / pixels / channels, i / pixels % channels, i % pixels);
         moved[(image * pixels + pixel) * padded + channel] = *element;
@@ -40,10 +44,10 @@ fn channels_last(elements: &[f32], [channels, pixels, padded]: [usize; 3]) -> Ve
     moved
 }
 
-impl Convolution {
+impl<T: RowElement> Convolution<T> {
     fn new(device: &Device, sizes: [u32; WORDS], guards: Guards) -> Result<Self, Error> {
         let [n, c, h, w, k, r, s, .., p, q] = sizes.map(|size| size as usize);
-        let (images, weights) = (samples::<f32>(9, n * c * h * w), samples::<f32>(10, k * c * r * s));
+        let (images, weights) = (samples::<T>(9, n * c * h * w), samples::<T>(10, k * c * r * s));
         Ok(Self {
             device: device.clone(),
             guards,
@@ -71,10 +75,10 @@ impl Convolution {
         sizes
     }
 
-    fn make_last(&self) -> Result<[Guarded<f32>; 2], Error> {
+    fn make_last(&self) -> Result<[Guarded<T>; 2], Error> {
         let [_, c, h, w, _, r, s, ..] = self.sizes.map(|size| size as usize);
         let padded = self.sizes_for(Data::ChannelsLast)[1] as usize;
-        let of = |name, elements, pixels| {
+        let of = |name, elements: &[T], pixels| {
             Guarded::of(&self.device, name, &channels_last(elements, [c, pixels, padded]), self.guards)
         };
         Ok([of("x", &self.images, h * w)?, of("w", &self.weights, r * s)?])
@@ -141,7 +145,7 @@ impl Convolution {
             let (Some(y), Some(x)) = (y.checked_sub(a).filter(|y| *y < h), x.checked_sub(b).filter(|x| *x < w)) else {
                 continue;
             };
-            let product = f64::from(*weight) * f64::from(self.images[((image * c + channel) * h + y) * w + x]);
+            let product = weight.as_f64() * self.images[((image * c + channel) * h + y) * w + x].as_f64();
             sum += product;
             magnitude += product.abs();
         }
@@ -149,7 +153,7 @@ impl Convolution {
     }
 }
 
-impl Instance for Convolution {
+impl<T: RowElement> Instance for Convolution<T> {
     fn reset(&mut self, rung: &Rung) -> Result<(), Error> {
         let [n, .., p, q] = self.sizes.map(|size| size as usize);
         let columns = if rung.launches.len() == 2 { self.depth() * n * p * q } else { 1 };
@@ -194,9 +198,9 @@ impl Instance for Convolution {
         let step = (results.len() * self.depth()).div_ceil(MOST).max(1) | 1;
         for position in (0..results.len()).rev().step_by(step) {
             let (sum, magnitude) = self.reference(self.place(data, position));
-            let error = (f64::from(results[position]) - sum).abs();
+            let error = (results[position].as_f64() - sum).abs();
             // Written so that a NaN is wrong.
-            verdict.ok &= error <= self.bound(data, magnitude);
+            verdict.ok &= error <= self.bound(data, magnitude) + T::UNIT_ROUNDOFF * sum.abs() + T::SMALLEST;
             verdict.max_error = verdict.max_error.max(error);
         }
         Ok(verdict)
@@ -204,7 +208,7 @@ impl Instance for Convolution {
 
     fn bytes(&self) -> u64 {
         let [n, _, _, _, k, .., p, q] = self.sizes.map(|size| size as usize);
-        4 * (self.images.len() + self.weights.len() + n * k * p * q) as u64
+        <T as LadderElement>::DTYPE.bytes() * (self.images.len() + self.weights.len() + n * k * p * q) as u64
     }
 
     fn flops(&self) -> Option<u64> {

@@ -3,6 +3,8 @@
 
 use warpfold_lang::{Array, Global, Shared, Val};
 
+use crate::row::RowElement;
+
 /// Words of the sizes: `n c h w k r s u v p q`, in the order of the catalogue, then height and
 /// width of the result.
 pub const WORDS: usize = 13;
@@ -69,7 +71,7 @@ impl Shape {
 
     /// What an element of the filter meets there: zero outside the image, and where the condition
     /// does not hold.
-    pub(super) fn get(self, x: Global<f32>, at: Place, l: Val<u32>, condition: Val<bool>) -> Val<f32> {
+    pub(super) fn get<T: RowElement>(self, x: Global<T>, at: Place, l: Val<u32>, condition: Val<bool>) -> Val<f32> {
         let [channels, height, width] = [1, 2, 3].map(|word| self.words.at(word));
         let (rest, column) = (l / self.words.at(6), l % self.words.at(6));
         let (channel, row) = (rest / self.words.at(5), rest % self.words.at(5));
@@ -77,7 +79,7 @@ impl Shape {
         let column = (at.corner[1] + column.cast::<i32>()).cast::<u32>();
         let position = ((at.image * channels + channel) * height + row) * width + column;
         // Of a number below 0 the bits are those of a large one.
-        x.at(position).get_or(0.0, condition & row.lt(height) & column.lt(width))
+        x.at(position).get_or(T::ZERO, condition & row.lt(height) & column.lt(width)).cast()
     }
 
     /// Begins to copy the four channels that a step begins, of images whose channels are behind the

@@ -5,7 +5,7 @@ use warpfold_kernels::Dtype;
 use warpfold_kernels::gemv::{Element, Product, Reference, product};
 
 use super::ladder::COLUMNS;
-use crate::ladder::{Guarded, Guards, Instance, Rows, Rung, Verdict, samples};
+use crate::ladder::{Guarded, Guards, Instance, Rows, Rung, Verdict, elements_of, samples};
 use crate::{Error, LadderElement};
 
 pub(super) fn open(device: &Device, dtype: Dtype, size: usize, guards: Guards) -> Result<Box<dyn Instance>, Error> {
@@ -15,9 +15,16 @@ pub(super) fn open(device: &Device, dtype: Dtype, size: usize, guards: Guards) -
     })
 }
 
-/// The rows of the ladder's matrix of so many elements; no rows have no columns.
+/// The rows of the ladder's matrix of so many elements; no rows have no columns. Columns that were
+/// asked for are exact, and as many rows as fit; else there are about as many columns as the ladder
+/// has by itself.
 pub(super) fn rows_of(size: usize) -> Rows {
-    if size == 0 { Rows { num_rows: 0, row_len: 0 } } else { Rows::of(size, COLUMNS) }
+    let elements = elements_of(size);
+    match COLUMNS.given(size) {
+        _ if elements == 0 => Rows { num_rows: 0, row_len: 0 },
+        Some(columns) => Rows { num_rows: (elements / columns).max(1), row_len: columns },
+        None => Rows::of(elements, COLUMNS.default),
+    }
 }
 
 struct Gemv<T: LadderElement> {
@@ -38,7 +45,7 @@ impl<T: LadderElement + Element> Gemv<T> {
         let rows = rows_of(size);
         let Rows { num_rows, row_len } = rows;
         let row_stride = row_len.next_multiple_of(T::VECTOR as usize);
-        let (elements, factors): (Vec<T>, Vec<T>) = (samples(5, size), samples(6, row_len));
+        let (elements, factors): (Vec<T>, Vec<T>) = (samples(5, num_rows * row_len), samples(6, row_len));
         let mut padded = vec![T::HIGHEST; num_rows * row_stride];
         for (row, elements) in padded.chunks_mut(row_stride.max(1)).zip(elements.chunks(row_len.max(1))) {
             row[..row_len].copy_from_slice(elements);

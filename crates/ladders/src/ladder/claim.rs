@@ -24,6 +24,9 @@ pub struct Measured {
 pub enum Metric {
     /// Lanes at work in an instruction, out of 32.
     WarpEfficiency,
+    /// Branches after which the lanes of a warp stayed together, out of all (nvprof's
+    /// `branch_efficiency`).
+    BranchEfficiency,
     /// Instructions that warps executed.
     Instructions,
     /// Branches after which the lanes of a warp went different ways.
@@ -56,6 +59,8 @@ pub enum Metric {
     AtomicConflicts,
     /// Block barriers that warps came to.
     Barriers,
+    /// Shuffles, votes and barriers of warps.
+    WarpSyncs,
     /// Blocks.
     Blocks,
     /// Operations from input to result: launches, clearing memory, adding on the host.
@@ -75,6 +80,9 @@ impl Metric {
             Self::WarpEfficiency => {
                 return c.thread_instructions as f64 / (32 * c.warp_instructions.max(1)) as f64;
             }
+            Self::BranchEfficiency => {
+                return (c.branches - c.divergent_branches) as f64 / c.branches.max(1) as f64;
+            }
             Self::Instructions => c.warp_instructions,
             Self::DivergentBranches => c.divergent_branches,
             Self::StoreConflicts => c.shared_store_bank_conflicts,
@@ -91,6 +99,7 @@ impl Metric {
             Self::SharedAtomics => c.shared_atomics,
             Self::AtomicConflicts => c.shared_atomic_bank_conflicts,
             Self::Barriers => c.barriers,
+            Self::WarpSyncs => c.warp_syncs,
             Self::Blocks => run.blocks,
             Self::Steps => run.steps,
             Self::ScoreBytes => run.memory.score_bytes,
@@ -101,7 +110,10 @@ impl Metric {
 
     /// A value of it as text.
     fn text(self, value: f64) -> String {
-        if self == Self::WarpEfficiency { format!("{:.1} %", value * 100.0) } else { grouped(value) }
+        match self {
+            Self::WarpEfficiency | Self::BranchEfficiency => format!("{:.1} %", value * 100.0),
+            _ => grouped(value),
+        }
     }
 }
 
@@ -109,6 +121,7 @@ impl fmt::Display for Metric {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::WarpEfficiency => "warp efficiency",
+            Self::BranchEfficiency => "branch efficiency",
             Self::Instructions => "warp instructions",
             Self::DivergentBranches => "divergent branches",
             Self::StoreConflicts => "shared-store bank conflicts",
@@ -125,6 +138,7 @@ impl fmt::Display for Metric {
             Self::SharedAtomics => "shared atomics",
             Self::AtomicConflicts => "shared-atomic bank conflicts",
             Self::Barriers => "barriers",
+            Self::WarpSyncs => "warp-level synchronisations",
             Self::Blocks => "blocks",
             Self::Steps => "steps to the result",
             Self::ScoreBytes => "bytes of stored scores",
@@ -183,6 +197,17 @@ impl Claim {
             Change::ToZero => before > 0.0 && after == 0.0,
             Change::FromZero => before == 0.0 && after > 0.0,
             Change::DividedBy(n) => after * f64::from(n) == before,
+        }
+    }
+
+    /// Whether two runs differ in the direction that it claims, by whatever factor: at small sizes
+    /// some effects go the other way.
+    #[must_use]
+    pub fn points_the_right_way(&self, before: &Measured, after: &Measured) -> bool {
+        let (before, after) = (self.metric.of(before), self.metric.of(after));
+        match self.change {
+            Change::Falls | Change::ToZero | Change::DividedBy(_) => after < before,
+            Change::Rises | Change::FromZero => after > before,
         }
     }
 

@@ -34,8 +34,9 @@ pub use kept::broken_claims;
 pub(crate) use output::Guarded;
 pub use report::{Absent, LadderReport, RungReport};
 pub use rows::Rows;
+pub(crate) use run::ONE_BLOCK_MOST;
 pub use run::{Progress, ProgressFn, RunOptions, run};
-pub use sizes::{Numbers, Sizes, pack, unpack};
+pub use sizes::{Numbers, SizeOption, Sizes, elements_of, pack, unpack};
 pub use timing::copy_gigabytes_per_second;
 
 use crate::{Error, ErrorKind};
@@ -43,8 +44,13 @@ use crate::{Error, ErrorKind};
 /// Every ladder.
 pub const LADDERS: &[&Ladder] = &[
     &crate::vector_add::LADDER,
+    &crate::elementwise::RELU,
+    &crate::elementwise::SIGMOID,
+    &crate::dot::LADDER,
     &crate::reduce::LADDER,
     &crate::reduce::LESSONS,
+    &crate::groups::LADDER,
+    &crate::scan::LADDER,
     &crate::softmax::LADDER,
     &crate::softmax::VECTOR,
     &crate::norm::LADDER,
@@ -96,6 +102,9 @@ pub struct Ladder {
 /// in 32 bits.
 pub(crate) const MAX_SIZE_OF_U32: usize = 1 << 31;
 
+/// Elements unless said on the virtual GPU.
+const VIRTUAL_ELEMENTS: usize = 1 << 20;
+
 impl Ladder {
     /// The rung of this name.
     ///
@@ -141,7 +150,20 @@ impl Ladder {
         match self.sizes {
             _ if *options == HeadOptions::default() => Ok(size),
             Sizes::Heads(sizes) => sizes.with(size, options),
-            Sizes::Elements | Sizes::Numbers(_) => Err(ErrorKind::NoHeads { ladder: self.name }.into()),
+            Sizes::Elements | Sizes::With(_) | Sizes::Numbers(_) => {
+                Err(ErrorKind::NoHeads { ladder: self.name }.into())
+            }
+        }
+    }
+
+    /// A size with another value of the ladder's [option](SizeOption).
+    ///
+    /// # Errors
+    /// [`ErrorKind::NoOption`] for a ladder without an option of this name; [`ErrorKind::BadSize`].
+    pub fn with_option(&self, size: usize, option: &'static str, value: usize) -> Result<usize, Error> {
+        match self.sizes {
+            Sizes::With(known) if known.name == option => known.set(size, value),
+            _ => Err(ErrorKind::NoOption { ladder: self.name, option }.into()),
         }
     }
 
@@ -151,12 +173,22 @@ impl Ladder {
         self.sizes.text(size)
     }
 
+    /// The size unless said on a device: on the virtual GPU what ends within some seconds.
+    #[must_use]
+    pub fn default_size_on(&self, device: &Device) -> usize {
+        match self.sizes {
+            Sizes::Elements | Sizes::With(_) if device.is_virtual() => self.default_size.min(VIRTUAL_ELEMENTS),
+            _ => self.default_size,
+        }
+    }
+
     /// Checks that so many elements are not too many.
     ///
     /// # Errors
     /// [`ErrorKind::TooManyElements`].
     pub fn check_size(&self, size: usize) -> Result<(), Error> {
-        if matches!(self.sizes, Sizes::Elements) && size > self.max_size {
+        let elements = self.sizes.elements(size);
+        if let Some(size) = elements.filter(|elements| *elements > self.max_size) {
             return Err(ErrorKind::TooManyElements { ladder: self.name, size, limit: self.max_size }.into());
         }
         Ok(())
@@ -290,6 +322,11 @@ pub enum Finish {
     /// launch. Takes the input, an output of one element a block, the result, the counter, the
     /// length.
     LastBlock,
+    /// Blocks tell one another through memory that has to be zero before.
+    Cleared,
+    /// Blocks read what others leave without waiting for it: a race, shown for what it is. The
+    /// result is right by luck alone, and the checks have to refute the rung.
+    Race,
 }
 
 impl Finish {
@@ -297,7 +334,7 @@ impl Finish {
     const fn steps(self) -> u64 {
         match self {
             Self::Nothing | Self::OneBlock | Self::LastBlock => 0,
-            Self::Host | Self::Atomic => 1,
+            Self::Host | Self::Atomic | Self::Cleared | Self::Race => 1,
         }
     }
 }

@@ -29,7 +29,7 @@ impl<T: Element + Scalar> Guarded<T> {
         };
         let mut buffer = device.alloc_named(name, len + 2 * guard)?;
         if guard > 0 {
-            buffer.fill_bytes(POISON)?;
+            device.unrecorded(|| buffer.fill_bytes(POISON))?;
         }
         Ok(Self { buffer, guard, len })
     }
@@ -44,7 +44,7 @@ impl<T: Element + Scalar> Guarded<T> {
     /// Takes every value away: poison between guards, a new allocation without them.
     pub(crate) fn renew(&mut self, device: &Device, name: &str, guards: Guards) -> Result<(), Error> {
         match guards {
-            Guards::Bands => self.buffer.fill_bytes(POISON)?,
+            Guards::Bands => device.unrecorded(|| self.buffer.fill_bytes(POISON))?,
             Guards::Checker => *self = Self::new(device, name, self.len, guards)?,
         }
         Ok(())
@@ -80,8 +80,10 @@ impl<T: Element + Scalar> Guarded<T> {
         let stream = self.buffer.device().default_stream();
         let mut guards = vec![T::from_bits(0); 2 * self.guard];
         let (left, right) = guards.split_at_mut(self.guard);
-        stream.copy_to_host(self.buffer.view(..self.guard)?, left)?;
-        stream.copy_to_host(self.buffer.view(self.guard + self.len..)?, right)?;
+        self.buffer.device().unrecorded(|| {
+            stream.copy_to_host(self.buffer.view(..self.guard)?, left)?;
+            stream.copy_to_host(self.buffer.view(self.guard + self.len..)?, right)
+        })?;
         Ok(guards.into_iter().all(is_poison))
     }
 }

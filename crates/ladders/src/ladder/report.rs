@@ -62,6 +62,9 @@ pub struct RungReport {
     pub findings: Vec<Finding>,
     /// Why the run failed, where it did.
     pub failure: Option<String>,
+    /// Whether the rung is a race by design ([`Finish::Race`](super::Finish::Race)), which nothing
+    /// but the checks judges.
+    pub is_race: bool,
     /// Blocks of the launches.
     pub blocks: u64,
     /// Operations from input to result: launches, clearing memory, adding on the host.
@@ -93,10 +96,11 @@ impl LadderReport {
 }
 
 impl RungReport {
-    /// Whether it is right and no check found an error.
+    /// Whether it is right and no check found an error. A race by design is never wrong, as it is
+    /// shown for what it is.
     #[must_use]
     pub fn is_ok(&self) -> bool {
-        self.ok && self.findings.iter().all(|finding| finding.severity != Severity::Error)
+        self.is_race || (self.ok && self.findings.iter().all(|finding| finding.severity != Severity::Error))
     }
 
     /// What claims are about; `None` on CUDA.
@@ -116,7 +120,8 @@ impl RungReport {
                 None => before,
             };
             let runs = other.and_then(Self::measured).zip(self.measured());
-            let changed = runs.filter(|(before, after)| claim.metric.of(before) != claim.metric.of(after));
+            // What goes the other way at this size is not claimed.
+            let changed = runs.filter(|(before, after)| claim.points_the_right_way(before, after));
             bought.extend(changed.map(|(before, after)| claim.describe(&before, &after)));
         }
         if let (Some(before), Some(after)) = (before.and_then(|before| before.seconds), self.seconds) {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use warpfold_device::{Checks, Counters, Device, Finding, LaunchReport};
 
 use super::timing::{copy_gigabytes_per_second, median, timed};
-use super::{Absent, Guards, Instance, Ladder, LadderReport, Launch, Rung, RungReport, Verdict};
+use super::{Absent, Finish, Guards, Instance, Ladder, LadderReport, Launch, Rung, RungReport, Verdict, elements_of};
 use crate::{Error, ErrorKind};
 use warpfold_kernels::Dtype;
 use warpfold_lang::ErrorKind as Lacking;
@@ -106,7 +106,13 @@ pub fn run(
         }
         let progress = Progress { rung: rung.name, rung_idx, num_rungs: rungs.len(), blocks: None };
         announce(device, options.progress.clone(), progress)?;
-        let mut report = run_rung(device, &mut *instance, rung, (size, dtype), options)?;
+        let mut report = match run_rung(device, &mut *instance, rung, (size, dtype), options) {
+            Err(error) if is_too_large(rung, size, &error) => {
+                absent.push(Absent { name: rung.name, reason: error.to_string() });
+                continue;
+            }
+            report => report?,
+        };
         report.sentence = report.explain(rung, &reports, before(ladder, rung, &reports));
         reports.push(report);
     }
@@ -115,16 +121,22 @@ pub fn run(
         device: device.to_string(),
         size,
         dtype,
-        copy_gigabytes_per_second: copy_gigabytes_per_second(device)?,
+        copy_gigabytes_per_second: device.unrecorded(|| copy_gigabytes_per_second(device))?,
         rungs: reports,
         absent,
     })
 }
 
+/// Elements that a rung of [`Finish::OneBlock`] takes: two per thread.
+pub(crate) const ONE_BLOCK_MOST: usize = 2048;
+
 /// What the device lacks for a rung, or the rung for the element type.
 fn lacking(device: &Device, rung: &Rung, (size, dtype): (usize, Dtype)) -> Result<Option<String>, Error> {
     if let Err(error) = rung.check_dtype(dtype) {
         return Ok(Some(error.to_string()));
+    }
+    if rung.finish == Finish::OneBlock && elements_of(size) > ONE_BLOCK_MOST {
+        return Ok(Some(format!("its one block takes at most {ONE_BLOCK_MOST} elements")));
     }
     for launch in rung.launches {
         if let Err(error) = launch.kernel(dtype, size).build(&device.target()) {
@@ -251,11 +263,19 @@ fn run_rung(
         launches,
         findings,
         failure,
+        is_race: rung.finish == Finish::Race,
         blocks: rung.num_blocks(size),
         steps: rung.steps(),
         memory: instance.memory(),
         sentence: String::new(),
     })
+}
+
+/// Whether a cooperative launch has more blocks than the device can keep resident.
+fn is_too_large(rung: &Rung, size: usize, error: &Error) -> bool {
+    let is_refused = matches!(error.kind(), ErrorKind::Device(error)
+        if matches!(error.kind(), warpfold_device::ErrorKind::InvalidLaunch { .. }));
+    is_refused && rung.launches.iter().any(|launch| (launch.config)(size).cooperative)
 }
 
 /// Whether the rung is to blame, and the device still usable.

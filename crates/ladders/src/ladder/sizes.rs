@@ -9,10 +9,98 @@ use crate::{Error, ErrorKind};
 pub enum Sizes {
     /// A number of elements, up to the ladder's `max_size`.
     Elements,
+    /// A number of elements, up to the ladder's `max_size`, and one more number that an option
+    /// sets.
+    With(SizeOption),
     /// Three numbers, each from 1 on, packed into one by [`pack`].
     Numbers(Numbers),
     /// Tokens and heads of attention.
     Heads(HeadSizes),
+}
+
+/// One more number beside the number of elements: the columns of a matrix, the elements of a
+/// thread.
+#[derive(Debug, Clone, Copy)]
+pub struct SizeOption {
+    /// As the program takes it, without its dashes: `columns`.
+    pub name: &'static str,
+    /// Its value unless said.
+    pub default: usize,
+    /// Which values there are kernels for; below 2^20.
+    pub accepts: fn(usize) -> bool,
+    /// What those are: `2, 4 or 8`.
+    pub expected: &'static str,
+}
+
+/// Bits of the elements of a size with an option; above them lies the option's value, or 0.
+const ELEMENT_BITS: u32 = 40;
+
+/// The elements of a size, whose option it may have or not.
+#[must_use]
+pub const fn elements_of(size: usize) -> usize {
+    size & ((1 << ELEMENT_BITS) - 1)
+}
+
+impl SizeOption {
+    /// The option's value in a size.
+    #[must_use]
+    pub const fn of(&self, size: usize) -> usize {
+        match size >> ELEMENT_BITS {
+            0 => self.default,
+            value => value,
+        }
+    }
+
+    /// The option's value, where the size has one of its own.
+    #[must_use]
+    pub const fn given(&self, size: usize) -> Option<usize> {
+        match size >> ELEMENT_BITS {
+            0 => None,
+            value => Some(value),
+        }
+    }
+
+    /// So many elements with a value, which the option has to accept.
+    #[must_use]
+    pub const fn with(&self, elements: usize, value: usize) -> usize {
+        elements_of(elements) | (value << ELEMENT_BITS)
+    }
+
+    /// The size with another value.
+    pub(super) fn set(&self, size: usize, value: usize) -> Result<usize, Error> {
+        if !(self.accepts)(value) {
+            let text = format!("--{} {value}", self.name);
+            return Err(ErrorKind::BadSize { text, expected: self.expected }.into());
+        }
+        Ok(self.with(size, value))
+    }
+}
+
+/// A number as users write it: `33_554_432`, `33,554,432`, `32M` for 32 x 2^20, `1e6`.
+fn number(text: &str) -> Option<usize> {
+    let text: String = text.chars().filter(|c| !matches!(c, '_' | ',')).collect();
+    let is_digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    if is_digits(&text) {
+        return text.parse().ok();
+    }
+    if let Some((mantissa, exponent)) = text.split_once(['e', 'E']) {
+        let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+        let exponent: usize = Some(exponent).filter(|e| is_digits(e))?.parse().ok()?;
+        if !is_digits(whole) || !(fraction.is_empty() || is_digits(fraction)) || fraction.len() > exponent {
+            return None;
+        }
+        let scale = 10_usize.checked_pow((exponent - fraction.len()).try_into().ok()?)?;
+        return format!("{whole}{fraction}").parse::<usize>().ok()?.checked_mul(scale);
+    }
+    let (digits, unit) = text.split_at(text.len().checked_sub(1).filter(|at| text.is_char_boundary(*at))?);
+    let shift = match unit {
+        "k" | "K" => 10,
+        "m" | "M" => 20,
+        "g" | "G" => 30,
+        _ => return None,
+    };
+    let digits = Some(digits).filter(|digits| is_digits(digits))?;
+    digits.parse::<usize>().ok()?.checked_mul(1 << shift)
 }
 
 /// The numbers that a ladder takes instead of a number of elements.
@@ -52,12 +140,22 @@ pub const fn unpack(size: usize) -> [usize; 3] {
 }
 
 impl Sizes {
-    /// A size as a user writes it: `33_554_432`, `512`, `300x200x70`.
+    /// How many elements a size has, where that is what it says.
+    pub(super) fn elements(&self, size: usize) -> Option<usize> {
+        match self {
+            Self::Elements => Some(size),
+            Self::With(_) => Some(elements_of(size)),
+            Self::Numbers(_) | Self::Heads(_) => None,
+        }
+    }
+
+    /// A size as a user writes it: `33_554_432`, `32M`, `1e6`, `300x200x70`.
     pub(super) fn parse(&self, text: &str) -> Result<usize, Error> {
-        let number = |text: &str| text.replace('_', "").parse::<usize>().ok();
         let bad = |expected: &'static str| Error::from(ErrorKind::BadSize { text: text.to_owned(), expected });
         match self {
-            Self::Elements => number(text).ok_or_else(|| bad("a number of elements")),
+            Self::Elements | Self::With(_) => number(text)
+                .filter(|size| *size <= elements_of(usize::MAX))
+                .ok_or_else(|| bad("a number of elements such as 1000, 64K, 32M or 1e6")),
             Self::Heads(sizes) => sizes.parse(text),
             Self::Numbers(Numbers { form, complete, most, .. }) => {
                 let numbers: Option<Vec<usize>> = text.split('x').map(number).collect();
@@ -72,6 +170,8 @@ impl Sizes {
     pub(super) fn text(&self, size: usize) -> Option<String> {
         match self {
             Self::Elements => None,
+            Self::With(option) if option.given(size).is_none() => None,
+            Self::With(option) => Some(format!("{} with {} = {}", elements_of(size), option.name, option.of(size))),
             Self::Heads(sizes) => Some(sizes.text(size)),
             Self::Numbers(Numbers { shown, .. }) => {
                 Some(unpack(size)[..*shown].iter().map(ToString::to_string).collect::<Vec<_>>().join("x"))
@@ -104,5 +204,36 @@ mod tests {
             assert!(CUBE.parse(bad).is_err(), "{bad}");
         }
         assert!(Sizes::Elements.parse("5x5").is_err());
+    }
+
+    #[test]
+    fn numbers_have_groups_units_and_exponents() {
+        let parsed = |text: &str| Sizes::Elements.parse(text).ok();
+        for (text, expected) in [
+            ("1M", 1 << 20),
+            ("64k", 65_536),
+            ("2G", 1 << 31),
+            ("1e6", 1_000_000),
+            ("1.5e3", 1500),
+            ("33,554,432", 33_554_432),
+        ] {
+            assert_eq!(parsed(text), Some(expected), "{text}");
+        }
+        for bad in ["M", "1.5", "1e", "e6", "1.55e1", "1e99", "-1", "1T", "1é", "99999999999999999999", "1.e3.e"] {
+            assert_eq!(parsed(bad), None, "{bad}");
+        }
+        assert_eq!(CUBE.parse("1Kx5x1e2").expect("three numbers"), pack([1024, 5, 100]));
+    }
+
+    #[test]
+    fn an_option_travels_with_the_elements() {
+        let option = SizeOption { name: "factor", default: 2, accepts: |n| [2, 4].contains(&n), expected: "2 or 4" };
+        let with = Sizes::With(option);
+        let size = with.parse("1000").expect("a number");
+        assert_eq!((with.elements(size), option.of(size), with.text(size)), (Some(1000), 2, None));
+        let other = option.set(size, 4).expect("it is taken");
+        assert_eq!((with.elements(other), option.of(other)), (Some(1000), 4));
+        assert_eq!(with.text(other).as_deref(), Some("1000 with factor = 4"));
+        assert!(option.set(size, 3).is_err());
     }
 }

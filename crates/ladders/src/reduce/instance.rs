@@ -5,7 +5,7 @@ use warpfold_kernels::Dtype;
 use warpfold_kernels::fold::sum_error_bound;
 
 use super::reference::{self, Reference};
-use crate::ladder::{Finish, Guarded, Guards, Instance, Rung, Verdict, samples};
+use crate::ladder::{Finish, Guarded, Guards, Instance, Rung, Verdict, elements_of, samples};
 use crate::{Error, LadderElement};
 
 pub(super) fn open(device: &Device, dtype: Dtype, size: usize, guards: Guards) -> Result<Box<dyn Instance>, Error> {
@@ -19,6 +19,8 @@ pub(super) fn open(device: &Device, dtype: Dtype, size: usize, guards: Guards) -
 struct Sum<T: LadderElement> {
     device: Device,
     guards: Guards,
+    /// As launches take it: elements, and perhaps the ladder's option.
+    size: usize,
     elements: Vec<T>,
     reference: Reference,
     input: Guarded<T>,
@@ -32,10 +34,11 @@ struct Sum<T: LadderElement> {
 
 impl<T: LadderElement> Sum<T> {
     fn new(device: &Device, size: usize, guards: Guards) -> Result<Self, Error> {
-        let elements = samples(3, size);
+        let elements = samples(3, elements_of(size));
         Ok(Self {
             device: device.clone(),
             guards,
+            size,
             reference: reference::sum(&elements),
             input: Guarded::of(device, "input", &elements, guards)?,
             partials: Guarded::new(device, "partials", 1, guards)?,
@@ -48,8 +51,7 @@ impl<T: LadderElement> Sum<T> {
     /// The additions that an element goes through at most.
     fn depth(&self, rung: &Rung) -> u64 {
         let [launch] = rung.launches else { unreachable!("{} is one launch", rung.name) };
-        let size = self.elements.len();
-        let (blocks, threads) = (launch.num_blocks(size), (launch.config)(size).num_threads());
+        let (blocks, threads) = (launch.num_blocks(self.size), (launch.config)(self.size).num_threads());
         let in_thread = (self.elements.len() as u64).div_ceil(blocks * threads) + 4;
         let in_block = u64::from(threads.next_power_of_two().ilog2());
         let between_blocks = match rung.finish {
@@ -57,6 +59,7 @@ impl<T: LadderElement> Sum<T> {
             Finish::Nothing | Finish::OneBlock | Finish::Host => 0,
             Finish::Atomic => blocks,
             Finish::LastBlock => blocks.div_ceil(threads) + in_block,
+            Finish::Cleared | Finish::Race => unreachable!("{} is a sum", rung.name),
         };
         in_thread + in_block + between_blocks
     }
@@ -68,12 +71,10 @@ impl<T: LadderElement> Instance for Sum<T> {
         if rung.finish == Finish::OneBlock {
             device.default_stream().copy_from_host(self.input.view_mut()?, &self.elements)?;
         }
-        self.partials = Guarded::new(device, "partials", rung.num_blocks(self.elements.len()) as usize, *guards)?;
+        self.partials = Guarded::new(device, "partials", rung.num_blocks(self.size) as usize, *guards)?;
         match rung.finish {
             Finish::Atomic => self.result.fill_zero(),
-            Finish::Nothing | Finish::OneBlock | Finish::Host | Finish::LastBlock => {
-                self.result.renew(device, "result", *guards)
-            }
+            _ => self.result.renew(device, "result", *guards),
         }
     }
 
@@ -83,7 +84,9 @@ impl<T: LadderElement> Instance for Sum<T> {
         Ok(match rung.finish {
             Finish::OneBlock => arguments.output(self.input.view_mut()?).output(self.result.view_mut()?),
             Finish::Host => arguments.input(self.input.view()?).output(self.partials.view_mut()?),
-            Finish::Nothing | Finish::Atomic => arguments.input(self.input.view()?).output(self.result.view_mut()?),
+            Finish::Nothing | Finish::Atomic | Finish::Cleared | Finish::Race => {
+                arguments.input(self.input.view()?).output(self.result.view_mut()?)
+            }
             Finish::LastBlock => arguments
                 .input(self.input.view()?)
                 .output(self.partials.view_mut()?)

@@ -9,8 +9,10 @@
 pub mod ladder;
 pub mod lessons;
 
+mod explain;
 mod instance;
 mod reference;
 
+pub use explain::{Addition, Addressing, MOST_EXPLAINED, TreeStep, explain};
 pub use ladder::LADDER;
 pub use lessons::LESSONS;

@@ -1,13 +1,13 @@
 //! Rows, or one vector, on a device, and their softmax.
 
-use warpfold_device::{Arguments, Device};
+use warpfold_device::{Arguments, Buffer, Device};
 use warpfold_kernels::Dtype;
 
 use super::ladder::ROW_LEN;
 use super::reference::softmax;
 use super::vector::MAX_BLOCKS;
 use crate::Error;
-use crate::ladder::{Guarded, Guards, Instance, Rows, Rung, Verdict, samples};
+use crate::ladder::{Finish, Guarded, Guards, Instance, Rows, Rung, Verdict, samples};
 use crate::row::{Expected, Operator, RowElement, RowProblem, RowResult, open_typed};
 
 pub(super) fn open_rows(
@@ -49,6 +49,9 @@ struct VectorProblem<T: RowElement> {
     input: Guarded<T>,
     /// The largest element of each block, and the sum of exponentials.
     partials: [Guarded<f32>; 2],
+    /// The word of the grid's barrier. Cleared once: each launch has to leave it ready for the
+    /// next.
+    barrier: Buffer<u32>,
     output: Guarded<T>,
 }
 
@@ -60,25 +63,40 @@ fn vector<T: RowElement>(device: &Device, size: usize, guards: Guards) -> Result
         guards,
         input: Guarded::of(device, "input", &elements, guards)?,
         partials: [partial("largest")?, partial("sums")?],
+        barrier: device.alloc_zeroed(1)?,
         output: Guarded::new(device, "output", size, guards)?,
         elements,
     })
 }
 
 impl<T: RowElement> Instance for VectorProblem<T> {
-    fn reset(&mut self, _rung: &Rung) -> Result<(), Error> {
+    fn reset(&mut self, rung: &Rung) -> Result<(), Error> {
         for (name, partials) in ["largest", "sums"].into_iter().zip(&mut self.partials) {
             partials.renew(&self.device, name, self.guards)?;
+        }
+        if rung.finish == Finish::Race {
+            self.partials[1].fill_zero()?;
         }
         self.output.renew(&self.device, "output", self.guards)
     }
 
-    /// The first launch takes the input, what the blocks leave, and the length; the second one also
-    /// their number and the output.
+    /// Of two launches the first takes the input, what the blocks leave, and the length; the second
+    /// one also their number and the output. A single launch takes it all, and what its blocks meet
+    /// at.
     fn arguments(&mut self, rung: &Rung, launch_idx: usize) -> Result<Arguments<'_>, Error> {
         let len = self.elements.len() as u32;
         let [largest, sums] = &mut self.partials;
         let arguments = Arguments::new().input(self.input.view()?);
+        match rung.name {
+            "threadfence" => {
+                return Ok(arguments.output(sums.view_mut()?).output(self.output.view_mut()?).value(len));
+            }
+            "grid_sync" => {
+                let arguments = arguments.output(largest.view_mut()?).output(sums.view_mut()?);
+                return Ok(arguments.output(&mut self.barrier).output(self.output.view_mut()?).value(len));
+            }
+            _ => {}
+        }
         if launch_idx == 0 {
             return Ok(arguments.output(largest.view_mut()?).output(sums.view_mut()?).value(len));
         }

@@ -11,6 +11,8 @@ pub(super) fn open(device: &Device, dtype: Dtype, size: usize, guards: Guards) -
     Ok(match dtype {
         Dtype::I32 => Box::new(VectorAdd::<i32>::new(device, size, guards)?),
         Dtype::F32 => Box::new(VectorAdd::<f32>::new(device, size, guards)?),
+        Dtype::F16 => Box::new(VectorAdd::<half::f16>::new(device, size, guards)?),
+        Dtype::Bf16 => Box::new(VectorAdd::<half::bf16>::new(device, size, guards)?),
         _ => unreachable!("the ladder has no kernel for {dtype}"),
     })
 }

@@ -56,6 +56,9 @@ struct Rung<'a> {
     findings: Vec<Finding<'a>>,
     /// Why the run failed, where it did.
     failure: Option<&'a str>,
+    /// Only of a race by design.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    is_race: bool,
     blocks: u64,
     sentence: &'a str,
 }
@@ -88,6 +91,7 @@ impl<'a> From<&'a RungReport> for Rung<'a> {
             counters: rung.counters.as_ref().map(Counters::from),
             findings: rung.findings.iter().map(Finding::from).collect(),
             failure: rung.failure.as_deref(),
+            is_race: rung.is_race,
             blocks: rung.blocks,
             sentence: &rung.sentence,
         }

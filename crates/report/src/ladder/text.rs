@@ -42,9 +42,9 @@ pub fn ladder_text(ladder: &Ladder, report: &LadderReport) -> String {
 }
 
 fn counted_heading() -> Table {
-    let mut table = Table::new(["", "", "", "bank conflicts", "", "sectors a", "request", "lanes", "", "warp"]);
+    let mut table = Table::new(["", "", "bank conflicts", "", "sectors per", "request", "lanes", "branch", "", "warp"]);
     let heading =
-        ["rung", "result", "time", "loads", "stores", "loads", "stores", "at work", "barriers", "instructions"];
+        ["rung", "result", "loads", "stores", "loads", "stores", "at work", "efficiency", "barriers", "instructions"];
     table.row(heading.map(str::to_owned));
     table
 }
@@ -54,12 +54,12 @@ fn counted(rung: &RungReport) -> [String; 10] {
     [
         rung.name.to_owned(),
         result(rung).to_owned(),
-        String::new(),
         grouped(c.shared_load_bank_conflicts),
         grouped(c.shared_store_bank_conflicts),
         ratio(c.global_load_sectors, c.global_load_requests),
         ratio(c.global_store_sectors, c.global_store_requests),
         warp_efficiency(&c),
+        branch_efficiency(&c),
         grouped(c.barriers),
         grouped(c.warp_instructions),
     ]
@@ -71,6 +71,14 @@ fn warp_efficiency(c: &Counters) -> String {
         return "-".to_owned();
     }
     format!("{:.1} %", 100.0 * c.thread_instructions as f64 / (32 * c.warp_instructions) as f64)
+}
+
+/// Branches after which a warp stayed together, of all (nvprof's `branch_efficiency`).
+fn branch_efficiency(c: &Counters) -> String {
+    if c.branches == 0 {
+        return "-".to_owned();
+    }
+    format!("{:.1} %", 100.0 * (c.branches - c.divergent_branches) as f64 / c.branches as f64)
 }
 
 fn timed_heading() -> Table {
@@ -97,6 +105,9 @@ fn computed(report: &LadderReport, rung: &RungReport) -> [String; 5] {
 }
 
 fn result(rung: &RungReport) -> &'static str {
+    if rung.is_race {
+        return if rung.ok && rung.findings.is_empty() { "race" } else { "refuted" };
+    }
     match (&rung.failure, rung.ok) {
         (Some(_), _) => "FAILED",
         (None, true) => "right",
@@ -126,6 +137,7 @@ mod tests {
             findings: Vec::new(),
             launches: Vec::new(),
             failure: failure.map(str::to_owned),
+            is_race: false,
             blocks: 1,
             steps: 1,
             memory: Memory::default(),

@@ -3,10 +3,11 @@
 //! Its problems are the seven of the catalogue, by number; a second number says how many times
 //! smaller each of images, height, width and filters is. `--size 3x8` is the third at an eighth.
 //!
-//! Images and filters are the same `f32` numbers for every rung. Those before `cp_async` take them
-//! as `[N, C, H, W]` and `[K, C, R, S]`. From there on they are `[N, H, W, C]` and `[K, R, S, C]`,
-//! with zeros for channels up to a multiple of [`PIECE`], the result is `[N, P, Q, K]`, and factors
-//! are multiplied without their low 13 bits (tf32), which results are judged by.
+//! Images and filters are the same numbers for every rung. Those before `cp_async` take them as
+//! `[N, C, H, W]` and `[K, C, R, S]`, and halves as well as `f32`: sums are in `f32`. From there on
+//! they are `[N, H, W, C]` and `[K, R, S, C]` of `f32`, with zeros for channels up to a multiple of
+//! [`PIECE`], the result is `[N, P, Q, K]`, and factors are multiplied without their low 13 bits
+//! (tf32), which results are judged by.
 
 mod r01_naive;
 mod r02_im2col;
@@ -30,7 +31,7 @@ use super::instance::open;
 use crate::ladder::{Change, Claim, Finish, Ladder, Launch, Metric, Numbers, Rung, Sizes, pack, unpack};
 
 /// What every kernel takes: images (or the matrix made of them), filters, what it writes, sizes.
-pub type Conv = Kernel<(Global<f32>, Global<f32>, Global<f32>, [u32; WORDS])>;
+pub type Conv<T> = Kernel<(Global<T>, Global<T>, Global<T>, [u32; WORDS])>;
 
 /// What a kernel takes whose copies gather: images by a map in im2col mode, filters, what it
 /// writes, sizes.
@@ -120,18 +121,34 @@ pub const LADDER: Ladder = Ladder {
     sizes: Sizes::Numbers(SIZES),
     default_size: pack([2, 8, 1]),
     max_size: usize::MAX,
-    dtypes: &[Dtype::F32],
+    dtypes: &[Dtype::F32, Dtype::F16, Dtype::Bf16],
     rungs: RUNGS,
     open,
 };
 
-/// A kernel for the element type.
+/// A kernel for an element type, of those that multiply in `f32`.
 macro_rules! typed {
     ($kernel:ident) => {
         |dtype| match dtype {
-            Dtype::F32 => AnyKernel::from($kernel()),
+            Dtype::F32 => AnyKernel::from($kernel::<f32>()),
+            Dtype::F16 => AnyKernel::from($kernel::<half::f16>()),
+            Dtype::Bf16 => AnyKernel::from($kernel::<half::bf16>()),
             _ => unreachable!("the ladder has no kernel for {dtype}"),
         }
+    };
+}
+
+/// A kernel that multiplies in tf32.
+macro_rules! tf32 {
+    ($kernel:ident) => {
+        Launch::new(
+            |dtype| match dtype {
+                Dtype::F32 => AnyKernel::from($kernel()),
+                _ => unreachable!("the rung has no kernel for {dtype}"),
+            },
+            tiles_of_tensor_cores,
+        )
+        .only(&[Dtype::F32])
     };
 }
 
@@ -172,14 +189,14 @@ const RUNGS: &[Rung] = &[
             Claim::new(Metric::SharedAccesses, Change::Falls),
             Claim::new(Metric::Blocks, Change::Falls),
         ],
-        launches: &[Launch::new(typed!(cp_async), tiles_of_tensor_cores)],
+        launches: &[tf32!(cp_async)],
         finish: Finish::Nothing,
     },
     Rung {
         name: "wgmma_im2col",
         changed: "Bulk copies gather the tiles by themselves, and warpgroups multiply them where they lie",
         claims: &[Claim::new(Metric::Instructions, Change::Falls), Claim::new(Metric::SharedAccesses, Change::Falls)],
-        launches: &[Launch::new(typed!(wgmma_im2col), tiles_of_tensor_cores)],
+        launches: &[tf32!(wgmma_im2col)],
         finish: Finish::Nothing,
     },
 ];

@@ -4,15 +4,16 @@
 //! Measured: see `LADDER` (generated).
 //! Limit now: each multiply-add comes with two loads of global memory, and the divisions that find the pixel.
 
-use warpfold_lang::{Array, Global, block_idx, kernel, range, thread_idx, var, when};
+use warpfold_lang::{Array, Global, Val, block_idx, kernel, range, thread_idx, var, when};
 
 use super::{Conv, TILE};
 use crate::conv::shape::{Shape, WORDS};
+use crate::row::RowElement;
 
 /// Each block computes a tile of filters and pixels, one output a thread.
 #[must_use]
-pub fn naive() -> Conv {
-    let body = |x: Global<f32>, weights: Global<f32>, y: Global<f32>, words: Array<u32, WORDS>| {
+pub fn naive<T: RowElement>() -> Conv<T> {
+    let body = |x: Global<T>, weights: Global<T>, y: Global<T>, words: Array<u32, WORDS>| {
         // Roles
         let shape = Shape::of(words);
         let filter = block_idx().y * TILE + thread_idx().y;
@@ -22,13 +23,13 @@ pub fn naive() -> Conv {
             let sum = var(0.0_f32);
             // Main loop
             range(0, shape.depth(), 1, |l| {
-                let weight = weights.at(filter * shape.depth() + l).get();
+                let weight: Val<f32> = weights.at(filter * shape.depth() + l).get().cast();
                 let value = shape.get(x, at, l, true.into());
                 sum.update(|sum| weight.mul_add(value, sum));
             });
             // Epilogue
-            y.at(shape.output(filter, at)).set(sum.get());
+            y.at(shape.output(filter, at)).set(sum.get().cast::<T>());
         });
     };
-    kernel("conv_naive", body).required_block((TILE, TILE))
+    kernel(format!("conv_naive_{}", T::DTYPE), body).required_block((TILE, TILE))
 }

@@ -8,26 +8,27 @@ use warpfold_lang::{Array, Global, block_idx, kernel, range, shared_named, sync_
 
 use super::{Conv, TILE};
 use crate::conv::shape::{Shape, WORDS};
+use crate::row::RowElement;
 
 /// Writes the matrix: a row for each element of a filter, a column for each pixel of the result.
 #[must_use]
-pub fn columns() -> Conv {
-    let body = |x: Global<f32>, _: Global<f32>, matrix: Global<f32>, words: Array<u32, WORDS>| {
+pub fn columns<T: RowElement>() -> Conv<T> {
+    let body = |x: Global<T>, _: Global<T>, matrix: Global<T>, words: Array<u32, WORDS>| {
         // Roles
         let shape = Shape::of(words);
         let l = block_idx().y * TILE + thread_idx().y;
         let pixel = block_idx().x * TILE + thread_idx().x;
         when(l.lt(shape.depth()) & pixel.lt(shape.pixels()), || {
-            matrix.at(l * shape.pixels() + pixel).set(shape.get(x, shape.place(pixel), l, true.into()));
+            matrix.at(l * shape.pixels() + pixel).set(shape.get(x, shape.place(pixel), l, true.into()).cast::<T>());
         });
     };
-    kernel("conv_im2col_columns", body).required_block((TILE, TILE))
+    kernel(format!("conv_im2col_columns_{}", T::DTYPE), body).required_block((TILE, TILE))
 }
 
 /// Each block computes a tile of filters and pixels from tiles of the filters and of the matrix.
 #[must_use]
-pub fn im2col() -> Conv {
-    let body = |x: Global<f32>, weights: Global<f32>, y: Global<f32>, words: Array<u32, WORDS>| {
+pub fn im2col<T: RowElement>() -> Conv<T> {
+    let body = |x: Global<T>, weights: Global<T>, y: Global<T>, words: Array<u32, WORDS>| {
         // Shared-memory map
         let tile_w = shared_named::<f32>("tile_w", TILE * TILE);
         let tile_x = shared_named::<f32>("tile_x", TILE * TILE);
@@ -42,10 +43,10 @@ pub fn im2col() -> Conv {
         // Main loop
         range(0, shape.depth(), TILE, |step| {
             let (l_w, l_x) = (step + tx, step + ty);
-            let weight = weights.at(filter * shape.depth() + l_w).get_or(0.0, has_filter & l_w.lt(shape.depth()));
-            let value = x.at(l_x * shape.pixels() + pixel).get_or(0.0, has_pixel & l_x.lt(shape.depth()));
-            tile_w.at(ty * TILE + tx).set(weight);
-            tile_x.at(ty * TILE + tx).set(value);
+            let weight = weights.at(filter * shape.depth() + l_w).get_or(T::ZERO, has_filter & l_w.lt(shape.depth()));
+            let value = x.at(l_x * shape.pixels() + pixel).get_or(T::ZERO, has_pixel & l_x.lt(shape.depth()));
+            tile_w.at(ty * TILE + tx).set(weight.cast::<f32>());
+            tile_x.at(ty * TILE + tx).set(value.cast::<f32>());
             sync_threads();
             let mut acc = sum.get();
             for l in 0..TILE {
@@ -55,7 +56,7 @@ pub fn im2col() -> Conv {
             sync_threads();
         });
         // Epilogue
-        when(has_filter & has_pixel, || y.at(shape.output(filter, at)).set(sum.get()));
+        when(has_filter & has_pixel, || y.at(shape.output(filter, at)).set(sum.get().cast::<T>()));
     };
-    kernel("conv_im2col", body).required_block((TILE, TILE))
+    kernel(format!("conv_im2col_{}", T::DTYPE), body).required_block((TILE, TILE))
 }

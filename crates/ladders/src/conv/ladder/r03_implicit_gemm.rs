@@ -8,11 +8,12 @@ use warpfold_lang::{Array, Global, block_idx, kernel, range, shared_named, sync_
 
 use super::{Conv, TILE};
 use crate::conv::shape::{Shape, WORDS};
+use crate::row::RowElement;
 
 /// Each block computes a tile of filters and pixels from tiles of the filters and of what they look at.
 #[must_use]
-pub fn implicit_gemm() -> Conv {
-    let body = |x: Global<f32>, weights: Global<f32>, y: Global<f32>, words: Array<u32, WORDS>| {
+pub fn implicit_gemm<T: RowElement>() -> Conv<T> {
+    let body = |x: Global<T>, weights: Global<T>, y: Global<T>, words: Array<u32, WORDS>| {
         // Shared-memory map
         let tile_w = shared_named::<f32>("tile_w", TILE * TILE);
         let tile_x = shared_named::<f32>("tile_x", TILE * TILE);
@@ -27,9 +28,9 @@ pub fn implicit_gemm() -> Conv {
         // Main loop
         range(0, shape.depth(), TILE, |step| {
             let (l_w, l_x) = (step + tx, step + ty);
-            let weight = weights.at(filter * shape.depth() + l_w).get_or(0.0, has_filter & l_w.lt(shape.depth()));
+            let weight = weights.at(filter * shape.depth() + l_w).get_or(T::ZERO, has_filter & l_w.lt(shape.depth()));
             let value = shape.get(x, at, l_x, has_pixel & l_x.lt(shape.depth()));
-            tile_w.at(ty * TILE + tx).set(weight);
+            tile_w.at(ty * TILE + tx).set(weight.cast::<f32>());
             tile_x.at(ty * TILE + tx).set(value);
             sync_threads();
             let mut acc = sum.get();
@@ -40,7 +41,7 @@ pub fn implicit_gemm() -> Conv {
             sync_threads();
         });
         // Epilogue
-        when(has_filter & has_pixel, || y.at(shape.output(filter, at)).set(sum.get()));
+        when(has_filter & has_pixel, || y.at(shape.output(filter, at)).set(sum.get().cast::<T>()));
     };
-    kernel("conv_implicit_gemm", body).required_block((TILE, TILE))
+    kernel(format!("conv_implicit_gemm_{}", T::DTYPE), body).required_block((TILE, TILE))
 }

@@ -19,7 +19,7 @@ pub(super) const THREADS: u32 = 128;
 
 /// Each block computes a tile of filters and pixels from tiles of the filters and of what they look at.
 #[must_use]
-pub fn cp_async() -> Conv {
+pub fn cp_async() -> Conv<f32> {
     let body = |x: Global<f32>, weights: Global<f32>, y: Global<f32>, words: Array<u32, WORDS>| {
         // Shared-memory map
         let tiles_w = tiles::<f32>(2, TILE, DEPTH, Swizzle::Bytes128);

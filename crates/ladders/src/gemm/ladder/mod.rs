@@ -5,24 +5,26 @@
 //! and is not stored.
 
 mod r01_naive;
-mod r02_shared;
-mod r03_tile_1d;
-mod r04_tile_2d;
-mod r05_vec4;
-mod r06_warp_tile;
-mod r07_double_buffer;
-mod r08_cp_async;
-mod r09_no_conflicts;
+mod r02_coalesced;
+mod r03_shared;
+mod r04_tile_1d;
+mod r05_tile_2d;
+mod r06_vec4;
+mod r07_warp_tile;
+mod r08_double_buffer;
+mod r09_cp_async;
+mod r10_no_conflicts;
 
 pub use r01_naive::naive;
-pub use r02_shared::shared;
-pub use r03_tile_1d::tile_1d;
-pub use r04_tile_2d::tile_2d;
-pub use r05_vec4::vec4;
-pub use r06_warp_tile::warp_tile;
-pub use r07_double_buffer::double_buffer;
-pub use r08_cp_async::cp_async;
-pub use r09_no_conflicts::no_conflicts;
+pub use r02_coalesced::coalesced;
+pub use r03_shared::shared;
+pub use r04_tile_1d::tile_1d;
+pub use r05_tile_2d::tile_2d;
+pub use r06_vec4::vec4;
+pub use r07_warp_tile::warp_tile;
+pub use r08_double_buffer::double_buffer;
+pub use r09_cp_async::cp_async;
+pub use r10_no_conflicts::no_conflicts;
 
 use warpfold_device::LaunchConfig;
 use warpfold_kernels::{AnyKernel, Dtype};
@@ -129,9 +131,16 @@ macro_rules! typed {
 const RUNGS: &[Rung] = &[
     Rung {
         name: "naive",
-        changed: "A thread walks along a row and down a column",
+        changed: "A thread walks along a row and down a column, and threadIdx.x is the row",
         claims: &[],
         launches: &[Launch::new(typed!(naive), |size| tiles_of(size, TILE, [TILE, TILE, 1]))],
+        finish: Finish::Nothing,
+    },
+    Rung {
+        name: "coalesced",
+        changed: "threadIdx.x is the column, so that a warp reads and stores neighbours",
+        claims: &[Claim::new(Metric::LoadSectors, Change::Falls), Claim::new(Metric::StoreSectors, Change::Falls)],
+        launches: &[Launch::new(typed!(coalesced), |size| tiles_of(size, TILE, [TILE, TILE, 1]))],
         finish: Finish::Nothing,
     },
     Rung {
@@ -191,7 +200,7 @@ const RUNGS: &[Rung] = &[
     },
     Rung {
         name: "double_buffer",
-        changed: "The next tile comes while this one is multiplied, and goes to the other of two stages",
+        changed: "The next tile and the next fragments come while these are multiplied",
         claims: &[Claim::new(Metric::Barriers, Change::Falls)],
         launches: &[Launch::new(typed!(double_buffer), |size| launch_of(TILE_2D)(size))],
         finish: Finish::Nothing,

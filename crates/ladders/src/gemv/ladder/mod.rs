@@ -2,7 +2,7 @@
 //! width of the matrix.
 //!
 //! Every rung takes any number of rows and columns. The numbers in their names are the widths that
-//! they were first written for: multiples of 32, of 128, and 16. Rows begin at multiples of 16
+//! they were first written for: multiples of 32, of 128, and 16; `--columns` sets the width. Rows begin at multiples of 16
 //! bytes for the rungs that load so many.
 
 mod r01_one_thread_a_row;
@@ -23,23 +23,40 @@ use warpfold_kernels::{AnyKernel, Dtype};
 use warpfold_lang::{Global, Kernel};
 
 use super::instance::{open, rows_of};
-use crate::ladder::{Change, Claim, Finish, Ladder, Launch, MAX_SIZE_OF_U32, Metric, Rung, Sizes};
+use crate::ladder::{Change, Claim, Finish, Ladder, Launch, MAX_SIZE_OF_U32, Metric, Rung, SizeOption, Sizes};
 
 /// What every rung takes: matrix, vector, result, rows, columns, the elements from one row to the
 /// next.
 pub type Rows<T> = Kernel<(Global<T>, Global<T>, Global<T>, u64, u32, i64)>;
 
-/// Columns of the ladder's matrices, or a few more.
-pub const COLUMNS: usize = 1024;
+/// Columns of the ladder's matrices; unless asked for, those or a few more.
+pub const COLUMNS: SizeOption = SizeOption {
+    name: "columns",
+    default: 1024,
+    accepts: |columns| (1..1 << 20).contains(&columns),
+    expected: "--columns from 1 to 1048575",
+};
 
-/// What a plan chooses for many rows of [`COLUMNS`] columns.
-pub const PLANNED: Shape = Shape { lanes: 32, rows: 2, unroll: 1, width: 4 };
+/// What a plan chooses for many rows: as many lanes as a row has accesses of 16 bytes.
+#[must_use]
+pub fn planned_for(size: usize) -> Shape {
+    let accesses = rows_of(size).row_len.div_ceil(4).max(1);
+    Shape { lanes: accesses.next_power_of_two().min(32) as u32, rows: 2, unroll: 1, width: 4 }
+}
 
 /// A launch whose blocks take so many rows each.
 fn blocks_of(size: usize, rows: u32) -> LaunchConfig {
     let num_rows = rows_of(size).num_rows.max(1);
     LaunchConfig { block: [BLOCK, 1, 1], ..LaunchConfig::for_elements(num_rows, rows) }
 }
+
+fn planned_kernel(dtype: Dtype, size: usize) -> AnyKernel {
+    assert_eq!(dtype, Dtype::F32, "the ladder has no other kernels");
+    AnyKernel::from(planned::<f32>(planned_for(size)))
+}
+
+/// The size unless said.
+const DEFAULT_SIZE: usize = 33_554_432;
 
 /// A kernel for the element type.
 macro_rules! typed {
@@ -55,8 +72,8 @@ macro_rules! typed {
 pub const LADDER: Ladder = Ladder {
     name: "gemv",
     problem: "the product of a matrix with a vector",
-    sizes: Sizes::Elements,
-    default_size: 33_554_432,
+    sizes: Sizes::With(COLUMNS),
+    default_size: DEFAULT_SIZE,
     max_size: MAX_SIZE_OF_U32,
     dtypes: &[Dtype::F32],
     rungs: RUNGS,
@@ -107,7 +124,10 @@ const RUNGS: &[Rung] = &[
             Claim::new(Metric::LoadBytes, Change::Falls),
             Claim::new(Metric::Instructions, Change::Falls),
         ],
-        launches: &[Launch::new(typed!(planned(PLANNED)), |size| blocks_of(size, PLANNED.rows_of_block()))],
+        // Of the plan's shapes the ladder lists that of its own width; the library has the others.
+        launches: &[Launch::sized(planned_kernel, &[DEFAULT_SIZE], |size| {
+            blocks_of(size, planned_for(size).rows_of_block())
+        })],
         finish: Finish::Nothing,
     },
 ];

@@ -1,5 +1,6 @@
-//! The ladder `reduce-lessons`: five small kernels, each for one lesson, over what one block can
-//! hold.
+//! The ladder `reduce-lessons`: five small kernels, each for one lesson: three over what one block
+//! can hold, two over any length. `--factor` says how many times as many elements a thread of the
+//! last one adds.
 
 mod r01_simple;
 mod r02_no_divergence;
@@ -17,7 +18,10 @@ use warpfold_device::LaunchConfig;
 use warpfold_kernels::{AnyKernel, Dtype};
 
 use super::instance::open;
-use crate::ladder::{Change, Claim, Finish, Ladder, Launch, Metric, Rung, Sizes};
+use crate::ladder::{
+    Change, Claim, Finish, Ladder, Launch, MAX_SIZE_OF_U32, Metric, ONE_BLOCK_MOST, Rung, SizeOption, Sizes,
+    elements_of,
+};
 
 /// Threads of the one block of the first three kernels, each for two elements.
 pub const ONE_BLOCK: u32 = 1024;
@@ -26,7 +30,25 @@ pub const ONE_BLOCK: u32 = 1024;
 pub const BLOCK: u32 = 256;
 
 /// Pairs of elements that a thread of the last kernel adds before any cooperation.
-pub const COARSENING: u32 = 2;
+pub const FACTOR: SizeOption = SizeOption {
+    name: "factor",
+    default: 2,
+    accepts: |factor| [2, 4, 8].contains(&factor),
+    expected: "--factor 2, 4 or 8",
+};
+
+/// A size for each kernel of the last rung.
+const FACTORS: &[usize] = &[FACTOR.with(2048, 2), FACTOR.with(2048, 4), FACTOR.with(2048, 8)];
+
+/// The last rung's kernel for the factor in a size.
+fn coarsened_for(dtype: Dtype, size: usize) -> AnyKernel {
+    let factor = FACTOR.of(size) as u32;
+    match dtype {
+        Dtype::I32 => AnyKernel::from(coarsened::<i32>(BLOCK, factor)),
+        Dtype::F32 => AnyKernel::from(coarsened::<f32>(BLOCK, factor)),
+        _ => unreachable!("the ladder has no kernel for {dtype}"),
+    }
+}
 
 /// A kernel for an element type.
 macro_rules! typed {
@@ -42,10 +64,10 @@ macro_rules! typed {
 /// The ladder.
 pub const LESSONS: Ladder = Ladder {
     name: "reduce-lessons",
-    problem: "the sum of what one block can hold",
-    sizes: Sizes::Elements,
-    default_size: 2 * ONE_BLOCK as usize,
-    max_size: 2 * ONE_BLOCK as usize,
+    problem: "the sum of a vector, at first of what one block can hold",
+    sizes: Sizes::With(FACTOR),
+    default_size: ONE_BLOCK_MOST,
+    max_size: MAX_SIZE_OF_U32,
     dtypes: &[Dtype::F32, Dtype::I32],
     rungs: RUNGS,
     open,
@@ -63,6 +85,7 @@ const RUNGS: &[Rung] = &[
         name: "no_divergence",
         changed: "Strides halve, so that whole warps work or rest",
         claims: &[
+            Claim::new(Metric::BranchEfficiency, Change::Rises),
             Claim::new(Metric::DivergentBranches, Change::Falls),
             Claim::new(Metric::WarpEfficiency, Change::Rises),
         ],
@@ -85,19 +108,19 @@ const RUNGS: &[Rung] = &[
     },
     Rung {
         name: "coarsened",
-        changed: "Each thread adds four elements before any cooperation",
+        changed: "Each thread adds twice the factor's number of elements before any cooperation",
         claims: &[
-            Claim::new(Metric::Blocks, Change::DividedBy(COARSENING)),
-            Claim::new(Metric::Barriers, Change::DividedBy(COARSENING)),
-            Claim::new(Metric::Atomics, Change::DividedBy(COARSENING)),
+            Claim::new(Metric::Blocks, Change::Falls),
+            Claim::new(Metric::Barriers, Change::Falls),
+            Claim::new(Metric::Atomics, Change::Falls),
             Claim::new(Metric::Instructions, Change::Falls),
         ],
-        launches: &[Launch::new(typed!(coarsened(BLOCK, COARSENING)), |size| blocks_of(size, COARSENING * 2 * BLOCK))],
+        launches: &[Launch::sized(coarsened_for, FACTORS, |size| blocks_of(size, FACTOR.of(size) as u32 * 2 * BLOCK))],
         finish: Finish::Atomic,
     },
 ];
 
 /// A launch whose blocks take so many elements each.
 fn blocks_of(size: usize, elements: u32) -> LaunchConfig {
-    LaunchConfig { block: [BLOCK, 1, 1], ..LaunchConfig::for_elements(size.max(1), elements) }
+    LaunchConfig { block: [BLOCK, 1, 1], ..LaunchConfig::for_elements(elements_of(size).max(1), elements) }
 }

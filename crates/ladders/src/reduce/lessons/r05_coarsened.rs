@@ -12,7 +12,7 @@ use crate::reduce::ladder::PartialSums;
 /// Blocks of `block` threads add the sums of `factor * 2 * block` elements each to a result that was zero.
 #[must_use]
 pub fn coarsened<T: LadderElement>(block: u32, factor: u32) -> PartialSums<T> {
-    let name = format!("lesson_coarsened_{}", T::DTYPE);
+    let name = format!("lesson_coarsened_{factor}_{}", T::DTYPE);
     let body = move |data: Global<T>, result: Global<T>, len: Val<u32>| {
         // Shared-memory map
         let tile = shared_named::<T>("tile", block);

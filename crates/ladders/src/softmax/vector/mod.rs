@@ -1,14 +1,19 @@
 //! The ladder `softmax-vector`: one softmax over everything, which all blocks share.
 //!
-//! The first launch leaves the largest element and the sum of exponentials of each block; every
+//! The first rung is a race: it takes a fence for a barrier of the grid, and the checks refute it.
+//! Then a first launch leaves the largest element and the sum of exponentials of each block; every
 //! block of the second one folds those, in the order of the blocks, and writes its share of the
-//! results.
+//! results. The last rung does both in one cooperative launch, with the grid's barrier in between.
 
-mod r01_grid;
-mod r02_grid_vec4;
+mod r01_threadfence;
+mod r02_grid;
+mod r03_grid_vec4;
+mod r04_grid_sync;
 
-pub use r01_grid::{grid, grid_partials};
-pub use r02_grid_vec4::{grid_vec4, grid_vec4_partials};
+pub use r01_threadfence::{Threadfence, threadfence};
+pub use r02_grid::{grid, grid_partials};
+pub use r03_grid_vec4::{grid_vec4, grid_vec4_partials};
+pub use r04_grid_sync::{GridSoftmax, grid_sync};
 
 use warpfold_device::LaunchConfig;
 use warpfold_kernels::Dtype;
@@ -40,6 +45,15 @@ fn blocks(size: usize) -> LaunchConfig {
     LaunchConfig::new(blocks as u32, BLOCK)
 }
 
+/// Blocks at most of a cooperative launch: an A100 keeps 864 of them resident, an H200 1,056.
+const MAX_RESIDENT_BLOCKS: u32 = 512;
+
+/// A cooperative launch of at most [`MAX_RESIDENT_BLOCKS`] blocks.
+fn resident_blocks(size: usize) -> LaunchConfig {
+    let config = blocks(size);
+    LaunchConfig { grid: [config.grid[0].min(MAX_RESIDENT_BLOCKS), 1, 1], ..config }.cooperative()
+}
+
 /// What all blocks have found.
 fn fold_partials(team: Team, largest: Global<f32>, sums: Global<f32>, num_partials: Val<u32>) -> (Val<f32>, Val<f32>) {
     let seen: Vars<_> = vars(OnlineSoftmax.identity());
@@ -68,9 +82,16 @@ pub const VECTOR: Ladder = Ladder {
 
 const RUNGS: &[Rung] = &[
     Rung {
+        name: "threadfence",
+        changed: "One launch: blocks add to one sum, and a fence stands where all would have to wait: a race",
+        claims: &[],
+        launches: &[Launch::new(typed!(threadfence(BLOCK)), blocks)],
+        finish: Finish::Race,
+    },
+    Rung {
         name: "grid",
         changed: "Blocks leave their largest elements and sums; a second launch folds them and writes",
-        claims: &[],
+        claims: &[Claim::new(Metric::Atomics, Change::ToZero)],
         launches: &[Launch::new(typed!(grid_partials(BLOCK)), blocks), Launch::new(typed!(grid(BLOCK)), blocks)],
         finish: Finish::Nothing,
     },
@@ -86,6 +107,13 @@ const RUNGS: &[Rung] = &[
             Launch::new(typed!(grid_vec4_partials(BLOCK)), blocks),
             Launch::new(typed!(grid_vec4(BLOCK)), blocks),
         ],
+        finish: Finish::Nothing,
+    },
+    Rung {
+        name: "grid_sync",
+        changed: "One cooperative launch, whose blocks wait for one another at the grid's barrier",
+        claims: &[Claim::new(Metric::Steps, Change::DividedBy(2)), Claim::new(Metric::Atomics, Change::FromZero)],
+        launches: &[Launch::new(typed!(grid_sync(BLOCK)), resident_blocks)],
         finish: Finish::Nothing,
     },
 ];

@@ -29,6 +29,8 @@ macro_rules! typed {
         |dtype| match dtype {
             Dtype::I32 => AnyKernel::from($kernel::<i32>()),
             Dtype::F32 => AnyKernel::from($kernel::<f32>()),
+            Dtype::F16 => AnyKernel::from($kernel::<half::f16>()),
+            Dtype::Bf16 => AnyKernel::from($kernel::<half::bf16>()),
             _ => unreachable!("the ladder has no kernel for {dtype}"),
         }
     };
@@ -41,7 +43,7 @@ pub const LADDER: Ladder = Ladder {
     sizes: Sizes::Elements,
     default_size: 10_000_000,
     max_size: MAX_SIZE_OF_U32,
-    dtypes: &[Dtype::F32, Dtype::I32],
+    dtypes: &[Dtype::F32, Dtype::I32, Dtype::F16, Dtype::Bf16],
     rungs: RUNGS,
     open,
 };
@@ -74,7 +76,7 @@ const RUNGS: &[Rung] = &[
     },
     Rung {
         name: "grid_vec4",
-        changed: "Each thread moves four elements in accesses of 16 bytes",
+        changed: "Each thread moves four elements in one access: 16 bytes of f32, 8 of a half",
         claims: &[
             Claim::new(Metric::GlobalLoads, Change::DividedBy(4)),
             Claim::new(Metric::GlobalStores, Change::DividedBy(4)),

@@ -1,0 +1,61 @@
+//! `--profile` on every command that runs something.
+
+use std::fs;
+
+use serde_json::Value;
+
+use crate::support::{folder, npy, refused, warpfold};
+
+/// A file of 256 numbers, and a folder for more.
+fn input(name: &str) -> (String, std::path::PathBuf) {
+    let folder = folder(name);
+    let data: Vec<u8> = (0..256_i32).flat_map(|i| (i as f32).to_le_bytes()).collect();
+    let path = folder.join("x.npy");
+    fs::write(&path, npy("<f4", "(256,)", &data)).expect("written");
+    (path.display().to_string(), folder)
+}
+
+#[track_caller]
+fn has(text: &str, parts: &[&str]) {
+    for part in parts {
+        assert!(text.contains(part), "{part} in:\n{text}");
+    }
+}
+
+#[test]
+fn an_operator_shows_its_traffic_and_its_calls() {
+    let (x, folder) = input("an_operator_shows_its_traffic_and_its_calls");
+    let (y, file) = (folder.join("y.npy"), folder.join("p.json"));
+    let (y, file) = (y.display().to_string(), file.display().to_string());
+    let args = ["run", "sum", &x, "-o", &y, "--device", "virtual", "--profile", "--profile-json", &file];
+    let outcome = warpfold(&args).ended_with(0);
+    has(&outcome.stdout, &["activity", "[memcpy host to device]", "1,024", "driver API call", "cuLaunchKernelEx"]);
+    let profile: Value = serde_json::from_slice(&fs::read(&file).expect("written")).expect("JSON");
+    let calls = profile["calls"].as_array().expect("a list");
+    assert!(calls.iter().any(|call| call["function"] == "cuMemAlloc"), "{profile}");
+    refused(&["run", "--list", "--profile"], 2, "--list runs nothing that --profile could record");
+    refused(&["run", "sum", &x, "-o", &y, "--device", "virtual", "--profile-trace", &file], 2, "has no clock");
+}
+
+#[test]
+fn a_simulated_kernel_and_a_benchmark_have_profiles_too() {
+    let (x, folder) = input("a_simulated_kernel_and_a_benchmark_have_profiles_too");
+    let ptx = folder.join("k.ptx");
+    fs::write(&ptx, warpfold(&["inspect", "reduce_sequential_f32"]).ended_with(0).stdout).expect("written");
+    let (ptx, sums) = (ptx.display().to_string(), format!("out={},f32,1", folder.join("y.npy").display()));
+    let (x, launch) = (format!("in={x}"), ["--grid", "1", "--block", "256", "--profile"]);
+    let args = [&["sim", &ptx, "--entry", "reduce_sequential_f32"], &launch[..]].concat();
+    let outcome = warpfold(&[&args[..], &["--arg", &x, "--arg", &sums, "--arg", "u32=256"]].concat()).ended_with(0);
+    has(&outcome.stdout, &["reduce_sequential_f32", "[memcpy host to device]", "cuMemAlloc", "cuModuleLoadDataEx"]);
+    let outcome = warpfold(&["bench", "scale", "--device", "virtual", "--profile", "--report", "json"]).ended_with(0);
+    assert!(outcome.json()["profile"]["activities"].as_array().is_some_and(|all| !all.is_empty()));
+}
+
+#[test]
+fn kernels_are_listed() {
+    let list = warpfold(&["inspect", "--list"]).ended_with(0).stdout;
+    has(&list, &["reduce/naive", "reduce_naive_i32", "scan/look_back", "softmax_grid_sync_f32"]);
+    refused(&["inspect"], 2, "`warpfold inspect --list` lists them");
+    refused(&["ladder"], 2, "`warpfold ladder --list` lists them");
+    refused(&["inspect", "reduce/navie"], 2, "did you mean 'reduce/naive'?");
+}

@@ -1,0 +1,165 @@
+//! The tree of a reduction, step by step, as a lecture draws it.
+//!
+//! A kernel with the addressing of a rung leaves its tile after each step, so that what is drawn is
+//! what a device did.
+
+use warpfold_device::{Device, LaunchConfig};
+use warpfold_lang::{
+    Global, Kernel, Val, block_dim, kernel, shared_named, sync_threads, thread_idx, var, when, while_loop,
+};
+
+use crate::Error;
+
+/// Elements that are drawn at most: the threads of a block.
+pub const MOST_EXPLAINED: usize = 1024;
+
+/// Which elements meet in a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Addressing {
+    /// Strides double; thread `t` works where `t` is a multiple of twice the stride (`naive`).
+    Naive,
+    /// Strides double; thread `t` works on element `2 * stride * t` (`interleaved`).
+    Interleaved,
+    /// Strides halve; thread `t` works on element `t` (`sequential`).
+    Sequential,
+}
+
+impl Addressing {
+    /// All of them, as the rungs come.
+    pub const ALL: [Self; 3] = [Self::Naive, Self::Interleaved, Self::Sequential];
+
+    /// The rung that has it.
+    #[must_use]
+    pub const fn rung(self) -> &'static str {
+        match self {
+            Self::Naive => "naive",
+            Self::Interleaved => "interleaved",
+            Self::Sequential => "sequential",
+        }
+    }
+}
+
+/// One addition: which thread, where it keeps the sum, and where the other element lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Addition {
+    /// The thread.
+    pub thread: usize,
+    /// The element that becomes the sum.
+    pub to: usize,
+    /// The element that is added.
+    pub from: usize,
+}
+
+/// One step of the tree.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TreeStep {
+    /// The distance of the elements that meet.
+    pub stride: usize,
+    /// What is added, by thread.
+    pub additions: Vec<Addition>,
+    /// The tile after the step.
+    pub tile: Vec<f32>,
+}
+
+/// Leaves the tile before the first step and after each.
+fn tree(addressing: Addressing) -> Kernel<(Global<f32>, Global<f32>)> {
+    let body = move |input: Global<f32>, tiles: Global<f32>| {
+        let tile = shared_named::<f32>("tile", MOST_EXPLAINED as u32);
+        let (thread, block) = (thread_idx().x, block_dim().x);
+        tile.at(thread).set(input.at(thread).get());
+        let row = var(0_u32);
+        let leave = || {
+            sync_threads();
+            tiles.at(row.get() * block + thread).set(tile.at(thread).get());
+            row.add_assign(1);
+            sync_threads();
+        };
+        leave();
+        let halves = addressing == Addressing::Sequential;
+        let stride = var(if halves { block >> 1 } else { Val::constant(1) });
+        while_loop(
+            || if halves { stride.get().gt(0) } else { stride.get().lt(block) },
+            || {
+                let near = stride.get();
+                let (to, works) = match addressing {
+                    Addressing::Naive => (thread, (thread % (near * 2)).eq(0)),
+                    Addressing::Interleaved => (thread * (near * 2), (thread * (near * 2)).lt(block)),
+                    Addressing::Sequential => (thread, thread.lt(near)),
+                };
+                when(works, || tile.at(to).add_assign(tile.at(to + near).get()));
+                leave();
+                stride.set(if halves { near >> 1 } else { near * 2 });
+            },
+        );
+    };
+    kernel(format!("explain_{}", addressing.rung()), body)
+}
+
+/// The steps of the tree over some elements, as many as a power of two; others are filled up with
+/// zeros, as rungs do.
+///
+/// ```
+/// use warpfold_device::{Device, Profile};
+/// use warpfold_ladders::reduce::{Addressing, explain};
+/// let steps = explain(&Device::virtual_gpu(Profile::H200), &[5.0, 5.0, 8.0, 8.0], Addressing::Sequential)?;
+/// assert_eq!(steps[0].tile[..2], [13.0, 13.0]);
+/// assert_eq!(steps[1].tile[0], 26.0);
+/// # Ok::<(), warpfold_ladders::Error>(())
+/// ```
+///
+/// # Errors
+/// What the device says; [`ErrorKind::BadSize`](crate::ErrorKind::BadSize) for no elements, and for
+/// more than [`MOST_EXPLAINED`].
+pub fn explain(device: &Device, elements: &[f32], addressing: Addressing) -> Result<Vec<TreeStep>, Error> {
+    if elements.is_empty() || elements.len() > MOST_EXPLAINED {
+        let text = format!("{} elements", elements.len());
+        return Err(crate::ErrorKind::BadSize { text, expected: "from 1 to 1024 elements" }.into());
+    }
+    let block = elements.len().next_power_of_two();
+    let mut padded = elements.to_vec();
+    padded.resize(block, 0.0);
+    let num_steps = block.ilog2() as usize;
+    let input = device.upload(&padded)?;
+    let mut tiles = device.alloc::<f32>((num_steps + 1) * block)?;
+    device.launch(&tree(addressing), LaunchConfig::new(1, block as u32), (&input, &mut tiles))?;
+    let tiles = tiles.download()?;
+    let step = |(i, tile): (usize, &[f32])| {
+        let stride = if addressing == Addressing::Sequential { block >> (i + 1) } else { 1 << i };
+        let additions = (0..block / 2 / if addressing == Addressing::Sequential { 1 << i } else { stride }).map(|n| {
+            let to = if addressing == Addressing::Sequential { n } else { n * 2 * stride };
+            let thread = if addressing == Addressing::Naive { to } else { n };
+            Addition { thread, to, from: to + stride }
+        });
+        TreeStep { stride, additions: additions.collect(), tile: tile.to_vec() }
+    };
+    Ok(tiles.chunks(block).skip(1).enumerate().map(step).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use warpfold_device::Profile;
+
+    use super::*;
+
+    #[test]
+    fn what_is_drawn_is_what_the_additions_say() {
+        let device = Device::virtual_gpu(Profile::H200);
+        device.set_checks(warpfold_device::Checks::Deny).expect("it is virtual");
+        for addressing in Addressing::ALL {
+            for len in [1, 2, 3, 8, 13, 64] {
+                let elements: Vec<f32> = (0..len).map(|i| (i * 7 % 11) as f32).collect();
+                let mut tile = elements.clone();
+                tile.resize(elements.len().next_power_of_two(), 0.0);
+                for step in explain(&device, &elements, addressing).expect("it runs") {
+                    for Addition { to, from, .. } in &step.additions {
+                        assert_eq!(from - to, step.stride);
+                        tile[*to] += tile[*from];
+                    }
+                    assert_eq!(tile, step.tile, "{addressing:?} of {len}, stride {}", step.stride);
+                }
+                assert_eq!(tile[0], elements.iter().sum::<f32>());
+            }
+        }
+        assert!(explain(&device, &[], Addressing::Naive).is_err());
+    }
+}
