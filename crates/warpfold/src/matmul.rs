@@ -236,7 +236,7 @@ impl Matmul {
     /// # Errors
     /// [`ErrorKind::ShapeMismatch`] for matrices, batches, scales or inputs that do not fit each
     /// other, also for tensors without axes; [`ErrorKind::DtypeMismatch`];
-    /// [`ErrorKind::Unsupported`] for `bool` and wide integers, and for epilogues that the type of
+    /// [`ErrorKind::Unsupported`] for `bool`, and for epilogues that the type of
     /// the sums does not have (scales are for sums of floats), and scales that are not `f32`;
     /// [`ErrorKind::OptionOutOfRange`] for integers times numbers that are not whole; what the
     /// device says.
@@ -244,6 +244,8 @@ impl Matmul {
         let shapes = Shapes::of(left.shape(), right.shape())?;
         let (epilogue, more) = self.steps(&shapes)?;
         let dtype = self.dtype.unwrap_or(match left.dtype() {
+            dtype @ (Dtype::I64 | Dtype::U64) => dtype,
+            Dtype::U16 | Dtype::U32 => Dtype::I64,
             dtype if dtype.is_integer() => Dtype::I32,
             Dtype::F8E4M3 | Dtype::F8E5M2 => Dtype::F32,
             dtype => dtype,
