@@ -158,8 +158,8 @@ impl Matmul {
         self
     }
 
-    /// The element type of the result: that of the matrices unless said, `i32` for integers and
-    /// `f32` for eight-bit floats.
+    /// The element type of the result: that of the matrices unless said, `i32` for integers
+    /// that it holds, 64 bits for others, and `f32` for eight-bit floats.
     #[must_use]
     pub const fn dtype(mut self, dtype: Dtype) -> Self {
         self.dtype = Some(dtype);
@@ -242,6 +242,10 @@ impl Matmul {
     /// device says.
     pub fn run(&self, left: &Tensor, right: &Tensor) -> Result<Tensor, Error> {
         let shapes = Shapes::of(left.shape(), right.shape())?;
+        if left.dtype() == Dtype::U64 && self.standard.activation.is_some() {
+            // Sums without sign are kept in registers with one, where half of them seem negative.
+            return Err(ErrorKind::Unsupported { op: "matmul with an activation".to_owned(), dtype: Dtype::U64 }.into());
+        }
         let (epilogue, more) = self.steps(&shapes)?;
         let dtype = self.dtype.unwrap_or(match left.dtype() {
             dtype @ (Dtype::I64 | Dtype::U64) => dtype,

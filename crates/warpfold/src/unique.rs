@@ -1,5 +1,6 @@
 //! Distinct elements: how many there are, and which.
 
+use warpfold_kernels::fold::Direction;
 use warpfold_kernels::unique::{Problem, Runs, UniqueTables};
 use warpfold_kernels::{Dtype, Error};
 
@@ -65,7 +66,8 @@ impl Unique {
         // The inverse of the order: where each value goes.
         let (_, places) = order.sort(0)?;
         let axis = self.axis.unwrap_or(0);
-        let values = self.values.exchanged(axis)?.gather_known(&order)?.exchanged(axis)?;
+        let values =
+            self.values.moved(axis, Direction::Forward)?.gather_known(&order)?.moved(axis, Direction::Reverse)?;
         let (inverse, counts) = (places.gather_known(&self.inverse)?, self.counts.gather_known(&order)?);
         Ok(Self { values, first_indices, inverse, counts, axis: self.axis })
     }
@@ -108,7 +110,7 @@ impl Tensor {
     /// [`AxisOutOfRange`](crate::ErrorKind::AxisOutOfRange), and those of [`Tensor::unique`].
     pub fn unique_along(&self, axis: isize) -> Result<Unique, Error> {
         let axis = self.axis(axis)?;
-        let parts = self.exchanged(axis)?.contiguous()?;
+        let parts = self.moved(axis, Direction::Forward)?.contiguous()?;
         let num_parts = parts.shape()[0];
         let part_len = parts.shape()[1..].iter().product();
         let rows = parts.reshape(&[num_parts, part_len])?;
@@ -143,7 +145,7 @@ impl Tensor {
         let first_indices = firsts.finish().slice(0, ..number)?;
         let values = self.gather_known(&first_indices)?;
         Ok(Unique {
-            values: axis.map_or_else(|| Ok(values.clone()), |axis| values.exchanged(axis))?,
+            values: axis.map_or_else(|| Ok(values.clone()), |axis| values.moved(axis, Direction::Reverse))?,
             first_indices,
             inverse: inverse.finish(),
             counts: counts.finish().slice(0, ..number)?,
@@ -151,10 +153,13 @@ impl Tensor {
         })
     }
 
-    /// The first axis and another one exchanged.
-    fn exchanged(&self, axis: usize) -> Result<Self, Error> {
+    /// An axis moved to the front, or in reverse the first one to its place.
+    fn moved(&self, axis: usize, direction: Direction) -> Result<Self, Error> {
         let mut order: Vec<isize> = (0..self.rank() as isize).collect();
-        order.swap(0, axis);
+        match direction {
+            Direction::Forward => order[..=axis].rotate_right(1),
+            Direction::Reverse => order[..=axis].rotate_left(1),
+        }
         self.permute(&order)
     }
 }

@@ -343,16 +343,29 @@ impl Command {
 
     /// Says before a device is looked for what is wrong with names and files.
     pub(super) fn prepare(&self) -> Result<Prepared<'_>, Failure> {
+        let prepared = self.prepare_for_counts()?;
+        if self.outputs.is_empty() {
+            return Err(self.outputs_failure(prepared.operator));
+        }
+        Ok(prepared)
+    }
+
+    fn outputs_failure(&self, operator: &Operator) -> Failure {
+        let (given, most) = (self.outputs.len(), operator.outputs);
+        let expected = if most == 1 { "one output".to_owned() } else { format!("1 to {most} outputs") };
+        Failure::usage(format!("{} needs {expected} (-o), {given} given", operator.name))
+    }
+
+    /// The same for a run whose results nobody may want.
+    pub(super) fn prepare_for_counts(&self) -> Result<Prepared<'_>, Failure> {
         let name = self.op.as_deref().ok_or_else(|| Failure::usage("no operator is named (op)"))?;
         let operator = by_name::find(name)?;
         // Those that options name come after them, the bias last.
         let scales = self.scale_a.iter().chain(&self.scale_b).chain(&self.scale_result);
         let paths: Vec<&PathBuf> = self.inputs.iter().chain(scales).chain(&self.bias).chain(&self.offsets).collect();
         operator.check(paths.len(), &self.options())?;
-        let (given, most) = (self.outputs.len(), operator.outputs);
-        if given == 0 || given > most {
-            let expected = if most == 1 { "one output".to_owned() } else { format!("1 to {most} outputs") };
-            return Err(Failure::usage(format!("{} needs {expected} (-o), {given} given", operator.name)));
+        if self.outputs.len() > operator.outputs {
+            return Err(self.outputs_failure(operator));
         }
         if self.input_dtype.len() > paths.len() {
             return Err(Failure::usage("there are more input types than inputs"));

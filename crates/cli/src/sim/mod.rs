@@ -115,8 +115,22 @@ impl Sim {
         Ok(if report.has_errors() { Ending::Findings } else { Ending::Clean })
     }
 
-    fn launch(&self, program: &Program, memory: &Memory, params: &[u8]) -> Result<Report, Failure> {
-        let launch = Launch {
+    /// Runs the kernel with counters for each instruction: its text, its launch, what it counted,
+    /// and the architecture.
+    pub(crate) fn advised(&self) -> Result<(String, Launch, Report, Arch), Failure> {
+        let text = read_text(&self.file)?;
+        let memory = Memory::new(MEMORY_BYTES);
+        let program = Program::load(&memory, &text, self.arch).map_err(|error| self.blame(error))?;
+        let bindings = Bindings::make(&memory, program.kernel(&self.entry)?, &text, &self.arguments)?;
+        let launch = self.launch_of(bindings.params());
+        let options = Options { per_instruction: true, seed: self.seed, ..Options::default() };
+        let report = program.launch(&memory, &launch, &options).map_err(|error| self.blame(error))?;
+        bindings.save(&memory)?;
+        Ok((text, launch, report, self.arch))
+    }
+
+    fn launch_of(&self, params: &[u8]) -> Launch {
+        Launch {
             kernel: self.entry.clone(),
             grid: self.grid,
             block: self.block,
@@ -125,7 +139,11 @@ impl Sim {
             params: params.to_vec(),
             cooperative: false,
             programmatic: false,
-        };
+        }
+    }
+
+    fn launch(&self, program: &Program, memory: &Memory, params: &[u8]) -> Result<Report, Failure> {
+        let launch = self.launch_of(params);
         let progress = Progress::new();
         progress.begin(&self.entry);
         let (printer, watcher, form) = (progress.clone(), progress.clone(), self.report);
