@@ -113,13 +113,14 @@ fn largest<C: Compute>(config: &Config) -> Pool {
     let config = *config;
     recorded(config, move |place| {
         let width = config.width as usize;
-        let best: Vec<Var<C>> = (0..width).map(|_| var(Val::constant(C::LOWEST))).collect();
+        let lowest = lowest::<C>(config.dtype);
+        let best: Vec<Var<C>> = (0..width).map(|_| var(Val::constant(lowest))).collect();
         let at = config.has_positions.then(|| var::<i64>(-1));
         place.each::<C>(&|values, position, inside| {
             for (best, value) in best.iter().zip(values) {
                 match at {
                     None => {
-                        let value = inside.map_or(*value, |inside| inside.select(*value, Val::constant(C::LOWEST)));
+                        let value = inside.map_or(*value, |inside| inside.select(*value, Val::constant(lowest)));
                         best.update(|best| best.max_nan(value));
                     }
                     Some(at) => {
@@ -137,6 +138,16 @@ fn largest<C: Compute>(config: &Config) -> Pool {
         let best: Vec<_> = best.iter().map(|best| best.get()).collect();
         place.store(&best, at.map(|at| at.get()));
     })
+}
+
+/// The lowest element of a type, as what computes with it has it.
+fn lowest<C: Compute>(dtype: Dtype) -> C {
+    match dtype {
+        Dtype::I8 => C::from_f64(i8::MIN.into()),
+        Dtype::I16 => C::from_f64(i16::MIN.into()),
+        Dtype::Bool | Dtype::U8 | Dtype::U16 => C::ZERO,
+        _ => C::LOWEST,
+    }
 }
 
 /// The mean or the norm of each window.

@@ -161,12 +161,17 @@ impl Problem {
             let leaves = before > 0 || reach >= size;
             Steps::Regular { window, stride, dilation, before, after, leaves }
         });
+        // An axis of one element is not there, unless a window of it may miss that element.
+        let is_absent = |axis: usize| {
+            let is_one = matches!(steps[axis], Steps::Regular { window: 1, leaves: false, .. });
+            is_one && sizes[2 + axis] == 1 && results[2 + axis] == 1
+        };
         let len: u64 = results.iter().map(|size| *size as u64).product::<u64>() / width;
         let config = Config {
             kind: self.kind,
             dtype: self.images.dtype,
             steps,
-            first_axis: (0..2).take_while(|axis| sizes[2 + axis] == 1 && results[2 + axis] == 1).count(),
+            first_axis: (0..2).take_while(|axis| is_absent(*axis)).count(),
             has_positions: self.positions.is_some(),
             channels_last: is_last,
             width: width as u32,
