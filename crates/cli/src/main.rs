@@ -1,5 +1,5 @@
-//! The `warpfold` program: `advise`, `run`, `generate`, `serve`, `bench`, `devices`, `ladder`, `inspect`,
-//! `sim`.
+//! The `warpfold` program: `advise`, `run`, `generate`, `serve`, `bench`, `devices`, `ladder`,
+//! `inspect`, `sim`.
 //!
 //! One file a subcommand: it parses its arguments, calls a library, and prints. Beside them stand
 //! what they share: `failure` (what goes to standard error, and the exit code), `model`, `output`,

@@ -183,7 +183,7 @@ fn folded<C: Compute + WideFloat + Signed>(config: &Config) -> Pool {
 fn power<C: Compute>(x: Val<C>, p: u32) -> Val<C> {
     match p {
         1 => x,
-        _ if p % 2 == 0 => power(x * x, p / 2),
+        _ if p.is_multiple_of(2) => power(x * x, p / 2),
         _ => x * power(x, p - 1),
     }
 }

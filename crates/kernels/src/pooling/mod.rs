@@ -137,9 +137,9 @@ impl Problem {
         let is_last = channels > 1 && to[1] == 1 && to[4] != 1;
         let divides = |width: u64| {
             let strides = from.iter().chain(to).enumerate().filter(|(i, _)| i % 5 != 1);
-            let is_even = strides.into_iter().all(|(_, stride)| stride.unsigned_abs() as u64 % width == 0);
+            let is_even = strides.into_iter().all(|(_, stride)| (stride.unsigned_abs() as u64).is_multiple_of(width));
             let is_aligned = [&self.images, &self.results].iter().all(|spec| spec.alignment() >= width * bytes);
-            is_even && is_aligned && channels % width == 0
+            is_even && is_aligned && channels.is_multiple_of(width)
         };
         let is_vector = is_last && from[1] == 1 && self.positions.is_none();
         let widest = if is_vector { (16 / bytes).min(MAX_WIDTH) } else { 1 };

@@ -7,8 +7,8 @@
 //! nothing where that has no result.
 //!
 //! **Result types.** Sums and products of integers, and sums of magnitudes and of squares, have 64
-//! bits, with a sign where the elements have one and for `bool`, and wrap there, as in NumPy and the
-//! array API; a dot product keeps the type of its factors. Extremes keep the type. Positions and
+//! bits, with a sign where the elements have one and for `bool`, and wrap there, as in NumPy and
+//! the array API; a dot product keeps the type of its factors. Extremes keep the type. Positions and
 //! counts are `i64`, truths `bool`. What divides or takes roots or logarithms gives floats: of
 //! floats their own type, of integers and `bool` `f64`, as NumPy has it. Eight-bit floats are
 //! summed and averaged to `f32`. [`Options::dtype`] chooses another type where something is
