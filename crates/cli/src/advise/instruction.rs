@@ -4,7 +4,7 @@ use warpfold_sim::InstructionCounters;
 
 /// Bytes that a lane asks for, of an access as PTX spells it: `ld.global.v4.f32` asks for 16.
 pub(super) fn bytes_a_lane(text: &str) -> Option<u64> {
-    let mnemonic = text.trim_start_matches(|c: char| c == '@').split_whitespace().find(|word| word.contains('.'))?;
+    let mnemonic = text.split_whitespace().find(|word| word.contains('.'))?;
     let mut parts = mnemonic.split('.');
     if mnemonic.starts_with("cp.async") {
         // cp.async.ca.shared.global [to], [from], 16: the size is the third operand.
