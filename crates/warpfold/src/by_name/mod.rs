@@ -116,7 +116,7 @@ pub fn find(name: &str) -> Result<&'static Operator, Error> {
 /// let x = Tensor::from_slice(&device, &[1_i32, 2, 3, 4], &[2, 2])?;
 /// let options = Options { axes: Some(vec![-1]), ..Options::default() };
 /// let sums = by_name::run("sum", &[x], &options)?;
-/// assert_eq!(sums[0].to_vec::<i32>()?, [3, 7]);
+/// assert_eq!(sums[0].to_vec::<i64>()?, [3, 7]);
 /// # Ok::<(), warpfold::Error>(())
 /// ```
 ///

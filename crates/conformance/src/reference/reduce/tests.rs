@@ -68,7 +68,8 @@ fn special_values_go_through() {
 #[test]
 fn integers_wrap_unless_a_wider_type_is_asked_for() {
     let bytes = Array::ints(Dtype::I8, &[3], &[100, 100, 100]);
-    gives("sum", &bytes, &Options::default(), &[44.0]);
+    gives("sum", &bytes, &Options::default(), &[300.0]);
+    gives("sum", &bytes, &Options { dtype: Some(Dtype::U8), ..Options::default() }, &[44.0]);
     gives("sum", &bytes, &Options { dtype: Some(Dtype::I32), ..Options::default() }, &[300.0]);
     gives("prod", &bytes, &Options::default(), &[64.0]);
     gives("mean", &bytes, &Options::default(), &[100.0]);
