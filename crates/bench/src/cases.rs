@@ -13,6 +13,7 @@ use warpfold_kernels::rowwise::operators::{Norm, RowOp, Types, operator_of};
 use warpfold_kernels::{Dtype, Error, Workspace};
 
 use super::data::filled;
+use super::determinism::SumByAtomics;
 use warpfold::Queue;
 
 /// The families.
@@ -32,6 +33,7 @@ pub const FAMILIES: &[&str] = &[
     "matmul",
     "conv",
     "attention",
+    "determinism",
 ];
 
 /// An operator at a shape.
@@ -54,6 +56,8 @@ enum Work {
         reduction: Reduction,
         along: Along,
     },
+    /// Of one row, by atomics.
+    Atomics,
     /// With so many vectors along the rows.
     Rows(RowOp, u64),
     CrossEntropy,
@@ -158,6 +162,13 @@ pub(super) fn all(is_virtual: bool) -> Vec<Case> {
     add("gemv", Dtype::Bf16, 32_768, 16_384, Work::Gemv);
     add("gemv", Dtype::F32, 1 << 22, 64, Work::Gemv);
     add("histogram", Dtype::U8, 1, 1 << 28, Work::Histogram { bins: 256 });
+    // First by atomics: the others are held against it.
+    let lens: &[u64] = if is_virtual { &[1 << 14, 1 << 18] } else { &[1 << 16, 1 << 20, 1 << 24, 1 << 28] };
+    for len in lens {
+        add("determinism", Dtype::F32, 1, *len, Work::Atomics);
+        add("determinism", Dtype::F32, 1, *len, sum);
+        add("determinism", Dtype::F32, 1, *len, reduce(Reduction::ReproducibleSum, Along::Rows));
+    }
     cases
 }
 
@@ -166,6 +177,7 @@ impl Case {
     pub(super) fn name(&self) -> String {
         let operator = match self.work {
             Work::Copy => "copy".to_owned(),
+            Work::Atomics => "sum by atomics".to_owned(),
             Work::Reduce { reduction, along: Along::Rows } => reduction.to_string(),
             Work::Reduce { reduction, along: Along::Columns } => format!("{reduction} of columns,"),
             Work::Rows(op, 0) => op.name().to_owned(),
@@ -191,7 +203,7 @@ impl Case {
         let input = all * self.dtype.bytes();
         match self.work {
             Work::Copy => 2 * input,
-            Work::Reduce { .. } => input,
+            Work::Reduce { .. } | Work::Atomics => input,
             Work::Rows(RowOp::Quantize { to }, _) => input + all * to.bytes(),
             Work::Rows(_, vectors) => 2 * input + vectors * self.len * self.dtype.bytes(),
             Work::Scan(_) => 2 * input,
@@ -217,6 +229,11 @@ impl Case {
                 let (axis, results) = if along == Along::Rows { (1, self.rows) } else { (0, self.len) };
                 let ready = fold.ready(queue.device(), &fold.problem(vec![spec(self.dtype, &input)], &[axis]))?;
                 let outputs = fold.outputs().iter().map(|dtype| alloc(dtype, results)).collect::<Result<_, _>>()?;
+                Prepared::Planned { ready: Box::new(ready), inputs: vec![input], outputs }
+            }
+            Work::Atomics => {
+                let ready = SumByAtomics.ready(queue.device(), &self.len)?;
+                let outputs = vec![alloc(&self.dtype, 1)?];
                 Prepared::Planned { ready: Box::new(ready), inputs: vec![input], outputs }
             }
             Work::Scan(along) => {

@@ -12,6 +12,7 @@ pub mod attention;
 mod cases;
 mod convolutions;
 mod data;
+mod determinism;
 mod measure;
 mod products;
 pub mod vendor;
@@ -22,6 +23,7 @@ use warpfold_device::{Counters, Device};
 use warpfold_kernels::{Error, ErrorKind};
 
 pub use cases::{Case, FAMILIES};
+pub use determinism::{Cost, costs};
 
 /// What was measured of a case.
 #[derive(Debug, Clone)]

@@ -1,11 +1,12 @@
-//! The `warpfold` program: `run`, `generate`, `serve`, `bench`, `devices`, `ladder`, `inspect`,
-//! `sim`.
+//! The `warpfold` program: `advise`, `run`, `generate`, `serve`, `bench`, `devices`, `ladder`,
+//! `inspect`, `sim`.
 //!
 //! One file a subcommand: it parses its arguments, calls a library, and prints. Beside them stand
 //! what they share: `failure` (what goes to standard error, and the exit code), `model`, `output`
 //! and `progress`; tables, JSON and pages are of `warpfold_report`. Exit codes: 0 clean, 1 findings of severity error or wrong
 //! results, 2 bad usage, 3 PTX that is not supported, 4 a run that failed.
 
+mod advise;
 mod bench;
 mod device_choice;
 mod devices;
@@ -54,6 +55,7 @@ enum Command {
     Ladder(ladder::Ladder),
     Inspect(inspect::Inspect),
     Sim(Box<sim::Sim>),
+    Advise(advise::Advise),
 }
 
 /// How a command that did not fail ended.
@@ -98,5 +100,6 @@ fn run() -> Result<Ending, Failure> {
         Command::Ladder(ladder) => ladder.run(),
         Command::Inspect(inspect) => inspect.run(),
         Command::Sim(sim) => sim.run(),
+        Command::Advise(advise) => advise.run(),
     }
 }

@@ -314,3 +314,8 @@ fn tiles_that_turn_need_all_that_their_threads_wait_for() {
         bytes_of(&[numbers(device, Dtype::F32, &[70, 90])?.permute(&[1, 0])?.copy()?])
     });
 }
+
+#[test]
+fn sorted_rows_need_all_that_their_threads_wait_for() {
+    check("sort of rows in a block", 55, &[], |device| bytes_of(&[numbers(device, Dtype::F32, &[1000])?.sort(0)?.1]));
+}

@@ -4,9 +4,9 @@
 //! [`reductions`], the table of those that are built in. [`rowwise`] computes what rows become,
 //! [`map`] and [`operations`] what elements become, [`matmul`], [`gemv`] and [`conv`] products;
 //! [`attention`] attends, [`rotary`] turns what it attends to and [`kv_cache`] keeps it, and
-//! [`heads`] does both; [`experts`] is a mixture of MLPs, [`sampling`] draws tokens; [`histogram`],
-//! [`nms`], [`unique`], [`gather`], [`cross_entropy`] and [`softmax_v`] are operators by
-//! themselves. [`elements`] brings elements of any type to registers and back.
+//! [`heads`] does both; [`experts`] is a mixture of MLPs, [`sampling`] draws tokens; [`pooling`],
+//! [`sort`], [`histogram`], [`nms`], [`unique`], [`gather`], [`cross_entropy`] and [`softmax_v`]
+//! are operators by themselves. [`elements`] brings elements of any type to registers and back.
 //!
 //! How such kernels come to be, step by step, is shown by the ladders of the crate
 //! `warpfold-ladders`, which nothing here uses. Deliberately absent: PTX text (the language writes
@@ -90,11 +90,13 @@ pub mod matmul;
 pub mod nms;
 pub mod operations;
 pub mod plan;
+pub mod pooling;
 pub mod reductions;
 pub mod rotary;
 pub mod rowwise;
 pub mod sampling;
 pub mod softmax_v;
+pub mod sort;
 pub mod unique;
 
 mod any_kernel;

@@ -9,7 +9,7 @@ use warpfold_lang::{Arch, Target};
 use crate::plan::{Family, KernelCache, Planner};
 use crate::{
     AnyKernel, attention, conv, experts, fold, gather, gemv, heads, histogram, kv_cache, matmul, nms, operations,
-    reductions, rotary, rowwise, sampling, unique,
+    pooling, reductions, rotary, rowwise, sampling, sort, unique,
 };
 
 /// A kernel in one of the configurations that plans give it.
@@ -98,6 +98,8 @@ pub fn kernels() -> Vec<Listed> {
         ("conv", conv::kernels()),
         ("experts", experts::kernels()),
         ("sampling", sampling::kernels()),
+        ("pooling", pooling::kernels()),
+        ("sort", sort::kernels()),
     ];
     for (place, kernels) in of_blocks {
         list.extend(kernels.into_iter().map(|(kernel, block)| Listed::new(kernel, place, [block, 1, 1])));

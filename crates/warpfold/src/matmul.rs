@@ -158,8 +158,8 @@ impl Matmul {
         self
     }
 
-    /// The element type of the result: that of the matrices unless said, `i32` for integers and
-    /// `f32` for eight-bit floats.
+    /// The element type of the result: that of the matrices unless said, `i32` for integers
+    /// that it holds, 64 bits for others, and `f32` for eight-bit floats.
     #[must_use]
     pub const fn dtype(mut self, dtype: Dtype) -> Self {
         self.dtype = Some(dtype);
@@ -236,14 +236,20 @@ impl Matmul {
     /// # Errors
     /// [`ErrorKind::ShapeMismatch`] for matrices, batches, scales or inputs that do not fit each
     /// other, also for tensors without axes; [`ErrorKind::DtypeMismatch`];
-    /// [`ErrorKind::Unsupported`] for `bool` and wide integers, and for epilogues that the type of
+    /// [`ErrorKind::Unsupported`] for `bool`, and for epilogues that the type of
     /// the sums does not have (scales are for sums of floats), and scales that are not `f32`;
     /// [`ErrorKind::OptionOutOfRange`] for integers times numbers that are not whole; what the
     /// device says.
     pub fn run(&self, left: &Tensor, right: &Tensor) -> Result<Tensor, Error> {
         let shapes = Shapes::of(left.shape(), right.shape())?;
+        if left.dtype() == Dtype::U64 && self.standard.activation.is_some() {
+            // Sums without sign are kept in registers with one, where half of them seem negative.
+            return Err(ErrorKind::Unsupported { op: "matmul with an activation".to_owned(), dtype: Dtype::U64 }.into());
+        }
         let (epilogue, more) = self.steps(&shapes)?;
         let dtype = self.dtype.unwrap_or(match left.dtype() {
+            dtype @ (Dtype::I64 | Dtype::U64) => dtype,
+            Dtype::U16 | Dtype::U32 => Dtype::I64,
             dtype if dtype.is_integer() => Dtype::I32,
             Dtype::F8E4M3 | Dtype::F8E5M2 => Dtype::F32,
             dtype => dtype,

@@ -4,7 +4,7 @@ use warpfold_device::ViewMut;
 use warpfold_kernels::fold::Fold;
 use warpfold_kernels::plan::{Family, TensorSpec};
 use warpfold_kernels::reductions::{self, Options, Reduction, Reductions};
-use warpfold_kernels::{Dtype, Error};
+use warpfold_kernels::{Dtype, Error, ErrorKind};
 
 use crate::tensor::{Allocated, expect_inputs};
 use crate::{Axes, Tensor};
@@ -26,9 +26,9 @@ macro_rules! methods {
 }
 
 methods! {
-    /// The sum. Integers wrap in their own type.
+    /// The sum; of integers it has 64 bits.
     sum Sum;
-    /// The product. Integers wrap in their own type.
+    /// The product; of integers it has 64 bits.
     product Product;
     /// The mean; of nothing NaN.
     mean Mean;
@@ -158,11 +158,23 @@ impl Tensor {
     /// ```
     ///
     /// # Errors
-    /// [`OptionOutOfRange`](crate::ErrorKind::OptionOutOfRange) for a `k` of 0, above
-    /// [`Options::MAX_K`] or above the size of the axis,
-    /// [`AxisOutOfRange`](crate::ErrorKind::AxisOutOfRange).
+    /// [`OptionOutOfRange`](crate::ErrorKind::OptionOutOfRange) for a `k` above the size of the
+    /// axis, [`AxisOutOfRange`](crate::ErrorKind::AxisOutOfRange).
     pub fn top_k(&self, k: usize, axis: isize) -> Result<(Self, Self), Error> {
         let axis = self.axis(axis)?;
+        let size = self.shape()[axis];
+        if k > size {
+            let (op, expected) = (Reduction::TopK.to_string(), format!("from 0 to {size}"));
+            return Err(ErrorKind::OptionOutOfRange { op, option: "k", expected }.into());
+        }
+        // No list in registers is as long: then the whole axis is sorted.
+        if k == 0 || k > Options::MAX_K {
+            let (values, positions) = match k {
+                0 => (self.clone(), Self::uninitialized(&self.queue, Dtype::I64, self.shape())?),
+                _ => self.sort_descending(axis as isize)?,
+            };
+            return Ok((values.slice(axis as isize, ..k)?, positions.slice(axis as isize, ..k)?));
+        }
         let options = Options { k: Some(k), ..Options::default() };
         // The lists of each result lie side by side: their axis goes back to its place as a view.
         let rank = self.rank() as isize;
@@ -245,7 +257,6 @@ pub(crate) fn run<F: Family>(
 #[cfg(test)]
 mod tests {
     use warpfold_device::Profile;
-    use warpfold_kernels::ErrorKind;
     use warpfold_kernels::elements::{Sink, Source};
     use warpfold_kernels::fold::{Scan, ScanOrder, Sum, TopK};
     use warpfold_lang::Val;

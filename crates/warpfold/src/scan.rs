@@ -15,7 +15,7 @@ impl Tensor {
     ///
     /// let device = Device::virtual_gpu(Profile::H200);
     /// let x = Tensor::from_slice(&device, &[3_i32, 1, 4, 1, 5, 9], &[2, 3])?;
-    /// assert_eq!(x.cumsum(-1)?.to_vec::<i32>()?, [3, 4, 8, 1, 6, 15]);
+    /// assert_eq!(x.cumsum(-1)?.to_vec::<i64>()?, [3, 4, 8, 1, 6, 15]);
     /// let before = ScanOrder { prefix: Prefix::Exclusive, direction: Direction::Reverse };
     /// assert_eq!(x.scan(Cumulative::Max, 0, before, None)?.to_vec::<i32>()?, [1, 5, 9, i32::MIN, i32::MIN, i32::MIN]);
     /// # Ok::<(), warpfold::Error>(())
@@ -58,7 +58,7 @@ impl Tensor {
         scan_with(scan, &[self], axis, order)
     }
 
-    /// Running sums along an axis. Integers wrap in their own type.
+    /// Running sums along an axis. Those of integers have 64 bits.
     ///
     /// # Errors
     /// Those of [`Tensor::scan`].
@@ -66,7 +66,7 @@ impl Tensor {
         self.scan(Cumulative::Sum, axis, ScanOrder::default(), None)
     }
 
-    /// Running products along an axis. Integers wrap in their own type.
+    /// Running products along an axis. Those of integers have 64 bits.
     ///
     /// # Errors
     /// Those of [`Tensor::scan`].

@@ -1,11 +1,12 @@
 //! Reductions of segments of tensors.
 
-use warpfold_kernels::fold::{Fold, SegmentedFold};
+use warpfold_kernels::fold::{Cumulative, Direction, Fold, Prefix, ScanOrder, SegmentedFold};
 use warpfold_kernels::reductions::{self, Options, Reduction};
-use warpfold_kernels::{Error, ErrorKind};
+use warpfold_kernels::{Dtype, Error, ErrorKind};
 
 use crate::Tensor;
 use crate::reduce::{outputs_of, run};
+use crate::scan::scan_with;
 use crate::tensor::expect_inputs;
 
 impl Tensor {
@@ -57,6 +58,47 @@ impl Tensor {
     /// [`ErrorKind::DtypeMismatch`] unless the fold takes one input of this type.
     pub fn segment_fold(&self, fold: &Fold, offsets: &Self) -> Result<Vec<Self>, Error> {
         fold_segments(fold, self, offsets, None)
+    }
+
+    /// A scan of each segment by itself, of a tensor of one dimension, with offsets as
+    /// [`Tensor::segment_reduce`] has them: each prefix, or in reverse each rest, begins anew with
+    /// its segment. Elements before the first offset, and those after the last, are segments as
+    /// well.
+    ///
+    /// ```
+    /// use warpfold::{Cumulative, Device, Profile, ScanOrder, Tensor};
+    ///
+    /// let device = Device::virtual_gpu(Profile::H200);
+    /// let x = Tensor::from_slice(&device, &[1.0_f32, 2.0, 3.0, 4.0], &[4])?;
+    /// let offsets = Tensor::from_slice(&device, &[0_i32, 3, 3, 4], &[4])?;
+    /// let sums = x.segment_scan(Cumulative::Sum, &offsets, ScanOrder::default(), None)?;
+    /// assert_eq!(sums.to_vec::<f32>()?, [1.0, 3.0, 6.0, 4.0]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`ErrorKind::Operand`] for tensors of other ranks, [`ErrorKind::Unsupported`] for offsets
+    /// that are no integers, and those of [`Tensor::scan`].
+    pub fn segment_scan(
+        &self,
+        cumulative: Cumulative,
+        offsets: &Self,
+        order: ScanOrder,
+        dtype: Option<Dtype>,
+    ) -> Result<Self, Error> {
+        if self.rank() != 1 || offsets.rank() != 1 {
+            let (x, offsets) = (self.shape(), offsets.shape());
+            let reason = format!("takes tensors of one dimension, not of shapes {x:?} and {offsets:?}");
+            return Err(ErrorKind::Operand { operator: "segment-scan", reason }.into());
+        }
+        let len = self.len();
+        // A segment begins where an offset is, and seen from the end before where one is.
+        let first = if order.direction == Direction::Reverse { 1 } else { 0 };
+        let heads = offsets.histogram(len + 1)?.slice(0, first..first + len)?;
+        let scan = cumulative.in_segments(self.dtype, dtype, order.prefix)?;
+        let order = ScanOrder { prefix: Prefix::Inclusive, ..order };
+        let mut results = scan_with(&scan, &[self, &heads], 0, order)?;
+        Ok(results.pop().expect("a scan has a result"))
     }
 }
 

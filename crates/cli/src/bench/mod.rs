@@ -29,7 +29,8 @@ pub(crate) struct Bench {
     #[command(subcommand)]
     other: Option<Other>,
     /// copy, sum, argmax, softmax, norm, scale, cross-entropy, scan, segments, map, gemv,
-    /// histogram, matmul, conv, attention; without any all of them.
+    /// histogram, matmul, conv, attention, determinism (what a fixed order costs against atomics);
+    /// without any all of them.
     #[arg(value_name = "FAMILY")]
     families: Vec<String>,
     /// virtual, virtual:h200, virtual:a100 or cuda:N; unless given what WARPFOLD_DEVICE says, or
@@ -150,7 +151,21 @@ fn text(device: &str, records: &[Record], copy: Option<f64>) -> String {
             }
         }
     }
-    format!("on {device}\n\n{}", table.render())
+    let costs = cost_text(&bench::costs(records));
+    format!("on {device}\n\n{}{costs}", table.render())
+}
+
+/// A line for each sum whose bits do not depend on timing.
+fn cost_text(costs: &[bench::Cost]) -> String {
+    let line = |cost: &bench::Cost| match (cost.time, cost.counts) {
+        (Some(time), _) => format!("{}: {time:.3}x the time of atomics\n", cost.case),
+        (None, Some([sectors, instructions])) => {
+            format!("{}: {sectors:.3}x the sectors of atomics, {instructions:.3}x the warp instructions\n", cost.case)
+        }
+        (None, None) => String::new(),
+    };
+    let lines: String = costs.iter().map(line).collect();
+    if lines.is_empty() { lines } else { format!("\nwhat determinism costs\n{lines}") }
 }
 
 fn json(device: &str, records: &[Record], copy: Option<f64>) -> serde_json::Value {
@@ -174,6 +189,10 @@ fn json(device: &str, records: &[Record], copy: Option<f64>) -> serde_json::Valu
             "counters": record.counters.as_ref().map(crate::json::Counters::from),
         })
     });
+    let costs = bench::costs(records).into_iter().map(|cost| {
+        let [sectors, instructions] = cost.counts.map_or([None; 2], |counts| counts.map(Some));
+        serde_json::json!({ "case": cost.case, "time_of_atomics": cost.time, "sectors_of_atomics": sectors, "warp_instructions_of_atomics": instructions })
+    });
     let unix_seconds = SystemTime::now().duration_since(UNIX_EPOCH).ok().map(|now| now.as_secs());
-    serde_json::json!({ "device": device, "unix_seconds": unix_seconds, "copy_gigabytes_per_second": copy, "cases": cases.collect::<Vec<_>>() })
+    serde_json::json!({ "device": device, "unix_seconds": unix_seconds, "copy_gigabytes_per_second": copy, "determinism": costs.collect::<Vec<_>>(), "cases": cases.collect::<Vec<_>>() })
 }

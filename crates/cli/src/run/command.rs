@@ -116,7 +116,8 @@ pub(super) struct Command {
     #[arg(long, value_name = "N", value_delimiter = ',')]
     #[serde(default, deserialize_with = "one_or_more")]
     stride: Option<Vec<usize>>,
-    /// Zeros on either side of an image, such as 1 or 1,0.
+    /// Zeros on either side of an image, such as 1 or 1,0; of a pooling also those before, then those
+    /// after it, such as 0,0,1,1.
     #[arg(long, value_name = "N", value_delimiter = ',')]
     #[serde(default, deserialize_with = "one_or_more")]
     padding: Option<Vec<usize>>,
@@ -171,6 +172,44 @@ pub(super) struct Command {
     /// Where channels lie: nchw or nhwc; or heads: bhsd or bshd.
     #[arg(long, value_name = "NAME")]
     layout: Option<String>,
+    /// What a sum, a product, a minimum or a maximum starts with, such as -inf.
+    #[arg(long, value_name = "X", allow_hyphen_values = true)]
+    #[serde(default, deserialize_with = "number")]
+    initial: Option<f64>,
+    /// Where the segments of one dimension begin, and where the last one ends: each is reduced or
+    /// scanned by itself.
+    #[arg(long, value_name = "IN.npy")]
+    offsets: Option<PathBuf>,
+    /// Elements of a window, such as 3 or 3,2.
+    #[arg(long, value_name = "N", value_delimiter = ',')]
+    #[serde(default, deserialize_with = "one_or_more")]
+    kernel: Option<Vec<usize>>,
+    /// Windows that share the image evenly (adaptive pooling), such as 7 or 1,1.
+    #[arg(long, value_name = "N", value_delimiter = ',')]
+    #[serde(default, deserialize_with = "one_or_more", alias = "output_size")]
+    output_size: Option<Vec<usize>>,
+    /// A last window may leave the padded image.
+    #[arg(long)]
+    #[serde(default, alias = "ceil_mode")]
+    ceil_mode: bool,
+    /// Means count padding as zeros.
+    #[arg(long)]
+    #[serde(default, alias = "count_include_pad")]
+    count_include_pad: bool,
+    /// The exponent of a norm.
+    #[arg(long, value_name = "P")]
+    p: Option<usize>,
+    /// What positions of a pooling count: tensor, column-major or channel.
+    #[arg(long, value_name = "NAME")]
+    indices: Option<String>,
+    /// Distinct values in the order in which they come first.
+    #[arg(long)]
+    #[serde(default)]
+    unsorted: bool,
+    /// The largest first.
+    #[arg(long)]
+    #[serde(default)]
+    descending: bool,
     /// The bits of a row do not depend on the rows beside it.
     #[arg(long)]
     #[serde(default, alias = "batch_invariant")]
@@ -210,6 +249,21 @@ impl<T> From<OneOrMore<T>> for Vec<T> {
 
 fn one_or_more<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<Option<Vec<T>>, D::Error> {
     Ok(Option::<OneOrMore<T>>::deserialize(from)?.map(Vec::from))
+}
+
+/// JSON has no infinities: they are strings there, as the program takes them.
+fn number<'de, D: Deserializer<'de>>(from: D) -> Result<Option<f64>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Number {
+        Number(f64),
+        Text(String),
+    }
+    match Option::deserialize(from)? {
+        None => Ok(None),
+        Some(Number::Number(number)) => Ok(Some(number)),
+        Some(Number::Text(text)) => text.parse().map(Some).map_err(serde::de::Error::custom),
+    }
 }
 
 fn dtypes<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Dtype>, D::Error> {
@@ -273,22 +327,45 @@ impl Command {
             scale_q: self.scale_q,
             scale_k: self.scale_k,
             scale_v: self.scale_v,
+            initial: self.initial,
+            offsets: flag(self.offsets.is_some()),
+            kernel: self.kernel.clone(),
+            output_size: self.output_size.clone(),
+            ceil_mode: flag(self.ceil_mode),
+            count_include_pad: flag(self.count_include_pad),
+            p: self.p,
+            indices: self.indices.clone(),
+            unsorted: flag(self.unsorted),
+            descending: flag(self.descending),
             batch_invariant: flag(self.batch_invariant),
         }
     }
 
     /// Says before a device is looked for what is wrong with names and files.
     pub(super) fn prepare(&self) -> Result<Prepared<'_>, Failure> {
+        let prepared = self.prepare_for_counts()?;
+        if self.outputs.is_empty() {
+            return Err(self.outputs_failure(prepared.operator));
+        }
+        Ok(prepared)
+    }
+
+    fn outputs_failure(&self, operator: &Operator) -> Failure {
+        let (given, most) = (self.outputs.len(), operator.outputs);
+        let expected = if most == 1 { "one output".to_owned() } else { format!("1 to {most} outputs") };
+        Failure::usage(format!("{} needs {expected} (-o), {given} given", operator.name))
+    }
+
+    /// The same for a run whose results nobody may want.
+    pub(super) fn prepare_for_counts(&self) -> Result<Prepared<'_>, Failure> {
         let name = self.op.as_deref().ok_or_else(|| Failure::usage("no operator is named (op)"))?;
         let operator = by_name::find(name)?;
         // Those that options name come after them, the bias last.
         let scales = self.scale_a.iter().chain(&self.scale_b).chain(&self.scale_result);
-        let paths: Vec<&PathBuf> = self.inputs.iter().chain(scales).chain(&self.bias).collect();
+        let paths: Vec<&PathBuf> = self.inputs.iter().chain(scales).chain(&self.bias).chain(&self.offsets).collect();
         operator.check(paths.len(), &self.options())?;
-        let (given, most) = (self.outputs.len(), operator.outputs);
-        if given == 0 || given > most {
-            let expected = if most == 1 { "one output".to_owned() } else { format!("1 to {most} outputs") };
-            return Err(Failure::usage(format!("{} needs {expected} (-o), {given} given", operator.name)));
+        if self.outputs.len() > operator.outputs {
+            return Err(self.outputs_failure(operator));
         }
         if self.input_dtype.len() > paths.len() {
             return Err(Failure::usage("there are more input types than inputs"));

@@ -71,6 +71,19 @@ impl Run {
         Ok(result)
     }
 
+    /// The device that is named, if one is.
+    pub(crate) fn device(&self) -> Option<&str> {
+        self.device.as_deref()
+    }
+
+    /// Runs the operator on a queue; outputs may be left out.
+    pub(crate) fn advised(&self, queue: &Queue) -> Result<(), Failure> {
+        if self.list || self.batch.is_some() {
+            return Err(Failure::usage("advise takes one operator, no --list and no --batch"));
+        }
+        self.command.prepare_for_counts()?.run(queue)
+    }
+
     fn queue(&self) -> Result<Queue, Failure> {
         Ok(Queue::of(&device_choice::open(self.device.as_deref())?))
     }

@@ -246,8 +246,27 @@ impl Sim {
         arguments
     }
 
-    fn launch(&self, program: &Program, memory: &Memory, params: &[u8], ran: &Ran<'_>) -> Result<Report, Failure> {
-        let launch = Launch {
+    /// Runs the kernel with counters for each instruction: its text, its launch, what it counted,
+    /// and the architecture.
+    pub(crate) fn advised(&self) -> Result<(String, Launch, Report, Arch), Failure> {
+        let compiled = self.triton.as_deref().map(|folder| triton::find(folder, self.entry.as_deref())).transpose()?;
+        let file = compiled.as_ref().map(|compiled| compiled.ptx.as_path()).or(self.file.as_deref());
+        let file = file.ok_or_else(|| Failure::usage("a PTX file is needed"))?;
+        let text = read_text(file)?;
+        let memory = Memory::new(MEMORY_BYTES);
+        let program = Program::load(&memory, &text, self.arch).map_err(|error| blame(file, error))?;
+        let source = SourceText::of(file.parent().unwrap_or(Path::new(".")));
+        let ran = self.settle(&program, file, &text, compiled.as_ref(), &source)?;
+        let bindings = Bindings::make(&memory, ran.kernel, &text, &self.arguments_of(&ran, compiled.as_ref()))?;
+        let launch = self.launch_of(bindings.params(), &ran);
+        let options = Options { per_instruction: true, seed: self.seed, ..Options::default() };
+        let report = program.launch(&memory, &launch, &options).map_err(|error| blame(file, error))?;
+        bindings.save(&memory)?;
+        Ok((text, launch, report, self.arch))
+    }
+
+    fn launch_of(&self, params: &[u8], ran: &Ran<'_>) -> Launch {
+        Launch {
             kernel: ran.kernel.name.clone(),
             grid: ran.grid,
             block: ran.block,
@@ -256,7 +275,11 @@ impl Sim {
             params: params.to_vec(),
             cooperative: self.cooperative || ran.cooperative,
             programmatic: false,
-        };
+        }
+    }
+
+    fn launch(&self, program: &Program, memory: &Memory, params: &[u8], ran: &Ran<'_>) -> Result<Report, Failure> {
+        let launch = self.launch_of(params, ran);
         let progress = Progress::new();
         progress.begin(short_name(&ran.kernel.name));
         let (printer, watcher, form) = (progress.clone(), progress.clone(), self.to.form);

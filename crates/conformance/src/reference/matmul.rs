@@ -139,6 +139,7 @@ pub(super) fn place_of(shape: &[usize], flat: usize) -> Vec<usize> {
 fn result(asked: Option<Dtype>, of: Dtype) -> Dtype {
     asked.unwrap_or(match of {
         Dtype::I8 | Dtype::U8 | Dtype::I16 | Dtype::I32 => Dtype::I32,
+        Dtype::U16 | Dtype::U32 => Dtype::I64,
         Dtype::F8E4M3 | Dtype::F8E5M2 => Dtype::F32,
         dtype => dtype,
     })
@@ -149,9 +150,8 @@ fn not_of_integers(dtype: Dtype, options: &Options) -> Option<&'static str> {
     let activation = options.activation.as_deref();
     let numbers = [options.alpha, options.beta];
     match () {
-        () if !matches!(dtype, Dtype::I8 | Dtype::U8 | Dtype::I16 | Dtype::I32) => {
-            Some("integers that are not added up")
-        }
+        () if dtype == Dtype::Bool => Some("truths that are not added up"),
+        () if dtype == Dtype::U64 && activation.is_some() => Some("an activation of sums without sign"),
         () if numbers.into_iter().flatten().any(|number| number.fract() != 0.0) => Some("fractions of integers"),
         () if activation.is_some_and(|name| name != "relu") => Some("an activation of integers"),
         () if options.scale_a || options.scale_b || options.scale_result => Some("scales of integers"),
@@ -221,7 +221,8 @@ pub(super) fn expected(call: &Call<'_>) -> Result<Vec<Expected>, Refused> {
             let sum = pairs.map(|(x, y)| x.int() * y.int()).sum::<i128>();
             let alpha = options.alpha.unwrap_or(1.0) as i128;
             let sum = alpha * sum + options.beta.unwrap_or(1.0) as i128 * more(c) as i128 + more(bias) as i128;
-            let sum = Dtype::I32.wrap(sum);
+            let is_narrow = matches!(a.dtype, Dtype::I8 | Dtype::U8 | Dtype::I16 | Dtype::I32);
+            let sum = if is_narrow { Dtype::I32 } else { Dtype::I64 }.wrap(sum);
             return Answer::int(dtype.wrap(if activation.is_some() { sum.max(0) } else { sum }));
         }
         let scale = |which: usize| shaped[which].as_ref().map_or(1.0, |scale| element(scale, &at));

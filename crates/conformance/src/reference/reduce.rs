@@ -41,14 +41,23 @@ pub(super) fn expected(call: &Call<'_>) -> Result<Vec<Expected>, Refused> {
     })
 }
 
-/// The type of a result: the input's, unless the call names one; means, roots and logarithms of
-/// integers and bools are `f64`; bools are counted.
+/// The integer type of 64 bits that sums and products have: with a sign as the elements.
+pub(super) const fn wide(dtype: Dtype) -> Dtype {
+    match dtype {
+        Dtype::Bool | Dtype::I8 | Dtype::I16 | Dtype::I32 => Dtype::I64,
+        Dtype::U8 | Dtype::U16 | Dtype::U32 => Dtype::U64,
+        _ => dtype,
+    }
+}
+
+/// The type of a result: the input's, of 64 bits for integers, unless the call names one; means,
+/// roots and logarithms of integers and bools are `f64`; bools are counted.
 fn result(call: &Call<'_>, input: Dtype) -> Dtype {
     let is_sum = matches!(call.op, "sum" | "prod" | "l1" | "sum-squares");
     call.options.dtype.unwrap_or(match input {
         d if d.is_float() => d,
         Dtype::Bool if is_sum => Dtype::I64,
-        d if is_sum => d,
+        d if is_sum => wide(d),
         _ => Dtype::F64,
     })
 }

@@ -5,7 +5,7 @@ use super::array::Value;
 use super::axes::Refused;
 use super::call::Call;
 use super::dtype::Dtype;
-use super::reduce::{Product, Sum};
+use super::reduce::{Product, Sum, wide};
 
 /// The result of a scan.
 pub(super) fn expected(call: &Call<'_>) -> Result<Vec<Expected>, Refused> {
@@ -14,7 +14,7 @@ pub(super) fn expected(call: &Call<'_>) -> Result<Vec<Expected>, Refused> {
     if lanes.kept.len() + 1 != x.shape.len() {
         return Refused::because("a scan goes along one axis");
     }
-    let dtype = call.options.dtype.unwrap_or(x.dtype);
+    let dtype = call.options.dtype.unwrap_or(wide(x.dtype));
     let mut answers = vec![Answer::Anything; x.values.len()];
     for positions in &lanes.positions {
         let mut positions = positions.clone();
@@ -62,7 +62,7 @@ mod tests {
     fn check(op: &str, options: &Options, expected_values: &[i128]) {
         let x = Array::ints(Dtype::I32, &[2, 3], &[1, 2, 3, 4, 5, 6]);
         let outputs = expected(&Call { op, inputs: &[&x], options }).expect("a result");
-        assert_eq!(outputs[0].check(&Array::ints(Dtype::I32, &[2, 3], expected_values)), Ok(()));
+        assert_eq!(outputs[0].check(&Array::ints(Dtype::I64, &[2, 3], expected_values)), Ok(()));
     }
 
     #[test]

@@ -39,11 +39,11 @@ pub use cluster::fold_cluster;
 pub(crate) use columns::Columns;
 pub use family::Fold;
 pub use monoid::{Monoid, Position};
-pub(crate) use monoids::Deviations;
 pub use monoids::{
     ArgExtreme, Binned, Both, Count, Counted, Extreme, LogSumExp, Nan, OnlineSoftmax, Product, ReproducibleSum, Side,
     Sum, Ties, TopK, Variance, Welford,
 };
+pub(crate) use monoids::{Deviations, InSegments, MaxSumExp};
 pub use rows::Rows;
 pub(crate) use scan::StrideKind;
 pub(crate) use scan::kernels as scan_kernels;

@@ -1,4 +1,4 @@
-//! The types that sums are kept in: `f32`, `f64`, `i32`.
+//! The types that sums are kept in: `f32`, `f64`, `i32`, `i64`.
 
 use warpfold_lang::{Global, Shared, Val, WideFloat};
 
@@ -6,7 +6,7 @@ use super::epilogue::{Activation, Custom, OutputCoord};
 use crate::elements::Compute;
 use crate::operations;
 
-/// What sums are kept in: `f32`, `f64` or `i32`.
+/// What sums are kept in: `f32`, `f64`, `i32` or `i64`.
 pub(crate) trait Accumulator: Compute {
     /// An activation of a sum.
     #[doc(hidden)]
@@ -92,6 +92,32 @@ impl Accumulator for i32 {
 
     fn copy_four(to: Shared<Self>, from: Global<Self>, condition: Option<Val<bool>>) {
         copy::<Self, 4>(to, from, condition);
+    }
+}
+
+impl Accumulator for i64 {
+    fn activate(activation: Activation, value: Val<Self>) -> Val<Self> {
+        assert_eq!(activation, Activation::Relu, "plans refuse other activations of integers");
+        value.max(0)
+    }
+
+    fn call(_: &Custom, _: Val<Self>, _: OutputCoord, _: &[Val<Self>]) -> Val<Self> {
+        unreachable!("plans refuse functions of sums in i64")
+    }
+
+    fn get_four(place: Shared<Self>) -> [Val<Self>; 4] {
+        let [[a, b], [c, d]] = [0, 2].map(|i| place.at(i).get_vec::<2>());
+        [a, b, c, d]
+    }
+
+    fn set_four(place: Shared<Self>, [a, b, c, d]: [Val<Self>; 4], condition: Option<Val<bool>>) {
+        let condition = condition.unwrap_or(Val::constant(true));
+        place.set_vec_if([a, b], condition);
+        place.at(2).set_vec_if([c, d], condition);
+    }
+
+    fn copy_four(to: Shared<Self>, from: Global<Self>, condition: Option<Val<bool>>) {
+        [0, 2].into_iter().for_each(|i| copy::<Self, 2>(to.at(i), from.at(i), condition));
     }
 }
 

@@ -255,14 +255,14 @@ impl Epilogue {
         }
         let is_for_f32 = |step: &Step| match step {
             Step::Apply(_) => true,
-            Step::Multiply => accumulator == Dtype::I32,
-            Step::Activate(activation) => *activation != Activation::Relu && accumulator == Dtype::I32,
+            Step::Multiply => accumulator.is_integer(),
+            Step::Activate(activation) => *activation != Activation::Relu && accumulator.is_integer(),
             Step::Scale | Step::Add | Step::AddScaled => false,
         };
         if accumulator != Dtype::F32 && self.steps.iter().any(is_for_f32) {
             return Err(ErrorKind::Unsupported { op: format!("the epilogue ({self})"), dtype: accumulator }.into());
         }
-        if accumulator != Dtype::I32 {
+        if !accumulator.is_integer() {
             return Ok(());
         }
         let options = self.steps.iter().filter_map(|step| match step {

@@ -41,6 +41,7 @@ macro_rules! for_accumulator {
             Dtype::F32 => AnyKernel::from($kernel::<f32>($argument)),
             Dtype::F64 => AnyKernel::from($kernel::<f64>($argument)),
             Dtype::I32 => AnyKernel::from($kernel::<i32>($argument)),
+            Dtype::I64 => AnyKernel::from($kernel::<i64>($argument)),
             dtype => unreachable!("no plan adds up in {dtype}"),
         }
     };

@@ -61,7 +61,7 @@ impl Load {
 
 /// Whether elements are multiplied as they lie, so that they can be copied.
 fn is_kept(dtype: Dtype) -> bool {
-    matches!(dtype, Dtype::F32 | Dtype::F64 | Dtype::I32)
+    matches!(dtype, Dtype::F32 | Dtype::F64 | Dtype::I32 | Dtype::I64)
 }
 
 /// Whether 32 bits count the bytes of any tile: so a thread keeps the places of its copies in half

@@ -275,7 +275,7 @@ impl Problem {
     }
 
     /// The type that products are added up in: `f32` for floats of up to 32 bits, `i32` for
-    /// integers of up to 32.
+    /// integers that it holds, `i64` for others, in whose bits products without sign wrap alike.
     ///
     /// # Errors
     /// [`ErrorKind::DtypeMismatch`], [`ErrorKind::Unsupported`].
@@ -288,6 +288,7 @@ impl Problem {
             Dtype::F16 | Dtype::Bf16 | Dtype::F32 | Dtype::F8E4M3 | Dtype::F8E5M2 => Ok(Dtype::F32),
             Dtype::F64 => Ok(Dtype::F64),
             Dtype::I8 | Dtype::U8 | Dtype::I16 | Dtype::I32 => Ok(Dtype::I32),
+            Dtype::U16 | Dtype::U32 | Dtype::I64 | Dtype::U64 => Ok(Dtype::I64),
             dtype => Err(ErrorKind::Unsupported { op: "matmul".to_owned(), dtype }.into()),
         }
     }

@@ -88,6 +88,8 @@ impl ArchRates {
         match accumulator {
             Dtype::F64 => self.f64_fma_per_clock_per_sm,
             Dtype::I32 => self.i32_fma_per_clock_per_sm,
+            // Three products of 32 bits and their sums.
+            Dtype::I64 => self.i32_fma_per_clock_per_sm / 4.0,
             _ => self.f32_fma_per_clock_per_sm,
         }
     }

@@ -61,6 +61,7 @@ fn simt_choices() -> Vec<(Problem, Algorithm, u32)> {
         (plain(Dtype::F16), Tile::FLAT, 1),
         (plain(Dtype::F64), Tile::MEDIUM, 1),
         (plain(Dtype::I32), Tile::SMALL, 1),
+        (plain(Dtype::I64), Tile::SMALL, 1),
     ];
     chosen.into_iter().map(|(problem, tile, parts)| (problem, Algorithm::Simt(tile), parts)).collect()
 }

@@ -44,6 +44,7 @@ pub fn kernels() -> Vec<Listed> {
         (R::LogSumExp, D::F32, S::Rows),
         (R::LogSumExp, D::F32, S::Columns),
         (R::LogSumExp, D::F64, S::Long),
+        (R::MaxSumExp, D::F32, S::Rows),
         (R::MeanVariance, D::F32, S::Rows),
         (R::MeanVariance, D::F64, S::Columns),
         (R::Variance, D::Bf16, S::Long),

@@ -6,13 +6,14 @@
 //! and [`second_pass`] that of a variance in two passes. [`Reduction::check_len`] refuses to reduce
 //! nothing where that has no result.
 //!
-//! **Result types.** Sums and products of integers keep the type and wrap, those of `bool` are
-//! counted in `i64`; so do sums of magnitudes and of squares. Extremes keep the type. Positions and
+//! **Result types.** Sums and products of integers, and sums of magnitudes and of squares, have 64
+//! bits, with a sign where the elements have one and for `bool`, and wrap there, as in NumPy and
+//! the array API; a dot product keeps the type of its factors. Extremes keep the type. Positions and
 //! counts are `i64`, truths `bool`. What divides or takes roots or logarithms gives floats: of
 //! floats their own type, of integers and `bool` `f64`, as NumPy has it. Eight-bit floats are
 //! summed and averaged to `f32`. [`Options::dtype`] chooses another type where something is
-//! computed, not selected; a float becomes an integer as by a
-//! [cast](crate::operations::Operation::Cast): cut towards zero.
+//! computed, not selected (so it keeps the width of narrow integers, too); a float becomes an
+//! integer as by a [cast](crate::operations::Operation::Cast): cut towards zero.
 //!
 //! **Precision.** Nothing is carried in less than `f32`; integers are carried exactly, but those of
 //! 64 bits whose result is a float. Which monoid an operation uses, and its rules on NaN,
@@ -35,6 +36,7 @@ pub use kernels::kernels;
 pub use options::Options;
 pub use second_pass::second_pass;
 pub use types::outputs;
+pub(crate) use types::total;
 
 use crate::fold::Fold;
 use crate::plan::Key;
@@ -108,6 +110,10 @@ reductions! {
     /// The natural logarithm of the sum of exponentials, without overflow on the way; of nothing,
     /// and of nothing but -∞, it is -∞, with a +∞ it is +∞.
     LogSumExp "log-sum-exp";
+    /// The largest element and the sum of `e^(x - largest)`, as two results of one read: what a
+    /// softmax needs of a row. A NaN makes both NaN; where the largest is an infinity, nothing is
+    /// subtracted from the exponents; of nothing they are -∞ and 0.
+    MaxSumExp "max-sum-exp";
     /// The mean of the squared distances from the mean; of nothing NaN.
     Variance "var";
     /// The square root of the variance.

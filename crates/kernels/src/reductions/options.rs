@@ -44,6 +44,7 @@ impl Options {
                     R::SumSquares,
                     R::LogSum,
                     R::LogSumExp,
+                    R::MaxSumExp,
                     R::Variance,
                     R::StandardDeviation,
                     R::MeanVariance,

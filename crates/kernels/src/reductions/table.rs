@@ -11,8 +11,8 @@ use super::{Options, Reduction};
 use crate::Dtype;
 use crate::elements::{Compute, Sink, Source};
 use crate::fold::{
-    ArgExtreme, Binned, Both, Count, Counted, Extreme, Fold, LogSumExp, Monoid, Nan, Product, ReproducibleSum, Side,
-    Sum, Ties, TopK, Variance,
+    ArgExtreme, Binned, Both, Count, Counted, Extreme, Fold, LogSumExp, MaxSumExp, Monoid, Nan, Product,
+    ReproducibleSum, Side, Sum, Ties, TopK, Variance,
 };
 
 /// A reduction with its types and options, which were checked.
@@ -66,6 +66,8 @@ pub(super) fn make(reduction: Reduction, dtypes: &[Dtype], to: &[Dtype], options
         // `f64` only.
         Reduction::LogSumExp if row.has(Dtype::F64) => row.log_sum_exp::<f64>(),
         Reduction::LogSumExp => row.log_sum_exp::<f32>(),
+        Reduction::MaxSumExp if row.has(Dtype::F64) => row.max_sum_exp::<f64>(),
+        Reduction::MaxSumExp => row.max_sum_exp::<f32>(),
         Reduction::Variance | Reduction::StandardDeviation | Reduction::MeanVariance => row.variance(),
         Reduction::TopK if from.bytes() == 8 => row.largest_few::<i64>(),
         Reduction::TopK => row.largest_few::<i32>(),
@@ -224,6 +226,11 @@ impl Row<'_> {
 
     fn log_sum_exp<C: Compute + WideFloat>(self) -> Fold {
         self.fold(LogSumExp::<C>::new(), Source::one::<C>(self.from), Sink::one::<C>(self.to[0]))
+    }
+
+    fn max_sum_exp<C: Compute + WideFloat>(self) -> Fold {
+        let sink = Sink::one::<C>(self.to[0]).zip(Sink::one::<C>(self.to[1]));
+        self.fold(MaxSumExp(LogSumExp::<C>::new()), Source::one::<C>(self.from), sink)
     }
 
     fn variance(self) -> Fold {

@@ -24,12 +24,10 @@ pub fn outputs(reduction: Reduction, dtypes: &[Dtype], options: Options) -> Resu
         return Err(ErrorKind::Unsupported { op: reduction.to_string(), dtype: from }.into());
     }
     Ok(match reduction {
-        Reduction::Sum
-        | Reduction::Product
-        | Reduction::L1
-        | Reduction::SumSquares
-        | Reduction::Dot
-        | Reduction::ReproducibleSum => vec![options.dtype.unwrap_or(total(from))],
+        Reduction::Sum | Reduction::Product | Reduction::L1 | Reduction::SumSquares | Reduction::ReproducibleSum => {
+            vec![options.dtype.unwrap_or(total(from))]
+        }
+        Reduction::Dot => vec![options.dtype.unwrap_or(product(from))],
         Reduction::Mean
         | Reduction::L2
         | Reduction::LogSum
@@ -39,14 +37,24 @@ pub fn outputs(reduction: Reduction, dtypes: &[Dtype], options: Options) -> Resu
         Reduction::MeanVariance => vec![options.dtype.unwrap_or(float(from)); 2],
         Reduction::Min | Reduction::Max | Reduction::LInf | Reduction::AbsMax => vec![from],
         Reduction::MinMax => vec![from; 2],
+        Reduction::MaxSumExp => vec![options.dtype.unwrap_or(float(from)); 2],
         Reduction::TopK => vec![from, Dtype::I64],
         Reduction::Any | Reduction::All => vec![Dtype::Bool],
         Reduction::CountNonzero | Reduction::ArgMin | Reduction::ArgMax => vec![Dtype::I64],
     })
 }
 
-/// Of what is added or multiplied.
-const fn total(from: Dtype) -> Dtype {
+/// Of what is added or multiplied along an axis: integers have 64 bits.
+pub(crate) const fn total(from: Dtype) -> Dtype {
+    match from {
+        Dtype::Bool | Dtype::I8 | Dtype::I16 | Dtype::I32 => Dtype::I64,
+        Dtype::U8 | Dtype::U16 | Dtype::U32 => Dtype::U64,
+        _ => product(from),
+    }
+}
+
+/// Of a product of vectors, which has the type of its factors.
+const fn product(from: Dtype) -> Dtype {
     match from {
         Dtype::Bool => Dtype::I64,
         Dtype::F8E4M3 | Dtype::F8E5M2 => Dtype::F32,

@@ -15,7 +15,7 @@ use crate::{AnyKernel, Dtype};
 const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// Equal elements, and no others, have equal keys.
-fn keys(dtype: Dtype) -> Source<Val<u64>> {
+pub(super) fn keys(dtype: Dtype) -> Source<Val<u64>> {
     match dtype {
         // The sum with +0 is +0 for both zeros.
         Dtype::F64 => {

@@ -1,4 +1,4 @@
-//! How many different elements each of some rows has.
+//! Different elements: how many there are, and which, with counts and positions.
 //!
 //! Contract: rows of any element type, side by side; any number of any length. All NaN are one
 //! element, and so are the zeros of both signs (NumPy's `unique`). Counts are exact; atomics meet
@@ -9,8 +9,14 @@
 //! plan clears the tables and leaves a word that is not 0 for each different element; a fold counts
 //! those (`count-nonzero`). So a row of `n` elements takes 32 `n` bytes beside it at most, and no
 //! more than 512 words for single bytes. Start with [`UniqueTables`].
+//!
+//! [`Runs`] says which they are: rows in an order that a [sort](crate::sort) gives have equal ones
+//! side by side, whose runs are numbered by a scan.
 
 mod kernel;
+mod runs;
+
+pub use runs::Runs;
 
 use warpfold_device::LaunchConfig;
 
@@ -101,5 +107,6 @@ struct Config(Dtype);
 
 /// Kernels as they ship, to be assembled and compared.
 pub(crate) fn kernels() -> Vec<AnyKernel> {
-    [Dtype::Bf16, Dtype::I64, Dtype::F64].map(kernel::kernel_of).to_vec()
+    let tables = [Dtype::Bf16, Dtype::I64, Dtype::F64].map(kernel::kernel_of);
+    tables.into_iter().chain(runs::kernels()).collect()
 }

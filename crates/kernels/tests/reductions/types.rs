@@ -108,6 +108,10 @@ fn expected(reduction: Reduction, from: Dtype, to: &[Dtype], x: &[Value], y: &[V
             let largest = floats().fold(f64::NEG_INFINITY, f64::max);
             vec![Expected::Near(largest + floats().map(|x| (x - largest).exp()).sum::<f64>().ln())]
         }
+        Reduction::MaxSumExp => {
+            let largest = floats().fold(f64::NEG_INFINITY, f64::max);
+            vec![Expected::Near(largest), Expected::Near(floats().map(|x| (x - largest).exp()).sum())]
+        }
         Reduction::Variance => vec![Expected::Near(variance)],
         Reduction::StandardDeviation => vec![Expected::Near(variance.sqrt())],
         Reduction::MeanVariance => vec![Expected::Near(mean), Expected::Near(variance)],
@@ -172,18 +176,19 @@ fn every_reduction_of_every_type_is_what_a_plain_loop_gives() {
             }
         }
     }
-    assert_eq!(combinations, 22 * 15 + 6, "reductions and types");
+    assert_eq!(combinations, 23 * 15 + 6, "reductions and types");
 }
 
 #[test]
-fn types_of_results_are_those_of_numpy_and_sums_of_integers_keep_theirs() {
+fn types_of_results_are_those_of_numpy() {
     use Dtype::{Bool, F32, F64, I64};
     use Reduction as R;
     // Of truths, of integers, of 8-bit floats, of other floats; where nothing stands, the type of
     // the elements.
-    let table: [(&[R], [Option<Dtype>; 4]); 6] = [
-        (&[R::Sum, R::Product, R::L1, R::SumSquares, R::Dot], [Some(I64), None, Some(F32), None]),
-        (&[R::Mean, R::L2, R::LogSum, R::LogSumExp], [Some(F64), Some(F64), Some(F32), None]),
+    let table: [(&[R], [Option<Dtype>; 4]); 7] = [
+        (&[R::Sum, R::Product, R::L1, R::SumSquares], [Some(I64), None, Some(F32), None]),
+        (&[R::Dot], [Some(I64), None, Some(F32), None]),
+        (&[R::Mean, R::L2, R::LogSum, R::LogSumExp, R::MaxSumExp], [Some(F64), Some(F64), Some(F32), None]),
         (&[R::Variance, R::StandardDeviation, R::MeanVariance], [Some(F64), Some(F64), Some(F32), None]),
         (&[R::Min, R::Max, R::MinMax, R::LInf, R::AbsMax, R::TopK], [None; 4]),
         (&[R::Any, R::All], [Some(Bool); 4]),
@@ -195,13 +200,20 @@ fn types_of_results_are_those_of_numpy_and_sums_of_integers_keep_theirs() {
         _ if !dtype.is_float() => 1,
         _ => 2 + usize::from(dtype.bytes() > 1),
     };
+    // Integers are added up in 64 bits.
+    let sums = |dtype: Dtype| match dtype {
+        Dtype::I8 | Dtype::I16 | Dtype::I32 => I64,
+        Dtype::U8 | Dtype::U16 | Dtype::U32 => Dtype::U64,
+        _ => table[0].1[column(dtype)].unwrap_or(dtype),
+    };
     for (reduction, row) in table.iter().flat_map(|(reductions, row)| reductions.iter().map(move |r| (*r, row))) {
         let options = Options { k: (reduction == R::TopK).then_some(1), ..Options::default() };
         for dtype in Dtype::ALL {
-            let first = row[column(dtype)].unwrap_or(dtype);
+            let is_sum = table[0].0.contains(&reduction);
+            let first = if is_sum { sums(dtype) } else { row[column(dtype)].unwrap_or(dtype) };
             let expected = match reduction {
                 R::TopK => vec![first, I64],
-                R::MinMax | R::MeanVariance => vec![first; 2],
+                R::MinMax | R::MeanVariance | R::MaxSumExp => vec![first; 2],
                 _ => vec![first],
             };
             let outputs = reductions::outputs(reduction, &vec![dtype; reduction.inputs()], options).unwrap();
@@ -210,7 +222,7 @@ fn types_of_results_are_those_of_numpy_and_sums_of_integers_keep_theirs() {
     }
     for dtype in Dtype::ALL {
         let of = |scan| scan_of(scan, dtype, None).unwrap().outputs().to_vec();
-        let sums = table[0].1[column(dtype)].unwrap_or(dtype);
+        let sums = sums(dtype);
         assert_eq!([of(Cumulative::Sum), of(Cumulative::Product)], [[sums], [sums]], "of {dtype}");
         assert_eq!([of(Cumulative::Max), of(Cumulative::Min)], [[dtype], [dtype]], "of {dtype}");
     }

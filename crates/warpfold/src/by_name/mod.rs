@@ -6,10 +6,12 @@
 mod elementwise;
 mod options;
 mod others;
+mod pooling;
 mod products;
 mod reductions;
 mod rows;
 mod scans;
+mod segments;
 
 use warpfold_kernels::{Error, ErrorKind};
 
@@ -24,7 +26,7 @@ pub struct Operator {
     pub name: &'static str,
     /// What it takes and gives, in a line: `X → sum over the axes`.
     pub summary: &'static str,
-    /// Inputs, at least and at most.
+    /// Inputs, at least and at most, but for offsets of segments.
     pub inputs: (usize, usize),
     /// Outputs at most.
     pub outputs: usize,
@@ -40,7 +42,9 @@ impl Operator {
     /// # Errors
     /// [`ErrorKind::NumInputs`], [`ErrorKind::OptionNotTaken`].
     pub fn check(&self, num_inputs: usize, options: &Options) -> Result<(), Error> {
-        let (op, (least, most)) = (self.name.to_owned(), self.inputs);
+        // Offsets of segments are an input more.
+        let offsets = usize::from(options.offsets == Some(true));
+        let (op, (least, most)) = (self.name.to_owned(), (self.inputs.0 + offsets, self.inputs.1 + offsets));
         if !(least..=most).contains(&num_inputs) {
             return Err(ErrorKind::NumInputs { op, least, most, found: num_inputs }.into());
         }
@@ -85,6 +89,7 @@ pub fn operators() -> impl Iterator<Item = &'static Operator> {
         rows::OPERATORS,
         products::OPERATORS,
         others::OPERATORS,
+        pooling::OPERATORS,
         elementwise::OPERATORS,
         scans::OPERATORS,
     ]
@@ -111,7 +116,7 @@ pub fn find(name: &str) -> Result<&'static Operator, Error> {
 /// let x = Tensor::from_slice(&device, &[1_i32, 2, 3, 4], &[2, 2])?;
 /// let options = Options { axes: Some(vec![-1]), ..Options::default() };
 /// let sums = by_name::run("sum", &[x], &options)?;
-/// assert_eq!(sums[0].to_vec::<i32>()?, [3, 7]);
+/// assert_eq!(sums[0].to_vec::<i64>()?, [3, 7]);
 /// # Ok::<(), warpfold::Error>(())
 /// ```
 ///

@@ -118,6 +118,26 @@ options! {
     ScaleV "scale-v" scale_v: f64;
     /// Where channels lie (nchw or nhwc), or heads (bhsd or bshd).
     Layout "layout" layout: String;
+    /// What a reduction starts with: a sum is added to it, a maximum compared with it.
+    Initial "initial" initial: f64;
+    /// The last input says where segments begin.
+    Offsets "offsets" offsets: bool;
+    /// Elements of a window: one number, or one an axis.
+    Kernel "kernel" kernel: Vec<usize>;
+    /// Windows that share the axes evenly, likewise.
+    OutputSize "output-size" output_size: Vec<usize>;
+    /// A last window may leave the padded image.
+    CeilMode "ceil-mode" ceil_mode: bool;
+    /// A mean counts padding.
+    CountIncludePad "count-include-pad" count_include_pad: bool;
+    /// The exponent of a norm.
+    P "p" p: usize;
+    /// What positions count: tensor, column-major or channel.
+    Indices "indices" indices: String;
+    /// In the order in which values come first.
+    Unsorted "unsorted" unsorted: bool;
+    /// The largest first.
+    Descending "descending" descending: bool;
     /// The bits of a row do not depend on the rows beside it.
     BatchInvariant "batch-invariant" batch_invariant: bool;
 }

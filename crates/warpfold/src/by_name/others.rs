@@ -1,8 +1,9 @@
 //! Operators beyond the families: products, losses, rows by index, counts of values.
 
+use warpfold_kernels::reductions::{self, Reduction};
 use warpfold_kernels::{Dtype, Error, ErrorKind};
 
-use super::{Choice, Operator, Options};
+use super::{Choice, Operator, Options, segments};
 use crate::{Attended, Attention, HeadLayout, PageLayout, PagedKeys, Pairs, RotaryOptions, Tensor};
 
 pub(super) const OPERATORS: &[Operator] = &[
@@ -97,6 +98,22 @@ pub(super) const OPERATORS: &[Operator] = &[
         body: unique_count,
     },
     Operator {
+        name: "unique",
+        summary: "X → its distinct elements (or parts along an axis), first positions, which of them each is, counts",
+        inputs: (1, 1),
+        outputs: 4,
+        options: &[Choice::Axes, Choice::Unsorted],
+        body: unique,
+    },
+    Operator {
+        name: "sort",
+        summary: "X → its elements in order along an axis, the last unless chosen, and their positions",
+        inputs: (1, 1),
+        outputs: 2,
+        options: &[Choice::Axes, Choice::Descending],
+        body: sort,
+    },
+    Operator {
         name: "transpose",
         summary: "X → its axes in reverse, or in the order of --axes",
         inputs: (1, 1),
@@ -109,7 +126,7 @@ pub(super) const OPERATORS: &[Operator] = &[
         summary: "X → the k largest along an axis, their positions",
         inputs: (1, 1),
         outputs: 2,
-        options: &[Choice::Axes, Choice::K],
+        options: &[Choice::Axes, Choice::K, Choice::Offsets],
         body: top_k,
     },
     Operator {
@@ -246,8 +263,32 @@ fn top_k(operator: &Operator, inputs: &[Tensor], options: &Options) -> Result<Ve
     let k = options.k.ok_or_else(|| ErrorKind::MissingOption { op: op(), option: "k" })?;
     let axes = options.axes.as_deref().unwrap_or(&[-1]);
     let [axis] = *axes else { return Err(ErrorKind::NotOneAxis { op: op(), found: axes.len() }.into()) };
+    if let Some((x, offsets)) = segments::of(operator, inputs, options)? {
+        let chosen = reductions::Options { k: Some(k), ..reductions::Options::default() };
+        return x.segment_reduce(Reduction::TopK, offsets, chosen);
+    }
     let (values, positions) = inputs[0].top_k(k, axis)?;
     Ok(vec![values, positions])
+}
+
+fn unique(operator: &Operator, inputs: &[Tensor], options: &Options) -> Result<Vec<Tensor>, Error> {
+    let unique = match options.axes.as_deref() {
+        None => inputs[0].unique()?,
+        Some(&[axis]) => inputs[0].unique_along(axis)?,
+        Some(axes) => return Err(ErrorKind::NotOneAxis { op: operator.name.to_owned(), found: axes.len() }.into()),
+    };
+    let unique = if options.unsorted == Some(true) { unique.in_order_of_occurrence()? } else { unique };
+    Ok(vec![unique.values, unique.first_indices, unique.inverse, unique.counts])
+}
+
+fn sort(operator: &Operator, inputs: &[Tensor], options: &Options) -> Result<Vec<Tensor>, Error> {
+    let axes = options.axes.as_deref().unwrap_or(&[-1]);
+    let [axis] = *axes else {
+        return Err(ErrorKind::NotOneAxis { op: operator.name.to_owned(), found: axes.len() }.into());
+    };
+    let descending = options.descending == Some(true);
+    let (sorted, positions) = if descending { inputs[0].sort_descending(axis)? } else { inputs[0].sort(axis)? };
+    Ok(vec![sorted, positions])
 }
 
 fn gemv(_: &Operator, inputs: &[Tensor], options: &Options) -> Result<Vec<Tensor>, Error> {

@@ -76,3 +76,41 @@ impl<T: Compute + WideFloat> Monoid for LogSumExp<T> {
         (largest, acc.1.mul_add((acc.0 - shift).exp(), pairwise(&exponentials, |a, b| a + b)))
     }
 }
+
+/// What [`LogSumExp`] carries, as it is: the largest item and the sum of exponentials relative to
+/// it, both NaN if an item is.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct MaxSumExp<T>(pub(crate) LogSumExp<T>);
+
+impl<T: Compute + WideFloat> Monoid for MaxSumExp<T> {
+    type Item = Val<T>;
+    type Acc = (Val<T>, Val<T>);
+    type Output = (Val<T>, Val<T>);
+    const COMMUTES: bool = true;
+    const USES_POSITION: bool = false;
+
+    fn identity(self) -> Self::Acc {
+        self.0.identity()
+    }
+
+    #[track_caller]
+    fn combine(self, left: Self::Acc, right: Self::Acc) -> Self::Acc {
+        self.0.combine(left, right)
+    }
+
+    fn lift(self, item: Val<T>, position: Position) -> Self::Acc {
+        self.0.lift(item, position)
+    }
+
+    fn finish(self, (largest, sum): Self::Acc, _: Val<u64>) -> Self::Output {
+        (sum.is_nan().select(sum, largest), sum)
+    }
+
+    fn push(self, acc: Self::Acc, item: Val<T>, position: Position) -> Self::Acc {
+        self.0.push(acc, item, position)
+    }
+
+    fn push_all(self, acc: Self::Acc, items: &[Val<T>], first: Position) -> Self::Acc {
+        self.0.push_all(acc, items, first)
+    }
+}

@@ -9,15 +9,17 @@ use warpfold_lang::Val;
 
 use super::{Direction, Prefix, Scan, ScanOrder};
 use crate::elements::{Compute, Sink, Source};
-use crate::fold::{Extreme, Monoid, Nan, Product, Side, Sum};
+use crate::fold::{Extreme, InSegments, Monoid, Nan, Product, Side, Sum};
 use crate::list::Shipped;
 use crate::plan::{Key, TensorSpec};
+use crate::reductions::total;
 use crate::{Dtype, Error, ErrorKind};
 
 /// A scan.
 ///
-/// Integers keep their type and wrap in it (as in ONNX; NumPy widens them); sums and products of
-/// `bool` are `i64`, those of eight-bit floats `f32`. Floats are carried in `f32` at least and
+/// Sums and products of integers and of `bool` have 64 bits and wrap there, as in NumPy and the
+/// array API (ONNX keeps their type, as the option does); those of eight-bit floats are `f32`.
+/// Floats are carried in `f32` at least and
 /// rounded once for each result; integers whose results are floats are added exactly. The first
 /// result of an exclusive scan is the identity: 0, 1, or the farthest value of the type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -77,28 +79,29 @@ pub fn scan_of(cumulative: Cumulative, from: Dtype, dtype: Option<Dtype>) -> Res
     if cumulative.selects() && dtype.is_some() {
         return Err(ErrorKind::OptionNotTaken { op: cumulative.to_string(), option: "dtype" }.into());
     }
-    let to = match from {
-        _ if cumulative.selects() => from,
-        Dtype::Bool => dtype.unwrap_or(Dtype::I64),
-        Dtype::F8E4M3 | Dtype::F8E5M2 => dtype.unwrap_or(Dtype::F32),
-        _ => dtype.unwrap_or(from),
-    };
-    Ok(make(cumulative, from, to).with_key(Key::of((cumulative, from, to))))
+    let to = result(cumulative, from, dtype);
+    Ok(Row { cumulative, from, to, segments: None }.make().with_key(Key::of((cumulative, from, to))))
 }
 
-fn make(cumulative: Cumulative, from: Dtype, to: Dtype) -> Scan {
-    let row = Row { cumulative, from, to };
-    if cumulative.selects() {
-        return row.extreme();
-    }
-    match (from.is_float(), to.is_float()) {
-        _ if from == Dtype::F64 || to == Dtype::F64 && from.is_float() => row.total::<f64>(),
-        (true, _) => row.total::<f32>(),
-        // Exact as long as it fits.
-        (false, true) if cumulative == Cumulative::Sum && from.bytes() <= 4 => row.total::<i64>(),
-        (false, true) => row.total::<f64>(),
-        (false, false) if from.bytes() == 8 || to.bytes() == 8 => row.total::<i64>(),
-        (false, false) => row.total::<i32>(),
+/// The element type of a scan's results.
+fn result(cumulative: Cumulative, from: Dtype, dtype: Option<Dtype>) -> Dtype {
+    if cumulative.selects() { from } else { dtype.unwrap_or(total(from)) }
+}
+
+impl Cumulative {
+    /// The scan of segments, each by itself. Its second input says where they begin, in the order
+    /// of the scan: an `i32` for each element, not 0 for the first of a segment. It is carried out
+    /// as an inclusive scan, whether or not the prefixes have their own element.
+    ///
+    /// # Errors
+    /// Those of [`scan_of`].
+    pub fn in_segments(self, from: Dtype, dtype: Option<Dtype>, prefix: Prefix) -> Result<Scan, Error> {
+        if self.selects() && dtype.is_some() {
+            return Err(ErrorKind::OptionNotTaken { op: self.to_string(), option: "dtype" }.into());
+        }
+        let to = result(self, from, dtype);
+        let scan = Row { cumulative: self, from, to, segments: Some(prefix) }.make();
+        Ok(scan.with_key(Key::of(("segments", self, from, to, prefix))))
     }
 }
 
@@ -108,12 +111,40 @@ struct Row {
     cumulative: Cumulative,
     from: Dtype,
     to: Dtype,
+    /// Which items prefixes of segments have.
+    segments: Option<Prefix>,
 }
 
 impl Row {
-    fn scan<M: Monoid<Item = Val<C>, Output = Val<C>>, C: Compute>(self, monoid: M) -> Scan {
-        let name = format!("{}_{}_{}", self.cumulative, self.from, self.to);
-        Scan::new(name, monoid, Source::one::<C>(self.from), Sink::one::<C>(self.to))
+    fn make(self) -> Scan {
+        let Self { cumulative, from, to, .. } = self;
+        if cumulative.selects() {
+            return self.extreme();
+        }
+        match (from.is_float(), to.is_float()) {
+            _ if from == Dtype::F64 || to == Dtype::F64 && from.is_float() => self.total::<f64>(),
+            (true, _) => self.total::<f32>(),
+            // Exact as long as it fits.
+            (false, true) if cumulative == Cumulative::Sum && from.bytes() <= 4 => self.total::<i64>(),
+            (false, true) => self.total::<f64>(),
+            (false, false) if from.bytes() == 8 || to.bytes() == 8 => self.total::<i64>(),
+            (false, false) => self.total::<i32>(),
+        }
+    }
+
+    fn scan<M: Monoid<Item = Val<C>, Acc = Val<C>, Output = Val<C>>, C: Compute>(self, monoid: M) -> Scan {
+        let Self { cumulative, from, to, segments } = self;
+        let (source, sink) = (Source::one::<C>(from), Sink::one::<C>(to));
+        let name = format!("{cumulative}_{from}_{to}");
+        match segments {
+            None => Scan::new(name, monoid, source, sink),
+            Some(prefix) => {
+                let is_exclusive = prefix == Prefix::Exclusive;
+                let heads = Source::one::<u32>(Dtype::I32);
+                let name = format!("{name}_segments{}", if is_exclusive { "_exclusive" } else { "" });
+                Scan::new(name, InSegments { monoid, is_exclusive }, source.zip(heads), sink)
+            }
+        }
     }
 
     /// Computed in `C`.

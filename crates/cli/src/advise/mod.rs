@@ -1,0 +1,136 @@
+//! `warpfold advise`: a kernel held against the checklist of optimisation, each point with its
+//! number, the instruction that gives it, and what would mend it.
+
+mod instruction;
+mod points;
+mod report;
+mod subject;
+
+use clap::{Args, Parser};
+use warpfold_device::Device;
+use warpfold_kernels::Dtype;
+use warpfold_ladders::ladder::{self as ladders, Guards};
+
+use crate::failure::Failure;
+use crate::output::ReportTo;
+use crate::run::Run;
+use crate::sim::Sim;
+use crate::{Ending, device_choice};
+use subject::{Subject, Texts};
+
+/// Runs a kernel on the virtual GPU and goes through the checklist: are accesses coalesced, do they
+/// conflict, does it diverge, how many registers, how high is the occupancy, can it be fused? Each
+/// point has its number, the line that gives it, and what would mend it.
+///
+/// KERNEL is a rung of a ladder with --size, --dtype (advise reduce/interleaved), an operator with
+/// its files and options (advise softmax x.npy), or a PTX file with the options of sim (advise
+/// k.ptx --entry k --grid 1 --block 32 --arg in=x.npy). --report and -o stand before it. Exit codes: 0 done, 2 bad usage, 3 PTX that
+/// is not supported, 4 a run failed.
+#[derive(Debug, Args)]
+pub(crate) struct Advise {
+    #[command(flatten)]
+    to: ReportTo,
+    /// The kernel, and what it is run with.
+    #[arg(value_name = "KERNEL", required = true, num_args = 1.., trailing_var_arg = true, allow_hyphen_values = true)]
+    words: Vec<String>,
+}
+
+/// A rung and what it is run with.
+#[derive(Debug, Parser)]
+#[command(name = "warpfold advise", about = None, long_about = None)]
+struct OfRung {
+    /// A rung such as reduce/interleaved.
+    rung: String,
+    /// Elements, as `ladder` takes them; unless given what the ladder was measured with.
+    #[arg(long, value_name = "N", allow_hyphen_values = true)]
+    size: Option<String>,
+    /// The element type; unless given the first of the ladder's.
+    #[arg(long, value_name = "DTYPE")]
+    dtype: Option<Dtype>,
+    /// A virtual GPU.
+    #[arg(long, value_name = "DEVICE", default_value = "virtual")]
+    device: String,
+}
+
+/// An operator and what it is run with.
+#[derive(Debug, Parser)]
+#[command(name = "warpfold advise", about = None, long_about = None)]
+struct OfOperator {
+    #[command(flatten)]
+    run: Run,
+}
+
+/// A PTX file and what it is run with.
+#[derive(Debug, Parser)]
+#[command(name = "warpfold advise", about = None, long_about = None)]
+struct OfFile {
+    #[command(flatten)]
+    sim: Sim,
+}
+
+impl Advise {
+    pub(crate) fn run(&self) -> Result<Ending, Failure> {
+        self.to.check_no_page("advise")?;
+        let subjects = self.subjects()?;
+        if subjects.is_empty() {
+            return Err(Failure::usage(format!("{} launches no kernel", self.words[0])));
+        }
+        self.to.write_no_page(&report::text(&subjects), &report::json(&subjects))?;
+        Ok(Ending::Clean)
+    }
+
+    fn subjects(&self) -> Result<Vec<Subject>, Failure> {
+        let words = || std::iter::once("warpfold advise").chain(self.words.iter().map(String::as_str));
+        let name = self.words[0].as_str();
+        if std::path::Path::new(name).extension().is_some_and(|extension| extension == "ptx") {
+            let file = OfFile::try_parse_from(words()).map_err(|error| Failure::of_usage(&error))?;
+            return of_file(&file.sim);
+        }
+        if let Some((ladder, rung)) = name.split_once('/') {
+            let asked = OfRung::try_parse_from(words()).map_err(|error| Failure::of_usage(&error))?;
+            return of_rung(&asked, ladder, rung);
+        }
+        let operator = OfOperator::try_parse_from(words()).map_err(|error| Failure::of_usage(&error))?;
+        let device = virtual_gpu(operator.run.device().unwrap_or("virtual"))?;
+        let texts = Texts::of(&device);
+        operator.run.advised(&warpfold::Queue::of(&device))?;
+        Subject::all(device.take_reports(), &texts, device.arch())
+    }
+}
+
+/// A virtual GPU that counts for each instruction.
+fn virtual_gpu(name: &str) -> Result<Device, Failure> {
+    let device = device_choice::open(Some(name))?;
+    if !device.is_virtual() {
+        return Err(Failure::usage("advise needs the virtual GPU, which counts: leave --device out"));
+    }
+    device.configure(|options| options.per_instruction = true)?;
+    Ok(device)
+}
+
+fn of_rung(asked: &OfRung, ladder: &str, rung: &str) -> Result<Vec<Subject>, Failure> {
+    let ladder = ladders::ladder(ladder)?;
+    let rung = ladder.rung(rung)?;
+    let size = asked.size.as_ref().map_or(Ok(ladder.default_size), |text| ladder.parse_size(text))?;
+    ladder.check_size(size)?;
+    let dtype = asked.dtype.unwrap_or(ladder.default_dtype());
+    ladder.check_dtype(dtype)?;
+    rung.check_dtype(dtype)?;
+    let device = virtual_gpu(&asked.device)?;
+    let texts = Texts::of(&device);
+    let mut instance = (ladder.open)(&device, dtype, size, Guards::Bands)?;
+    instance.reset(rung)?;
+    drop(device.take_reports());
+    for (launch_idx, launch) in rung.launches.iter().enumerate() {
+        let function = launch.kernel(dtype, size).prepare(&device).map_err(Failure::unsupported)?;
+        let arguments = instance.arguments(rung, launch_idx)?;
+        device.default_stream().launch_raw(&function, (launch.config)(size), &arguments)?;
+    }
+    device.default_stream().synchronize()?;
+    Subject::all(device.take_reports(), &texts, device.arch())
+}
+
+fn of_file(sim: &Sim) -> Result<Vec<Subject>, Failure> {
+    let (text, launch, report, arch) = sim.advised()?;
+    Ok(vec![Subject::of_text(&launch, report, text, arch)?])
+}

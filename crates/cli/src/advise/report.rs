@@ -1,0 +1,84 @@
+//! The checklist on paper, and as JSON.
+
+use serde::Serialize;
+
+use super::points::{Point, points};
+use super::subject::Subject;
+use crate::table::wrapped;
+
+/// The points of each kernel.
+pub(super) fn text(subjects: &[Subject]) -> String {
+    let size = |[x, y, z]: [u32; 3]| format!("{x}x{y}x{z}");
+    let mut page = String::new();
+    for subject in subjects {
+        let (grid, block) = (size(subject.grid), size(subject.block));
+        let points = points(subject, subjects.len());
+        let open = points.iter().filter(|point| !point.is_fine).count();
+        page += &format!("{} on the virtual GPU ({}): grid {grid}, block {block}\n\n", subject.kernel, subject.arch);
+        points.iter().for_each(|point| page += &paragraph(point));
+        page += &match open {
+            0 => "\nnothing to mend\n\n".to_owned(),
+            1 => "\n1 point to mend\n\n".to_owned(),
+            n => format!("\n{n} points to mend\n\n"),
+        };
+    }
+    page.truncate(page.trim_end_matches('\n').len());
+    page + "\n"
+}
+
+fn paragraph(point: &Point) -> String {
+    let mark = if point.is_fine { "ok  " } else { "mend" };
+    let mut text = format!("{mark}  {:<10}  {}\n", point.name, point.found);
+    if let Some((line, instruction)) = &point.line {
+        text += &format!("{:18}line {line}: {instruction}\n", "");
+    }
+    if let Some(mend) = &point.mend {
+        text += &wrapped(mend, &" ".repeat(18));
+    }
+    text
+}
+
+#[derive(Debug, Serialize)]
+struct Json<'a> {
+    kernel: &'a str,
+    arch: String,
+    grid: [u32; 3],
+    block: [u32; 3],
+    launches: u64,
+    points: Vec<JsonPoint>,
+}
+
+#[derive(Debug, Serialize)]
+struct JsonPoint {
+    point: &'static str,
+    ok: bool,
+    number: f64,
+    found: String,
+    line: Option<u32>,
+    instruction: Option<String>,
+    mend: Option<String>,
+}
+
+/// The points as JSON.
+pub(super) fn json(subjects: &[Subject]) -> impl Serialize + '_ {
+    let of = |point: Point| JsonPoint {
+        point: point.name,
+        ok: point.is_fine,
+        number: point.number,
+        found: point.found,
+        line: point.line.as_ref().map(|(line, _)| *line),
+        instruction: point.line.map(|(_, text)| text),
+        mend: point.mend,
+    };
+    subjects
+        .iter()
+        .map(|subject| Json {
+            kernel: &subject.kernel,
+            arch: subject.arch.to_string(),
+            grid: subject.grid,
+            block: subject.block,
+            launches: subject.launches,
+            points: points(subject, subjects.len()).into_iter().map(of).collect(),
+        })
+        .collect::<Vec<_>>()
+}

@@ -1,0 +1,377 @@
+//! The kernel of pooling: a thread for each place of the results.
+
+use warpfold_lang::{
+    Array, Global, Integer, Kernel, Signed, Val, Var, WideFloat, block_idx, kernel, range, thread_idx, var,
+    wait_for_dependencies, when,
+};
+
+use super::Kind;
+use crate::elements::{Compute, load, store};
+use crate::{AnyKernel, Dtype};
+
+/// Threads of a block.
+pub(super) const BLOCK: u32 = 256;
+/// Elements of a window that are unrolled at most.
+const MAX_UNROLLED: u32 = 32;
+
+/// What the kernel is built for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct Config {
+    pub(super) kind: Kind,
+    pub(super) dtype: Dtype,
+    /// Along depth, rows, columns.
+    pub(super) steps: [Steps; 3],
+    /// The first axis of them that is there.
+    pub(super) first_axis: usize,
+    pub(super) has_positions: bool,
+    /// Neighbouring threads take neighbouring channels.
+    pub(super) channels_last: bool,
+    /// Channels of a thread, side by side.
+    pub(super) width: u32,
+    /// Whether there are more places than 32 bits count.
+    pub(super) is_long: bool,
+}
+
+/// How windows walk along an axis.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Steps {
+    /// As sizes of image and result have it.
+    Adaptive,
+    /// All alike.
+    Regular {
+        window: u32,
+        stride: u32,
+        dilation: u32,
+        before: u32,
+        after: u32,
+        /// Whether a window may leave the image.
+        leaves: bool,
+    },
+}
+
+impl Config {
+    /// Elements of a window, where all of them are alike.
+    fn taps(&self) -> Option<u32> {
+        let window = |steps: &Steps| match steps {
+            Steps::Adaptive => None,
+            Steps::Regular { window, .. } => Some(*window),
+        };
+        self.steps[self.first_axis..].iter().try_fold(1_u32, |taps, steps| taps.checked_mul(window(steps)?))
+    }
+
+    fn name(&self) -> String {
+        let kind = match self.kind {
+            Kind::Max if self.has_positions => "max_at".to_owned(),
+            Kind::Max => "max".to_owned(),
+            Kind::Mean { include_padding: false } => "mean".to_owned(),
+            Kind::Mean { include_padding: true } => "padded_mean".to_owned(),
+            Kind::Norm { p } => format!("norm{p}"),
+        };
+        let steps = self.steps[self.first_axis..].iter().map(|steps| match steps {
+            Steps::Adaptive => "_a".to_owned(),
+            Steps::Regular { window, stride, dilation, before, after, leaves } => {
+                let inside = if *leaves { "" } else { "i" };
+                format!("_{window}s{stride}d{dilation}p{before}x{after}{inside}")
+            }
+        });
+        let order = if self.channels_last { "last" } else { "first" };
+        let long = if self.is_long { "_long" } else { "" };
+        format!("pool_{kind}_{}_{order}{}{}{long}", self.dtype, self.width, steps.collect::<String>())
+    }
+}
+
+/// Calls a generic function for the type that computes with elements of a type.
+macro_rules! in_compute_type {
+    ($dtype:expr, $function:ident($config:ident)) => {
+        match $dtype {
+            Dtype::U32 => $function::<u32>($config).into(),
+            Dtype::U64 => $function::<u64>($config).into(),
+            Dtype::I64 => $function::<i64>($config).into(),
+            Dtype::F64 => $function::<f64>($config).into(),
+            Dtype::Bool | Dtype::U8 | Dtype::I8 | Dtype::U16 | Dtype::I16 | Dtype::I32 => {
+                $function::<i32>($config).into()
+            }
+            Dtype::F16 | Dtype::Bf16 | Dtype::F8E4M3 | Dtype::F8E5M2 | Dtype::F32 => $function::<f32>($config).into(),
+        }
+    };
+}
+
+pub(super) fn kernel_of(config: &Config) -> AnyKernel {
+    match (config.kind, config.dtype) {
+        (Kind::Max, dtype) => in_compute_type!(dtype, largest(config)),
+        (_, Dtype::F64) => folded::<f64>(config).into(),
+        _ => folded::<f32>(config).into(),
+    }
+}
+
+/// What the kernel takes: images, results, positions, how many places; channels (in groups of the
+/// width), sizes of images and of results; strides of images, of results, of what positions count.
+type Pool = Kernel<(Global<u8>, Global<u8>, Global<i64>, u64, [u32; 7], [i64; 15])>;
+
+/// The largest element of each window.
+fn largest<C: Compute>(config: &Config) -> Pool {
+    let config = *config;
+    recorded(config, move |place| {
+        let width = config.width as usize;
+        let lowest = lowest::<C>(config.dtype);
+        let best: Vec<Var<C>> = (0..width).map(|_| var(Val::constant(lowest))).collect();
+        let at = config.has_positions.then(|| var::<i64>(-1));
+        place.each::<C>(&|values, position, inside| {
+            for (best, value) in best.iter().zip(values) {
+                match at {
+                    None => {
+                        let value = inside.map_or(*value, |inside| inside.select(*value, Val::constant(lowest)));
+                        best.update(|best| best.max_nan(value));
+                    }
+                    Some(at) => {
+                        let held = best.get();
+                        let above = value.gt(held) | at.get().lt(0);
+                        // A NaN is the largest, and the first of them.
+                        let above = if C::TYPE.is_float() { above | (value.ne(*value) & held.eq(held)) } else { above };
+                        let above = inside.map_or(above, |inside| above & inside);
+                        best.set(above.select(*value, held));
+                        at.set(above.select(position, at.get()));
+                    }
+                }
+            }
+        });
+        let best: Vec<_> = best.iter().map(|best| best.get()).collect();
+        place.store(&best, at.map(|at| at.get()));
+    })
+}
+
+/// The lowest element of a type, as what computes with it has it.
+fn lowest<C: Compute>(dtype: Dtype) -> C {
+    match dtype {
+        Dtype::I8 => C::from_f64(i8::MIN.into()),
+        Dtype::I16 => C::from_f64(i16::MIN.into()),
+        Dtype::Bool | Dtype::U8 | Dtype::U16 => C::ZERO,
+        _ => C::LOWEST,
+    }
+}
+
+/// The mean or the norm of each window.
+fn folded<C: Compute + WideFloat + Signed>(config: &Config) -> Pool {
+    let config = *config;
+    recorded(config, move |place| {
+        let sums: Vec<Var<C>> = (0..config.width).map(|_| var(Val::constant(C::ZERO))).collect();
+        place.each::<C>(&|values, _, inside| {
+            for (sum, value) in sums.iter().zip(values) {
+                let value = inside.map_or(*value, |inside| inside.select(*value, Val::constant(C::ZERO)));
+                sum.add_assign(match config.kind {
+                    Kind::Norm { p } => power(value.abs(), p),
+                    _ => value,
+                });
+            }
+        });
+        let sums = sums.iter().map(|sum| sum.get());
+        let results: Vec<Val<C>> = match config.kind {
+            Kind::Norm { p: 1 } => sums.collect(),
+            Kind::Norm { p: 2 } => sums.map(Val::sqrt).collect(),
+            Kind::Norm { p } => sums.map(|sum| (sum.ln() / C::from_f64(p.into())).exp()).collect(),
+            Kind::Mean { include_padding } => {
+                let count = place.count(include_padding).cast::<C>();
+                sums.map(|sum| sum / count).collect()
+            }
+            Kind::Max => unreachable!("the largest has a kernel of its own"),
+        };
+        place.store(&results, None);
+    })
+}
+
+/// `x^p` by squares.
+fn power<C: Compute>(x: Val<C>, p: u32) -> Val<C> {
+    match p {
+        1 => x,
+        _ if p.is_multiple_of(2) => power(x * x, p / 2),
+        _ => x * power(x, p - 1),
+    }
+}
+
+/// The kernel that does something at each place of the results.
+fn recorded(config: Config, body: impl Fn(&Place) + Send + Sync + 'static) -> Pool {
+    let record = move |images: Global<u8>,
+                       results: Global<u8>,
+                       positions: Global<i64>,
+                       len: Val<u64>,
+                       sizes: Array<u32, 7>,
+                       strides: Array<i64, 15>| {
+        wait_for_dependencies();
+        // Contract: a thread for each place, for `width` channels of it.
+        let i = block_idx().x.cast::<u64>() * u64::from(BLOCK) + thread_idx().x.cast::<u64>();
+        when(i.lt(len), || {
+            let (image, group, at) = if config.is_long {
+                places(&config, i, |k| sizes.at(k).cast::<u64>())
+            } else {
+                places(&config, i.cast::<u32>(), |k| sizes.at(k))
+            };
+            let channel = (group * config.width).cast::<i64>();
+            let outer = |first: usize| image * strides.at(first) + channel * strides.at(first + 1);
+            let spans = std::array::from_fn(|axis| {
+                (axis >= config.first_axis)
+                    .then(|| Span::of(config.steps[axis], at[axis], sizes.at(1 + axis), sizes.at(4 + axis)))
+            });
+            let to =
+                (config.first_axis..3).fold(outer(5), |to, axis| to + at[axis].cast::<i64>() * strides.at(7 + axis));
+            let position = if config.has_positions { outer(10) } else { Val::constant(0) };
+            body(&Place { config, images, results, positions, strides, spans, from: outer(0), to, position });
+        });
+    };
+    kernel(config.name(), record).required_block(BLOCK)
+}
+
+/// The image, the group of channels and the place in it of a position in the results.
+fn places<T: Compute + Integer>(
+    config: &Config,
+    position: Val<T>,
+    size: impl Fn(usize) -> Val<T>,
+) -> (Val<i64>, Val<u32>, [Val<u32>; 3]) {
+    let mut rest = position;
+    let mut split = |size: Val<T>| {
+        let quotient = rest / size;
+        let remainder = rest - quotient * size;
+        rest = quotient;
+        remainder.cast::<u32>()
+    };
+    let group_first = config.channels_last.then(|| split(size(0)));
+    let mut place = [Val::constant(0); 3];
+    for axis in (config.first_axis..3).rev() {
+        place[axis] = split(size(4 + axis));
+    }
+    let group = group_first.unwrap_or_else(|| split(size(0)));
+    (rest.cast::<i64>(), group, place)
+}
+
+/// A window along an axis.
+#[derive(Clone, Copy)]
+struct Span {
+    steps: Steps,
+    /// Where it begins; may be before the image.
+    start: Val<i32>,
+    /// The elements of it that are inside: from, and to before.
+    inside: [Val<u32>; 2],
+    size: Val<u32>,
+}
+
+impl Span {
+    fn of(steps: Steps, place: Val<u32>, size: Val<u32>, windows: Val<u32>) -> Self {
+        match steps {
+            Steps::Adaptive => {
+                let count = windows.cast::<u64>();
+                let start = (place.mul_wide(size) / count).cast::<u32>();
+                let end = ((place.mul_wide(size) + size.cast::<u64>() + count - 1) / count).cast::<u32>();
+                Self { steps, start: start.cast(), inside: [Val::constant(0), end - start], size }
+            }
+            Steps::Regular { window, stride, dilation, before, leaves, .. } => {
+                let start = (place * stride).cast::<i32>() - before as i32;
+                let all = [Val::constant(0), Val::constant(window)];
+                // How many elements are before a place that is `ahead` of the start.
+                let before = |ahead: Val<i32>| {
+                    let ahead = ahead.max(0).cast::<u32>();
+                    if dilation == 1 { ahead } else { (ahead + (dilation - 1)) / dilation }.min(window)
+                };
+                let inside = if leaves { [before(-start), before(size.cast::<i32>() - start)] } else { all };
+                Self { steps, start, inside, size }
+            }
+        }
+    }
+
+    const fn dilation(&self) -> u32 {
+        match self.steps {
+            Steps::Adaptive => 1,
+            Steps::Regular { dilation, .. } => dilation,
+        }
+    }
+
+    /// The elements that a mean is divided by.
+    fn count(&self, include_padding: bool) -> Val<u32> {
+        match self.steps {
+            Steps::Regular { window, dilation, after, leaves: true, .. } if include_padding => {
+                // All but what is beyond the padding at the end.
+                let ahead = (self.size + after).cast::<i32>() - self.start;
+                ((ahead.max(0).cast::<u32>() + (dilation - 1)) / dilation).min(window)
+            }
+            Steps::Regular { window, leaves: false, .. } => Val::constant(window),
+            _ => self.inside[1] - self.inside[0],
+        }
+    }
+
+    /// Visits the elements one after the other, unrolled or in a loop over those that are inside.
+    fn each(&self, unrolled: bool, visit: &dyn Fn(Val<i32>, Option<Val<bool>>)) {
+        match self.steps {
+            Steps::Regular { window, dilation, leaves, .. } if unrolled => {
+                for tap in 0..window {
+                    let at = self.start + (tap * dilation) as i32;
+                    // Of a number below 0 the bits are those of a large one.
+                    let inside = leaves.then(|| at.cast::<u32>().lt(self.size));
+                    // Outside, the first element is loaded instead of none.
+                    visit(inside.map_or(at, |inside| inside.select::<i32>(at, 0)), inside);
+                }
+            }
+            _ => range(self.inside[0], self.inside[1], 1_u32, |tap| {
+                visit(self.start + (tap * self.dilation()).cast::<i32>(), None);
+            }),
+        }
+    }
+}
+
+/// A place of the results, where a thread is.
+struct Place {
+    config: Config,
+    images: Global<u8>,
+    results: Global<u8>,
+    positions: Global<i64>,
+    strides: Array<i64, 15>,
+    spans: [Option<Span>; 3],
+    /// The first element of its channel in the images, of its results, and in what positions count.
+    from: Val<i64>,
+    to: Val<i64>,
+    position: Val<i64>,
+}
+
+impl Place {
+    /// Visits the elements under the window: those of the thread's channels, the position of the
+    /// first, and whether they are inside where that is not known.
+    fn each<C: Compute>(&self, visit: &dyn Fn(&[Val<C>], Val<i64>, Option<Val<bool>>)) {
+        self.along(self.config.first_axis, self.from, self.position, None, visit);
+    }
+
+    fn along<C: Compute>(
+        &self,
+        axis: usize,
+        from: Val<i64>,
+        position: Val<i64>,
+        inside: Option<Val<bool>>,
+        visit: &dyn Fn(&[Val<C>], Val<i64>, Option<Val<bool>>),
+    ) {
+        let Config { dtype, width, has_positions, .. } = self.config;
+        let Some(span) = self.spans.get(axis).copied().flatten() else {
+            let values = load::<C, _>(dtype, self.images.at(from * dtype.bytes() as i64), width, width > 1);
+            return visit(&values, position, inside);
+        };
+        let unrolled = self.config.taps().is_some_and(|taps| taps <= MAX_UNROLLED);
+        span.each(unrolled, &|at, is_inside| {
+            let at = at.cast::<i64>();
+            let inside = match (inside, is_inside) {
+                (Some(a), Some(b)) => Some(a & b),
+                (a, b) => a.or(b),
+            };
+            let position = if has_positions { position + at * self.strides.at(12 + axis) } else { position };
+            self.along(axis + 1, from + at * self.strides.at(2 + axis), position, inside, visit);
+        });
+    }
+
+    /// The elements that a mean is divided by.
+    fn count(&self, include_padding: bool) -> Val<u32> {
+        let spans = self.spans.iter().flatten();
+        spans.fold(Val::constant(1), |count, span| count * span.count(include_padding))
+    }
+
+    fn store<C: Compute>(&self, values: &[Val<C>], position: Option<Val<i64>>) {
+        let Config { dtype, width, .. } = self.config;
+        store(dtype, self.results.at(self.to * dtype.bytes() as i64), values, width > 1);
+        if let Some(position) = position {
+            self.positions.at(self.to).set(position);
+        }
+    }
+}

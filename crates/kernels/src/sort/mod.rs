@@ -1,0 +1,110 @@
+//! Rows in order: their elements sorted, and where each of them was.
+//!
+//! Contract: rows of any element type, side by side, of up to 2^30 elements; outputs are the sorted
+//! elements and their positions in the row, as `i64`. The order is that of the values, ascending or
+//! descending; equal elements (zeros of both signs are equal, and so are all NaN) keep their order,
+//! and a NaN is above all numbers. So ascending is NumPy's stable `sort`, and descending begins as
+//! [`TopK`](crate::fold::TopK) does.
+//!
+//! A bitonic network (Batcher, "Sorting networks and their applications", 1968) of pairs of key and
+//! position, which makes it stable. A key is an unsigned integer in the order of the elements;
+//! those of up to 32 bits share a word with the position, so that a comparison is one instruction.
+//! A block sorts [`CHUNK`] pairs in shared memory: many short rows, or a part of a long one, whose
+//! parts are merged by steps in global memory until they fit a block again. Start with [`Sort`].
+
+mod kernel;
+
+use warpfold_device::LaunchConfig;
+
+use crate::plan::{Arg, Family, Operand, OperandSpec, Plan, Planner, Step, grid_size};
+use crate::{AnyKernel, Dtype, Error, ErrorKind};
+
+use kernel::{BLOCK, CHUNK, Config, Stage};
+
+/// Elements of a row at most.
+const MAX_LEN: u64 = 1 << 30;
+
+/// The family of sorted rows. The input are the rows, outputs are the sorted rows and the positions
+/// that their elements had.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Sort;
+
+/// Rows to be sorted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Problem {
+    /// The type of the elements.
+    pub dtype: Dtype,
+    /// Rows.
+    pub rows: u64,
+    /// Elements of a row.
+    pub len: u64,
+    /// The largest first.
+    pub descending: bool,
+}
+
+impl Family for Sort {
+    type Problem = Problem;
+
+    fn plan(&self, problem: &Problem, planner: &Planner<'_>) -> Result<Plan, Error> {
+        let Problem { dtype, rows, len, descending } = *problem;
+        if len > MAX_LEN {
+            return Err(ErrorKind::TooLarge { what: "a row", size: len, limit: MAX_LEN }.into());
+        }
+        let padded = len.next_power_of_two().max(2);
+        let limit = u64::MAX >> 36;
+        let all = rows.checked_mul(padded).filter(|all| *all <= limit);
+        let all = all.ok_or(ErrorKind::TooLarge { what: "rows", size: rows, limit: limit / padded })?;
+        let mut plan = Plan::new("sort")
+            .input(OperandSpec::new("the rows", rows * len * dtype.bytes(), dtype.bytes()))
+            .output(OperandSpec::new("the sorted rows", rows * len * dtype.bytes(), dtype.bytes()))
+            .output(OperandSpec::new("the positions", rows * len * 8, 8))
+            .choice(format_args!("{rows} bitonic networks of {padded}"));
+        if rows * len == 0 {
+            return Ok(plan);
+        }
+        let (chunk, is_long) = (u64::from(CHUNK), padded > u64::from(CHUNK));
+        let scratch = if is_long {
+            let keys = plan.add_scratch(all * 8);
+            if dtype.bytes() == 8 { vec![keys, plan.add_scratch(all * 4)] } else { vec![keys] }
+        } else {
+            Vec::new()
+        };
+        let shape = [rows, len, padded];
+        let add = |plan: &mut Plan, stage: Stage, pairs: u64, sequence: u64, distance: u64| -> Result<(), Error> {
+            let config = Config { dtype, descending, stage };
+            let blocks = grid_size(all.div_ceil(2).div_ceil(pairs))?;
+            let step = Step::new(planner.kernel(config, kernel::kernel_of), LaunchConfig::new(blocks, BLOCK))
+                .operands([Operand::Input(0), Operand::Output(0), Operand::Output(1)], 3)
+                .operands(scratch.iter().copied(), 2)
+                .words(&shape)
+                .arg(Arg::value(sequence as u32))
+                .arg(Arg::value(distance as u32));
+            plan.steps.push(step);
+            Ok(())
+        };
+        let network = Stage::Rows { log_len: padded.min(chunk).ilog2(), is_part: is_long };
+        add(&mut plan, network, chunk / 2, padded, 0)?;
+        let mut sequence = 2 * chunk;
+        while sequence <= padded {
+            let mut distance = sequence / 2;
+            while distance >= chunk {
+                add(&mut plan, Stage::Distant, BLOCK.into(), sequence, distance)?;
+                distance /= 2;
+            }
+            add(&mut plan, Stage::Merge { is_last: sequence == padded }, chunk / 2, sequence, 0)?;
+            sequence *= 2;
+        }
+        Ok(plan)
+    }
+}
+
+/// Kernels as they ship, to be assembled and compared.
+pub(crate) fn kernels() -> Vec<(AnyKernel, u32)> {
+    let of = |dtype, descending, stage| (kernel::kernel_of(&Config { dtype, descending, stage }), BLOCK);
+    vec![
+        of(Dtype::F32, true, Stage::Rows { log_len: 5, is_part: false }),
+        of(Dtype::I64, false, Stage::Rows { log_len: CHUNK.ilog2(), is_part: true }),
+        of(Dtype::F64, false, Stage::Distant),
+        of(Dtype::Bf16, false, Stage::Merge { is_last: true }),
+    ]
+}

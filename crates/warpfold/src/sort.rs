@@ -1,0 +1,56 @@
+//! Sorted tensors.
+
+use warpfold_kernels::sort::{Problem, Sort};
+use warpfold_kernels::{Dtype, Error};
+
+use crate::Tensor;
+use crate::tensor::Allocated;
+
+impl Tensor {
+    /// The elements in order along an axis, the smallest first, and the positions that they had, as
+    /// `i64`. Equal elements keep their order, -0 and +0 are equal, and NaN comes last.
+    ///
+    /// ```
+    /// use warpfold::{Device, Profile, Tensor};
+    ///
+    /// let device = Device::virtual_gpu(Profile::H200);
+    /// let x = Tensor::from_slice(&device, &[3.0_f32, 1.0, 2.0, 1.0], &[4])?;
+    /// let (sorted, positions) = x.sort(0)?;
+    /// assert_eq!(sorted.to_vec::<f32>()?, [1.0, 1.0, 2.0, 3.0]);
+    /// assert_eq!(positions.to_vec::<i64>()?, [1, 3, 2, 0]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`AxisOutOfRange`](crate::ErrorKind::AxisOutOfRange),
+    /// [`TooLarge`](crate::ErrorKind::TooLarge) for an axis of more than 2^30 elements.
+    pub fn sort(&self, axis: isize) -> Result<(Self, Self), Error> {
+        self.in_order(axis, false)
+    }
+
+    /// As [`Tensor::sort`], the largest first, and NaN before all numbers. Equal elements keep
+    /// their order here, too.
+    ///
+    /// # Errors
+    /// Those of [`Tensor::sort`].
+    pub fn sort_descending(&self, axis: isize) -> Result<(Self, Self), Error> {
+        self.in_order(axis, true)
+    }
+
+    fn in_order(&self, axis: isize, descending: bool) -> Result<(Self, Self), Error> {
+        let axis = self.axis(axis)?;
+        // The axis goes last and comes back.
+        let last: Vec<isize> =
+            (0..self.rank()).filter(|other| *other != axis).chain([axis]).map(|axis| axis as isize).collect();
+        let mut back = vec![0; last.len()];
+        last.iter().enumerate().for_each(|(place, axis)| back[*axis as usize] = place as isize);
+        let rows = self.permute(&last)?.contiguous()?;
+        let len = self.shape()[axis] as u64;
+        let problem = Problem { dtype: self.dtype(), rows: self.len() as u64 / len.max(1), len, descending };
+        let mut sorted = Allocated::new(self.queue(), self.dtype(), rows.shape())?;
+        let mut positions = Allocated::new(self.queue(), Dtype::I64, rows.shape())?;
+        let outputs = &mut [sorted.buffer.as_view_mut(), positions.buffer.as_view_mut()];
+        self.queue().run(&Sort, problem, &[Some(rows.view()?)], outputs)?;
+        Ok((sorted.finish().permute(&back)?, positions.finish().permute(&back)?))
+    }
+}
