@@ -8,8 +8,8 @@ use warpfold_lang::{Arch, Target};
 
 use crate::plan::{Family, KernelCache, Planner};
 use crate::{
-    AnyKernel, attention, conv, experts, fold, gather, gemv, heads, histogram, kv_cache, matmul, nms, operations,
-    reductions, rotary, rowwise, sampling, unique,
+    AnyKernel, attention, conv, experts, fold, gather, gemv, generate, heads, histogram, kv_cache, matmul, nms,
+    operations, reductions, rotary, rowwise, sampling, unique,
 };
 
 /// A kernel in one of the configurations that plans give it.
@@ -88,6 +88,8 @@ pub fn kernels() -> Vec<Listed> {
     let gather = gather::kernels().into_iter();
     list.extend(gather.map(|kernel| Listed::new(kernel, "gather", [gather::BLOCK, 1, 1])));
     list.extend(unique::kernels().into_iter().map(|kernel| Listed::new(kernel, "unique", [unique::BLOCK, 1, 1])));
+    let generate = generate::kernels().into_iter();
+    list.extend(generate.map(|kernel| Listed::new(kernel, "generate", [generate::BLOCK, 1, 1])));
     let of_heads = [("rotary", rotary::kernels(), rotary::BLOCK), ("kv-cache", kv_cache::kernels(), rotary::BLOCK)];
     for (place, kernels, block) in of_heads.into_iter().chain([("heads", heads::kernels(), heads::BLOCK)]) {
         list.extend(kernels.into_iter().map(|kernel| Listed::new(kernel, place, [block, 1, 1])));

@@ -221,7 +221,7 @@ impl Tensor {
     }
 
     /// The memory from the first element on. With negative strides, elements are before it.
-    pub(crate) fn view(&self) -> Result<View<'_, u8>, Error> {
+    pub(crate) fn memory_view(&self) -> Result<View<'_, u8>, Error> {
         Ok(self.memory.view(self.first * self.dtype.bytes() as usize..)?)
     }
 
@@ -292,11 +292,11 @@ impl First<'_> {
         let queue = self.tensor().queue.clone();
         let (mut inputs, mut written) = (vec![None], Vec::with_capacity(1 + outputs.len()));
         match self {
-            Self::Read(tensor) => inputs[0] = Some(tensor.view()?),
+            Self::Read(tensor) => inputs[0] = Some(tensor.memory_view()?),
             Self::Overwritten(tensor) => written.push(tensor.view_mut()?),
         }
         for other in others {
-            inputs.push(Some(other.view()?));
+            inputs.push(Some(other.memory_view()?));
         }
         written.extend(outputs.iter_mut().map(|output| output.buffer.as_view_mut()));
         queue.run(family, problem, &inputs, &mut written)

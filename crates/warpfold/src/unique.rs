@@ -36,7 +36,7 @@ impl Tensor {
         let rows = self.permute(&order)?.contiguous()?;
         let mut tables = Allocated::new(self.queue(), Dtype::U64, &[num_rows, words])?;
         let outputs = &mut [tables.buffer.as_view_mut()];
-        self.queue().run(&UniqueTables, problem, &[Some(rows.view()?)], outputs)?;
+        self.queue().run(&UniqueTables, problem, &[Some(rows.memory_view()?)], outputs)?;
         tables.finish().count_nonzero(Axes::Of(&[-1]))?.reshape(&shape)
     }
 }
