@@ -198,6 +198,10 @@ fn floats(values: &[f64], is_single: bool, digits: impl Fn(f64, bool) -> String)
             format!("{whole}.{}", if digits.is_empty() { "0" } else { digits })
         }
         Some([whole, digits, _]) if !exponent => format!("{whole}.{digits:<fraction$}"),
+        Some([whole, digits, exponent]) if is_single => {
+            let point = if digits.is_empty() { "" } else { "." };
+            format!("{whole}{point}{digits}e{exponent}")
+        }
         Some([whole, digits, exponent]) => {
             let sign = &exponent[..1];
             format!("{whole}.{digits:0<fraction$}e{sign}{:0>1$}", &exponent[1..], power - 1)
