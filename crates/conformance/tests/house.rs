@@ -45,6 +45,8 @@ const UNSAFE_PLACES: &[&str] = &[
     "crates/device/src/cuda/",
     "examples/10_foreign_memory.rs",
     "examples/13_graph.rs",
+    "crates/warpfold/src/dlpack/",
+    "crates/warpfold/tests/dlpack.rs",
     "crates/sim/src/alu/",
     "crates/sim/src/asynchronous/",
     "crates/sim/src/exec/",

@@ -28,6 +28,7 @@ pub mod by_name;
 mod conv;
 mod create;
 mod display;
+pub mod dlpack;
 mod element;
 mod experts;
 mod heads;

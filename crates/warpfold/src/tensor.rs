@@ -75,7 +75,8 @@ impl Tensor {
     /// # Errors
     /// The tensor, if its memory is shared or not all of it is seen.
     pub fn into_buffer(self) -> Result<Buffer<u8>, Self> {
-        let is_whole = self.first == 0
+        let is_whole = !self.memory.is_foreign()
+            && self.first == 0
             && self.layout.is_contiguous()
             && self.memory.len() == self.len() * self.dtype.bytes() as usize;
         if !is_whole {
@@ -133,7 +134,7 @@ impl Tensor {
     }
 
     /// The range of the elements' positions in memory.
-    fn extent(&self) -> (usize, usize) {
+    pub(crate) fn extent(&self) -> (usize, usize) {
         if self.is_empty() {
             return (self.first, self.first);
         }
@@ -148,7 +149,7 @@ impl Tensor {
 }
 
 /// Visits the position of every element in C order.
-fn walk(shape: &[usize], strides: &[isize], first: isize, visit: &mut impl FnMut(usize)) {
+pub(crate) fn walk(shape: &[usize], strides: &[isize], first: isize, visit: &mut impl FnMut(usize)) {
     match (shape, strides) {
         ([size, shape @ ..], [stride, strides @ ..]) => {
             (0..*size as isize).for_each(|i| walk(shape, strides, first + i * stride, visit));
