@@ -9,7 +9,6 @@
 mod bench;
 mod device_choice;
 mod devices;
-mod dtype;
 mod failure;
 mod generate;
 mod inspect;

@@ -109,6 +109,6 @@ mod repack;
 pub use any_kernel::AnyKernel;
 pub use dtype::Dtype;
 pub use error::{Error, ErrorKind};
-pub(crate) use list::Shipped;
 pub use list::{Listed, kernels};
+pub(crate) use list::{Shipped, target_of};
 pub use plan::Workspace;

@@ -23,6 +23,18 @@ pub(crate) struct Shipped {
     pub(crate) in_flight: Option<u64>,
 }
 
+/// The target of the GPU that kernels are listed for.
+pub(crate) fn target_of(profile: Profile) -> Target {
+    let (arch, own) = (profile.arch(), profile.limits());
+    let target = Target::new(Arch { number: arch.number, specific: arch.specific }, (9, 0));
+    let limits = warpfold_lang::Limits {
+        max_threads: own.max_threads_per_block,
+        max_shared_bytes: own.shared_bytes_per_block_optin,
+        ..target.limits
+    };
+    Target { limits, ..target }
+}
+
 impl Shipped {
     /// The main kernel, which is the last, of a plan for a GPU.
     pub(crate) fn planned<F: Family>(family: &F, problem: &F::Problem, profile: Profile) -> Self {

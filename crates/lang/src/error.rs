@@ -3,7 +3,8 @@
 use crate::{Target, Type};
 
 /// A kernel that cannot be built. One pointer wide; [`Error::kind`] says what is wrong.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+/// `Debug` prints the sentence, too.
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error("kernel '{kernel}': {kind}", kernel = .0.kernel, kind = .0.kind)]
 pub struct Error(Box<Inner>);
 
@@ -11,6 +12,12 @@ pub struct Error(Box<Inner>);
 struct Inner {
     kernel: String,
     kind: ErrorKind,
+}
+
+impl std::fmt::Debug for Error {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, f)
+    }
 }
 
 impl Error {

@@ -18,6 +18,16 @@
 //! [`Queue`] is the stream that they run on, with its workspace: that of the device unless another
 //! is asked for. [`by_name`] has every operator as the program names it. Kernels and their plans
 //! are in `warpfold-kernels`; deliberately absent here: kernels and PTX.
+//!
+//! This is the one crate to depend on: [`lang`] (the kernel language), [`device`] and [`kernels`]
+//! are the crates below it, and [`prelude`] has the names that most programs use. Features:
+//!
+//! - `virtual-gpu` (on): the virtual GPU. Without it a program needs a GPU, and the simulator is
+//!   not built.
+//! - `ndarray`: tensors from and to arrays of that crate.
+//!
+//! The driver's bindings are in the interface ([`device::cudarc`]), at version 0.19: a program that
+//! shares contexts with another user of cudarc needs that version there, too.
 
 mod arena;
 mod arithmetic;
@@ -39,6 +49,9 @@ mod loss;
 mod map;
 mod matmul;
 mod matrices;
+#[cfg(feature = "ndarray")]
+mod ndarray;
+pub mod npy;
 mod paged_cache;
 mod products;
 mod queue;
@@ -55,6 +68,20 @@ mod tensor;
 mod unary;
 mod unique;
 mod view;
+
+pub use warpfold_device as device;
+pub use warpfold_kernels as kernels;
+pub use warpfold_lang as lang;
+
+/// What most programs use, of all crates: `use warpfold::prelude::*`.
+pub mod prelude {
+    pub use warpfold_device::{Buffer, Device, LaunchConfig, Profile, Stream};
+    pub use warpfold_lang::{
+        Global, Kernel, Val, block_dim, block_idx, grid_dim, kernel, range, sync_threads, thread_idx, var, when,
+    };
+
+    pub use crate::{Attention, Axes, Conv2d, Dtype, Matmul, NormInputs, Queue, Tensor};
+}
 
 pub use arena::Arena;
 pub use arithmetic::Operand;

@@ -85,8 +85,7 @@ impl Tensor {
     /// The element of a tensor of one, whatever its shape.
     ///
     /// # Errors
-    /// [`ErrorKind::Operand`] for another number of elements, [`ErrorKind::DtypeMismatch`] unless
-    /// `T` is their type.
+    /// [`ErrorKind::Operand`] for another number of elements, and unless `T` is their type.
     pub fn to_scalar<T: TensorElement>(&self) -> Result<T, Error> {
         match self.to_vec::<T>()?[..] {
             [element] => Ok(element),

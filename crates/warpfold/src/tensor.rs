@@ -90,9 +90,12 @@ impl Tensor {
     /// The elements, in C order.
     ///
     /// # Errors
-    /// [`ErrorKind::DtypeMismatch`] unless `T` is their type.
+    /// [`ErrorKind::Operand`] unless `T` is their type.
     pub fn to_vec<T: TensorElement>(&self) -> Result<Vec<T>, Error> {
-        self.expect_dtype(T::DTYPE)?;
+        if self.dtype != T::DTYPE {
+            let reason = format!("the tensor's elements are {}, {} is asked for: cast first", self.dtype, T::DTYPE);
+            return Err(ErrorKind::Operand { operator: "to_vec", reason }.into());
+        }
         let bytes = self.to_bytes()?;
         Ok(bytes.chunks_exact(size_of::<T>()).map(bytemuck::pod_read_unaligned).collect())
     }

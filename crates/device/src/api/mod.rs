@@ -21,6 +21,7 @@ pub(crate) mod host_buffer;
 pub(crate) mod kernel_cache;
 pub(crate) mod memory;
 pub(crate) mod module;
+#[cfg(feature = "virtual-gpu")]
 pub(crate) mod reports;
 pub(crate) mod select;
 pub(crate) mod stream;
