@@ -193,6 +193,18 @@ fn only_the_device_crate_reaches_the_driver() {
 }
 
 #[test]
+fn documents_state_the_version_of_cudarc_in_the_interface() {
+    let read = |path: &str| fs::read_to_string(root().join(path)).expect("the file exists");
+    let manifest = read("crates/device/Cargo.toml");
+    let line = manifest.lines().find(|line| line.starts_with("cudarc = ")).expect("the device crate uses it");
+    let version = line.split('"').nth(1).expect("a version");
+    assert!(line.contains("cuda-13000"), "the driver's interface is fixed: {line}");
+    for path in ["crates/warpfold/src/lib.rs", "CONTRIBUTING.md"] {
+        assert!(read(path).contains(&format!("at version {version}")), "{path} does not say 'at version {version}'");
+    }
+}
+
+#[test]
 fn only_the_serve_crate_is_asynchronous() {
     for (name, all) in dependencies() {
         let found: Vec<_> = ["tokio", "axum", "hyper"].into_iter().filter(|d| all.contains(*d)).collect();

@@ -61,7 +61,7 @@ impl Tensor {
         map_with(map, First::Overwritten(self), others).map(drop)
     }
 
-    /// A tensor of one number, of any element type: [`Tensor::full`] takes the type from the number.
+    /// A tensor of one number, of any element type; [`Tensor::full`] takes the number's.
     ///
     /// ```
     /// use warpfold::{Device, Dtype, Profile, Queue, Tensor};

@@ -80,8 +80,8 @@ impl Tensor {
         }
     }
 
-    /// As [`Tensor::gather_rows`], for indices that the caller knows to name rows: waits for nothing and
-    /// can be captured. An index that names none gives a row of zeros.
+    /// As [`Tensor::gather_rows`], for indices that the caller knows to name rows: waits for
+    /// nothing and can be captured. An index that names none gives a row of zeros.
     ///
     /// # Errors
     /// Those of [`Tensor::gather_rows`] but the first.

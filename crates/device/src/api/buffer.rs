@@ -208,8 +208,8 @@ macro_rules! view_methods {
             }
 
             /// Where it is in the host's own memory: on the virtual GPU, until the buffer is freed.
-            /// `None` on a GPU, and for an empty view. What is done there is outside of the order of
-            /// streams and of the checks.
+            /// `None` on a GPU, and for an empty view. What is done there is outside of streams and
+            /// checks.
             #[must_use]
             pub fn host_address(&self) -> Option<*const u8> {
                 match self.num_bytes() {

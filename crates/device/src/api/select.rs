@@ -117,8 +117,9 @@ impl Device {
         }
     }
 
-    /// The device that the environment variable `WARPFOLD_DEVICE` names, or [`Device::best`] where
-    /// it is not set (the first CUDA GPU without the feature `virtual-gpu`). For programs and tests.
+    /// The device that the environment variable `WARPFOLD_DEVICE` names, or where it is not set
+    /// [`Device::best`], and the first CUDA GPU without the feature `virtual-gpu`. For programs and
+    /// tests.
     ///
     /// # Errors
     /// Those of [`Device::parse`].
