@@ -29,7 +29,7 @@ impl Device {
             && std::env::var_os("WARPFOLD_QUIET").is_none_or(|quiet| quiet.is_empty())
         {
             // Nobody is left to be told if standard error is closed.
-            SAID.call_once(|| drop(writeln!(std::io::stderr(), "warpfold: running on the {device}: {reason}")));
+            SAID.call_once(|| drop(writeln!(std::io::stderr(), "warpfold: running on {device}: {reason}")));
         }
         device
     }
