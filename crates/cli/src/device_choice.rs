@@ -34,7 +34,7 @@ mod tests {
 
     #[test]
     fn a_virtual_gpu_that_nobody_asked_for_is_explained() {
-        let best = Device::best();
+        let best = Device::best_quietly();
         let note = fallback_note(&best);
         assert_eq!(note.is_some(), best.is_virtual());
         assert!(note.is_none_or(|note| note.starts_with("note: on virtual:h200 ")));

@@ -10,7 +10,6 @@ mod advise;
 mod bench;
 mod device_choice;
 mod devices;
-mod dtype;
 mod failure;
 mod generate;
 mod inspect;

@@ -109,7 +109,7 @@ impl<'a> Sharded<'a> {
         let options = Options { beta: Number::Integer(self.start as i128), ..Options::default() };
         let at = self.local.argmax(Axes::Of(&[self.axis]))?.elementwise(Operation::Scale, &[], &options)?;
         // A shard without the largest has no position to offer.
-        let none = Tensor::full(at.queue(), Dtype::I64, Number::Integer(i64::MAX.into()), at.shape())?;
+        let none = Tensor::filled(at.queue(), Dtype::I64, Number::Integer(i64::MAX.into()), at.shape())?;
         let plain = Options::default();
         let is_equal = own.elementwise(Operation::Eq, &[&of_all], &plain)?;
         let has_largest = if own.dtype().is_float() {

@@ -47,6 +47,8 @@ const UNSAFE_PLACES: &[&str] = &[
     "crates/device/src/cuda/",
     "examples/10_foreign_memory.rs",
     "examples/13_graph.rs",
+    "crates/warpfold/src/dlpack/",
+    "crates/warpfold/tests/dlpack.rs",
     "crates/sim/src/alu/",
     "crates/sim/src/asynchronous/",
     "crates/sim/src/exec/",
@@ -190,6 +192,18 @@ fn only_the_device_crate_reaches_the_driver() {
     let may = |path: &str| path.starts_with("crates/device/") || path == "examples/10_foreign_memory.rs";
     let others: Vec<_> = sources().into_iter().filter(|f| !may(&f.path)).collect();
     nothing(&others.iter().flat_map(|f| f.hits(&["cudarc"])).collect::<Vec<_>>());
+}
+
+#[test]
+fn documents_state_the_version_of_cudarc_in_the_interface() {
+    let read = |path: &str| fs::read_to_string(root().join(path)).expect("the file exists");
+    let manifest = read("crates/device/Cargo.toml");
+    let line = manifest.lines().find(|line| line.starts_with("cudarc = ")).expect("the device crate uses it");
+    let version = line.split('"').nth(1).expect("a version");
+    assert!(line.contains("cuda-13000"), "the driver's interface is fixed: {line}");
+    for path in ["crates/warpfold/src/lib.rs", "CONTRIBUTING.md"] {
+        assert!(read(path).contains(&format!("at version {version}")), "{path} does not say 'at version {version}'");
+    }
 }
 
 #[test]

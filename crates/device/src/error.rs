@@ -261,6 +261,7 @@ pub enum ErrorKind {
     /// The kernel cannot be written for the device.
     #[error("{0}")]
     Build(#[source] warpfold_lang::Error),
+    #[cfg(feature = "virtual-gpu")]
     /// The virtual GPU refuses the PTX text.
     #[error("the virtual GPU cannot load the PTX: {0}")]
     Load(#[source] warpfold_sim::Error),
@@ -282,6 +283,7 @@ pub enum ErrorKind {
         /// The driver's sentence about it.
         message: String,
     },
+    #[cfg(feature = "virtual-gpu")]
     /// The virtual GPU refused a host access; memory of the device was used in a way that this
     /// crate prevents.
     #[error("host access on the virtual GPU: {0}")]

@@ -32,7 +32,7 @@
 //! implement; the arrows go `api → backend ← cuda, virtual_gpu`. What both kinds of device have in
 //! common (lengths, limits, the order between streams, the kernel cache, the table of activities)
 //! is written once, in `api`. The driver is loaded at run time: the crate builds and runs where
-//! there is none. Only [`Device::from_env`] reads the environment.
+//! there is none. Only [`Device::from_env`] and [`Device::best`] read the environment.
 //!
 //! Device code is outside of what Rust guarantees: a kernel that writes outside of its buffers on a
 //! GPU damages memory of the GPU. The virtual GPU finds such kernels.
@@ -41,6 +41,7 @@ mod api;
 mod backend;
 mod cuda;
 mod error;
+#[cfg(feature = "virtual-gpu")]
 mod virtual_gpu;
 
 pub use api::activity::{Activity, ActivityKind, ActivityTime, ApiCall, Interval, Recorded};
@@ -65,11 +66,11 @@ pub use backend::{
     Profile,
 };
 pub use error::{Error, ErrorKind};
+#[cfg(feature = "virtual-gpu")]
 pub use virtual_gpu::LaunchReport;
-pub use warpfold_sim::{
-    Access, Arch, Checks, Counters, Fill, Finding, FindingKind, InstructionCounters, Interleave, L2Promotion, MapMode,
-    MapSwizzle, Report, Severity, TensorMapError,
-};
+#[cfg(feature = "virtual-gpu")]
+pub use warpfold_sim::{Access, Checks, Counters, Finding, FindingKind, InstructionCounters, Report, Severity};
+pub use warpfold_sim::{Arch, Fill, Interleave, L2Promotion, MapMode, MapSwizzle, TensorMapError};
 
 /// The driver's bindings, for those who share contexts and streams with other users of them.
 pub use cudarc;

@@ -3,7 +3,10 @@
 use std::fmt;
 
 /// An error of this crate, one pointer wide. [`Error::kind`] tells which.
-#[derive(Debug, Clone, PartialEq, Eq)]
+///
+/// `Debug` prints the sentence, too, as `fn main() -> Result<(), Error>` and `unwrap` show it; the
+/// kind prints its fields.
+#[derive(Clone, PartialEq, Eq)]
 pub struct Error {
     kind: Box<ErrorKind>,
 }
@@ -34,6 +37,12 @@ impl fmt::Display for Error {
     }
 }
 
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         self.kind.source()
@@ -54,7 +63,7 @@ pub enum ErrorKind {
     #[error("{0} dimensions are more than the {max} that kernels take", max = crate::layout::MAX_RANK)]
     TooManyDimensions(usize),
     /// Shapes that do not fit each other.
-    #[error("shapes {left:?} and {right:?} do not fit each other")]
+    #[error("shapes {left:?} and {right:?} do not fit each other{}", where_not(left, right))]
     ShapeMismatch {
         /// One of them.
         left: Vec<usize>,
@@ -217,6 +226,16 @@ pub enum ErrorKind {
     },
 }
 
+/// The axis, from the end, in which two shapes cannot be broadcast, with both sizes.
+fn where_not(left: &[usize], right: &[usize]) -> String {
+    let pairs = left.iter().rev().zip(right.iter().rev()).zip(1..);
+    match pairs.into_iter().find(|((a, b), _)| a != b && **a != 1 && **b != 1) {
+        Some(((a, b), axis)) => format!(": {a} and {b} in axis -{axis}"),
+        None if left.len() != right.len() => format!(": {} and {} dimensions", left.len(), right.len()),
+        None => String::new(),
+    }
+}
+
 /// `1`, `1 to 3`.
 fn range_text(least: usize, most: usize) -> String {
     if least == most { least.to_string() } else { format!("{least} to {most}") }
@@ -225,6 +244,12 @@ fn range_text(least: usize, most: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn debug_prints_the_sentence_with_axis_and_both_sizes() {
+        let error = Error::from(ErrorKind::ShapeMismatch { left: vec![2, 3, 4], right: vec![2, 5, 1] });
+        assert_eq!(format!("{error:?}"), "shapes [2, 3, 4] and [2, 5, 1] do not fit each other: 3 and 5 in axis -2");
+    }
 
     #[test]
     fn an_error_is_one_pointer_wide() {

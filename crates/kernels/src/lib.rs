@@ -4,9 +4,10 @@
 //! [`reductions`], the table of those that are built in. [`rowwise`] computes what rows become,
 //! [`map`] and [`operations`] what elements become, [`matmul`], [`gemv`] and [`conv`] products;
 //! [`attention`] attends, [`rotary`] turns what it attends to and [`kv_cache`] keeps it, and
-//! [`heads`] does both; [`experts`] is a mixture of MLPs, [`sampling`] draws tokens; [`pooling`],
-//! [`sort`], [`histogram`], [`nms`], [`unique`], [`gather`], [`cross_entropy`] and [`softmax_v`]
-//! are operators by themselves. [`elements`] brings elements of any type to registers and back.
+//! [`heads`] does both; [`experts`] is a mixture of MLPs, [`sampling`] draws tokens; [`generate`]
+//! makes sequences and random numbers; [`pooling`], [`sort`], [`histogram`], [`nms`], [`unique`],
+//! [`gather`], [`cross_entropy`] and [`softmax_v`] are operators by themselves. [`elements`] brings
+//! elements of any type to registers and back.
 //!
 //! How such kernels come to be, step by step, is shown by the ladders of the crate
 //! `warpfold-ladders`, which nothing here uses. Deliberately absent: PTX text (the language writes
@@ -81,6 +82,7 @@ pub mod experts;
 pub mod fold;
 pub mod gather;
 pub mod gemv;
+pub mod generate;
 pub mod heads;
 pub mod histogram;
 pub mod kv_cache;
@@ -109,6 +111,6 @@ mod repack;
 pub use any_kernel::AnyKernel;
 pub use dtype::Dtype;
 pub use error::{Error, ErrorKind};
-pub(crate) use list::Shipped;
 pub use list::{Listed, kernels};
+pub(crate) use list::{Shipped, target_of};
 pub use plan::Workspace;

@@ -8,8 +8,8 @@ use warpfold_lang::{Arch, Target};
 
 use crate::plan::{Family, KernelCache, Planner};
 use crate::{
-    AnyKernel, attention, conv, experts, fold, gather, gemv, heads, histogram, kv_cache, matmul, nms, operations,
-    pooling, reductions, rotary, rowwise, sampling, sort, unique,
+    AnyKernel, attention, conv, experts, fold, gather, gemv, generate, heads, histogram, kv_cache, matmul, nms,
+    operations, pooling, reductions, rotary, rowwise, sampling, sort, unique,
 };
 
 /// A kernel in one of the configurations that plans give it.
@@ -21,6 +21,18 @@ pub(crate) struct Shipped {
     pub(crate) block: u32,
     /// Bytes of loads that a thread has under way at once, where its plan says so.
     pub(crate) in_flight: Option<u64>,
+}
+
+/// The target of the GPU that kernels are listed for.
+pub(crate) fn target_of(profile: Profile) -> Target {
+    let (arch, own) = (profile.arch(), profile.limits());
+    let target = Target::new(Arch { number: arch.number, specific: arch.specific }, (9, 0));
+    let limits = warpfold_lang::Limits {
+        max_threads: own.max_threads_per_block,
+        max_shared_bytes: own.shared_bytes_per_block_optin,
+        ..target.limits
+    };
+    Target { limits, ..target }
 }
 
 impl Shipped {
@@ -88,6 +100,8 @@ pub fn kernels() -> Vec<Listed> {
     let gather = gather::kernels().into_iter();
     list.extend(gather.map(|kernel| Listed::new(kernel, "gather", [gather::BLOCK, 1, 1])));
     list.extend(unique::kernels().into_iter().map(|kernel| Listed::new(kernel, "unique", [unique::BLOCK, 1, 1])));
+    let generate = generate::kernels().into_iter();
+    list.extend(generate.map(|kernel| Listed::new(kernel, "generate", [generate::BLOCK, 1, 1])));
     let of_heads = [("rotary", rotary::kernels(), rotary::BLOCK), ("kv-cache", kv_cache::kernels(), rotary::BLOCK)];
     for (place, kernels, block) in of_heads.into_iter().chain([("heads", heads::kernels(), heads::BLOCK)]) {
         list.extend(kernels.into_iter().map(|kernel| Listed::new(kernel, place, [block, 1, 1])));

@@ -6,7 +6,8 @@ use crate::recorder::Caller;
 use crate::{Target, Type};
 
 /// A kernel that cannot be built. One pointer wide; [`Error::kind`] says what is wrong.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+/// `Debug` prints the sentence, too.
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{file}:{line}: kernel '{kernel}': {kind}", file = .0.caller.file(), line = .0.caller.line(), kernel = .0.kernel, kind = .0.kind)]
 pub struct Error(Box<Inner>);
 
@@ -15,6 +16,12 @@ struct Inner {
     kernel: String,
     caller: Caller,
     kind: ErrorKind,
+}
+
+impl std::fmt::Debug for Error {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, f)
+    }
 }
 
 impl Error {

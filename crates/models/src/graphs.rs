@@ -42,7 +42,7 @@ impl Graphs {
         let Captured { words, graph, logits } = match known {
             Some(captured) => captured,
             None => {
-                let words = Tensor::full(queue, Dtype::I32, 0, &[shape.words()])?;
+                let words = Tensor::filled(queue, Dtype::I32, 0, &[shape.words()])?;
                 let (graph, logits) = queue.stream().capture(|| forward(&words))?;
                 known.insert(Box::new(Captured { words, graph, logits }))
             }

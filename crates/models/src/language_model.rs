@@ -304,7 +304,7 @@ impl LanguageModel {
             let x = layers.forward(embedding, &mut step)?;
             let rows = match &step.samples {
                 Some(samples) if samples.is_empty() => return Ok(None),
-                Some(samples) => x.gather_known(samples)?,
+                Some(samples) => x.gather_rows_known(samples)?,
                 None => x,
             };
             head.forward_f32(&layers.last_norm(&rows)?).map(Some)

@@ -52,6 +52,7 @@ fn rows_of(vocab: u32) -> Vec<SampleRow> {
             position: 100 + i,
             seed: 1 << (2 * i),
             counts: sampling.has_penalties().then(|| Arc::new(counts.clone())),
+            allowed: (i % 4 == 1).then(|| (0..vocab).filter(|id| id % 3 != 1).collect()),
             banned: (i % 5 == 0).then(|| Arc::from([0, 2, 2].as_slice())),
             sampling: Arc::new(sampling),
             top: [0, 3, 20][i as usize % 3],

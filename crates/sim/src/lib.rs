@@ -81,49 +81,78 @@
 //! **Counters** (`memory_ops/pattern.rs`) have the vendor profiler's meaning: wavefronts and
 //! conflicts of shared accesses, sectors of global ones, per instruction. There is no model of
 //! time, and so no time.
+//!
+//! **The feature `machine`** has all of it. Without it the crate is what drivers of real GPUs need,
+//! too: names of architectures, and tensor maps with their rules.
 
 #![allow(
     clippy::needless_range_loop,
     reason = "a loop over lanes indexes several rows and masks at once, in the form that vectorises"
 )]
 
+#[cfg(feature = "machine")]
 #[allow(unsafe_code, reason = "lanes of the register file")]
 mod alu;
 mod arch;
+#[cfg(feature = "machine")]
 #[allow(unsafe_code, reason = "lanes of the register file, simulator memory")]
 mod asynchronous;
+#[cfg(feature = "machine")]
 mod check;
+#[cfg(feature = "machine")]
 mod counters;
+#[cfg(feature = "machine")]
 mod decode;
+#[cfg(feature = "machine")]
 mod display;
+#[cfg(feature = "machine")]
 mod error;
+#[cfg(feature = "machine")]
 #[allow(unsafe_code, reason = "the register file and the dispatch of decoded operations")]
 mod exec;
+#[cfg(feature = "machine")]
 mod heap;
+#[cfg(feature = "machine")]
 mod launch;
+#[cfg(feature = "machine")]
 mod layout;
+#[cfg(feature = "machine")]
 #[allow(unsafe_code, reason = "bytes of atomic words")]
 mod memory;
+#[cfg(feature = "machine")]
 #[allow(unsafe_code, reason = "simulator memory")]
 mod memory_ops;
+#[cfg(feature = "machine")]
 pub mod occupancy;
+#[cfg(feature = "machine")]
 mod program;
+#[cfg(feature = "machine")]
 mod report;
+#[cfg(feature = "machine")]
 #[allow(unsafe_code, reason = "simulator memory")]
 mod runtime;
+#[cfg(feature = "machine")]
 mod static_shared;
 mod tensor_map;
+#[cfg(feature = "machine")]
 #[allow(unsafe_code, reason = "lanes of the register file, and shared memory")]
 mod tensor_ops;
+#[cfg(feature = "machine")]
 #[allow(unsafe_code, reason = "lanes of the register file")]
 mod warp_ops;
 
 pub use arch::{Arch, UnknownArch};
+#[cfg(feature = "machine")]
 pub use error::Error;
+#[cfg(feature = "machine")]
 pub use launch::{Checks, Launch, Options, Stream};
+#[cfg(feature = "machine")]
 pub use layout::ParamInfo;
+#[cfg(feature = "machine")]
 pub use memory::Memory;
+#[cfg(feature = "machine")]
 pub use program::{KernelInfo, Program};
+#[cfg(feature = "machine")]
 pub use report::{
     Access, Counters, Finding, FindingKind, Group, InstructionCounters, METRICS, MemorySpace, Place, Report, Severity,
     WarpAccess, demangled, short_name,

@@ -428,6 +428,19 @@ impl Memory {
             .ok_or(Error::BadHostAccess { address, bytes })
     }
 
+    /// Where bytes of an allocation are in the host's memory: they stay there until it is freed,
+    /// and are read and written there without the checks' knowledge, so that none of it counts as
+    /// not initialised from here on.
+    ///
+    /// # Errors
+    /// [`Error::HostAccess`] unless they are in one allocation.
+    pub fn host_address(&self, address: u64, bytes: u64) -> Result<*const u8, Error> {
+        let (allocation, offset) = self.locate(address, bytes)?;
+        allocation.mark_unknown();
+        let offset = usize::try_from(offset).expect("allocations fit the host's memory");
+        Ok(allocation.data().cast::<u8>().wrapping_add(offset))
+    }
+
     /// Copies from the host.
     ///
     /// # Errors

@@ -28,7 +28,7 @@ impl Arena {
             Some(buffer) => buffer,
             None => device.alloc::<u8>(class)?,
         };
-        Ok(Memory { buffer: Some(buffer), arena: Some(self.clone()) })
+        Ok(Memory { buffer: Some(buffer), arena: Some(self.clone()), owner: None })
     }
 
     /// Bytes that it has at the moment, of those that nobody uses.
@@ -56,9 +56,21 @@ pub(crate) struct Memory {
     /// There until it is dropped or taken.
     buffer: Option<Buffer<u8>>,
     arena: Option<Arena>,
+    /// Who has the memory if not the buffer; is dropped when nobody uses it any more.
+    owner: Option<Box<dyn Send + Sync>>,
 }
 
 impl Memory {
+    /// Memory that somebody else keeps until `owner` is dropped.
+    pub(crate) fn owned_by(buffer: Buffer<u8>, owner: Box<dyn Send + Sync>) -> Self {
+        Self { buffer: Some(buffer), arena: None, owner: Some(owner) }
+    }
+
+    /// Whether somebody else keeps it.
+    pub(crate) fn is_foreign(&self) -> bool {
+        self.owner.is_some()
+    }
+
     /// The memory for good.
     pub(crate) fn into_buffer(mut self) -> Buffer<u8> {
         self.buffer.take().expect("the buffer is there until now")
@@ -67,7 +79,7 @@ impl Memory {
 
 impl From<Buffer<u8>> for Memory {
     fn from(buffer: Buffer<u8>) -> Self {
-        Self { buffer: Some(buffer), arena: None }
+        Self { buffer: Some(buffer), arena: None, owner: None }
     }
 }
 
@@ -87,6 +99,11 @@ impl DerefMut for Memory {
 
 impl Drop for Memory {
     fn drop(&mut self) {
+        if let Some(owner) = self.owner.take() {
+            // A device that fails here has failed for good, and every later call reports that.
+            let _ = self.buffer.as_ref().map(|buffer| buffer.device().synchronize());
+            drop(owner);
+        }
         let (Some(arena), Some(buffer)) = (self.arena.take(), self.buffer.take()) else { return };
         let mut free = arena.0.lock().unwrap_or_else(PoisonError::into_inner);
         free.entry(buffer.len()).or_default().push(buffer);

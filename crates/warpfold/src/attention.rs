@@ -373,7 +373,7 @@ impl<'a> Attention<'a> {
         let queue = tensors[0].queue();
         let mut lse = Allocated::new(queue, Dtype::F32, rows)?;
         let inputs = tensors.iter().copied().chain(mask).chain(self.sinks).chain(lists.iter().copied());
-        let inputs: Vec<_> = inputs.map(|tensor| tensor.view().map(Some)).collect::<Result<_, _>>()?;
+        let inputs: Vec<_> = inputs.map(|tensor| tensor.memory_view().map(Some)).collect::<Result<_, _>>()?;
         let outputs = &mut [output.buffer.as_view_mut(), lse.buffer.as_view_mut()];
         queue.run(&kernel::Attention, problem, &inputs, outputs)?;
         Ok(Attended { output: output.finish(), lse: lse.finish() })

@@ -41,7 +41,7 @@ impl Tensor {
         let mut count = Allocated::new(self.queue(), Dtype::I64, &[1])?;
         let problem = Problem::new(num_boxes as u64, threshold);
         let outputs = &mut [indices.buffer.as_view_mut(), count.buffer.as_view_mut()];
-        self.queue().run(&Nms, problem, &[Some(boxes.view()?), Some(scores.view()?)], outputs)?;
+        self.queue().run(&Nms, problem, &[Some(boxes.memory_view()?), Some(scores.memory_view()?)], outputs)?;
         let kept = count.finish().to_vec::<i64>()?[0] as usize;
         indices.finish().slice(0, ..kept)
     }

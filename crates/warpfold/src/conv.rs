@@ -184,7 +184,7 @@ impl Conv2d {
         let inputs: Vec<Tensor> = inputs.into_iter().map(aligned).collect::<Result<_, _>>()?;
         let mut output = Allocated::new(images.queue(), result, &shape)?;
         let tensors = [&images, &filters].into_iter().chain(&inputs);
-        let views = tensors.map(|tensor| tensor.view().map(Some)).collect::<Result<Vec<_>, _>>()?;
+        let views = tensors.map(|tensor| tensor.memory_view().map(Some)).collect::<Result<Vec<_>, _>>()?;
         images.queue().run(&Conv, problem, &views, &mut [output.buffer.as_view_mut()])?;
         Ok(output.finish())
     }

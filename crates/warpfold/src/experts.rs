@@ -71,7 +71,7 @@ impl Experts {
             weights: self.weights,
             alignment: alignment_of(inputs.iter().map(Tensor::address)),
         };
-        let views = inputs.iter().map(|tensor| tensor.view().map(Some)).collect::<Result<Vec<_>, _>>()?;
+        let views = inputs.iter().map(|tensor| tensor.memory_view().map(Some)).collect::<Result<Vec<_>, _>>()?;
         x.queue().run(&experts::Experts, problem, &views, &mut [output.buffer.as_view_mut()])?;
         Ok(output.finish())
     }

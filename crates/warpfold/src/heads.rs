@@ -90,7 +90,7 @@ impl PagedCache {
             // Lists are read number by number.
             alignment: alignment_of(addresses.enumerate().filter(|(i, _)| ![1, 2].contains(i)).map(|(_, a)| a)),
         };
-        let views: Vec<_> = inputs.iter().map(|tensor| tensor.view().map(Some)).collect::<Result<_, _>>()?;
+        let views: Vec<_> = inputs.iter().map(|tensor| tensor.memory_view().map(Some)).collect::<Result<_, _>>()?;
         let queue = inputs[0].queue();
         let outputs = &mut [queries.buffer.as_view_mut(), self.keys.view_mut()?, self.values.view_mut()?];
         queue.run(&Heads, problem, &views, outputs)?;

@@ -45,7 +45,8 @@ impl Tensor {
     ///
     /// # Errors
     /// Those of this family, above.
-    pub fn softmax_in_place(&mut self, axes: Axes<'_>) -> Result<(), Error> {
+    pub fn softmax_in_place<'b>(&mut self, axes: impl Into<Axes<'b>>) -> Result<(), Error> {
+        let axes = axes.into();
         rows(RowOp::Softmax { scale: 1.0 }, First::Overwritten(self), &[], &[], axes).map(drop)
     }
 
@@ -53,7 +54,13 @@ impl Tensor {
     ///
     /// # Errors
     /// Those of this family, above.
-    pub fn masked_softmax_in_place(&mut self, mask: &Self, scale: f64, axes: Axes<'_>) -> Result<(), Error> {
+    pub fn masked_softmax_in_place<'b>(
+        &mut self,
+        mask: &Self,
+        scale: f64,
+        axes: impl Into<Axes<'b>>,
+    ) -> Result<(), Error> {
+        let axes = axes.into();
         rows(RowOp::Softmax { scale }, First::Overwritten(self), &[mask], &[], axes).map(drop)
     }
 
@@ -61,7 +68,8 @@ impl Tensor {
     ///
     /// # Errors
     /// Those of this family, above.
-    pub fn log_softmax_in_place(&mut self, axes: Axes<'_>) -> Result<(), Error> {
+    pub fn log_softmax_in_place<'b>(&mut self, axes: impl Into<Axes<'b>>) -> Result<(), Error> {
+        let axes = axes.into();
         rows(RowOp::LogSoftmax { scale: 1.0 }, First::Overwritten(self), &[], &[], axes).map(drop)
     }
 
@@ -69,7 +77,12 @@ impl Tensor {
     ///
     /// # Errors
     /// Those of this family, above.
-    pub fn layer_norm_in_place(&mut self, axes: Axes<'_>, inputs: NormInputs<'_>) -> Result<NormedInPlace, Error> {
+    pub fn layer_norm_in_place<'b>(
+        &mut self,
+        axes: impl Into<Axes<'b>>,
+        inputs: NormInputs<'_>,
+    ) -> Result<NormedInPlace, Error> {
+        let axes = axes.into();
         self.norm_in_place(RowOp::LayerNorm(inputs.norm()?), axes, inputs)
     }
 
@@ -77,7 +90,12 @@ impl Tensor {
     ///
     /// # Errors
     /// Those of this family, above.
-    pub fn rms_norm_in_place(&mut self, axes: Axes<'_>, inputs: NormInputs<'_>) -> Result<NormedInPlace, Error> {
+    pub fn rms_norm_in_place<'b>(
+        &mut self,
+        axes: impl Into<Axes<'b>>,
+        inputs: NormInputs<'_>,
+    ) -> Result<NormedInPlace, Error> {
+        let axes = axes.into();
         self.norm_in_place(RowOp::RmsNorm(inputs.norm()?), axes, inputs)
     }
 
@@ -91,7 +109,8 @@ impl Tensor {
     ///
     /// # Errors
     /// Those of this family, above.
-    pub fn abs_max_scale_in_place(&mut self, axes: Axes<'_>) -> Result<Self, Error> {
+    pub fn abs_max_scale_in_place<'b>(&mut self, axes: impl Into<Axes<'b>>) -> Result<Self, Error> {
+        let axes = axes.into();
         Ok(rows(RowOp::AbsMaxScale, First::Overwritten(self), &[], &[], axes)?.stats.remove(0))
     }
 
@@ -100,13 +119,14 @@ impl Tensor {
     /// # Errors
     /// [`DtypeMismatch`](crate::ErrorKind::DtypeMismatch) unless the operator's first result has
     /// the type of its first input, and those of this family, above.
-    pub fn rowwise_in_place(
+    pub fn rowwise_in_place<'b>(
         &mut self,
         other: Option<&Self>,
         columns: &[&Self],
         operator: &RowWise,
-        axes: Axes<'_>,
+        axes: impl Into<Axes<'b>>,
     ) -> Result<(Vec<Self>, Vec<Self>), Error> {
+        let axes = axes.into();
         let others: Vec<_> = other.into_iter().collect();
         let done = rows_with(operator, First::Overwritten(self), &others, columns, axes)?;
         Ok((done.results, done.stats))

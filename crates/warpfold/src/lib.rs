@@ -1,14 +1,15 @@
 //! Tensors on an NVIDIA GPU or on the virtual GPU, and their operators.
 //!
 //! ```
-//! use warpfold::{Axes, Device, Profile, Tensor};
+//! use warpfold::{Device, Profile, Tensor};
 //!
 //! let device = Device::virtual_gpu(Profile::H200); // or Device::best()
 //! let x = Tensor::from_slice(&device, &[1.0_f32, 2.0, 3.0, 4.0, 5.0, 6.0], &[2, 3])?;
-//! let rows = x.sum(Axes::Of(&[-1]))?;
+//! let rows = x.sum(-1)?;
 //! assert_eq!(rows.to_vec::<f32>()?, [6.0, 15.0]);
-//! let columns = x.transpose()?.sum(Axes::Of(&[1]))?; // a view: nothing is copied
+//! let columns = x.t()?.sum(1)?; // a view: nothing is copied
 //! assert_eq!(columns.to_vec::<f32>()?, [5.0, 7.0, 9.0]);
+//! assert_eq!((&x * 2.0 + &x)?.max_all()?.to_scalar::<f32>()?, 18.0);
 //! # Ok::<(), warpfold::Error>(())
 //! ```
 //!
@@ -17,51 +18,91 @@
 //! [`Queue`] is the stream that they run on, with its workspace: that of the device unless another
 //! is asked for. [`by_name`] has every operator as the program names it. Kernels and their plans
 //! are in `warpfold-kernels`; deliberately absent here: kernels and PTX.
+//!
+//! This is the one crate to depend on: [`lang`] (the kernel language), [`device`] and [`kernels`]
+//! are the crates below it, and [`prelude`] has the names that most programs use. Features:
+//!
+//! - `virtual-gpu` (on): the virtual GPU. Without it a program needs a GPU, and the simulator is
+//!   not built.
+//! - `ndarray`: tensors from and to arrays of that crate.
+//!
+//! The driver's bindings are in the interface ([`device::cudarc`]), at version 0.19: a program that
+//! shares contexts with another user of cudarc needs that version there, too.
 
 mod arena;
+mod arithmetic;
 mod attention;
 mod axes;
 mod boxes;
 pub mod by_name;
 mod conv;
+mod create;
+mod display;
+pub mod dlpack;
 mod element;
 mod experts;
 mod heads;
 mod in_place;
+mod index;
+mod join;
 mod loss;
 mod map;
 mod matmul;
 mod matrices;
+#[cfg(feature = "ndarray")]
+mod ndarray;
+pub mod npy;
 mod paged_cache;
 mod pooling;
 mod products;
 mod queue;
+mod read;
 mod reduce;
 mod rotary;
 mod rowwise;
 mod sampling;
 mod scan;
 mod segments;
+mod shape;
 mod softmax_v;
 mod sort;
 mod tensor;
+mod unary;
 mod unique;
 mod view;
 
+pub use warpfold_device as device;
+pub use warpfold_kernels as kernels;
+pub use warpfold_lang as lang;
+
+/// What most programs use, of all crates: `use warpfold::prelude::*`.
+pub mod prelude {
+    pub use warpfold_device::{Buffer, Device, LaunchConfig, Profile, Stream};
+    pub use warpfold_lang::{
+        Global, Kernel, Val, block_dim, block_idx, grid_dim, kernel, range, sync_threads, thread_idx, var, when,
+    };
+
+    pub use crate::{Attention, Axes, Conv2d, Dtype, Matmul, NormInputs, Queue, Tensor};
+}
+
 pub use arena::Arena;
+pub use arithmetic::Operand;
 pub use attention::{Attended, Attention, HeadLayout, PageLayout, PagedKeys};
-pub use axes::Axes;
+pub use axes::{Axes, AxisList};
 pub use conv::Conv2d;
+pub use create::Nested;
 pub use element::TensorElement;
 pub use experts::Experts;
 pub use heads::NewHeads;
 pub use in_place::NormedInPlace;
+pub use index::{Index, Indices};
 pub use matmul::Matmul;
 pub use paged_cache::{CacheRotary, CacheShape, NewTokens, PagedCache};
 pub use pooling::{Pool, PoolIndices};
 pub use queue::Queue;
 pub use rotary::RotaryOptions;
 pub use rowwise::{LayerNormed, NormInputs, RmsNormed};
+pub use shape::{NewShape, Shape};
 pub use tensor::Tensor;
 pub use unique::Unique;
 pub use warpfold_device::{Device, Profile};
@@ -69,6 +110,7 @@ pub use warpfold_kernels::attention::{Score, ScoreAt};
 pub use warpfold_kernels::conv::Layout as ImageLayout;
 pub use warpfold_kernels::experts::Weights as ExpertWeights;
 pub use warpfold_kernels::fold::{Cumulative, Direction, Prefix, ScanOrder};
+pub use warpfold_kernels::generate::Distribution;
 pub use warpfold_kernels::layout::Layout;
 pub use warpfold_kernels::matmul::{Activation, Epilogue, OutputCoord};
 pub use warpfold_kernels::reductions;

@@ -6,7 +6,7 @@ use warpfold_kernels::operations::{Number, Operation, Options, map_of};
 use warpfold_kernels::{Dtype, Error, ErrorKind};
 
 use crate::tensor::{Allocated, First, expect_inputs};
-use crate::{Queue, Tensor};
+use crate::{Queue, Shape, Tensor};
 
 impl Tensor {
     /// A user-defined map over the elements of this tensor and others, broadcast to their common
@@ -61,22 +61,27 @@ impl Tensor {
         map_with(map, First::Overwritten(self), others).map(drop)
     }
 
-    /// A tensor of one number.
+    /// A tensor of one number, of any element type; [`Tensor::full`] takes the number's.
     ///
     /// ```
     /// use warpfold::{Device, Dtype, Profile, Queue, Tensor};
     ///
     /// let queue = Queue::of(&Device::virtual_gpu(Profile::H200));
-    /// assert_eq!(Tensor::full(&queue, Dtype::I16, 7, &[3])?.to_vec::<i16>()?, [7, 7, 7]);
+    /// assert_eq!(Tensor::filled(&queue, Dtype::I16, 7, &[3])?.to_vec::<i16>()?, [7, 7, 7]);
     /// # Ok::<(), warpfold::Error>(())
     /// ```
     ///
     /// # Errors
     /// [`ErrorKind::TooLarge`], and what the device says.
-    pub fn full(queue: &Queue, dtype: Dtype, number: impl Into<Number>, shape: &[usize]) -> Result<Self, Error> {
+    pub fn filled(
+        queue: &Queue,
+        dtype: Dtype,
+        number: impl Into<Number>,
+        shape: impl Into<Shape>,
+    ) -> Result<Self, Error> {
         let options = Options { dtype: Some(dtype), alpha: number.into(), ..Options::default() };
         let map = map_of(Operation::Fill, &[], &options)?;
-        let mut output = Allocated::new(queue, dtype, shape)?;
+        let mut output = Allocated::new(queue, dtype, shape.into().sizes())?;
         let problem = map.problem(Vec::new(), vec![output.spec()]);
         queue.run(&map, problem, &[], &mut [output.buffer.as_view_mut()])?;
         Ok(output.finish())

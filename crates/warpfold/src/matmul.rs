@@ -19,7 +19,7 @@ impl Tensor {
     /// let a = Tensor::from_slice(&device, &[1.0_f32, 2.0, 3.0, 4.0], &[2, 2])?;
     /// let b = Tensor::from_slice(&device, &[10.0_f32, 1.0], &[2, 1])?;
     /// assert_eq!(a.matmul(&b)?.to_vec::<f32>()?, [12.0, 34.0]);
-    /// assert_eq!(a.transpose()?.matmul(&b)?.to_vec::<f32>()?, [13.0, 24.0]);
+    /// assert_eq!(a.t()?.matmul(&b)?.to_vec::<f32>()?, [13.0, 24.0]);
     /// # Ok::<(), warpfold::Error>(())
     /// ```
     ///

@@ -73,7 +73,8 @@ impl Shapes {
             [batch @ .., k, n] => (batch, *k, *n, false),
         };
         if k != k_right {
-            return Err(mismatch());
+            let reason = format!("inner {k} and {k_right}: the left factor is {left:?}, the right {right:?}");
+            return Err(ErrorKind::Operand { operator: "matmul", reason }.into());
         }
         let batch = broadcast_shape(&[batch_left, batch_right]).map_err(|_| mismatch())?;
         let mut result = batch.clone();

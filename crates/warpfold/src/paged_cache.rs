@@ -214,7 +214,7 @@ impl PagedCache {
             rotary: rotary.map(|rotary| Rotary { queries: queries.as_ref().map(of_queries), ..rotary }),
             alignment: alignment_of(addresses),
         };
-        let views: Vec<_> = inputs.iter().map(|tensor| tensor.view().map(Some)).collect::<Result<_, _>>()?;
+        let views: Vec<_> = inputs.iter().map(|tensor| tensor.memory_view().map(Some)).collect::<Result<_, _>>()?;
         let queue = inputs[0].queue();
         let mut written = vec![&mut self.keys, &mut self.values];
         written.extend(queries);

@@ -277,7 +277,7 @@ impl Pool {
         let mut positions = if has_positions { Some(Allocated::new(queue, Dtype::I64, &shape)?) } else { None };
         let mut outputs = vec![results.buffer.as_view_mut()];
         outputs.extend(positions.iter_mut().map(|positions| positions.buffer.as_view_mut()));
-        queue.run(&Pooling, problem, &[Some(images.view()?)], &mut outputs)?;
+        queue.run(&Pooling, problem, &[Some(images.memory_view()?)], &mut outputs)?;
         Ok((results.finish(), positions.map(Allocated::finish)))
     }
 }

@@ -20,7 +20,7 @@ impl Tensor {
     /// let a = Tensor::from_slice(&device, &[1.0_f32, 2.0, 3.0, 4.0], &[2, 2])?;
     /// let x = Tensor::from_slice(&device, &[10.0_f32, 1.0], &[2])?;
     /// assert_eq!(a.gemv(&x)?.to_vec::<f32>()?, [12.0, 34.0]);
-    /// assert_eq!(a.transpose()?.gemv(&x)?.to_vec::<f32>()?, [13.0, 24.0]);
+    /// assert_eq!(a.t()?.gemv(&x)?.to_vec::<f32>()?, [13.0, 24.0]);
     /// # Ok::<(), warpfold::Error>(())
     /// ```
     ///
@@ -41,7 +41,7 @@ impl Tensor {
         let (matrix, strides) =
             if strides.contains(&1) { (self.clone(), strides) } else { (self.contiguous()?, [k as i64, 1]) };
         let vector = vector.contiguous()?;
-        let (matrix, vector) = (matrix.view_of_all()?, vector.view()?);
+        let (matrix, vector) = (matrix.view_of_all()?, vector.memory_view()?);
         let alignment = alignment_of([matrix.address(), vector.address()]);
         let problem = gemv::Problem::of_strides(self.dtype(), [m, k], strides, alignment).expect("one stride is 1");
         let mut output = Allocated::new(self.queue(), self.dtype(), &[m as usize])?;
@@ -57,7 +57,7 @@ impl Tensor {
         let values = self.contiguous()?;
         let mut output = Allocated::new(self.queue(), Dtype::I32, &[bins])?;
         let problem = histogram::Problem { dtype: self.dtype(), len: self.len() as u64, bins: bins as u64 };
-        self.queue().run(&Histogram, problem, &[Some(values.view()?)], &mut [output.buffer.as_view_mut()])?;
+        self.queue().run(&Histogram, problem, &[Some(values.memory_view()?)], &mut [output.buffer.as_view_mut()])?;
         Ok(output.finish())
     }
 
@@ -69,7 +69,7 @@ impl Tensor {
     /// [`ErrorKind::IndexOutOfRange`] with the first position whose index names no row,
     /// [`ErrorKind::Unsupported`] unless the indices are integers, [`ErrorKind::AxisOutOfRange`]
     /// for a table without axes.
-    pub fn gather(&self, indices: &Self) -> Result<Self, Error> {
+    pub fn gather_rows(&self, indices: &Self) -> Result<Self, Error> {
         let mut bad = self.device().upload(&[Gather::NO_BAD_POSITION])?;
         let rows = self.gather_to(indices, bad.as_view_mut().bytes())?;
         let mut position = [Gather::NO_BAD_POSITION];
@@ -80,12 +80,12 @@ impl Tensor {
         }
     }
 
-    /// As [`Tensor::gather`], for indices that the caller knows to name rows: waits for nothing and
-    /// can be captured. An index that names none gives a row of zeros.
+    /// As [`Tensor::gather_rows`], for indices that the caller knows to name rows: waits for
+    /// nothing and can be captured. An index that names none gives a row of zeros.
     ///
     /// # Errors
-    /// Those of [`Tensor::gather`] but the first.
-    pub fn gather_known(&self, indices: &Self) -> Result<Self, Error> {
+    /// Those of [`Tensor::gather_rows`] but the first.
+    pub fn gather_rows_known(&self, indices: &Self) -> Result<Self, Error> {
         let mut bad = Allocated::new(self.queue(), Dtype::U64, &[1])?;
         self.queue().stream().fill_bytes(bad.buffer.view_mut(..8)?, 0xff)?;
         let view = bad.buffer.view_mut(..8)?;
@@ -110,7 +110,7 @@ impl Tensor {
             alignment: alignment_of([table.address(), output.buffer.address()]),
         };
         let outputs = &mut [output.buffer.as_view_mut(), bad];
-        self.queue().run(&Gather, problem, &[Some(indices.view()?), Some(table.view()?)], outputs)?;
+        self.queue().run(&Gather, problem, &[Some(indices.memory_view()?), Some(table.memory_view()?)], outputs)?;
         Ok(output.finish())
     }
 }

@@ -25,6 +25,8 @@ struct Inner {
     cache: PlanCache,
     /// Where tensors take their memory from, if not from the device.
     arena: Mutex<Option<Arena>>,
+    /// The seed of random tensors, and how many were drawn from it.
+    random: Mutex<(u64, u64)>,
 }
 
 impl Queue {
@@ -38,6 +40,7 @@ impl Queue {
                 workspace: Mutex::default(),
                 cache: PlanCache::default(),
                 arena: Mutex::default(),
+                random: Mutex::default(),
             }),
         }
     }
@@ -66,6 +69,20 @@ impl Queue {
     #[must_use]
     pub fn device(&self) -> &Device {
         self.inner.stream.device()
+    }
+
+    /// The seed of the random tensors to come ([`Tensor::rand`](crate::Tensor::rand) and others);
+    /// 0 until it is set. The n-th tensor after it has the same elements on every device.
+    pub fn set_seed(&self, seed: u64) {
+        *self.inner.random.lock().unwrap_or_else(PoisonError::into_inner) = (seed, 0);
+    }
+
+    /// Seed and number of the next random tensor.
+    pub(crate) fn next_draw(&self) -> (u64, u64) {
+        let mut random = self.inner.random.lock().unwrap_or_else(PoisonError::into_inner);
+        let (seed, draw) = *random;
+        random.1 += 1;
+        (seed, draw)
     }
 
     /// How many problems were planned and how many were known, so far.

@@ -10,58 +10,75 @@ use crate::tensor::{Allocated, expect_inputs};
 use crate::{Axes, Tensor};
 
 macro_rules! methods {
-    ($($(#[$doc:meta])* $method:ident $reduction:ident;)*) => {
+    ($($(#[$doc:meta])* $method:ident $keepdim:ident $all:ident $reduction:ident;)*) => {
         /// Reductions over some axes, without options; [`Tensor::reduce`] has all of them with all
-        /// options.
+        /// options. `…_keepdim` leaves the axes in the result, of size 1; `…_all` reduces all axes.
         impl Tensor {$(
             $(#[$doc])*
             ///
             /// # Errors
             /// Those of [`Tensor::reduce`].
-            pub fn $method(&self, axes: Axes<'_>) -> Result<Self, Error> {
-                self.reduce_to_one(Reduction::$reduction, axes)
+            pub fn $method<'b>(&self, axes: impl Into<Axes<'b>>) -> Result<Self, Error> {
+                self.reduce_to_one(Reduction::$reduction, axes.into())
+            }
+
+            #[doc = concat!("As [`Tensor::", stringify!($method), "`], with the axes in the result, of size 1.")]
+            ///
+            /// # Errors
+            /// Those of [`Tensor::reduce`].
+            pub fn $keepdim<'b>(&self, axes: impl Into<Axes<'b>>) -> Result<Self, Error> {
+                let axes = axes.into();
+                self.reduce_to_one(Reduction::$reduction, axes)?.keep_axes(axes, self.rank())
+            }
+
+            #[doc = concat!("As [`Tensor::", stringify!($method), "`], over all axes.")]
+            ///
+            /// # Errors
+            /// Those of [`Tensor::reduce`].
+            pub fn $all(&self) -> Result<Self, Error> {
+                self.reduce_to_one(Reduction::$reduction, Axes::All)
             }
         )*}
     };
 }
 
 methods! {
-    /// The sum; of integers it has 64 bits.
-    sum Sum;
-    /// The product; of integers it has 64 bits.
-    product Product;
+    /// The sum. Of integers it has 64 bits.
+    sum sum_keepdim sum_all Sum;
+    /// The product. Of integers it has 64 bits.
+    product product_keepdim product_all Product;
     /// The mean; of nothing NaN.
-    mean Mean;
+    mean mean_keepdim mean_all Mean;
     /// The smallest element; NaN if there is one.
-    min Min;
+    min min_keepdim min_all Min;
     /// The largest element; NaN if there is one.
-    max Max;
+    max max_keepdim max_all Max;
     /// Whether any element is not zero.
-    any Any;
+    any any_keepdim any_all Any;
     /// Whether no element is zero.
-    all All;
+    all all_keepdim all_all All;
     /// How many elements are not zero.
-    count_nonzero CountNonzero;
+    count_nonzero count_nonzero_keepdim count_nonzero_all CountNonzero;
     /// The position of the smallest element in the folded axes: of equals the first, of NaN the
     /// first.
-    argmin ArgMin;
+    argmin argmin_keepdim argmin_all ArgMin;
     /// The position of the largest element in the folded axes: of equals the first, of NaN the
     /// first.
-    argmax ArgMax;
+    argmax argmax_keepdim argmax_all ArgMax;
     /// The sum of magnitudes.
-    l1_norm L1;
+    l1_norm l1_norm_keepdim l1_norm_all L1;
     /// The root of the sum of squares.
-    l2_norm L2;
+    l2_norm l2_norm_keepdim l2_norm_all L2;
     /// The largest magnitude.
-    abs_max AbsMax;
+    abs_max abs_max_keepdim abs_max_all AbsMax;
     /// The sum of squares.
-    sum_squares SumSquares;
+    sum_squares sum_squares_keepdim sum_squares_all SumSquares;
     /// The logarithm of the sum of exponentials.
-    log_sum_exp LogSumExp;
+    log_sum_exp log_sum_exp_keepdim log_sum_exp_all LogSumExp;
     /// The mean of squared distances from the mean.
-    variance Variance;
+    variance variance_keepdim variance_all Variance;
     /// The root of the variance.
-    standard_deviation StandardDeviation;
+    standard_deviation standard_deviation_keepdim standard_deviation_all StandardDeviation;
 }
 
 impl Tensor {
@@ -70,8 +87,13 @@ impl Tensor {
     /// # Errors
     /// [`Unsupported`](crate::ErrorKind::Unsupported) for the element type, and those of
     /// [`Axes::resolve`].
-    pub fn reduce(&self, reduction: Reduction, axes: Axes<'_>, options: Options) -> Result<Vec<Self>, Error> {
-        fold(&[self], reduction, axes, options)
+    pub fn reduce<'b>(
+        &self,
+        reduction: Reduction,
+        axes: impl Into<Axes<'b>>,
+        options: Options,
+    ) -> Result<Vec<Self>, Error> {
+        fold(&[self], reduction, axes.into(), options)
     }
 
     /// A variance, a standard deviation, or mean and variance, as [`Tensor::reduce`] gives them, in
@@ -92,12 +114,13 @@ impl Tensor {
     /// # Errors
     /// [`OptionNotTaken`](crate::ErrorKind::OptionNotTaken) for another reduction, and those of
     /// [`Tensor::reduce`].
-    pub fn reduce_in_two_passes(
+    pub fn reduce_in_two_passes<'b>(
         &self,
         reduction: Reduction,
-        axes: Axes<'_>,
+        axes: impl Into<Axes<'b>>,
         options: Options,
     ) -> Result<Vec<Self>, Error> {
+        let axes = axes.into();
         let second = reductions::second_pass(reduction, self.dtype, options)?;
         let of_mean = Options { dtype: Some(Dtype::F64), ..Options::default() };
         let mean = fold(&[self], Reduction::Mean, axes, of_mean)?.remove(0);
@@ -117,16 +140,35 @@ impl Tensor {
     /// [`NumInputs`](crate::ErrorKind::NumInputs) or
     /// [`DtypeMismatch`](crate::ErrorKind::DtypeMismatch) unless the fold takes one input of this
     /// type, and those of [`Axes::resolve`].
-    pub fn fold(&self, fold: &Fold, axes: Axes<'_>) -> Result<Vec<Self>, Error> {
-        fold_with(fold, &[self], axes)
+    pub fn fold<'b>(&self, fold: &Fold, axes: impl Into<Axes<'b>>) -> Result<Vec<Self>, Error> {
+        fold_with(fold, &[self], axes.into())
     }
 
     /// As [`Tensor::fold`], of this tensor and another one of the same shape, or repeated to it.
     ///
     /// # Errors
     /// [`ShapeMismatch`](crate::ErrorKind::ShapeMismatch), and those of [`Tensor::fold`].
-    pub fn fold_with(&self, other: &Self, fold: &Fold, axes: Axes<'_>) -> Result<Vec<Self>, Error> {
-        fold_with(fold, &[self, &other.broadcast(self.shape())?], axes)
+    pub fn fold_with<'b>(&self, other: &Self, fold: &Fold, axes: impl Into<Axes<'b>>) -> Result<Vec<Self>, Error> {
+        fold_with(fold, &[self, &other.broadcast(self.shape())?], axes.into())
+    }
+
+    /// The variance with `n - 1` in the divisor, as PyTorch's and candle's `var`; of
+    /// [`Tensor::variance`] the divisor is `n`.
+    ///
+    /// # Errors
+    /// Those of [`Tensor::reduce`].
+    pub fn var<'b>(&self, axes: impl Into<Axes<'b>>) -> Result<Self, Error> {
+        let options = Options { ddof: Some(1), ..Options::default() };
+        Ok(self.reduce(Reduction::Variance, axes, options)?.remove(0))
+    }
+
+    /// As [`Tensor::var`], with the axes in the result, of size 1.
+    ///
+    /// # Errors
+    /// Those of [`Tensor::reduce`].
+    pub fn var_keepdim<'b>(&self, axes: impl Into<Axes<'b>>) -> Result<Self, Error> {
+        let axes = axes.into();
+        self.var(axes)?.keep_axes(axes, self.rank())
     }
 
     fn reduce_to_one(&self, reduction: Reduction, axes: Axes<'_>) -> Result<Self, Error> {
@@ -138,8 +180,8 @@ impl Tensor {
     ///
     /// # Errors
     /// Those of [`Axes::resolve`].
-    pub fn keep_axes(&self, axes: Axes<'_>, rank: usize) -> Result<Self, Error> {
-        axes.resolve(rank)?.into_iter().try_fold(self.clone(), |tensor, axis| tensor.unsqueeze(axis as isize))
+    pub fn keep_axes<'b>(&self, axes: impl Into<Axes<'b>>, rank: usize) -> Result<Self, Error> {
+        axes.into().resolve(rank)?.into_iter().try_fold(self.clone(), |tensor, axis| tensor.unsqueeze(axis as isize))
     }
 }
 
@@ -248,7 +290,7 @@ pub(crate) fn run<F: Family>(
         let shape: Vec<usize> = shape.iter().copied().chain(*list).collect();
         allocated.push(Allocated::new(queue, *dtype, &shape)?);
     }
-    let views = inputs.iter().map(|input| input.view().map(Some)).collect::<Result<Vec<_>, _>>()?;
+    let views = inputs.iter().map(|input| input.memory_view().map(Some)).collect::<Result<Vec<_>, _>>()?;
     let mut written: Vec<ViewMut<'_, u8>> = allocated.iter_mut().map(|output| output.buffer.as_view_mut()).collect();
     queue.run(family, problem, &views, &mut written)?;
     Ok(allocated.into_iter().map(Allocated::finish).collect())

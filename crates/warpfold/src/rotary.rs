@@ -108,7 +108,7 @@ impl Tensor {
             alignment: alignment_of([self.address(), cos.address(), sin.address(), out.buffer.address()]),
         };
         let inputs = [Some(self), Some(&cos), Some(&sin), positions].into_iter().flatten();
-        let inputs: Vec<_> = inputs.map(|tensor| tensor.view().map(Some)).collect::<Result<_, _>>()?;
+        let inputs: Vec<_> = inputs.map(|tensor| tensor.memory_view().map(Some)).collect::<Result<_, _>>()?;
         self.queue().run(&RotaryEmbedding, problem, &inputs, &mut [out.buffer.as_view_mut()])?;
         Ok(out.finish())
     }

@@ -79,7 +79,8 @@ impl Tensor {
     ///
     /// # Errors
     /// [`ErrorKind::Unsupported`] for the element type, and those of [`Axes::resolve`].
-    pub fn softmax(&self, axes: Axes<'_>) -> Result<Self, Error> {
+    pub fn softmax<'b>(&self, axes: impl Into<Axes<'b>>) -> Result<Self, Error> {
+        let axes = axes.into();
         only(rows(RowOp::Softmax { scale: 1.0 }, First::Read(self), &[], &[], axes)?.results)
     }
 
@@ -87,7 +88,8 @@ impl Tensor {
     ///
     /// # Errors
     /// [`ErrorKind::ShapeMismatch`], and those of [`Tensor::softmax`].
-    pub fn masked_softmax(&self, mask: &Self, scale: f64, axes: Axes<'_>) -> Result<Self, Error> {
+    pub fn masked_softmax<'b>(&self, mask: &Self, scale: f64, axes: impl Into<Axes<'b>>) -> Result<Self, Error> {
+        let axes = axes.into();
         only(rows(RowOp::Softmax { scale }, First::Read(self), &[mask], &[], axes)?.results)
     }
 
@@ -95,7 +97,8 @@ impl Tensor {
     ///
     /// # Errors
     /// Those of [`Tensor::softmax`].
-    pub fn log_softmax(&self, axes: Axes<'_>) -> Result<Self, Error> {
+    pub fn log_softmax<'b>(&self, axes: impl Into<Axes<'b>>) -> Result<Self, Error> {
+        let axes = axes.into();
         only(rows(RowOp::LogSoftmax { scale: 1.0 }, First::Read(self), &[], &[], axes)?.results)
     }
 
@@ -110,7 +113,8 @@ impl Tensor {
     /// # Errors
     /// [`ErrorKind::ShapeMismatch`] unless scale and bias can be repeated to the shape of these
     /// axes, [`ErrorKind::Unsupported`] for an element type, and those of [`Axes::resolve`].
-    pub fn layer_norm(&self, axes: Axes<'_>, inputs: NormInputs<'_>) -> Result<LayerNormed, Error> {
+    pub fn layer_norm<'b>(&self, axes: impl Into<Axes<'b>>, inputs: NormInputs<'_>) -> Result<LayerNormed, Error> {
+        let axes = axes.into();
         let [results, stats] = self.norm(RowOp::LayerNorm, axes, inputs)?;
         let (mut results, mut stats) = (results.into_iter(), stats.into_iter());
         let [Some(result), Some(mean), Some(rstd)] = [results.next(), stats.next(), stats.next()] else {
@@ -127,7 +131,8 @@ impl Tensor {
     ///
     /// # Errors
     /// Those of [`Tensor::layer_norm`].
-    pub fn rms_norm(&self, axes: Axes<'_>, inputs: NormInputs<'_>) -> Result<RmsNormed, Error> {
+    pub fn rms_norm<'b>(&self, axes: impl Into<Axes<'b>>, inputs: NormInputs<'_>) -> Result<RmsNormed, Error> {
+        let axes = axes.into();
         let [results, stats] = self.norm(RowOp::RmsNorm, axes, inputs)?;
         let (mut results, mut stats) = (results.into_iter(), stats.into_iter());
         let [Some(result), Some(rstd)] = [results.next(), stats.next()] else {
@@ -149,13 +154,14 @@ impl Tensor {
     /// # Errors
     /// [`ErrorKind::NumInputs`], [`ErrorKind::DtypeMismatch`], [`ErrorKind::ShapeMismatch`], and
     /// those of [`Axes::resolve`].
-    pub fn rowwise(
+    pub fn rowwise<'b>(
         &self,
         other: Option<&Self>,
         columns: &[&Self],
         operator: &RowWise,
-        axes: Axes<'_>,
+        axes: impl Into<Axes<'b>>,
     ) -> Result<(Vec<Self>, Vec<Self>), Error> {
+        let axes = axes.into();
         let others: Vec<_> = other.into_iter().collect();
         let done = rows_with(operator, First::Read(self), &others, columns, axes)?;
         Ok((done.results, done.stats))
@@ -167,7 +173,8 @@ impl Tensor {
     ///
     /// # Errors
     /// Those of [`Tensor::softmax`].
-    pub fn abs_max_scale(&self, axes: Axes<'_>) -> Result<(Self, Self), Error> {
+    pub fn abs_max_scale<'b>(&self, axes: impl Into<Axes<'b>>) -> Result<(Self, Self), Error> {
+        let axes = axes.into();
         two(rows(RowOp::AbsMaxScale, First::Read(self), &[], &[], axes)?)
     }
 
@@ -179,7 +186,8 @@ impl Tensor {
     ///
     /// # Errors
     /// Those of [`Tensor::softmax`].
-    pub fn quantize(&self, to: Dtype, axes: Axes<'_>) -> Result<(Self, Self), Error> {
+    pub fn quantize<'b>(&self, to: Dtype, axes: impl Into<Axes<'b>>) -> Result<(Self, Self), Error> {
+        let axes = axes.into();
         if !matches!(to, Dtype::I8 | Dtype::F8E4M3 | Dtype::F8E5M2) {
             return Err(ErrorKind::Unsupported { op: "quantize".to_owned(), dtype: to }.into());
         }

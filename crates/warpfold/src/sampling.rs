@@ -47,7 +47,7 @@ impl Tensor {
         let (logits, records) = (self.contiguous()?, records.contiguous()?);
         let problem = rows.problem(vocab as u64, alignment_of([logits.address()]));
         let mut output = Allocated::new(self.queue(), Dtype::I32, &[num, problem.stride() as usize])?;
-        let inputs = [Some(logits.view()?), Some(records.view()?)];
+        let inputs = [Some(logits.memory_view()?), Some(records.memory_view()?)];
         self.queue().run(&Sample, problem, &inputs, &mut [output.buffer.as_view_mut()])?;
         Ok(output.finish())
     }

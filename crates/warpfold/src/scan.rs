@@ -84,7 +84,7 @@ pub(crate) fn scan_with(scan: &Scan, inputs: &[&Tensor], axis: isize, order: Sca
     let mut outputs: Vec<Allocated> = outputs.collect::<Result<_, _>>()?;
     let read = inputs.iter().map(|input| input.spec()).collect();
     let problem = scan.problem(read, outputs.iter().map(Allocated::spec).collect(), axis, order);
-    let views = inputs.iter().map(|input| input.view().map(Some)).collect::<Result<Vec<_>, _>>()?;
+    let views = inputs.iter().map(|input| input.memory_view().map(Some)).collect::<Result<Vec<_>, _>>()?;
     let mut written: Vec<_> = outputs.iter_mut().map(|output| output.buffer.as_view_mut()).collect();
     first.queue.run(scan, problem, &views, &mut written)?;
     Ok(outputs.into_iter().map(Allocated::finish).collect())

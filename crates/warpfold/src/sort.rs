@@ -50,7 +50,7 @@ impl Tensor {
         let mut sorted = Allocated::new(self.queue(), self.dtype(), rows.shape())?;
         let mut positions = Allocated::new(self.queue(), Dtype::I64, rows.shape())?;
         let outputs = &mut [sorted.buffer.as_view_mut(), positions.buffer.as_view_mut()];
-        self.queue().run(&Sort, problem, &[Some(rows.view()?)], outputs)?;
+        self.queue().run(&Sort, problem, &[Some(rows.memory_view()?)], outputs)?;
         Ok((sorted.finish().permute(&back)?, positions.finish().permute(&back)?))
     }
 }

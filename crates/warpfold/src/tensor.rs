@@ -75,7 +75,8 @@ impl Tensor {
     /// # Errors
     /// The tensor, if its memory is shared or not all of it is seen.
     pub fn into_buffer(self) -> Result<Buffer<u8>, Self> {
-        let is_whole = self.first == 0
+        let is_whole = !self.memory.is_foreign()
+            && self.first == 0
             && self.layout.is_contiguous()
             && self.memory.len() == self.len() * self.dtype.bytes() as usize;
         if !is_whole {
@@ -89,9 +90,12 @@ impl Tensor {
     /// The elements, in C order.
     ///
     /// # Errors
-    /// [`ErrorKind::DtypeMismatch`] unless `T` is their type.
+    /// [`ErrorKind::Operand`] unless `T` is their type.
     pub fn to_vec<T: TensorElement>(&self) -> Result<Vec<T>, Error> {
-        self.expect_dtype(T::DTYPE)?;
+        if self.dtype != T::DTYPE {
+            let reason = format!("the tensor's elements are {}, {} is asked for: cast first", self.dtype, T::DTYPE);
+            return Err(ErrorKind::Operand { operator: "to_vec", reason }.into());
+        }
         let bytes = self.to_bytes()?;
         Ok(bytes.chunks_exact(size_of::<T>()).map(bytemuck::pod_read_unaligned).collect())
     }
@@ -133,7 +137,7 @@ impl Tensor {
     }
 
     /// The range of the elements' positions in memory.
-    fn extent(&self) -> (usize, usize) {
+    pub(crate) fn extent(&self) -> (usize, usize) {
         if self.is_empty() {
             return (self.first, self.first);
         }
@@ -148,7 +152,7 @@ impl Tensor {
 }
 
 /// Visits the position of every element in C order.
-fn walk(shape: &[usize], strides: &[isize], first: isize, visit: &mut impl FnMut(usize)) {
+pub(crate) fn walk(shape: &[usize], strides: &[isize], first: isize, visit: &mut impl FnMut(usize)) {
     match (shape, strides) {
         ([size, shape @ ..], [stride, strides @ ..]) => {
             (0..*size as isize).for_each(|i| walk(shape, strides, first + i * stride, visit));
@@ -221,7 +225,7 @@ impl Tensor {
     }
 
     /// The memory from the first element on. With negative strides, elements are before it.
-    pub(crate) fn view(&self) -> Result<View<'_, u8>, Error> {
+    pub(crate) fn memory_view(&self) -> Result<View<'_, u8>, Error> {
         Ok(self.memory.view(self.first * self.dtype.bytes() as usize..)?)
     }
 
@@ -292,11 +296,11 @@ impl First<'_> {
         let queue = self.tensor().queue.clone();
         let (mut inputs, mut written) = (vec![None], Vec::with_capacity(1 + outputs.len()));
         match self {
-            Self::Read(tensor) => inputs[0] = Some(tensor.view()?),
+            Self::Read(tensor) => inputs[0] = Some(tensor.memory_view()?),
             Self::Overwritten(tensor) => written.push(tensor.view_mut()?),
         }
         for other in others {
-            inputs.push(Some(other.view()?));
+            inputs.push(Some(other.memory_view()?));
         }
         written.extend(outputs.iter_mut().map(|output| output.buffer.as_view_mut()));
         queue.run(family, problem, &inputs, &mut written)

@@ -37,7 +37,7 @@ impl Tensor {
         let rows = self.permute(&order)?.contiguous()?;
         let mut tables = Allocated::new(self.queue(), Dtype::U64, &[num_rows, words])?;
         let outputs = &mut [tables.buffer.as_view_mut()];
-        self.queue().run(&UniqueTables, problem, &[Some(rows.view()?)], outputs)?;
+        self.queue().run(&UniqueTables, problem, &[Some(rows.memory_view()?)], outputs)?;
         tables.finish().count_nonzero(Axes::Of(&[-1]))?.reshape(&shape)
     }
 }
@@ -67,8 +67,8 @@ impl Unique {
         let (_, places) = order.sort(0)?;
         let axis = self.axis.unwrap_or(0);
         let values =
-            self.values.moved(axis, Direction::Forward)?.gather_known(&order)?.moved(axis, Direction::Reverse)?;
-        let (inverse, counts) = (places.gather_known(&self.inverse)?, self.counts.gather_known(&order)?);
+            self.values.moved(axis, Direction::Forward)?.gather_rows_known(&order)?.moved(axis, Direction::Reverse)?;
+        let (inverse, counts) = (places.gather_rows_known(&self.inverse)?, self.counts.gather_rows_known(&order)?);
         Ok(Self { values, first_indices, inverse, counts, axis: self.axis })
     }
 }
@@ -120,12 +120,12 @@ impl Tensor {
             let column = rows.slice(1, column..column + 1)?.contiguous()?.reshape(&[num_parts])?;
             order = Some(match order {
                 None => column.sort(0)?.1,
-                Some(order) => order.gather_known(&column.gather_known(&order)?.sort(0)?.1)?,
+                Some(order) => order.gather_rows_known(&column.gather_rows_known(&order)?.sort(0)?.1)?,
             });
         }
         let order = match order {
             Some(order) => order,
-            None => Self::full(self.queue(), Dtype::U8, 0, &[num_parts])?.sort(0)?.1,
+            None => Self::filled(self.queue(), Dtype::U8, 0, &[num_parts])?.sort(0)?.1,
         };
         parts.runs(&order, Some(axis))
     }
@@ -140,10 +140,10 @@ impl Tensor {
         let problem = Problem { dtype: self.dtype(), rows: rows as u64, row_len };
         let outputs =
             &mut [&mut inverse, &mut firsts, &mut counts, &mut number].map(|output| output.buffer.as_view_mut());
-        self.queue().run(&Runs, problem, &[Some(self.view()?), Some(order.view()?)], outputs)?;
+        self.queue().run(&Runs, problem, &[Some(self.memory_view()?), Some(order.memory_view()?)], outputs)?;
         let number = number.finish().to_vec::<i64>()?[0] as usize;
         let first_indices = firsts.finish().slice(0, ..number)?;
-        let values = self.gather_known(&first_indices)?;
+        let values = self.gather_rows_known(&first_indices)?;
         Ok(Unique {
             values: axis.map_or_else(|| Ok(values.clone()), |axis| values.moved(axis, Direction::Reverse))?,
             first_indices,

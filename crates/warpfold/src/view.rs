@@ -1,11 +1,11 @@
-//! Views: other shapes of the same memory. Nothing is copied.
+//! Views: other shapes of the same memory. Nothing is copied, but by `reshape` where it must.
 
 use std::ops::{Bound, RangeBounds};
 
 use warpfold_kernels::layout::{Layout, normalize_axes};
 use warpfold_kernels::{Error, ErrorKind};
 
-use crate::Tensor;
+use crate::{Axes, NewShape, Shape, Tensor};
 
 impl Tensor {
     fn seen(&self, layout: Layout) -> Self {
@@ -21,22 +21,42 @@ impl Tensor {
     ///
     /// # Errors
     /// [`ErrorKind::NotAPermutation`], [`ErrorKind::AxisOutOfRange`], [`ErrorKind::RepeatedAxis`].
-    pub fn permute(&self, axes: &[isize]) -> Result<Self, Error> {
-        if axes.len() != self.rank() {
-            return Err(ErrorKind::NotAPermutation { axes: axes.to_vec(), rank: self.rank() }.into());
+    pub fn permute<'b>(&self, axes: impl Into<Axes<'b>>) -> Result<Self, Error> {
+        let axes = axes.into();
+        let order = axes.in_order(self.rank())?;
+        if order.len() != self.rank() {
+            return Err(ErrorKind::NotAPermutation { axes: axes.named(self.rank())?, rank: self.rank() }.into());
         }
-        normalize_axes(axes, self.rank())?;
-        let order: Vec<usize> = axes.iter().map(|axis| self.axis(*axis)).collect::<Result<_, _>>()?;
         Ok(self.seen(self.layout.permute(&order)))
     }
 
-    /// The dimensions in reverse order.
+    /// Two dimensions in each other's place, as PyTorch's and candle's `transpose`. [`Tensor::t`]
+    /// exchanges the last two, [`Tensor::reverse_axes`] reverses all.
+    ///
+    /// # Errors
+    /// [`ErrorKind::AxisOutOfRange`].
+    pub fn transpose(&self, first: isize, second: isize) -> Result<Self, Error> {
+        let mut order: Vec<usize> = (0..self.rank()).collect();
+        order.swap(self.axis(first)?, self.axis(second)?);
+        Ok(self.seen(self.layout.permute(&order)))
+    }
+
+    /// The last two dimensions in each other's place: the transpose of a matrix, or of each matrix
+    /// of a batch. A tensor of fewer dimensions stays as it is.
+    ///
+    /// # Errors
+    /// None for a tensor that exists; a `Result` as that of [`Tensor::transpose`].
+    pub fn t(&self) -> Result<Self, Error> {
+        if self.rank() < 2 { Ok(self.clone()) } else { self.transpose(-2, -1) }
+    }
+
+    /// The dimensions in reverse order, as NumPy's `T`.
     ///
     /// # Errors
     /// None for a tensor that exists; a `Result` as that of [`Tensor::permute`].
-    pub fn transpose(&self) -> Result<Self, Error> {
-        let axes: Vec<isize> = (0..self.rank() as isize).rev().collect();
-        self.permute(&axes)
+    pub fn reverse_axes(&self) -> Result<Self, Error> {
+        let order: Vec<usize> = (0..self.rank()).rev().collect();
+        Ok(self.seen(self.layout.permute(&order)))
     }
 
     /// Part of an axis.
@@ -83,26 +103,102 @@ impl Tensor {
         Ok(Self { first, ..self.seen(layout) })
     }
 
-    /// Another shape with as many elements in the same C order.
+    /// Another shape with as many elements in the same C order: a view where strides can say it,
+    /// else of a contiguous copy. One size may be left to the others: `()` in a tuple, -1 in an
+    /// array.
+    ///
+    /// ```
+    /// use warpfold::{Device, Profile, Tensor};
+    ///
+    /// let x = Tensor::arange(0_i32, 6, &Device::virtual_gpu(Profile::H200))?;
+    /// assert_eq!(x.reshape((2, ()))?.t()?.reshape(6)?.to_vec::<i32>()?, [0, 3, 1, 4, 2, 5]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
     ///
     /// # Errors
-    /// [`ErrorKind::ShapeMismatch`] with another number of elements; [`ErrorKind::NotAView`] where
-    /// strides cannot say it: make the tensor contiguous first.
-    pub fn reshape(&self, shape: &[usize]) -> Result<Self, Error> {
-        let len = shape.iter().try_fold(1_usize, |len, size| len.checked_mul(*size));
-        if len != Some(self.len()) {
-            return Err(ErrorKind::ShapeMismatch { left: self.shape().to_vec(), right: shape.to_vec() }.into());
+    /// [`ErrorKind::Operand`] with another number of elements, with both numbers.
+    pub fn reshape(&self, shape: impl Into<NewShape>) -> Result<Self, Error> {
+        let shape = shape.into().resolve(self.shape())?;
+        match self.layout.reshape(&shape)? {
+            Some(layout) => Ok(self.seen(layout)),
+            None => self.copy()?.view(&shape),
         }
-        let not_a_view = || ErrorKind::NotAView { from: self.shape().to_vec(), to: shape.to_vec() };
-        Ok(self.seen(self.layout.reshape(shape)?.ok_or_else(not_a_view)?))
+    }
+
+    /// Another shape with as many elements in the same C order, without a copy.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotAView`] where strides cannot say it: [`Tensor::reshape`] copies then; those
+    /// of [`Tensor::reshape`].
+    pub fn view(&self, shape: impl Into<NewShape>) -> Result<Self, Error> {
+        let shape = shape.into().resolve(self.shape())?;
+        let not_a_view = || ErrorKind::NotAView { from: self.shape().to_vec(), to: shape.clone() };
+        Ok(self.seen(self.layout.reshape(&shape)?.ok_or_else(not_a_view)?))
+    }
+
+    /// The dimensions from one to another, which goes too, as one: a view where it can be.
+    ///
+    /// # Errors
+    /// [`ErrorKind::AxisOutOfRange`]; [`ErrorKind::Operand`] if the last comes before the first.
+    pub fn flatten(&self, first: isize, last: isize) -> Result<Self, Error> {
+        if self.rank() == 0 {
+            return self.reshape(1_usize);
+        }
+        let (first, last) = (self.axis(first)?, self.axis(last)?);
+        if first > last {
+            let reason = format!("axis {first} is after axis {last}");
+            return Err(ErrorKind::Operand { operator: "flatten", reason }.into());
+        }
+        let (before, after) = (&self.shape()[..first], &self.shape()[last + 1..]);
+        let size: usize = self.shape()[first..=last].iter().product();
+        self.reshape([before, &[size], after].concat())
+    }
+
+    /// All dimensions as one.
+    ///
+    /// # Errors
+    /// What the device says of the copy, where one is needed.
+    pub fn flatten_all(&self) -> Result<Self, Error> {
+        self.reshape(self.len())
+    }
+
+    /// The dimensions from this one on as one, as PyTorch's `flatten(start_dim)`.
+    ///
+    /// # Errors
+    /// Those of [`Tensor::flatten`].
+    pub fn flatten_from(&self, first: isize) -> Result<Self, Error> {
+        self.flatten(first, -1)
+    }
+
+    /// The dimensions up to this one as one.
+    ///
+    /// # Errors
+    /// Those of [`Tensor::flatten`].
+    pub fn flatten_to(&self, last: isize) -> Result<Self, Error> {
+        self.flatten(0, last)
     }
 
     /// The same elements by repetition in a larger shape.
     ///
     /// # Errors
     /// [`ErrorKind::ShapeMismatch`].
-    pub fn broadcast(&self, shape: &[usize]) -> Result<Self, Error> {
-        Ok(self.seen(self.layout.broadcast(shape)?))
+    pub fn broadcast(&self, shape: impl Into<Shape>) -> Result<Self, Error> {
+        Ok(self.seen(self.layout.broadcast(shape.into().sizes())?))
+    }
+
+    /// Without an axis of size 1; an axis of another size stays, as in PyTorch.
+    ///
+    /// # Errors
+    /// [`ErrorKind::AxisOutOfRange`].
+    pub fn squeeze(&self, axis: isize) -> Result<Self, Error> {
+        let axis = self.axis(axis)?;
+        if self.shape()[axis] != 1 {
+            return Ok(self.clone());
+        }
+        let (mut shape, mut strides) = (self.shape().to_vec(), self.layout.strides().to_vec());
+        shape.remove(axis);
+        strides.remove(axis);
+        Ok(self.seen(Layout::new(shape, strides)?))
     }
 
     /// With an axis of size 1 at this position.

@@ -143,7 +143,7 @@ fn check_heads(dtype: Dtype, [heads, kv_heads, dim]: [usize; 3], is_normed: bool
     let shape = CacheShape { pages: 4, page: 4, kv_heads, head_dim: dim, value_dim: dim };
     let cache = || {
         let mut cache = PagedCache::new(&queue, dtype, shape, PageLayout::Nhd).unwrap();
-        let zeros = Tensor::full(&queue, dtype, 0, &[16, kv_heads, dim]).unwrap();
+        let zeros = Tensor::filled(&queue, dtype, 0, &[16, kv_heads, dim]).unwrap();
         let slots = Tensor::from_slice(&device, &(0..16).collect::<Vec<i32>>(), &[16]).unwrap();
         cache.write(NewTokens { keys: &zeros, values: &zeros, slots: &slots }, None).unwrap();
         cache
@@ -198,7 +198,7 @@ fn heads_that_do_not_fit_the_cache_are_refused() {
     let device = checked();
     let shape = CacheShape { pages: 1, page: 4, kv_heads: 2, head_dim: 8, value_dim: 8 };
     let mut cache = PagedCache::new(&Queue::of(&device), Dtype::F32, shape, PageLayout::Nhd).unwrap();
-    let of = |shape: &[usize]| Tensor::full(&Queue::of(&device), Dtype::F32, 0, shape).unwrap();
+    let of = |shape: &[usize]| Tensor::filled(&Queue::of(&device), Dtype::F32, 0, shape).unwrap();
     let list = Tensor::from_slice(&device, &[0_i32], &[1]).unwrap();
     let mut refused = |product: &[usize], table: &[usize]| {
         let (product, table) = (of(product), of(table));

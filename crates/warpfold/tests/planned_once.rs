@@ -65,8 +65,8 @@ fn the_second_call_of_an_operator_plans_nothing() {
     for (operator, inputs, options) in &operators {
         check(&queue, operator.name, || drop(operator.run(inputs, options).unwrap()));
         // Of another layout: copied by a launch before, where it has to be.
-        let permuted: Vec<_> = inputs.iter().map(|x| x.transpose().unwrap().contiguous().unwrap()).collect();
-        let permuted: Vec<_> = permuted.iter().map(|x| x.transpose().unwrap()).collect();
+        let permuted: Vec<_> = inputs.iter().map(|x| x.reverse_axes().unwrap().contiguous().unwrap()).collect();
+        let permuted: Vec<_> = permuted.iter().map(|x| x.reverse_axes().unwrap()).collect();
         check(&queue, operator.name, || drop(operator.run(&permuted, options).unwrap()));
     }
 }
@@ -105,9 +105,9 @@ fn operators_of_users_and_other_calls_are_planned_once() {
     check(&queue, "cross-entropy", || drop(x.cross_entropy(&labels, None).unwrap()));
     check(&queue, "softmax-v", || drop(x.softmax_v(&row).unwrap()));
     check(&queue, "softmax-v", || {
-        drop(x.softmax_v(&row.transpose().unwrap().contiguous().unwrap().transpose().unwrap()).unwrap())
+        drop(x.softmax_v(&row.reverse_axes().unwrap().contiguous().unwrap().reverse_axes().unwrap()).unwrap())
     });
-    check(&queue, "full", || drop(Tensor::full(&queue, Dtype::I16, 7, &[3]).unwrap()));
+    check(&queue, "full", || drop(Tensor::filled(&queue, Dtype::I16, 7, &[3]).unwrap()));
     let columns = row.slice(1, 0..1).unwrap().reshape(&[40]).unwrap();
     let inputs = NormInputs { scale: Some(&columns), residual: Some(&x), ..NormInputs::default() };
     check(&queue, "a norm with a strided scale", || drop(x.layer_norm(Axes::Of(&[-1]), inputs).unwrap()));

@@ -24,7 +24,7 @@ fn operators(queue: &Queue) -> Vec<(&'static str, usize, Operator)> {
     let queue = queue.clone();
     let (left, right) = (tensor(&queue, &[33, 40]), tensor(&queue, &[40, 20]));
     let (long, deep) = (tensor(&queue, &[4, 8192]), tensor(&queue, &[8192, 8]));
-    let (wide, weights) = (halves(&queue, &[64, 512]), halves(&queue, &[256, 512]).transpose().unwrap());
+    let (wide, weights) = (halves(&queue, &[64, 512]), halves(&queue, &[256, 512]).reverse_axes().unwrap());
     let (odd, thin) = (tensor(&queue, &[641, 643]), tensor(&queue, &[643, 655]));
     let vector = tensor(&queue, &[40]);
     let column = tensor(&queue, &[40, 2]).slice(1, ..1).unwrap();

@@ -46,7 +46,7 @@ fn check_vector<T: TensorElement>(of: fn(i32) -> T, left: &[usize], right: &[usi
     let a = tensor(&device, of, 1, left);
     let b = if is_turned {
         let turned: Vec<usize> = right.iter().rev().copied().collect();
-        tensor(&device, of, 2, &turned).transpose().unwrap()
+        tensor(&device, of, 2, &turned).reverse_axes().unwrap()
     } else {
         tensor(&device, of, 2, right)
     };

@@ -458,7 +458,7 @@ fn chain(first: &Tensor, rounds: usize, pace: Pace) -> Vec<f32> {
         let normed = then(x.layer_norm(rows, NormInputs::default()).map(|normed| normed.result));
         let along = then(normed.cumsum(1));
         let down = then(along.cumsum(0));
-        let turned = then(down.transpose().and_then(|turned| turned.contiguous()));
+        let turned = then(down.reverse_axes().and_then(|turned| turned.contiguous()));
         let of_columns = then(turned.mean(rows));
         let products = then(weights.matmul(&of_columns));
         let square = then(weights.matmul(&turned));

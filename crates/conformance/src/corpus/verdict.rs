@@ -151,7 +151,7 @@ mod tests {
     use super::*;
 
     fn access(line: u32, instruction: &str, thread: u32) -> Access {
-        Access { line, instruction: instruction.to_owned(), block: [0; 3], thread: [thread, 0, 0] }
+        Access { line, instruction: instruction.to_owned(), block: [0; 3], thread: [thread, 0, 0], source: None }
     }
 
     /// A race between the store at `first` and the load at `second`.
@@ -164,6 +164,7 @@ mod tests {
             access: access(first, text(first), 1),
             other: Some(access(second, text(second), 62)),
             address: Some((0x104, "tile+0x4".to_owned())),
+            place: None,
             rule: "nothing orders the two".to_owned(),
             count: 3,
         }

@@ -64,7 +64,7 @@ fn heads_turn_by_their_positions() {
             let long: Vec<i64> = list.iter().map(|position| i64::from(*position)).collect();
             let rows_of = Tensor::from_slice(&device, &long, &[batch * len]).unwrap();
             let by_query =
-                |table: &Tensor| table.gather(&rows_of).unwrap().reshape(&[batch, len, rotary_dim / 2]).unwrap();
+                |table: &Tensor| table.gather_rows(&rows_of).unwrap().reshape(&[batch, len, rotary_dim / 2]).unwrap();
             if rotary_dim > 0 {
                 let options = RotaryOptions { num_heads: Some(heads), ..options };
                 let z = flat.rotary_embedding(&by_query(&cos), &by_query(&sin), None, options).unwrap();

@@ -18,7 +18,7 @@ fn table(device: &Device, rows: &[&[i32]]) -> Tensor {
 fn gathered(device: &Device, pages: &Tensor, row: &[i32], len: usize) -> Tensor {
     let rows: Vec<i64> = row.iter().map(|page| i64::from(*page)).collect();
     let rows = Tensor::from_slice(device, &rows, &[row.len()]).unwrap();
-    let found = pages.gather(&rows).unwrap();
+    let found = pages.gather_rows(&rows).unwrap();
     let [_, page, heads, dim] = *found.shape() else { panic!("pages have four axes") };
     let tokens = found.reshape(&[1, row.len() * page, heads, dim]).unwrap();
     tokens.slice(1, ..len).unwrap().permute(&[0, 2, 1, 3]).unwrap()

@@ -207,6 +207,17 @@ macro_rules! view_methods {
                 self.memory.address() + (self.first * size_of::<T>()) as u64
             }
 
+            /// Where it is in the host's own memory: on the virtual GPU, until the buffer is freed.
+            /// `None` on a GPU, and for an empty view. What is done there is outside of streams and
+            /// checks.
+            #[must_use]
+            pub fn host_address(&self) -> Option<*const u8> {
+                match self.num_bytes() {
+                    0 => None,
+                    bytes => self.device().backend().host_address(self.address(), bytes as u64),
+                }
+            }
+
             /// A part of the part.
             ///
             /// # Errors

@@ -49,6 +49,7 @@ impl Device {
         Self { inner: Arc::new(Inner { backend, stream, activity, kernels, buffers, memory, fallback: None }) }
     }
 
+    #[cfg(feature = "virtual-gpu")]
     /// Notes why it stands in for a CUDA GPU. Called before the device is cloned.
     pub(crate) fn with_fallback(mut self, reason: Error) -> Self {
         let inner = Arc::get_mut(&mut self.inner).expect("a device that was just made has no clones");

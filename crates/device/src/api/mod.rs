@@ -26,6 +26,7 @@ pub(crate) mod memory;
 pub(crate) mod module;
 pub(crate) mod nccl;
 pub(crate) mod peers;
+#[cfg(feature = "virtual-gpu")]
 pub(crate) mod reports;
 pub(crate) mod select;
 pub(crate) mod stream;

@@ -1,25 +1,42 @@
 //! Which devices there are, and which one a text names.
 
+#[cfg(feature = "virtual-gpu")]
+use std::io::Write;
+#[cfg(feature = "virtual-gpu")]
+use std::sync::Once;
+
 use crate::api::device::Device;
+#[cfg(feature = "virtual-gpu")]
 use crate::backend::Profile;
+#[cfg(feature = "virtual-gpu")]
 use crate::virtual_gpu::VirtualGpu;
 use crate::{Error, ErrorKind, cuda};
 
-/// Finding a device.
+/// The virtual GPU, and devices that fall back to it: with the feature `virtual-gpu`.
+#[cfg(feature = "virtual-gpu")]
 impl Device {
-    /// Every CUDA GPU that can be used, then a virtual one.
-    #[must_use]
-    pub fn all() -> Vec<Self> {
-        let count = cuda::device_count().unwrap_or(0);
-        let mut devices: Vec<Self> = (0..count).filter_map(|ordinal| Self::cuda(ordinal).ok()).collect();
-        devices.push(Self::virtual_gpu(Profile::H200));
-        devices
-    }
-
     /// The first CUDA GPU that can be used, or else a virtual one, which then says
     /// [why](Device::fallback_reason).
+    ///
+    /// The first time that it falls back it says so on standard error, as the virtual GPU is a
+    /// thousand times slower than one of silicon; not where the environment variable
+    /// `WARPFOLD_QUIET` is set to anything but nothing. [`Device::best_quietly`] says nothing.
     #[must_use]
     pub fn best() -> Self {
+        static SAID: Once = Once::new();
+        let device = Self::best_quietly();
+        if let Some(reason) = device.fallback_reason()
+            && std::env::var_os("WARPFOLD_QUIET").is_none_or(|quiet| quiet.is_empty())
+        {
+            // Nobody is left to be told if standard error is closed.
+            SAID.call_once(|| drop(writeln!(std::io::stderr(), "warpfold: running on {device}: {reason}")));
+        }
+        device
+    }
+
+    /// As [`Device::best`], without a word on standard error.
+    #[must_use]
+    pub fn best_quietly() -> Self {
         let first = match Self::cuda(0) {
             Ok(device) => return device,
             Err(e) => e,
@@ -27,6 +44,32 @@ impl Device {
         let count = cuda::device_count().unwrap_or(0);
         let other = (1..count).find_map(|ordinal| Self::cuda(ordinal).ok());
         other.unwrap_or_else(|| Self::virtual_gpu(Profile::H200).with_fallback(first))
+    }
+
+    /// A new virtual GPU, with its own memory.
+    #[must_use]
+    pub fn virtual_gpu(profile: Profile) -> Self {
+        Self::virtual_gpu_with_memory(profile, profile.limits().memory_bytes)
+    }
+
+    /// A new virtual GPU with `memory_bytes` of device memory instead of what the profile has. Host
+    /// memory is taken only for what is allocated.
+    #[must_use]
+    pub fn virtual_gpu_with_memory(profile: Profile, memory_bytes: u64) -> Self {
+        Self::from_backend(VirtualGpu::new(profile, memory_bytes))
+    }
+}
+
+/// Finding a device.
+impl Device {
+    /// Every CUDA GPU that can be used, then, with the feature `virtual-gpu`, a virtual one.
+    #[must_use]
+    pub fn all() -> Vec<Self> {
+        let count = cuda::device_count().unwrap_or(0);
+        let devices = (0..count).filter_map(|ordinal| Self::cuda(ordinal).ok());
+        #[cfg(feature = "virtual-gpu")]
+        let devices = devices.chain([Self::virtual_gpu(Profile::H200)]);
+        devices.collect()
     }
 
     /// How many GPUs the driver has, those that are too old to use included.
@@ -46,21 +89,8 @@ impl Device {
         cuda::CudaDevice::open(ordinal).map(Self::from_backend)
     }
 
-    /// A new virtual GPU, with its own memory.
-    #[must_use]
-    pub fn virtual_gpu(profile: Profile) -> Self {
-        Self::virtual_gpu_with_memory(profile, profile.limits().memory_bytes)
-    }
-
-    /// A new virtual GPU with `memory_bytes` of device memory instead of what the profile has. Host
-    /// memory is taken only for what is allocated.
-    #[must_use]
-    pub fn virtual_gpu_with_memory(profile: Profile, memory_bytes: u64) -> Self {
-        Self::from_backend(VirtualGpu::new(profile, memory_bytes))
-    }
-
     /// The device that a text names: `virtual`, `virtual:h200`, `virtual:a100`, `cuda` (the first)
-    /// or `cuda:N`.
+    /// or `cuda:N`. Without the feature `virtual-gpu` there are the last two.
     ///
     /// ```
     /// # use warpfold_device::Device;
@@ -74,8 +104,10 @@ impl Device {
     pub fn parse(text: &str) -> Result<Self, Error> {
         let unknown = || ErrorKind::UnknownDevice(text.to_owned());
         match text.split_once(':') {
+            #[cfg(feature = "virtual-gpu")]
             None if text == "virtual" => Ok(Self::virtual_gpu(Profile::H200)),
             None if text == "cuda" => Self::cuda(0),
+            #[cfg(feature = "virtual-gpu")]
             Some(("virtual", name)) => {
                 let profile = Profile::ALL.into_iter().find(|p| p.name() == name).ok_or_else(unknown)?;
                 Ok(Self::virtual_gpu(profile))
@@ -85,15 +117,19 @@ impl Device {
         }
     }
 
-    /// The device that the environment variable `WARPFOLD_DEVICE` names, or [`Device::best`] where
-    /// it is not set. For programs and tests; nothing else in this crate reads the environment.
+    /// The device that the environment variable `WARPFOLD_DEVICE` names, or where it is not set
+    /// [`Device::best`], and the first CUDA GPU without the feature `virtual-gpu`. For programs and
+    /// tests.
     ///
     /// # Errors
     /// Those of [`Device::parse`].
     pub fn from_env() -> Result<Self, Error> {
         match std::env::var_os("WARPFOLD_DEVICE") {
             Some(text) => Self::parse(&text.to_string_lossy()),
+            #[cfg(feature = "virtual-gpu")]
             None => Ok(Self::best()),
+            #[cfg(not(feature = "virtual-gpu"))]
+            None => Self::cuda(0),
         }
     }
 }

@@ -32,6 +32,7 @@ pub struct FunctionInfo {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Places {
     /// The first parameter, each at the next multiple of its alignment: as arguments are packed.
+    #[cfg_attr(not(feature = "virtual-gpu"), allow(dead_code, reason = "where the virtual GPU has parameters"))]
     Packed,
     /// A place that the driver knows: with alignments beyond 16 bytes the first need not be at 0.
     Drivers,

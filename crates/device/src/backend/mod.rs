@@ -71,6 +71,8 @@ pub(crate) trait Backend: Debug + Send + Sync + Any {
     fn free(&self, address: u64, last: &dyn BackendStream);
     /// Bytes of device memory: free, in all.
     fn memory(&self) -> Result<(u64, u64), Error>;
+    /// Where device memory is in the host's own memory, if it is.
+    fn host_address(&self, address: u64, bytes: u64) -> Option<*const u8>;
     /// Host memory that the device copies asynchronously: pinned where that means something.
     fn host_memory(&self, bytes: usize) -> Result<Box<dyn BackendHostMemory>, Error>;
     /// The bytes of a tensor map that keeps the rules.

@@ -158,6 +158,10 @@ impl Backend for CudaDevice {
         }
     }
 
+    fn host_address(&self, _address: u64, _bytes: u64) -> Option<*const u8> {
+        None
+    }
+
     fn memory(&self) -> Result<(u64, u64), Error> {
         let (free, total) =
             self.context.cuda.mem_get_info().map_err(|e| self.context.explain("asking for memory", e))?;

@@ -250,6 +250,10 @@ impl Backend for VirtualGpu {
         debug_assert!(freed.is_ok(), "an allocation is freed once, by its owner: {freed:?}");
     }
 
+    fn host_address(&self, address: u64, bytes: u64) -> Option<*const u8> {
+        self.machine.memory.host_address(address, bytes).ok()
+    }
+
     fn memory(&self) -> Result<(u64, u64), Error> {
         let memory = &self.machine.memory;
         Ok((memory.capacity() - memory.used(), memory.capacity()))

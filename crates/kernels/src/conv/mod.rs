@@ -46,11 +46,11 @@ pub(crate) use geometry::Order;
 pub use patch_tile::PatchTile;
 pub use problem::{Layout, Problem, Window};
 
-use warpfold_device::{Device, Profile};
+use warpfold_device::Profile;
 
 use crate::matmul::{Activation, Epilogue, F32Math, MmaTile, Tile, WgmmaTile};
 use crate::plan::{KernelCache, Planner};
-use crate::{AnyKernel, Dtype};
+use crate::{AnyKernel, Dtype, target_of};
 
 /// Kernels of both kinds and layouts, with their blocks.
 pub(crate) fn kernels() -> Vec<(AnyKernel, u32)> {
@@ -70,8 +70,8 @@ pub(crate) fn kernels() -> Vec<(AnyKernel, u32)> {
         epilogue: Epilogue::new().add().activate(Activation::Relu),
     };
     let tf32 = |problem| Problem { f32_math: F32Math::Tf32, ..problem };
-    let device = Device::virtual_gpu(Profile::H200);
-    let (target, limits, kernels) = (device.target(), device.limits(), KernelCache::default());
+    let (target, limits) = (target_of(Profile::H200), &Profile::H200.limits());
+    let kernels = KernelCache::default();
     let planner = Planner::new(&target, limits, &kernels);
     let chosen = [
         problem(Dtype::F32, Layout::Nchw, 3, 1),

@@ -1,21 +1,20 @@
 //! One kernel of every tile, layout and type, for the list of all kernels.
 
-use warpfold_device::{Device, Profile};
+use warpfold_device::Profile;
 
 use super::{Activation, Algorithm, Choice, Epilogue, F32Math, Matmul, Matrix, MmaTile, Problem, Tile, WgmmaTile};
 use crate::plan::{KernelCache, Planner};
-use crate::{AnyKernel, Dtype};
+use crate::{AnyKernel, Dtype, target_of};
 
 /// The kernels, with their blocks.
 pub(crate) fn kernels() -> Vec<(AnyKernel, u32)> {
-    let device = Device::virtual_gpu(Profile::H200);
-    let (target, kernels) = (device.target(), KernelCache::default());
-    let planner = Planner::new(&target, device.limits(), &kernels);
+    let (target, limits, kernels) = (target_of(Profile::H200), Profile::H200.limits(), KernelCache::default());
+    let planner = Planner::new(&target, &limits, &kernels);
     [simt_choices(), mma_choices(), wgmma_choices()]
         .into_iter()
         .flatten()
         .flat_map(|(problem, algorithm, parts)| {
-            let choice = Choice::with(problem, target.arch, device.limits(), algorithm, parts).expect("it is possible");
+            let choice = Choice::with(problem, target.arch, &limits, algorithm, parts).expect("it is possible");
             Matmul.plan_with(&choice, &planner).expect("it is small").steps
         })
         .map(|step| (step.kernel, step.config.block[0]))

@@ -1,5 +1,6 @@
 //! Numbers of the host that operations take as options.
 
+use half::{bf16, f16};
 use warpfold_lang::Scalar;
 
 use crate::{Dtype, Error, ErrorKind};
@@ -27,7 +28,7 @@ impl Number {
 
     /// The bits of the number in a type that kernels compute in: integers wrap, and floats are cut
     /// before they do.
-    pub(super) fn bits(self, computed: Dtype) -> u64 {
+    pub(crate) fn bits(self, computed: Dtype) -> u64 {
         let (integer, float) = match self {
             Self::Integer(i) => (i, i as f64),
             Self::Float(x) => (x as i128, x),
@@ -57,6 +58,29 @@ from!(bool, u8, u16, u32, u64, i8, i16, i32, i64);
 impl From<f32> for Number {
     fn from(value: f32) -> Self {
         Self::Float(value.into())
+    }
+}
+
+impl From<f16> for Number {
+    fn from(value: f16) -> Self {
+        Self::Float(value.into())
+    }
+}
+
+impl From<bf16> for Number {
+    fn from(value: bf16) -> Self {
+        Self::Float(value.into())
+    }
+}
+
+impl std::ops::Neg for Number {
+    type Output = Self;
+
+    fn neg(self) -> Self {
+        match self {
+            Self::Integer(i) => Self::Integer(-i),
+            Self::Float(x) => Self::Float(-x),
+        }
     }
 }
 

@@ -19,6 +19,8 @@ mod noise;
 mod row;
 mod search;
 
+pub(crate) use noise::philox;
+
 use std::collections::BTreeMap;
 
 use warpfold_device::LaunchConfig;

@@ -17,16 +17,20 @@ pub(super) struct Noise {
 impl Noise {
     /// The random words of four tokens, the first of which is `4 * quad`.
     pub(super) fn words(&self, quad: Val<u32>) -> [Val<u32>; 4] {
-        let mut k = self.seed;
-        let mut c = [self.position, quad, Val::constant(0), Val::constant(0)];
-        for _ in 0..ROUNDS {
-            let [a, b] = [c[0].mul_wide(MULTIPLIERS[0]), c[2].mul_wide(MULTIPLIERS[1])];
-            let (high, low) = (|x: Val<u64>| (x >> 32).cast::<u32>(), |x: Val<u64>| x.cast::<u32>());
-            c = [high(b) ^ c[1] ^ k[0], low(b), high(a) ^ c[3] ^ k[1], low(a)];
-            k = [k[0] + WEYL[0], k[1] + WEYL[1]];
-        }
-        c
+        philox([self.position, quad, Val::constant(0), Val::constant(0)], self.seed)
     }
+}
+
+/// Four random words of a counter and a key.
+pub(crate) fn philox(counter: [Val<u32>; 4], key: [Val<u32>; 2]) -> [Val<u32>; 4] {
+    let (mut c, mut k) = (counter, key);
+    for _ in 0..ROUNDS {
+        let [a, b] = [c[0].mul_wide(MULTIPLIERS[0]), c[2].mul_wide(MULTIPLIERS[1])];
+        let (high, low) = (|x: Val<u64>| (x >> 32).cast::<u32>(), |x: Val<u64>| x.cast::<u32>());
+        c = [high(b) ^ c[1] ^ k[0], low(b), high(a) ^ c[3] ^ k[1], low(a)];
+        k = [k[0] + WEYL[0], k[1] + WEYL[1]];
+    }
+    c
 }
 
 /// The Gumbel noise of a random word: `-ln(-ln(u))`, where `u` is the middle of one of 2^24 equal

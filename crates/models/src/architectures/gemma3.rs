@@ -57,7 +57,7 @@ impl Gemma3 {
 
 impl Layers for Gemma3 {
     fn forward(&self, embedding: &Tensor, step: &mut Step<'_>) -> Result<Tensor, Error> {
-        let mut x = scaled(&embedding.gather_known(&step.ids)?, self.embedding_scale)?;
+        let mut x = scaled(&embedding.gather_rows_known(&step.ids)?, self.embedding_scale)?;
         for layer in &self.layers {
             let attended = layer.attention.forward(&layer.attention_norm.forward(&x)?, step)?;
             x = sum(&x, &layer.after_attention.forward(&attended)?)?;

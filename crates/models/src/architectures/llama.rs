@@ -84,7 +84,7 @@ impl Llama {
 
 impl Layers for Llama {
     fn forward(&self, embedding: &Tensor, step: &mut Step<'_>) -> Result<Tensor, Error> {
-        let mut x = embedding.gather_known(&step.ids)?;
+        let mut x = embedding.gather_rows_known(&step.ids)?;
         for layer in &self.layers {
             x = layer.attention.forward_add(&layer.attention_norm.forward(&x)?, &x, step)?;
             x = layer.mlp.forward_add(&layer.mlp_norm.forward(&x)?, &x)?;

@@ -14,7 +14,7 @@ pub(crate) struct Linear {
 
 impl Linear {
     pub(crate) fn new(weight: &Tensor, bias: Option<Tensor>) -> Result<Self, Error> {
-        Ok(Self { weight: weight.transpose()?, bias })
+        Ok(Self { weight: weight.t()?, bias })
     }
 
     fn product(&self) -> Matmul {

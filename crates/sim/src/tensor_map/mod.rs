@@ -3,6 +3,7 @@
 //! Field names and rules are those of `cuTensorMapEncodeTiled` and `cuTensorMapEncodeIm2col` (CUDA
 //! driver API, "Tensor Map Object Management"; PTX ISA, "Tensors"). [`object`] has the bytes.
 
+#[cfg(feature = "machine")]
 pub(crate) mod object;
 
 /// The element type of a tensor map.
@@ -48,6 +49,7 @@ impl TensorType {
         }
     }
 
+    #[cfg(feature = "machine")]
     /// What a load makes of the elements in `bytes`.
     ///
     /// NOTE: documents do not say how TF32 is rounded, nor what is flushed. An H200 rounds to

@@ -293,7 +293,7 @@ fn sort(operator: &Operator, inputs: &[Tensor], options: &Options) -> Result<Vec
 
 fn gemv(_: &Operator, inputs: &[Tensor], options: &Options) -> Result<Vec<Tensor>, Error> {
     let matrix = if options.transpose == Some(true) && inputs[0].rank() == 2 {
-        inputs[0].transpose()?
+        inputs[0].reverse_axes()?
     } else {
         inputs[0].clone()
     };
@@ -301,7 +301,7 @@ fn gemv(_: &Operator, inputs: &[Tensor], options: &Options) -> Result<Vec<Tensor
 }
 
 fn gather(_: &Operator, inputs: &[Tensor], _: &Options) -> Result<Vec<Tensor>, Error> {
-    Ok(vec![inputs[0].gather(&inputs[1])?])
+    Ok(vec![inputs[0].gather_rows(&inputs[1])?])
 }
 
 fn histogram(operator: &Operator, inputs: &[Tensor], options: &Options) -> Result<Vec<Tensor>, Error> {
@@ -316,7 +316,7 @@ fn unique_count(_: &Operator, inputs: &[Tensor], options: &Options) -> Result<Ve
 }
 
 fn transpose(_: &Operator, inputs: &[Tensor], options: &Options) -> Result<Vec<Tensor>, Error> {
-    let turned = options.axes.as_ref().map_or_else(|| inputs[0].transpose(), |axes| inputs[0].permute(axes))?;
+    let turned = options.axes.as_ref().map_or_else(|| inputs[0].reverse_axes(), |axes| inputs[0].permute(axes))?;
     Ok(vec![turned.contiguous()?])
 }
 

@@ -116,7 +116,7 @@ fn with_initial(reduction: Reduction, results: Vec<Tensor>, initial: Option<f64>
         _ => return Err(ErrorKind::OptionNotTaken { op: reduction.to_string(), option: "initial" }.into()),
     };
     let number = number(reduction, result.dtype(), initial)?;
-    let start = Tensor::full(result.queue(), result.dtype(), number, &[])?;
+    let start = Tensor::filled(result.queue(), result.dtype(), number, &[])?;
     Ok(vec![result.elementwise(operation, &[&start], &operations::Options::default())?])
 }
 
@@ -129,7 +129,7 @@ fn of_nothing(reduction: Reduction, x: &Tensor, options: &Options, initial: f64)
     )?[0];
     let axes = options.axes_or_all().resolve(x.rank())?;
     let kept = x.shape().iter().enumerate().filter(|(axis, _)| !axes.contains(axis)).map(|(_, size)| *size);
-    Tensor::full(x.queue(), dtype, number(reduction, dtype, initial)?, &kept.collect::<Vec<_>>())
+    Tensor::filled(x.queue(), dtype, number(reduction, dtype, initial)?, &kept.collect::<Vec<_>>())
 }
 
 #[cfg(test)]

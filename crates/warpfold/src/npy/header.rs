@@ -2,7 +2,7 @@
 
 use warpfold_kernels::Dtype;
 
-use crate::dtype;
+use super::types;
 
 /// What a header says.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,7 +36,7 @@ pub(super) fn text(dtype: Dtype, shape: &[u64]) -> Vec<u8> {
     let sizes: String = shape.iter().map(|n| format!("{n}, ")).collect();
     // A tuple of one has its comma, one of more needs none at its end.
     let sizes = if shape.len() == 1 { sizes.trim_end() } else { sizes.trim_end_matches(", ") };
-    let descr = dtype::type_string(dtype);
+    let descr = types::type_string(dtype);
     let dictionary = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': ({sizes}), }}");
     // Version 1 has two bytes for the length of the dictionary, version 2 has four.
     let version = if dictionary.len() < 60_000 { 1 } else { 2 };

@@ -1,11 +1,11 @@
-//! Element types of arrays in files, as NumPy names them.
+//! Element types as NumPy names them in files.
 
 use warpfold_kernels::Dtype;
 
 /// How a `.npy` header names a type. NumPy has no `bf16`: it stands there as the package
 /// `ml_dtypes` writes it; floats of eight bits stand as plain bytes, since their own name there
 /// does not tell the formats apart.
-pub(crate) fn type_string(dtype: Dtype) -> &'static str {
+pub(super) fn type_string(dtype: Dtype) -> &'static str {
     match dtype {
         Dtype::Bool => "|b1",
         Dtype::U8 | Dtype::F8E4M3 | Dtype::F8E5M2 => "|u1",
@@ -24,7 +24,7 @@ pub(crate) fn type_string(dtype: Dtype) -> &'static str {
 }
 
 /// The type of a type string, if it is one of ours.
-pub(crate) fn of_type_string(text: &str) -> Option<Dtype> {
+pub(super) fn of_type_string(text: &str) -> Option<Dtype> {
     // Single bytes have no order, and neither have plain bytes; some writers give them one.
     let (order, rest) = text.split_at_checked(1)?;
     let is_known = if has_order(rest) { "<>" } else { "|<>=" }.contains(order);
@@ -32,7 +32,7 @@ pub(crate) fn of_type_string(text: &str) -> Option<Dtype> {
 }
 
 /// Whether the bytes of an element begin with the highest.
-pub(crate) fn is_big_endian(text: &str) -> bool {
+pub(super) fn is_big_endian(text: &str) -> bool {
     text.strip_prefix('>').is_some_and(has_order)
 }
 

@@ -1,0 +1,142 @@
+//! What a tensor is asked for: sizes as numbers, elements as Rust's numbers and nested `Vec`s,
+//! copies on other devices.
+
+use warpfold_device::Device;
+use warpfold_kernels::{Error, ErrorKind};
+
+use crate::{Queue, Tensor, TensorElement};
+
+/// Sizes.
+impl Tensor {
+    /// The sizes, outermost first, as [`Tensor::shape`].
+    #[must_use]
+    pub fn dims(&self) -> &[usize] {
+        self.shape()
+    }
+
+    /// The size of an axis; negative ones count from the end.
+    ///
+    /// # Errors
+    /// [`ErrorKind::AxisOutOfRange`].
+    pub fn dim(&self, axis: isize) -> Result<usize, Error> {
+        Ok(self.shape()[self.axis(axis)?])
+    }
+
+    /// Elements, as [`Tensor::len`].
+    #[must_use]
+    pub fn elem_count(&self) -> usize {
+        self.len()
+    }
+
+    /// Elements, as [`Tensor::len`].
+    #[must_use]
+    pub fn numel(&self) -> usize {
+        self.len()
+    }
+
+    /// Whether the elements are contiguous in C order.
+    #[must_use]
+    pub fn is_contiguous(&self) -> bool {
+        self.layout().is_contiguous()
+    }
+
+    /// The one size of a tensor of one axis.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Operand`] with the shape.
+    pub fn dims1(&self) -> Result<usize, Error> {
+        self.sizes("dims1").map(|[a]| a)
+    }
+
+    /// The sizes of a tensor of two axes.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Operand`] with the shape.
+    pub fn dims2(&self) -> Result<(usize, usize), Error> {
+        self.sizes("dims2").map(|[a, b]| (a, b))
+    }
+
+    /// The sizes of a tensor of three axes.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Operand`] with the shape.
+    pub fn dims3(&self) -> Result<(usize, usize, usize), Error> {
+        self.sizes("dims3").map(|[a, b, c]| (a, b, c))
+    }
+
+    /// The sizes of a tensor of four axes.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Operand`] with the shape.
+    pub fn dims4(&self) -> Result<(usize, usize, usize, usize), Error> {
+        self.sizes("dims4").map(|[a, b, c, d]| (a, b, c, d))
+    }
+
+    fn sizes<const N: usize>(&self, operator: &'static str) -> Result<[usize; N], Error> {
+        self.shape().try_into().map_err(|_| {
+            let reason = format!("the shape {:?} has {} axes, {N} are asked for", self.shape(), self.rank());
+            ErrorKind::Operand { operator, reason }.into()
+        })
+    }
+}
+
+/// Elements.
+impl Tensor {
+    /// The element of a tensor of one, whatever its shape.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Operand`] for another number of elements, and unless `T` is their type.
+    pub fn to_scalar<T: TensorElement>(&self) -> Result<T, Error> {
+        match self.to_vec::<T>()?[..] {
+            [element] => Ok(element),
+            _ => {
+                let reason = format!("the shape {:?} has {} elements, one is asked for", self.shape(), self.len());
+                Err(ErrorKind::Operand { operator: "to_scalar", reason }.into())
+            }
+        }
+    }
+
+    /// The elements of a tensor of one axis.
+    ///
+    /// # Errors
+    /// Those of [`Tensor::dims1`] and [`Tensor::to_vec`].
+    pub fn to_vec1<T: TensorElement>(&self) -> Result<Vec<T>, Error> {
+        let [_] = self.sizes("to_vec1")?;
+        self.to_vec()
+    }
+
+    /// The rows of a tensor of two axes.
+    ///
+    /// # Errors
+    /// Those of [`Tensor::dims2`] and [`Tensor::to_vec`].
+    pub fn to_vec2<T: TensorElement>(&self) -> Result<Vec<Vec<T>>, Error> {
+        let [rows, columns] = self.sizes("to_vec2")?;
+        Ok(rows_of(&self.to_vec()?, rows, columns))
+    }
+
+    /// The matrices of a tensor of three axes.
+    ///
+    /// # Errors
+    /// Those of [`Tensor::dims3`] and [`Tensor::to_vec`].
+    pub fn to_vec3<T: TensorElement>(&self) -> Result<Vec<Vec<Vec<T>>>, Error> {
+        let [matrices, rows, columns] = self.sizes("to_vec3")?;
+        let elements = self.to_vec()?;
+        let size = rows * columns;
+        Ok((0..matrices).map(|matrix| rows_of(&elements[matrix * size..][..size], rows, columns)).collect())
+    }
+
+    /// A copy of the tensor on another device, through the host; the tensor itself if it is there.
+    ///
+    /// # Errors
+    /// What the devices say.
+    pub fn to_device(&self, device: &Device) -> Result<Self, Error> {
+        if self.device() == device {
+            return Ok(self.clone());
+        }
+        Self::from_bytes(&Queue::of(device), self.dtype(), &self.to_bytes()?, self.shape())
+    }
+}
+
+fn rows_of<T: Copy>(elements: &[T], rows: usize, columns: usize) -> Vec<Vec<T>> {
+    (0..rows).map(|row| elements[row * columns..][..columns].to_vec()).collect()
+}

@@ -1,0 +1,122 @@
+//! Functions of one tensor, element by element, by the names that PyTorch and candle give them.
+
+use warpfold_kernels::operations::Operation;
+use warpfold_kernels::{Dtype, Error};
+
+use crate::Tensor;
+
+macro_rules! methods {
+    ($($(#[$doc:meta])* $method:ident $operation:ident;)*) => {
+        /// Functions of elements; [`Tensor::elementwise`] has all of them, with options.
+        impl Tensor {$(
+            $(#[$doc])*
+            ///
+            /// # Errors
+            /// [`Unsupported`](crate::ErrorKind::Unsupported) for the element type.
+            pub fn $method(&self) -> Result<Self, Error> {
+                self.plain(Operation::$operation, &[])
+            }
+        )*}
+    };
+}
+
+methods! {
+    /// `|x|`.
+    abs Abs;
+    /// `-x`; also `-&x`.
+    neg Neg;
+    /// `e^x`.
+    exp Exp;
+    /// `2^x`.
+    exp2 Exp2;
+    /// `e^x - 1`, also where that is small.
+    expm1 Expm1;
+    /// The natural logarithm.
+    log Log;
+    /// The logarithm to base 2.
+    log2 Log2;
+    /// The logarithm to base 10.
+    log10 Log10;
+    /// `ln(1 + x)`, also where `x` is small.
+    log1p Log1p;
+    /// The square root.
+    sqrt Sqrt;
+    /// `1 / sqrt(x)`.
+    rsqrt Rsqrt;
+    /// `1 / x`.
+    recip Recip;
+    /// `1 / x`.
+    reciprocal Recip;
+    /// `x * x`.
+    sqr Square;
+    /// `x * x`.
+    square Square;
+    /// The hyperbolic tangent.
+    tanh Tanh;
+    /// `1 / (1 + e^-x)`.
+    sigmoid Sigmoid;
+    /// `x`, or 0 if that is larger; NaN stays.
+    relu Relu;
+    /// `x / 2 * (1 + erf(x / sqrt(2)))`, as PyTorch's default.
+    gelu Gelu;
+    /// As [`Tensor::gelu`].
+    gelu_erf Gelu;
+    /// GELU by the hyperbolic tangent.
+    gelu_tanh GeluTanh;
+    /// `x * sigmoid(x)`.
+    silu Silu;
+    /// The error function.
+    erf Erf;
+    /// The sine.
+    sin Sin;
+    /// The cosine.
+    cos Cos;
+    /// The tangent.
+    tan Tan;
+    /// The next integer not above.
+    floor Floor;
+    /// The next integer not below.
+    ceil Ceil;
+    /// The nearest integer, ties to even.
+    round Round;
+    /// The next integer towards zero.
+    trunc Trunc;
+    /// -1, 0 or 1.
+    sign Sign;
+    /// Whether `x` is false; of integers, every bit the other way.
+    logical_not Not;
+    /// Whether `x` is NaN, as `bool`.
+    isnan IsNan;
+    /// Whether `x` is infinite, as `bool`.
+    isinf IsInf;
+    /// Whether `x` is neither infinite nor NaN, as `bool`.
+    isfinite IsFinite;
+}
+
+impl Tensor {
+    /// `x`, or `alpha * (e^x - 1)` below 0.
+    ///
+    /// # Errors
+    /// [`Unsupported`](crate::ErrorKind::Unsupported) for the element type.
+    pub fn elu(&self, alpha: f64) -> Result<Self, Error> {
+        let below = (self.minimum(0)?.expm1()? * alpha)?;
+        self.gt(0)?.where_cond(self, &below)
+    }
+
+    /// `x`, or `slope * x` below 0.
+    ///
+    /// # Errors
+    /// [`Unsupported`](crate::ErrorKind::Unsupported) for the element type.
+    pub fn leaky_relu(&self, slope: f64) -> Result<Self, Error> {
+        self.gt(0)?.where_cond(self, &(self * slope)?)
+    }
+
+    /// The elements in another type, as Rust's `as` converts them; the tensor itself if it has that
+    /// type.
+    ///
+    /// # Errors
+    /// What the device says.
+    pub fn to_dtype(&self, dtype: Dtype) -> Result<Self, Error> {
+        if self.dtype() == dtype { Ok(self.clone()) } else { self.cast(dtype) }
+    }
+}
