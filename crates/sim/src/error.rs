@@ -76,6 +76,16 @@ pub enum Error {
         /// All findings, and the counters.
         report: Box<crate::Report>,
     },
+    /// [`Options::interrupt`](crate::Options::interrupt) ended the run.
+    #[error("kernel {kernel} was interrupted after {done} of {blocks} blocks")]
+    Interrupted {
+        /// The kernel.
+        kernel: String,
+        /// Blocks that had finished.
+        done: u64,
+        /// Blocks of the launch.
+        blocks: u64,
+    },
     /// The kernel executed `trap`.
     #[error("kernel {kernel} trapped at line {line} (block {block:?}, thread {thread:?})")]
     Trap {

@@ -1,5 +1,6 @@
 //! A launch: grid, block and parameters, and the options of a run.
 
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::check::Past;
@@ -101,6 +102,9 @@ pub struct Options {
     pub stream: Option<Stream>,
     /// Called now and then with blocks finished and blocks in all.
     pub progress: Option<Arc<dyn Fn(u64, u64) + Send + Sync>>,
+    /// Once it holds `true`, the run ends soon, with an
+    /// [`Error::Interrupted`](crate::Error::Interrupted).
+    pub interrupt: Option<Arc<AtomicBool>>,
 }
 
 impl Default for Options {
@@ -116,6 +120,7 @@ impl Default for Options {
             report_same_value: false,
             stream: None,
             progress: None,
+            interrupt: None,
         }
     }
 }

@@ -127,7 +127,7 @@ impl Program {
     ///
     /// # Errors
     /// [`Error::UnknownKernel`], [`Error::InvalidLaunch`] before anything runs; [`Error::Trap`];
-    /// [`Error::Findings`].
+    /// [`Error::Findings`]; [`Error::Interrupted`].
     pub fn launch(&self, memory: &Memory, launch: &Launch, options: &Options) -> Result<Report, Error> {
         let kernel = self.kernel(&launch.kernel)?;
         let code = match options.checks {

@@ -148,7 +148,9 @@ fn failure(report: &sim::Report) -> String {
 fn launch_error(site: LaunchSite, e: sim::Error) -> Error {
     match e {
         sim::Error::InvalidLaunch { reason, .. } => ErrorKind::InvalidLaunch { site, reason },
-        e @ sim::Error::Trap { .. } => ErrorKind::LaunchFailed { launches: vec![site], reason: e.to_string() },
+        e @ (sim::Error::Trap { .. } | sim::Error::Interrupted { .. }) => {
+            ErrorKind::LaunchFailed { launches: vec![site], reason: e.to_string() }
+        }
         e => ErrorKind::InvalidLaunch { site, reason: e.to_string() },
     }
     .into()

@@ -144,6 +144,10 @@ pub(crate) fn launch(
     }
     let view = view();
     let describe = |address| describe(address, &shared.shared_map, &view);
+    if shared.is_interrupted() {
+        let (kernel, done) = (kernel.name.clone(), shared.done.load(Ordering::Relaxed));
+        return Err(Error::Interrupted { kernel, done, blocks });
+    }
     let aborted = shared.stop.load(Ordering::Relaxed);
     harvest::report((code, kernel, &geometry), options, harvests, describe, aborted)
 }
@@ -320,6 +324,12 @@ impl Shared<'_> {
         }
     }
 
+    /// Whether the run is to end early, because somebody outside of it says so.
+    fn is_interrupted(&self) -> bool {
+        self.options.interrupt.as_ref().is_some_and(|interrupt| interrupt.load(Ordering::Relaxed))
+            && self.done.load(Ordering::Relaxed) < self.blocks
+    }
+
     fn finish_block(&self, block: &mut Block) {
         let done = self.done.fetch_add(1, Ordering::Relaxed) + 1;
         self.progress.fetch_add(1, Ordering::Relaxed);
@@ -445,6 +455,10 @@ fn work(shared: &Shared<'_>, worker: u64, global: GlobalView, params: Arc<[u8]>)
     {
         let before = cluster.clock();
         m.progress = false;
+        if shared.is_interrupted() {
+            shared.abort(&mut cluster);
+            break;
+        }
         let turn = cluster.turn(&mut m, &mut cx);
         executed += cluster.clock().wrapping_sub(before);
         if m.progress {
