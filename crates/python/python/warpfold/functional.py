@@ -14,7 +14,7 @@ import numpy as np
 
 from .dtypes import dtype_name
 from .errors import ArgumentError
-from .tensor import Tensor, _wrap, device_of, operate
+from .tensors import Tensor, _wrap, device_of, operate
 from . import _native
 
 Dim = int | Sequence[int] | None

@@ -118,13 +118,16 @@ class Module:
             self.kernels[kernel["name"]] = {**kernel, "params": params}
 
     def kernel(self, entry: str | None) -> dict[str, Any]:
-        """A kernel by name; the only one without a name."""
+        """A kernel by name, as the PTX has it or before C++ mangled it; the only one without a name."""
         known = ", ".join(self.kernels)
         if entry is None:
             if len(self.kernels) == 1:
                 return next(iter(self.kernels.values()))
             raise LaunchError(f"the module has {len(self.kernels)} kernels ({known}): entry must name one")
         if entry not in self.kernels:
+            mangled = [name for name in self.kernels if name.startswith("_Z") and f"{len(entry)}{entry}" in name]
+            if len(mangled) == 1:
+                return self.kernels[mangled[0]]
             raise LaunchError(f"no kernel named '{entry}'; the module has: {known}")
         return self.kernels[entry]
 

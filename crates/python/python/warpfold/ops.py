@@ -13,7 +13,7 @@ from typing import Any
 from . import _native
 from .dtypes import dtype_name
 from .errors import ArgumentError
-from .tensor import Tensor, operate
+from .tensors import Tensor, operate
 
 _ALIASES = {"dim": "axes", "keepdim": "keepdims", "correction": "ddof", "iou_threshold": "threshold"}
 
