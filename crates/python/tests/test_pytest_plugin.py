@@ -50,6 +50,6 @@ def test_the_fixture_runs_tritons_kernels_on_the_virtual_gpu(pytester):
         "def test_racy(warpfold_check):\n"
         "    racy[(4,)](np.zeros(1, np.float32))\n",
     )
-    result = pytester.runpytest()
+    result = pytester.runpytest_subprocess()
     result.assert_outcomes(passed=1, errors=1)
     result.stdout.fnmatch_lines(["*race in kernel racy at *kernel.py:4*"])

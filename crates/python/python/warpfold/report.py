@@ -90,7 +90,8 @@ class Finding:
         """The finding, and the source lines of both sides."""
         lines = [str(self)]
         frames = [side.frame for side in (self.access, self.other) if side and side.frame]
-        lines += [f"  {frame}: {frame.text}" for frame in dict.fromkeys(frames) if frame.text]
+        by_line = {str(frame): frame.text for frame in frames}
+        lines += [f"  {place}: {text}" for place, text in by_line.items() if text]
         return "\n".join(lines)
 
 
