@@ -26,6 +26,8 @@ Device = _native.Device
 Dim = int | Sequence[int] | None
 
 class Tensor:
+    _native: _native.Tensor
+    def _axis(self, axis: int) -> int: ...
 '''
 
 
@@ -54,7 +56,8 @@ def stub():
             text = "(self) -> Tensor"
         else:
             text = signature(function, is_method=True)
-        lines.append("    @property\n" * isinstance(member, property) + f"    def {name}{text}: ...\n")
+        note = "  # type: ignore[override]" if name in ("__eq__", "__ne__") else ""
+        lines.append("    @property\n" * isinstance(member, property) + f"    def {name}{text}: ...{note}\n")
     for name in warpfold.tensors.__all__:
         if name not in ("Device", "Tensor"):
             lines.append(f"def {name}{signature(getattr(warpfold.tensors, name), is_method=False)}: ...\n")

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from . import functional as F
-from .dtypes import dtype_name, numpy_dtype
+from .dtypes import dtype_name
 from .errors import ArgumentError, DtypeError
 from .tensors import Tensor, _wrap, default_device, from_dlpack, operate
 
@@ -28,7 +28,7 @@ uint8, uint16, uint32, uint64 = (np.dtype(f"uint{n}") for n in (8, 16, 32, 64))
 float32, float64 = np.dtype("float32"), np.dtype("float64")
 
 Axis = int | Sequence[int] | None
-_DTYPES = {
+_DTYPES: dict[str, list[Any]] = {
     "bool": [bool],
     "signed integer": [int8, int16, int32, int64],
     "unsigned integer": [uint8, uint16, uint32, uint64],
@@ -515,7 +515,8 @@ def repeat(x: Tensor, repeats: int, /, *, axis: int | None = None) -> Tensor:
     return F.index_select(x, axis, Tensor(np.repeat(np.arange(x.shape[axis]), repeats), device=x.device))
 
 
-__all__ = [name for name in dir() if not name.startswith("_")]
-_NOT_OURS = ("annotations", "builtins", "math", "np", "F", "Any", "Axis", "Callable", "Sequence", "ArgumentError")
-_NOT_OURS += ("DtypeError", "Tensor", "default_device", "dtype_name", "numpy_dtype", "operate")
-__all__ = [name for name in __all__ if name not in _NOT_OURS]
+_NOT_OURS = (
+    "Any", "ArgumentError", "Axis", "Callable", "DtypeError", "F", "Sequence", "Tensor", "annotations", "builtins",
+    "default_device", "dtype_name", "math", "np", "operate",
+)  # fmt: skip
+__all__ = [name for name in dir() if not name.startswith("_") and name not in _NOT_OURS]

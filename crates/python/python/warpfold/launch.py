@@ -75,7 +75,8 @@ class Param:
         if value is None:
             return self.address(0)
         if isinstance(value, np.generic):
-            if value.nbytes != self.num_bytes or (value.dtype.kind == "f") != is_float and self.dtype[:1] != "b":
+            is_typed = self.dtype is not None and self.dtype[0] != "b"
+            if value.nbytes != self.num_bytes or is_typed and (value.dtype.kind == "f") != is_float:
                 raise self._refuse(f"a {value.dtype} of {_num_bytes(value.nbytes)}")
             return value.tobytes()
         if isinstance(value, bool | int):
