@@ -37,6 +37,7 @@ const CRATES: &[(&str, Uses)] = &[
     ("models", Uses::Only(&["device", "engine", "kernels"])),
     ("serve", Uses::Only(&["engine", "models"])),
     ("cli", Uses::Anything),
+    ("python", Uses::Anything),
     ("conformance", Uses::Anything),
 ];
 

@@ -185,7 +185,7 @@ fn a_host_thread_that_the_host_holds_up_is_no_deadlock() {
 }
 
 /// What is found when a kernel without end is launched with so many threads.
-fn found_without_end(text: &str, threads: u32) -> Vec<String> {
+fn found_without_end(text: &str, threads: u32, options: &Options) -> Vec<String> {
     let memory = Memory::new(1 << 20);
     let out = memory.allocate(4, "out").unwrap();
     let program = Program::load(&memory, text, Arch::SM_80).unwrap();
@@ -199,21 +199,37 @@ fn found_without_end(text: &str, threads: u32) -> Vec<String> {
         cooperative: false,
         programmatic: false,
     };
-    let report = program.launch(&memory, &launch, &Options { limit: 1 << 20, ..Options::default() }).unwrap();
+    let report = program.launch(&memory, &launch, options).unwrap();
     assert!(report.aborted);
     report.findings.into_iter().map(|finding| finding.rule).collect()
+}
+
+fn limited() -> Options {
+    Options { limit: 1 << 20, ..Options::default() }
+}
+
+#[test]
+fn a_launch_ends_soon_after_the_host_says_so() {
+    let stop = Arc::new(AtomicBool::new(false));
+    let later = stop.clone();
+    std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(50));
+        later.store(true, Ordering::Relaxed);
+    });
+    let found = found_without_end(ENDLESS, 32, &Options { stop: Some(stop), ..Options::default() });
+    assert!(found.len() == 1 && found[0].starts_with("the launch's time is over: 0 of 1 blocks"), "{found:?}");
 }
 
 #[test]
 fn a_launch_that_goes_on_beyond_its_limit_counts_as_endless() {
     let expected = "more than 1048576 warp instructions, the limit of a launch, were executed, the last of them in the \
                     loop of lines 11 to 12";
-    assert_eq!(found_without_end(ENDLESS, 32), [expected]);
+    assert_eq!(found_without_end(ENDLESS, 32, &limited()), [expected]);
 }
 
 #[test]
 fn warps_that_wake_one_another_for_ever_reach_the_limit() {
-    let found = found_without_end(TURNS, 64);
+    let found = found_without_end(TURNS, 64, &limited());
     assert!(found.len() == 1 && found[0].starts_with("more than 1048576 warp instructions"), "{found:?}");
 }
 

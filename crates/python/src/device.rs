@@ -1,0 +1,98 @@
+//! Devices of tensors.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use warpfold_sim as sim;
+
+use crate::errors::{of_tensors, raise};
+use crate::report;
+
+/// A GPU: one that the NVIDIA driver drives, or the virtual one.
+#[pyclass(frozen, module = "warpfold._native")]
+#[derive(Debug)]
+pub(crate) struct Device {
+    pub(crate) device: warpfold::Device,
+    /// Ends what runs on the virtual GPU.
+    pub(crate) interrupt: Arc<AtomicBool>,
+}
+
+#[pymethods]
+impl Device {
+    /// `virtual`, `virtual:a100`, `cuda:1`; without a name the one that the environment's
+    /// WARPFOLD_DEVICE names, or else the best there is.
+    #[new]
+    #[pyo3(signature = (name=None))]
+    fn new(py: Python<'_>, name: Option<&str>) -> PyResult<Self> {
+        let device = match name {
+            Some(name) => warpfold::Device::parse(name),
+            None => warpfold::Device::from_env(),
+        };
+        let device = device.map_err(|error| of_tensors(py, &error.into()))?;
+        let interrupt = Arc::new(AtomicBool::new(false));
+        if device.is_virtual() {
+            let change = |options: &mut sim::Options| options.stop = Some(Arc::clone(&interrupt));
+            device.configure(change).map_err(|error| of_tensors(py, &error.into()))?;
+        }
+        Ok(Self { device, interrupt })
+    }
+
+    /// What it is called: `NVIDIA H200`.
+    #[getter]
+    fn name(&self) -> &str {
+        self.device.name()
+    }
+
+    /// Whether it is the virtual GPU.
+    #[getter]
+    fn is_virtual(&self) -> bool {
+        self.device.is_virtual()
+    }
+
+    /// Why the virtual GPU stands in for a CUDA GPU, where nobody asked for it.
+    #[getter]
+    fn fallback_reason(&self) -> Option<String> {
+        self.device.fallback_reason().map(ToString::to_string)
+    }
+
+    /// Waits for everything that was enqueued.
+    fn synchronize(&self, py: Python<'_>) -> PyResult<()> {
+        py.detach(|| self.device.synchronize()).map_err(|error| of_tensors(py, &error.into()))
+    }
+
+    /// Chooses the checks of later launches: 'all' or 'none'.
+    fn set_checks(&self, py: Python<'_>, check: &str) -> PyResult<()> {
+        let checks = match check {
+            "none" => sim::Checks::None,
+            "all" => sim::Checks::All,
+            _ => return Err(raise(py, "ArgumentError", &format!("check is 'all' or 'none', not '{check}'"))),
+        };
+        self.device.set_checks(checks).map_err(|error| of_tensors(py, &error.into()))
+    }
+
+    /// What each launch did since the last call: kernel, grid, block, counters, findings.
+    fn take_reports<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyDict>>> {
+        let reports = self.device.take_reports();
+        let of = |launch: &warpfold_device::LaunchReport| {
+            let into = PyDict::new(py);
+            into.set_item("kernel", &launch.kernel)?;
+            into.set_item("grid", launch.config.grid)?;
+            into.set_item("block", launch.config.block)?;
+            into.set_item("counters", report::counters(py, &launch.report.counters)?)?;
+            into.set_item("findings", report::findings(py, &launch.report.findings)?)?;
+            into.set_item("aborted", launch.report.aborted)?;
+            Ok(into)
+        };
+        reports.iter().map(of).collect()
+    }
+
+    fn __str__(&self) -> String {
+        self.device.kind().to_string()
+    }
+
+    fn __repr__(&self) -> String {
+        format!("Device('{}')", self.device.kind())
+    }
+}

@@ -1,0 +1,79 @@
+//! Reports as plain Python values; the classes that users see are made of them in Python.
+
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList};
+use warpfold_sim as sim;
+
+/// Writes every counter into a dictionary; a counter that is missing here does not compile.
+macro_rules! counters {
+    ($counters:expr, $into:ident; $($name:ident)*) => {
+        let sim::Counters { $($name),* } = $counters;
+        $($into.set_item(stringify!($name), $name)?;)*
+    };
+}
+
+/// Totals of a launch by name.
+pub(crate) fn counters<'py>(py: Python<'py>, counters: &sim::Counters) -> PyResult<Bound<'py, PyDict>> {
+    let into = PyDict::new(py);
+    counters! {
+        *counters, into;
+        warp_instructions thread_instructions predicated_on_thread_instructions branches divergent_branches
+        shared_load_requests shared_load_wavefronts shared_load_bank_conflicts
+        shared_store_requests shared_store_wavefronts shared_store_bank_conflicts
+        global_load_requests global_load_sectors global_load_bytes
+        global_store_requests global_store_sectors global_store_bytes
+        local_requests global_atomics shared_atomics shared_atomic_bank_conflicts distributed_requests
+        barriers warp_syncs
+    }
+    Ok(into)
+}
+
+fn access<'py>(py: Python<'py>, access: &sim::Access) -> PyResult<Bound<'py, PyDict>> {
+    let into = PyDict::new(py);
+    into.set_item("ptx_line", access.line)?;
+    into.set_item("instruction", &access.instruction)?;
+    into.set_item("block", access.block)?;
+    into.set_item("thread", access.thread)?;
+    Ok(into)
+}
+
+/// Findings, each a dictionary.
+pub(crate) fn findings<'py>(py: Python<'py>, findings: &[sim::Finding]) -> PyResult<Bound<'py, PyList>> {
+    let list = PyList::empty(py);
+    for finding in findings {
+        let into = PyDict::new(py);
+        into.set_item("kind", finding.kind.name())?;
+        into.set_item("severity", finding.severity.name())?;
+        into.set_item("kernel", &finding.kernel)?;
+        into.set_item("rule", &finding.rule)?;
+        into.set_item("count", finding.count)?;
+        into.set_item("access", access(py, &finding.access)?)?;
+        into.set_item("other", finding.other.as_ref().map(|other| access(py, other)).transpose()?)?;
+        into.set_item("address", finding.address.as_ref().map(|(address, _)| address))?;
+        into.set_item("place", finding.address.as_ref().map(|(_, place)| place))?;
+        list.append(into)?;
+    }
+    Ok(list)
+}
+
+/// What each instruction did, each a dictionary.
+pub(crate) fn instructions<'py>(
+    py: Python<'py>,
+    instructions: &[sim::InstructionCounters],
+) -> PyResult<Bound<'py, PyList>> {
+    let list = PyList::empty(py);
+    for instruction in instructions {
+        let into = PyDict::new(py);
+        into.set_item("function", &instruction.function)?;
+        into.set_item("ptx_line", instruction.line)?;
+        into.set_item("instruction", &instruction.text)?;
+        into.set_item("executions", instruction.executions)?;
+        into.set_item("active_lanes", instruction.active_lanes)?;
+        into.set_item("divergent", instruction.divergent)?;
+        into.set_item("wavefronts", instruction.wavefronts)?;
+        into.set_item("bank_conflicts", instruction.bank_conflicts)?;
+        into.set_item("sectors", instruction.sectors)?;
+        list.append(into)?;
+    }
+    Ok(list)
+}

@@ -1,0 +1,117 @@
+"""``warpfold.interpret_triton``: Triton's kernels without a GPU."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+import warpfold
+
+pytest.importorskip("triton")
+import triton  # noqa: E402
+import triton_kernels as kernels  # noqa: E402
+
+
+def line_of(note):
+    with open(kernels.__file__) as file:
+        return next(number for number, line in enumerate(file, start=1) if line.rstrip().endswith(note))
+
+
+def vectors(n=1000):
+    x = np.random.default_rng(7).random(n, dtype=np.float32)
+    return x, 2 * x, np.zeros_like(x)
+
+
+def test_a_kernel_runs_and_writes_its_output():
+    x, y, out = vectors()
+    with warpfold.interpret_triton() as session:
+        kernels.add_kernel[(triton.cdiv(x.size, 256),)](x, y, out, x.size, BLOCK=256)
+    assert np.array_equal(out, x + y)
+    (report,) = session.reports
+    assert report.ok and report.grid == (4, 1, 1) and report.counters.global_load_requests > 0
+
+
+def test_a_grid_may_be_a_function_and_arguments_may_be_named():
+    x, y, out = vectors()
+    with warpfold.interpret_triton():
+        kernels.add_kernel[lambda meta: (triton.cdiv(x.size, meta["BLOCK"]),)](x, y, out=out, n=x.size, BLOCK=128)
+    assert np.array_equal(out, x + y)
+
+
+def test_a_race_is_found_at_its_python_lines():
+    x, total = np.ones(1024, np.float32), np.zeros(1, np.float32)
+    with pytest.warns(warpfold.FindingWarning, match="race in kernel count_kernel") as warned, \
+            warpfold.interpret_triton() as session:
+        kernels.count_kernel[(4,)](x, total, 1024, BLOCK=256)
+    lines = {line_of("store it: read"), line_of("store it: written")}
+    races = [finding for finding in session.errors if finding.kind == "race"]
+    assert races and all(race.file == kernels.__file__ for race in races)
+    assert {race.line for race in races} <= lines and {race.other.line for race in races} <= lines
+    assert {race.line for race in races} | {race.other.line for race in races} == lines
+    assert any((race.place or "").startswith("total") for race in races)
+    assert {(warning.filename, warning.lineno) for warning in warned} <= {(kernels.__file__, line) for line in lines}
+    assert "tl.load(total)" in races[0].explain() or "tl.store(total" in races[0].explain()
+
+
+def test_deny_raises_at_the_launch():
+    x, out = np.ones(100, np.float32), np.zeros(128, np.float32)
+    with warpfold.interpret_triton(check="deny") as session, \
+            pytest.raises(warpfold.FindingsError, match="out_of_bounds") as error:
+        kernels.overrun_kernel[(1,)](x, out, BLOCK=128)
+    assert {finding.line for finding in error.value.report.errors} == {line_of("no mask")}
+    assert session.reports == [error.value.report]
+
+
+def test_scalars_go_as_the_kernel_declares_them():
+    x = np.arange(64, dtype=np.float32)
+    with warpfold.interpret_triton(check="deny"):
+        kernels.scale_kernel[(1,)](x, 3.0, 0.5, np.int32(60), BLOCK=64, num_warps=2)
+    expected = np.arange(64, dtype=np.float32)
+    expected[:60] = expected[:60] * 3 + 0.5
+    assert np.array_equal(x, expected)
+
+
+def test_every_configuration_of_an_autotuner_is_checked():
+    x, _, out = vectors()
+    with warpfold.interpret_triton(check="deny") as session:
+        kernels.tuned_kernel[lambda meta: (triton.cdiv(x.size, meta["BLOCK"]),)](x, out, x.size)
+    assert np.array_equal(out, x + 1)
+    assert {report.grid for report in session.reports} == {(8, 1, 1), (4, 1, 1)}
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
+def test_tensor_cores_multiply(arch):
+    rng = np.random.default_rng(1)
+    a, b = (rng.integers(-4, 4, (64, 64)).astype(np.float16) for _ in range(2))
+    c = np.zeros((64, 64), np.float32)
+    with warpfold.interpret_triton(check="deny", arch=arch):
+        kernels.matmul_kernel[(1,)](a, b, c, M=64, N=64, K=64, num_warps=4)
+    assert np.array_equal(c, a.astype(np.float32) @ b.astype(np.float32))
+
+
+def test_uninitialised_outputs_are_marked_by_out():
+    x, y, _ = vectors()
+    out = warpfold.Out(x.shape, np.float32)
+    with warpfold.interpret_triton(check="deny"):
+        kernels.add_kernel[(4,)](x, y, out, x.size, BLOCK=256)
+        assert np.array_equal(out.array, x + y)
+        with pytest.raises(warpfold.FindingsError, match="uninitialized"):
+            kernels.add_kernel[(4,)](x, warpfold.Out(x.shape, np.float32), out, x.size, BLOCK=256)
+
+
+def test_after_the_block_triton_is_as_before():
+    from triton.runtime.jit import JITFunction
+
+    before = JITFunction.run
+    with warpfold.interpret_triton():
+        assert JITFunction.run is not before
+    assert JITFunction.run is before
+    with pytest.raises(RuntimeError, match="[Aa]ctive"), warnings.catch_warnings():
+        kernels.add_kernel[(1,)](*vectors(), 1000, BLOCK=256)
+
+
+def test_what_cannot_be_is_refused():
+    with pytest.raises(warpfold.ArgumentError, match="arch is sm_80"):
+        warpfold.interpret_triton(arch="sm_100")
+    with pytest.raises(warpfold.ArgumentError, match="check is"):
+        warpfold.interpret_triton(check="some")
