@@ -11,6 +11,7 @@ use crate::failure::Failure;
 pub(crate) fn open(name: Option<&str>) -> Result<Device, Failure> {
     let device = match name {
         Some(name) => Device::parse(name)?,
+        None if std::env::var_os("WARPFOLD_DEVICE").is_none() => Device::best_quietly(),
         None => Device::from_env()?,
     };
     // As progress: for somebody who watches, so that scripts read errors and nothing else.

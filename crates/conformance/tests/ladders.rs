@@ -425,5 +425,5 @@ fn a_last_warp_without_warp_barriers_is_reported() {
     device.launch(&kernel, LaunchConfig::new(2, BLOCK), (&input, &mut sums, 1024)).unwrap();
     let findings = device.last_report().expect("the virtual GPU reports").report.findings;
     let text = findings.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
-    assert!(text.contains("race") && text.contains("tile") && text.contains("reduce_in_lockstep"), "{text}");
+    assert!(text.contains("warp_sync") && text.contains("tile") && text.contains("reduce_in_lockstep"), "{text}");
 }

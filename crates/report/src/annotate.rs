@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use warpfold_ptx::{Function, Statement};
 use warpfold_sim::InstructionCounters;
 
+use crate::drawing::LOCATION;
 use crate::table::grouped;
 
 /// Columns beside the text.
@@ -30,6 +31,9 @@ pub fn annotated(text: &str, kernel: &str, instructions: &[InstructionCounters])
         let (first, last) = extent(function, &lines);
         for line in first..=last {
             let text = lines.get(line as usize - 1).copied().unwrap_or_default();
+            if text.trim_start().starts_with(LOCATION) {
+                continue;
+            }
             match by_line.get(&line).map(Vec::as_slice) {
                 None => listing.push_str(&row(&HEADING.replace(|c: char| !c.is_whitespace(), " "), text)),
                 Some([one]) => listing.push_str(&row(&columns(one), text)),

@@ -130,6 +130,9 @@ impl Drawing {
     }
 }
 
+/// What a line of PTX begins with that says where the next ones come from.
+pub(crate) const LOCATION: &str = ".loc";
+
 /// The kernel's text, and that of the functions that ran, with counters by line.
 fn texts(ptx: &str, kernel: &str, instructions: &[InstructionCounters]) -> Vec<Text> {
     let Ok(module) = warpfold_ptx::parse(ptx) else { return Vec::new() };
@@ -145,12 +148,17 @@ fn texts(ptx: &str, kernel: &str, instructions: &[InstructionCounters]) -> Vec<T
     let text = |function| {
         let (first, last) = extent(function, &lines);
         let line = |number: u32| Line {
-            text: lines.get(number as usize - 1).copied().unwrap_or_default().trim_end().to_owned(),
+            text: shown_text(lines.get(number as usize - 1).copied().unwrap_or_default()).to_owned(),
             counts: counts.get(&number).copied(),
         };
         Text { first, lines: (first..=last).map(line).collect() }
     };
     shown.map(text).collect()
+}
+
+/// A line without what the page leaves out: where an instruction comes from stands elsewhere.
+fn shown_text(line: &str) -> &str {
+    if line.trim_start().starts_with(LOCATION) { LOCATION } else { line.trim_end() }
 }
 
 fn accesses(instructions: &[InstructionCounters]) -> BTreeMap<u32, Vec<Access>> {

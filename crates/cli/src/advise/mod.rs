@@ -24,8 +24,8 @@ use subject::{Subject, Texts};
 ///
 /// KERNEL is a rung of a ladder with --size, --dtype (advise reduce/interleaved), an operator with
 /// its files and options (advise softmax x.npy), or a PTX file with the options of sim (advise
-/// k.ptx --entry k --grid 1 --block 32 --arg in=x.npy). --report and -o stand before it. Exit codes: 0 done, 2 bad usage, 3 PTX that
-/// is not supported, 4 a run failed.
+/// k.ptx --entry k --grid 1 --block 32 --arg in=x.npy). --report and -o stand before it. Exit
+/// codes: 0 done, 2 bad usage, 3 PTX that is not supported, 4 a run failed.
 #[derive(Debug, Args)]
 pub(crate) struct Advise {
     #[command(flatten)]

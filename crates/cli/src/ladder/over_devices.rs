@@ -4,6 +4,7 @@ use serde_json::json;
 use warpfold::{Axes, Tensor};
 use warpfold_collectives::{Error, Group, Sharded};
 use warpfold_device::{Device, Profile};
+use warpfold_kernels::Dtype;
 
 use super::Asked;
 use crate::Ending;
@@ -67,16 +68,16 @@ fn climb(devices: &[Device], numbers: &[i32]) -> Result<Vec<Rung>, Error> {
     for (rank, device) in devices.iter().enumerate() {
         all.extend(of(device, rank)?.to_vec::<i32>()?);
     }
-    let gathered = Tensor::from_slice(&devices[0], &all, &[all.len()])?.sum(Axes::All)?.to_vec()?;
+    let gathered = Tensor::from_slice(&devices[0], &all, &[all.len()])?.sum(Axes::All)?.cast(Dtype::I32)?.to_vec()?;
     // A part from each, added up by the host.
     let part = |(rank, device): (usize, &Device)| -> Result<i32, Error> {
-        Ok(of(device, rank)?.sum(Axes::All)?.to_vec::<i32>()?[0])
+        Ok(of(device, rank)?.sum(Axes::All)?.cast(Dtype::I32)?.to_vec::<i32>()?[0])
     };
     let parts = devices.iter().enumerate().map(part).collect::<Result<Vec<_>, _>>()?;
     let on_host = parts.iter().fold(0_i32, |sum, &part| sum.wrapping_add(part));
     let last_level = Group::new(devices.to_vec())?.run(|rank| -> Result<i32, Error> {
         let x = Sharded::new(rank, of(rank.device(), rank.rank())?, 0)?;
-        Ok(x.sum()?.to_vec::<i32>()?[0])
+        Ok(x.sum()?.cast(Dtype::I32)?.to_vec::<i32>()?[0])
     })?;
     Ok(vec![
         Rung {

@@ -38,8 +38,9 @@ use triton::Compiled;
 ///
 /// Where the PTX says which line of source an instruction comes from (nvcc -lineinfo, Triton,
 /// warpfold's own kernels), findings name that line. What the kernel prints goes to standard
-/// output, or unless the report is a table to standard error. Exit codes: 0 clean, 1 findings of severity
-/// error, 2 bad usage, 3 PTX that is not supported, 4 the run failed (a trap, memory used up).
+/// output, or unless the report is a table to standard error. Exit codes: 0 clean, 1 findings of
+/// severity error, 2 bad usage, 3 PTX that is not supported, 4 the run failed (a trap, memory used
+/// up).
 #[derive(Debug, Args)]
 pub(crate) struct Sim {
     /// The PTX text; `-` reads standard input.

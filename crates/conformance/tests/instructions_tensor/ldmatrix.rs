@@ -191,6 +191,6 @@ fn wrong_addresses_and_races_are_found() {
         finding(&line.replace("[p]", "[p+16]"), FindingKind::OutOfBounds);
         finding(&line.replace("[p]", "[p+8]"), FindingKind::Misaligned);
     }
-    finding(&format!("st.shared.b32 [p+4], 7;\n{load}").replace("[p]", "[%tile]"), FindingKind::Race);
-    finding(&format!("{store}\nld.shared.b32 d0, [%tile+256];"), FindingKind::Race);
+    finding(&format!("st.shared.b32 [p+4], 7;\n{load}").replace("[p]", "[%tile]"), FindingKind::WarpSync);
+    finding(&format!("{store}\nld.shared.b32 d0, [%tile+256];"), FindingKind::WarpSync);
 }

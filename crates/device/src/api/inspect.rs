@@ -33,7 +33,7 @@ pub trait Inspect {
 impl<Ps: Params> Inspect for Kernel<Ps> {
     fn inspect(&self, device: &Device) -> Result<Inspection, Error> {
         let info = device.prepare(self)?.info().clone();
-        let built = self.build(&device.target()).map_err(crate::ErrorKind::Build)?;
+        let built = super::kernel_cache::build(device, self)?;
         let arch = device.arch();
         Ok(Inspection {
             ptx: built.ptx(),

@@ -45,15 +45,20 @@ impl fmt::Debug for Rewrite {
     }
 }
 
+/// A kernel for a device. The virtual GPU's findings name lines of Rust; a driver gets the text
+/// alone.
+pub(crate) fn build<Ps: Params>(device: &Device, kernel: &Kernel<Ps>) -> Result<Built, Error> {
+    let built = match device.kind() {
+        DeviceKind::Virtual(_) => kernel.build_with_lines(&device.target()),
+        DeviceKind::Cuda { .. } => kernel.build(&device.target()),
+    };
+    Ok(built.map_err(ErrorKind::Build)?)
+}
+
 impl KernelCache {
     fn prepare<Ps: Params>(&self, device: &Device, kernel: &Kernel<Ps>) -> Result<Arc<Prepared>, Error> {
         self.kernels.get_or_insert((kernel.id(), *kernel.bounds()), || {
-            // The virtual GPU's findings name lines of Rust; a driver gets the text alone.
-            let built = match device.kind() {
-                DeviceKind::Virtual(_) => kernel.build_with_lines(&device.target()),
-                DeviceKind::Cuda { .. } => kernel.build(&device.target()),
-            }
-            .map_err(ErrorKind::Build)?;
+            let built = build(device, kernel)?;
             self.built.fetch_add(1, Ordering::Relaxed);
             let rewrite = self.rewrite.lock().unwrap_or_else(PoisonError::into_inner).clone();
             let ptx = built.module.to_string();

@@ -49,7 +49,7 @@ pub use wgmma::WgmmaTile;
 pub use problem::{Causal, Keys, MaskLayout, Problem, Queries, Score, ScoreAt};
 
 /// Keys that are pushed at a time on CUDA cores: one for each lane of a warp.
-pub const TILE: u32 = 32;
+pub(crate) const TILE: u32 = 32;
 
 /// Keys of a segment, for heads with so many elements: what a segment costs grows with them, and
 /// what it gains does not.

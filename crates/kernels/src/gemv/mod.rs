@@ -39,7 +39,7 @@ use half::{bf16, f16};
 use crate::{AnyKernel, Shipped};
 
 /// Threads a block.
-pub const BLOCK: u32 = 256;
+pub(crate) const BLOCK: u32 = 256;
 
 /// Blocks that fit an SM at once, at least, of the kernels in which blocks share rows or go down
 /// columns: they promise it to `ptxas`, which would squeeze some into 32 registers and spill.

@@ -51,7 +51,8 @@ function sourcePane(kernel, rows, select) {
   const all = kernel.functions.flatMap((f) => f.lines).filter(Array.isArray);
   const most = STRIPES.map(([, of]) => Math.max(0, ...all.map(of)));
   const found = new Set(kernel.findings.flatMap((f) => [f.line, f.other?.line]));
-  const body = kernel.functions.flatMap(({ first, lines }) => lines.map((entry, i) => {
+  const body = kernel.functions.flatMap(({ first, lines }) => lines.flatMap((entry, i) => {
+    if (entry === ".loc") return []; // where the next instruction comes from
     const line = first + i;
     const isCounted = Array.isArray(entry);
     const text = (isCounted ? entry[0] : entry).replaceAll("\t", "    ");

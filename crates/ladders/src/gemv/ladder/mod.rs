@@ -18,12 +18,15 @@ pub use r04_sgemv_k16::sgemv_k16;
 pub use r05_planned::planned;
 
 use warpfold_device::LaunchConfig;
-use warpfold_kernels::gemv::{BLOCK, Shape};
+use warpfold_kernels::gemv::Shape;
 use warpfold_kernels::{AnyKernel, Dtype};
 use warpfold_lang::{Global, Kernel};
 
 use super::instance::{open, rows_of};
 use crate::ladder::{Change, Claim, Finish, Ladder, Launch, MAX_SIZE_OF_U32, Metric, Rung, SizeOption, Sizes};
+
+/// Threads of a block.
+pub(crate) const BLOCK: u32 = 256;
 
 /// What every rung takes: matrix, vector, result, rows, columns, the elements from one row to the
 /// next.

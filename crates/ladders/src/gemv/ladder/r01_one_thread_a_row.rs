@@ -4,9 +4,10 @@
 //! Measured: see `LADDER` (generated).
 //! Limit now: the threads of a warp stand in 32 rows, so that each load touches 32 sectors for 4 bytes of each.
 
-use warpfold_kernels::gemv::{BLOCK, Element};
+use warpfold_kernels::gemv::Element;
 use warpfold_lang::{Global, Number, Val, block_idx, kernel, range, thread_idx, var, when};
 
+use super::BLOCK;
 use super::Rows;
 
 /// A thread leaves the product of a row.

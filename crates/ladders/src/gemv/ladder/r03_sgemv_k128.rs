@@ -5,9 +5,10 @@
 //! Limit now: rows of fewer than 128 columns leave lanes idle; each row costs a whole fold.
 
 use warpfold_kernels::fold::{Sum, fold_warp};
-use warpfold_kernels::gemv::{BLOCK, Element};
+use warpfold_kernels::gemv::Element;
 use warpfold_lang::{Global, Number, Val, block_idx, kernel, lane_id, range, var, warp_id, when};
 
+use super::BLOCK;
 use super::Rows;
 
 /// A warp leaves the product of a row.

@@ -5,9 +5,10 @@
 //! Limit now: each load of the matrix comes with one of the vector; rows of fewer than 64 columns leave lanes idle.
 
 use warpfold_kernels::fold::{Sum, fold_warp};
-use warpfold_kernels::gemv::{BLOCK, Element};
+use warpfold_kernels::gemv::Element;
 use warpfold_lang::{Global, Number, Val, block_idx, kernel, range, thread_idx, var, when};
 
+use super::BLOCK;
 use super::Rows;
 
 /// Half a warp leaves the product of a row.

@@ -13,8 +13,6 @@ pub use r01_plain::plain;
 pub use r02_vec4::vec4;
 pub use r03_shared::shared;
 pub use r04_copies::copies;
-/// The threads of a rung's blocks: of rungs that count in global memory, and in shared memory.
-pub use warpfold_kernels::histogram::{BLOCK, LARGE_BLOCK};
 
 use warpfold_device::LaunchConfig;
 use warpfold_kernels::{AnyKernel, Dtype};
@@ -22,6 +20,13 @@ use warpfold_lang::{Global, Kernel};
 
 use super::instance::open;
 use crate::ladder::{Change, Claim, Finish, Ladder, Launch, MAX_SIZE_OF_U32, Metric, Rung, Sizes};
+
+/// Threads of a block that counts in global memory.
+pub const BLOCK: u32 = 256;
+
+/// Threads of a block that counts in shared memory: all of them share what clearing and adding
+/// costs.
+pub const LARGE_BLOCK: u32 = 1024;
 
 /// What every rung takes: values, counts, how many values, and the first value that is not counted.
 pub type Counting<T> = Kernel<(Global<T>, Global<u32>, u64, u32)>;
