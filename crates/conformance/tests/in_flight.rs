@@ -21,7 +21,6 @@ const LIMITED_BY_MEMORY: &[&str] = &[
     "sum_f32_f32_rows",
     "cumsum_f32_f32_scan_rows",
     "cumsum_f64_f64_scan_rows",
-    "cumsum_u8_u8_scan_rows",
     "cumsum_bf16_bf16_scan_rows",
     "cumsum_i64_i64_scan_columns",
     "cummax_f32_f32_scan_columns",

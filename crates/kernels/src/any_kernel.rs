@@ -16,6 +16,7 @@ pub struct AnyKernel {
 trait Erased: Send + Sync {
     fn name(&self) -> &str;
     fn build(&self, target: &Target) -> Result<Built, warpfold_lang::Error>;
+    fn build_with_lines(&self, target: &Target) -> Result<Built, warpfold_lang::Error>;
     fn prepare(&self, device: &Device) -> Result<Function, warpfold_device::Error>;
 }
 
@@ -26,6 +27,10 @@ impl<Ps: Params> Erased for Kernel<Ps> {
 
     fn build(&self, target: &Target) -> Result<Built, warpfold_lang::Error> {
         Self::build(self, target)
+    }
+
+    fn build_with_lines(&self, target: &Target) -> Result<Built, warpfold_lang::Error> {
+        Self::build_with_lines(self, target)
     }
 
     fn prepare(&self, device: &Device) -> Result<Function, warpfold_device::Error> {
@@ -52,6 +57,14 @@ impl AnyKernel {
     /// As [`Kernel::build`].
     pub fn build(&self, target: &Target) -> Result<Built, warpfold_lang::Error> {
         self.kernel.build(target)
+    }
+
+    /// The same with lines of source, as virtual GPUs are given it.
+    ///
+    /// # Errors
+    /// As [`Kernel::build_with_lines`].
+    pub fn build_with_lines(&self, target: &Target) -> Result<Built, warpfold_lang::Error> {
+        self.kernel.build_with_lines(target)
     }
 
     /// Builds it and loads it, unless the device has it already.

@@ -35,9 +35,9 @@ sources! {
         "r01_two_pass" "r02_welford" "r03_vec4";
     "rms-norm" in "norm/rms":
         "r01_rms" "r02_rms_vec4";
-    "rms-norm" in "scale/ladder":
+    "scale" in "scale/ladder":
         "r01_block" "r02_warp";
-    "rms-norm" in "gemv/ladder":
+    "gemv" in "gemv/ladder":
         "r01_one_thread_a_row" "r02_sgemv_k32" "r03_sgemv_k128" "r04_sgemv_k16" "r05_planned";
     "histogram" in "histogram/ladder":
         "r01_plain" "r02_vec4" "r03_shared" "r04_copies";

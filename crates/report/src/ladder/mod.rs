@@ -70,7 +70,8 @@ fn drawings(run: LadderRun<'_>, rung: &RungReport) -> Vec<Drawing> {
 /// The kernel of one launch; nothing if it cannot be built for the device, on which it ran.
 fn drawing(run: LadderRun<'_>, launch: &Launch, told: &LaunchReport) -> Option<Drawing> {
     let (report, device) = (run.report, run.device);
-    let built = launch.kernel(report.dtype, report.size).build(&device.target()).ok()?;
+    // Launches are recorded on virtual GPUs, whose texts have lines of source.
+    let built = launch.kernel(report.dtype, report.size).build_with_lines(&device.target()).ok()?;
     let arch = device.arch();
     let shape = Shape {
         arch: warpfold_sim::Arch { number: arch.number, specific: arch.specific },

@@ -7,8 +7,7 @@
 use warpfold_kernels::gemv::Element;
 use warpfold_lang::{Global, Number, Val, block_idx, kernel, range, thread_idx, var, when};
 
-use super::BLOCK;
-use super::Rows;
+use super::{BLOCK, Rows};
 
 /// A thread leaves the product of a row.
 #[must_use]

@@ -8,8 +8,7 @@ use warpfold_kernels::fold::{Sum, fold_warp};
 use warpfold_kernels::gemv::Element;
 use warpfold_lang::{Global, Number, Val, block_idx, kernel, lane_id, range, var, warp_id, when};
 
-use super::BLOCK;
-use super::Rows;
+use super::{BLOCK, Rows};
 
 /// A warp leaves the product of a row.
 #[must_use]
