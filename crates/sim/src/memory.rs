@@ -433,7 +433,7 @@ impl Memory {
     /// not initialised from here on.
     ///
     /// # Errors
-    /// [`Error::HostAccess`] unless they are in one allocation.
+    /// [`Error::BadHostAccess`] unless they are in one allocation.
     pub fn host_address(&self, address: u64, bytes: u64) -> Result<*const u8, Error> {
         let (allocation, offset) = self.locate(address, bytes)?;
         allocation.mark_unknown();

@@ -16,10 +16,10 @@ const MAX_RANK: usize = 8;
 /// use warpfold::{Axes, Device, Profile, Tensor};
 ///
 /// let x = Tensor::new(&[[1_i32, 2, 3], [4, 5, 6]], &Device::virtual_gpu(Profile::H200))?;
-/// assert_eq!(x.sum(-1)?.to_vec::<i32>()?, [6, 15]);
-/// assert_eq!(x.sum([0, 1])?.to_scalar::<i32>()?, 21);
-/// assert_eq!(x.sum(1..)?.to_vec::<i32>()?, x.sum(Axes::Of(&[1]))?.to_vec::<i32>()?);
-/// assert_eq!(x.sum(..)?.to_vec::<i32>()?, x.sum(Axes::All)?.to_vec::<i32>()?);
+/// assert_eq!(x.sum(-1)?.to_vec::<i64>()?, [6, 15]);
+/// assert_eq!(x.sum([0, 1])?.to_scalar::<i64>()?, 21);
+/// assert_eq!(x.sum(1..)?.to_vec::<i64>()?, x.sum(Axes::Of(&[1]))?.to_vec::<i64>()?);
+/// assert_eq!(x.sum(..)?.to_vec::<i64>()?, x.sum(Axes::All)?.to_vec::<i64>()?);
 /// # Ok::<(), warpfold::Error>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

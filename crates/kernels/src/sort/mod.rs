@@ -9,7 +9,7 @@
 //! A bitonic network (Batcher, "Sorting networks and their applications", 1968) of pairs of key and
 //! position, which makes it stable. A key is an unsigned integer in the order of the elements;
 //! those of up to 32 bits share a word with the position, so that a comparison is one instruction.
-//! A block sorts [`CHUNK`] pairs in shared memory: many short rows, or a part of a long one, whose
+//! A block sorts `CHUNK` pairs in shared memory: many short rows, or a part of a long one, whose
 //! parts are merged by steps in global memory until they fit a block again. Start with [`Sort`].
 
 mod kernel;
