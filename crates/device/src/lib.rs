@@ -37,6 +37,8 @@
 //! Device code is outside of what Rust guarantees: a kernel that writes outside of its buffers on a
 //! GPU damages memory of the GPU. The virtual GPU finds such kernels.
 
+#![cfg_attr(not(feature = "virtual-gpu"), allow(dead_code, reason = "groups of devices need the virtual GPU's types"))]
+
 mod api;
 mod backend;
 mod cuda;
@@ -52,11 +54,13 @@ pub use api::element::Element;
 pub use api::event::Event;
 pub use api::graph::Graph;
 pub use api::host_buffer::{HostBuffer, HostView, HostViewMut};
+#[cfg(feature = "virtual-gpu")]
 pub use api::inspect::{Inspect, Inspection};
 pub use api::kernel_cache::KernelCounts;
 pub use api::mapped::MappedBuffer;
 pub use api::module::{Function, Module};
 pub use api::nccl::{Nccl, NcclCommunicator, NcclId};
+#[cfg(feature = "virtual-gpu")]
 pub use api::peers::PeerGroup;
 pub use api::stream::Stream;
 pub use api::tensor_map::{TensorLayout, TensorMap};

@@ -19,12 +19,14 @@ pub(crate) mod element;
 pub(crate) mod event;
 pub(crate) mod graph;
 pub(crate) mod host_buffer;
+#[cfg(feature = "virtual-gpu")]
 pub(crate) mod inspect;
 pub(crate) mod kernel_cache;
 pub(crate) mod mapped;
 pub(crate) mod memory;
 pub(crate) mod module;
 pub(crate) mod nccl;
+#[cfg(feature = "virtual-gpu")]
 pub(crate) mod peers;
 #[cfg(feature = "virtual-gpu")]
 pub(crate) mod reports;
