@@ -11,7 +11,7 @@ use warpfold_device::{Activity, ActivityTime, ApiCall, Device, Recorded};
 
 use crate::failure::Failure;
 use crate::output;
-use crate::table::{Table, grouped};
+use crate::table::{Table, grouped, time};
 
 /// What to record of a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
@@ -176,23 +176,6 @@ fn times(measured: Option<ActivityTime>, all: Duration) -> [String; 5] {
 /// Kernels move bytes as well, but only copies and fills are told how many.
 fn bytes(activity: &Activity) -> String {
     if activity.bytes == 0 { String::new() } else { grouped(activity.bytes) }
-}
-
-/// A time with four digits.
-pub(crate) fn time(seconds: f64) -> String {
-    let (value, unit) = match seconds {
-        s if s >= 1.0 => (s, "s"),
-        s if s >= 1e-3 => (s * 1e3, "ms"),
-        s => (s * 1e6, "us"),
-    };
-    let places = if value < 10.0 {
-        3
-    } else if value < 100.0 {
-        2
-    } else {
-        1
-    };
-    format!("{value:.places$} {unit}")
 }
 
 /// An activity as JSON.

@@ -98,6 +98,15 @@ pub struct SampleRow {
     pub given: Option<u32>,
 }
 
+impl SampleRow {
+    /// The only tokens that may be drawn, if not all may: those of the constraint, or else those of
+    /// the request.
+    #[must_use]
+    pub fn allowed_ids(&self) -> Option<&[u32]> {
+        self.allowed.as_deref().or(self.sampling.allowed_ids.as_deref())
+    }
+}
+
 /// How often a token is there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TokenCount {

@@ -26,7 +26,7 @@ pub(crate) fn rows_of(samples: &[SampleRow], rows: &mut DrawRows) {
             presence_penalty: sampling.presence_penalty,
             bias: &sampling.logit_bias,
             counts: &counts,
-            allowed: sample.allowed.as_deref().or(sampling.allowed_ids.as_deref()),
+            allowed: sample.allowed_ids(),
             banned: sample.banned.as_deref().unwrap_or(&[]),
             // No token is reported twice.
             top: u32::try_from(sample.top).unwrap_or(u32::MAX),

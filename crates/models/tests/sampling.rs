@@ -82,7 +82,7 @@ fn drawn(logits: &[f32], vocab: usize, samples: &[SampleRow]) -> Vec<Sampled> {
             presence_penalty: sampling.presence_penalty,
             bias: &sampling.logit_bias,
             counts: &counts,
-            allowed: row.allowed.as_deref().or(sampling.allowed_ids.as_deref()),
+            allowed: row.allowed_ids(),
             banned: row.banned.as_deref().unwrap_or(&[]),
             top: row.top as u32,
             given: row.given,

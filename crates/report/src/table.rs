@@ -1,5 +1,7 @@
 //! Text tables: columns as wide as their widest cell.
 
+pub use warpfold_sim::grouped;
+
 /// A table; the first column stands on the left, the others on the right.
 #[derive(Debug, Default)]
 pub struct Table {
@@ -80,20 +82,6 @@ pub fn wrapped(text: &str, indent: &str) -> String {
         line.push_str(word);
     }
     lines + &line + "\n"
-}
-
-/// `4587520` as `4,587,520`.
-#[must_use]
-pub fn grouped(count: u64) -> String {
-    let digits = count.to_string();
-    let mut text = String::new();
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }
 
 /// A time with four digits.

@@ -64,8 +64,9 @@ impl fmt::Display for Report {
     }
 }
 
-/// `4587520` as `4,587,520`.
-fn grouped(count: u64) -> String {
+/// `4587520` as `4,587,520`: a count as reports print it.
+#[must_use]
+pub fn grouped(count: u64) -> String {
     let digits = count.to_string();
     let mut text = String::new();
     for (i, digit) in digits.chars().enumerate() {

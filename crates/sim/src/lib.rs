@@ -143,6 +143,8 @@ mod warp_ops;
 
 pub use arch::{Arch, UnknownArch};
 #[cfg(feature = "machine")]
+pub use display::grouped;
+#[cfg(feature = "machine")]
 pub use error::Error;
 #[cfg(feature = "machine")]
 pub use launch::{Checks, Launch, Options, Stream};

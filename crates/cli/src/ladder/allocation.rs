@@ -7,8 +7,7 @@ use warpfold_ladders::allocation::{Outcome, compare, requests};
 use crate::Ending;
 use crate::failure::Failure;
 use crate::output::ReportTo;
-use crate::profile;
-use crate::table::{Table, grouped};
+use crate::table::{Table, grouped, time};
 
 /// The name of the ladder, and its problem.
 pub(super) const NAME: &str = "allocation";
@@ -54,7 +53,7 @@ fn text(device: &Device, calls: usize, outcomes: &[Outcome]) -> String {
             grouped(outcome.allocations),
             grouped(outcome.frees),
             grouped(outcome.peak_bytes),
-            outcome.time.map_or_else(|| "-".to_owned(), |time| profile::time(time.as_secs_f64())),
+            outcome.time.map_or_else(|| "-".to_owned(), |took| time(took.as_secs_f64())),
         ]);
         table.text(&format!("{}.", outcome.changed));
     }

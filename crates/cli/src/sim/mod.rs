@@ -125,6 +125,27 @@ pub(crate) enum Annotate {
     Source,
 }
 
+/// What the command was given to run.
+#[derive(Debug)]
+struct Input {
+    /// What Triton says of the kernel, if it is Triton's.
+    compiled: Option<Compiled>,
+    /// The PTX file, as it was named.
+    file: PathBuf,
+    text: String,
+}
+
+impl Input {
+    fn load(&self, memory: &Memory, arch: Arch) -> Result<Program, Failure> {
+        Program::load(memory, &self.text, arch).map_err(|error| blame(&self.file, error))
+    }
+
+    /// Where the files of source are looked for: beside the PTX.
+    fn source(&self) -> SourceText {
+        SourceText::of(self.file.parent().unwrap_or(Path::new(".")))
+    }
+}
+
 /// What ran.
 #[derive(Debug)]
 struct Ran<'a> {
@@ -169,21 +190,17 @@ impl Sim {
         self.to.check()?;
         self.profile.refuse_trace()?;
         let suppressions = self.shown.suppressions.as_deref().map(Suppressions::read).transpose()?.unwrap_or_default();
-        let compiled = self.triton.as_deref().map(|folder| triton::find(folder, self.entry.as_deref())).transpose()?;
-        let file = compiled.as_ref().map(|compiled| compiled.ptx.as_path()).or(self.file.as_deref());
-        let file = file.ok_or_else(|| Failure::usage("a PTX file is needed"))?;
-        let text = read_text(file)?;
+        let input = self.input()?;
         let memory = Memory::new(MEMORY_BYTES);
-        let program = Program::load(&memory, &text, self.arch).map_err(|error| blame(file, error))?;
+        let program = input.load(&memory, self.arch)?;
         if self.list {
-            let module = warpfold_ptx::parse(&text).map_err(|error| blame(file, error.into()))?;
+            let module = warpfold_ptx::parse(&input.text).map_err(|error| blame(&input.file, error.into()))?;
             output::print(&entry::list(&program, &module))?;
             return Ok(Ending::Clean);
         }
-        let source = SourceText::of(file.parent().unwrap_or(Path::new(".")));
-        let ran = self.settle(&program, file, &text, compiled.as_ref(), &source)?;
-        let arguments = self.arguments_of(&ran, compiled.as_ref());
-        let bindings = Bindings::make(&memory, ran.kernel, &text, &arguments)?;
+        let source = input.source();
+        let ran = self.settle(&program, &input, &source)?;
+        let bindings = self.bind(&memory, &ran, &input)?;
         let mut report = self.launch(&program, &memory, bindings.params(), &ran)?;
         name_elements(&mut report, &bindings, &source);
         let saved = bindings.save(&memory)?;
@@ -204,15 +221,8 @@ impl Sim {
     }
 
     /// The launch, of what the command line, the kernel and Triton's cache say.
-    fn settle<'a>(
-        &self,
-        program: &'a Program,
-        file: &Path,
-        text: &'a str,
-        compiled: Option<&Compiled>,
-        source: &'a SourceText,
-    ) -> Result<Ran<'a>, Failure> {
-        let metadata = compiled.map(|compiled| &compiled.metadata);
+    fn settle<'a>(&self, program: &'a Program, input: &'a Input, source: &'a SourceText) -> Result<Ran<'a>, Failure> {
+        let metadata = input.compiled.as_ref().map(|compiled| &compiled.metadata);
         let part = metadata.map(|metadata| metadata.name.as_str()).or(self.entry.as_deref());
         let kernel = entry::find(program, part)?;
         let block =
@@ -221,8 +231,8 @@ impl Sim {
                 Failure::usage(format!("--block is needed: kernel {name} does not say how many threads a block has"))
             })?;
         Ok(Ran {
-            file: file.display().to_string(),
-            text,
+            file: input.file.display().to_string(),
+            text: &input.text,
             kernel,
             grid: self.grid.ok_or_else(|| Failure::usage("--grid is needed"))?,
             block,
@@ -247,23 +257,34 @@ impl Sim {
         arguments
     }
 
+    /// The arguments in the virtual GPU's memory.
+    fn bind(&self, memory: &Memory, ran: &Ran<'_>, input: &Input) -> Result<Bindings, Failure> {
+        Bindings::make(memory, ran.kernel, &input.text, &self.arguments_of(ran, input.compiled.as_ref()))
+    }
+
+    /// Reads the PTX, from a folder of Triton's cache or from a file.
+    fn input(&self) -> Result<Input, Failure> {
+        let compiled = self.triton.as_deref().map(|folder| triton::find(folder, self.entry.as_deref())).transpose()?;
+        let file = compiled.as_ref().map(|compiled| compiled.ptx.clone()).or_else(|| self.file.clone());
+        let file = file.ok_or_else(|| Failure::usage("a PTX file is needed"))?;
+        let text = read_text(&file)?;
+        Ok(Input { compiled, file, text })
+    }
+
     /// Runs the kernel with counters for each instruction: its text, its launch, what it counted,
     /// and the architecture.
     pub(crate) fn advised(&self) -> Result<(String, Launch, Report, Arch), Failure> {
-        let compiled = self.triton.as_deref().map(|folder| triton::find(folder, self.entry.as_deref())).transpose()?;
-        let file = compiled.as_ref().map(|compiled| compiled.ptx.as_path()).or(self.file.as_deref());
-        let file = file.ok_or_else(|| Failure::usage("a PTX file is needed"))?;
-        let text = read_text(file)?;
+        let input = self.input()?;
         let memory = Memory::new(MEMORY_BYTES);
-        let program = Program::load(&memory, &text, self.arch).map_err(|error| blame(file, error))?;
-        let source = SourceText::of(file.parent().unwrap_or(Path::new(".")));
-        let ran = self.settle(&program, file, &text, compiled.as_ref(), &source)?;
-        let bindings = Bindings::make(&memory, ran.kernel, &text, &self.arguments_of(&ran, compiled.as_ref()))?;
+        let program = input.load(&memory, self.arch)?;
+        let source = input.source();
+        let ran = self.settle(&program, &input, &source)?;
+        let bindings = self.bind(&memory, &ran, &input)?;
         let launch = self.launch_of(bindings.params(), &ran);
         let options = Options { per_instruction: true, seed: self.seed, ..Options::default() };
-        let report = program.launch(&memory, &launch, &options).map_err(|error| blame(file, error))?;
+        let report = program.launch(&memory, &launch, &options).map_err(|error| blame(&input.file, error))?;
         bindings.save(&memory)?;
-        Ok((text, launch, report, self.arch))
+        Ok((input.text, launch, report, self.arch))
     }
 
     fn launch_of(&self, params: &[u8], ran: &Ran<'_>) -> Launch {

@@ -69,7 +69,7 @@ pub fn processed(logits: &[f32], row: &SampleRow) -> Vec<f32> {
         *x -= sampling.frequency_penalty * count.in_output as f32;
         *x -= if count.in_output > 0 { sampling.presence_penalty } else { 0.0 };
     }
-    if let Some(allowed) = row.allowed.as_deref().or(sampling.allowed_ids.as_deref()) {
+    if let Some(allowed) = row.allowed_ids() {
         let mut is_allowed = vec![false; x.len()];
         allowed.iter().for_each(|id| is_allowed[*id as usize] = true);
         x.iter_mut().zip(is_allowed).filter(|(_, is)| !is).for_each(|(x, _)| *x = f32::NEG_INFINITY);

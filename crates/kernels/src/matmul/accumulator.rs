@@ -57,18 +57,15 @@ impl Accumulator for f64 {
     }
 
     fn get_four(place: Shared<Self>) -> [Val<Self>; 4] {
-        let [[a, b], [c, d]] = [0, 2].map(|i| place.at(i).get_vec::<2>());
-        [a, b, c, d]
+        get_pairs(place)
     }
 
-    fn set_four(place: Shared<Self>, [a, b, c, d]: [Val<Self>; 4], condition: Option<Val<bool>>) {
-        let condition = condition.unwrap_or(Val::constant(true));
-        place.set_vec_if([a, b], condition);
-        place.at(2).set_vec_if([c, d], condition);
+    fn set_four(place: Shared<Self>, values: [Val<Self>; 4], condition: Option<Val<bool>>) {
+        set_pairs(place, values, condition);
     }
 
     fn copy_four(to: Shared<Self>, from: Global<Self>, condition: Option<Val<bool>>) {
-        [0, 2].into_iter().for_each(|i| copy::<Self, 2>(to.at(i), from.at(i), condition));
+        copy_pairs(to, from, condition);
     }
 }
 
@@ -106,19 +103,32 @@ impl Accumulator for i64 {
     }
 
     fn get_four(place: Shared<Self>) -> [Val<Self>; 4] {
-        let [[a, b], [c, d]] = [0, 2].map(|i| place.at(i).get_vec::<2>());
-        [a, b, c, d]
+        get_pairs(place)
     }
 
-    fn set_four(place: Shared<Self>, [a, b, c, d]: [Val<Self>; 4], condition: Option<Val<bool>>) {
-        let condition = condition.unwrap_or(Val::constant(true));
-        place.set_vec_if([a, b], condition);
-        place.at(2).set_vec_if([c, d], condition);
+    fn set_four(place: Shared<Self>, values: [Val<Self>; 4], condition: Option<Val<bool>>) {
+        set_pairs(place, values, condition);
     }
 
     fn copy_four(to: Shared<Self>, from: Global<Self>, condition: Option<Val<bool>>) {
-        [0, 2].into_iter().for_each(|i| copy::<Self, 2>(to.at(i), from.at(i), condition));
+        copy_pairs(to, from, condition);
     }
+}
+
+/// Four neighbours of 8 bytes, two at a time.
+fn get_pairs<A: Compute>(place: Shared<A>) -> [Val<A>; 4] {
+    let [[a, b], [c, d]] = [0, 2].map(|i| place.at(i).get_vec::<2>());
+    [a, b, c, d]
+}
+
+fn set_pairs<A: Compute>(place: Shared<A>, [a, b, c, d]: [Val<A>; 4], condition: Option<Val<bool>>) {
+    let condition = condition.unwrap_or(Val::constant(true));
+    place.set_vec_if([a, b], condition);
+    place.at(2).set_vec_if([c, d], condition);
+}
+
+fn copy_pairs<A: Compute>(to: Shared<A>, from: Global<A>, condition: Option<Val<bool>>) {
+    [0, 2].into_iter().for_each(|i| copy::<A, 2>(to.at(i), from.at(i), condition));
 }
 
 fn copy<A: Compute, const N: usize>(to: Shared<A>, from: Global<A>, condition: Option<Val<bool>>) {

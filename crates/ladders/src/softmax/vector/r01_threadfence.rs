@@ -1,4 +1,4 @@
-//! Rung 1: one launch, and a fence in place of a barrier of the grid.
+//! Rung 1: one launch, and a fence instead of a barrier of the grid.
 //! Changed: nothing before it; blocks add their sums to one word, fence, and divide by what they then read there.
 //! Removes: nothing.
 //! Measured: see `VECTOR` (generated).
