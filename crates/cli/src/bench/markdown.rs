@@ -1,13 +1,23 @@
-//! Recorded runs as Markdown tables: what `BENCHMARKS.md` is made of.
+//! Recorded runs, of operators, of ladders and of servers, as Markdown tables: what `BENCHMARKS.md`
+//! is made of.
 
-use std::fmt::Write;
 use std::path::Path;
 
 use serde::Deserialize;
 
 use crate::failure::Failure;
+use crate::table::{grouped, time};
 
-/// A run as `--report json` writes it, as far as tables show it.
+/// What a file may hold, any number of it one after the other.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum Recorded {
+    Operators(Run),
+    Ladder(LadderRun),
+    Serve(ServeRun),
+}
+
+/// A run as `warpfold bench --report json` writes it, as far as tables show it.
 #[derive(Debug, Deserialize)]
 struct Run {
     device: String,
@@ -20,7 +30,7 @@ struct Run {
 struct Case {
     family: String,
     case: String,
-    launches: u64,
+    launches: Option<u64>,
     seconds: Option<f64>,
     least_seconds: Option<f64>,
     most_seconds: Option<f64>,
@@ -29,67 +39,184 @@ struct Case {
     teraflops_per_second: Option<f64>,
     peer: Option<String>,
     speed_of_peer: Option<f64>,
+    /// What was found to limit the case: written into the record by hand.
+    limited_by: Option<String>,
 }
 
-/// The tables of a recorded run: one for each family that it has.
+/// A ladder's run as `warpfold ladder --report json` writes it.
+#[derive(Debug, Deserialize)]
+struct LadderRun {
+    ladder: String,
+    device: String,
+    unix_seconds: Option<u64>,
+    problem: LadderProblem,
+    rungs: Vec<Rung>,
+    copy_gigabytes_per_second: Option<f64>,
+}
+
+#[derive(Debug, Deserialize)]
+struct LadderProblem {
+    /// Elements, or sizes as text.
+    size: serde_json::Value,
+    dtype: String,
+}
+
+#[derive(Debug, Deserialize)]
+struct Rung {
+    name: String,
+    seconds: Option<f64>,
+    gigabytes_per_second: Option<f64>,
+    teraflops_per_second: Option<f64>,
+    /// As a case has it.
+    limited_by: Option<String>,
+}
+
+/// A run as `warpfold bench serve --report json` writes it.
+#[derive(Debug, Deserialize)]
+struct ServeRun {
+    target: String,
+    workload: String,
+    unix_seconds: Option<u64>,
+    runs: Vec<Load>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Load {
+    concurrency: Option<usize>,
+    rate: Option<f64>,
+    completed: usize,
+    output_tokens_per_second: f64,
+    ttft_ms: Quantiles,
+    itl_ms: Quantiles,
+    e2e_ms: Quantiles,
+}
+
+#[derive(Debug, Deserialize)]
+struct Quantiles {
+    p50: f64,
+    p90: f64,
+    p99: f64,
+}
+
+/// A column's heading, and what stands there of a row.
+type Column<'a, T> = (&'a str, &'a dyn Fn(&T) -> Option<String>);
+
+/// The tables of recorded runs: one for each family of operators, one for each ladder, one for the
+/// loads of a server.
 pub(super) fn of_file(path: &Path) -> Result<String, Failure> {
-    let text = std::fs::read_to_string(path).map_err(|error| Failure::usage(format!("{}: {error}", path.display())))?;
-    let run: Run = serde_json::from_str(&text).map_err(|error| {
-        Failure::usage(format!("{}: not a record of `bench --report json`: {error}", path.display()))
-    })?;
-    if run.cases.iter().all(|case| case.seconds.is_none()) {
-        let reason = "a record of the virtual GPU, which has no times";
-        return Err(Failure::usage(format!("{}: {reason}", path.display())));
+    let refused = |reason: String| Failure::usage(format!("{}: {reason}", path.display()));
+    let text = std::fs::read_to_string(path).map_err(|error| refused(error.to_string()))?;
+    let mut tables = Vec::new();
+    for record in serde_json::Deserializer::from_str(&text).into_iter::<Recorded>() {
+        let record = record.map_err(|error| refused(format!("not a record of --report json: {error}")))?;
+        let table = match &record {
+            Recorded::Operators(run) => of_run(run),
+            Recorded::Ladder(run) => of_ladder(run),
+            Recorded::Serve(run) => Some(of_serve(run)),
+        };
+        let virtual_gpu = || refused("a record of the virtual GPU, which has no times".to_owned());
+        tables.push(table.ok_or_else(virtual_gpu)?);
     }
-    Ok(tables(&run))
+    if tables.is_empty() {
+        return Err(refused("an empty file".to_owned()));
+    }
+    Ok(tables.join("\n"))
 }
 
-fn tables(run: &Run) -> String {
-    let mut text = run.device.clone();
-    if let Some(seconds) = run.unix_seconds {
-        let [year, month, day] = date(seconds);
-        let _ = write!(text, ", {year}-{month:02}-{day:02}");
-    }
-    if let Some(copy) = run.copy_gigabytes_per_second {
-        let _ = write!(text, "; copy {} GB/s", copy.round());
-    }
-    text.push_str(".\n");
+/// Nothing without times.
+fn of_run(run: &Run) -> Option<String> {
+    run.cases.iter().find(|case| case.seconds.is_some())?;
+    let mut text = format!("{}{}.\n", run.device, origin(run.unix_seconds, run.copy_gigabytes_per_second));
     let mut families: Vec<&str> = Vec::new();
     for case in &run.cases {
         if !families.contains(&case.family.as_str()) {
             families.push(&case.family);
         }
     }
+    let columns: [Column<'_, &Case>; 9] = [
+        ("case", &|case| Some(format!("`{}`", case.case))),
+        ("launches", &|case| case.launches.filter(|launches| *launches > 1).map(|launches| launches.to_string())),
+        ("median", &|case| case.seconds.map(time)),
+        ("least to most", &|case| Some(format!("{} to {}", time(case.least_seconds?), time(case.most_seconds?)))),
+        ("GB/s", &|case| case.gigabytes_per_second.map(whole)),
+        ("of copy", &|case| case.share_of_copy.map(percent)),
+        ("TFLOP/s", &|case| case.teraflops_per_second.map(|speed| format!("{speed:.1}"))),
+        ("of peer", &|case| Some(format!("{:.3}x {}", case.speed_of_peer?, case.peer.as_deref()?))),
+        ("what limits it", &|case| case.limited_by.clone()),
+    ];
     for family in families {
         let cases: Vec<&Case> = run.cases.iter().filter(|case| case.family == family).collect();
-        let _ = write!(text, "\n### {family}\n\n{}", table(&cases));
+        text += &format!("\n### {family}\n\n{}", table(&columns, &cases));
+    }
+    Some(text)
+}
+
+/// Nothing without times.
+fn of_ladder(run: &LadderRun) -> Option<String> {
+    let first = run.rungs.iter().find_map(|rung| rung.seconds)?;
+    let LadderProblem { size, dtype } = &run.problem;
+    let size = size.as_str().map_or_else(|| size.to_string(), str::to_owned);
+    let copy = run.copy_gigabytes_per_second;
+    let of_copy = |rung: &Rung| Some(percent(rung.gigabytes_per_second? / copy?));
+    let columns: [Column<'_, Rung>; 7] = [
+        ("rung", &|rung| Some(format!("`{}`", rung.name))),
+        ("time", &|rung| rung.seconds.map(time)),
+        ("GB/s", &|rung| rung.gigabytes_per_second.map(whole)),
+        ("of copy", &of_copy),
+        ("TFLOP/s", &|rung| rung.teraflops_per_second.map(|speed| format!("{speed:.1}"))),
+        ("speed-up", &|rung| Some(format!("{:.2}x", first / rung.seconds?))),
+        ("what limits it", &|rung| rung.limited_by.clone()),
+    ];
+    let of = format!("`warpfold ladder {} --size {size} --dtype {dtype}`, {}", run.ladder, run.device);
+    Some(format!("{of}{}.\n\n{}", origin(run.unix_seconds, copy), table(&columns, &run.rungs)))
+}
+
+fn of_serve(run: &ServeRun) -> String {
+    let quantiles = |of: &Quantiles| Some([of.p50, of.p90, of.p99].map(|ms| format!("{ms:.1}")).join(" / "));
+    let load = |load: &Load| match (load.concurrency, load.rate) {
+        (Some(concurrency), _) => Some(format!("{concurrency} in flight")),
+        (None, rate) => Some(format!("{} a second", rate?)),
+    };
+    let columns: [Column<'_, Load>; 6] = [
+        ("load", &load),
+        ("answers", &|load| Some(load.completed.to_string())),
+        ("tok/s", &|load| Some(whole(load.output_tokens_per_second))),
+        ("TTFT ms p50 / p90 / p99", &|load| quantiles(&load.ttft_ms)),
+        ("ITL ms", &|load| quantiles(&load.itl_ms)),
+        ("to the end ms", &|load| quantiles(&load.e2e_ms)),
+    ];
+    let of = format!("`warpfold bench serve --workload {}`, {}", run.workload, run.target);
+    format!("{of}{}.\n\n{}", origin(run.unix_seconds, None), table(&columns, &run.runs))
+}
+
+/// The columns that any row has something for.
+fn table<T>(columns: &[Column<'_, T>], rows: &[T]) -> String {
+    let columns = columns.iter().filter(|(_, cell)| rows.iter().any(|row| cell(row).is_some())).collect::<Vec<_>>();
+    let line = |cells: Vec<String>| format!("|{}|\n", cells.join("|"));
+    let mut text = line(columns.iter().map(|(heading, _)| format!(" {heading} ")).collect());
+    text += &line(columns.iter().map(|_| "---".to_owned()).collect());
+    for row in rows {
+        text += &line(columns.iter().map(|(_, cell)| format!(" {} ", cell(row).unwrap_or_default())).collect());
     }
     text
 }
 
-fn table(cases: &[&Case]) -> String {
-    let mut text = "| case | launches | median | least to most | GB/s | of copy | TFLOP/s | of peer |\n".to_owned();
-    text.push_str("|---|---|---|---|---|---|---|---|\n");
-    let micros = |seconds: Option<f64>| seconds.map_or_else(String::new, |seconds| format!("{:.2}", seconds * 1e6));
-    let or_empty = |text: Option<String>| text.unwrap_or_default();
-    for case in cases {
-        let _ = writeln!(
-            text,
-            "| `{}` | {} | {} us | {} to {} | {} | {} | {} | {} |",
-            case.case,
-            case.launches,
-            micros(case.seconds),
-            micros(case.least_seconds),
-            micros(case.most_seconds),
-            or_empty(case.gigabytes_per_second.map(|speed| format!("{speed:.0}"))),
-            or_empty(case.share_of_copy.map(|share| format!("{:.1} %", 100.0 * share))),
-            or_empty(case.teraflops_per_second.map(|speed| format!("{speed:.1}"))),
-            or_empty(case.speed_of_peer.map(|times| {
-                format!("{times:.3}x {}", case.peer.as_deref().unwrap_or_default()).trim_end().to_owned()
-            })),
-        );
-    }
-    text
+/// When a run was, and how fast a copy was then.
+fn origin(unix_seconds: Option<u64>, copy: Option<f64>) -> String {
+    let day = unix_seconds.map_or_else(String::new, |seconds| {
+        let [year, month, day] = date(seconds);
+        format!(", {year}-{month:02}-{day:02}")
+    });
+    day + &copy.map_or_else(String::new, |copy| format!("; copy {} GB/s", whole(copy)))
+}
+
+/// A figure without fractions, its digits in groups of three.
+fn whole(figure: f64) -> String {
+    grouped(figure.round() as u64)
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.1} %", 100.0 * share)
 }
 
 /// Year, month and day of a second since 1970, UTC (Howard Hinnant, "chrono-Compatible Low-Level
@@ -108,6 +235,10 @@ fn date(unix_seconds: u64) -> [u64; 3] {
 mod tests {
     use super::*;
 
+    fn recorded(text: &str) -> Recorded {
+        serde_json::from_str(text).expect("a record")
+    }
+
     #[test]
     fn dates_are_those_of_the_calendar() {
         assert_eq!(date(0), [1970, 1, 1]);
@@ -117,28 +248,46 @@ mod tests {
 
     #[test]
     fn a_record_becomes_a_table_for_each_family() {
-        let case = |family: &str| Case {
-            family: family.to_owned(),
-            case: format!("{family} f32 1024"),
-            launches: 1,
-            seconds: Some(2e-6),
-            least_seconds: Some(1.5e-6),
-            most_seconds: Some(2.5e-6),
-            gigabytes_per_second: Some(2048.0),
-            share_of_copy: Some(0.5),
-            teraflops_per_second: None,
-            peer: Some("cuBLAS".to_owned()),
-            speed_of_peer: Some(1.25),
+        let case = |family: &str| {
+            format!(
+                r#"{{"family": "{family}", "case": "{family} f32 1024", "launches": 1, "seconds": 2e-6,
+                "least_seconds": 1.5e-6, "most_seconds": 2.5e-6, "gigabytes_per_second": 2048.0, "share_of_copy": 0.5,
+                "peer": "cuBLAS", "speed_of_peer": 1.25, "limited_by": "memory"}}"#
+            )
         };
-        let run = Run {
-            device: "a GPU".to_owned(),
-            unix_seconds: Some(0),
-            copy_gigabytes_per_second: Some(4096.0),
-            cases: vec![case("sum"), case("map"), case("sum")],
-        };
-        let text = tables(&run);
-        assert!(text.starts_with("a GPU, 1970-01-01; copy 4096 GB/s.\n\n### sum\n"), "{text}");
-        let row = "| `sum f32 1024` | 1 | 2.00 us | 1.50 to 2.50 | 2048 | 50.0 % |  | 1.250x cuBLAS |";
+        let cases = ["sum", "map", "sum"].map(case).join(",");
+        let head = r#""device": "a GPU", "unix_seconds": 0, "copy_gigabytes_per_second": 4096.0"#;
+        let Recorded::Operators(run) = recorded(&format!("{{{head}, \"cases\": [{cases}]}}")) else { panic!("a run") };
+        let text = of_run(&run).expect("times");
+        assert!(text.starts_with("a GPU, 1970-01-01; copy 4,096 GB/s.\n\n### sum\n"), "{text}");
+        let row = "| `sum f32 1024` | 2.000 us | 1.500 us to 2.500 us | 2,048 | 50.0 % | 1.250x cuBLAS | memory |";
         assert_eq!(text.lines().filter(|line| *line == row).count(), 2, "{text}");
+    }
+
+    #[test]
+    fn a_ladder_becomes_a_table_of_its_rungs() {
+        let rung = |name: &str, seconds: f64, speed: f64| {
+            format!(r#"{{"name": "{name}", "seconds": {seconds}, "teraflops_per_second": {speed}}}"#)
+        };
+        let rungs = [rung("naive", 3e-3, 2.0), rung("shared", 1e-3, 6.0)].join(",");
+        let head = r#""ladder": "sgemm", "device": "a GPU", "problem": {"size": "8x8x8", "dtype": "f32"}"#;
+        let Recorded::Ladder(run) = recorded(&format!("{{{head}, \"rungs\": [{rungs}]}}")) else { panic!("a ladder") };
+        let text = of_ladder(&run).expect("times");
+        assert!(text.starts_with("`warpfold ladder sgemm --size 8x8x8 --dtype f32`, a GPU.\n\n| rung |"), "{text}");
+        assert!(text.ends_with("| `shared` | 1.000 ms | 6.0 | 3.00x |\n"), "{text}");
+    }
+
+    #[test]
+    fn loads_of_a_server_are_rows() {
+        let ms = r#"{"mean": 1.0, "p50": 1.0, "p90": 2.0, "p99": 3.0}"#;
+        let load = format!(
+            r#"{{"concurrency": 8, "completed": 256, "output_tokens_per_second": 1234.4,
+            "ttft_ms": {ms}, "itl_ms": {ms}, "e2e_ms": {ms}}}"#
+        );
+        let head = r#""target": "a model on a GPU", "workload": "nano""#;
+        let Recorded::Serve(run) = recorded(&format!("{{{head}, \"runs\": [{load}]}}")) else { panic!("a server") };
+        let text = of_serve(&run);
+        let row = "| 8 in flight | 256 | 1,234 | 1.0 / 2.0 / 3.0 | 1.0 / 2.0 / 3.0 | 1.0 / 2.0 / 3.0 |\n";
+        assert!(text.ends_with(row), "{text}");
     }
 }

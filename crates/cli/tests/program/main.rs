@@ -2,6 +2,7 @@
 
 mod advise;
 mod bad_input;
+mod benchmarks;
 mod book;
 mod devices;
 mod findings;

@@ -1,9 +1,7 @@
-//! The kernel: a warp a head of a token.
+//! The kernel: a group of lanes a head of a token.
 
 use half::{bf16, f16};
-use warpfold_lang::{
-    Array, Global, Val, block_idx, kernel, lane_id, shfl, wait_for_dependencies, warp_id, when, when_else,
-};
+use warpfold_lang::{Array, Global, Val, block_idx, kernel, lane_id, shfl, thread_idx, wait_for_dependencies, when};
 
 use super::BLOCK;
 use crate::elements::{load, store};
@@ -11,8 +9,6 @@ use crate::fold::{Sum, fold_warp};
 use crate::rotary::position;
 use crate::{AnyKernel, Dtype};
 
-/// Warps of a block.
-pub(super) const WARPS: u32 = 8;
 /// The product, slots, positions, cosines, sines, scales.
 pub(super) const MAX_INPUTS: usize = 7;
 
@@ -22,8 +18,7 @@ pub(super) struct Config {
     pub(super) dtype: Dtype,
     pub(super) lists: Dtype,
     pub(super) head_dim: u32,
-    /// Neighbours that a lane takes at once: a half has a whole number of them for each lane, or
-    /// one each.
+    /// Neighbours that a lane takes at once: a half has a whole number of them.
     pub(super) width: u32,
     pub(super) normed: bool,
 }
@@ -38,11 +33,22 @@ impl Config {
         self.head_dim / 2
     }
 
+    /// Lanes that share a head, a power of two: as many as a half has groups of neighbours for.
+    fn lanes(self) -> u32 {
+        (self.half() / self.width).next_power_of_two().min(32)
+    }
+
+    /// Heads of a block.
+    pub(super) fn heads(self) -> u32 {
+        BLOCK / self.lanes()
+    }
+
     /// The columns of the first half that a lane takes, `width` from each on, and whether there are
     /// any: the lane's part of a head is these and the same of the second half.
     fn columns(self) -> Vec<(Val<u32>, Val<bool>)> {
-        let turns = self.half().div_ceil(32 * self.width);
-        let column = |i| (lane_id() + 32 * i) * self.width;
+        let lanes = self.lanes();
+        let turns = self.half().div_ceil(lanes * self.width);
+        let column = |i| ((lane_id() & (lanes - 1)) + lanes * i) * self.width;
         (0..turns).map(|i| (column(i), column(i).lt(self.half()))).collect()
     }
 
@@ -83,7 +89,8 @@ impl Config {
     /// `x / sqrt(mean of x² + eps) · scale`.
     fn norm(self, part: &[[Vec<Val<f32>>; 2]], scales: Global<f32>, eps: Val<f32>) -> Vec<[Vec<Val<f32>>; 2]> {
         let squares = part.iter().flatten().flatten().map(|x| *x * *x).reduce(|a, b| a + b);
-        let sum = shfl(fold_warp(Sum::new(), squares.expect("a head has elements"), 32), 0_u32);
+        let sum = fold_warp(Sum::new(), squares.expect("a head has elements"), self.lanes());
+        let sum = shfl(sum, lane_id() & !(self.lanes() - 1));
         let rstd = (sum * (1.0 / self.head_dim as f32) + eps).sqrt().recip();
         let of_columns = |((column, has), halves): ((Val<u32>, Val<bool>), &[Vec<Val<f32>>; 2])| {
             let column = has.select(column, 0_u32);
@@ -123,50 +130,47 @@ pub(super) fn kernel_of(config: &Config) -> AnyKernel {
                      strides: Array<i64, 4>,
                      eps: Val<f32>| {
         wait_for_dependencies();
-        // Contract: a warp for each head of each token; queries, keys, values.
+        // Contract: lanes for each head of each token; queries, keys, values.
         let [product, slots, positions, tables @ ..] = inputs;
         let [cos, sin, q_scales, k_scales] = tables.map(Global::reinterpret::<f32>);
-        let [warps, of_token, keys, values, num_slots, page, rows] = std::array::from_fn(|i| sizes.at(i));
+        let [heads, of_token, keys, values, num_slots, page, rows] = std::array::from_fn(|i| sizes.at(i));
         let (bytes, head_dim) = (config.dtype.bytes(), config.head_dim);
-        let warp = block_idx().x * WARPS + warp_id();
-        when(warp.lt(warps), || {
-            let (token, head) = (warp / of_token, warp % of_token);
-            let of_list = |list: Global<u8>| list.at(token.mul_wide(config.lists.bytes() as u32));
-            let from = token.cast::<i64>() * strides.at(0) + head.cast::<i64>() * i64::from(head_dim);
-            let part = config.load(product.at(from * bytes as i64));
-            let tables = || {
-                let row = position(config.lists, of_list(positions), rows) * i64::from(head_dim / 2);
-                [cos.at(row), sin.at(row)]
-            };
-            let turned = |scales: Global<f32>| {
-                let part = if config.normed { config.norm(&part, scales, eps) } else { part.clone() };
-                config.turn(&part, tables())
-            };
-            let to_page = |pages: Global<u8>, head: Val<u32>, part: &dyn Fn() -> Vec<[Vec<Val<f32>>; 2]>| {
-                let slot = load::<i64, _>(config.lists, of_list(slots), 1, false)[0].bitcast::<u64>();
-                // A negative slot has become larger than any.
-                when(slot.lt(num_slots.cast::<u64>()), || {
-                    let slot = slot.cast::<u32>();
-                    let of = |index: Val<u32>, stride: usize| index.cast::<i64>() * strides.at(stride);
-                    let at = of(slot / page, 1) + of(slot % page, 2) + of(head, 3);
-                    config.store(pages.at(at * bytes as i64), &part());
-                });
-            };
-            when_else(
-                head.lt(keys),
-                || {
-                    let place = (token * keys + head).mul_wide(head_dim * bytes as u32);
-                    config.store(queries.at(place), &turned(q_scales));
-                },
-                || {
-                    when_else(
-                        head.lt(values),
-                        || to_page(k_pages, head - keys, &|| turned(k_scales)),
-                        || to_page(v_pages, head - values, &|| part.clone()),
-                    );
-                },
-            );
+        // Lanes fold together, so that those without a head take the last one, and keep it.
+        let number = block_idx().x * config.heads() + thread_idx().x / config.lanes();
+        let exists = number.lt(heads);
+        let number = number.min(heads - 1);
+        let (token, head) = (number / of_token, number % of_token);
+        let of_list = |list: Global<u8>| list.at(token.mul_wide(config.lists.bytes() as u32));
+        let from = token.cast::<i64>() * strides.at(0) + head.cast::<i64>() * i64::from(head_dim);
+        let part = config.load(product.at(from * bytes as i64));
+        let normed = if config.normed {
+            // Those of values are normed for nothing.
+            let apart = (k_scales.address() - q_scales.address()).bitcast::<i64>();
+            let scales = q_scales.reinterpret::<u8>().at(head.lt(keys).select(0_i64, apart)).reinterpret();
+            config.norm(&part, scales, eps)
+        } else {
+            part.clone()
+        };
+        let turned = || {
+            let row = position(config.lists, of_list(positions), rows) * i64::from(head_dim / 2);
+            config.turn(&normed, [cos.at(row), sin.at(row)])
+        };
+        let to_page = |pages: Global<u8>, head: Val<u32>, part: &dyn Fn() -> Vec<[Vec<Val<f32>>; 2]>| {
+            let slot = load::<i64, _>(config.lists, of_list(slots), 1, false)[0].bitcast::<u64>();
+            // A negative slot has become larger than any.
+            when(slot.lt(num_slots.cast::<u64>()), || {
+                let slot = slot.cast::<u32>();
+                let of = |index: Val<u32>, stride: usize| index.cast::<i64>() * strides.at(stride);
+                let at = of(slot / page, 1) + of(slot % page, 2) + of(head, 3);
+                config.store(pages.at(at * bytes as i64), &part());
+            });
+        };
+        when(exists & head.lt(keys), || {
+            let place = (token * keys + head).mul_wide(head_dim * bytes as u32);
+            config.store(queries.at(place), &turned());
         });
+        when(exists & head.ge(keys) & head.lt(values), || to_page(k_pages, head - keys, &turned));
+        when(exists & head.ge(values), || to_page(v_pages, head - values, &|| part.clone()));
     };
     kernel(config.name(), body).required_block(BLOCK).into()
 }

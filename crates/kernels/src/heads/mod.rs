@@ -3,8 +3,8 @@
 //! keys and values to their slots of the paged cache.
 //!
 //! It is [`crate::rowwise`]'s RMS norm, [`crate::rotary`] (halves) and [`crate::kv_cache`] in one:
-//! a normed element is rounded to the type of the heads before it is turned. A warp takes a head of
-//! a token, so that no bit of it depends on the others. Slots and positions are read on the device;
+//! a normed element is rounded to the type of the heads before it is turned. Some lanes of a warp
+//! take a head of a token, so that no bit of it depends on the others. Slots and positions are read on the device;
 //! a token whose slot is negative or beyond the pool is not written.
 
 mod kernel;
@@ -14,7 +14,7 @@ use warpfold_device::LaunchConfig;
 use crate::plan::{Arg, Family, Operand, OperandSpec, Plan, Planner, Step, grid_size};
 use crate::rotary::{MAX_UNITS, reach, refuse_unless_float, refuse_unless_index};
 use crate::{AnyKernel, Dtype, Error, ErrorKind};
-use kernel::{Config, MAX_INPUTS, WARPS, kernel_of};
+use kernel::{Config, MAX_INPUTS, kernel_of};
 
 /// The family. Inputs: the product `[tokens, heads + 2 · kv_heads, head_dim]`, slots, positions,
 /// cosines, sines and, with norms, the scales of queries and of keys (`f32`). Outputs: queries
@@ -54,7 +54,7 @@ pub struct Problem {
 }
 
 /// Threads of a block.
-pub(crate) const BLOCK: u32 = 32 * WARPS;
+pub(crate) const BLOCK: u32 = 256;
 
 impl Problem {
     fn check(&self) -> Result<(), Error> {
@@ -82,11 +82,13 @@ impl Problem {
     fn width(&self) -> u32 {
         let fits = |width: &u64| {
             let strides = self.page_strides.iter().chain([&self.stride]);
-            (self.head_dim / 2).is_multiple_of(32 * width)
+            (self.head_dim / 2).is_multiple_of(*width)
                 && strides.into_iter().all(|stride| stride % *width as i64 == 0)
+                // Tables and scales have 4 bytes an element.
                 && self.alignment.is_multiple_of((width * 4).min(16))
         };
-        [4_u64, 2].into_iter().find(fits).unwrap_or(1) as u32
+        let most = 16 / self.dtype.bytes();
+        [8_u64, 4, 2].into_iter().filter(|width| *width <= most).find(fits).unwrap_or(1) as u32
     }
 
     fn operands(&self) -> Plan {
@@ -120,8 +122,8 @@ impl Family for Heads {
         problem.check()?;
         let plan = problem.operands();
         let of_token = problem.heads + 2 * problem.kv_heads;
-        let warps = problem.tokens * of_token;
-        if warps == 0 || problem.head_dim == 0 {
+        let all = problem.tokens * of_token;
+        if all == 0 || problem.head_dim == 0 {
             return Ok(plan);
         }
         let config = Config {
@@ -132,9 +134,9 @@ impl Family for Heads {
             normed: problem.eps_bits.is_some(),
         };
         let plan = plan.choice(format_args!("{} neighbours a lane", config.width));
-        let launch = LaunchConfig::new(grid_size(warps.div_ceil(WARPS.into()))?, BLOCK);
+        let launch = LaunchConfig::new(grid_size(all.div_ceil(config.heads().into()))?, BLOCK);
         let Problem { heads, kv_heads, rows, pages, page, stride, page_strides, .. } = *problem;
-        let sizes = [warps, of_token, heads, heads + kv_heads, pages * page, page, rows].map(|size| size as u32);
+        let sizes = [all, of_token, heads, heads + kv_heads, pages * page, page, rows].map(|size| size as u32);
         let inputs: Vec<Operand> = (0..plan.inputs.len()).map(Operand::Input).collect();
         let step = Step::new(planner.kernel(config, kernel_of), launch)
             .arg(Arg::Pointers { operands: inputs, len: MAX_INPUTS })
@@ -149,7 +151,7 @@ impl Family for Heads {
 /// Kernels as they ship, to be assembled and compared.
 pub(crate) fn kernels() -> Vec<AnyKernel> {
     let of = |dtype, head_dim, width, normed| Config { dtype, lists: Dtype::I32, head_dim, width, normed };
-    [of(Dtype::Bf16, 128, 2, true), of(Dtype::Bf16, 128, 2, false), of(Dtype::F32, 80, 1, true)]
+    [of(Dtype::Bf16, 128, 8, true), of(Dtype::Bf16, 128, 8, false), of(Dtype::F32, 80, 1, true)]
         .iter()
         .map(kernel_of)
         .collect()
