@@ -1,10 +1,10 @@
 //! Every collective on 2, 3, 4 and 8 virtual devices against a reference on the host, under all
-//! checks.
+//! checks; with `WARPFOLD_DEVICE=cuda` on as many GPUs, where there are so many.
 
 use half::{bf16, f16};
 use warpfold::TensorElement;
 use warpfold_collectives::{Combine, Communicator, Error, Group, PeerOptions, Reduce};
-use warpfold_device::{Checks, Severity};
+use warpfold_device::{Checks, Device, Severity};
 use warpfold_kernels::Dtype;
 
 /// Numbers of ranks.
@@ -13,11 +13,21 @@ const SIZES: [usize; 4] = [2, 3, 4, 8];
 /// Small launches, and so short a stage that longer messages take several.
 const OPTIONS: PeerOptions = PeerOptions { blocks: 2, threads: 32, stage_bytes: 2048, looks: 1 << 20 };
 
+/// GPUs if they are asked for and there are so many, else virtual ones.
+fn group_of(ranks: usize) -> Group {
+    let is_asked = std::env::var("WARPFOLD_DEVICE").is_ok_and(|name| name.starts_with("cuda"));
+    if is_asked && Device::num_cuda().is_ok_and(|found| found >= ranks) {
+        let devices = (0..ranks).map(|rank| Device::cuda(rank).expect("a GPU")).collect();
+        return Group::new(devices).expect("a group");
+    }
+    Group::virtual_gpus(ranks).expect("a group")
+}
+
 /// Runs `work` on so many ranks under all checks, which must find nothing.
 #[track_caller]
 fn checked<R: Send>(ranks: usize, work: impl Fn(&Communicator) -> Result<R, Error> + Sync) -> Vec<R> {
-    let group = Group::virtual_gpus(ranks).expect("a group").with_options(OPTIONS);
-    for device in group.devices() {
+    let group = group_of(ranks).with_options(OPTIONS);
+    for device in group.devices().iter().filter(|device| device.is_virtual()) {
         device.set_checks(Checks::All).expect("a virtual GPU");
     }
     let results = group.run(work).expect("no rank fails");

@@ -1,4 +1,5 @@
-//! A model that several devices share answers as one that a single device has, bit for bit.
+//! A model that several devices share answers as one that a single device has, bit for bit: virtual
+//! ones, and with `WARPFOLD_DEVICE=cuda` GPUs, where there are so many.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -12,9 +13,23 @@ fn fixture(name: &str) -> ModelFiles {
     ModelFiles::open(&folder).expect("the files are right")
 }
 
+/// How many GPUs there are, if they are asked for.
+fn num_gpus() -> Option<usize> {
+    let is_asked = std::env::var("WARPFOLD_DEVICE").is_ok_and(|name| name.starts_with("cuda"));
+    is_asked.then(|| Device::num_cuda().expect("a driver"))
+}
+
+fn devices_of(count: usize) -> Vec<Device> {
+    match num_gpus() {
+        Some(_) => (0..count).map(|ordinal| Device::cuda(ordinal).expect("so many GPUs")).collect(),
+        None => Device::virtual_peers(Profile::H200, count),
+    }
+}
+
 fn load(files: &ModelFiles, dtype: Dtype, devices: usize) -> ParallelModel {
-    let devices = Device::virtual_peers(Profile::H200, devices);
-    files.load_parallel(&devices, dtype, &mut |done, all| assert!(done <= all)).expect("the model can be shared")
+    files
+        .load_parallel(&devices_of(devices), dtype, &mut |done, all| assert!(done <= all))
+        .expect("the model can be shared")
 }
 
 /// Prompts of several lengths, drawn and greedy, and one whose answers share blocks.
@@ -51,6 +66,10 @@ fn settings() -> Config {
 fn shares(name: &str, files: &ModelFiles, dtype: Dtype, counts: &[usize]) {
     let expected = answers(load(files, dtype, 1), settings());
     for &count in counts {
+        if num_gpus().is_some_and(|found| found < count) {
+            eprintln!("skipped: {name} on {count} devices");
+            continue;
+        }
         assert_eq!(answers(load(files, dtype, count), settings()), expected, "{name} in {dtype} on {count} devices");
     }
 }
@@ -128,7 +147,8 @@ fn a_number_of_devices_that_does_not_fit_is_an_error_with_both_numbers() {
 fn each_device_has_its_share_of_the_weights_and_of_the_cache() {
     let folder = wide(8, 64);
     let files = ModelFiles::open(&folder).expect("the files are right");
-    let [one, four] = [1, 4].map(|count| load(&files, Dtype::Bf16, count));
+    let on = |count| files.load_parallel(&Device::virtual_peers(Profile::H200, count), Dtype::Bf16, &mut |_, _| ());
+    let [one, four] = [1, 4].map(|count| on(count).expect("the model can be shared"));
     assert_eq!(one.limits().kv_bytes_per_token, 4 * four.limits().kv_bytes_per_token);
     // The embedding is everywhere.
     let embedding = 64 * 64 * 2;
@@ -143,6 +163,24 @@ fn a_device_without_room_for_the_cache_is_an_error_of_the_model() {
     let error = model.allocate(shape).expect_err("nobody has so much memory");
     let error = error.downcast::<warpfold_models::Error>().expect("an error of the models");
     assert!(matches!(error.kind(), ErrorKind::Tensors(_)), "{error}");
+}
+
+#[test]
+fn a_device_that_fails_ends_the_others_and_every_later_step_with_its_name() {
+    let devices = Device::virtual_peers(Profile::H200, 2);
+    let model = fixture("llama").load_parallel(&devices, Dtype::F32, &mut |_, _| ()).expect("it can be shared");
+    // From here on nothing more can be built for the second device.
+    devices[1].rewrite_kernels(|_| "not PTX".to_owned());
+    let mut engine = Engine::new(model, settings()).expect("the settings are right");
+    let start = std::time::Instant::now();
+    let mut failure = || {
+        engine.add(Request::greedy(vec![5, 9], 2)).expect("the request is right");
+        engine.run_to_end().expect_err("a device fails").to_string()
+    };
+    let (first, second) = (failure(), failure());
+    assert!(!first.contains("rank 1 failed"), "it says itself why: {first}");
+    assert!(second.contains("rank 1 failed") || second == first, "{second}");
+    assert!(start.elapsed() < std::time::Duration::from_secs(100), "nobody waits for it in vain");
 }
 
 /// A Llama of so many heads of queries, and as many of keys and values, with random weights, and
