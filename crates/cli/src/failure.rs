@@ -108,6 +108,10 @@ impl From<warpfold_models::Error> for Failure {
     fn from(error: warpfold_models::Error) -> Self {
         match error.kind() {
             warpfold_models::ErrorKind::Tensors(error) => error.clone().into(),
+            warpfold_models::ErrorKind::Group(error) => match error.kind() {
+                warpfold_collectives::ErrorKind::Device(error) => error.clone().into(),
+                _ => Self::run(error),
+            },
             _ => Self::usage(error),
         }
     }

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
-use warpfold::{Device, Dtype, Queue};
+use warpfold::Dtype;
 use warpfold_engine::{Config, Model};
-use warpfold_models::{ChatTemplate, LanguageModel, ModelFiles};
+use warpfold_models::{ChatTemplate, ModelFiles};
 use warpfold_serve::{Bounds, Handle, Options, Server, Text};
 
 use crate::failure::Failure;
-use crate::model::{self, EngineOptions, Room, parse_dtype};
-use crate::{Ending, device_choice, output};
+use crate::model::{self, EngineOptions, Place, PlacedModel, Room, parse_dtype};
+use crate::{Ending, output};
 
 /// Serves a language model over HTTP, with OpenAI's interface, and a page at / to talk to it.
 ///
@@ -86,14 +86,14 @@ impl Serve {
             Some(file) => Some(files.chat_template_of(&read(file)?)?),
             None => files.chat_template()?,
         };
-        let device = device_choice::open(self.device.as_deref())?;
+        let place = Place::open(self.device.as_deref(), self.engine.tensor_parallel, &files)?;
         let server = Server::start(self.options()?)?;
         server.stop_on_signals()?;
         output::print(&format!("listening at http://{}\n", server.address()))?;
         // Loading may take long, and is given up when the server is asked to end.
         let handle = server.handle();
         let loader = std::thread::spawn(move || {
-            let loaded = self.load(files, template, &device, &handle);
+            let loaded = self.load(files, template, &place, &handle);
             if loaded.is_err() {
                 handle.stop();
             }
@@ -139,18 +139,18 @@ impl Serve {
         &self,
         files: ModelFiles,
         template: Option<ChatTemplate>,
-        device: &Device,
+        place: &Place,
         handle: &Handle,
     ) -> Result<(), Failure> {
-        let free_bytes = device.free_memory_bytes()?;
-        let mut model = model::load(&files, &Queue::of(device), self.dtype)?;
-        let config = self.config(&mut model, free_bytes, device.is_virtual())?;
+        let free_bytes = place.free_memory_bytes()?;
+        let mut model = model::load(&files, place, self.dtype)?;
+        let config = self.config(&mut model, free_bytes, place.is_virtual())?;
         let text = Text { tokenizer: files.into_tokenizer().map(Arc::new), template };
         handle.serve(model, config, text)?;
-        output::print(&format!("ready on {device}\n"))
+        output::print(&format!("ready on {place}\n"))
     }
 
-    fn config(&self, model: &mut LanguageModel, free_bytes: u64, is_virtual: bool) -> Result<Config, Failure> {
+    fn config(&self, model: &mut PlacedModel, free_bytes: u64, is_virtual: bool) -> Result<Config, Failure> {
         let max_len = self.engine.max_len.unwrap_or(usize::MAX).min(model.limits().max_len);
         let block_size = self.engine.block_size.max(1);
         let blocks = max_len.div_ceil(block_size) + 1;

@@ -61,6 +61,8 @@ pub(crate) enum Input<'a> {
 pub(crate) struct Operands<'a> {
     pub(crate) input: Input<'a>,
     pub(crate) output: Option<ViewMut<'a, u8>>,
+    /// What is added to a sum of parts.
+    pub(crate) residual: Option<View<'a, u8>>,
 }
 
 impl Channel {
@@ -102,7 +104,7 @@ impl Channel {
         operands: Operands<'_>,
         count: usize,
     ) -> Result<(), Error> {
-        let Operands { input, output } = operands;
+        let Operands { input, output, residual } = operands;
         // Kernels take 16 bytes at a time where the lengths allow it, which all ranks see alike.
         // Addresses they do not, so what is not aligned goes through a copy.
         let device = &self.peers.devices()[self.member(rank)];
@@ -119,16 +121,25 @@ impl Channel {
             Some(copy) => Input::View(copy.as_view()),
             None => input,
         };
+        let added = match &residual {
+            Some(view) if !is_aligned(view.address()) => {
+                let mut copy = device.alloc_named::<u8>("aligned residual", view.len())?;
+                stream.copy(&mut copy, view.clone())?;
+                Some(copy)
+            }
+            Some(_) | None => None,
+        };
+        let residual = added.as_ref().map(Buffer::as_view).or(residual);
         let mut to = match output {
             Some(to) if !is_aligned(to.address()) => to,
-            output => return self.run_aligned(rank, stream, what, Operands { input, output }, count),
+            output => return self.run_aligned(rank, stream, what, Operands { input, output, residual }, count),
         };
         let mut result = device.alloc_named::<u8>("aligned output", to.len())?;
         if matches!(input, Input::Output) {
             stream.copy(&mut result, to.as_view())?;
         }
         let output = Some(result.as_view_mut());
-        self.run_aligned(rank, stream, what, Operands { input, output }, count)?;
+        self.run_aligned(rank, stream, what, Operands { input, output, residual }, count)?;
         Ok(stream.copy(to.reborrow(), &result)?)
     }
 
@@ -145,12 +156,14 @@ impl Channel {
             What::AllReduce(combine) | What::ReduceScatter(combine) => {
                 (combine.item().bytes(), combine.output().bytes())
             }
+            What::SumParts(sum) => (4, sum.output.bytes()),
             What::AllGather(_) | What::Broadcast(..) => (1, 1),
         };
         let (item, out) = (item as usize, output as usize);
         let parts = if matches!(what, What::ReduceScatter(_)) { ranks } else { 1 };
         // A multiple of 16 elements, so that each piece is aligned as the whole is.
         let most = (self.options.stage_bytes / (item * parts) / 16).max(1) * 16;
+        let most = if self.is_alone(what) { count } else { most };
         let mut done = 0;
         while done < count {
             let piece = most.min(count - done);
@@ -160,7 +173,9 @@ impl Channel {
                 Input::None => Input::None,
             };
             let to = operands.output.as_mut().map(|view| view.reborrow().slice(done * out..)).transpose()?;
-            self.launch(rank, stream, what, (from, to), (piece, count))?;
+            let residual = operands.residual.as_ref().map(|view| view.clone().slice(done * out..)).transpose()?;
+            let operands = Operands { input: from, output: to, residual };
+            self.launch(rank, stream, what, operands, (piece, count))?;
             done += piece;
         }
         Ok(())
@@ -171,14 +186,20 @@ impl Channel {
         rank: usize,
         stream: &Stream,
         what: &What,
-        (from, to): (Input<'_>, Option<ViewMut<'_, u8>>),
+        operands: Operands<'_>,
         (piece, pitch): (usize, usize),
     ) -> Result<(), Error> {
+        let Operands { input: from, output: to, residual } = operands;
         let member = self.member(rank);
         // What every rank decides alike: by lengths, since addresses may differ.
         let (what, wide, unit) = match what {
             What::AllReduce(combine) | What::ReduceScatter(combine) => {
                 let n = combine.vector() as usize;
+                let is_even = piece.is_multiple_of(n) && pitch.is_multiple_of(n);
+                (what.clone(), is_even, if is_even { n } else { 1 })
+            }
+            What::SumParts(sum) => {
+                let n = sum.vector() as usize;
                 let is_even = piece.is_multiple_of(n) && pitch.is_multiple_of(n);
                 (what.clone(), is_even, if is_even { n } else { 1 })
             }
@@ -201,6 +222,10 @@ impl Channel {
             Some(view) => arguments.output(view),
             None => arguments.raw(&0_u64.to_le_bytes(), 8),
         };
+        arguments = match residual {
+            Some(view) => arguments.input(view),
+            None => arguments.raw(&0_u64.to_le_bytes(), 8),
+        };
         let addresses: Vec<u8> = addresses.iter().flat_map(|address| address.to_le_bytes()).collect();
         let arguments = arguments
             .raw(&region.address().to_le_bytes(), 8)
@@ -209,8 +234,16 @@ impl Channel {
             .value((piece / unit) as u64)
             .value((pitch / unit) as u64)
             .value(self.options.looks);
-        let config = LaunchConfig::new(self.options.blocks, self.options.threads);
+        let config = match self.is_alone(&what) {
+            true => LaunchConfig::for_elements(piece / unit, 256),
+            false => LaunchConfig::new(self.options.blocks, self.options.threads),
+        };
         Ok(self.peers.launch(member, stream, &function, config, &arguments)?)
+    }
+
+    /// Whether a rank needs nobody else's memory, nor a stage.
+    fn is_alone(&self, what: &What) -> bool {
+        self.ranks.len() == 1 && matches!(what, What::SumParts(_))
     }
 
     fn function(&self, member: usize, what: &What, wide: bool) -> Result<Function, Error> {
@@ -219,7 +252,10 @@ impl Channel {
         if let Some(function) = functions.get(&key) {
             return Ok(function.clone());
         }
-        let kernel = kernels::peer(what, self.ranks.len(), self.options.stage_bytes as u64, wide);
+        let kernel = match what {
+            What::SumParts(sum) if self.is_alone(&What::SumParts(*sum)) => sum.alone(wide),
+            _ => kernels::peer(what, self.ranks.len(), self.options.stage_bytes as u64, wide),
+        };
         let function = self.peers.devices()[member].prepare(&kernel)?;
         functions.insert(key, function.clone());
         Ok(function)

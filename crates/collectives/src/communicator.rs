@@ -6,11 +6,13 @@ use std::sync::Arc;
 
 use warpfold::TensorElement;
 use warpfold_device::{Device, Element, Graph, Stream, View, ViewMut};
+use warpfold_kernels::Dtype;
 
 use crate::channel::{Input, Operands};
 use crate::environment::Launch;
 use crate::hall::Hall;
 use crate::kernels::What;
+use crate::parts::PartSum;
 use crate::remote::{Remote, Work};
 use crate::{Combine, Error, ErrorKind, Reduce};
 
@@ -188,6 +190,62 @@ impl Communicator {
         Ok(nccl.all_reduce_sum(stream, &input, output)?)
     }
 
+    /// `output` becomes the sum of all parts of all ranks, plus a residual, rounded once: partial
+    /// results in `f32`, of which this rank has `parts` in `input`, one after the other. They are
+    /// added in a balanced tree, each rank's first. So where parts and ranks are powers of two, a
+    /// sum has the same bits on however many ranks its parts are.
+    ///
+    /// `dtype` is the type of the residual and of the output: `f32`, `f16` or `bf16`.
+    ///
+    /// ```
+    /// use warpfold_collectives::{Error, Group};
+    /// use warpfold_kernels::Dtype;
+    ///
+    /// // Eight parts of one number: on two devices, and on one.
+    /// let parts = [1.0e8_f32, 1.0, -1.0e8, 1.0, 3.0, 5.0, 7.0, 9.0];
+    /// let sum = |ranks: usize| {
+    ///     Group::virtual_gpus(ranks)?.run(|rank| -> Result<f32, Error> {
+    ///         let (device, stream, own) = (rank.device(), rank.device().default_stream(), 8 / ranks);
+    ///         let mine = device.upload(&parts[rank.rank() * own..][..own])?;
+    ///         let mut sum = device.alloc::<f32>(1)?;
+    ///         rank.sum_parts(&stream, own, mine.as_view().bytes(), None, Dtype::F32, sum.as_view_mut().bytes())?;
+    ///         Ok(sum.download()?[0])
+    ///     })
+    /// };
+    /// assert_eq!(sum(1)?, [24.0]); // ((1e8 + 1) + (-1e8 + 1)) + ((3 + 5) + (7 + 9))
+    /// assert_eq!(sum(2)?, [24.0; 2]);
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`ErrorKind::Length`]; [`ErrorKind::Unsupported`] for another type, and for ranks in
+    /// processes of their own; those of a rank that failed.
+    pub fn sum_parts(
+        &self,
+        stream: &Stream,
+        parts: usize,
+        input: View<'_, u8>,
+        residual: Option<View<'_, u8>>,
+        dtype: Dtype,
+        output: ViewMut<'_, u8>,
+    ) -> Result<(), Error> {
+        if !matches!(dtype, Dtype::F32 | Dtype::F16 | Dtype::Bf16) {
+            return Err(ErrorKind::Unsupported { what: "a sum of parts", transport: "of that element type" }.into());
+        }
+        if matches!(self.ranks, Ranks::Elsewhere(_)) {
+            return Err(ErrorKind::Unsupported { what: "a sum of parts", transport: "between processes" }.into());
+        }
+        let count = count_of("a sum of parts", &output.as_view(), dtype.bytes())?;
+        expect("a sum of parts", parts.max(1) * count, count_of("a sum of parts", &input, 4)?)?;
+        if let Some(residual) = &residual {
+            let what = "what is added to a sum of parts";
+            expect(what, count, count_of(what, residual, dtype.bytes())?)?;
+        }
+        let sum = PartSum { parts: parts.max(1), output: dtype, has_residual: residual.is_some() };
+        let operands = Operands { input: Input::View(input), output: Some(output), residual };
+        self.run_operands(stream, &Work::All(What::SumParts(sum)), operands, count)
+    }
+
     /// `output` becomes the inputs of all ranks side by side, in the order of ranks.
     ///
     /// # Errors
@@ -300,7 +358,10 @@ impl Communicator {
         (input, output): (Input<'_>, Option<ViewMut<'_, u8>>),
         count: usize,
     ) -> Result<(), Error> {
-        let operands = Operands { input, output };
+        self.run_operands(stream, work, Operands { input, output, residual: None }, count)
+    }
+
+    fn run_operands(&self, stream: &Stream, work: &Work, operands: Operands<'_>, count: usize) -> Result<(), Error> {
         let hall = match &self.ranks {
             Ranks::Here(hall) => hall,
             Ranks::Elsewhere(remote) => return remote.run(stream, work, operands, count),

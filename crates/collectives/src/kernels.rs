@@ -16,6 +16,7 @@ use warpfold_lang::{
 };
 
 use crate::Combine;
+use crate::parts::PartSum;
 
 /// Ranks that a group over peer memory may have: an HGX machine has eight GPUs.
 pub(crate) const MAX_RANKS: usize = 8;
@@ -35,6 +36,8 @@ pub(crate) enum What {
     /// Combines the shares of all ranks in one part of their inputs, each rank in the part of its
     /// number.
     ReduceScatter(Combine),
+    /// Adds the parts that each rank has, then the sums of the ranks; the results go to every rank.
+    SumParts(PartSum),
     /// Puts the shares of all ranks side by side, in units of so many bytes.
     AllGather(u32),
     /// Copies the share of one rank, in units of so many bytes.
@@ -46,6 +49,7 @@ impl What {
         match self {
             Self::AllReduce(combine) => format!("all_reduce_{}", combine.name()),
             Self::ReduceScatter(combine) => format!("reduce_scatter_{}", combine.name()),
+            Self::SumParts(sum) => sum.name(),
             Self::AllGather(unit) => format!("all_gather_{unit}"),
             Self::Broadcast(unit, root) => format!("broadcast_{unit}_from_{root}"),
         }
@@ -58,15 +62,20 @@ impl What {
                 let n = if wide { u64::from(combine.vector()) } else { 1 };
                 (n * combine.item().bytes(), n * combine.output().bytes())
             }
+            Self::SumParts(sum) => {
+                let n = if wide { u64::from(sum.vector()) } else { 1 };
+                (n * 4, n * sum.output.bytes())
+            }
             Self::AllGather(unit) | Self::Broadcast(unit, _) => (u64::from(*unit), u64::from(*unit)),
         }
     }
 }
 
-/// The parameters of the kernel over peer memory, as it takes them: input, output, the rank's own
-/// region, all regions, the rank, units of a share, units from one part of a tensor to the next,
+/// The parameters of the kernel over peer memory, as it takes them: input, output, what is added to a
+/// sum, the rank's own region, all regions, the rank, units of a share, units from one part of a tensor to the next,
 /// and how often a flag is looked at before the rank gives up.
-pub(crate) type PeerParameters = (Global<u8>, Global<u8>, Global<u32>, [u64; MAX_RANKS], u32, u64, u64, u32);
+pub(crate) type PeerParameters =
+    (Global<u8>, Global<u8>, Global<u8>, Global<u32>, [u64; MAX_RANKS], u32, u64, u64, u32);
 
 /// The kernel over peer memory for so many ranks, each with two halves of a stage of so many bytes.
 /// `wide` says that all addresses and lengths are multiples of the widest access.
@@ -76,6 +85,7 @@ pub(crate) fn peer(what: &What, ranks: usize, half_bytes: u64, wide: bool) -> Ke
     let (in_unit, out_unit) = what.units(wide);
     let body = move |input: Global<u8>,
                      output: Global<u8>,
+                     residual: Global<u8>,
                      own: Global<u32>,
                      regions: Array<u64, MAX_RANKS>,
                      rank: Val<u32>,
@@ -101,8 +111,12 @@ pub(crate) fn peer(what: &What, ranks: usize, half_bytes: u64, wide: bool) -> Ke
                 }
             });
         };
-        match what {
-            What::Broadcast(_, root) => when(rank.eq(root as u32), fill),
+        match &what {
+            What::Broadcast(_, root) => when(rank.eq(*root as u32), fill),
+            What::SumParts(sum) => {
+                let n = if wide { sum.vector() } else { 1 };
+                range(first, count, step, |i| sum.stage(input, stage, &pitch, &i, n));
+            }
             What::AllReduce(_) | What::ReduceScatter(_) | What::AllGather(_) => fill(),
         }
         sync_threads();
@@ -133,6 +147,11 @@ pub(crate) fn peer(what: &What, ranks: usize, half_bytes: u64, wide: bool) -> Ke
                 let items: Vec<_> = (0..ranks).map(|r| region(r).at(half + at * in_unit)).collect();
                 let n = if wide { combine.vector() } else { 1 };
                 combine.step(&items, output.at(i * out_unit), n, wide);
+            }
+            What::SumParts(sum) => {
+                let staged: Vec<_> = (0..ranks).map(|r| region(r).at(half + i * in_unit)).collect();
+                let n = if wide { sum.vector() } else { 1 };
+                sum.finish(&staged, residual.at(i * out_unit), output.at(i * out_unit), n);
             }
             What::AllGather(_) => {
                 for r in 0..ranks {

@@ -21,6 +21,7 @@ mod group;
 mod hall;
 mod kernels;
 mod mesh;
+mod parts;
 mod remote;
 mod sharded;
 

@@ -41,6 +41,7 @@ impl Work {
             Self::All(What::AllGather(_)) => 3,
             Self::All(What::Broadcast(..)) => 4,
             Self::Send(_) | Self::Receive(_) => 5,
+            Self::All(What::SumParts(_)) => 7,
         };
         kind << 56 | bytes as u64
     }
@@ -70,9 +71,13 @@ impl Remote {
         if count == 0 {
             return Ok(());
         }
-        let Operands { input, output } = operands;
+        let Operands { input, output, .. } = operands;
         let combine = match work {
             Work::All(What::AllReduce(combine) | What::ReduceScatter(combine)) => combine,
+            // Refused before it comes here.
+            Work::All(What::SumParts(_)) => {
+                return Err(ErrorKind::Unsupported { what: "a sum of parts", transport: "between processes" }.into());
+            }
             Work::All(What::AllGather(_) | What::Broadcast(..)) | Work::Send(_) | Work::Receive(_) => {
                 // What goes out of a broadcast's root lies where the others take it in.
                 let own = if let Input::View(view) = input { Some(view) } else { None };
@@ -127,6 +132,7 @@ impl Remote {
             Work::All(What::Broadcast(_, root)) => {
                 self.mesh.exchange(tag, |_| (rank == *root).then_some(&*data), |from| from == *root)?
             }
+            Work::All(What::SumParts(_)) => Vec::new(),
             Work::Send(to) => self.mesh.exchange(tag, |other| (other == *to).then_some(&*data), |_| false)?,
             Work::Receive(from) => self.mesh.exchange(tag, |_| None, |other| other == *from)?,
         };

@@ -82,12 +82,44 @@ impl<'a> Sharded<'a> {
     /// # Errors
     /// Those of [`Tensor::sum`], and of a rank that failed.
     pub fn sum(&self) -> Result<Tensor, Error> {
+        self.narrowed(self.folded(Reduction::Sum, Reduce::Sum)?)
+    }
+
+    /// The product over the axis; f16 and bf16 are multiplied in f32 and rounded once.
+    ///
+    /// # Errors
+    /// As [`Sharded::sum`].
+    pub fn product(&self) -> Result<Tensor, Error> {
+        self.narrowed(self.folded(Reduction::Product, Reduce::Product)?)
+    }
+
+    /// The mean over the axis: the sum of all shards over the length of the whole, in f32 for f16
+    /// and bf16, and rounded once.
+    ///
+    /// # Errors
+    /// As [`Sharded::sum`]; [`ErrorKind::Unsupported`] for integers: cast them to the float that
+    /// the mean is to have.
+    pub fn mean(&self) -> Result<Tensor, Error> {
+        if !self.local.dtype().is_float() {
+            return Err(ErrorKind::Unsupported { what: "a mean", transport: "of integers" }.into());
+        }
+        let sum = self.folded(Reduction::Sum, Reduce::Sum)?;
+        let len = Tensor::filled(sum.queue(), sum.dtype(), self.len as f64, &[1])?;
+        self.narrowed(sum.elementwise(Operation::Div, &[&len], &Options::default())?)
+    }
+
+    /// Each shard folded, then the shards, in a type that has room.
+    fn folded(&self, reduction: Reduction, reduce: Reduce) -> Result<Tensor, Error> {
         let dtype = self.local.dtype();
         let wide = if dtype.is_float() && dtype.bytes() < 4 { Dtype::F32 } else { dtype };
         let options = FoldOptions { dtype: Some(wide), ..FoldOptions::default() };
-        let own = self.local.reduce(Reduction::Sum, Axes::Of(&[self.axis]), options)?.remove(0);
-        let sum = self.across(&Combine::of(Reduce::Sum, wide), own)?;
-        if wide == dtype { Ok(sum) } else { Ok(sum.cast(dtype)?) }
+        let own = self.local.reduce(reduction, Axes::Of(&[self.axis]), options)?.remove(0);
+        self.across(&Combine::of(reduce, wide), own)
+    }
+
+    fn narrowed(&self, wide: Tensor) -> Result<Tensor, Error> {
+        let dtype = self.local.dtype();
+        if wide.dtype() == dtype { Ok(wide) } else { Ok(wide.cast(dtype)?) }
     }
 
     /// The largest over the axis; NaN if there is one.

@@ -1,10 +1,11 @@
 //! Every collective on 2, 3, 4 and 8 virtual devices against a reference on the host, under all
-//! checks.
+//! checks; with `WARPFOLD_DEVICE=cuda` on as many GPUs, where there are so many.
 
 use half::{bf16, f16};
 use warpfold::TensorElement;
 use warpfold_collectives::{Combine, Communicator, Error, Group, PeerOptions, Reduce};
-use warpfold_device::{Checks, Severity};
+use warpfold_device::{Checks, Device, Severity};
+use warpfold_kernels::Dtype;
 
 /// Numbers of ranks.
 const SIZES: [usize; 4] = [2, 3, 4, 8];
@@ -12,11 +13,21 @@ const SIZES: [usize; 4] = [2, 3, 4, 8];
 /// Small launches, and so short a stage that longer messages take several.
 const OPTIONS: PeerOptions = PeerOptions { blocks: 2, threads: 32, stage_bytes: 2048, looks: 1 << 20 };
 
+/// GPUs if they are asked for and there are so many, else virtual ones.
+fn group_of(ranks: usize) -> Group {
+    let is_asked = std::env::var("WARPFOLD_DEVICE").is_ok_and(|name| name.starts_with("cuda"));
+    if is_asked && Device::num_cuda().is_ok_and(|found| found >= ranks) {
+        let devices = (0..ranks).map(|rank| Device::cuda(rank).expect("a GPU")).collect();
+        return Group::new(devices).expect("a group");
+    }
+    Group::virtual_gpus(ranks).expect("a group")
+}
+
 /// Runs `work` on so many ranks under all checks, which must find nothing.
 #[track_caller]
 fn checked<R: Send>(ranks: usize, work: impl Fn(&Communicator) -> Result<R, Error> + Sync) -> Vec<R> {
-    let group = Group::virtual_gpus(ranks).expect("a group").with_options(OPTIONS);
-    for device in group.devices() {
+    let group = group_of(ranks).with_options(OPTIONS);
+    for device in group.devices().iter().filter(|device| device.is_virtual()) {
         device.set_checks(Checks::All).expect("a virtual GPU");
     }
     let results = group.run(work).expect("no rank fails");
@@ -283,4 +294,61 @@ fn views_that_begin_anywhere_go_through_every_collective() {
         assert_eq!((&output[11..35], output[39]), (&[6.0; 24][..], 0.0));
         assert_eq!(all, [1.0, 1.0, 1.0, 1.0, 2.0, 2.0, 2.0, 2.0, 3.0, 3.0, 3.0, 3.0]);
     }
+}
+
+/// Numbers whose sums depend on their order.
+fn parts_of(part: usize, len: usize) -> Vec<f32> {
+    (0..len).map(|i| ((i * 31 + part * 17) % 97) as f32 * 10.0_f32.powi((i + part) as i32 % 7 - 3)).collect()
+}
+
+/// The sum of eight parts and a residual at each place, in the tree that every rank adds in.
+fn tree_of_parts(len: usize, residual: &[f32]) -> Vec<f32> {
+    let parts: Vec<_> = (0..8).map(|part| parts_of(part, len)).collect();
+    let pair = |i: usize, a: usize| parts[a][i] + parts[a + 1][i];
+    let half = |i: usize, a: usize| pair(i, a) + pair(i, a + 2);
+    (0..len).map(|i| half(i, 0) + half(i, 4) + residual.get(i).copied().unwrap_or(0.0)).collect()
+}
+
+#[test]
+fn eight_parts_have_the_same_sum_on_1_2_4_and_8_ranks() {
+    for ranks in [1, 2, 4, 8] {
+        let own = 8 / ranks;
+        // Longer than the stage, and lengths that are no multiple of a vector.
+        for len in [1, 31, 512, 1030] {
+            let around: Vec<f32> = (0..len).map(|i| i as f32 / 3.0).collect();
+            let halves: Vec<bf16> = around.iter().map(|x| bf16::from_f32(*x)).collect();
+            let rounded: Vec<f32> = halves.iter().map(|x| x.to_f32()).collect();
+            let found = checked(ranks, |rank| {
+                let (device, stream) = (rank.device(), rank.device().default_stream());
+                let mine: Vec<f32> = (0..own).flat_map(|part| parts_of(rank.rank() * own + part, len)).collect();
+                let (input, around) = (device.upload(&mine)?, device.upload(&halves)?);
+                let (mut plain, mut added) = (device.alloc::<f32>(len)?, device.alloc::<bf16>(len)?);
+                let input = input.as_view().bytes();
+                rank.sum_parts(&stream, own, input.clone(), None, Dtype::F32, plain.as_view_mut().bytes())?;
+                let around = Some(around.as_view().bytes());
+                rank.sum_parts(&stream, own, input, around, Dtype::Bf16, added.as_view_mut().bytes())?;
+                Ok((plain.download()?, added.download()?))
+            });
+            let added: Vec<bf16> = tree_of_parts(len, &rounded).into_iter().map(bf16::from_f32).collect();
+            let expected = (tree_of_parts(len, &[]), added);
+            assert!(found.iter().all(|found| *found == expected), "{len} elements of {ranks} ranks");
+        }
+    }
+}
+
+#[test]
+fn sums_of_parts_of_wrong_lengths_or_types_are_refused() {
+    let refused = |parts: usize, dtype: Dtype, residual: usize| {
+        let result = Group::virtual_gpus(1).expect("a group").run(|rank| -> Result<(), Error> {
+            let (device, stream) = (rank.device(), rank.device().default_stream());
+            let (input, around) = (device.alloc::<f32>(8)?, device.alloc::<f32>(residual)?);
+            let mut output = device.alloc::<f32>(4)?;
+            let around = Some(around.as_view().bytes());
+            rank.sum_parts(&stream, parts, input.as_view().bytes(), around, dtype, output.as_view_mut().bytes())
+        });
+        result.expect_err("it cannot be summed").to_string()
+    };
+    assert_eq!(refused(3, Dtype::F32, 4), "a sum of parts: expected 12 elements, found 8");
+    assert_eq!(refused(2, Dtype::F32, 3), "what is added to a sum of parts: expected 4 elements, found 3");
+    assert_eq!(refused(2, Dtype::I32, 4), "a sum of parts is not possible of that element type");
 }

@@ -1,6 +1,6 @@
 //! Folds whose axis is split over devices, against the same fold on one device.
 
-use warpfold::{Axes, Device, Profile, Tensor};
+use warpfold::{Axes, Device, Dtype, Profile, Tensor};
 use warpfold_collectives::{Error, Group, Sharded};
 
 const SHAPE: [usize; 3] = [3, 37, 2];
@@ -54,6 +54,37 @@ fn folds_over_a_sharded_axis_are_those_of_the_whole() {
             assert!(soft.iter().zip(&expected).all(|(a, b)| is_near(*a, *b)), "rank {rank} of {ranks}");
         }
     }
+}
+
+#[test]
+fn products_and_means_are_those_of_the_whole() {
+    // Powers of two and signs: every product and sum is exact.
+    let numbers: Vec<f32> = (0..24).map(|i| [2.0, -1.0, 0.5, 1.0, 4.0][i % 5]).collect();
+    let one = Device::virtual_gpu(Profile::H200);
+    let whole = Tensor::from_slice(&one, &numbers, &[12, 2]).expect("a tensor");
+    let vec = |t: Result<Tensor, warpfold::Error>| t.and_then(|t| t.to_vec::<f32>()).expect("a fold");
+    let (product, mean) = (vec(whole.product(Axes::Of(&[0]))), vec(whole.mean(Axes::Of(&[0]))));
+    for (ranks, dtype) in [(2, Dtype::F32), (3, Dtype::Bf16), (4, Dtype::F16)] {
+        let results = Group::virtual_gpus(ranks).expect("a group").run(|rank| -> Result<_, Error> {
+            let x = Tensor::from_slice(rank.device(), &numbers, &[12, 2])?.cast(dtype)?;
+            let len = 12 / ranks;
+            let x = Sharded::new(rank, x.slice(0, rank.rank() * len..(rank.rank() + 1) * len)?, 0)?;
+            let of = |t: Tensor| -> Result<Vec<f32>, Error> {
+                assert_eq!(t.dtype(), dtype);
+                Ok(t.cast(Dtype::F32)?.to_vec()?)
+            };
+            Ok((of(x.product()?)?, of(x.mean()?)?))
+        });
+        for (found_product, found_mean) in results.expect("no rank fails") {
+            assert_eq!(found_product, product, "{dtype}");
+            let is_near = |(a, b): (&f32, &f32)| (a - b).abs() <= 4e-3 * b.abs().max(1.0);
+            assert!(found_mean.iter().zip(&mean).all(is_near), "{dtype}: {found_mean:?}, not {mean:?}");
+        }
+    }
+    let refused = Group::virtual_gpus(2).expect("a group").run(|rank| -> Result<_, Error> {
+        Sharded::new(rank, Tensor::from_slice(rank.device(), &[1_i32, 2], &[2])?, 0)?.mean()
+    });
+    assert!(refused.expect_err("which type would it have?").to_string().contains("a mean is not possible of integers"));
 }
 
 #[test]

@@ -34,7 +34,7 @@ const CRATES: &[(&str, Uses)] = &[
     ("collectives", Uses::Only(&["device", "kernels", "lang"])),
     ("bench", Uses::Only(&["device", "kernels", "lang"])),
     ("engine", Uses::Only(&[])),
-    ("models", Uses::Only(&["device", "engine", "kernels"])),
+    ("models", Uses::Only(&["collectives", "device", "engine", "kernels"])),
     ("serve", Uses::Only(&["engine", "models"])),
     ("cli", Uses::Anything),
     ("python", Uses::Anything),

@@ -4,8 +4,7 @@
 use warpfold_engine::sizing::largest_batch;
 use warpfold_engine::{CacheShape, Config, Model};
 
-use crate::error::ErrorKind;
-use crate::{Error, LanguageModel};
+use crate::{Error, LanguageModel, error};
 
 impl LanguageModel {
     /// Runs the largest step that the settings allow and returns the bytes that it took beside the
@@ -25,10 +24,7 @@ impl LanguageModel {
         let shape = CacheShape { block_size: config.block_size, num_blocks: 1, num_host_blocks: 1 };
         let run = self.allocate(shape).and_then(|()| self.step(&batch));
         device.synchronize()?;
-        run.map_err(|source| match source.downcast::<Error>() {
-            Ok(error) => *error,
-            Err(other) => ErrorKind::Batch(other.to_string()).into(),
-        })?;
+        run.map_err(error::of_model)?;
         let cache = shape.block_size as u64 * self.limits().kv_bytes_per_token;
         Ok((device.peak_allocated_bytes() - before).saturating_sub(cache))
     }

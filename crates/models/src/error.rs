@@ -3,6 +3,8 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use warpfold_engine::ModelError;
+
 /// An error of this crate, one pointer wide.
 #[derive(Debug, thiserror::Error)]
 #[error("{kind}")]
@@ -27,6 +29,12 @@ impl From<ErrorKind> for Error {
 impl From<warpfold::Error> for Error {
     fn from(error: warpfold::Error) -> Self {
         ErrorKind::Tensors(error).into()
+    }
+}
+
+impl From<warpfold_collectives::Error> for Error {
+    fn from(error: warpfold_collectives::Error) -> Self {
+        ErrorKind::Group(error).into()
     }
 }
 
@@ -96,9 +104,36 @@ pub enum ErrorKind {
     /// A batch that the engine should not have sent.
     #[error("the batch is wrong: {0}")]
     Batch(String),
+    /// A model that cannot be split over so many devices.
+    #[error("{count} devices cannot share the model: it has {found} {what}")]
+    Split {
+        /// Devices.
+        count: usize,
+        /// What is split.
+        what: &'static str,
+        /// How many of them there are.
+        found: usize,
+    },
+    /// A mixture of experts, which is not split over devices.
+    #[error("{count} devices cannot share the model: mixtures of experts are not split")]
+    SplitExperts {
+        /// Devices.
+        count: usize,
+    },
+    /// Another of the devices that share a model failed, or they cannot work together.
+    #[error(transparent)]
+    Group(warpfold_collectives::Error),
     /// A tensor operator or the device failed.
     #[error(transparent)]
     Tensors(warpfold::Error),
+}
+
+/// What a model said through the engine's interface.
+pub(crate) fn of_model(source: ModelError) -> Error {
+    match source.downcast::<Error>() {
+        Ok(error) => *error,
+        Err(other) => ErrorKind::Batch(other.to_string()).into(),
+    }
 }
 
 pub(crate) fn read(path: &Path) -> impl FnOnce(std::io::Error) -> Error + use<'_> {

@@ -12,7 +12,7 @@ use crate::draws;
 use crate::error::{self, ErrorKind};
 use crate::files::{Checkpoint, Storage, gguf};
 use crate::graphs::Graphs;
-use crate::layers::{Angles, Linear, Loader, Step, StepShape};
+use crate::layers::{Angles, Linear, Loader, Shard, Step, StepShape};
 use crate::{Architecture, ChatTemplate, Error, ModelConfig, RopeScaling, Tokenizer, config, template};
 
 /// A model's files, opened: what it is and how it reads, without its weights.
@@ -112,17 +112,33 @@ impl ModelFiles {
         dtype: Dtype,
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<LanguageModel, Error> {
-        let config = &self.config;
+        self.load_shard(queue, dtype, None, progress)
+    }
+
+    /// As [`ModelFiles::load`], what one of several devices has of the model.
+    pub(crate) fn load_shard(
+        &self,
+        queue: &Queue,
+        dtype: Dtype,
+        shard: Option<Shard>,
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<LanguageModel, Error> {
+        let config = &shard.as_ref().map_or_else(|| self.config.clone(), |shard| shard.config(&self.config));
         // A stream of the model's own: that of the device cannot be captured.
         let queue = &Queue::new(queue.device().new_stream()?);
+        let (checkpoint, none) = (&self.checkpoint, 0);
         let mut loader =
-            Loader { checkpoint: &self.checkpoint, queue, dtype, progress, read_bytes: 0, loaded_bytes: 0 };
+            Loader { checkpoint, queue, dtype, shard: shard.as_ref(), progress, read_bytes: none, loaded_bytes: none };
         let embedding = loader.matrix("model.embed_tokens.weight", [config.vocab, config.hidden])?;
         let layers = architectures::load(config, &mut loader)?;
         let is_tied = config.is_tied.unwrap_or(!self.checkpoint.has("lm_head.weight"));
-        let head = match is_tied {
-            true => Linear::new(&embedding, None)?,
-            false => loader.linear(&[("lm_head".to_owned(), config.vocab)], config.hidden, false)?,
+        let tokens = shard.as_ref().and_then(|shard| shard.vocab(config.vocab));
+        let name = "lm_head".to_owned();
+        let head = match (is_tied, tokens) {
+            (true, None) => Linear::new(&embedding, None)?,
+            (true, Some(tokens)) => Linear::new(&embedding.slice(0, tokens)?, None)?,
+            (false, None) => loader.linear(&[(name, config.vocab)], config.hidden, false)?,
+            (false, Some(tokens)) => loader.columns(&[(name, tokens.len())], config.hidden, false)?,
         };
         let weight_bytes = loader.loaded_bytes;
         let pinned = Pinned { words: queue.device().host_buffer(0)?, records: queue.device().host_buffer(0)? };
@@ -139,6 +155,7 @@ impl ModelFiles {
             graphs: Some(Graphs::default()),
             pinned,
             draws: DrawRows::default(),
+            shard,
         })
     }
 }
@@ -190,6 +207,8 @@ pub struct LanguageModel {
     graphs: Option<Graphs>,
     pinned: Pinned,
     draws: DrawRows,
+    /// The device's place, if several share the model. The sizes are those of what it has then.
+    shard: Option<Shard>,
 }
 
 /// Pinned memory of what each step brings to the device.
@@ -234,6 +253,10 @@ impl LanguageModel {
         &self.queue
     }
 
+    pub(crate) fn shard(&self) -> Option<&Shard> {
+        self.shard.as_ref()
+    }
+
     /// Bytes of the weights on the device.
     #[must_use]
     pub fn weight_bytes(&self) -> u64 {
@@ -250,7 +273,13 @@ impl LanguageModel {
         // Each captured step keeps its logits: of 1, 2, 4, 8, 16, 32, 48 … rows.
         let captured: usize = if self.graphs.is_some() { (0..=samples).step_by(16).sum::<usize>() + 15 } else { 0 };
         let logits = samples + captured.max(samples);
-        rows as u64 * row as u64 * self.dtype.bytes() + logits as u64 * 4 * vocab as u64 + (samples * hidden) as u64
+        let shared = self.shard.as_ref().map_or(0_u64, |shard| {
+            let parts = [self.config.query_len(), intermediate].map(|own| shard.parts(own));
+            // Partial sums, and logits as they come from all devices.
+            4 * (rows * hidden * parts[0].max(parts[1]) + 2 * samples * vocab) as u64
+        });
+        let shared = shared + (samples * hidden) as u64;
+        rows as u64 * row as u64 * self.dtype.bytes() + logits as u64 * 4 * vocab as u64 + shared
     }
 
     fn make_cache(&self, shape: CacheShape) -> Result<Cache, Error> {
@@ -289,7 +318,8 @@ impl LanguageModel {
 
     /// The logits of a batch's samples, and perhaps of further rows after them.
     fn logits(&mut self, batch: &Batch) -> Result<Option<Tensor>, Error> {
-        let Self { queue, embedding, layers, head, cache, graphs, pinned, .. } = self;
+        let Self { queue, embedding, layers, head, cache, graphs, pinned, shard, .. } = self;
+        let shard = shard.as_ref().filter(|shard| shard.vocab(self.config.vocab).is_some());
         let cache = cache.as_mut().ok_or_else(|| ErrorKind::Batch("there is no cache yet".to_owned()))?;
         if batch.num_rows() == 0 {
             return Ok(None);
@@ -307,7 +337,8 @@ impl LanguageModel {
                 Some(samples) => x.gather_rows_known(samples)?,
                 None => x,
             };
-            head.forward_f32(&layers.last_norm(&rows)?).map(Some)
+            let logits = head.forward_f32(&layers.last_norm(&rows)?)?;
+            shard.map_or(Ok(logits.clone()), |shard| shard.gather(&logits)).map(Some)
         };
         if let Some(graphs) = graphs.as_mut().filter(|_| shape.is_decode()) {
             let forward = |words: &Tensor| Ok(forward(words)?.expect("each row of a step that decodes has a sample"));
@@ -375,9 +406,19 @@ impl Model for LanguageModel {
 
     fn step(&mut self, batch: &Batch) -> Result<Vec<Sampled>, ModelError> {
         let (queue, arena) = (self.queue.clone(), self.arena.clone());
-        let answers = queue.reuse(&arena, || match self.logits(batch)? {
-            Some(logits) => self.draw(&logits, batch),
-            None => Ok(Vec::new()),
+        let (stream, shard) = (queue.stream().clone(), self.shard.clone());
+        let answers = queue.reuse(&arena, || {
+            let logits = self.logits(batch)?;
+            // The first device has the logits of all, and draws.
+            match (logits, shard.as_ref().map(Shard::communicator)) {
+                (Some(logits), None) => self.draw(&logits, batch),
+                (Some(logits), Some(rank)) if rank.rank() == 0 => {
+                    let drawn = self.draw(&logits, batch)?;
+                    Ok(rank.synchronize(&stream).map(|()| drawn)?)
+                }
+                (_, Some(rank)) => Ok(rank.synchronize(&stream).map(|()| Vec::new())?),
+                (None, None) => Ok(Vec::new()),
+            }
         });
         Ok(answers?)
     }

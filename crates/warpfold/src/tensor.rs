@@ -224,6 +224,34 @@ impl Tensor {
         self.memory.address() + self.first as u64 * self.dtype.bytes()
     }
 
+    /// The memory of the elements of a contiguous tensor, for kernels and copies of the caller's.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Operand`] unless the tensor is contiguous.
+    pub fn device_bytes(&self) -> Result<View<'_, u8>, Error> {
+        let (start, len) = self.span_of_bytes()?;
+        Ok(self.memory.view(start..start + len)?)
+    }
+
+    /// The same to be written. No clone and no view of the tensor may be left.
+    ///
+    /// # Errors
+    /// As [`Tensor::device_bytes`], and [`ErrorKind::SharedMemory`].
+    pub fn device_bytes_mut(&mut self) -> Result<ViewMut<'_, u8>, Error> {
+        let (_, len) = self.span_of_bytes()?;
+        Ok(self.view_mut()?.slice(..len)?)
+    }
+
+    /// Where the bytes of a contiguous tensor begin, and how many there are.
+    fn span_of_bytes(&self) -> Result<(usize, usize), Error> {
+        if !self.layout.is_contiguous() {
+            let reason = format!("the strides {:?} of {:?} are not contiguous", self.layout.strides(), self.shape());
+            return Err(ErrorKind::Operand { operator: "device_bytes", reason }.into());
+        }
+        let bytes = self.dtype.bytes() as usize;
+        Ok((self.first * bytes, self.len() * bytes))
+    }
+
     /// The memory from the first element on. With negative strides, elements are before it.
     pub(crate) fn memory_view(&self) -> Result<View<'_, u8>, Error> {
         Ok(self.memory.view(self.first * self.dtype.bytes() as usize..)?)

@@ -6,17 +6,17 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::Args;
 use serde_json::{Value, json};
-use warpfold::{Dtype, Queue};
+use warpfold::Dtype;
 use warpfold_engine::service::{Options, Service};
 use warpfold_engine::{Config, Engine, Model};
 use warpfold_report::{Kind, Page};
 use warpfold_serve::load::{Goal, Job, Load, Pace, Quantiles, Room, Summary, Target, Workload, of_file};
 
+use crate::Ending;
 use crate::failure::Failure;
-use crate::model::{self, EngineOptions, Room as CacheRoom, parse_dtype};
+use crate::model::{self, EngineOptions, Place, Room as CacheRoom, parse_dtype};
 use crate::output::{self, Form, ReportTo};
 use crate::table::Table;
-use crate::{Ending, device_choice};
 
 /// Measures what clients see: time to the first token, between tokens, to the end, tokens a second.
 ///
@@ -135,9 +135,9 @@ impl Serve {
 
     fn engine(&self) -> Result<Bed, Failure> {
         let files = model::open(self.model.as_deref())?;
-        let device = device_choice::open(self.device.as_deref())?;
-        let free_bytes = device.free_memory_bytes()?;
-        let model = model::load(&files, &Queue::of(&device), self.dtype)?;
+        let place = Place::open(self.device.as_deref(), self.engine.tensor_parallel, &files)?;
+        let free_bytes = place.free_memory_bytes()?;
+        let model = model::load(&files, &place, self.dtype)?;
         let limits = model.limits();
         let max_len = self.engine.max_len.unwrap_or(usize::MAX).min(limits.max_len);
         let blocks = max_len.div_ceil(Config::default().block_size) + 1;
@@ -147,7 +147,7 @@ impl Serve {
         let room = Room { alphabet: (0..vocab).collect(), max_len: config.longest(&limits) };
         let service = Service::spawn(Engine::new(model, config)?, Options { max_waiting: usize::MAX });
         let load = Load::new(Target::Engine(service.client()), self.seed)?;
-        let name = format!("{} on {device}", model::name(self.model.as_deref()));
+        let name = format!("{} on {place}", model::name(self.model.as_deref()));
         Ok(Bed { name, load, room, service: Some(service) })
     }
 

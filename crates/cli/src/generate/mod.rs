@@ -13,15 +13,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
-use warpfold::{Dtype, Queue};
+use warpfold::Dtype;
 use warpfold_engine::{Config, Constraint, Engine, Model, Output, Request, RequestId};
-use warpfold_models::{
-    ChatTemplate, LanguageModel, ModelFiles, SHIPPED_OPENING, SHIPPED_TEMPERATURE, Schemas, Tokenizer,
-};
+use warpfold_models::{ChatTemplate, ModelFiles, SHIPPED_OPENING, SHIPPED_TEMPERATURE, Schemas, Tokenizer};
 
 use crate::failure::Failure;
-use crate::model::{self, EngineOptions, Room, parse_dtype};
-use crate::{Ending, device_choice, output};
+use crate::model::{self, EngineOptions, Place, PlacedModel, Room, parse_dtype};
+use crate::{Ending, output};
 use options::Answer;
 use report::Watched;
 use requests::{Asked, Prompt};
@@ -86,10 +84,10 @@ impl Generate {
     pub(crate) fn run(&self) -> Result<Ending, Failure> {
         let files = model::open(self.model.as_deref())?;
         let asked = self.requests(&files)?;
-        let device = device_choice::open(self.device.as_deref())?;
-        let free_bytes = device.free_memory_bytes()?;
-        let mut model = model::load(&files, &Queue::of(&device), self.dtype)?;
-        let config = self.config(&mut model, &asked, free_bytes, !device.is_virtual())?;
+        let place = Place::open(self.device.as_deref(), self.engine.tensor_parallel, &files)?;
+        let free_bytes = place.free_memory_bytes()?;
+        let mut model = model::load(&files, &place, self.dtype)?;
+        let config = self.config(&mut model, &asked, free_bytes, !place.is_virtual())?;
         let tokenizer = files.into_tokenizer().map(Arc::new);
         let mut engine = Engine::new(model, config)?;
         if let Some(tokenizer) = &tokenizer {
@@ -133,7 +131,7 @@ impl Generate {
     /// The engine's settings: the cache holds what the requests can need at the same time.
     fn config(
         &self,
-        model: &mut LanguageModel,
+        model: &mut PlacedModel,
         asked: &[Request],
         free_bytes: u64,
         is_measured: bool,
@@ -169,7 +167,7 @@ impl Generate {
         Ok(config)
     }
 
-    fn answer(&self, mut engine: Engine<LanguageModel>, asked: &[Request]) -> Result<Ending, Failure> {
+    fn answer(&self, mut engine: Engine<PlacedModel>, asked: &[Request]) -> Result<Ending, Failure> {
         let ids: Vec<RequestId> = asked.iter().map(|r| engine.add(r.clone())).collect::<Result<_, _>>()?;
         let is_one = asked.len() == 1 && asked[0].num_sequences() == 1;
         let streams = !self.json && is_one && std::io::stdout().is_terminal();

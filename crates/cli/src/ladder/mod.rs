@@ -29,6 +29,7 @@ use crate::profile;
 use crate::progress::Progress;
 use crate::sim::Check;
 use crate::suggestion::did_you_mean;
+use over_devices::OverDevices;
 
 /// Runs the kernels of a ladder, from naive to shipped: each result is checked, each step
 /// explained.
@@ -214,8 +215,14 @@ impl Ladder {
         let report = report?;
         let recorded = self.profile.finish(&device)?;
         let run = LadderRun { ladder, report: &report, device: &device };
-        self.write(run, recorded.as_ref())?;
-        ending(&report)
+        // The ladder of sums goes on over devices; a page has pictures of kernels alone.
+        let goes_on = is_reduce && self.rungs.is_empty() && self.to.form != Form::Html;
+        let more = goes_on.then(|| OverDevices::beside(&device, size)).transpose()?;
+        self.write(run, recorded.as_ref(), more.as_ref())?;
+        match ending(&report)? {
+            Ending::Clean if more.is_some_and(|more| !more.is_ok()) => Ok(Ending::Findings),
+            ended => Ok(ended),
+        }
     }
 
     /// The ladder of the name.
@@ -291,10 +298,17 @@ struct Json<'a> {
     ladder: LadderJson<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
     profile: Option<serde_json::Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    over_devices: Option<serde_json::Value>,
 }
 
 impl Ladder {
-    fn write(&self, run: LadderRun<'_>, recorded: Option<&Recorded>) -> Result<(), Failure> {
+    fn write(
+        &self,
+        run: LadderRun<'_>,
+        recorded: Option<&Recorded>,
+        more: Option<&OverDevices>,
+    ) -> Result<(), Failure> {
         let LadderRun { ladder, report, .. } = run;
         match self.to.form {
             Form::Table => {
@@ -303,11 +317,17 @@ impl Ladder {
                     page.push('\n');
                     page.push_str(&profile::tables(recorded));
                 }
+                if let Some(more) = more {
+                    page.push('\n');
+                    page.push_str(&more.text());
+                }
                 self.to.write(&page)
             }
-            Form::Json => self
-                .to
-                .write_json(&Json { ladder: LadderJson::new(ladder, report), profile: recorded.map(profile::json) }),
+            Form::Json => self.to.write_json(&Json {
+                ladder: LadderJson::new(ladder, report),
+                profile: recorded.map(profile::json),
+                over_devices: more.map(OverDevices::record),
+            }),
             Form::Html => self.to.write_page(&ladder_page(run, &[], &output::about())),
         }
     }
@@ -316,7 +336,9 @@ impl Ladder {
 impl Ladder {
     fn run_moves(&self) -> Result<Ending, Failure> {
         self.refuse_options(&self.name, &[(self.block_size.is_some(), "--block-size")])?;
-        self.to.check_no_page(&format!("ladder {}", self.name))?;
+        if self.name != ladders_of_copies::NAME {
+            self.to.check_no_page(&format!("ladder {}", self.name))?;
+        }
         let (size, device) = (self.size.as_deref(), self.device.as_deref());
         let asked = Asked { size, rungs: &self.rungs, device, to: &self.to };
         match (&*self.name, self.devices) {

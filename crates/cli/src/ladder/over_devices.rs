@@ -1,9 +1,10 @@
-//! `warpfold ladder reduce --devices N`: the last level of a fold, over devices.
+//! `warpfold ladder reduce`, over devices: the last level of a fold. Two devices end the ladder,
+//! `--devices N` shows others.
 
-use serde_json::json;
+use serde_json::{Value, json};
 use warpfold::{Axes, Tensor};
 use warpfold_collectives::{Error, Group, Sharded};
-use warpfold_device::{Device, Profile};
+use warpfold_device::{Device, DeviceKind, Profile};
 use warpfold_kernels::Dtype;
 
 use super::Asked;
@@ -14,12 +15,23 @@ use crate::table::{Table, grouped};
 /// Elements unless said.
 const SIZE: usize = 1 << 16;
 
+/// Elements at the end of a ladder, at most: they come from the host.
+const LARGEST_BESIDE: usize = 1 << 20;
+
 /// What a rung gives: the sum, and bytes that left a device.
 struct Rung {
     name: &'static str,
     changed: &'static str,
     sums: Vec<i32>,
     bytes: u64,
+}
+
+/// The rungs, of a vector that is split over devices.
+pub(super) struct OverDevices {
+    devices: Vec<Device>,
+    size: usize,
+    expected: i32,
+    rungs: Vec<Rung>,
 }
 
 pub(super) fn run(asked: &Asked<'_>, num: usize) -> Result<Ending, Failure> {
@@ -39,24 +51,62 @@ pub(super) fn run(asked: &Asked<'_>, num: usize) -> Result<Ending, Failure> {
             return Err(Failure::usage(format!("--device {name} is one device; over several it is `virtual`")));
         }
     };
-    let numbers: Vec<i32> = (0..size).map(|i| (i % 1000) as i32 - 300).collect();
-    let expected = numbers.iter().fold(0_i32, |sum, &x| sum.wrapping_add(x));
-    let rungs = climb(&devices, &numbers).map_err(Failure::run)?;
-    let is_right = |rung: &Rung| rung.sums.iter().all(|&sum| sum == expected);
-    let mut table = Table::new(["rung", "result", "has the sum", "bytes that leave a device"]);
-    for rung in &rungs {
-        let result = if is_right(rung) { "ok" } else { "WRONG" };
-        let who = if rung.sums.len() == 1 { "the host".to_owned() } else { format!("{num} devices") };
-        table.row([rung.name.to_owned(), result.to_owned(), who, grouped(rung.bytes)]);
-        table.text(&format!("{}.", rung.changed));
+    let all = OverDevices::climb(devices, size)?;
+    asked.to.write_no_page(&all.text(), &all.record())?;
+    Ok(if all.is_ok() { Ending::Clean } else { Ending::Findings })
+}
+
+impl OverDevices {
+    /// The rungs over two devices of the kind of one: GPUs where there are two that reach each
+    /// other's memory, virtual ones elsewhere.
+    pub(super) fn beside(device: &Device, size: usize) -> Result<Self, Failure> {
+        let devices = match device.kind() {
+            DeviceKind::Virtual(profile) => Device::virtual_peers(profile, 2),
+            _ => two_gpus().unwrap_or_else(|| Device::virtual_peers(Profile::H200, 2)),
+        };
+        Self::climb(devices, size.clamp(2, LARGEST_BESIDE))
     }
-    let about = format!("reduce: the sum of {} i32, split over {num} devices", grouped(size as u64));
-    let text = format!("{about}, {}\n\n{}", devices[0], table.render());
-    let record =
-        |rung: &Rung| json!({ "name": rung.name, "ok": is_right(rung), "sums": rung.sums, "bytes": rung.bytes });
-    let all: Vec<_> = rungs.iter().map(record).collect();
-    asked.to.write_no_page(&text, &json!({ "ladder": "reduce", "devices": num, "size": size, "rungs": all }))?;
-    Ok(if rungs.iter().all(is_right) { Ending::Clean } else { Ending::Findings })
+
+    fn climb(devices: Vec<Device>, size: usize) -> Result<Self, Failure> {
+        let numbers: Vec<i32> = (0..size).map(|i| (i % 1000) as i32 - 300).collect();
+        let expected = numbers.iter().fold(0_i32, |sum, &x| sum.wrapping_add(x));
+        let rungs = climb(&devices, &numbers).map_err(Failure::run)?;
+        Ok(Self { devices, size, expected, rungs })
+    }
+
+    fn is_right(&self, rung: &Rung) -> bool {
+        rung.sums.iter().all(|&sum| sum == self.expected)
+    }
+
+    pub(super) fn is_ok(&self) -> bool {
+        self.rungs.iter().all(|rung| self.is_right(rung))
+    }
+
+    pub(super) fn text(&self) -> String {
+        let num = self.devices.len();
+        let mut table = Table::new(["rung", "result", "has the sum", "bytes that leave a device"]);
+        for rung in &self.rungs {
+            let result = if self.is_right(rung) { "ok" } else { "WRONG" };
+            let who = if rung.sums.len() == 1 { "the host".to_owned() } else { format!("{num} devices") };
+            table.row([rung.name.to_owned(), result.to_owned(), who, grouped(rung.bytes)]);
+            table.text(&format!("{}.", rung.changed));
+        }
+        let about = format!("reduce: the sum of {} i32, split over {num} devices", grouped(self.size as u64));
+        format!("{about}, {}\n\n{}\n", self.devices[0], table.render().trim_end())
+    }
+
+    pub(super) fn record(&self) -> Value {
+        let record = |rung: &Rung| json!({ "name": rung.name, "ok": self.is_right(rung), "sums": rung.sums, "bytes": rung.bytes });
+        let all: Vec<_> = self.rungs.iter().map(record).collect();
+        json!({ "ladder": "reduce", "devices": self.devices.len(), "size": self.size, "rungs": all })
+    }
+}
+
+/// Two GPUs that reach each other's memory.
+fn two_gpus() -> Option<Vec<Device>> {
+    let pair: Vec<Device> = (0..2).map(Device::cuda).collect::<Result<_, _>>().ok()?;
+    let is_linked = |a: &Device, b: &Device| a.link_to(b).is_ok_and(|link| link.has_peer_access());
+    (is_linked(&pair[0], &pair[1]) && is_linked(&pair[1], &pair[0])).then_some(pair)
 }
 
 fn climb(devices: &[Device], numbers: &[i32]) -> Result<Vec<Rung>, Error> {

@@ -3,11 +3,13 @@
 use serde_json::json;
 use warpfold_device::Device;
 use warpfold_ladders::transfer::{self, Instance, NAME, RUNGS, Rung, Trace, timeline};
+use warpfold_report::{Kind, Page};
 
 use crate::failure::Failure;
 use crate::ladder::Asked;
+use crate::output::Form;
 use crate::table::{Table, grouped};
-use crate::{Ending, device_choice};
+use crate::{Ending, device_choice, output};
 
 /// Elements unless said.
 const VIRTUAL_SIZE: usize = 1 << 14;
@@ -29,7 +31,11 @@ pub(super) fn run(asked: &Asked<'_>) -> Result<Ending, Failure> {
         }
         results.push((rung, instance.run(rung)?));
     }
-    asked.to.write_no_page(&text(&device, size, &results), &record(&device, size, &results))?;
+    match asked.to.form {
+        Form::Table => asked.to.write(&text(&device, size, &results))?,
+        Form::Json => asked.to.write_json(&record(&device, size, &results))?,
+        Form::Html => asked.to.write_page(&page(&device, size, &results))?,
+    }
     Ok(if results.iter().all(|(_, trace)| trace.is_right) { Ending::Clean } else { Ending::Findings })
 }
 
@@ -45,30 +51,42 @@ fn text(device: &Device, size: usize, results: &[(&Rung, Trace)]) -> String {
             grouped(trace.bytes()),
             or_none(seconds.map(|s| format!("{:.3} ms", s * 1e3))),
             or_none(seconds.map(|s| format!("{:.1}", trace.bytes() as f64 / s / 1e9))),
-            or_none(trace.overlaps().map(|overlaps| if overlaps { "yes" } else { "no" }.to_owned())),
+            if trace.overlaps() { "yes" } else { "no" }.to_owned(),
         ]);
         table.text(&format!("{}.", rung.changed));
     }
     let lines = results.iter().map(|(rung, trace)| format!("\n{}\n{}", rung.name, timeline(trace)));
     let about = "H to the device, K kernel, D to the host, G graph; the digit is the chunk";
-    let columns = if device.is_virtual() { "in the order of the calls" } else { "by time" };
+    let columns =
+        if device.is_virtual() { "by the step in which each can run if all take equally long" } else { "by time" };
     format!(
-        "transfer: {} f32 to the device, through a kernel, and back, on {device}\n\n{}\nTimelines, {columns}: {about}.\n{}",
+        "transfer: {} f32 to the device, through a kernel, and back, on {device}\n\n{}\nTimelines, {columns}:\n{about}.\n{}",
         grouped(size as u64),
         table.render(),
         lines.collect::<String>()
     )
 }
 
+fn page(device: &Device, size: usize, results: &[(&Rung, Trace)]) -> Page {
+    let mut page = Page::new(Kind::Timeline, NAME, &record(device, size, results), &output::about());
+    page.subtitle = format!("{} f32 to the device, through a kernel, and back, on {device}", grouped(size as u64));
+    let right = results.iter().filter(|(_, trace)| trace.is_right).count();
+    let overlapped = results.iter().filter(|(_, trace)| trace.overlaps()).count();
+    page.is_ok = right == results.len();
+    page.verdict = format!("{right} of {} rungs right; in {overlapped} a copy overlaps a kernel.", results.len());
+    page
+}
+
 fn record(device: &Device, size: usize, results: &[(&Rung, Trace)]) -> serde_json::Value {
     let micros = |time: std::time::Duration| time.as_secs_f64() * 1e6;
     let rung = |(rung, trace): &(&Rung, Trace)| {
-        let event = |event: &transfer::Event| {
+        let event = |(event, step): (&transfer::Event, usize)| {
             json!({
                 "what": format!("{:?}", event.what),
                 "stream": event.stream,
                 "chunk": event.chunk,
                 "bytes": event.bytes,
+                "step": step,
                 "microseconds": event.time.map(|(start, end)| [micros(start), micros(end)]),
             })
         };
@@ -79,7 +97,7 @@ fn record(device: &Device, size: usize, results: &[(&Rung, Trace)]) -> serde_jso
             "bytes": trace.bytes(),
             "seconds": trace.duration().map(|time| time.as_secs_f64()),
             "overlaps": trace.overlaps(),
-            "events": trace.events.iter().map(event).collect::<Vec<_>>(),
+            "events": trace.events.iter().zip(trace.steps()).map(event).collect::<Vec<_>>(),
         })
     };
     json!({

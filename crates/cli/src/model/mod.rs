@@ -3,13 +3,14 @@
 
 mod locate;
 mod options;
+mod place;
 
 use std::path::Path;
 
-use warpfold::{Dtype, Queue};
+use warpfold::Dtype;
 use warpfold_engine::Config;
 use warpfold_engine::sizing::Sizing;
-use warpfold_models::{LanguageModel, ModelFiles, SHIPPED};
+use warpfold_models::{ModelFiles, SHIPPED};
 
 use crate::failure::Failure;
 use crate::progress::Progress;
@@ -17,6 +18,7 @@ use crate::progress::Progress;
 use locate::locate;
 pub(crate) use locate::name;
 pub(crate) use options::{EngineOptions, Room};
+pub(crate) use place::{Place, PlacedModel};
 
 /// Whether the model that is part of the program is meant.
 pub(crate) fn is_shipped(model: Option<&str>) -> bool {
@@ -41,10 +43,10 @@ pub(crate) fn parse_dtype(name: &str) -> Result<Dtype, String> {
     }
 }
 
-/// Brings the weights to a device, with a bar for those who watch.
-pub(crate) fn load(files: &ModelFiles, queue: &Queue, dtype: Option<Dtype>) -> Result<LanguageModel, Failure> {
+/// Brings the weights to where the model runs, with a bar for those who watch.
+pub(crate) fn load(files: &ModelFiles, place: &Place, dtype: Option<Dtype>) -> Result<PlacedModel, Failure> {
     let dtype = dtype.unwrap_or(files.dtype());
-    let (need, free) = (files.weight_bytes(dtype), queue.device().free_memory_bytes()?);
+    let (need, free) = (place.weight_bytes(files, dtype), place.free_memory_bytes()?);
     if need > free {
         let missing = need - free;
         return Err(Failure::run(format!(
@@ -54,14 +56,14 @@ pub(crate) fn load(files: &ModelFiles, queue: &Queue, dtype: Option<Dtype>) -> R
     }
     let progress = Progress::new();
     progress.begin("loading weights");
-    let model = files.load(queue, dtype, &mut |done, all| progress.show_bytes(done, all));
+    let model = place.load(files, dtype, &mut |done, all| progress.show_bytes(done, all));
     progress.end();
     Ok(model?)
 }
 
 /// Runs the largest step without a cache and compares what it took with what was computed. Returns
 /// the bytes.
-pub(crate) fn dry_run(model: &mut LanguageModel, config: &Config, sizing: &Sizing) -> Result<u64, Failure> {
+pub(crate) fn dry_run(model: &mut PlacedModel, config: &Config, sizing: &Sizing) -> Result<u64, Failure> {
     let progress = Progress::new();
     progress.begin("measuring the largest step");
     let peak = model.dry_run(config);
@@ -93,7 +95,7 @@ mod tests {
         let run = || {
             let files = open(None)?;
             let free_bytes = device.free_memory_bytes()?;
-            let mut model = load(&files, &Queue::of(&device), None)?;
+            let mut model = load(&files, &Place::One(device.clone()), None)?;
             let room = Room { longest: 512, enough_blocks: 1000, free_bytes };
             let (config, sizing) = options(args).config(&model, room)?;
             dry_run(&mut model, &config, &sizing)

@@ -5,8 +5,8 @@ use std::hash::{BuildHasher, RandomState};
 use clap::Args;
 use warpfold_engine::sizing::{Memory, Sizing};
 use warpfold_engine::{Allocator, Config, Model, Policy};
-use warpfold_models::LanguageModel;
 
+use super::PlacedModel;
 use crate::failure::Failure;
 
 /// How the engine runs. None of these changes an answer.
@@ -37,6 +37,11 @@ pub(crate) struct EngineOptions {
     /// recomputed.
     #[arg(long, value_name = "B", default_value_t = 0)]
     pub(crate) swap_bytes: u64,
+    /// Devices that share the model: the named one and those after it. An answer is the same by
+    /// every number of them; without this option one device adds in another order, and last bits
+    /// of logprobs may differ.
+    #[arg(long, value_name = "N")]
+    pub(crate) tensor_parallel: Option<usize>,
     /// static, orca, vllm-v0 or continuous.
     #[arg(long, value_name = "P", default_value = "continuous")]
     pub(crate) policy: Policy,
@@ -63,7 +68,7 @@ pub(crate) struct Room {
 impl EngineOptions {
     /// The engine's settings for a model. Without `--kv-blocks` and `--kv-bytes` the cache holds
     /// what is enough, or as much of it as the device has room for; the sizes say all of the room.
-    pub(crate) fn config(&self, model: &LanguageModel, room: Room) -> Result<(Config, Sizing), Failure> {
+    pub(crate) fn config(&self, model: &PlacedModel, room: Room) -> Result<(Config, Sizing), Failure> {
         let mut config = Config {
             policy: self.policy,
             block_size: self.block_size.max(1),
@@ -89,13 +94,14 @@ impl EngineOptions {
             free_bytes: room.free_bytes,
             share: self.memory,
             weight_bytes: model.weight_bytes(),
-            activation_bytes: model.activation_bytes(config.budget, config.max_seqs),
+            activation_bytes: model.activation_bytes(config.budget, config.max_seqs)?,
             // The null block is one more.
             kv_bytes: self
                 .kv_blocks
                 .map(|blocks| (blocks as u64).saturating_add(1).saturating_mul(block_bytes))
                 .or(self.kv_bytes),
-            swap_bytes: self.swap_bytes,
+            // A block lies on the host once for each device.
+            swap_bytes: self.swap_bytes / model.num_devices() as u64,
             ..Memory::default()
         };
         // Blocks that are given are taken as they are: the engine says what does not fit.

@@ -52,6 +52,29 @@ fn prompts_of_a_file_are_answered_in_their_order() {
 }
 
 #[test]
+fn answers_do_not_depend_on_how_many_devices_share_the_model() {
+    let asked = ["--prompt-tokens", "5,9,200,17", "--json", "--seed", "3", "--max-tokens", "5", "--logprobs", "3"];
+    let on = |devices: &str| {
+        let more = ["--tensor-parallel", devices, "--swap-bytes", "100000", "--inject-preemptions", "0.3"];
+        generate("llama", &[&asked[..], &more].concat()).stdout
+    };
+    let one = on("1");
+    assert!(one.contains("\"logprobs\""), "{one}");
+    assert_eq!(on("2"), one);
+    assert_eq!(on("4"), one);
+    let sizes = generate("llama", &[&asked[..], &["--tensor-parallel", "2", "--sizes"]].concat());
+    assert!(sizes.stderr.contains("the largest step took "), "{}", sizes.stderr);
+    let refused = |devices, part| {
+        let llama = model("llama");
+        let args = ["generate", &llama, "a", "--device", "virtual", "--tensor-parallel", devices];
+        refused(&args, 2, part);
+    };
+    refused("3", "--tensor-parallel: 3 devices cannot share the model: it has 8 parts of a sum");
+    refused("8", "--tensor-parallel: 8 devices cannot share the model: it has 4 heads of queries");
+    refused("0", "--tensor-parallel: 0 devices cannot share the model");
+}
+
+#[test]
 fn answers_do_not_depend_on_how_the_engine_runs() {
     let base = [
         "--prompt-tokens",

@@ -13,6 +13,7 @@ mod ladder;
 mod moves;
 mod pictures;
 mod profile;
+mod router;
 mod serve;
 mod sim;
 mod support;

@@ -33,13 +33,14 @@ fn ladder_all_reduce_says_which_way_needs_a_power_of_two() {
 fn ladder_transfer_shows_the_order_of_copies_and_kernels() {
     let ladder = ["ladder", "transfer", "--device", "virtual", "--size", "64"];
     let text = warpfold(&ladder).ended_with(0).stdout;
-    for part in ["pageable", "pinned", "mapped", "graph", "512", "stream 0  H0 K0 D0          H2 K2 D2"] {
+    for part in ["pageable", "pinned", "mapped", "graph", "512", "stream 0  H0 K0 D0 H2 K2 D2\nstream 1     H1 K1 D1"] {
         assert!(text.contains(part), "{part}: {text}");
     }
     let report =
         warpfold(&[&ladder[..], &["--report", "json", "--rung", "breadth_first"]].concat()).ended_with(0).json();
     assert_eq!(names(&report), ["breadth_first"]);
     assert_eq!(report["rungs"][0]["events"].as_array().map(Vec::len), Some(12), "{report}");
+    assert_eq!(report["rungs"][0]["overlaps"], true, "{report}");
 }
 
 #[test]
@@ -49,6 +50,19 @@ fn ladder_reduce_over_devices_ends_with_the_last_level_of_the_fold() {
     assert_eq!(names(&report), ["gather", "host_adds", "last_level"]);
     assert!(report["rungs"].as_array().expect("a list").iter().all(|rung| rung["ok"] == true), "{report}");
     assert_eq!(report["rungs"][2]["sums"].as_array().map(Vec::len), Some(2), "each device has it: {report}");
+}
+
+#[test]
+fn ladder_reduce_ends_with_rungs_over_two_devices() {
+    let ladder = ["ladder", "reduce", "--device", "virtual", "--size", "4096"];
+    let text = warpfold(&ladder).ended_with(0).stdout;
+    assert!(text.contains("split over 2 devices") && text.contains("last_level"), "{text}");
+    let report = warpfold(&[&ladder[..], &["--report", "json"]].concat()).ended_with(0).json();
+    assert_eq!(names(&report).len(), 10, "{report}");
+    assert_eq!(names(&report["over_devices"]), ["gather", "host_adds", "last_level"]);
+    // Who asks for a rung gets that one.
+    let one = warpfold(&[&ladder[..], &["--report", "json", "--rung", "sequential"]].concat()).ended_with(0).json();
+    assert!(one["over_devices"].is_null(), "{one}");
 }
 
 #[test]

@@ -236,3 +236,25 @@ fn a_page_needs_a_file_to_go_to() {
     let tiny = ["ladder", "reduce", "--rung", "naive", "--size", "64", "--device", "virtual"];
     refused(&[&tiny[..], &["-o", "/nowhere/at/all.txt"]].concat(), 2, "cannot write");
 }
+
+#[test]
+fn a_page_of_copies_draws_what_runs_at_the_same_time() {
+    let folder = folder("a_page_of_copies");
+    let (file, to) = path(&folder, "transfer.html");
+    let ladder = ["ladder", "transfer", "--device", "virtual", "--size", "4096"];
+    warpfold(&[&ladder[..], &["--report", "html", "-o", &to]].concat()).ended_with(0);
+    let Some(mut page) = open("a_page_of_copies", &file) else { return };
+    page.expect("document.getElementById('verdict').textContent", "6 of 6 rungs right; in 2 a copy overlaps a kernel.");
+    page.expect("document.querySelectorAll('.timeline').length", 6);
+    let x = |rung: usize, what: &str, at: usize| {
+        format!("document.querySelectorAll('.timeline')[{rung}].querySelectorAll('.{what}')[{at}].getAttribute('x')")
+    };
+    // In two streams the second copy stands below the first kernel, in one behind the copy back.
+    let [kernel, copy] = [x(3, "Kernel", 0), x(3, "ToDevice", 1)].map(|x| page.value(&x));
+    assert_eq!(kernel, copy);
+    let [back, copy] = [x(1, "ToHost", 0), x(1, "ToDevice", 1)].map(|x| page.value(&x));
+    let number = |value: &Value| value.as_str().and_then(|text| text.parse::<f64>().ok());
+    assert!(number(&copy) > number(&back), "{copy} {back}");
+    page.choose("#metric", "steps");
+    page.is_content();
+}

@@ -15,14 +15,14 @@ fn model(name: &str) -> String {
 }
 
 /// A server in a process of its own.
-struct Served {
+pub(crate) struct Served {
     child: Child,
     stdout: BufReader<ChildStdout>,
     address: String,
 }
 
 impl Served {
-    fn start(more: &[&str]) -> Self {
+    pub(crate) fn start(more: &[&str]) -> Self {
         let llama = model("llama");
         let args = [&["serve", &llama, "--device", "virtual", "--port", "0"], more].concat();
         let mut child = program(&args).stdout(Stdio::piped()).spawn().expect("the program starts");
@@ -49,11 +49,25 @@ impl Served {
         text
     }
 
-    /// Asks it to end, as service managers do; returns what it still says.
-    fn end(mut self) -> String {
+    pub(crate) fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// Asks it to end, as service managers do.
+    pub(crate) fn ask_to_end(&self) {
         let id = self.child.id().to_string();
         let sent = std::process::Command::new("kill").args(["-TERM", &id]).status().expect("kill runs");
         assert!(sent.success());
+    }
+
+    /// Asks it to end; returns what it still says.
+    pub(crate) fn end(self) -> String {
+        self.ask_to_end();
+        self.wait()
+    }
+
+    /// Waits until it has ended; returns what it still says.
+    pub(crate) fn wait(mut self) -> String {
         let mut rest = String::new();
         self.stdout.read_to_string(&mut rest).expect("UTF-8");
         assert_eq!(self.child.wait().expect("it ends").code(), Some(0));

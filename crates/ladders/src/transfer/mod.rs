@@ -69,6 +69,8 @@ pub struct Event {
     pub chunk: usize,
     /// Bytes that crossed the bus by a copy, or by a kernel in mapped memory.
     pub bytes: u64,
+    /// Whether the host waits until it has ended before it issues anything else.
+    pub is_waited_for: bool,
     /// When it began and ended, since the first one began; `None` on the virtual GPU.
     pub time: Option<(Duration, Duration)>,
 }
@@ -95,15 +97,41 @@ impl Trace {
         self.events.iter().map(|event| event.time.map(|(_, end)| end)).collect::<Option<Vec<_>>>()?.into_iter().max()
     }
 
-    /// Whether a copy ran while a kernel did; `None` on the virtual GPU.
+    /// The step in which each operation can run at the earliest, if all take equally long: after
+    /// what was issued before it on its stream, after what its engine was given before (one copies
+    /// to the device, one to the host, one runs kernels), and after what the host has waited for.
     #[must_use]
-    pub fn overlaps(&self) -> Option<bool> {
-        let times = |kernels: bool| -> Option<Vec<(Duration, Duration)>> {
-            let of_kind = self.events.iter().filter(|event| (event.what == What::Kernel) == kernels);
-            of_kind.map(|event| event.time).collect()
+    pub fn steps(&self) -> Vec<usize> {
+        let (mut streams, mut engines, mut host) = ([0; 2], [0; 3], 0);
+        let step = |event: &Event| {
+            let engine = match event.what {
+                What::ToDevice => 0,
+                What::Kernel | What::Graph => 1,
+                What::ToHost => 2,
+            };
+            let step = host.max(streams[event.stream]).max(engines[engine]);
+            (streams[event.stream], engines[engine]) = (step + 1, step + 1);
+            if event.is_waited_for {
+                host = step + 1;
+            }
+            step
         };
-        let (kernels, copies) = (times(true)?, times(false)?);
-        Some(kernels.iter().any(|k| copies.iter().any(|c| k.0 < c.1 && c.0 < k.1)))
+        self.events.iter().map(step).collect()
+    }
+
+    /// Whether a copy ran while a kernel did: by the clock on a GPU, by [`Trace::steps`] on the
+    /// virtual one, which has none.
+    #[must_use]
+    pub fn overlaps(&self) -> bool {
+        let steps = self.steps();
+        let span = |at: usize| match self.events[at].time {
+            Some((start, end)) => (start, end),
+            None => (Duration::from_secs(steps[at] as u64), Duration::from_secs(steps[at] as u64 + 1)),
+        };
+        let of_kind = |kernels| {
+            (0..self.events.len()).filter(move |at| (self.events[*at].what == What::Kernel) == kernels).map(span)
+        };
+        of_kind(true).any(|kernel| of_kind(false).any(|copy| kernel.0 < copy.1 && copy.0 < kernel.1))
     }
 }
 
@@ -205,8 +233,16 @@ impl Instance {
         let start = if self.device.is_virtual() { None } else { Some(on.record()?) };
         work(self, &on)?;
         let span = start.map(|start| -> Result<Span, Error> { Ok((start, on.record()?)) }).transpose()?;
-        self.events.push((Event { what, stream, chunk, bytes: bytes as u64, time: None }, span));
+        let event = Event { what, stream, chunk, bytes: bytes as u64, is_waited_for: false, time: None };
+        self.events.push((event, span));
         Ok(())
+    }
+
+    /// Notes that the host waits for what it issued last.
+    fn wait(&mut self) {
+        if let Some((event, _)) = self.events.last_mut() {
+            event.is_waited_for = true;
+        }
     }
 
     fn config(&self) -> LaunchConfig {
@@ -253,6 +289,36 @@ mod tests {
     fn depth_first_issues_a_chunk_at_a_time_and_breadth_first_a_kind_at_a_time() {
         assert_eq!(order("depth_first"), "h0 k0 d0 h1 k1 d1 h0 k0 d0 h1 k1 d1 ");
         assert_eq!(order("breadth_first"), "h0 h1 k0 k1 d0 d1 h0 h1 k0 k1 d0 d1 ");
+    }
+
+    fn traced(device: &Device, name: &str, len: usize) -> Trace {
+        let mut instance = Instance::open(device, len).expect("a vector");
+        // The first run of a kernel and of a stream takes longer.
+        instance.run(rung(name).expect("a rung")).expect("it runs");
+        instance.run(rung(name).expect("a rung")).expect("it runs")
+    }
+
+    #[test]
+    fn copies_overlap_kernels_where_two_streams_take_turns_and_nowhere_else() {
+        let device = Device::virtual_gpu(Profile::H200);
+        for rung in RUNGS {
+            let trace = traced(&device, rung.name, 64);
+            let has_two_streams = ["depth_first", "breadth_first"].contains(&rung.name);
+            assert_eq!(trace.overlaps(), has_two_streams, "{}: {:?}", rung.name, trace.steps());
+        }
+        let last = |name| traced(&device, name, 64).steps().into_iter().max();
+        // Twelve operations, one after the other and not.
+        assert_eq!(["pageable", "pinned", "depth_first", "breadth_first"].map(last), [11, 11, 6, 6].map(Some));
+    }
+
+    #[test]
+    fn a_copy_overlaps_a_kernel_by_the_clock_of_a_gpu() {
+        let Ok(device) = Device::cuda(0) else {
+            eprintln!("skipped: there is no CUDA GPU");
+            return;
+        };
+        let trace = traced(&device, "breadth_first", 1 << 24);
+        assert!(trace.is_right && trace.overlaps(), "{}", timeline(&trace));
     }
 
     #[test]

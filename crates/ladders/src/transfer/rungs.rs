@@ -43,8 +43,10 @@ fn pageable(all: &mut Instance) -> Result<(), Error> {
         all.note((What::ToDevice, 0, i), bytes, |all, on| {
             Ok(on.copy_from_host(&mut all.data[i], &all.input[chunk.clone()])?)
         })?;
+        all.wait();
         kernel(all, 0, i)?;
         all.note((What::ToHost, 0, i), bytes, |all, on| Ok(on.copy_to_host(&all.data[i], &mut all.output[chunk])?))?;
+        all.wait();
     }
     Ok(())
 }

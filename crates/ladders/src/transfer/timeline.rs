@@ -8,15 +8,15 @@ use super::{Trace, What};
 const COLUMNS: f64 = 96.0;
 
 /// The timeline of a trace. On a GPU a column is a share of the time; on the virtual GPU, which has
-/// no clock, an operation has the place of its call.
+/// no clock, an operation stands in [its step](Trace::steps).
 #[must_use]
 pub fn timeline(trace: &Trace) -> String {
     let streams = trace.events.iter().map(|event| event.stream + 1).max().unwrap_or(0);
     let scale = trace.duration().map(|whole| COLUMNS / whole.as_secs_f64().max(1e-9));
-    let mut text = String::new();
+    let (steps, mut text) = (trace.steps(), String::new());
     for stream in 0..streams {
         let mut line = String::new();
-        for (slot, event) in trace.events.iter().enumerate().filter(|(_, event)| event.stream == stream) {
+        for (at, event) in trace.events.iter().enumerate().filter(|(_, event)| event.stream == stream) {
             let name = match event.what {
                 What::ToDevice => 'H',
                 What::Kernel => 'K',
@@ -28,7 +28,7 @@ pub fn timeline(trace: &Trace) -> String {
                     let column = |time: std::time::Duration| (time.as_secs_f64() * scale) as usize;
                     (column(start), column(end).max(column(start) + 2))
                 }
-                _ => (3 * slot, 3 * slot + 2),
+                _ => (3 * steps[at], 3 * steps[at] + 2),
             };
             while line.len() < start {
                 line.push(' ');
@@ -49,22 +49,22 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn without_times_a_column_is_the_place_of_a_call() {
-        let event = |what, stream, chunk| Event { what, stream, chunk, bytes: 0, time: None };
+    fn without_times_what_can_run_at_the_same_time_stands_in_the_same_column() {
+        let event = |what, stream, chunk| Event { what, stream, chunk, bytes: 0, is_waited_for: false, time: None };
         let events = vec![event(What::ToDevice, 0, 0), event(What::ToDevice, 1, 1), event(What::Kernel, 0, 0)];
         let text = timeline(&Trace { events, is_right: true });
-        assert_eq!(text, "stream 0  H0    K0\nstream 1     H1\n");
+        assert_eq!(text, "stream 0  H0 K0\nstream 1     H1\n");
     }
 
     #[test]
     fn with_times_a_copy_stands_below_the_kernel_that_it_overlaps() {
         let event = |what, stream, from, to| {
             let time = Some((Duration::from_micros(from), Duration::from_micros(to)));
-            Event { what, stream, chunk: stream, bytes: 0, time }
+            Event { what, stream, chunk: stream, bytes: 0, is_waited_for: false, time }
         };
         let events = vec![event(What::Kernel, 0, 0, 48), event(What::ToDevice, 1, 24, 96)];
         let trace = Trace { events, is_right: true };
-        assert_eq!(trace.overlaps(), Some(true));
+        assert!(trace.overlaps());
         let text = timeline(&trace);
         let lines: Vec<_> = text.lines().collect();
         assert_eq!(lines[0].len(), "stream 0  ".len() + 48);

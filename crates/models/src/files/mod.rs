@@ -2,12 +2,14 @@
 //!
 //! [`Checkpoint::open`] reads headers alone and compares every offset with the length of its file,
 //! so that a truncated or hostile file is refused before anything of its size is allocated.
-//! `safetensors` and `gguf` read the two kinds of files; `format` turns stored blocks into numbers.
+//! `safetensors` and `gguf` read the two kinds of files; `format` turns stored blocks into numbers,
+//! `part` reads what one of several devices needs.
 //! Names are those of Hugging Face; tensors of GGUF files are given theirs. Deliberately absent:
 //! memory maps, which would need `unsafe` and would fault where another process truncates a file.
 
 mod format;
 pub(crate) mod gguf;
+mod part;
 mod safetensors;
 
 use std::collections::BTreeMap;
@@ -21,6 +23,7 @@ use crate::Error;
 use crate::error;
 
 pub(crate) use format::Format;
+pub(crate) use part::Part;
 
 /// The tensors of a model.
 #[derive(Debug)]
@@ -153,11 +156,6 @@ impl Checkpoint {
         self.entries.values().map(|entry| entry.len() as u64).sum()
     }
 
-    /// The bytes of a tensor in its file; none of a tensor that is not there.
-    pub(crate) fn num_bytes_of(&self, name: &str) -> u64 {
-        self.entries.get(name).map_or(0, |entry| entry.num_bytes() as u64)
-    }
-
     /// Whether there is such a tensor.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.entries.contains_key(name)
@@ -178,47 +176,8 @@ impl Checkpoint {
     /// The values of a tensor of this shape, as little-endian bytes of `dtype` (`f32`, `f16` or
     /// `bf16`).
     pub(crate) fn read(&self, name: &str, shape: &[usize], dtype: Dtype) -> Result<Vec<u8>, Error> {
-        let Some(entry) = self.entries.get(name) else {
-            return Err(error::tensor(&self.path, name, format!("it is missing; its shape would be {shape:?}")));
-        };
-        let (path, file) = &self.files[entry.file];
-        if entry.shape != shape {
-            let reason = format!("its shape is {:?}, not {shape:?}", entry.shape);
-            return Err(error::tensor(path, &entry.stored_name, reason));
-        }
-        let mut bytes = vec![0; entry.num_bytes()];
-        file.read_at(entry.start, &mut bytes)
-            .map_err(|e| error::tensor(path, &entry.stored_name, format!("it cannot be read: {e}")))?;
-        if let Storage::PairedRows { heads } = entry.storage {
-            bytes = by_halves(&bytes, entry, heads).ok_or_else(|| {
-                error::tensor(path, &entry.stored_name, format!("its rows are not those of {heads} heads"))
-            })?;
-        }
-        if entry.format.dtype() == Some(dtype) && entry.storage != Storage::PlusOne {
-            return Ok(bytes);
-        }
-        let mut values = entry.format.decode(&bytes);
-        if entry.storage == Storage::PlusOne {
-            values.iter_mut().for_each(|value| *value -= 1.0);
-        }
-        Ok(format::encode(&values, dtype))
+        self.read_part(name, shape, &Part::Whole, dtype)
     }
-}
-
-/// Rows with neighbouring pairs as rows with pairs in halves: `[heads, pairs, 2]` to `[heads, 2,
-/// pairs]`. Whole rows move, so that blocks of quantized values stay whole.
-fn by_halves(bytes: &[u8], entry: &Entry, heads: usize) -> Option<Vec<u8>> {
-    let rows = *entry.shape.first()?;
-    let head_dim = rows.checked_div(heads)?;
-    let row_len: usize = entry.shape[1..].iter().product();
-    let is_whole = head_dim * heads == rows && head_dim % 2 == 0 && row_len.is_multiple_of(entry.format.block_len());
-    let row_bytes = bytes.len().checked_div(rows)?;
-    let source = |row: usize| {
-        let (head, at) = (row / head_dim, row % head_dim);
-        let (half, pair) = (at / (head_dim / 2), at % (head_dim / 2));
-        head * head_dim + 2 * pair + half
-    };
-    is_whole.then(|| (0..rows).flat_map(|row| bytes[source(row) * row_bytes..][..row_bytes].iter().copied()).collect())
 }
 
 /// A file and its length.

@@ -132,3 +132,31 @@ fn a_gguf_file_with_wrong_bytes_is_an_error_or_another_file() {
     }
     fs::remove_dir_all(folder).expect("the folder is there");
 }
+
+#[test]
+fn parts_of_a_tensor_are_those_of_the_whole() {
+    /// A matrix of the fixtures in both kinds of files.
+    #[track_caller]
+    fn check(checkpoint: &Checkpoint, name: &str, [rows, columns]: [usize; 2]) {
+        let read = |part| checkpoint.read_part(name, &[rows, columns], &part, Dtype::F32).expect("values");
+        let whole: Vec<[u8; 4]> = read(Part::Whole).chunks_exact(4).map(|w| [w[0], w[1], w[2], w[3]]).collect();
+        let (some, half) = (rows / 4..rows / 2, columns / 2);
+        assert_eq!(read(Part::Rows(some.clone())), whole[some.start * columns..some.end * columns].concat(), "{name}");
+        let right: Vec<_> = whole.chunks_exact(columns).flat_map(|row| row[half..].concat()).collect();
+        assert_eq!(read(Part::Columns(half..columns)), right, "{name}");
+    }
+    let plain = Checkpoint::open_folder(&fixture("llama")).expect("a checkpoint");
+    check(&plain, "model.layers.0.self_attn.q_proj.weight", [32, 32]);
+    check(&plain, "model.layers.1.mlp.down_proj.weight", [32, 48]);
+    let header = gguf::header(&fixture("gguf/llama.gguf")).expect("a header");
+    let mut quantized = Checkpoint::of_gguf(header).expect("a checkpoint");
+    // Halves of its rows of 32 are not whole blocks.
+    check(&quantized, "model.layers.0.mlp.gate_proj.weight", quantized_shape(&quantized, "mlp.gate_proj"));
+    quantized.set_storage("model.layers.0.self_attn.q_proj.weight", Storage::PairedRows { heads: 4 });
+    check(&quantized, "model.layers.0.self_attn.q_proj.weight", quantized_shape(&quantized, "self_attn.q_proj"));
+}
+
+fn quantized_shape(checkpoint: &Checkpoint, part: &str) -> [usize; 2] {
+    let shape = &checkpoint.entries[&format!("model.layers.0.{part}.weight")].shape;
+    [shape[0], shape[1]]
+}

@@ -34,8 +34,9 @@ impl SelfAttention {
     ) -> Result<Self, Error> {
         let of = |part: &str, outputs| (format!("{prefix}.{part}_proj"), outputs);
         let parts = [of("q", config.query_len()), of("k", config.kv_len()), of("v", config.kv_len())];
-        let qkv = loader.linear(&parts, config.hidden, config.has_qkv_bias)?;
-        let out = loader.linear(&[of("o", config.hidden)], config.query_len(), config.has_output_bias)?;
+        let qkv = loader.columns(&parts, config.hidden, config.has_qkv_bias)?;
+        let out =
+            loader.sums(&format!("{prefix}.o_proj"), config.hidden, config.query_len(), config.has_output_bias)?;
         let window = config.windows[layer];
         let is_local = window.is_some() && config.local_rope.is_some();
         Ok(Self {

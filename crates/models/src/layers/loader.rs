@@ -2,15 +2,17 @@
 
 use warpfold::{Dtype, Queue, Tensor};
 
-use super::{Linear, Norm};
+use super::{Linear, Norm, Shard};
 use crate::Error;
-use crate::files::Checkpoint;
+use crate::files::{Checkpoint, Part};
 
 /// Brings the tensors of a checkpoint to a device, in the element type that the model computes in.
 pub(crate) struct Loader<'a> {
     pub(crate) checkpoint: &'a Checkpoint,
     pub(crate) queue: &'a Queue,
     pub(crate) dtype: Dtype,
+    /// The device's place, if several share the model. Sizes are then those of what it has.
+    pub(crate) shard: Option<&'a Shard>,
     /// Told the bytes that were read of the files, and those of all weights there.
     pub(crate) progress: &'a mut dyn FnMut(u64, u64),
     /// Bytes that were read.
@@ -21,8 +23,12 @@ pub(crate) struct Loader<'a> {
 
 impl Loader<'_> {
     fn read(&mut self, name: &str, shape: &[usize], dtype: Dtype) -> Result<Vec<u8>, Error> {
-        let bytes = self.checkpoint.read(name, shape, dtype)?;
-        self.read_bytes += self.checkpoint.num_bytes_of(name);
+        self.read_part(name, shape, &Part::Whole, dtype)
+    }
+
+    fn read_part(&mut self, name: &str, shape: &[usize], part: &Part, dtype: Dtype) -> Result<Vec<u8>, Error> {
+        let bytes = self.checkpoint.read_part(name, shape, part, dtype)?;
+        self.read_bytes += self.checkpoint.num_bytes_of(name, part);
         (self.progress)(self.read_bytes, self.checkpoint.num_bytes());
         Ok(bytes)
     }
@@ -46,6 +52,55 @@ impl Loader<'_> {
         }
         let lines = parts.iter().map(|(_, lines)| lines).sum();
         self.upload(self.dtype, &bytes, &[lines, columns])
+    }
+
+    /// As [`Loader::linear`], of which a device has some columns of each.
+    pub(crate) fn columns(
+        &mut self,
+        parts: &[(String, usize)],
+        inputs: usize,
+        has_bias: bool,
+    ) -> Result<Linear, Error> {
+        let Some(shard) = self.shard else { return self.linear(parts, inputs, has_bias) };
+        let (mut weights, mut biases) = (Vec::new(), Vec::new());
+        for (name, own) in parts {
+            let (all, lines) = shard.lines(name, *own);
+            let part = Part::Rows(lines);
+            weights.append(&mut self.read_part(&format!("{name}.weight"), &[all, inputs], &part, self.dtype)?);
+            if has_bias {
+                biases.append(&mut self.read_part(&format!("{name}.bias"), &[all], &part, self.dtype)?);
+            }
+        }
+        let outputs = parts.iter().map(|(_, own)| own).sum();
+        let weight = self.upload(self.dtype, &weights, &[outputs, inputs])?;
+        let bias = has_bias.then(|| self.upload(self.dtype, &biases, &[outputs])).transpose()?;
+        Linear::new(&weight, bias)
+    }
+
+    /// One product whose sums go over what other devices have, too: of its `inputs` a device has
+    /// some.
+    pub(crate) fn sums(&mut self, name: &str, outputs: usize, inputs: usize, has_bias: bool) -> Result<Linear, Error> {
+        let Some(shard) = self.shard else {
+            return self.linear(&[(name.to_owned(), outputs)], inputs, has_bias);
+        };
+        let (all, columns) = shard.lines(name, inputs);
+        let weight = format!("{name}.weight");
+        let bytes = self.read_part(&weight, &[outputs, all], &Part::Columns(columns), self.dtype)?;
+        let parts = shard.parts(inputs);
+        // [outputs, parts, inputs of a part] as [parts, outputs, inputs of a part].
+        let width = inputs / parts * self.dtype.bytes() as usize;
+        let piece = |part: usize, line: usize| &bytes[(line * parts + part) * width..][..width];
+        let lines = (0..parts).flat_map(|part| (0..outputs).map(move |line| (part, line)));
+        let bytes: Vec<u8> = lines.flat_map(|(part, line)| piece(part, line)).copied().collect();
+        let weight = self.upload(self.dtype, &bytes, &[parts, outputs, inputs / parts])?.transpose(1, 2)?;
+        let bias = match has_bias {
+            true => {
+                let bytes = self.read(&format!("{name}.bias"), &[outputs], self.dtype)?;
+                Some(self.upload(self.dtype, &bytes, &[outputs])?)
+            }
+            false => None,
+        };
+        Ok(Linear { weight, bias, shard: Some(shard.clone()) })
     }
 
     /// One product of several, whose results lie side by side: their names without `.weight`, and

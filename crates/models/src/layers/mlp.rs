@@ -64,8 +64,8 @@ impl Mlp {
     ) -> Result<Self, Error> {
         let (hidden, intermediate) = (config.hidden, config.intermediate);
         let of = |part: &str| (format!("{prefix}.{part}_proj"), intermediate);
-        let gate_up = loader.linear(&[of("gate"), of("up")], hidden, false)?;
-        let down = loader.linear(&[(format!("{prefix}.down_proj"), hidden)], intermediate, false)?;
+        let gate_up = loader.columns(&[of("gate"), of("up")], hidden, false)?;
+        let down = loader.sums(&format!("{prefix}.down_proj"), hidden, intermediate, false)?;
         Ok(Self { gate_up, down, gating: gating.clone(), intermediate })
     }
 

@@ -7,6 +7,7 @@ mod linear;
 mod loader;
 mod mlp;
 mod norm;
+mod shard;
 mod step;
 
 pub(crate) use attention::SelfAttention;
@@ -15,4 +16,5 @@ pub(crate) use linear::Linear;
 pub(crate) use loader::Loader;
 pub(crate) use mlp::{Gate, Gating, Mlp};
 pub(crate) use norm::Norm;
+pub(crate) use shard::{Shard, check as check_split};
 pub(crate) use step::{Angles, Step, StepShape};

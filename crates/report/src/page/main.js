@@ -82,7 +82,7 @@ function benchView() {
   ];
 }
 
-const VIEWS = { ladder: ladderView, kernel: simView, bench: benchView, serve: benchView };
+const VIEWS = { ladder: ladderView, kernel: simView, bench: benchView, serve: benchView, timeline: timelinesView };
 
 put(document.getElementById("head"), headView());
 put(document.getElementById("page"), VIEWS[report.kind](), compareView(report));

@@ -15,7 +15,7 @@ const TEMPLATE: &str = include_str!("page.html");
 const STYLE: &str = include_str!("page.css");
 
 /// In the order in which they need one another.
-const SCRIPTS: [&str; 9] = [
+const SCRIPTS: [&str; 10] = [
     include_str!("dom.js"),
     include_str!("series.js"),
     include_str!("bars.js"),
@@ -23,6 +23,7 @@ const SCRIPTS: [&str; 9] = [
     include_str!("memory.js"),
     include_str!("kernel.js"),
     include_str!("roofline.js"),
+    include_str!("timeline.js"),
     include_str!("compare.js"),
     include_str!("main.js"),
 ];
@@ -42,6 +43,8 @@ pub enum Kind {
     Bench,
     /// Clients of a language model.
     Serve,
+    /// Copies and kernels on streams, in time or in order.
+    Timeline,
 }
 
 /// Where a report comes from.

@@ -76,6 +76,7 @@ function seriesOf(report) {
   else if (kind === "bench") rows = data.cases.map((c) => ({ name: c.case, group: c.family, values: measured(c) }));
   else if (kind === "kernel") rows = [{ name: data.kernel, values: counted(data.counters) }];
   else if (kind === "serve") rows = data.runs.map((run) => ({ name: loadOf(run), values: flat(run) }));
+  else if (kind === "timeline") rows = data.rungs.map((rung) => ({ name: rung.name, values: { microseconds: rung.seconds ? rung.seconds * 1e6 : null, steps: lastOf(rung), bytes_over_the_bus: rung.bytes } }));
   else throw new Error(`a report of an unknown kind, '${kind}'`);
   const keys = [...new Set(rows.flatMap((row) => Object.keys(row.values)))]
     .filter((key) => rows.some((row) => typeof row.values[key] === "number" && row.values[key] !== 0));

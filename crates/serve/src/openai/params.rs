@@ -105,6 +105,13 @@ fn allow_what_changes_nothing(fields: &mut Fields) {
     fields.allow("store", |value| *value == false);
     fields.allow("service_tier", |value| *value == "auto" || *value == "default");
     fields.allow("modalities", |value| *value == serde_json::json!(["text"]));
+    // Routers write out the defaults of engines that they know.
+    ["no_stop_trim", "return_hidden_states", "continue_final_message"]
+        .into_iter()
+        .for_each(|field| fields.allow(field, |value| *value == false));
+    ["separate_reasoning", "stream_reasoning", "include_reasoning"]
+        .into_iter()
+        .for_each(|field| fields.allow(field, |value| *value == true));
 }
 
 fn sampling(fields: &mut Fields) -> Result<Sampling, ApiError> {

@@ -41,6 +41,12 @@ fn fields_that_are_unknown_or_not_supported_are_named() {
     let options = json!({"stream": true, "stream_options": {"include_usage": true, "made_up": 1}});
     refused(site.complete(&and(base(), options)), 400, Some("stream_options"), "made_up");
     site.complete(&and(base(), json!({"best_of": null, "suffix": null, "user": "me"}))).with(200);
+    // Defaults that routers write out ask for nothing; other values ask for what is not there.
+    site.complete(&and(base(), json!({"no_stop_trim": false, "separate_reasoning": true}))).with(200);
+    for (field, value) in [("no_stop_trim", true), ("return_hidden_states", true), ("include_reasoning", false)] {
+        let ask = and(base(), json!({field: value}));
+        refused(site.complete(&ask), 400, Some(field), "unknown or not supported");
+    }
     site.end();
 }
 

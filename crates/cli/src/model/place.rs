@@ -1,0 +1,154 @@
+//! Where a model runs, on one device or on several, and the model there.
+
+use std::fmt;
+
+use warpfold::{Device, Dtype, Queue};
+use warpfold_device::DeviceKind;
+use warpfold_engine::{Batch, CacheShape, Config, Limits, Model, ModelError, Moves, Sampled};
+use warpfold_models::{Error, LanguageModel, ModelFiles, ParallelModel};
+
+use crate::device_choice;
+use crate::failure::Failure;
+
+/// The devices of a model.
+#[derive(Debug, Clone)]
+pub(crate) enum Place {
+    /// One, with a product for each layer's sums.
+    One(Device),
+    /// Several that share the model, or one that computes as several do.
+    Parallel(Vec<Device>),
+}
+
+impl Place {
+    /// The device of this name, as [`device_choice::open`] finds it; with a number for
+    /// `--tensor-parallel`, that one and those after it, if so many can share the model.
+    pub(crate) fn open(
+        name: Option<&str>,
+        tensor_parallel: Option<usize>,
+        files: &ModelFiles,
+    ) -> Result<Self, Failure> {
+        let wrong = |error: Error| Failure::usage(format!("--tensor-parallel: {error}"));
+        tensor_parallel.map_or(Ok(()), |count| files.check_parallel(count)).map_err(wrong)?;
+        let first = device_choice::open(name)?;
+        let Some(count) = tensor_parallel else { return Ok(Self::One(first)) };
+        Ok(Self::Parallel(match first.kind() {
+            DeviceKind::Virtual(profile) => Device::virtual_peers(profile, count),
+            DeviceKind::Cuda { ordinal } => {
+                (ordinal..ordinal.saturating_add(count)).map(Device::cuda).collect::<Result<_, _>>()?
+            }
+            other => return Err(Failure::usage(format!("--tensor-parallel: not on {other}"))),
+        }))
+    }
+
+    fn devices(&self) -> &[Device] {
+        match self {
+            Self::One(device) => std::slice::from_ref(device),
+            Self::Parallel(devices) => devices,
+        }
+    }
+
+    pub(crate) fn is_virtual(&self) -> bool {
+        self.devices()[0].is_virtual()
+    }
+
+    /// The free bytes of the device that has the fewest.
+    pub(crate) fn free_memory_bytes(&self) -> Result<u64, Failure> {
+        let free: Vec<u64> = self.devices().iter().map(Device::free_memory_bytes).collect::<Result<_, _>>()?;
+        Ok(free.into_iter().min().unwrap_or(0))
+    }
+
+    /// Bytes that the weights take at least on each device.
+    pub(super) fn weight_bytes(&self, files: &ModelFiles, dtype: Dtype) -> u64 {
+        files.weight_bytes_of_each(dtype, self.devices().len())
+    }
+
+    pub(super) fn load(
+        &self,
+        files: &ModelFiles,
+        dtype: Dtype,
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<PlacedModel, Error> {
+        Ok(match self {
+            Self::One(device) => PlacedModel::One(Box::new(files.load(&Queue::of(device), dtype, progress)?)),
+            Self::Parallel(devices) => PlacedModel::Parallel(files.load_parallel(devices, dtype, progress)?),
+        })
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.devices() {
+            [device] => device.fmt(f),
+            all => write!(f, "{} devices from {} on", all.len(), all[0]),
+        }
+    }
+}
+
+/// A model where it runs.
+#[derive(Debug)]
+pub(crate) enum PlacedModel {
+    One(Box<LanguageModel>),
+    Parallel(ParallelModel),
+}
+
+impl PlacedModel {
+    /// Devices that share the model.
+    pub(crate) fn num_devices(&self) -> usize {
+        match self {
+            Self::One(_) => 1,
+            Self::Parallel(model) => model.num_devices(),
+        }
+    }
+
+    /// Bytes of the weights on each device.
+    pub(crate) fn weight_bytes(&self) -> u64 {
+        match self {
+            Self::One(model) => model.weight_bytes(),
+            Self::Parallel(model) => model.weight_bytes(),
+        }
+    }
+
+    /// Bytes of a step's activations on each device.
+    pub(crate) fn activation_bytes(&self, rows: usize, samples: usize) -> Result<u64, Error> {
+        match self {
+            Self::One(model) => Ok(model.activation_bytes(rows, samples)),
+            Self::Parallel(model) => model.activation_bytes(rows, samples),
+        }
+    }
+
+    /// Bytes that the largest step took on each device.
+    pub(crate) fn dry_run(&mut self, config: &Config) -> Result<u64, Error> {
+        match self {
+            Self::One(model) => model.dry_run(config),
+            Self::Parallel(model) => model.dry_run(config),
+        }
+    }
+
+    fn model(&mut self) -> &mut dyn Model {
+        match self {
+            Self::One(model) => &mut **model,
+            Self::Parallel(model) => model,
+        }
+    }
+}
+
+impl Model for PlacedModel {
+    fn limits(&self) -> Limits {
+        match self {
+            Self::One(model) => model.limits(),
+            Self::Parallel(model) => model.limits(),
+        }
+    }
+
+    fn allocate(&mut self, cache: CacheShape) -> Result<(), ModelError> {
+        self.model().allocate(cache)
+    }
+
+    fn copy(&mut self, moves: &Moves) -> Result<(), ModelError> {
+        self.model().copy(moves)
+    }
+
+    fn step(&mut self, batch: &Batch) -> Result<Vec<Sampled>, ModelError> {
+        self.model().step(batch)
+    }
+}

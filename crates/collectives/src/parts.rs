@@ -1,0 +1,102 @@
+//! Sums of partial results in one tree, whatever the number of ranks: those of each rank, then over
+//! the ranks.
+//!
+//! A product whose sums over K are cut into parts gives the parts in `f32`. Each rank has as many
+//! of them as every other, side by side. They are added in a balanced tree: halves, halves of
+//! halves. Where the numbers of parts and of ranks are powers of two, a rank's parts are a subtree,
+//! so that a sum has the same bits on one rank and on eight.
+
+use warpfold_kernels::Dtype;
+use warpfold_kernels::elements::{Place, Run, Sink, Source};
+use warpfold_lang::{
+    Array, Global, Kernel, Val, block_dim, block_idx, grid_dim, kernel, range, thread_idx, wait_for_dependencies,
+};
+
+use crate::kernels::{MAX_RANKS, PeerParameters};
+
+/// What is added, and what comes out of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct PartSum {
+    /// Parts of a rank.
+    pub(crate) parts: usize,
+    /// The type of the result, and of what is added to the sum before it is rounded.
+    pub(crate) output: Dtype,
+    pub(crate) has_residual: bool,
+}
+
+/// Bytes of a partial sum.
+const ITEM: u64 = 4;
+
+impl PartSum {
+    pub(crate) fn name(&self) -> String {
+        let residual = if self.has_residual { "_residual" } else { "" };
+        format!("sum_{}_parts_{}{residual}", self.parts, self.output)
+    }
+
+    /// Neighbours that are added together where everything is aligned.
+    pub(crate) fn vector(&self) -> u32 {
+        (16 / ITEM.max(self.output.bytes())) as u32
+    }
+
+    /// The sum of a rank's parts at one place; parts are `pitch` units apart.
+    fn own(&self, input: Global<u8>, pitch: &Val<u64>, at: &Val<u64>, n: u32) -> Vec<Val<f32>> {
+        let places = (0..self.parts as u64).map(|part| input.at((*pitch * part + *at) * (u64::from(n) * ITEM)));
+        tree(places.map(|place| load(place, Dtype::F32, n)).collect())
+    }
+
+    /// Stores the sum of a rank's parts for the others.
+    pub(crate) fn stage(&self, input: Global<u8>, to: Global<u8>, pitch: &Val<u64>, at: &Val<u64>, n: u32) {
+        let sums = self.own(input, pitch, at, n);
+        Sink::one::<f32>(Dtype::F32).store(&[to.at(*at * (u64::from(n) * ITEM))], &sums, true);
+    }
+
+    /// Adds what all ranks have staged, and what goes around it, and stores the result.
+    pub(crate) fn finish(&self, staged: &[Global<u8>], residual: Global<u8>, to: Global<u8>, n: u32) {
+        let sums = tree(staged.iter().map(|place| load(*place, Dtype::F32, n)).collect());
+        self.store(sums, residual, to, n);
+    }
+
+    fn store(&self, mut sums: Vec<Val<f32>>, residual: Global<u8>, to: Global<u8>, n: u32) {
+        if self.has_residual {
+            sums.iter_mut().zip(load(residual, self.output, n)).for_each(|(sum, item)| *sum = *sum + item);
+        }
+        Sink::one::<f32>(self.output).store(&[to], &sums, true);
+    }
+
+    /// The kernel of a group of one rank, with the parameters of those over peer memory.
+    pub(crate) fn alone(self, wide: bool) -> Kernel<PeerParameters> {
+        let name = format!("{}{}", self.name(), if wide { "_wide" } else { "" });
+        let n = if wide { self.vector() } else { 1 };
+        let body = move |input: Global<u8>,
+                         output: Global<u8>,
+                         residual: Global<u8>,
+                         _: Global<u32>,
+                         _: Array<u64, MAX_RANKS>,
+                         _: Val<u32>,
+                         count: Val<u64>,
+                         pitch: Val<u64>,
+                         _: Val<u32>| {
+            wait_for_dependencies();
+            let first = (block_idx().x * block_dim().x + thread_idx().x).cast::<u64>();
+            range(first, count, (grid_dim().x * block_dim().x).cast::<u64>(), |i| {
+                let bytes = u64::from(n) * self.output.bytes();
+                let sums = self.own(input, &pitch, &i, n);
+                self.store(sums, residual.at(i * bytes), output.at(i * bytes), n);
+            });
+        };
+        kernel(name, body)
+    }
+}
+
+fn load(pointer: Global<u8>, dtype: Dtype, n: u32) -> Vec<Val<f32>> {
+    Source::one::<f32>(dtype).load(&[Place { pointer, run: Run::Wide }], n)
+}
+
+/// Adds lists element by element in a balanced tree.
+fn tree(mut lists: Vec<Vec<Val<f32>>>) -> Vec<Val<f32>> {
+    if lists.len() == 1 {
+        return lists.remove(0);
+    }
+    let second = lists.split_off(lists.len() / 2);
+    tree(lists).into_iter().zip(tree(second)).map(|(a, b)| a + b).collect()
+}

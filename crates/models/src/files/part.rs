@@ -1,0 +1,129 @@
+//! Reading tensors, and parts of them: what one of several devices needs is read, and no more.
+
+use std::ops::Range;
+
+use warpfold::Dtype;
+
+use super::{Checkpoint, Entry, Storage, format};
+use crate::Error;
+use crate::error;
+
+/// What is read of a tensor.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// All of it.
+    Whole,
+    /// These of its rows: its outermost axis.
+    Rows(Range<usize>),
+    /// These of the columns of a matrix.
+    Columns(Range<usize>),
+}
+
+impl Checkpoint {
+    /// The values of a part of a tensor of this shape, as little-endian bytes of `dtype` (`f32`,
+    /// `f16` or `bf16`).
+    pub(crate) fn read_part(&self, name: &str, shape: &[usize], part: &Part, dtype: Dtype) -> Result<Vec<u8>, Error> {
+        let Some(entry) = self.entries.get(name) else {
+            return Err(error::tensor(&self.path, name, format!("it is missing; its shape would be {shape:?}")));
+        };
+        let wrong = |reason: String| error::tensor(&self.files[entry.file].0, &entry.stored_name, reason);
+        if entry.shape != shape {
+            return Err(wrong(format!("its shape is {:?}, not {shape:?}", entry.shape)));
+        }
+        let place = Place::of(entry, part);
+        let is_of_blocks = place.is_of_blocks(entry.format.block_len());
+        let read = if is_of_blocks { place.clone() } else { Place::of(entry, &Part::Whole) };
+        let mut bytes = self.read_place(entry, &read).map_err(|e| wrong(format!("it cannot be read: {e}")))?;
+        if let Storage::PairedRows { heads } = entry.storage {
+            bytes = by_halves(&bytes, entry, heads, &read)
+                .ok_or_else(|| wrong(format!("its rows are not those of {heads} heads")))?;
+        }
+        if is_of_blocks && entry.format.dtype() == Some(dtype) && entry.storage != Storage::PlusOne {
+            return Ok(bytes);
+        }
+        let mut values = entry.format.decode(&bytes);
+        if !is_of_blocks {
+            let cut = |row: usize| values[row * place.width..][place.columns.clone()].iter().copied();
+            values = place.rows.clone().flat_map(cut).collect();
+        }
+        if entry.storage == Storage::PlusOne {
+            values.iter_mut().for_each(|value| *value -= 1.0);
+        }
+        Ok(format::encode(&values, dtype))
+    }
+
+    /// Bytes in the file of a part of a tensor; none of a tensor that is not there.
+    pub(crate) fn num_bytes_of(&self, name: &str, part: &Part) -> u64 {
+        self.entries.get(name).map_or(0, |entry| {
+            let place = Place::of(entry, part);
+            let len = (place.rows.len() * place.columns.len()) as u64;
+            len / entry.format.block_len() as u64 * entry.format.block_bytes() as u64
+        })
+    }
+
+    fn read_place(&self, entry: &Entry, place: &Place) -> std::io::Result<Vec<u8>> {
+        let (_, file) = &self.files[entry.file];
+        let bytes_of = |elements: usize| elements / entry.format.block_len() * entry.format.block_bytes();
+        let first = |row: usize| entry.start + bytes_of(row * place.width + place.columns.start) as u64;
+        let mut bytes = vec![0; bytes_of(place.rows.len() * place.columns.len())];
+        if place.columns.len() == place.width {
+            file.read_at(first(place.rows.start), &mut bytes)?;
+        } else {
+            let pieces = bytes.chunks_exact_mut(bytes_of(place.columns.len()).max(1));
+            place.rows.clone().zip(pieces).try_for_each(|(row, piece)| file.read_at(first(row), piece))?;
+        }
+        Ok(bytes)
+    }
+}
+
+/// Where a part lies in a tensor, as a matrix of its outermost axis and the rest.
+#[derive(Debug, Clone)]
+struct Place {
+    rows: Range<usize>,
+    columns: Range<usize>,
+    /// Columns of the whole.
+    width: usize,
+}
+
+impl Place {
+    fn of(entry: &Entry, part: &Part) -> Self {
+        let (rows, width) = match &entry.shape[..] {
+            [] => (1, 1),
+            [rows, rest @ ..] => (*rows, rest.iter().product()),
+        };
+        match part {
+            Part::Whole => Self { rows: 0..rows, columns: 0..width, width },
+            Part::Rows(range) => Self { rows: range.clone(), columns: 0..width, width },
+            Part::Columns(range) => Self { rows: 0..rows, columns: range.clone(), width },
+        }
+    }
+
+    /// Whether the pieces of all rows begin and end with blocks of so many elements.
+    fn is_of_blocks(&self, len: usize) -> bool {
+        let (is_even, columns) = (|at: usize| at.is_multiple_of(len), &self.columns);
+        if columns.len() == self.width {
+            return is_even(self.rows.start * self.width) && is_even(self.rows.len() * self.width);
+        }
+        is_even(self.width) && is_even(columns.start) && is_even(columns.end)
+    }
+}
+
+/// Rows with neighbouring pairs as rows with pairs in halves: `[heads, pairs, 2]` to `[heads, 2,
+/// pairs]`. Whole rows move, so that blocks of quantized values stay whole; a part has whole heads.
+fn by_halves(bytes: &[u8], entry: &Entry, heads: usize, place: &Place) -> Option<Vec<u8>> {
+    let (all, rows) = (*entry.shape.first()?, place.rows.len());
+    let head_dim = all.checked_div(heads)?;
+    let is_whole = head_dim * heads == all
+        && head_dim > 0
+        && head_dim % 2 == 0
+        && place.rows.start.is_multiple_of(head_dim)
+        && rows.is_multiple_of(head_dim)
+        && place.columns.len().is_multiple_of(entry.format.block_len());
+    let row_bytes = bytes.len().checked_div(rows)?;
+    let source = |row: usize| {
+        let (head, at) = (row / head_dim, row % head_dim);
+        let (half, pair) = (at / (head_dim / 2), at % (head_dim / 2));
+        head * head_dim + 2 * pair + half
+    };
+    is_whole.then(|| (0..rows).flat_map(|row| bytes[source(row) * row_bytes..][..row_bytes].iter().copied()).collect())
+}

@@ -1,0 +1,156 @@
+//! Tensor parallelism: which part of a layer a device has, and how partial sums become one.
+//!
+//! Heads and the columns of an MLP are split over the devices: products whose results are heads or
+//! such columns give those of the device (their bits do not depend on how many there are beside
+//! them), and products over them give partial sums. Those are cut into [`parts`](Shard::parts) parts
+//! over K, eight where K has them, whatever the number of devices, and the parts are added in one
+//! balanced tree: so the bits are those of one device.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use warpfold::{Dtype, Matmul, Tensor};
+use warpfold_collectives::Communicator;
+use warpfold_kernels::operations::{Operation, Options};
+
+use crate::error::ErrorKind;
+use crate::{Error, ModelConfig};
+
+/// Parts that the sums of a product are cut into at most.
+const PARTS: usize = 8;
+
+/// A device's place among those that share a model.
+#[derive(Debug, Clone)]
+pub(crate) struct Shard {
+    rank: Arc<Communicator>,
+    /// Devices that have the same heads of keys and values.
+    kv_copies: usize,
+}
+
+impl Shard {
+    /// The place of a rank, if the sizes of the model can be split so.
+    pub(crate) fn new(rank: Communicator, config: &ModelConfig) -> Result<Self, Error> {
+        let count = rank.size();
+        check(config, count)?;
+        Ok(Self { rank: Arc::new(rank), kv_copies: count.div_ceil(config.num_kv_heads) })
+    }
+
+    pub(crate) fn communicator(&self) -> &Communicator {
+        &self.rank
+    }
+
+    fn count(&self) -> usize {
+        self.rank.size()
+    }
+
+    /// The sizes of what the device has.
+    pub(crate) fn config(&self, config: &ModelConfig) -> ModelConfig {
+        let count = self.count();
+        ModelConfig {
+            num_heads: config.num_heads / count,
+            num_kv_heads: config.num_kv_heads * self.kv_copies / count,
+            intermediate: config.intermediate / count,
+            ..config.clone()
+        }
+    }
+
+    /// The device's lines of a tensor of which it has `own`: how many there are on all devices, and
+    /// which are its.
+    pub(crate) fn lines(&self, name: &str, own: usize) -> (usize, Range<usize>) {
+        let is_kv = name.ends_with("k_proj") || name.ends_with("v_proj");
+        let copies = if is_kv { self.kv_copies } else { 1 };
+        let start = self.rank.rank() / copies * own;
+        (self.count() / copies * own, start..start + own)
+    }
+
+    /// The device's part of a vocabulary, where it can be split.
+    pub(crate) fn vocab(&self, vocab: usize) -> Option<Range<usize>> {
+        let own = vocab / self.count();
+        let start = self.rank.rank() * own;
+        (self.count() > 1 && own * self.count() == vocab).then(|| start..start + own)
+    }
+
+    /// Parts of the device's `own` columns of K.
+    pub(crate) fn parts(&self, own: usize) -> usize {
+        parts_of(own * self.count()) / self.count()
+    }
+
+    /// The logits of the whole vocabulary, of the parts that each device has. Only the first one
+    /// gets them.
+    pub(crate) fn gather(&self, own: &Tensor) -> Result<Tensor, Error> {
+        let [rows, columns] = [own.shape()[0], own.shape()[1]];
+        let (queue, count) = (own.queue(), self.count());
+        let mut all = Tensor::uninitialized(queue, own.dtype(), &[count, rows, columns])?;
+        self.rank.all_gather(queue.stream(), own.device_bytes()?, all.device_bytes_mut()?)?;
+        match self.rank.rank() {
+            0 => Ok(all.transpose(0, 1)?.reshape(&[rows, count * columns])?),
+            _ => Ok(all.slice(0, ..1)?.reshape(&[rows, columns])?),
+        }
+    }
+
+    /// `x W + bias + residual` summed over all devices, of a weight `[parts, inputs of a part,
+    /// outputs]`.
+    pub(super) fn product(
+        &self,
+        x: &Tensor,
+        weight: &Tensor,
+        bias: Option<&Tensor>,
+        residual: Option<&Tensor>,
+    ) -> Result<Tensor, Error> {
+        let ([parts, inputs, outputs], rows) = ([0, 1, 2].map(|axis| weight.shape()[axis]), x.shape()[0]);
+        let x_parts = x.reshape(&[rows, parts, inputs])?.transpose(0, 1)?;
+        let sums = Matmul::new().batch_invariant().dtype(Dtype::F32).run(&x_parts, weight)?;
+        // A bias comes first, so that the order is that of one product.
+        let dtype = if bias.is_some() { Dtype::F32 } else { x.dtype() };
+        let around = residual.filter(|_| bias.is_none()).map(Tensor::contiguous).transpose()?;
+        let mut sum = Tensor::uninitialized(x.queue(), dtype, &[rows, outputs])?;
+        let around = around.as_ref().map(Tensor::device_bytes).transpose()?;
+        let stream = x.queue().stream();
+        self.rank.sum_parts(stream, parts, sums.device_bytes()?, around, dtype, sum.device_bytes_mut()?)?;
+        let Some(bias) = bias else { return Ok(sum) };
+        let wide = |tensor: &Tensor| tensor.cast(Dtype::F32);
+        let mut sum = sum.elementwise(Operation::Add, &[&wide(bias)?], &Options::default())?;
+        if let Some(residual) = residual {
+            sum = sum.elementwise(Operation::Add, &[&wide(residual)?], &Options::default())?;
+        }
+        Ok(sum.cast(x.dtype())?)
+    }
+}
+
+/// Eight, or as many as divide the sums.
+fn parts_of(len: usize) -> usize {
+    (0..=PARTS.ilog2()).rev().map(|i| 1 << i).find(|parts| len.is_multiple_of(*parts)).unwrap_or(1)
+}
+
+/// Whether a model can be split over so many devices.
+pub(crate) fn check(config: &ModelConfig, count: usize) -> Result<(), Error> {
+    let refused = |what: &'static str, found: usize| ErrorKind::Split { count, what, found }.into();
+    if count == 0 || !PARTS.is_multiple_of(count) {
+        return Err(refused("parts of a sum", PARTS));
+    }
+    if config.experts.is_some() && count > 1 {
+        return Err(ErrorKind::SplitExperts { count }.into());
+    }
+    let (heads, kv_heads) = (config.num_heads, config.num_kv_heads);
+    if !heads.is_multiple_of(count) {
+        return Err(refused("heads of queries", heads));
+    }
+    if !kv_heads.is_multiple_of(count) && !count.is_multiple_of(kv_heads) {
+        return Err(refused("heads of keys and values", kv_heads));
+    }
+    let sums = [("elements of all queries", config.query_len()), ("elements inside of an MLP", config.intermediate)];
+    match sums.into_iter().find(|(_, len)| !parts_of(*len).is_multiple_of(count)) {
+        Some((what, len)) => Err(refused(what, len)),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sums_are_cut_into_eight_parts_or_as_many_as_divide_them() {
+        assert_eq!([4096, 576, 12, 6, 7].map(parts_of), [8, 8, 4, 2, 1]);
+    }
+}
