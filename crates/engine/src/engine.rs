@@ -26,6 +26,19 @@ pub struct Engine<M> {
     external_slots: usize,
 }
 
+/// A part of a step, for those who take its time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    /// Deciding who runs.
+    Plan,
+    /// Filling the batch.
+    Assemble,
+    /// The model.
+    Run,
+    /// Applying its answers, and text.
+    Commit,
+}
+
 impl<M: std::fmt::Debug> std::fmt::Debug for Engine<M> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Engine").field("model", &self.model).field("scheduler", &self.scheduler).finish_non_exhaustive()
@@ -81,14 +94,26 @@ impl<M: Model> Engine<M> {
     /// If the model fails. The error names the requests that ended with it; those that wait are
     /// still there.
     pub fn step(&mut self) -> Result<Vec<Update>, Error> {
+        self.step_with(&mut |_| {})
+    }
+
+    /// The same, and says when each part is done: the caller has the clock.
+    ///
+    /// # Errors
+    /// Those of [`Self::step`].
+    pub fn step_with(&mut self, done: &mut dyn FnMut(Part)) -> Result<Vec<Update>, Error> {
         let mut plan = self.scheduler.plan();
         let rows = self.planned_rows(&plan);
-        let answers = match self.run(&mut plan) {
+        done(Part::Plan);
+        let answers = match self.run(&mut plan, done) {
             Ok(answers) => answers,
             Err(source) => return Err(self.fail(&plan, source)),
         };
+        done(Part::Run);
         let updates = self.scheduler.commit(&plan, answers);
         self.observe(&plan, rows);
+        self.scheduler.recycle(plan);
+        done(Part::Commit);
         Ok(updates)
     }
 
@@ -175,7 +200,7 @@ impl<M: Model> Engine<M> {
     }
 
     /// Copies, then the forward pass.
-    fn run(&mut self, plan: &mut Plan) -> Result<Vec<Sampled>, ModelError> {
+    fn run(&mut self, plan: &mut Plan, done: &mut dyn FnMut(Part)) -> Result<Vec<Sampled>, ModelError> {
         if plan.moves != Default::default() {
             self.model.copy(&plan.moves)?;
         }
@@ -183,6 +208,7 @@ impl<M: Model> Engine<M> {
             self.scheduler.check_writes(plan);
         }
         self.scheduler.assemble(plan, &mut self.batch);
+        done(Part::Assemble);
         if self.batch.is_empty() {
             return Ok(Vec::new());
         }

@@ -127,15 +127,19 @@ impl Sequence {
     pub(crate) fn push(&mut self, sampled: Sampled, rules: &StopRules, include_stop: bool) {
         let token = sampled.token;
         self.tokens.push(token);
+        if self.fresh.is_empty() {
+            // One token a step is the rule.
+            self.fresh.reserve_exact(1);
+        }
         self.fresh.push(sampled);
         if let Some(counts) = &mut self.counts {
             count(Arc::make_mut(counts), token);
         }
         let is_stop = rules.stop_ids.contains(&token);
         if let Some(text) = self.text.as_mut().filter(|_| !is_stop || include_stop) {
-            let piece = text.push(token, self.tokens.len() - self.prompt_len > rules.min_tokens);
-            self.fresh_text.push_str(&piece.text);
-            self.finish = piece.is_stopped.then_some(Finish::StopText);
+            let may_stop = self.tokens.len() - self.prompt_len > rules.min_tokens;
+            let is_stopped = text.push_to(token, may_stop, &mut self.fresh_text);
+            self.finish = is_stopped.then_some(Finish::StopText);
         }
         if is_stop {
             self.finish = Some(Finish::StopToken(token));
@@ -146,7 +150,7 @@ impl Sequence {
             }
         }
         if let Some(text) = self.text.as_mut().filter(|_| self.finish.is_some()) {
-            self.fresh_text.push_str(&text.finish());
+            text.finish_to(&mut self.fresh_text);
         }
     }
 

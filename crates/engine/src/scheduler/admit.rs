@@ -97,7 +97,7 @@ impl Scheduler {
             seq.table.cached = placement.hits.len() * block_size;
             seq.computed = placement.computed;
         }
-        self.running.push(group);
+        self.push_running(group);
     }
 
     /// Free slots that a group cannot have because they do not lie side by side.

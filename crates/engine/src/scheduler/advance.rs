@@ -48,6 +48,9 @@ impl Scheduler {
 
     /// Gives a group its rows if there are blocks for all of them.
     pub(super) fn try_advance(&mut self, plan: &mut Plan, group: usize, wants: Wants) -> bool {
+        if self.advance_one(plan, group, wants) {
+            return true;
+        }
         let mut rows = std::mem::take(&mut self.scratch);
         self.rows(&self.running[group], plan.left(), wants, &mut rows);
         let mut fits = self.has_blocks(group, &rows);
@@ -60,6 +63,25 @@ impl Scheduler {
         }
         self.scratch = rows;
         fits
+    }
+
+    /// The usual case, for its speed: the only sequence of a group runs its last token, for which
+    /// its last block has room. Returns whether it was that.
+    fn advance_one(&mut self, plan: &mut Plan, group: usize, wants: Wants) -> bool {
+        let group_idx = group;
+        let group = &mut self.running[group];
+        let [seq] = group.seqs.as_mut_slice() else { return false };
+        let (start, table) = (seq.computed, &seq.table);
+        // What was published may be shared. Beams share what was not.
+        let is_own = start >= table.cached.max(table.nodes.len() * self.config.block_size);
+        let has_room = start < table.blocks.len() * self.config.block_size;
+        let is_usual = seq.need() == 1 && is_own && has_room && group.request.beam.is_none();
+        if !is_usual || self.config.speculation.is_some() || wants.rows(1, plan.left()) == 0 {
+            return false;
+        }
+        seq.last_step = plan.step;
+        plan.push(group_idx, Rows { seq: 0, start, known: 1, drafts: Vec::new() });
+        true
     }
 
     /// The rows of a group's sequences, at most `left`.

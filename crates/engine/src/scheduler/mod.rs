@@ -55,7 +55,11 @@ pub(crate) struct Scheduler {
     pub(crate) now: Duration,
     /// No request comes after those that are there.
     pub(crate) is_draining: bool,
+    /// Whether `running` is in order.
+    is_sorted: bool,
     scratch: Vec<Rows>,
+    /// An old plan, for its memory.
+    spare: Plan,
     last_step: u64,
     last_request: u64,
     last_sequence: SequenceId,
@@ -72,7 +76,9 @@ impl Scheduler {
             metrics: Metrics::default(),
             now: Duration::ZERO,
             is_draining: false,
+            is_sorted: true,
             scratch: Vec::new(),
+            spare: Plan::default(),
             last_step: 0,
             last_request: 0,
             last_sequence: 0,
@@ -144,8 +150,8 @@ impl Scheduler {
     /// Decides what the next step runs.
     pub(crate) fn plan(&mut self) -> Plan {
         self.last_step += 1;
-        let mut plan = Plan::new(self.last_step, self.config.budget);
-        if !self.running.is_sorted_by_key(|g| g.key) {
+        let mut plan = std::mem::take(&mut self.spare).renewed(self.last_step, self.config.budget);
+        if !std::mem::replace(&mut self.is_sorted, true) {
             self.running.sort_by_key(|g| g.key);
         }
         self.inject_preemptions(&mut plan);
@@ -156,6 +162,17 @@ impl Scheduler {
             Policy::Continuous => self.plan_continuous(&mut plan),
         }
         plan
+    }
+
+    /// Takes back the memory of a plan that is over.
+    pub(crate) fn recycle(&mut self, plan: Plan) {
+        self.spare = plan;
+    }
+
+    /// Puts a group after those that run.
+    fn push_running(&mut self, group: Group) {
+        self.is_sorted &= self.running.last().is_none_or(|last| last.key <= group.key);
+        self.running.push(group);
     }
 
     /// Whether every request has ended.

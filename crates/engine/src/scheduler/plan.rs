@@ -62,8 +62,11 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    pub(crate) fn new(step: u64, budget: usize) -> Self {
-        Self { step, budget, ..Self::default() }
+    /// An empty plan with the memory of this one.
+    pub(crate) fn renewed(mut self, step: u64, budget: usize) -> Self {
+        self.scheduled.clear();
+        self.targets.clear();
+        Self { step, budget, scheduled: self.scheduled, targets: self.targets, ..Self::default() }
     }
 
     /// Rows that are left of the budget.

@@ -65,7 +65,7 @@ impl Scheduler {
             self.metrics.swapped_in_blocks += moved.len() as u64;
             plan.moves.swap_in.extend(moved);
             group.seqs.iter_mut().for_each(|s| s.last_step = plan.step);
-            self.running.push(group);
+            self.push_running(group);
             self.try_advance(plan, self.running.len() - 1, wants);
         }
     }
