@@ -40,6 +40,11 @@ impl Scheduler {
             // Preempts the last groups, at worst this one, until there are blocks for all of its
             // rows.
             while group < self.running.len() && !self.try_advance(plan, group, wants) {
+                if plan.is_ahead {
+                    // The step that runs may end somebody. The next plan knows.
+                    plan.is_short = true;
+                    return;
+                }
                 self.preempt(plan, self.running.len() - 1);
             }
             group += 1;
@@ -80,7 +85,7 @@ impl Scheduler {
             return false;
         }
         seq.last_step = plan.step;
-        plan.push(group_idx, Rows { seq: 0, start, known: 1, drafts: Vec::new() });
+        plan.push(group_idx, group.key, Rows { seq: 0, start, known: 1, drafts: Vec::new() });
         true
     }
 
@@ -115,11 +120,12 @@ impl Scheduler {
 
     /// Makes room for rows and puts them into the plan.
     fn schedule(&mut self, plan: &mut Plan, group: usize, rows: Rows) {
+        let key = self.running[group].key;
         let seq = &mut self.running[group].seqs[rows.seq];
         let positions = rows.start..rows.end();
         let copies = &mut plan.moves.copies;
         prepare(&mut self.pool, self.config.block_size, &mut seq.table, positions, plan.step, copies);
         seq.last_step = plan.step;
-        plan.push(group, rows);
+        plan.push(group, key, rows);
     }
 }

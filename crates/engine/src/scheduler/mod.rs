@@ -57,6 +57,8 @@ pub(crate) struct Scheduler {
     pub(crate) is_draining: bool,
     /// Whether `running` is in order.
     is_sorted: bool,
+    /// Counts how often groups that run have changed places.
+    order: u64,
     scratch: Vec<Rows>,
     /// An old plan, for its memory.
     spare: Plan,
@@ -77,6 +79,7 @@ impl Scheduler {
             now: Duration::ZERO,
             is_draining: false,
             is_sorted: true,
+            order: 0,
             scratch: Vec::new(),
             spare: Plan::default(),
             last_step: 0,
@@ -135,6 +138,7 @@ impl Scheduler {
     pub(crate) fn abort(&mut self, id: RequestId) -> bool {
         let is_it = |key: &&Key| key.id == id;
         if let Some(i) = self.running.iter().position(|g| g.key.id == id && g.num_live() > 0) {
+            self.order += 1;
             self.running.remove(i).release(&mut self.pool);
         } else if let Some(key) = self.swapped.keys().find(is_it).copied() {
             self.swapped.remove(&key).into_iter().for_each(|mut g| g.release(&mut self.host));
@@ -147,21 +151,31 @@ impl Scheduler {
         true
     }
 
-    /// Decides what the next step runs.
-    pub(crate) fn plan(&mut self) -> Plan {
+    /// Decides what the next step runs; `is_ahead` says that the one before still does.
+    pub(crate) fn plan(&mut self, is_ahead: bool) -> Plan {
         self.last_step += 1;
-        let mut plan = std::mem::take(&mut self.spare).renewed(self.last_step, self.config.budget);
+        let mut plan = std::mem::take(&mut self.spare).renewed(self.last_step, self.config.budget, is_ahead);
         if !std::mem::replace(&mut self.is_sorted, true) {
             self.running.sort_by_key(|g| g.key);
+            self.order += 1;
         }
         self.inject_preemptions(&mut plan);
         match self.config.policy {
+            _ if plan.is_short => {}
             Policy::Static => self.plan_static(&mut plan),
             Policy::Orca => self.plan_orca(&mut plan),
             Policy::VllmV0 => self.plan_vllm_v0(&mut plan),
             Policy::Continuous => self.plan_continuous(&mut plan),
         }
+        plan.order = self.order;
         plan
+    }
+
+    /// Takes back a plan that has nothing to do, and its number.
+    pub(crate) fn withdraw(&mut self, plan: Plan) {
+        debug_assert!(plan.is_empty() && plan.step == self.last_step, "a plan with work is withdrawn");
+        self.last_step -= 1;
+        self.recycle(plan);
     }
 
     /// Takes back the memory of a plan that is over.
