@@ -3,16 +3,20 @@
 //! 256 sequences decode at a context of 512 tokens and more, under each policy, and with what costs
 //! extra. The target is 50 us for all parts of a step.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Instant;
 
 use warpfold_engine::{
     Allocator, Batch, CacheShape, Config, Decode, Engine, Limits, Model, ModelError, Moves, Part, Policy, Request,
-    Sampled, Sampling, Speculation,
+    Sampled, Sampling, Speculation, Ticket,
 };
 
 /// Answers a token of the alphabet to everything, at once.
-struct Instantly;
+struct Instantly {
+    overlaps: bool,
+    answers: VecDeque<Vec<Sampled>>,
+}
 
 impl Model for Instantly {
     fn limits(&self) -> Limits {
@@ -30,6 +34,20 @@ impl Model for Instantly {
     fn step(&mut self, batch: &Batch) -> Result<Vec<Sampled>, ModelError> {
         let token = |position: u32| 1 + position % 26;
         Ok(batch.samples.iter().map(|s| Sampled { token: token(s.position), logprob: 0.0, top: Vec::new() }).collect())
+    }
+
+    fn overlaps(&self) -> bool {
+        self.overlaps
+    }
+
+    fn submit(&mut self, batch: &Batch) -> Result<Ticket, ModelError> {
+        let answers = self.step(batch)?;
+        self.answers.push_back(answers);
+        Ok(Ticket::running())
+    }
+
+    fn wait(&mut self, _: Ticket) -> Result<Vec<Sampled>, ModelError> {
+        Ok(self.answers.pop_front().expect("a step was submitted"))
     }
 }
 
@@ -57,13 +75,15 @@ struct Setup {
     sampling: Sampling,
     has_text: bool,
     stop: Vec<String>,
+    overlaps: bool,
 }
 
 impl Setup {
     fn engine(&self) -> Engine<Instantly> {
         // A static batch of all prompts at once needs the budget for it.
         let config = Config { num_blocks: 40_000, check: false, budget: 256 << 10, ..self.config.clone() };
-        let mut engine = Engine::new(Instantly, config).expect("the settings are right");
+        let model = Instantly { overlaps: self.overlaps, answers: VecDeque::new() };
+        let mut engine = Engine::new(model, config).expect("the settings are right");
         if self.has_text {
             engine = engine.with_decode(Arc::new(Words));
         }
@@ -119,13 +139,14 @@ impl Setup {
 fn main() {
     println!("us per step, medians            plan   batch  commit     all    mean  quietest");
     let sampling = Sampling { temperature: 0.6, ..Sampling::default() };
-    let base = Setup { config: Config::default(), sampling, has_text: false, stop: Vec::new() };
+    let base = Setup { config: Config::default(), sampling, has_text: false, stop: Vec::new(), overlaps: false };
     let with = |config: Config| Setup { config, ..base.clone() };
     for policy in Policy::ALL {
         with(Config { policy, ..Config::default() }).print(policy.name());
     }
     let text = Setup { has_text: true, ..base.clone() };
     text.print("with text");
+    Setup { overlaps: true, ..text.clone() }.print("with text, overlapped");
     Setup { stop: vec!["\n\nUser:".to_owned()], ..text }.print("with text and a stop string");
     with(Config { allocator: Allocator::Naive, ..Config::default() }).print("without prefix cache");
     let penalties = Sampling { frequency_penalty: 0.5, ..base.sampling.clone() };

@@ -64,7 +64,8 @@ pub trait Model {
     }
 
     /// Begins a step. It runs after all steps and copies that were asked for before; `batch` is the
-    /// engine's again when this returns. At most two steps are submitted and not waited for.
+    /// engine's again when this returns. At most two steps are submitted and not waited for. What
+    /// follows a step that failed may fail or answer anything.
     ///
     /// # Errors
     /// Those of [`Model::step`].

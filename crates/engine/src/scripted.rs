@@ -207,11 +207,16 @@ impl Model for Scripted {
         }
         assert!(self.answers.len() < 2, "three steps are in flight");
         let mut batch = batch.clone();
-        for feed in batch.feeds.drain(..) {
+        let mut fed = Ok(());
+        for feed in std::mem::take(&mut batch.feeds) {
             let id = &mut batch.ids[feed.row as usize];
-            assert_eq!(std::mem::replace(id, self.drawn[feed.sample as usize]), 0, "a row has a token and is fed one");
+            assert_eq!(*id, 0, "a row has a token and is fed one");
+            match self.drawn.get(feed.sample as usize) {
+                Some(token) => *id = *token,
+                None => fed = Err("the step before has failed".to_owned()),
+            }
         }
-        let answers = self.answer(&batch);
+        let answers = fed.and_then(|()| self.answer(&batch));
         self.drawn = answers.iter().flatten().map(|a| a.token).collect();
         self.answers.push_back(answers);
         Ok(Ticket::running())
