@@ -154,7 +154,7 @@ impl<M: Model> Engine<M> {
         answers
     }
 
-    /// Tells the time since some beginning; static batches wait by it.
+    /// Tells the time since some beginning: requests arrive at it, static batches wait by it.
     pub fn set_time(&mut self, now: Duration) {
         self.scheduler.now = now;
     }

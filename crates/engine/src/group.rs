@@ -38,6 +38,8 @@ pub(crate) struct Group {
     /// Beams that ended.
     pub(crate) hypotheses: Vec<Hypothesis>,
     pub(crate) arrival: Duration,
+    /// From the arrival to the first step.
+    pub(crate) queued: Option<Duration>,
     /// Was preempted for a test, and has not generated a token since.
     pub(crate) is_spared: bool,
 }

@@ -163,6 +163,7 @@ fn push_updates(group: &mut Group, new: &mut Vec<Update>) {
             tokens: std::mem::take(&mut seq.fresh),
             text: std::mem::take(&mut seq.fresh_text),
             finish: seq.finish,
+            queued: group.queued.unwrap_or_default(),
             prompt_logprobs: if is_first { group.prompt_logprobs.clone() } else { Vec::new() },
         });
     }
@@ -185,6 +186,7 @@ fn push_beams(group: &mut Group, new: &mut Vec<Update>) {
         text: written(&h.tokens),
         tokens: h.tokens.clone(),
         finish: Some(h.finish),
+        queued: group.queued.unwrap_or_default(),
         prompt_logprobs: if output == 0 { group.prompt_logprobs.clone() } else { Vec::new() },
     };
     new.extend(group.hypotheses.iter().take(group.request.n).enumerate().map(update));

@@ -127,6 +127,7 @@ impl Scheduler {
             are_prompt_logprobs_reported: false,
             hypotheses: Vec::new(),
             arrival: self.now,
+            queued: None,
             is_spared: false,
             request,
         };

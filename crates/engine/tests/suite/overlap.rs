@@ -1,5 +1,8 @@
 //! Steps that are prepared while the one before runs: what is fed, what is discarded, what ends.
 
+use std::collections::BTreeMap;
+use std::time::Duration;
+
 use warpfold_engine::scripted::Scripted;
 use warpfold_engine::{
     Batch, CacheShape, Config, Engine, Limits, Model, ModelError, Moves, Part, Request, Sampled, Sampling, Ticket,
@@ -113,6 +116,20 @@ fn a_failure_ends_what_runs_in_both_steps_and_the_engine_goes_on() {
         let id = engine.add(fixed(9, 1, 20)).expect("the request is right");
         assert_eq!(engine.run_to_end().expect("the model runs")[&id][0].tokens.len(), 20);
     }
+}
+
+#[test]
+fn an_update_tells_how_long_its_request_was_queued() {
+    let mut engine = engine(Scripted::new(VOCAB, MAX_LEN), Config { max_seqs: 1, ..config() });
+    engine.set_time(Duration::from_secs(1));
+    let ids = [1, 3].map(|first| engine.add(fixed(5, first, 4)).expect("the request is right"));
+    let mut queued = BTreeMap::new();
+    for second in 2..10 {
+        engine.set_time(Duration::from_secs(second));
+        queued.extend(engine.step().expect("the model runs").into_iter().map(|u| (u.request, u.queued.as_secs())));
+    }
+    // The first runs from second 2 to second 5.
+    assert_eq!(queued, BTreeMap::from([(ids[0], 1), (ids[1], 5)]));
 }
 
 /// Feeds each row what another one was to get.
