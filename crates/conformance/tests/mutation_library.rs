@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 
 use warpfold::by_name::{self, Options};
 use warpfold::{
-    CacheShape, Device, Dtype, Error, NewTokens, PageLayout, PagedCache, Profile, Queue, Tensor, TensorElement,
-    reductions,
+    CacheShape, Device, Draw, DrawRows, Dtype, Error, ExpertWeights, Experts, NewHeads, NewTokens, PageLayout,
+    PagedCache, Profile, Queue, Tensor, TensorElement, reductions,
 };
 use warpfold_conformance::mutants::{Mutant, mutants, touch};
 use warpfold_device::Checks;
@@ -263,6 +263,75 @@ fn attention_by_copies_in_the_background_needs_all_that_its_threads_wait_for() {
     });
     check_on(Profile::A100, "attention by mma.sync, elements one by one", 4, &[("_nn_f16", 2, once)], |device| {
         attended(device, Dtype::F16, &[1, 2, 40, 9], &[1, 1, 150, 9])
+    });
+}
+
+#[test]
+fn draws_from_logits_need_all_that_their_threads_wait_for() {
+    // More than a block's share of the logits, so that partial results are joined.
+    let drawn = |device: &Device, vocab: usize, draws: &[Draw<'_>]| {
+        let (mut rows, mut words) = (DrawRows::default(), Vec::new());
+        draws.iter().for_each(|draw| rows.push(draw));
+        rows.words(&mut words);
+        let words: Vec<i32> = words.into_iter().map(u32::cast_signed).collect();
+        let records = launched(device, &words, &[words.len()])?;
+        let logits = numbers(device, Dtype::F32, &[draws.len(), vocab])?;
+        bytes_of(&[logits.sample(&rows, &records)?])
+    };
+    let plain = Draw { seed: 7, temperature: 0.8, top_p: 1.0, repetition_penalty: 1.0, ..Draw::default() };
+    check("draws", 3, &[], |device| drawn(device, 9000, &[plain.clone(), Draw { temperature: 0.0, ..plain.clone() }]));
+    check("draws with likely tokens", 3, &[], |device| drawn(device, 5000, &[Draw { top: 3, ..plain.clone() }]));
+    check("draws from a part", 5, &[], |device| {
+        let parts = [
+            Draw { top_k: Some(40), top_p: 0.9, min_p: 0.01, ..plain.clone() },
+            Draw { top_k: Some(700), ..plain.clone() },
+        ];
+        drawn(device, 5000, &parts)
+    });
+    check("draws with edits", 4, &[], |device| {
+        let (allowed, bias) = ([3, 40, 41, 42, 900], [(3, 2.0), (40, -1.0)]);
+        let edits = [
+            Draw { bias: &bias, banned: &[5, 6], counts: &[(7, 2), (9, 0)], ..plain.clone() },
+            Draw { bias: &bias, allowed: Some(&allowed), ..plain.clone() },
+        ];
+        drawn(device, 1000, &edits)
+    });
+}
+
+#[test]
+fn heads_need_all_that_their_threads_wait_for() {
+    check("heads", 1, &[], |device| {
+        let shape = CacheShape { pages: 2, page: 4, kv_heads: 2, head_dim: 64, value_dim: 64 };
+        let mut cache = PagedCache::new(&Queue::of(device), Dtype::F16, shape, PageLayout::Nhd)?;
+        let product = numbers(device, Dtype::F16, &[3, 8, 64])?;
+        let slots = launched(device, &[2_i32, 0, 5], &[3])?;
+        let positions = launched(device, &[2_i32, 0, 5], &[3])?;
+        let [cos, sin] = [numbers(device, Dtype::F32, &[6, 32])?, numbers(device, Dtype::F32, &[6, 32])?];
+        let scale = numbers(device, Dtype::F32, &[64])?;
+        let norms = Some(([&scale, &scale], 1e-6));
+        let queries = cache.write_heads(NewHeads {
+            product: &product,
+            slots: &slots,
+            positions: &positions,
+            angles: [&cos, &sin],
+            norms,
+        })?;
+        // Slots that were not written hold nothing.
+        let written = cache.keys().narrow(0, 0, 1)?.narrow(1, 2, 1)?;
+        bytes_of(&[queries, written])
+    });
+}
+
+#[test]
+fn experts_need_all_that_their_threads_wait_for() {
+    check("experts", 2, &[], |device| {
+        let (tokens, experts, hidden, inner) = (5, 4, 32, 16);
+        let part = |shape: &[usize]| numbers(device, Dtype::F32, shape)?.mul(1.0 / 64.0);
+        let x = part(&[tokens, hidden])?;
+        let (gate_up, down) = (part(&[experts, 2 * inner, hidden])?, part(&[experts, hidden, inner])?);
+        let experts_of = Experts { gate_up, down, chosen: 2, weights: ExpertWeights::Normalized };
+        let (logits, residual) = (part(&[tokens, experts])?, part(&[tokens, hidden])?);
+        bytes_of(&[experts_of.run(&x, &logits, &residual)?])
     });
 }
 

@@ -39,6 +39,18 @@ pub struct Batch {
     pub sequences: Vec<SequenceId>,
     /// Rows that want a token or a probability.
     pub samples: Vec<SampleRow>,
+    /// Rows whose token the step that was submitted before draws, and which still may run. Empty
+    /// unless the model [overlaps](crate::Model::overlaps) steps.
+    pub feeds: Vec<Feed>,
+}
+
+/// A row that runs what the step before draws.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Feed {
+    /// The row. Its place in [`Batch::ids`] holds 0.
+    pub row: u32,
+    /// Which of the samples of the step before.
+    pub sample: u32,
 }
 
 /// The number of a sequence, never given twice.
@@ -52,6 +64,7 @@ impl Batch {
         rows.into_iter().chain([&mut self.cu_q, &mut self.kv_lens, &mut self.tables]).for_each(Vec::clear);
         self.sequences.clear();
         self.samples.clear();
+        self.feeds.clear();
         self.cu_q.push(0);
     }
 

@@ -126,6 +126,10 @@ pub struct Config {
     pub speculation: Option<Speculation>,
     /// Without it every step computes all positions again: the ladder's first rung.
     pub kv_cache: bool,
+    /// Prepares a step while the one before runs, if the model [can](crate::Model::overlaps).
+    /// Answers are the same. It takes turns without it where the next step depends on what was
+    /// drawn (penalties, constraints, beams, guesses), and when [`Config::trace`] is asked for.
+    pub overlap: bool,
     /// How long the first request of a static batch waits for others.
     pub static_wait: Duration,
     /// Keeps what each step did, for [`crate::Engine::trace`].
@@ -152,6 +156,7 @@ impl Default for Config {
             seed: 0,
             speculation: None,
             kv_cache: true,
+            overlap: true,
             static_wait: Duration::ZERO,
             trace: false,
             check: cfg!(debug_assertions),

@@ -53,6 +53,13 @@ impl Detokenizer {
 
     /// Adds a token. Without `may_stop` no stop string ends in it, or begins in what is there.
     pub fn push(&mut self, token: u32, may_stop: bool) -> Piece {
+        let mut text = String::new();
+        let is_stopped = self.push_to(token, may_stop, &mut text);
+        Piece { text, is_stopped }
+    }
+
+    /// The same, with the text added to `text`; returns whether a stop string ended it.
+    pub(crate) fn push_to(&mut self, token: u32, may_stop: bool, text: &mut String) -> bool {
         if !(self.skip_special && self.decode.is_special(token)) {
             self.decode.append(token, &mut self.pending);
         }
@@ -60,22 +67,30 @@ impl Detokenizer {
             self.exempt = self.pending.len();
         } else if let Some((start, end)) = self.find_stop() {
             self.pending.truncate(if self.include_stop { end } else { start });
-            return Piece { text: self.finish(), is_stopped: true };
+            self.finish_to(text);
+            return true;
         }
         let held = self.held_for_stop();
         let len = complete(&self.pending[..self.pending.len() - held]);
-        Piece { text: self.take(len), is_stopped: false }
+        self.take(len, text);
+        false
     }
 
     /// What is left when the answer ends.
     pub fn finish(&mut self) -> String {
-        self.take(self.pending.len())
+        let mut text = String::new();
+        self.finish_to(&mut text);
+        text
     }
 
-    fn take(&mut self, len: usize) -> String {
+    pub(crate) fn finish_to(&mut self, text: &mut String) {
+        self.take(self.pending.len(), text);
+    }
+
+    fn take(&mut self, len: usize, text: &mut String) {
         self.exempt = self.exempt.saturating_sub(len);
-        let bytes: Vec<u8> = self.pending.drain(..len).collect();
-        String::from_utf8_lossy(&bytes).into_owned()
+        text.push_str(&String::from_utf8_lossy(&self.pending[..len]));
+        self.pending.drain(..len);
     }
 
     /// The stop string that ends first; of those, the one that begins first.

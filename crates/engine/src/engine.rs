@@ -1,15 +1,15 @@
-//! The step loop: plan, run, commit.
+//! The step loop: plan, run, commit; where the model can, the next plan is made while a step runs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::batch::Batch;
+use crate::batch::{Batch, SequenceId};
 use crate::config::Config;
 use crate::detokenize::Decode;
 use crate::error::{Error, ErrorKind, ModelError};
 use crate::metrics::{Gauges, Metrics};
-use crate::model::{CacheShape, Model};
+use crate::model::{CacheShape, Model, Ticket};
 use crate::request::{Output, Request, RequestId, Update};
 use crate::sampling::Sampled;
 use crate::scheduler::{Plan, Scheduler};
@@ -22,8 +22,35 @@ pub struct Engine<M> {
     decode: Option<Arc<dyn Decode>>,
     /// The last one, for its memory.
     batch: Batch,
+    /// Steps that were launched and not waited for, the oldest first: two at most.
+    in_flight: VecDeque<Flight>,
     trace: Option<StepTrace>,
     external_slots: usize,
+}
+
+/// A step that was handed to the model.
+#[derive(Debug)]
+struct Flight {
+    plan: Plan,
+    /// Nothing if there were only copies to do.
+    ticket: Option<Ticket>,
+    /// The rows, for the trace.
+    rows: Vec<(SequenceId, usize, usize)>,
+}
+
+/// A part of a step, for those who take its time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    /// Deciding who runs.
+    Plan,
+    /// Filling the batch.
+    Assemble,
+    /// Handing it to the model.
+    Submit,
+    /// Waiting for the model.
+    Wait,
+    /// Applying its answers, and text.
+    Commit,
 }
 
 impl<M: std::fmt::Debug> std::fmt::Debug for Engine<M> {
@@ -50,7 +77,8 @@ impl<M: Model> Engine<M> {
         let failed = |source| ErrorKind::Cache { num_blocks, num_host_blocks, block_bytes, source };
         model.allocate(shape).map_err(failed)?;
         let scheduler = Scheduler::new(config, limits);
-        Ok(Self { model, scheduler, decode: None, batch: Batch::default(), trace: None, external_slots: 0 })
+        let (batch, in_flight) = (Batch::default(), VecDeque::new());
+        Ok(Self { model, scheduler, decode: None, batch, in_flight, trace: None, external_slots: 0 })
     }
 
     /// Gives answers a text, and stop strings a meaning.
@@ -75,27 +103,28 @@ impl<M: Model> Engine<M> {
         was_there
     }
 
-    /// Runs one step and returns what it adds to answers. Without work it returns nothing.
+    /// Runs one step and returns what it adds to answers. Without work it returns nothing. With a
+    /// model that [overlaps](Model::overlaps) steps the next one is on its way when this returns.
     ///
     /// # Errors
     /// If the model fails. The error names the requests that ended with it; those that wait are
     /// still there.
     pub fn step(&mut self) -> Result<Vec<Update>, Error> {
-        let mut plan = self.scheduler.plan();
-        let rows = self.planned_rows(&plan);
-        let answers = match self.run(&mut plan) {
-            Ok(answers) => answers,
-            Err(source) => return Err(self.fail(&plan, source)),
-        };
-        let updates = self.scheduler.commit(&plan, answers);
-        self.observe(&plan, rows);
-        Ok(updates)
+        self.step_with(&mut |_| {})
+    }
+
+    /// The same, and says when each part is done: the caller has the clock.
+    ///
+    /// # Errors
+    /// Those of [`Self::step`].
+    pub fn step_with(&mut self, done: &mut dyn FnMut(Part)) -> Result<Vec<Update>, Error> {
+        self.try_step(done).map_err(|(step, source)| self.fail(step, source))
     }
 
     /// Whether every request has ended.
     #[must_use]
     pub fn is_idle(&self) -> bool {
-        self.scheduler.is_idle()
+        self.scheduler.is_idle() && self.in_flight.is_empty()
     }
 
     /// Requests that have not started.
@@ -125,7 +154,7 @@ impl<M: Model> Engine<M> {
         answers
     }
 
-    /// Tells the time since some beginning; static batches wait by it.
+    /// Tells the time since some beginning: requests arrive at it, static batches wait by it.
     pub fn set_time(&mut self, now: Duration) {
         self.scheduler.now = now;
     }
@@ -174,8 +203,51 @@ impl<M: Model> Engine<M> {
         Ok(answers)
     }
 
-    /// Copies, then the forward pass.
-    fn run(&mut self, plan: &mut Plan) -> Result<Vec<Sampled>, ModelError> {
+    /// Launches a step, unless one runs, and the one after it, if that can be planned; then waits
+    /// for the first.
+    fn try_step(&mut self, done: &mut dyn FnMut(Part)) -> Result<Vec<Update>, (u64, ModelError)> {
+        if self.in_flight.is_empty() {
+            self.launch(false, done)?;
+            self.in_flight.iter_mut().for_each(|flight| self.scheduler.advance(&mut flight.plan));
+        }
+        if self.may_overlap() {
+            self.in_flight.iter_mut().for_each(|flight| self.scheduler.expect(&mut flight.plan));
+            self.launch(true, done)?;
+        }
+        let Some(Flight { mut plan, ticket, rows }) = self.in_flight.pop_front() else { return Ok(Vec::new()) };
+        let answers = self.wait(ticket, plan.targets.len()).map_err(|source| (plan.step, source))?;
+        done(Part::Wait);
+        let updates = self.scheduler.commit(&mut plan, answers);
+        self.in_flight.iter_mut().for_each(|next| self.scheduler.advance(&mut next.plan));
+        self.observe(&plan, rows);
+        self.scheduler.recycle(plan);
+        done(Part::Commit);
+        Ok(updates)
+    }
+
+    /// Whether the step after the one that runs can be planned now.
+    fn may_overlap(&self) -> bool {
+        let config = &self.scheduler.config;
+        let can_follow = |f: &Flight| f.ticket.is_some() && f.plan.is_predictable && !f.plan.is_short;
+        config.overlap && !config.trace && self.model.overlaps() && self.in_flight.front().is_some_and(can_follow)
+    }
+
+    /// Plans a step and submits it. One that has nothing to do runs only if no other does.
+    fn launch(&mut self, is_ahead: bool, done: &mut dyn FnMut(Part)) -> Result<(), (u64, ModelError)> {
+        let mut plan = self.scheduler.plan(is_ahead);
+        let rows = self.planned_rows(&plan);
+        done(Part::Plan);
+        if is_ahead && plan.is_empty() {
+            self.scheduler.withdraw(plan);
+            return Ok(());
+        }
+        let ticket = self.submit(&mut plan, done).map_err(|source| (plan.step, source))?;
+        self.in_flight.push_back(Flight { plan, ticket, rows });
+        Ok(())
+    }
+
+    /// Copies, then the forward pass, if there are rows.
+    fn submit(&mut self, plan: &mut Plan, done: &mut dyn FnMut(Part)) -> Result<Option<Ticket>, ModelError> {
         if plan.moves != Default::default() {
             self.model.copy(&plan.moves)?;
         }
@@ -183,28 +255,39 @@ impl<M: Model> Engine<M> {
             self.scheduler.check_writes(plan);
         }
         self.scheduler.assemble(plan, &mut self.batch);
+        done(Part::Assemble);
         if self.batch.is_empty() {
-            return Ok(Vec::new());
+            return Ok(None);
         }
-        let answers = self.model.step(&self.batch)?;
+        let ticket = self.model.submit(&self.batch)?;
         // Counts are shared with their sequences, which change them in place once nobody else
         // looks.
-        let asked = self.batch.samples.drain(..).len();
+        self.batch.samples.clear();
+        done(Part::Submit);
+        Ok(Some(ticket))
+    }
+
+    fn wait(&mut self, ticket: Option<Ticket>, asked: usize) -> Result<Vec<Sampled>, ModelError> {
+        let answers = ticket.map_or_else(|| Ok(Vec::new()), |ticket| self.model.wait(ticket))?;
         let got = answers.len();
         (asked == got).then_some(answers).ok_or_else(|| format!("{got} answers to {asked} samples").into())
     }
 
-    fn fail(&mut self, plan: &Plan, source: ModelError) -> Error {
-        let failed = self.scheduler.fail(plan);
+    fn fail(&mut self, step: u64, source: ModelError) -> Error {
+        for ticket in self.in_flight.drain(..).filter_map(|flight| flight.ticket) {
+            // What it answers is for requests that end here.
+            self.model.wait(ticket).ok();
+        }
+        let failed = self.scheduler.fail();
         self.check();
-        ErrorKind::Model { step: plan.step, failed, source }.into()
+        ErrorKind::Model { step, failed, source }.into()
     }
 
-    fn planned_rows(&self, plan: &Plan) -> Vec<(u64, usize, usize)> {
+    fn planned_rows(&self, plan: &Plan) -> Vec<(SequenceId, usize, usize)> {
         if self.scheduler.config.trace { rows_of(&self.scheduler, plan) } else { Vec::new() }
     }
 
-    fn observe(&mut self, plan: &Plan, rows: Vec<(u64, usize, usize)>) {
+    fn observe(&mut self, plan: &Plan, rows: Vec<(SequenceId, usize, usize)>) {
         self.external_slots = plan.external_slots;
         if self.scheduler.config.trace {
             self.trace = Some(StepTrace::new(&self.scheduler, plan, rows));

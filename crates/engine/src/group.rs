@@ -38,6 +38,8 @@ pub(crate) struct Group {
     /// Beams that ended.
     pub(crate) hypotheses: Vec<Hypothesis>,
     pub(crate) arrival: Duration,
+    /// From the arrival to the first step.
+    pub(crate) queued: Option<Duration>,
     /// Was preempted for a test, and has not generated a token since.
     pub(crate) is_spared: bool,
 }
@@ -60,6 +62,13 @@ impl Group {
 
     pub(crate) fn attached(&self) -> impl Iterator<Item = (usize, &Sequence)> {
         self.seqs.iter().enumerate().filter(|(_, s)| s.is_attached)
+    }
+
+    /// Whether it is known who runs what in the next step before it is known what was drawn: not if
+    /// beams choose, and not if the draw after it depends on it.
+    pub(crate) fn is_predictable(&self) -> bool {
+        let depends = |s: &Sequence| s.counts.is_some() || s.constraint.is_some();
+        self.request.beam.is_none() && self.num_scores_missing() == 0 && !self.seqs.iter().any(depends)
     }
 
     /// How many leading tokens of the leader may be skipped when they are found in the cache: all

@@ -70,15 +70,15 @@ pub mod sizing;
 mod speculate;
 mod trace;
 
-pub use batch::{Batch, Moves, SampleRow, SequenceId, TokenCount};
+pub use batch::{Batch, Feed, Moves, SampleRow, SequenceId, TokenCount};
 pub use block::{BlockCopy, BlockId, NULL_BLOCK};
 pub use config::{Allocator, Config, Policy, Preemption, Speculation};
 pub use constraint::{Constraint, Next};
 pub use detokenize::{Decode, Detokenizer, Piece};
-pub use engine::Engine;
+pub use engine::{Engine, Part};
 pub use error::{Error, ErrorKind, ModelError};
 pub use metrics::{Gauges, Metrics};
-pub use model::{CacheShape, Limits, Model};
+pub use model::{CacheShape, Limits, Model, Ticket};
 pub use request::{Beam, Finish, Output, Request, RequestId, Update};
 pub use sampling::{Sampled, Sampling, gumbel, kept, philox, processed, sample};
 pub use trace::{SequenceTrace, StepTrace};

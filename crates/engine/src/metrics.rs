@@ -8,6 +8,10 @@ use crate::scheduler::Scheduler;
 pub struct Metrics {
     /// Steps that ran rows.
     pub steps: u64,
+    /// Those that were prepared while the step before ran.
+    pub overlapped_steps: u64,
+    /// Tokens that they drew for answers that the step before had ended.
+    pub discarded_tokens: u64,
     /// Rows of sequences that they ran.
     pub rows: u64,
     /// Rows of padding that they ran.

@@ -56,4 +56,52 @@ pub trait Model {
     /// # Errors
     /// If the batch cannot be run; the engine then ends all requests that hold blocks.
     fn step(&mut self, batch: &Batch) -> Result<Vec<Sampled>, ModelError>;
+
+    /// Whether [`Model::submit`] returns before its step has run, so that the engine prepares the
+    /// next one meanwhile. Such a model draws the tokens of [`Batch::feeds`] into its rows itself.
+    fn overlaps(&self) -> bool {
+        false
+    }
+
+    /// Begins a step. It runs after all steps and copies that were asked for before; `batch` is the
+    /// engine's again when this returns. At most two steps are submitted and not waited for. What
+    /// follows a step that failed may fail or answer anything.
+    ///
+    /// # Errors
+    /// Those of [`Model::step`].
+    fn submit(&mut self, batch: &Batch) -> Result<Ticket, ModelError> {
+        self.step(batch).map(Ticket::answered)
+    }
+
+    /// The answers of the oldest step that was submitted and not waited for, whose ticket this is.
+    ///
+    /// # Errors
+    /// If that step failed.
+    fn wait(&mut self, ticket: Ticket) -> Result<Vec<Sampled>, ModelError> {
+        ticket.into_answers().ok_or_else(|| "a step that runs has a model that waits for it".into())
+    }
+}
+
+/// A step that was submitted.
+#[derive(Debug)]
+pub struct Ticket(Option<Vec<Sampled>>);
+
+impl Ticket {
+    /// The step has run, and these are its answers.
+    #[must_use]
+    pub fn answered(answers: Vec<Sampled>) -> Self {
+        Self(Some(answers))
+    }
+
+    /// The step may still run.
+    #[must_use]
+    pub fn running() -> Self {
+        Self(None)
+    }
+
+    /// The answers, unless the step may still run.
+    #[must_use]
+    pub fn into_answers(self) -> Option<Vec<Sampled>> {
+        self.0
+    }
 }

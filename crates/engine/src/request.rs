@@ -1,6 +1,7 @@
 //! What a user asks for, and what comes back.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::constraint::Constraint;
 use crate::error::{Error, ErrorKind, request};
@@ -180,6 +181,8 @@ pub struct Update {
     pub text: String,
     /// Why the answer ended, if it did.
     pub finish: Option<Finish>,
+    /// From the request's arrival to its first step, by the caller's clock.
+    pub queued: Duration,
     /// With the first update of answer 0: what was asked of the prompt, from its second token on.
     pub prompt_logprobs: Vec<Sampled>,
 }

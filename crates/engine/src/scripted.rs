@@ -6,12 +6,12 @@
 //! early or a swap that went astray gives another answer, and mostly a panic that says which slot
 //! holds what it should not.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 
 use crate::batch::{Batch, Moves, SequenceId};
 use crate::block::BlockCopy;
 use crate::error::ModelError;
-use crate::model::{CacheShape, Limits, Model};
+use crate::model::{CacheShape, Limits, Model, Ticket};
 use crate::sampling::{Sampled, sample};
 
 /// What a position leaves in the cache.
@@ -33,6 +33,11 @@ pub struct Scripted {
     rerun: u64,
     is_batch_dependent: bool,
     fails_at: Option<u64>,
+    overlaps: bool,
+    /// What submitted steps answer, as far as nobody has waited for it.
+    answers: VecDeque<Result<Vec<Sampled>, String>>,
+    /// Tokens that the last submitted step drew.
+    drawn: Vec<u32>,
 }
 
 impl Scripted {
@@ -49,7 +54,17 @@ impl Scripted {
             rerun: 0,
             is_batch_dependent: false,
             fails_at: None,
+            overlaps: false,
+            answers: VecDeque::new(),
+            drawn: Vec::new(),
         }
+    }
+
+    /// The same model, whose steps run while the next one is prepared.
+    #[must_use]
+    pub fn overlapping(mut self) -> Self {
+        self.overlaps = true;
+        self
     }
 
     /// A wrong model, whose answers depend on how many rows a batch has: the control that tests of
@@ -178,9 +193,49 @@ impl Model for Scripted {
     }
 
     fn step(&mut self, batch: &Batch) -> Result<Vec<Sampled>, ModelError> {
-        if self.fails_at == Some(batch.step) {
-            return Err(format!("step {} was to fail", batch.step).into());
+        assert!(batch.feeds.is_empty(), "a step that is not submitted runs after all others, and knows its tokens");
+        Ok(self.answer(batch)?)
+    }
+
+    fn overlaps(&self) -> bool {
+        self.overlaps
+    }
+
+    fn submit(&mut self, batch: &Batch) -> Result<Ticket, ModelError> {
+        if !self.overlaps {
+            return self.step(batch).map(Ticket::answered);
         }
+        assert!(self.answers.len() < 2, "three steps are in flight");
+        let mut batch = batch.clone();
+        let mut fed = Ok(());
+        for feed in std::mem::take(&mut batch.feeds) {
+            let id = &mut batch.ids[feed.row as usize];
+            assert_eq!(*id, 0, "a row has a token and is fed one");
+            match self.drawn.get(feed.sample as usize) {
+                Some(token) => *id = *token,
+                None => fed = Err("the step before has failed".to_owned()),
+            }
+        }
+        let answers = fed.and_then(|()| self.answer(&batch));
+        self.drawn = answers.iter().flatten().map(|a| a.token).collect();
+        self.answers.push_back(answers);
+        Ok(Ticket::running())
+    }
+
+    fn wait(&mut self, ticket: Ticket) -> Result<Vec<Sampled>, ModelError> {
+        match ticket.into_answers() {
+            Some(answers) => Ok(answers),
+            None => Ok(self.answers.pop_front().expect("a ticket is for a step that was submitted")?),
+        }
+    }
+}
+
+impl Scripted {
+    fn answer(&mut self, batch: &Batch) -> Result<Vec<Sampled>, String> {
+        if self.fails_at == Some(batch.step) {
+            return Err(format!("step {} was to fail", batch.step));
+        }
+        assert!(batch.ids.iter().all(|id| (*id as usize) < self.limits.vocab), "a row runs what is no token");
         let padding = &batch.slots[batch.num_rows()..];
         assert!(padding.iter().all(|slot| (*slot as usize) < self.block_size), "padding writes to the null block");
         self.check_writers(batch);

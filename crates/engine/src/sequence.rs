@@ -21,6 +21,18 @@ pub(crate) struct StopRules {
     pub(crate) max_total: usize,
 }
 
+/// A token that a step draws which still runs.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Pending {
+    /// Which of the step's samples.
+    pub(crate) sample: u32,
+    /// Whether the sequence ends with it, whatever it is.
+    is_last: bool,
+}
+
+/// What stands for it among the tokens.
+const UNKNOWN: u32 = u32::MAX;
+
 /// A prompt and one continuation of it.
 #[derive(Debug, Clone)]
 pub(crate) struct Sequence {
@@ -30,6 +42,8 @@ pub(crate) struct Sequence {
     pub(crate) seed: u64,
     pub(crate) tokens: Vec<u32>,
     pub(crate) prompt_len: usize,
+    /// The last token, if it is not known yet.
+    pub(crate) pending: Option<Pending>,
     /// Leading tokens whose keys and values are in the cache.
     pub(crate) computed: usize,
     pub(crate) table: Table,
@@ -93,6 +107,7 @@ impl Sequence {
             seed,
             tokens: prompt.to_vec(),
             prompt_len: prompt.len(),
+            pending: None,
             computed: 0,
             table: Table::default(),
             is_attached: false,
@@ -114,7 +129,8 @@ impl Sequence {
 
     /// Tokens that the next steps have to run.
     pub(crate) fn need(&self) -> usize {
-        let waits = !self.is_live() || self.is_attached || self.candidates.is_some();
+        let ends = self.pending.is_some_and(|pending| pending.is_last);
+        let waits = !self.is_live() || self.is_attached || self.candidates.is_some() || ends;
         if waits { 0 } else { self.tokens.len() - self.computed }
     }
 
@@ -123,19 +139,37 @@ impl Sequence {
         self.tokens.len() - self.prompt_len
     }
 
-    /// Adds a token that was drawn, and ends the sequence where the rules say so.
+    /// Adds the token that a step draws as one of its samples.
+    pub(crate) fn expect(&mut self, sample: u32, rules: &StopRules) {
+        self.tokens.push(UNKNOWN);
+        self.pending = Some(Pending { sample, is_last: self.tokens.len() >= rules.max_total });
+    }
+
+    /// How many tokens are known.
+    pub(crate) fn num_known(&self) -> usize {
+        self.tokens.len() - usize::from(self.pending.is_some())
+    }
+
+    /// Adds a token that was drawn, perhaps the one that was expected, and ends the sequence where
+    /// the rules say so.
     pub(crate) fn push(&mut self, sampled: Sampled, rules: &StopRules, include_stop: bool) {
         let token = sampled.token;
+        self.tokens.truncate(self.num_known());
+        self.pending = None;
         self.tokens.push(token);
+        if self.fresh.is_empty() {
+            // One token a step is the rule.
+            self.fresh.reserve_exact(1);
+        }
         self.fresh.push(sampled);
         if let Some(counts) = &mut self.counts {
             count(Arc::make_mut(counts), token);
         }
         let is_stop = rules.stop_ids.contains(&token);
         if let Some(text) = self.text.as_mut().filter(|_| !is_stop || include_stop) {
-            let piece = text.push(token, self.tokens.len() - self.prompt_len > rules.min_tokens);
-            self.fresh_text.push_str(&piece.text);
-            self.finish = piece.is_stopped.then_some(Finish::StopText);
+            let may_stop = self.tokens.len() - self.prompt_len > rules.min_tokens;
+            let is_stopped = text.push_to(token, may_stop, &mut self.fresh_text);
+            self.finish = is_stopped.then_some(Finish::StopText);
         }
         if is_stop {
             self.finish = Some(Finish::StopToken(token));
@@ -146,7 +180,7 @@ impl Sequence {
             }
         }
         if let Some(text) = self.text.as_mut().filter(|_| self.finish.is_some()) {
-            self.fresh_text.push_str(&text.finish());
+            text.finish_to(&mut self.fresh_text);
         }
     }
 

@@ -64,7 +64,8 @@ pub struct Stream {
 }
 
 enum Command {
-    Add(u64, Box<Request>, Sink),
+    /// A request, and when it was sent.
+    Add(u64, Box<Request>, Sink, Instant),
     Abort(u64),
     Metrics(Sender<Metrics>),
     Drain,
@@ -142,8 +143,8 @@ impl Client {
     /// up.
     pub fn submit_to(&self, request: Request, sink: Sink) -> u64 {
         let ticket = self.last_ticket.fetch_add(1, Ordering::Relaxed);
-        if let Err(refused) = self.commands.send(Command::Add(ticket, Box::new(request), sink))
-            && let Command::Add(_, _, mut sink) = refused.0
+        if let Err(refused) = self.commands.send(Command::Add(ticket, Box::new(request), sink, Instant::now()))
+            && let Command::Add(_, _, mut sink, _) = refused.0
         {
             sink(Err(ErrorKind::Stopped.into()));
         }
@@ -220,7 +221,7 @@ impl<M: Model> Worker<M> {
             match command {
                 Ok(Command::Stop) | Err(RecvTimeoutError::Disconnected) => break,
                 Ok(command) => {
-                    self.obey(command);
+                    self.obey(command, start);
                     has_run = true;
                 }
                 Err(RecvTimeoutError::Timeout) => has_run = self.step(),
@@ -229,9 +230,13 @@ impl<M: Model> Worker<M> {
         self.engine.metrics()
     }
 
-    fn obey(&mut self, command: Command) {
+    fn obey(&mut self, command: Command, start: Instant) {
         match command {
-            Command::Add(ticket, request, sink) => self.add(ticket, *request, sink),
+            Command::Add(ticket, request, sink, sent) => {
+                // What it waited in the channel is part of its time in the queue.
+                self.engine.set_time(sent.saturating_duration_since(start));
+                self.add(ticket, *request, sink);
+            }
             Command::Abort(ticket) => self.abort(ticket),
             // Nobody may wait for it any more.
             Command::Metrics(answer) => drop(answer.send(self.engine.metrics())),

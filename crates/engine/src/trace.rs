@@ -68,7 +68,7 @@ impl StepTrace {
 /// The rows of a plan, before its groups move on.
 pub(crate) fn rows_of(scheduler: &Scheduler, plan: &Plan) -> Vec<(SequenceId, usize, usize)> {
     let id = |group: usize, seq: usize| scheduler.running[group].seqs[seq].id;
-    plan.scheduled.iter().map(|(group, rows)| (id(*group, rows.seq), rows.start, rows.len())).collect()
+    plan.present().map(|s| (id(s.group, s.rows.seq), s.rows.start, s.rows.len())).collect()
 }
 
 fn sequences(group: &Group, refs: &dyn Fn(BlockId) -> u32) -> Vec<SequenceTrace> {

@@ -1,9 +1,7 @@
 //! From the engine's samples to draws on the device, and back.
 
-use warpfold::{Draw, DrawRows, Tensor};
+use warpfold::{Draw, DrawRows};
 use warpfold_engine::{SampleRow, Sampled, TokenCount};
-
-use crate::Error;
 
 /// What the samples of a batch ask for.
 pub(crate) fn rows_of(samples: &[SampleRow], rows: &mut DrawRows) {
@@ -35,15 +33,22 @@ pub(crate) fn rows_of(samples: &[SampleRow], rows: &mut DrawRows) {
     }
 }
 
-/// What was drawn, as the device gives it.
-pub(crate) fn sampled(drawn: &Tensor, samples: &[SampleRow], vocab: usize) -> Result<Vec<Sampled>, Error> {
-    let words = drawn.to_vec::<i32>()?;
-    let pair = |words: &[i32]| (words[0].cast_unsigned(), f32::from_bits(words[1].cast_unsigned()));
-    let of_row = |(words, sample): (&[i32], &SampleRow)| {
+/// Words of 32 bits that samples are drawn to, at most.
+pub(crate) fn num_words(samples: &[SampleRow]) -> usize {
+    let top = samples.iter().map(|sample| sample.top).max().unwrap_or(0);
+    samples.len() * (2 + 2 * top.next_power_of_two())
+}
+
+/// What was drawn, from little-endian words of the device; `tops` says how many likely tokens each
+/// sample wants.
+pub(crate) fn sampled(words: &[u8], tops: &[usize], vocab: usize) -> Vec<Sampled> {
+    let word = |bytes: &[u8]| u32::from_le_bytes(bytes.try_into().expect("a word has four bytes"));
+    let pair = |bytes: &[u8]| (word(&bytes[..4]), f32::from_bits(word(&bytes[4..8])));
+    let of_row = |(words, top): (&[u8], &usize)| {
         let (token, logprob) = pair(words);
-        let top = words[2..].chunks_exact(2).take(sample.top.min(vocab)).map(pair).collect();
+        let top = words[8..].chunks_exact(8).take((*top).min(vocab)).map(pair).collect();
         Sampled { token, logprob, top }
     };
-    let stride = words.len() / samples.len().max(1);
-    Ok(words.chunks_exact(stride.max(1)).zip(samples).map(of_row).collect())
+    let stride = words.len() / tops.len().max(1);
+    words.chunks_exact(stride.max(1)).zip(tops).map(of_row).collect()
 }

@@ -1,11 +1,12 @@
 //! A model on a device, as the engine runs it: a batch in, drawn tokens out.
 
+use std::collections::VecDeque;
 use std::fmt;
 use std::path::Path;
 
 use warpfold::{Arena, CacheShape as PageShape, DrawRows, Dtype, PageLayout, PagedCache, Queue, Tensor};
 use warpfold_device::{HostBuffer, HostView};
-use warpfold_engine::{Batch, CacheShape, Limits, Model, ModelError, Moves, Sampled};
+use warpfold_engine::{Batch, CacheShape, Limits, Model, ModelError, Moves, Sampled, Ticket};
 
 use crate::architectures::{self, Layers};
 use crate::draws;
@@ -141,7 +142,7 @@ impl ModelFiles {
             (false, Some(tokens)) => loader.columns(&[(name, tokens.len())], config.hidden, false)?,
         };
         let weight_bytes = loader.loaded_bytes;
-        let pinned = Pinned { words: queue.device().host_buffer(0)?, records: queue.device().host_buffer(0)? };
+        let drawn = Drawn { words: Drawn::room(queue, Drawn::WORDS)?, stride: 2 };
         Ok(LanguageModel {
             config: config.clone(),
             queue: queue.clone(),
@@ -153,7 +154,9 @@ impl ModelFiles {
             cache: None,
             arena: Arena::default(),
             graphs: Some(Graphs::default()),
-            pinned,
+            pinned: [Pinned::empty(queue)?, Pinned::empty(queue)?],
+            drawn,
+            running: VecDeque::new(),
             draws: DrawRows::default(),
             shard,
         })
@@ -205,21 +208,58 @@ pub struct LanguageModel {
     arena: Arena,
     /// Steps that were captured, unless every step runs launch by launch.
     graphs: Option<Graphs>,
-    pinned: Pinned,
+    /// Of the next step, and of the one before it, which may still run.
+    pinned: [Pinned; 2],
+    drawn: Drawn,
+    /// Steps that nobody has waited for, the oldest first.
+    running: VecDeque<Running>,
     draws: DrawRows,
     /// The device's place, if several share the model. The sizes are those of what it has then.
     shard: Option<Shard>,
 }
 
-/// Pinned memory of what each step brings to the device.
+/// What the last step drew, for rows of the next one.
+struct Drawn {
+    words: Tensor,
+    /// Words of a sample; the first is the token.
+    stride: usize,
+}
+
+impl Drawn {
+    /// Words that there is room for from the start.
+    const WORDS: usize = 1 << 16;
+
+    fn room(queue: &Queue, words: usize) -> Result<Tensor, Error> {
+        Ok(Tensor::filled(queue, Dtype::I32, 0, &[words])?)
+    }
+}
+
+/// A step that was submitted.
+struct Running {
+    /// Which pinned memory it has.
+    pinned: usize,
+    /// Bytes of its answers.
+    num_bytes: usize,
+    /// How many likely tokens each sample wants.
+    tops: Vec<usize>,
+}
+
+/// Pinned memory of what a step brings to the device and back.
 struct Pinned {
     /// Tokens, positions, slots, lengths, tables.
     words: HostBuffer<u8>,
     /// How tokens are drawn.
     records: HostBuffer<u8>,
+    /// What was drawn.
+    answers: HostBuffer<u8>,
 }
 
 impl Pinned {
+    fn empty(queue: &Queue) -> Result<Self, Error> {
+        let buffer = || queue.device().host_buffer(0);
+        Ok(Self { words: buffer()?, records: buffer()?, answers: buffer()? })
+    }
+
     /// So many bytes of a buffer, which grows.
     fn bytes(buffer: &mut HostBuffer<u8>, queue: &Queue, len: usize) -> Result<(), Error> {
         if buffer.len() < len {
@@ -318,7 +358,7 @@ impl LanguageModel {
 
     /// The logits of a batch's samples, and perhaps of further rows after them.
     fn logits(&mut self, batch: &Batch) -> Result<Option<Tensor>, Error> {
-        let Self { queue, embedding, layers, head, cache, graphs, pinned, shard, .. } = self;
+        let Self { queue, embedding, layers, head, cache, graphs, pinned: [pinned, _], drawn, shard, .. } = self;
         let shard = shard.as_ref().filter(|shard| shard.vocab(self.config.vocab).is_some());
         let cache = cache.as_mut().ok_or_else(|| ErrorKind::Batch("there is no cache yet".to_owned()))?;
         if batch.num_rows() == 0 {
@@ -327,10 +367,10 @@ impl LanguageModel {
         let shape = StepShape::of(batch);
         let num_bytes = 4 * shape.words();
         Pinned::bytes(&mut pinned.words, queue, num_bytes)?;
-        shape.pack(batch, pinned.words.range_mut(..num_bytes)?);
+        shape.pack(batch, drawn.stride, pinned.words.range_mut(..num_bytes)?);
         let [global, local] = &cache.angles;
         let mut forward = |words: &Tensor| {
-            let mut step = Step::new(words, shape, [global, local], &mut cache.layers)?;
+            let mut step = Step::new(words, &drawn.words, shape, [global, local], &mut cache.layers)?;
             let x = layers.forward(embedding, &mut step)?;
             let rows = match &step.samples {
                 Some(samples) if samples.is_empty() => return Ok(None),
@@ -349,9 +389,10 @@ impl LanguageModel {
         forward(&uploaded(queue, pinned.words.view(..num_bytes)?)?)
     }
 
-    /// Draws a token of each of a batch's samples, from logits of at least as many rows.
-    fn draw(&mut self, logits: &Tensor, batch: &Batch) -> Result<Vec<Sampled>, Error> {
-        let Self { queue, pinned, draws, .. } = self;
+    /// Draws a token of each of a batch's samples, from logits of at least as many rows: keeps them
+    /// for the next step, and starts to bring them to the host. Returns how many bytes they have.
+    fn draw(&mut self, logits: &Tensor, batch: &Batch) -> Result<usize, Error> {
+        let Self { queue, pinned: [pinned, _], draws, drawn, .. } = self;
         draws::rows_of(&batch.samples, draws);
         let mut words = Vec::new();
         draws.words(&mut words);
@@ -360,7 +401,52 @@ impl LanguageModel {
         bytes.zip(&words).for_each(|(bytes, word)| bytes.copy_from_slice(&word.to_le_bytes()));
         let records = uploaded(queue, pinned.records.view(..4 * words.len())?)?;
         let logits = logits.slice(0, ..batch.samples.len())?;
-        draws::sampled(&logits.sample(draws, &records)?, &batch.samples, self.config.vocab)
+        let sampled = logits.sample(draws, &records)?;
+        drawn.words.copy_over_first(&sampled)?;
+        drawn.stride = sampled.shape()[1];
+        let num_bytes = 4 * sampled.len();
+        Pinned::bytes(&mut pinned.answers, queue, num_bytes)?;
+        sampled.copy_to_pinned(pinned.answers.view_mut(..num_bytes)?)?;
+        Ok(num_bytes)
+    }
+
+    /// Makes room for so many words that a step draws. Captured steps read the old ones.
+    fn reserve_drawn(&mut self, words: usize) -> Result<(), Error> {
+        if self.drawn.words.len() < words {
+            self.drawn.words = Drawn::room(&self.queue, words.next_power_of_two())?;
+            self.graphs.iter_mut().for_each(Graphs::clear);
+        }
+        Ok(())
+    }
+
+    /// Enqueues a step, and nothing waits for it, unless the steps before have not left room.
+    fn enqueue(&mut self, batch: &Batch) -> Result<Ticket, Error> {
+        self.pinned.swap(0, 1);
+        self.running.iter_mut().for_each(|step| step.pinned = 1 - step.pinned);
+        self.reserve_drawn(draws::num_words(&batch.samples))?;
+        let (queue, arena) = (self.queue.clone(), self.arena.clone());
+        let shard = self.shard.clone();
+        let num_bytes = queue.reuse(&arena, || {
+            // The first device has the logits of all, and draws.
+            let draws = shard.as_ref().is_none_or(|shard| shard.communicator().rank() == 0);
+            let logits = self.logits(batch)?.filter(|_| draws);
+            let num_bytes = logits.map(|logits| self.draw(&logits, batch)).transpose()?;
+            if let Some(shard) = &shard {
+                shard.communicator().synchronize(queue.stream())?;
+            }
+            Ok::<_, Error>(num_bytes)
+        })?;
+        let Some(num_bytes) = num_bytes else { return Ok(Ticket::answered(Vec::new())) };
+        let tops = batch.samples.iter().map(|sample| sample.top).collect();
+        self.running.push_back(Running { pinned: 0, num_bytes, tops });
+        Ok(Ticket::running())
+    }
+
+    fn answers(&mut self) -> Result<Vec<Sampled>, Error> {
+        let running = self.running.pop_front();
+        let Running { pinned, num_bytes, tops } =
+            running.ok_or_else(|| ErrorKind::Batch("no step runs that could be waited for".to_owned()))?;
+        Ok(draws::sampled(self.pinned[pinned].answers.range(..num_bytes)?, &tops, self.config.vocab))
     }
 
     fn move_blocks(&mut self, moves: &Moves) -> Result<(), Error> {
@@ -405,22 +491,23 @@ impl Model for LanguageModel {
     }
 
     fn step(&mut self, batch: &Batch) -> Result<Vec<Sampled>, ModelError> {
-        let (queue, arena) = (self.queue.clone(), self.arena.clone());
-        let (stream, shard) = (queue.stream().clone(), self.shard.clone());
-        let answers = queue.reuse(&arena, || {
-            let logits = self.logits(batch)?;
-            // The first device has the logits of all, and draws.
-            match (logits, shard.as_ref().map(Shard::communicator)) {
-                (Some(logits), None) => self.draw(&logits, batch),
-                (Some(logits), Some(rank)) if rank.rank() == 0 => {
-                    let drawn = self.draw(&logits, batch)?;
-                    Ok(rank.synchronize(&stream).map(|()| drawn)?)
-                }
-                (_, Some(rank)) => Ok(rank.synchronize(&stream).map(|()| Vec::new())?),
-                (None, None) => Ok(Vec::new()),
-            }
-        });
-        Ok(answers?)
+        let ticket = self.submit(batch)?;
+        self.wait(ticket)
+    }
+
+    fn overlaps(&self) -> bool {
+        self.shard.is_none()
+    }
+
+    fn submit(&mut self, batch: &Batch) -> Result<Ticket, ModelError> {
+        Ok(self.enqueue(batch)?)
+    }
+
+    fn wait(&mut self, ticket: Ticket) -> Result<Vec<Sampled>, ModelError> {
+        Ok(match ticket.into_answers() {
+            Some(answers) => answers,
+            None => self.answers()?,
+        })
     }
 }
 

@@ -7,7 +7,7 @@ use std::path::Path;
 use warpfold::{Device, Profile, Queue};
 use warpfold_engine::{
     Allocator, Batch, CacheShape, Config, Engine, Limits, Model, ModelError, Moves, Output, Policy, Preemption,
-    Request, Sampled, Sampling, philox,
+    Request, Sampled, Sampling, Speculation, philox,
 };
 use warpfold_models::{LanguageModel, ModelFiles};
 
@@ -72,6 +72,8 @@ fn schedule(seed: u64) -> (Config, Vec<usize>, bool) {
         max_len: Some(64),
         swap_above: draws.below(20),
         inject_preemptions: draws.one_of(&[0.0, 0.1, 0.5]),
+        overlap: !seed.is_multiple_of(4),
+        speculation: seed.is_multiple_of(3).then(Speculation::default),
         seed,
         check: true,
         ..Config::default()
@@ -134,7 +136,7 @@ fn num_schedules(few: u64) -> u64 {
 
 #[track_caller]
 fn is_invariant(name: &str, few: u64) {
-    let config = Config { block_size: 4, num_blocks: 400, ..Config::default() };
+    let config = Config { block_size: 4, num_blocks: 400, overlap: false, ..Config::default() };
     let expected = bits(&answers(model(name), config, &[0; 6]));
     assert_eq!(expected.len(), 8, "three of the answers are of one request");
     for seed in 0..num_schedules(few) {
@@ -158,6 +160,32 @@ fn answers_of_a_mixture_of_experts_have_the_same_bits_under_random_schedules() {
 #[test]
 fn answers_of_gemma3_have_the_same_bits_under_random_schedules() {
     is_invariant("gemma3", 8);
+}
+
+#[test]
+fn a_step_runs_what_the_step_before_draws_before_the_host_knows_it() {
+    let greedy = |first: u32, max_tokens| Request {
+        ignore_eos: true,
+        logprobs: Some(3),
+        ..Request::greedy((first..first + 9).collect(), max_tokens)
+    };
+    let run = |overlap, budget| {
+        let config = Config { block_size: 4, num_blocks: 100, budget, overlap, ..Config::default() };
+        let mut engine = Engine::new(model("qwen3"), config).expect("the settings are right");
+        for i in 0..5 {
+            engine.add(greedy(20 + 7 * i, 4 + 3 * i as usize)).expect("the request is right");
+        }
+        let answers = engine.run_to_end().expect("the model runs");
+        (bits(&answers.into_values().collect::<Vec<_>>()), engine.metrics().overlapped_steps)
+    };
+    let (expected, alone) = run(false, 8192);
+    assert_eq!(alone, 0);
+    // Steps that decode alone, captured as graphs, and steps with parts of prompts among them.
+    for budget in [8192, 7] {
+        let (found, overlapped) = run(true, budget);
+        assert!(found == expected, "budget {budget}");
+        assert!(overlapped > 10, "budget {budget}: {overlapped} steps");
+    }
 }
 
 /// A model one of whose kernels adds in another order where a batch has more than one row: the last

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use warpfold_device::{Buffer, Device, HostView, View, ViewMut};
+use warpfold_device::{Buffer, Device, HostView, HostViewMut, View, ViewMut};
 use warpfold_kernels::layout::Layout;
 use warpfold_kernels::plan::{Family, TensorSpec};
 use warpfold_kernels::{Dtype, Error, ErrorKind};
@@ -134,6 +134,37 @@ impl Tensor {
         }
         let stream = self.queue.stream().clone();
         Ok(stream.copy_from_host_async(self.view_mut()?.slice(..needed)?, bytes)?)
+    }
+
+    /// Starts to copy the tensor's elements, which lie side by side, to pinned bytes; looking at
+    /// those later waits until that is done, and not for what the stream does after it.
+    ///
+    /// # Errors
+    /// [`ErrorKind::LengthMismatch`] unless there are as many bytes as elements have; what the
+    /// device says.
+    pub fn copy_to_pinned(&self, bytes: HostViewMut<'_, u8>) -> Result<(), Error> {
+        let needed = self.len() * self.dtype.bytes() as usize;
+        if !self.layout.is_contiguous() || bytes.len() != needed {
+            let (shape, found) = (self.shape().to_vec(), bytes.len() / self.dtype.bytes() as usize);
+            return Err(ErrorKind::LengthMismatch { shape, found }.into());
+        }
+        Ok(self.queue.stream().copy_to_host_async(self.memory_view()?.slice(..needed)?, bytes)?)
+    }
+
+    /// Copies the elements of another tensor over the first ones of this one, in memory's order;
+    /// both lie side by side. No clone and no view of this tensor may be left.
+    ///
+    /// # Errors
+    /// [`ErrorKind::SharedMemory`], [`ErrorKind::DtypeMismatch`], [`ErrorKind::LengthMismatch`] if
+    /// the other one has more elements or either does not lie side by side; what the device says.
+    pub fn copy_over_first(&mut self, from: &Self) -> Result<(), Error> {
+        from.expect_dtype(self.dtype)?;
+        if !self.layout.is_contiguous() || !from.layout.is_contiguous() || from.len() > self.len() {
+            return Err(ErrorKind::LengthMismatch { shape: self.shape().to_vec(), found: from.len() }.into());
+        }
+        let (stream, bytes) = (self.queue.stream().clone(), from.len() * self.dtype.bytes() as usize);
+        let source = from.memory_view()?.slice(..bytes)?;
+        Ok(stream.copy(self.view_mut()?.slice(..bytes)?, source)?)
     }
 
     /// The range of the elements' positions in memory.

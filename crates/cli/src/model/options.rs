@@ -4,7 +4,7 @@ use std::hash::{BuildHasher, RandomState};
 
 use clap::Args;
 use warpfold_engine::sizing::{Memory, Sizing};
-use warpfold_engine::{Allocator, Config, Model, Policy};
+use warpfold_engine::{Allocator, Config, Model, Policy, Speculation};
 
 use super::PlacedModel;
 use crate::failure::Failure;
@@ -48,6 +48,13 @@ pub(crate) struct EngineOptions {
     /// Do not look for prefixes that are in the cache.
     #[arg(long)]
     pub(crate) no_prefix_cache: bool,
+    /// Tokens to guess at a time, as they followed the last tokens before, and to check in one step;
+    /// 0 guesses none.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) speculate: usize,
+    /// Do not prepare a step while the one before runs.
+    #[arg(long)]
+    pub(crate) no_overlap: bool,
     /// The probability that a running request is preempted at the beginning of a step, to see that
     /// answers stay.
     #[arg(long, value_name = "P", default_value_t = 0.0, allow_negative_numbers = true)]
@@ -65,6 +72,11 @@ pub(crate) struct Room {
     pub(crate) free_bytes: u64,
 }
 
+/// Guesses of so many tokens.
+fn guesses(num_drafts: usize) -> Speculation {
+    Speculation { num_drafts, ..Speculation::default() }
+}
+
 impl EngineOptions {
     /// The engine's settings for a model. Without `--kv-blocks` and `--kv-bytes` the cache holds
     /// what is enough, or as much of it as the device has room for; the sizes say all of the room.
@@ -76,6 +88,8 @@ impl EngineOptions {
             max_seqs: self.max_seqs,
             max_len: self.max_len,
             inject_preemptions: self.inject_preemptions,
+            overlap: !self.no_overlap,
+            speculation: (self.speculate > 0).then(|| guesses(self.speculate)),
             seed: RandomState::new().hash_one(0),
             ..Config::default()
         };

@@ -73,6 +73,7 @@ impl Scheduler {
 
     fn admit(&mut self, key: Key, placement: Placement) {
         let mut group = self.waiting.remove(&key).expect("the group is waiting");
+        group.queued.get_or_insert(self.now.saturating_sub(group.arrival));
         let block_size = self.config.block_size;
         if self.config.allocator == Allocator::Contiguous {
             let live = group.num_live();
@@ -97,7 +98,7 @@ impl Scheduler {
             seq.table.cached = placement.hits.len() * block_size;
             seq.computed = placement.computed;
         }
-        self.running.push(group);
+        self.push_running(group);
     }
 
     /// Free slots that a group cannot have because they do not lie side by side.

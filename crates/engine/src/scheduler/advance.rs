@@ -40,6 +40,11 @@ impl Scheduler {
             // Preempts the last groups, at worst this one, until there are blocks for all of its
             // rows.
             while group < self.running.len() && !self.try_advance(plan, group, wants) {
+                if plan.is_ahead {
+                    // The step that runs may end somebody. The next plan knows.
+                    plan.is_short = true;
+                    return;
+                }
                 self.preempt(plan, self.running.len() - 1);
             }
             group += 1;
@@ -48,6 +53,9 @@ impl Scheduler {
 
     /// Gives a group its rows if there are blocks for all of them.
     pub(super) fn try_advance(&mut self, plan: &mut Plan, group: usize, wants: Wants) -> bool {
+        if self.advance_one(plan, group, wants) {
+            return true;
+        }
         let mut rows = std::mem::take(&mut self.scratch);
         self.rows(&self.running[group], plan.left(), wants, &mut rows);
         let mut fits = self.has_blocks(group, &rows);
@@ -60,6 +68,25 @@ impl Scheduler {
         }
         self.scratch = rows;
         fits
+    }
+
+    /// The usual case, for its speed: the only sequence of a group runs its last token, for which
+    /// its last block has room. Returns whether it was that.
+    fn advance_one(&mut self, plan: &mut Plan, group: usize, wants: Wants) -> bool {
+        let group_idx = group;
+        let group = &mut self.running[group];
+        let [seq] = group.seqs.as_mut_slice() else { return false };
+        let (start, table) = (seq.computed, &seq.table);
+        // What was published may be shared. Beams share what was not.
+        let is_own = start >= table.cached.max(table.nodes.len() * self.config.block_size);
+        let has_room = start < table.blocks.len() * self.config.block_size;
+        let is_usual = seq.need() == 1 && is_own && has_room && group.request.beam.is_none();
+        if !is_usual || self.config.speculation.is_some() || wants.rows(1, plan.left()) == 0 {
+            return false;
+        }
+        seq.last_step = plan.step;
+        plan.push(group_idx, group.key, Rows { seq: 0, start, known: 1, drafts: Vec::new() });
+        true
     }
 
     /// The rows of a group's sequences, at most `left`.
@@ -93,11 +120,12 @@ impl Scheduler {
 
     /// Makes room for rows and puts them into the plan.
     fn schedule(&mut self, plan: &mut Plan, group: usize, rows: Rows) {
+        let key = self.running[group].key;
         let seq = &mut self.running[group].seqs[rows.seq];
         let positions = rows.start..rows.end();
         let copies = &mut plan.moves.copies;
         prepare(&mut self.pool, self.config.block_size, &mut seq.table, positions, plan.step, copies);
         seq.last_step = plan.step;
-        plan.push(group, rows);
+        plan.push(group, key, rows);
     }
 }

@@ -1,8 +1,8 @@
 //! From a plan to the flat arrays of a batch.
 
 use super::Scheduler;
-use super::plan::{Plan, Rows, Target, Use};
-use crate::batch::{Batch, SampleRow};
+use super::plan::{Plan, Rows, Scheduled, Target, Use};
+use crate::batch::{Batch, Feed, SampleRow};
 use crate::block::NULL_BLOCK;
 use crate::constraint::Mask;
 use crate::group::Group;
@@ -16,18 +16,18 @@ impl Scheduler {
         for list in [&mut batch.ids, &mut batch.positions, &mut batch.slots] {
             list.reserve(rows);
         }
-        let tables = plan.scheduled.iter().map(|(group, rows)| &self.running[*group].seqs[rows.seq].table);
+        let tables = plan.scheduled.iter().map(|s| &self.running[s.group].seqs[s.rows.seq].table);
         batch.table_width = tables.map(|t| t.blocks.len()).max().unwrap_or(0);
         let num = plan.scheduled.len();
         batch.tables.reserve(num * batch.table_width);
         batch.samples.reserve(num);
         plan.targets.reserve(num);
-        for (index, rows) in &plan.scheduled {
-            let group = &self.running[*index];
+        for (index, Scheduled { group, rows, .. }) in plan.scheduled.iter().enumerate() {
+            let group = &self.running[*group];
             push_sequence(batch, &group.seqs[rows.seq], rows);
             let first = batch.ids.len() - rows.len();
-            push_scores(batch, &mut plan.targets, (*index, group), rows, first);
-            push_samples(batch, &mut plan.targets, (*index, group), rows, first);
+            push_scores(batch, &mut plan.targets, (index, group), rows, first);
+            push_samples(batch, &mut plan.targets, (index, group), rows, first);
         }
         batch.ids.resize(rows, 0);
         batch.positions.resize(rows, 0);
@@ -37,7 +37,13 @@ impl Scheduler {
 
 fn push_sequence(batch: &mut Batch, seq: &Sequence, rows: &Rows) {
     let block_size = batch.block_size;
-    batch.ids.extend(&seq.tokens[rows.start..rows.start + rows.known]);
+    let known = rows.start + rows.known;
+    batch.ids.extend(&seq.tokens[rows.start..known]);
+    if let Some(pending) = seq.pending.filter(|_| known > seq.num_known()) {
+        let row = batch.ids.len() - 1;
+        batch.ids[row] = 0;
+        batch.feeds.push(Feed { row: to_u32(row), sample: pending.sample });
+    }
     batch.ids.extend(&rows.drafts);
     for position in rows.start..rows.end() {
         let is_cached = position < seq.table.cached;
@@ -67,7 +73,7 @@ fn push_scores(
         let row = to_u32(first + position - rows.start);
         let position = position + 1;
         batch.samples.push(SampleRow { row, position: to_u32(position), top, given, ..SampleRow::default() });
-        targets.push(Target { group: index, seq: rows.seq, use_: Use::Score(position) });
+        targets.push(Target { scheduled: index, seq: rows.seq, use_: Use::Score(position) });
     }
 }
 
@@ -83,9 +89,10 @@ fn push_samples(
     let mut push = |i: usize, row: usize, drafts: &[u32]| {
         let seq = &group.seqs[i];
         let position = seq.tokens.len() + drafts.len();
-        let after = *drafts.last().or(seq.tokens.last()).expect("a prompt has a token");
+        let last = seq.tokens.last().filter(|_| seq.pending.is_none());
+        let after = drafts.last().or(last).copied();
         batch.samples.push(sample_row(group, seq, to_u32(first + row), drafts));
-        targets.push(Target { group: index, seq: i, use_: Use::Next { after, position } });
+        targets.push(Target { scheduled: index, seq: i, use_: Use::Next { after, position } });
     };
     let known_end = rows.start + rows.known;
     if known_end == group.seqs[rows.seq].tokens.len() {

@@ -1,7 +1,7 @@
 //! The invariants of queues, tables and pools, compared after each step in tests and debug builds.
 
 use super::Scheduler;
-use super::plan::Plan;
+use super::plan::{Plan, Scheduled};
 use crate::block::Pool;
 use crate::group::Group;
 
@@ -15,6 +15,7 @@ impl Scheduler {
         check_references(&self.host, self.swapped.values());
         for group in self.waiting.values() {
             assert!(group.num_live() > 0, "a group that waits has ended");
+            assert!(group.seqs.iter().all(|s| s.pending.is_none()), "a group that waits expects a token of a step");
             let holds = group.seqs.iter().any(|s| !s.table.blocks.is_empty() || s.is_live() && s.computed > 0);
             assert!(!holds, "a group that waits holds blocks");
         }
@@ -34,7 +35,7 @@ impl Scheduler {
     /// If it does not.
     pub(crate) fn check_writes(&self, plan: &Plan) {
         let mut written = Vec::new();
-        for (group, rows) in &plan.scheduled {
+        for Scheduled { group, rows, .. } in plan.present() {
             let seq = &self.running[*group].seqs[rows.seq];
             for position in rows.start.max(seq.table.cached)..rows.end() {
                 let block = seq.table.blocks[position / self.config.block_size];

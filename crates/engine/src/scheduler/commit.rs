@@ -1,7 +1,7 @@
 //! What the model answered, applied: tokens, prefixes, forks, ends.
 
 use super::Scheduler;
-use super::plan::{Plan, Target, Use};
+use super::plan::{Plan, Scheduled, Target, Use};
 use crate::beam;
 use crate::block::Pool;
 use crate::config::{Allocator, Policy};
@@ -10,23 +10,53 @@ use crate::request::{Finish, RequestId, Update};
 use crate::sampling::Sampled;
 
 impl Scheduler {
+    /// Notes that a plan runs: what its rows compute will be there for whatever runs after it.
+    pub(crate) fn advance(&mut self, plan: &mut Plan) {
+        plan.follow(&self.running, self.order);
+        plan.is_predictable = self.config.kv_cache && self.config.speculation.is_none();
+        let mut is_predictable = true;
+        for Scheduled { group, rows, .. } in plan.present() {
+            let group = &mut self.running[*group];
+            is_predictable &= group.is_predictable();
+            let seq = &mut group.seqs[rows.seq];
+            if seq.is_live() {
+                seq.computed = rows.start + rows.known;
+            }
+            group.fork_attached(&mut self.pool, self.config.block_size);
+        }
+        plan.is_predictable &= is_predictable;
+    }
+
+    /// Gives sequences the tokens that a plan will draw, which nobody knows yet.
+    pub(crate) fn expect(&mut self, plan: &mut Plan) {
+        plan.follow(&self.running, self.order);
+        for (sample, target) in (0..).zip(&plan.targets) {
+            let Some(group) = plan.group_of(target) else { continue };
+            let group = &mut self.running[group];
+            let seq = &mut group.seqs[target.seq];
+            if seq.is_live() {
+                seq.expect(sample, &group.rules);
+            }
+        }
+    }
+
     /// Applies the answers to a plan's samples, frees what is no longer needed, and returns what is
     /// new.
-    pub(crate) fn commit(&mut self, plan: &Plan, answers: Vec<Sampled>) -> Vec<Update> {
+    pub(crate) fn commit(&mut self, plan: &mut Plan, answers: Vec<Sampled>) -> Vec<Update> {
         self.pool.finish_step(plan.step);
         self.host.finish_step(plan.step);
         self.count(plan);
-        for (group, rows) in &plan.scheduled {
-            let group = &mut self.running[*group];
-            group.seqs[rows.seq].computed = rows.start + rows.known;
-            group.fork_attached(&mut self.pool, self.config.block_size);
-        }
+        plan.follow(&self.running, self.order);
         for (target, answer) in plan.targets.iter().zip(answers) {
-            self.apply(*target, answer);
+            match plan.group_of(target) {
+                Some(group) => self.apply(group, *target, answer),
+                None => self.metrics.discarded_tokens += 1,
+            }
         }
         let mut updates = Vec::with_capacity(plan.scheduled.len());
-        for (i, (group, _)) in plan.scheduled.iter().enumerate() {
-            if i == 0 || plan.scheduled[i - 1].0 != *group {
+        let mut last = None;
+        for Scheduled { group, .. } in plan.present() {
+            if last.replace(*group) != Some(*group) {
                 self.settle(*group, &mut updates);
             }
         }
@@ -34,15 +64,17 @@ impl Scheduler {
         if self.config.policy == Policy::Static {
             self.end_batch();
         } else if updates.iter().any(|u| u.finish.is_some()) {
+            self.order += 1;
             self.running.retain(|g| g.num_live() > 0);
         }
         updates
     }
 
     /// Ends all requests that hold blocks, after the model failed, and returns them.
-    pub(crate) fn fail(&mut self, plan: &Plan) -> Vec<RequestId> {
-        self.pool.finish_step(plan.step);
-        self.host.finish_step(plan.step);
+    pub(crate) fn fail(&mut self) -> Vec<RequestId> {
+        self.pool.finish_step(self.last_step);
+        self.host.finish_step(self.last_step);
+        self.order += 1;
         let mut failed = Vec::new();
         let mut end = |mut group: Group, pool: &mut Pool| {
             group.release(pool);
@@ -55,8 +87,8 @@ impl Scheduler {
         failed
     }
 
-    fn apply(&mut self, target: Target, answer: Sampled) {
-        let group = &mut self.running[target.group];
+    fn apply(&mut self, group: usize, target: Target, answer: Sampled) {
+        let group = &mut self.running[group];
         let is_beam = group.request.beam.is_some();
         let seq = &mut group.seqs[target.seq];
         match target.use_ {
@@ -66,8 +98,9 @@ impl Scheduler {
             }
             Use::Next { .. } if is_beam => seq.candidates = Some(answer.top),
             Use::Next { after, position } => {
-                let is_next = seq.is_live() && seq.tokens.len() == position && seq.tokens.last() == Some(&after);
-                if !is_next {
+                let is_after = |token| seq.tokens.get(position - 1) == Some(&token);
+                if !seq.is_live() || seq.num_known() != position || !after.is_none_or(is_after) {
+                    self.metrics.discarded_tokens += u64::from(after.is_none());
                     return;
                 }
                 if seq.computed < position {
@@ -109,8 +142,9 @@ impl Scheduler {
     }
 
     fn count(&mut self, plan: &Plan) {
-        let drafts: usize = plan.scheduled.iter().map(|(_, rows)| rows.drafts.len()).sum();
+        let drafts: usize = plan.scheduled.iter().map(|s| s.rows.drafts.len()).sum();
         self.metrics.steps += u64::from(plan.num_rows() > 0);
+        self.metrics.overlapped_steps += u64::from(plan.num_rows() > 0 && plan.is_ahead);
         self.metrics.rows += plan.num_rows() as u64;
         self.metrics.padding_rows += plan.padding as u64;
         self.metrics.copied_blocks += plan.moves.copies.len() as u64;
@@ -129,6 +163,7 @@ fn push_updates(group: &mut Group, new: &mut Vec<Update>) {
             tokens: std::mem::take(&mut seq.fresh),
             text: std::mem::take(&mut seq.fresh_text),
             finish: seq.finish,
+            queued: group.queued.unwrap_or_default(),
             prompt_logprobs: if is_first { group.prompt_logprobs.clone() } else { Vec::new() },
         });
     }
@@ -151,6 +186,7 @@ fn push_beams(group: &mut Group, new: &mut Vec<Update>) {
         text: written(&h.tokens),
         tokens: h.tokens.clone(),
         finish: Some(h.finish),
+        queued: group.queued.unwrap_or_default(),
         prompt_logprobs: if output == 0 { group.prompt_logprobs.clone() } else { Vec::new() },
     };
     new.extend(group.hypotheses.iter().take(group.request.n).enumerate().map(update));

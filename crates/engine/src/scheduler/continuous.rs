@@ -8,7 +8,7 @@ use super::plan::Plan;
 impl Scheduler {
     pub(super) fn plan_continuous(&mut self, plan: &mut Plan) {
         self.advance_running(plan, Wants::Chunks);
-        if plan.num_preempted == 0 {
+        if plan.may_start() {
             self.resume_swapped(plan, Wants::Chunks);
             self.admit_waiting(plan, Wants::Chunks);
         }

@@ -55,7 +55,13 @@ pub(crate) struct Scheduler {
     pub(crate) now: Duration,
     /// No request comes after those that are there.
     pub(crate) is_draining: bool,
+    /// Whether `running` is in order.
+    is_sorted: bool,
+    /// Counts how often groups that run have changed places.
+    order: u64,
     scratch: Vec<Rows>,
+    /// An old plan, for its memory.
+    spare: Plan,
     last_step: u64,
     last_request: u64,
     last_sequence: SequenceId,
@@ -72,7 +78,10 @@ impl Scheduler {
             metrics: Metrics::default(),
             now: Duration::ZERO,
             is_draining: false,
+            is_sorted: true,
+            order: 0,
             scratch: Vec::new(),
+            spare: Plan::default(),
             last_step: 0,
             last_request: 0,
             last_sequence: 0,
@@ -118,6 +127,7 @@ impl Scheduler {
             are_prompt_logprobs_reported: false,
             hypotheses: Vec::new(),
             arrival: self.now,
+            queued: None,
             is_spared: false,
             request,
         };
@@ -129,6 +139,7 @@ impl Scheduler {
     pub(crate) fn abort(&mut self, id: RequestId) -> bool {
         let is_it = |key: &&Key| key.id == id;
         if let Some(i) = self.running.iter().position(|g| g.key.id == id && g.num_live() > 0) {
+            self.order += 1;
             self.running.remove(i).release(&mut self.pool);
         } else if let Some(key) = self.swapped.keys().find(is_it).copied() {
             self.swapped.remove(&key).into_iter().for_each(|mut g| g.release(&mut self.host));
@@ -141,21 +152,42 @@ impl Scheduler {
         true
     }
 
-    /// Decides what the next step runs.
-    pub(crate) fn plan(&mut self) -> Plan {
+    /// Decides what the next step runs; `is_ahead` says that the one before still does.
+    pub(crate) fn plan(&mut self, is_ahead: bool) -> Plan {
         self.last_step += 1;
-        let mut plan = Plan::new(self.last_step, self.config.budget);
-        if !self.running.is_sorted_by_key(|g| g.key) {
+        let mut plan = std::mem::take(&mut self.spare).renewed(self.last_step, self.config.budget, is_ahead);
+        if !std::mem::replace(&mut self.is_sorted, true) {
             self.running.sort_by_key(|g| g.key);
+            self.order += 1;
         }
         self.inject_preemptions(&mut plan);
         match self.config.policy {
+            _ if plan.is_short => {}
             Policy::Static => self.plan_static(&mut plan),
             Policy::Orca => self.plan_orca(&mut plan),
             Policy::VllmV0 => self.plan_vllm_v0(&mut plan),
             Policy::Continuous => self.plan_continuous(&mut plan),
         }
+        plan.order = self.order;
         plan
+    }
+
+    /// Takes back a plan that has nothing to do, and its number.
+    pub(crate) fn withdraw(&mut self, plan: Plan) {
+        debug_assert!(plan.is_empty() && plan.step == self.last_step, "a plan with work is withdrawn");
+        self.last_step -= 1;
+        self.recycle(plan);
+    }
+
+    /// Takes back the memory of a plan that is over.
+    pub(crate) fn recycle(&mut self, plan: Plan) {
+        self.spare = plan;
+    }
+
+    /// Puts a group after those that run.
+    fn push_running(&mut self, group: Group) {
+        self.is_sorted &= self.running.last().is_none_or(|last| last.key <= group.key);
+        self.running.push(group);
     }
 
     /// Whether every request has ended.

@@ -14,7 +14,7 @@ use super::plan::Plan;
 impl Scheduler {
     pub(super) fn plan_orca(&mut self, plan: &mut Plan) {
         self.advance_running(plan, Wants::Whole);
-        if plan.num_preempted == 0 {
+        if plan.may_start() {
             self.resume_swapped(plan, Wants::Whole);
             self.admit_waiting(plan, Wants::Whole);
         }

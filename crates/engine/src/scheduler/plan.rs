@@ -1,6 +1,7 @@
 //! What a step will do: rows, copies, and whose answers are whose.
 
 use crate::batch::Moves;
+use crate::group::{Group, Key};
 
 /// Rows of one sequence.
 #[derive(Debug, Clone)]
@@ -25,11 +26,22 @@ impl Rows {
     }
 }
 
+/// Rows of a group.
+#[derive(Debug, Clone)]
+pub(crate) struct Scheduled {
+    /// Which of the running groups.
+    pub(crate) group: usize,
+    key: Key,
+    /// The group has ended since.
+    is_gone: bool,
+    pub(crate) rows: Rows,
+}
+
 /// What an answer of the model is for.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Target {
-    /// Which of the running groups.
-    pub(crate) group: usize,
+    /// Which of [`Plan::scheduled`] has the row.
+    pub(crate) scheduled: usize,
     /// Which of its sequences.
     pub(crate) seq: usize,
     pub(crate) use_: Use,
@@ -39,22 +51,31 @@ pub(crate) struct Target {
 pub(crate) enum Use {
     /// The logprob of the prompt's token at this position.
     Score(usize),
-    /// The next token, if the sequence ends with this one at the position before.
-    Next { after: u32, position: usize },
+    /// The token of this position, if the sequence has this one before it, which is not known yet
+    /// where a step before draws it.
+    Next { after: Option<u32>, position: usize },
 }
 
 /// One step.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Plan {
     pub(crate) step: u64,
-    /// Which of the running groups, and its rows; in order of groups.
-    pub(crate) scheduled: Vec<(usize, Rows)>,
+    /// The order of groups, as numbers: it changes when one of them does.
+    pub(crate) order: u64,
+    /// In order of groups.
+    pub(crate) scheduled: Vec<Scheduled>,
     /// One for each of the batch's samples.
     pub(crate) targets: Vec<Target>,
     pub(crate) moves: Moves,
     /// Rows that nobody wants.
     pub(crate) padding: usize,
     pub(crate) num_preempted: usize,
+    /// It was made while the step before ran.
+    pub(crate) is_ahead: bool,
+    /// It ends where something would have to be preempted, which no plan that is ahead may do.
+    pub(crate) is_short: bool,
+    /// What comes after it can be planned before its tokens are known.
+    pub(crate) is_predictable: bool,
     /// Slots that were free in sum but not side by side, when a group wanted them.
     pub(crate) external_slots: usize,
     budget: usize,
@@ -62,8 +83,21 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    pub(crate) fn new(step: u64, budget: usize) -> Self {
-        Self { step, budget, ..Self::default() }
+    /// An empty plan with the memory of this one.
+    pub(crate) fn renewed(mut self, step: u64, budget: usize, is_ahead: bool) -> Self {
+        self.scheduled.clear();
+        self.targets.clear();
+        Self { step, budget, is_ahead, scheduled: self.scheduled, targets: self.targets, ..Self::default() }
+    }
+
+    /// Whether there is nothing to do.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.num_rows == 0 && self.padding == 0 && self.moves == Moves::default()
+    }
+
+    /// Whether groups may start: not where running ones have no room.
+    pub(crate) fn may_start(&self) -> bool {
+        self.num_preempted == 0 && !self.is_short
     }
 
     /// Rows that are left of the budget.
@@ -76,13 +110,42 @@ impl Plan {
         self.num_rows
     }
 
-    pub(crate) fn push(&mut self, group: usize, rows: Rows) {
+    pub(crate) fn push(&mut self, group: usize, key: Key, rows: Rows) {
         self.num_rows += rows.len();
         debug_assert!(self.num_rows <= self.budget, "step {} has more rows than its budget", self.step);
-        self.scheduled.push((group, rows));
+        self.scheduled.push(Scheduled { group, key, is_gone: false, rows });
     }
 
     pub(crate) fn has(&self, group: usize) -> bool {
-        self.scheduled.iter().any(|(g, _)| *g == group)
+        self.scheduled.iter().any(|s| s.group == group)
+    }
+
+    /// The rows of groups that are still there.
+    pub(crate) fn present(&self) -> impl Iterator<Item = &Scheduled> {
+        self.scheduled.iter().filter(|s| !s.is_gone)
+    }
+
+    /// The group of a target, if it is still there.
+    pub(crate) fn group_of(&self, target: &Target) -> Option<usize> {
+        let scheduled = &self.scheduled[target.scheduled];
+        (!scheduled.is_gone).then_some(scheduled.group)
+    }
+
+    /// Finds its groups again after others have come and gone.
+    pub(crate) fn follow(&mut self, running: &[Group], order: u64) {
+        if self.order == order {
+            return;
+        }
+        self.order = order;
+        // Mostly they stand as they stood, a few places further up.
+        let mut next = 0;
+        for scheduled in self.scheduled.iter_mut().filter(|s| !s.is_gone) {
+            let is_it = |i: &usize| running[*i].key == scheduled.key;
+            let found = std::iter::once(next.max(1) - 1).chain(next..running.len()).chain(0..next);
+            match found.filter(|i| *i < running.len()).find(is_it) {
+                Some(group) => (scheduled.group, next) = (group, group + 1),
+                None => scheduled.is_gone = true,
+            }
+        }
     }
 }

@@ -20,6 +20,7 @@ impl Scheduler {
     fn preempt_by(&mut self, plan: &mut Plan, group: usize, by_swap: bool) {
         debug_assert!(!plan.has(group), "a group that is scheduled is preempted");
         let mut group = self.running.remove(group);
+        self.order += 1;
         let key = group.key;
         group.release_ended(&mut self.pool);
         plan.num_preempted += 1;
@@ -65,7 +66,7 @@ impl Scheduler {
             self.metrics.swapped_in_blocks += moved.len() as u64;
             plan.moves.swap_in.extend(moved);
             group.seqs.iter_mut().for_each(|s| s.last_step = plan.step);
-            self.running.push(group);
+            self.push_running(group);
             self.try_advance(plan, self.running.len() - 1, wants);
         }
     }
@@ -87,7 +88,7 @@ impl Scheduler {
             return;
         }
         for i in (0..self.running.len()).rev() {
-            let group = &mut self.running[i];
+            let group = &self.running[i];
             if group.is_spared || group.num_live() == 0 {
                 continue;
             }
@@ -96,7 +97,11 @@ impl Scheduler {
             if f64::from(luck) >= self.config.inject_preemptions * 2_f64.powi(32) {
                 continue;
             }
-            group.is_spared = true;
+            if plan.is_ahead {
+                plan.is_short = true;
+                return;
+            }
+            self.running[i].is_spared = true;
             match self.config.preemption {
                 Preemption::Auto => self.preempt_by(plan, i, way % 2 == 0),
                 Preemption::Recompute | Preemption::Swap => self.preempt(plan, i),

@@ -15,7 +15,8 @@ impl Scheduler {
         self.end_batch();
         if !self.running.is_empty() {
             self.advance_running(plan, Wants::Whole);
-        } else if plan.num_preempted == 0 {
+        } else if plan.may_start() && !plan.is_ahead {
+            // The blocks of the last batch are free once its last step is over.
             self.start_batch(plan);
         }
         self.pad(plan);
@@ -23,7 +24,8 @@ impl Scheduler {
 
     /// Gives all blocks back once the last sequence has ended.
     pub(super) fn end_batch(&mut self) {
-        if self.running.iter().all(|g| g.num_live() == 0) {
+        if !self.running.is_empty() && self.running.iter().all(|g| g.num_live() == 0) {
+            self.order += 1;
             for mut group in self.running.drain(..) {
                 group.release(&mut self.pool);
             }
@@ -60,7 +62,7 @@ impl Scheduler {
 
     /// As many rows for every slot of the batch as the longest needs.
     fn pad(&self, plan: &mut Plan) {
-        let longest = plan.scheduled.iter().map(|(_, rows)| rows.len()).max().unwrap_or(0);
+        let longest = plan.scheduled.iter().map(|s| s.rows.len()).max().unwrap_or(0);
         let waits = |g: &Group| g.seqs.iter().filter(|s| s.is_attached).count();
         let slots: usize = self.running.iter().map(|g| g.seqs.len() - waits(g)).sum();
         plan.padding = (longest * slots).saturating_sub(plan.num_rows()).min(plan.left());

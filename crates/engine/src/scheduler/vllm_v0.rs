@@ -12,14 +12,14 @@ use super::plan::Plan;
 impl Scheduler {
     pub(super) fn plan_vllm_v0(&mut self, plan: &mut Plan) {
         self.advance_running(plan, Wants::Prefills);
-        if plan.num_preempted == 0 {
+        if plan.may_start() {
             self.admit_waiting(plan, Wants::Whole);
         }
-        if plan.num_rows() > 0 {
+        if plan.num_rows() > 0 || plan.is_short {
             return;
         }
         self.advance_running(plan, Wants::Decodes);
-        if plan.num_preempted == 0 {
+        if plan.may_start() {
             self.resume_swapped(plan, Wants::Decodes);
         }
     }

@@ -167,6 +167,8 @@ struct Seen {
     accepted: u64,
     padding: u64,
     aborted: u64,
+    overlapped: u64,
+    discarded: u64,
 }
 
 impl Seen {
@@ -182,6 +184,8 @@ impl Seen {
         self.accepted += metrics.accepted_drafts;
         self.padding += metrics.padding_rows;
         self.aborted += metrics.aborted;
+        self.overlapped += metrics.overlapped_steps;
+        self.discarded += metrics.discarded_tokens;
     }
 }
 
@@ -196,12 +200,17 @@ fn alone(model: &Scripted, job: &Job) -> Vec<Vec<Output>> {
     job.requests.iter().map(of_one).collect()
 }
 
-/// Whether a random schedule changes an answer of a random job, in `cases` tries.
-fn look_for_a_difference(model: &Scripted, cases: u32) -> Result<Seen, Box<TestError<(Job, Config)>>> {
+/// Whether a random schedule with `model` gives another answer to a request of a random job than
+/// `judge` gives to the request alone, in `cases` tries.
+fn look_for_a_difference(
+    judge: &Scripted,
+    model: &Scripted,
+    cases: u32,
+) -> Result<Seen, Box<TestError<(Job, Config)>>> {
     let seen = Cell::new(Seen::default());
     let mut runner = TestRunner::new(Runs { cases, failure_persistence: None, ..Runs::default() });
     runner.run(&(job(), schedule()), |(job, config)| {
-        let expected = alone(model, &job);
+        let expected = alone(judge, &job);
         let config = with_room(config, &job);
         let mut all = seen.get();
         let got = answers(model.clone(), &job, &config, &mut all);
@@ -217,14 +226,25 @@ fn look_for_a_difference(model: &Scripted, cases: u32) -> Result<Seen, Box<TestE
 
 #[test]
 fn no_schedule_changes_an_answer() {
-    let seen = look_for_a_difference(&Scripted::new(VOCAB, MAX_LEN), 2_000).unwrap_or_else(|e| panic!("{e}"));
+    let model = Scripted::new(VOCAB, MAX_LEN);
+    let seen = look_for_a_difference(&model, &model, 2_000).unwrap_or_else(|e| panic!("{e}"));
     let preempted = [seen.recomputed, seen.swapped, seen.recomputed_for_room, seen.swapped_for_room];
     let others = [seen.copied, seen.hits, seen.accepted, seen.padding, seen.aborted];
     assert!(preempted.iter().chain(&others).all(|n| *n > 100), "too little has happened: {seen:?}");
 }
 
 #[test]
+fn no_schedule_changes_an_answer_when_steps_overlap() {
+    let judge = Scripted::new(VOCAB, MAX_LEN);
+    let seen = look_for_a_difference(&judge, &judge.clone().overlapping(), 4_000).unwrap_or_else(|e| panic!("{e}"));
+    let preempted = [seen.recomputed, seen.swapped, seen.recomputed_for_room, seen.swapped_for_room];
+    let others = [seen.copied, seen.hits, seen.padding, seen.aborted, seen.overlapped, seen.discarded];
+    assert!(preempted.iter().chain(&others).all(|n| *n > 100), "too little has happened: {seen:?}");
+}
+
+#[test]
 fn a_model_that_looks_at_its_batch_is_found_out() {
-    let found = look_for_a_difference(&Scripted::batch_dependent(VOCAB, MAX_LEN), 50);
+    let model = Scripted::batch_dependent(VOCAB, MAX_LEN);
+    let found = look_for_a_difference(&model, &model, 50);
     assert!(matches!(found.map_err(|e| *e), Err(TestError::Fail(..))), "the test of invariance would pass anything");
 }

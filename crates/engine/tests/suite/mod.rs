@@ -6,6 +6,7 @@ mod constraint;
 mod invariance;
 mod ladder;
 mod limits;
+mod overlap;
 mod policies;
 mod service;
 mod walkthrough;

@@ -54,14 +54,16 @@ impl StepShape {
         self.kind == Kind::Decode
     }
 
-    /// Where the lists are among the words of a step: tokens, positions, slots, lengths, tables,
+    /// Where the lists are among the words of a step: tokens, words that hold those of rows which are
+    /// fed, positions, slots, lengths, tables,
     /// where sequences begin, rows of samples. Each begins at a multiple of four words.
-    fn places(&self) -> [Range<usize>; 7] {
+    fn places(&self) -> [Range<usize>; 8] {
         let (starts, samples) = match self.kind {
             Kind::Decode => (0, 0),
             Kind::Mixed { samples } => (self.sequences + 1, samples),
         };
-        let lens = [self.rows, self.rows, self.rows, self.sequences, self.sequences * self.width, starts, samples];
+        let lens =
+            [self.rows, self.rows, self.rows, self.rows, self.sequences, self.sequences * self.width, starts, samples];
         let mut next = 0;
         lens.map(|len| {
             let place = next..next + len;
@@ -77,9 +79,10 @@ impl StepShape {
     }
 
     /// Writes the lists of a batch of this shape, as little-endian words. Rows beyond the batch's
-    /// write nothing to the cache and see none of it.
-    pub(crate) fn pack(&self, batch: &Batch, bytes: &mut [u8]) {
-        let [ids, positions, slots, lens, tables, starts, samples] = self.places();
+    /// write nothing to the cache and see none of it. The words that the step before drew are
+    /// `stride` a sample.
+    pub(crate) fn pack(&self, batch: &Batch, stride: usize, bytes: &mut [u8]) {
+        let [ids, feeds, positions, slots, lens, tables, starts, samples] = self.places();
         let mut put = |place: Range<usize>, values: &mut dyn Iterator<Item = u32>, padding: u32| {
             let words = bytes[4 * place.start..4 * place.end].chunks_exact_mut(4);
             for word in words {
@@ -90,6 +93,9 @@ impl StepShape {
         let slot = |slot: &u32| if (*slot as usize) < batch.block_size { u32::MAX } else { *slot };
         let rows = batch.num_rows();
         put(ids, &mut batch.ids[..rows].iter().copied(), 0);
+        let mut fed = batch.feeds.iter().peekable();
+        let of_row = |row: u32| fed.next_if(|feed| feed.row == row).map_or(NOT_FED, |f| f.sample * stride as u32);
+        put(feeds, &mut (0..).map(of_row), NOT_FED);
         put(positions, &mut batch.positions[..rows].iter().copied(), 0);
         put(slots, &mut batch.slots[..rows].iter().map(slot), u32::MAX);
         put(lens, &mut batch.kv_lens.iter().copied(), 0);
@@ -102,6 +108,9 @@ impl StepShape {
         put(samples, &mut batch.samples.iter().map(|sample| sample.row), 0);
     }
 }
+
+/// Names no word: such a row has its token.
+const NOT_FED: u32 = i32::MAX.cast_unsigned();
 
 /// A batch on the device.
 pub(crate) struct Step<'a> {
@@ -130,18 +139,21 @@ pub(crate) enum Turn {
 }
 
 impl<'a> Step<'a> {
-    /// A step whose lists are `words`, as [`StepShape::pack`] writes them.
+    /// A step whose lists are `words`, as [`StepShape::pack`] writes them. `drawn` is what the step
+    /// before drew.
     pub(crate) fn new(
         words: &Tensor,
+        drawn: &Tensor,
         shape: StepShape,
         angles: [&'a Angles; 2],
         caches: &'a mut [PagedCache],
     ) -> Result<Self, Error> {
         let list = |place: Range<usize>| words.slice(0, place);
-        let [ids, positions, slots, lens, tables, starts, samples] = shape.places();
+        let [ids, feeds, positions, slots, lens, tables, starts, samples] = shape.places();
         let is_mixed = !shape.is_decode();
         Ok(Self {
-            ids: list(ids)?,
+            // One of the two is zero.
+            ids: list(ids)?.add(&drawn.gather_rows_known(&list(feeds)?)?)?,
             samples: is_mixed.then(|| list(samples)).transpose()?,
             positions: list(positions)?,
             slots: list(slots)?,
@@ -210,13 +222,25 @@ mod tests {
     }
 
     #[test]
+    fn rows_that_are_fed_name_the_words_of_their_samples() {
+        let feed = |row, sample| warpfold_engine::Feed { row, sample };
+        let batch = Batch { feeds: vec![feed(0, 5), feed(2, 1)], ..decode(3) };
+        let shape = StepShape::of(&batch);
+        let mut bytes = vec![0; 4 * shape.words()];
+        shape.pack(&batch, 6, &mut bytes);
+        let word = |i: usize| u32::from_le_bytes(bytes[4 * i..4 * i + 4].try_into().expect("four bytes"));
+        let [_, feeds, ..] = shape.places();
+        assert_eq!(feeds.map(word).collect::<Vec<_>>(), [30, NOT_FED, 6, NOT_FED]);
+    }
+
+    #[test]
     fn padded_rows_neither_write_nor_see_the_cache() {
         let batch = decode(3);
         let shape = StepShape::of(&batch);
         let mut bytes = vec![0xff; 4 * shape.words()];
-        shape.pack(&batch, &mut bytes);
+        shape.pack(&batch, 2, &mut bytes);
         let word = |i: usize| u32::from_le_bytes(bytes[4 * i..4 * i + 4].try_into().expect("four bytes"));
-        let [ids, _, slots, lens, tables, ..] = shape.places();
+        let [ids, _, _, slots, lens, tables, ..] = shape.places();
         assert_eq!(ids.map(word).collect::<Vec<_>>(), [10, 11, 12, 0]);
         assert_eq!(slots.map(word).collect::<Vec<_>>(), [9, 17, 25, u32::MAX]);
         assert_eq!(lens.map(word).collect::<Vec<_>>(), [6, 6, 6, 0]);

@@ -2,8 +2,8 @@
 //! that know vLLM read it.
 //!
 //! Times are taken on the engine's thread when an update is made, so a client that reads slowly
-//! does not show in them. There is no time of queueing apart from that of the prefill: the engine
-//! does not tell when a request leaves its queue.
+//! does not show in them. A request's time is that of its queue (until its first step begins) and
+//! that of inference, which is that of the prefill (until its first token) and of decoding.
 
 mod histogram;
 
@@ -48,7 +48,10 @@ pub(crate) struct Observed {
     itl: Histogram,
     per_token: Histogram,
     e2e: Histogram,
+    queue: Histogram,
+    prefill: Histogram,
     decode: Histogram,
+    inference: Histogram,
     prompt_lens: Histogram,
     answer_lens: Histogram,
     max_tokens: Histogram,
@@ -64,7 +67,10 @@ impl Default for Observed {
             itl: Histogram::new(ITL),
             per_token: Histogram::new(ITL),
             e2e: Histogram::new(E2E),
+            queue: Histogram::new(E2E),
+            prefill: Histogram::new(E2E),
             decode: Histogram::new(E2E),
+            inference: Histogram::new(E2E),
             prompt_lens: Histogram::new(TOKENS),
             answer_lens: Histogram::new(TOKENS),
             max_tokens: Histogram::new(TOKENS),
@@ -129,9 +135,14 @@ impl Watch {
             answer.len += update.tokens.len();
         }
         if update.finish.is_some() {
-            let decode = answer.first.map_or(0.0, |first| (now - first).as_secs_f64());
+            let first = answer.first.unwrap_or(now);
+            let decode = (now - first).as_secs_f64();
+            let since_queue = |then: Instant| (then - self.start).saturating_sub(update.queued).as_secs_f64();
             observed.e2e.add((now - self.start).as_secs_f64());
+            observed.queue.add(update.queued.as_secs_f64());
+            observed.prefill.add(since_queue(first));
             observed.decode.add(decode);
+            observed.inference.add(since_queue(now));
             observed.prompt_lens.add(self.prompt_len as f64);
             observed.answer_lens.add(answer.len as f64);
             observed.answers.add(self.n as f64);
@@ -157,7 +168,10 @@ pub(crate) fn text(state: &State, engine: &Metrics) -> String {
         ("inter_token_latency_seconds", "Time between tokens of an answer.", &observed.itl),
         ("request_time_per_output_token_seconds", "Mean time per token after the first one.", &observed.per_token),
         ("e2e_request_latency_seconds", "Time from a request to the end of an answer.", &observed.e2e),
+        ("request_queue_time_seconds", "Time from a request to its first step.", &observed.queue),
+        ("request_prefill_time_seconds", "Time from the first step to the first token.", &observed.prefill),
         ("request_decode_time_seconds", "Time from the first to the last token.", &observed.decode),
+        ("request_inference_time_seconds", "Time from the first step to the last token.", &observed.inference),
         ("request_prompt_tokens", "Tokens of a prompt.", &observed.prompt_lens),
         ("request_generation_tokens", "Tokens of an answer.", &observed.answer_lens),
         ("request_params_max_tokens", "The max_tokens of a request.", &observed.max_tokens),

@@ -1,9 +1,12 @@
 //! Models, tokens, metrics, versions.
 
+use std::time::Duration;
+
 use serde_json::json;
+use warpfold_engine::Config;
 use warpfold_serve::Options;
 
-use crate::support::{Site, fixed, options, tokenizer};
+use crate::support::{Gated, Site, config, fixed, options, tokenizer};
 
 #[test]
 fn models_are_listed_by_every_name() {
@@ -60,6 +63,10 @@ fn metrics_have_the_names_of_vllm_and_count() {
         ("vllm:time_to_first_token_seconds_count", 4.0),
         ("vllm:inter_token_latency_seconds_count", 36.0),
         ("vllm:e2e_request_latency_seconds_count", 4.0),
+        ("vllm:request_queue_time_seconds_count", 4.0),
+        ("vllm:request_prefill_time_seconds_count", 4.0),
+        ("vllm:request_decode_time_seconds_count", 4.0),
+        ("vllm:request_inference_time_seconds_count", 4.0),
         ("vllm:request_generation_tokens_sum", 40.0),
         ("vllm:request_params_n_sum", 8.0),
         ("vllm:cache_config_info", 1.0),
@@ -79,6 +86,31 @@ fn metrics_have_the_names_of_vllm_and_count() {
     names.sort_unstable();
     names.dedup();
     assert!(num > 15 && names.len() == num);
+    site.end();
+}
+
+#[test]
+fn times_of_queue_prefill_and_decoding_add_up_to_the_whole() {
+    // One sequence at a time, so that all but the first request wait for those before.
+    let config = Config { max_seqs: 1, ..config() };
+    let (model, word) = Gated::new();
+    let site = Site::with(options(), model, config);
+    let clock = std::thread::spawn(move || {
+        for _ in 0..30 {
+            std::thread::sleep(Duration::from_millis(4));
+            word.send(()).expect("the model waits");
+        }
+    });
+    let waiting: Vec<_> = (0..3).map(|i| site.open().post("/v1/completions", &fixed(json!([5 + i]), 10))).collect();
+    waiting.into_iter().for_each(|mut connection| assert_eq!(connection.reply().status, 200));
+    clock.join().expect("all steps were asked for");
+    let sum = |name: &str| site.metric(&format!("vllm:{name}_seconds_sum"));
+    let parts = ["request_queue_time", "request_prefill_time", "request_decode_time"].map(sum);
+    let (whole, inference) = (sum("e2e_request_latency"), sum("request_inference_time"));
+    assert!((parts.iter().sum::<f64>() - whole).abs() < 1e-4, "{parts:?} of {whole}");
+    assert!((parts[0] + inference - whole).abs() < 1e-4, "{parts:?} and {inference} of {whole}");
+    // The second waits for ten steps, the third for twenty; nine are between first and last tokens.
+    assert!(parts[0] > 0.1 && parts[1] > 0.01 && parts[2] > 0.1, "{parts:?}");
     site.end();
 }
 
