@@ -128,8 +128,17 @@ impl ModelFiles {
         // A stream of the model's own: that of the device cannot be captured.
         let queue = &Queue::new(queue.device().new_stream()?);
         let (checkpoint, none) = (&self.checkpoint, 0);
-        let mut loader =
-            Loader { checkpoint, queue, dtype, shard: shard.as_ref(), progress, read_bytes: none, loaded_bytes: none };
+        let stages = [queue.device().host_buffer(0)?, queue.device().host_buffer(0)?];
+        let mut loader = Loader {
+            checkpoint,
+            queue,
+            dtype,
+            shard: shard.as_ref(),
+            progress,
+            read_bytes: none,
+            loaded_bytes: none,
+            stages,
+        };
         let embedding = loader.matrix("model.embed_tokens.weight", [config.vocab, config.hidden])?;
         let layers = architectures::load(config, &mut loader)?;
         let is_tied = config.is_tied.unwrap_or(!self.checkpoint.has("lm_head.weight"));

@@ -203,8 +203,8 @@ fn what_is_not_understood_is_refused_with_file_and_field() {
     refuses("\"num_hidden_layers\": 2", "\"num_hidden_layers\": 0", "num_hidden_layers: 0 is not from 1");
     refuses(
         "\"vocab_size\"",
-        "\"quantization_config\": {\"quant_method\": \"fp8\"}, \"vocab_size\"",
-        "weights quantized by fp8",
+        "\"quantization_config\": {\"quant_method\": \"awq\"}, \"vocab_size\"",
+        "weights quantized by awq",
     );
     refuses("\"eos_token_id\": 1", "\"eos_token_id\": 288", "eos_token_id: 288 is not in a vocabulary of 288");
 }

@@ -136,6 +136,22 @@ impl Tensor {
         Ok(stream.copy_from_host_async(self.view_mut()?.slice(..needed)?, bytes)?)
     }
 
+    /// As [`copy_from_pinned`](Self::copy_from_pinned) for some of the elements, in their order:
+    /// those from the one with the number `first` on.
+    ///
+    /// # Errors
+    /// [`ErrorKind::LengthMismatch`] unless the elements lie side by side and there are as many from
+    /// `first` on; those of [`copy_from_pinned`](Self::copy_from_pinned).
+    pub fn copy_part_from_pinned(&mut self, first: usize, bytes: HostView<'_, u8>) -> Result<(), Error> {
+        let size = self.dtype.bytes() as usize;
+        let found = bytes.len() / size;
+        if !self.layout.is_contiguous() || found * size != bytes.len() || self.len().saturating_sub(first) < found {
+            return Err(ErrorKind::LengthMismatch { shape: self.shape().to_vec(), found }.into());
+        }
+        let (stream, part) = (self.queue.stream().clone(), first * size..(first + found) * size);
+        Ok(stream.copy_from_host_async(self.view_mut()?.slice(part)?, bytes)?)
+    }
+
     /// Starts to copy the tensor's elements, which lie side by side, to pinned bytes; looking at
     /// those later waits until that is done, and not for what the stream does after it.
     ///

@@ -89,8 +89,16 @@ fn architecture(fields: &Fields) -> Result<Architecture, Error> {
 fn refuse_what_is_not_understood(fields: &Fields, architecture: Architecture) -> Result<(), Error> {
     let refuse = |what: String| Err(error::unsupported(&fields.path, what));
     if let Some(quantization) = fields.get("quantization_config") {
-        let method = quantization.get("quant_method").and_then(Value::as_str).unwrap_or("an unnamed method");
-        return refuse(format!("weights quantized by {method}"));
+        let text = |name: &str| quantization.get(name).and_then(Value::as_str);
+        // 8-bit floats say by their scales how they are stored.
+        match (text("quant_method"), text("format")) {
+            (Some("fp8" | "fbgemm_fp8"), _) | (Some("compressed-tensors"), Some("float-quantized")) => {}
+            (Some(method), Some(format)) => return refuse(format!("weights quantized by {method} as {format}")),
+            (method, _) => {
+                let method = method.unwrap_or("an unnamed method");
+                return refuse(format!("weights quantized by {method}"));
+            }
+        }
     }
     if fields.flag("mlp_bias")? == Some(true) {
         return refuse("biases in the MLP (mlp_bias)".to_owned());

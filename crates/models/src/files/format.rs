@@ -5,6 +5,7 @@
 
 use half::{bf16, f16};
 use warpfold::Dtype;
+use warpfold::lang::F8E4M3;
 
 /// An element format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -12,6 +13,8 @@ pub(crate) enum Format {
     F32,
     F16,
     Bf16,
+    /// Numbers whose scales are a tensor of their own.
+    F8E4M3,
     Q8_0,
     Q4_0,
     Q4_1,
@@ -24,7 +27,7 @@ impl Format {
     /// Elements of a block.
     pub(crate) const fn block_len(self) -> usize {
         match self {
-            Self::F32 | Self::F16 | Self::Bf16 => 1,
+            Self::F32 | Self::F16 | Self::Bf16 | Self::F8E4M3 => 1,
             Self::Q8_0 | Self::Q4_0 | Self::Q4_1 | Self::Q5_0 => 32,
             Self::Q4K | Self::Q6K => 256,
         }
@@ -35,6 +38,7 @@ impl Format {
         match self {
             Self::F32 => 4,
             Self::F16 | Self::Bf16 => 2,
+            Self::F8E4M3 => 1,
             Self::Q8_0 => 34,
             Self::Q4_0 => 18,
             Self::Q4_1 => 20,
@@ -62,6 +66,7 @@ impl Format {
                 Self::F32 => values.push(f32::from_le_bytes([block[0], block[1], block[2], block[3]])),
                 Self::F16 => values.push(half_at(block, 0)),
                 Self::Bf16 => values.push(bf16::from_le_bytes([block[0], block[1]]).to_f32()),
+                Self::F8E4M3 => values.push(F8E4M3::from_bits(block[0]).to_f32()),
                 Self::Q8_0 => {
                     let scale = half_at(block, 0);
                     values.extend(block[2..].iter().map(|q| scale * f32::from(*q as i8)));

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use warpfold::Dtype;
 
-use super::{Checkpoint, Entry, Storage, format};
+use super::{Checkpoint, Entry, Format, Storage, format};
 use crate::Error;
 use crate::error;
 
@@ -42,6 +42,13 @@ impl Checkpoint {
             return Ok(bytes);
         }
         let mut values = entry.format.decode(&bytes);
+        if entry.format == Format::F8E4M3 {
+            let width = place.columns.len().max(1);
+            let scales = self.scales_of(name, entry)?;
+            for (i, value) in values.iter_mut().enumerate() {
+                *value *= scales.at(place.rows.start + i / width, place.columns.start + i % width);
+            }
+        }
         if !is_of_blocks {
             let cut = |row: usize| values[row * place.width..][place.columns.clone()].iter().copied();
             values = place.rows.clone().flat_map(cut).collect();
@@ -50,6 +57,17 @@ impl Checkpoint {
             values.iter_mut().for_each(|value| *value -= 1.0);
         }
         Ok(format::encode(&values, dtype))
+    }
+
+    /// Where a part of a tensor lies in its file, if it is stored there as it is wanted and in one
+    /// piece.
+    pub(crate) fn stored(&self, name: &str, shape: &[usize], part: &Part, dtype: Dtype) -> Option<Stored<'_>> {
+        let entry = self.entries.get(name).filter(|entry| entry.shape == shape && entry.storage == Storage::Plain)?;
+        let place = Place::of(entry, part);
+        let is_whole_rows = place.columns.len() == place.width && entry.format.dtype() == Some(dtype);
+        let size = entry.format.block_bytes();
+        let start = entry.start + (place.rows.start * place.width * size) as u64;
+        is_whole_rows.then(|| Stored { of: self, entry, start, len: place.rows.len() * place.width * size })
     }
 
     /// Bytes in the file of a part of a tensor; none of a tensor that is not there.
@@ -73,6 +91,25 @@ impl Checkpoint {
             place.rows.clone().zip(pieces).try_for_each(|(row, piece)| file.read_at(first(row), piece))?;
         }
         Ok(bytes)
+    }
+}
+
+/// Values in a file that are read as they are.
+#[derive(Debug)]
+pub(crate) struct Stored<'a> {
+    of: &'a Checkpoint,
+    entry: &'a Entry,
+    start: u64,
+    /// Bytes.
+    pub(crate) len: usize,
+}
+
+impl Stored<'_> {
+    /// Reads the bytes from `first` on.
+    pub(crate) fn read(&self, first: usize, bytes: &mut [u8]) -> Result<(), Error> {
+        let (path, file) = &self.of.files[self.entry.file];
+        let cannot = |e| error::tensor(path, &self.entry.stored_name, format!("it cannot be read: {e}"));
+        file.read_at_once(self.start + first as u64, bytes).map_err(cannot)
     }
 }
 

@@ -73,7 +73,11 @@ fn entry(path: &Path, name: &str, tensor: &Tensor, data: u64, file: usize) -> Re
         "F32" => Format::F32,
         "F16" => Format::F16,
         "BF16" => Format::Bf16,
-        other => return Err(error::tensor(path, name, format!("its type is {other}, not F32, F16 or BF16"))),
+        "F8_E4M3" => Format::F8E4M3,
+        other => {
+            let reason = format!("its type is {other}, not F32, F16, BF16 or F8_E4M3");
+            return Err(error::tensor(path, name, reason));
+        }
     };
     let [start, end] = tensor.data_offsets;
     let sizes = checked_len(&tensor.shape);

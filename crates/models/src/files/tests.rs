@@ -1,6 +1,7 @@
 //! Files that are right, wrong, truncated and hostile.
 
 use std::fs;
+use std::ops::Range;
 use std::path::PathBuf;
 
 use serde_json::Value;
@@ -90,6 +91,62 @@ fn wrong_safetensors_are_refused_with_the_tensor() {
     refuses("huge", &huge, "is too large");
     let beyond = format!(r#"{{"dtype":"F32","shape":[1],"data_offsets":[{},{}]}}"#, u64::MAX - 4, u64::MAX);
     refuses("beyond", &one(&beyond, &[0; 4]), "tensor w: it begins beyond the file");
+}
+
+/// A matrix of 3 rows and 130 columns of 8-bit floats, each 1 to 3 by its row, and its scales.
+fn eight_bit(scales_name: &str, shape: &str, scales: &[f32]) -> Vec<u8> {
+    let data: Vec<u8> = [0x38, 0x40, 0x44].into_iter().flat_map(|byte| [byte; 130]).collect();
+    let end = data.len() + 4 * scales.len();
+    let header = format!(
+        r#"{{"w.weight":{{"dtype":"F8_E4M3","shape":[3,130],"data_offsets":[0,{}]}},
+        "{scales_name}":{{"dtype":"F32","shape":{shape},"data_offsets":[{},{end}]}}}}"#,
+        data.len(),
+        data.len(),
+    );
+    safetensors(&header, &[&data[..], bytemuck::cast_slice(scales)].concat())
+}
+
+#[test]
+fn eight_bit_floats_are_multiplied_by_the_scales_beside_them() {
+    let cases: [(&str, &str, &[f32], fn(usize, usize) -> f32); 5] = [
+        ("w.weight_scale", "[]", &[0.5], |_, _| 0.5),
+        ("w.weight_scale", "[1]", &[0.5], |_, _| 0.5),
+        ("w.weight_scale", "[3,1]", &[1.0, 2.0, 4.0], |row, _| [1.0, 2.0, 4.0][row]),
+        ("w.weight_scale", "[3]", &[1.0, 2.0, 4.0], |row, _| [1.0, 2.0, 4.0][row]),
+        ("w.weight_scale_inv", "[1,2]", &[1.0, 0.25], |_, column| if column < 128 { 1.0 } else { 0.25 }),
+    ];
+    for (number, (name, shape, scales, scale)) in cases.into_iter().enumerate() {
+        let folder = temporary(&format!("scales-{number}"), &eight_bit(name, shape, scales));
+        let checkpoint = Checkpoint::open_folder(&folder).expect("a checkpoint");
+        let read = |part: &Part| -> Vec<f32> {
+            let bytes = checkpoint.read_part("w.weight", &[3, 130], part, Dtype::F32).expect("values");
+            bytes.chunks_exact(4).map(bytemuck::pod_read_unaligned).collect()
+        };
+        let expected = |rows: Range<usize>, columns: Range<usize>| -> Vec<f32> {
+            let value = |row: usize, column: usize| (row + 1) as f32 * scale(row, column);
+            rows.flat_map(|row| columns.clone().map(move |column| (row, column))).map(|(r, c)| value(r, c)).collect()
+        };
+        assert_eq!(read(&Part::Whole), expected(0..3, 0..130), "{name} {shape}");
+        assert_eq!(read(&Part::Rows(1..3)), expected(1..3, 0..130), "{name} {shape}");
+        assert_eq!(read(&Part::Columns(64..130)), expected(0..3, 64..130), "{name} {shape}");
+        fs::remove_dir_all(folder).expect("the folder is there");
+    }
+}
+
+#[test]
+fn eight_bit_floats_without_their_scales_are_refused() {
+    let cases = [
+        ("other", "[1]", &[1.0][..], "its scales w.weight_scale_inv or w.weight_scale are missing"),
+        ("w.weight_scale", "[2]", &[1.0, 2.0][..], "its scales w.weight_scale have shape [2], which does not fit"),
+        ("w.weight_scale_inv", "[2,7]", &[0.0; 14][..], "have shape [2, 7], which does not fit [3, 130]"),
+    ];
+    for (number, (name, shape, scales, expected)) in cases.into_iter().enumerate() {
+        let folder = temporary(&format!("unscaled-{number}"), &eight_bit(name, shape, scales));
+        let checkpoint = Checkpoint::open_folder(&folder).expect("a checkpoint");
+        let error = checkpoint.read_part("w.weight", &[3, 130], &Part::Whole, Dtype::F32).expect_err("no scales");
+        assert!(error.to_string().contains(expected), "{error}");
+        fs::remove_dir_all(folder).expect("the folder is there");
+    }
 }
 
 #[test]

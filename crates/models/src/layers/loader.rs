@@ -1,6 +1,7 @@
 //! Weights from files to the device.
 
 use warpfold::{Dtype, Queue, Tensor};
+use warpfold_device::HostBuffer;
 
 use super::{Linear, Norm, Shard};
 use crate::Error;
@@ -19,7 +20,13 @@ pub(crate) struct Loader<'a> {
     pub(crate) read_bytes: u64,
     /// Bytes on the device.
     pub(crate) loaded_bytes: u64,
+    /// Pinned memory that bytes of files go through: one part is read while the one before is
+    /// copied.
+    pub(crate) stages: [HostBuffer<u8>; 2],
 }
+
+/// Bytes of pinned memory that are copied at once.
+const STAGE_BYTES: usize = 32 << 20;
 
 impl Loader<'_> {
     fn read(&mut self, name: &str, shape: &[usize], dtype: Dtype) -> Result<Vec<u8>, Error> {
@@ -33,6 +40,41 @@ impl Loader<'_> {
         Ok(bytes)
     }
 
+    /// Tensors one after the other as one of this shape: what is stored as it is wanted goes through
+    /// pinned memory.
+    fn joined(&mut self, parts: &[(String, Vec<usize>, Part)], shape: &[usize]) -> Result<Tensor, Error> {
+        let stored =
+            |(name, shape, part): &(String, Vec<usize>, Part)| self.checkpoint.stored(name, shape, part, self.dtype);
+        let Some(stored) = parts.iter().map(stored).collect::<Option<Vec<_>>>() else {
+            let mut bytes = Vec::new();
+            for (name, shape, part) in parts {
+                bytes.append(&mut self.read_part(name, shape, part, self.dtype)?);
+            }
+            return self.upload(self.dtype, &bytes, shape);
+        };
+        let mut tensor = Tensor::uninitialized(self.queue, self.dtype, shape)?;
+        let size = self.dtype.bytes() as usize;
+        let mut done = 0;
+        for stored in &stored {
+            for first in (0..stored.len).step_by(STAGE_BYTES) {
+                let len = STAGE_BYTES.min(stored.len - first);
+                self.stages.swap(0, 1);
+                let stage = &mut self.stages[0];
+                if stage.len() < len {
+                    *stage = self.queue.device().host_buffer(len.next_power_of_two())?;
+                }
+                // Waits for the copy before the last one.
+                stored.read(first, stage.range_mut(..len)?)?;
+                tensor.copy_part_from_pinned(done / size, stage.view(..len)?)?;
+                done += len;
+                self.read_bytes += len as u64;
+                (self.progress)(self.read_bytes, self.checkpoint.num_bytes());
+            }
+        }
+        self.loaded_bytes += done as u64;
+        Ok(tensor)
+    }
+
     fn upload(&mut self, dtype: Dtype, bytes: &[u8], shape: &[usize]) -> Result<Tensor, Error> {
         self.loaded_bytes += bytes.len() as u64;
         Ok(Tensor::from_bytes(self.queue, dtype, bytes, shape)?)
@@ -40,18 +82,14 @@ impl Loader<'_> {
 
     /// A matrix.
     pub(crate) fn matrix(&mut self, name: &str, shape: [usize; 2]) -> Result<Tensor, Error> {
-        let bytes = self.read(name, &shape, self.dtype)?;
-        self.upload(self.dtype, &bytes, &shape)
+        self.joined(&[(name.to_owned(), shape.to_vec(), Part::Whole)], &shape)
     }
 
     /// Matrices one below the other: their names without `.weight`, and how many lines each has.
     pub(crate) fn lines(&mut self, parts: &[(String, usize)], columns: usize) -> Result<Tensor, Error> {
-        let mut bytes = Vec::new();
-        for (name, lines) in parts {
-            bytes.append(&mut self.read(&format!("{name}.weight"), &[*lines, columns], self.dtype)?);
-        }
+        let of = |(name, lines): &(String, usize)| (format!("{name}.weight"), vec![*lines, columns], Part::Whole);
         let lines = parts.iter().map(|(_, lines)| lines).sum();
-        self.upload(self.dtype, &bytes, &[lines, columns])
+        self.joined(&parts.iter().map(of).collect::<Vec<_>>(), &[lines, columns])
     }
 
     /// As [`Loader::linear`], of which a device has some columns of each.
@@ -66,13 +104,13 @@ impl Loader<'_> {
         for (name, own) in parts {
             let (all, lines) = shard.lines(name, *own);
             let part = Part::Rows(lines);
-            weights.append(&mut self.read_part(&format!("{name}.weight"), &[all, inputs], &part, self.dtype)?);
+            weights.push((format!("{name}.weight"), vec![all, inputs], part.clone()));
             if has_bias {
                 biases.append(&mut self.read_part(&format!("{name}.bias"), &[all], &part, self.dtype)?);
             }
         }
         let outputs = parts.iter().map(|(_, own)| own).sum();
-        let weight = self.upload(self.dtype, &weights, &[outputs, inputs])?;
+        let weight = self.joined(&weights, &[outputs, inputs])?;
         let bias = has_bias.then(|| self.upload(self.dtype, &biases, &[outputs])).transpose()?;
         Linear::new(&weight, bias)
     }
