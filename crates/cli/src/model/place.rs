@@ -100,6 +100,14 @@ impl PlacedModel {
         }
     }
 
+    /// What stands above sizes: that they are of each device.
+    pub(crate) fn heading(&self) -> String {
+        match self.num_devices() {
+            1 => String::new(),
+            count => format!("on each of {count} devices:\n"),
+        }
+    }
+
     /// Bytes of the weights on each device.
     pub(crate) fn weight_bytes(&self) -> u64 {
         match self {
