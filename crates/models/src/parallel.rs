@@ -161,7 +161,7 @@ impl ParallelModel {
                     // Ends what the others wait for.
                     shard.communicator().fail(&error.to_string());
                 }
-                // Whoever asked waits, or is gone with the model.
+                // The caller waits, or is gone with the model.
                 let _ = to.send(result);
             }));
             answer
