@@ -79,7 +79,7 @@ impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.devices() {
             [device] => device.fmt(f),
-            all => write!(f, "{} devices from {} on", all.len(), all[0]),
+            all => write!(f, "{} devices, the first {}", all.len(), all[0]),
         }
     }
 }
