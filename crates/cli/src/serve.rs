@@ -165,7 +165,7 @@ impl Serve {
             engine.kv_bytes = Some((room.enough_blocks as u64).saturating_mul(block_bytes).min(VIRTUAL_KV_BYTES));
         }
         let (config, sizing) = engine.config(model, room)?;
-        output::print(&sizing.to_string())?;
+        output::print(&format!("{}{sizing}", model.heading()))?;
         if config.num_blocks < sizing.num_blocks {
             output::print(&format!("{} blocks on the device are enough, and are taken\n", config.num_blocks))?;
         }

@@ -71,9 +71,9 @@ impl What {
     }
 }
 
-/// The parameters of the kernel over peer memory, as it takes them: input, output, what is added to a
-/// sum, the rank's own region, all regions, the rank, units of a share, units from one part of a tensor to the next,
-/// and how often a flag is looked at before the rank gives up.
+/// The parameters of the kernel over peer memory, as it takes them: input, output, what is
+/// added to a sum, the rank's own region, all regions, the rank, units of a share, units from one
+/// part of a tensor to the next, and how often a flag is looked at before the rank gives up.
 pub(crate) type PeerParameters =
     (Global<u8>, Global<u8>, Global<u8>, Global<u32>, [u64; MAX_RANKS], u32, u64, u64, u32);
 

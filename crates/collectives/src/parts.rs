@@ -58,7 +58,7 @@ impl PartSum {
 
     fn store(&self, mut sums: Vec<Val<f32>>, residual: Global<u8>, to: Global<u8>, n: u32) {
         if self.has_residual {
-            sums.iter_mut().zip(load(residual, self.output, n)).for_each(|(sum, item)| *sum = *sum + item);
+            sums.iter_mut().zip(load(residual, self.output, n)).for_each(|(sum, item)| *sum += item);
         }
         Sink::one::<f32>(self.output).store(&[to], &sums, true);
     }

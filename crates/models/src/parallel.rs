@@ -65,8 +65,8 @@ struct Rank {
 
 impl ModelFiles {
     /// Brings the weights to several devices, to each its heads and columns, to compute in `dtype`:
-    /// `f32`, `f16` or `bf16`. Where there are more devices than heads of keys and values, some have
-    /// the same ones. `progress` is as in [`ModelFiles::load`].
+    /// `f32`, `f16` or `bf16`. Where there are more devices than heads of keys and values, some
+    /// have the same ones. `progress` is as in [`ModelFiles::load`].
     ///
     /// # Errors
     /// [`ErrorKind::Split`] unless so many devices can share the model; [`ErrorKind::Group`] for
@@ -102,8 +102,8 @@ impl ModelFiles {
         check_split(self.config(), devices)
     }
 
-    /// Bytes that the weights take at least on each of so many devices, as [`ModelFiles::weight_bytes`]
-    /// says it of one.
+    /// Bytes that the weights take at least on each of so many devices, as
+    /// [`ModelFiles::weight_bytes`] says it of one.
     #[must_use]
     pub fn weight_bytes_of_each(&self, dtype: Dtype, devices: usize) -> u64 {
         self.weight_bytes(dtype) / devices.max(1) as u64
@@ -161,7 +161,7 @@ impl ParallelModel {
                     // Ends what the others wait for.
                     shard.communicator().fail(&error.to_string());
                 }
-                // Whoever asked waits, or is gone with the model.
+                // The caller waits, or is gone with the model.
                 let _ = to.send(result);
             }));
             answer

@@ -155,7 +155,7 @@ impl Generate {
         config.trace = self.trace;
         config.validate(&model.limits())?;
         if self.sizes {
-            output::note(&sizing.to_string());
+            output::note(&format!("{}{sizing}", model.heading()));
         }
         if self.sizes || is_measured {
             let peak = model::dry_run(model, &largest, &sizing)?;

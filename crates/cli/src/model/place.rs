@@ -79,7 +79,7 @@ impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.devices() {
             [device] => device.fmt(f),
-            all => write!(f, "{} devices from {} on", all.len(), all[0]),
+            all => write!(f, "{} devices, the first {}", all.len(), all[0]),
         }
     }
 }
@@ -97,6 +97,14 @@ impl PlacedModel {
         match self {
             Self::One(_) => 1,
             Self::Parallel(model) => model.num_devices(),
+        }
+    }
+
+    /// What stands above sizes: that they are of each device.
+    pub(crate) fn heading(&self) -> String {
+        match self.num_devices() {
+            1 => String::new(),
+            count => format!("on each of {count} devices:\n"),
         }
     }
 

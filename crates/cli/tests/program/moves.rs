@@ -44,6 +44,17 @@ fn ladder_transfer_shows_the_order_of_copies_and_kernels() {
 }
 
 #[test]
+fn a_copy_overlaps_a_kernel_by_the_clock_of_a_gpu() {
+    if warpfold_device::Device::num_cuda().unwrap_or(0) == 0 {
+        eprintln!("skipped: there is no CUDA GPU");
+        return;
+    }
+    let ladder = ["ladder", "transfer", "--device", "cuda:0", "--rung", "breadth_first", "--report", "json"];
+    let report = warpfold(&ladder).ended_with(0).json();
+    assert_eq!(report["rungs"][0]["overlaps"], true, "{report}");
+}
+
+#[test]
 fn ladder_reduce_over_devices_ends_with_the_last_level_of_the_fold() {
     let ladder = ["ladder", "reduce", "--device", "virtual", "--devices", "2", "--size", "1000"];
     let report = warpfold(&[&ladder[..], &["--report", "json"]].concat()).ended_with(0).json();

@@ -122,7 +122,8 @@ fn a_router_of_vllm_finds_drains_and_measures_replicas_and_keeps_prefixes_togeth
         metric(&replicas[0], name);
     }
 
-    // The replica that has the prefix is asked to end: what it is at goes on, the rest goes elsewhere.
+    // The replica that has the prefix is asked to end: what it is at goes on, the rest goes
+    // elsewhere.
     let [first, second] = replicas;
     let (leaving, staying) = if hits[0] > 0.0 { (first, second) } else { (second, first) };
     let before = answered(&staying);

@@ -77,7 +77,17 @@ impl Served {
 
 #[test]
 fn a_server_answers_as_generate_does_and_ends_when_it_is_asked_to() {
-    let served = Served::start(&["--dtype", "f32"]);
+    answers_as_generate_does(&["--dtype", "f32"]);
+}
+
+#[test]
+fn a_server_on_two_devices_answers_as_generate_does() {
+    answers_as_generate_does(&["--dtype", "f32", "--tensor-parallel", "2"]);
+}
+
+#[track_caller]
+fn answers_as_generate_does(options: &[&str]) {
+    let served = Served::start(options);
     let body = r#"{"prompt": [5, 9, 200, 17], "max_tokens": 6, "temperature": 0, "return_token_ids": true}"#;
     let reply = served.post("/v1/completions", "", body);
     let (head, json) = reply.split_once("\r\n\r\n").expect("a head and a body");
@@ -157,6 +167,7 @@ fn what_cannot_be_served_is_one_line() {
     let llama = model("llama");
     refused(&["serve", "absent.gguf"], 2, "cannot read absent.gguf: ");
     refused(&["serve", &llama, "--api-key", "", "--port", "0"], 2, "--api-key: the key is empty");
+    refused(&["serve", &llama, "--tensor-parallel", "8"], 2, "8 devices cannot share the model: it has 4 heads");
     refused(&["serve", &llama, "--kv-bytes", "1", "--kv-blocks", "1"], 2, "cannot be used with");
     refused(&["bench", "serve", "--url", "https://a"], 4, "there is no TLS here");
     refused(&["bench", "serve", "--url", "http://127.0.0.1:9"], 4, "/v1/models");

@@ -312,16 +312,6 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_overlaps_a_kernel_by_the_clock_of_a_gpu() {
-        let Ok(device) = Device::cuda(0) else {
-            eprintln!("skipped: there is no CUDA GPU");
-            return;
-        };
-        let trace = traced(&device, "breadth_first", 1 << 24);
-        assert!(trace.is_right && trace.overlaps(), "{}", timeline(&trace));
-    }
-
-    #[test]
     fn a_size_that_cannot_be_divided_is_refused() {
         let device = Device::virtual_gpu(Profile::H200);
         assert!(Instance::open(&device, 6).is_err());

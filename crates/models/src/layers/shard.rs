@@ -2,8 +2,8 @@
 //!
 //! Heads and the columns of an MLP are split over the devices: products whose results are heads or
 //! such columns give those of the device (their bits do not depend on how many there are beside
-//! them), and products over them give partial sums. Those are cut into [`parts`](Shard::parts) parts
-//! over K, eight where K has them, whatever the number of devices, and the parts are added in one
+//! them), and products over them give partial sums. Those are cut into [`parts`](Shard::parts) over
+//! K, eight where K has them, whatever the number of devices, and the parts are added in one
 //! balanced tree: so the bits are those of one device.
 
 use std::ops::Range;
