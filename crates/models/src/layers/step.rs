@@ -54,8 +54,8 @@ impl StepShape {
         self.kind == Kind::Decode
     }
 
-    /// Where the lists are among the words of a step: tokens, words that hold those of rows which are
-    /// fed, positions, slots, lengths, tables,
+    /// Where the lists are among the words of a step: tokens, words that hold those of rows which
+    /// are fed, positions, slots, lengths, tables,
     /// where sequences begin, rows of samples. Each begins at a multiple of four words.
     fn places(&self) -> [Range<usize>; 8] {
         let (starts, samples) = match self.kind {
