@@ -287,8 +287,11 @@ fn draws_from_logits_need_all_that_their_threads_wait_for() {
     check("draws", 3, &[], |device| drawn(device, 9000, &[plain(), Draw { temperature: 0.0, ..plain() }]));
     check("draws with likely tokens", 3, &[], |device| drawn(device, 5000, &[Draw { top: 3, ..plain() }]));
     check("draws from a part", 5, &[], |device| {
-        let parts =
-            [Draw { top_k: Some(40), top_p: 0.9, min_p: 0.01, ..plain() }, Draw { top_k: Some(700), ..plain() }];
+        let parts = [
+            Draw { top_k: Some(40), top_p: 0.9, min_p: 0.01, ..plain() },
+            Draw { top_k: Some(700), ..plain() },
+            plain(),
+        ];
         drawn(device, 5000, &parts)
     });
     check("draws with edits", 4, &[], |device| {
@@ -333,7 +336,8 @@ fn experts_need_all_that_their_threads_wait_for() {
         let x = part(&[tokens, hidden])?;
         let (gate_up, down) = (part(&[experts, 2 * inner, hidden])?, part(&[experts, hidden, inner])?);
         let experts_of = Experts { gate_up, down, chosen: 2, weights: ExpertWeights::Normalized };
-        let (logits, residual) = (part(&[tokens, experts])?, part(&[tokens, hidden])?);
+        // The logits come last: what the launch right before has written is what is waited for.
+        let (residual, logits) = (part(&[tokens, hidden])?, part(&[tokens, experts])?);
         bytes_of(&[experts_of.run(&x, &logits, &residual)?])
     });
 }
