@@ -266,33 +266,39 @@ fn attention_by_copies_in_the_background_needs_all_that_its_threads_wait_for() {
     });
 }
 
+/// A draw from all tokens.
+fn plain() -> Draw<'static> {
+    Draw { seed: 7, temperature: 0.8, top_p: 1.0, repetition_penalty: 1.0, ..Draw::default() }
+}
+
+fn drawn(device: &Device, vocab: usize, draws: &[Draw<'_>]) -> Result<Vec<u8>, Error> {
+    let (mut rows, mut words) = (DrawRows::default(), Vec::new());
+    draws.iter().for_each(|draw| rows.push(draw));
+    rows.words(&mut words);
+    let words: Vec<i32> = words.into_iter().map(u32::cast_signed).collect();
+    let records = launched(device, &words, &[words.len()])?;
+    let logits = numbers(device, Dtype::F32, &[draws.len(), vocab])?;
+    bytes_of(&[logits.sample(&rows, &records)?])
+}
+
 #[test]
 fn draws_from_logits_need_all_that_their_threads_wait_for() {
     // More than a block's share of the logits, so that partial results are joined.
-    let drawn = |device: &Device, vocab: usize, draws: &[Draw<'_>]| {
-        let (mut rows, mut words) = (DrawRows::default(), Vec::new());
-        draws.iter().for_each(|draw| rows.push(draw));
-        rows.words(&mut words);
-        let words: Vec<i32> = words.into_iter().map(u32::cast_signed).collect();
-        let records = launched(device, &words, &[words.len()])?;
-        let logits = numbers(device, Dtype::F32, &[draws.len(), vocab])?;
-        bytes_of(&[logits.sample(&rows, &records)?])
-    };
-    let plain = Draw { seed: 7, temperature: 0.8, top_p: 1.0, repetition_penalty: 1.0, ..Draw::default() };
-    check("draws", 3, &[], |device| drawn(device, 9000, &[plain.clone(), Draw { temperature: 0.0, ..plain.clone() }]));
-    check("draws with likely tokens", 3, &[], |device| drawn(device, 5000, &[Draw { top: 3, ..plain.clone() }]));
+    check("draws", 3, &[], |device| drawn(device, 9000, &[plain(), Draw { temperature: 0.0, ..plain() }]));
+    check("draws with likely tokens", 3, &[], |device| drawn(device, 5000, &[Draw { top: 3, ..plain() }]));
     check("draws from a part", 5, &[], |device| {
         let parts = [
-            Draw { top_k: Some(40), top_p: 0.9, min_p: 0.01, ..plain.clone() },
-            Draw { top_k: Some(700), ..plain.clone() },
+            Draw { top_k: Some(40), top_p: 0.9, min_p: 0.01, ..plain() },
+            Draw { top_k: Some(700), ..plain() },
+            plain(),
         ];
         drawn(device, 5000, &parts)
     });
     check("draws with edits", 4, &[], |device| {
         let (allowed, bias) = ([3, 40, 41, 42, 900], [(3, 2.0), (40, -1.0)]);
         let edits = [
-            Draw { bias: &bias, banned: &[5, 6], counts: &[(7, 2), (9, 0)], ..plain.clone() },
-            Draw { bias: &bias, allowed: Some(&allowed), ..plain.clone() },
+            Draw { bias: &bias, banned: &[5, 6], counts: &[(7, 2), (9, 0)], ..plain() },
+            Draw { bias: &bias, allowed: Some(&allowed), ..plain() },
         ];
         drawn(device, 1000, &edits)
     });
@@ -330,7 +336,8 @@ fn experts_need_all_that_their_threads_wait_for() {
         let x = part(&[tokens, hidden])?;
         let (gate_up, down) = (part(&[experts, 2 * inner, hidden])?, part(&[experts, hidden, inner])?);
         let experts_of = Experts { gate_up, down, chosen: 2, weights: ExpertWeights::Normalized };
-        let (logits, residual) = (part(&[tokens, experts])?, part(&[tokens, hidden])?);
+        // The logits come last: what the launch right before has written is what is waited for.
+        let (residual, logits) = (part(&[tokens, hidden])?, part(&[tokens, experts])?);
         bytes_of(&[experts_of.run(&x, &logits, &residual)?])
     });
 }

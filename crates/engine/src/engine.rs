@@ -8,7 +8,7 @@ use crate::batch::{Batch, SequenceId};
 use crate::config::Config;
 use crate::detokenize::Decode;
 use crate::error::{Error, ErrorKind, ModelError};
-use crate::metrics::{Gauges, Metrics};
+use crate::metrics::{Gauges, Metrics, Part};
 use crate::model::{CacheShape, Model, Ticket};
 use crate::request::{Output, Request, RequestId, Update};
 use crate::sampling::Sampled;
@@ -36,21 +36,6 @@ struct Flight {
     ticket: Option<Ticket>,
     /// The rows, for the trace.
     rows: Vec<(SequenceId, usize, usize)>,
-}
-
-/// A part of a step, for those who take its time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Part {
-    /// Deciding who runs.
-    Plan,
-    /// Filling the batch.
-    Assemble,
-    /// Handing it to the model.
-    Submit,
-    /// Waiting for the model.
-    Wait,
-    /// Applying its answers, and text.
-    Commit,
 }
 
 impl<M: std::fmt::Debug> std::fmt::Debug for Engine<M> {

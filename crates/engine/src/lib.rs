@@ -43,6 +43,14 @@
 //! token is drawn, exactly; `detokenize.rs` makes text. [`sizing`] computes how many blocks there
 //! are, [`ladder`] shows what each idea buys.
 //!
+//! # Steps that overlap
+//!
+//! With a model that [overlaps](Model::overlaps) them, the next step is planned, assembled and
+//! submitted while one runs, as if every sequence went on. A row whose token is not known yet is
+//! [fed](Feed) on the device. An answer's end is found one step late: what that step drew for it is
+//! dropped, and its blocks are free when that step is over. No plan that is ahead preempts anybody.
+//! Answers are the same, bit for bit, and [`Config::overlap`] says when steps take turns.
+//!
 //! # What is absent on purpose
 //!
 //! Time, threads and randomness: the caller tells the time, owns the thread, and gives a seed. So a
@@ -75,9 +83,9 @@ pub use block::{BlockCopy, BlockId, NULL_BLOCK};
 pub use config::{Allocator, Config, Policy, Preemption, Speculation};
 pub use constraint::{Constraint, Next};
 pub use detokenize::{Decode, Detokenizer, Piece};
-pub use engine::{Engine, Part};
+pub use engine::Engine;
 pub use error::{Error, ErrorKind, ModelError};
-pub use metrics::{Gauges, Metrics};
+pub use metrics::{Gauges, Metrics, Part};
 pub use model::{CacheShape, Limits, Model, Ticket};
 pub use request::{Beam, Finish, Output, Request, RequestId, Update};
 pub use sampling::{Sampled, Sampling, gumbel, kept, philox, processed, sample};

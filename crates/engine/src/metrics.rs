@@ -74,6 +74,21 @@ pub struct Gauges {
     pub external_slots: usize,
 }
 
+/// A part of a step, for those who take its time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    /// Deciding who runs.
+    Plan,
+    /// Filling the batch.
+    Assemble,
+    /// Handing it to the model.
+    Submit,
+    /// Waiting for the model.
+    Wait,
+    /// Applying its answers, and text.
+    Commit,
+}
+
 impl Metrics {
     pub(crate) fn count_finish(&mut self, finish: Finish) {
         match finish {

@@ -48,8 +48,8 @@ pub(crate) struct EngineOptions {
     /// Do not look for prefixes that are in the cache.
     #[arg(long)]
     pub(crate) no_prefix_cache: bool,
-    /// Tokens to guess at a time, as they followed the last tokens before, and to check in one step;
-    /// 0 guesses none.
+    /// Tokens to guess at a time, as they followed the last tokens before, and to check in one
+    /// step; 0 guesses none.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) speculate: usize,
     /// Do not prepare a step while the one before runs.

@@ -94,6 +94,7 @@ fn answers_do_not_depend_on_how_the_engine_runs() {
         &["--budget", "3", "--kv-blocks", "4"][..],
         &["--policy", "vllm-v0", "--no-prefix-cache"],
         &["--inject-preemptions", "0.5", "--max-seqs", "1"],
+        &["--speculate", "3", "--no-overlap"],
     ] {
         assert_eq!(generate("qwen3", &[&base[..], more].concat()).stdout, expected, "{more:?}");
     }

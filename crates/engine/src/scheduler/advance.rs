@@ -41,9 +41,10 @@ impl Scheduler {
             // rows.
             while group < self.running.len() && !self.try_advance(plan, group, wants) {
                 if plan.is_ahead {
-                    // The step that runs may end somebody. The next plan knows.
+                    // It waits for the step that runs, which may end somebody, and those after it
+                    // go on. The next plan may preempt.
                     plan.is_short = true;
-                    return;
+                    break;
                 }
                 self.preempt(plan, self.running.len() - 1);
             }

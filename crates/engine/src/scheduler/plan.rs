@@ -72,7 +72,8 @@ pub(crate) struct Plan {
     pub(crate) num_preempted: usize,
     /// It was made while the step before ran.
     pub(crate) is_ahead: bool,
-    /// It ends where something would have to be preempted, which no plan that is ahead may do.
+    /// It leaves out for whom something would have to be preempted, which no plan that is ahead may
+    /// do.
     pub(crate) is_short: bool,
     /// What comes after it can be planned before its tokens are known.
     pub(crate) is_predictable: bool,

@@ -54,8 +54,8 @@ impl StepShape {
         self.kind == Kind::Decode
     }
 
-    /// Where the lists are among the words of a step: tokens, words that hold those of rows which are
-    /// fed, positions, slots, lengths, tables,
+    /// Where the lists are among the words of a step: tokens, words that hold those of rows which
+    /// are fed, positions, slots, lengths, tables,
     /// where sequences begin, rows of samples. Each begins at a multiple of four words.
     fn places(&self) -> [Range<usize>; 8] {
         let (starts, samples) = match self.kind {
@@ -83,30 +83,32 @@ impl StepShape {
     /// `stride` a sample.
     pub(crate) fn pack(&self, batch: &Batch, stride: usize, bytes: &mut [u8]) {
         let [ids, feeds, positions, slots, lens, tables, starts, samples] = self.places();
-        let mut put = |place: Range<usize>, values: &mut dyn Iterator<Item = u32>, padding: u32| {
-            let words = bytes[4 * place.start..4 * place.end].chunks_exact_mut(4);
-            for word in words {
-                word.copy_from_slice(&values.next().unwrap_or(padding).to_le_bytes());
-            }
-        };
         // Rows of the null block are not written: several may name the same slot.
         let slot = |slot: &u32| if (*slot as usize) < batch.block_size { u32::MAX } else { *slot };
         let rows = batch.num_rows();
-        put(ids, &mut batch.ids[..rows].iter().copied(), 0);
+        put(bytes, ids, batch.ids[..rows].iter().copied(), 0);
         let mut fed = batch.feeds.iter().peekable();
         let of_row = |row: u32| fed.next_if(|feed| feed.row == row).map_or(NOT_FED, |f| f.sample * stride as u32);
-        put(feeds, &mut (0..).map(of_row), NOT_FED);
-        put(positions, &mut batch.positions[..rows].iter().copied(), 0);
-        put(slots, &mut batch.slots[..rows].iter().map(slot), u32::MAX);
-        put(lens, &mut batch.kv_lens.iter().copied(), 0);
+        put(bytes, feeds, (0..self.rows as u32).map(of_row), NOT_FED);
+        put(bytes, positions, batch.positions[..rows].iter().copied(), 0);
+        put(bytes, slots, batch.slots[..rows].iter().map(slot), u32::MAX);
+        put(bytes, lens, batch.kv_lens.iter().copied(), 0);
         for sequence in 0..self.sequences {
             let first = tables.start + sequence * self.width;
             let known = if sequence < batch.kv_lens.len() { batch.table(sequence) } else { &[] };
-            put(first..first + self.width, &mut known.iter().copied(), 0);
+            put(bytes, first..first + self.width, known.iter().copied(), 0);
         }
-        put(starts, &mut batch.cu_q.iter().copied(), 0);
-        put(samples, &mut batch.samples.iter().map(|sample| sample.row), 0);
+        put(bytes, starts, batch.cu_q.iter().copied(), 0);
+        put(bytes, samples, batch.samples.iter().map(|sample| sample.row), 0);
     }
+}
+
+/// Writes a list to its place, and `padding` to what is left of that.
+fn put(bytes: &mut [u8], place: Range<usize>, values: impl ExactSizeIterator<Item = u32>, padding: u32) {
+    let values = values.take(place.len());
+    let (known, rest) = bytes[4 * place.start..4 * place.end].split_at_mut(4 * values.len());
+    known.chunks_exact_mut(4).zip(values).for_each(|(word, value)| word.copy_from_slice(&value.to_le_bytes()));
+    rest.chunks_exact_mut(4).for_each(|word| word.copy_from_slice(&padding.to_le_bytes()));
 }
 
 /// Names no word: such a row has its token.

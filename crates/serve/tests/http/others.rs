@@ -101,8 +101,11 @@ fn times_of_queue_prefill_and_decoding_add_up_to_the_whole() {
             word.send(()).expect("the model waits");
         }
     });
-    let waiting: Vec<_> = (0..3).map(|i| site.open().post("/v1/completions", &fixed(json!([5 + i]), 10))).collect();
-    waiting.into_iter().for_each(|mut connection| assert_eq!(connection.reply().status, 200));
+    let mut waiting: Vec<_> = (0..3).map(|_| site.open()).collect();
+    for (i, connection) in waiting.iter_mut().enumerate() {
+        connection.post("/v1/completions", &fixed(json!([5 + i]), 10));
+    }
+    waiting.iter_mut().for_each(|connection| assert_eq!(connection.reply().status, 200));
     clock.join().expect("all steps were asked for");
     let sum = |name: &str| site.metric(&format!("vllm:{name}_seconds_sum"));
     let parts = ["request_queue_time", "request_prefill_time", "request_decode_time"].map(sum);

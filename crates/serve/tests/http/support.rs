@@ -60,7 +60,7 @@ impl Site {
     }
 
     pub(crate) fn new(options: Options) -> Self {
-        Self::with(options, Scripted::new(VOCAB, MAX_LEN), config())
+        Self::with(options, Scripted::new(VOCAB, MAX_LEN).overlapping(), config())
     }
 
     /// The server of most tests.
