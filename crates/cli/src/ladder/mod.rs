@@ -55,8 +55,6 @@ pub(crate) struct Ladder {
     /// measured with, or on the virtual GPU what ends within seconds.
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     size: Option<String>,
-    #[command(flatten)]
-    heads: Heads,
     /// The element type; unless given the first of the ladder's.
     #[arg(long, value_name = "DTYPE")]
     dtype: Option<Dtype>,
@@ -96,6 +94,11 @@ pub(crate) struct Ladder {
     /// Which checks to run; all needs the virtual GPU.
     #[arg(long, default_value = "none")]
     check: Check,
+    /// Add the L1 hit rate, counted in a model of the cache; needs the virtual GPU.
+    #[arg(long)]
+    l1: bool,
+    #[command(flatten)]
+    heads: Heads,
     #[command(flatten)]
     profile: profile::Options,
     #[command(flatten)]
@@ -201,6 +204,7 @@ impl Ladder {
         let options = RunOptions {
             rungs: self.rungs.clone(),
             checks: self.check.into(),
+            l1: self.l1,
             record: (self.to.form == Form::Html).then_some(RECORDED),
             progress: Some(watched_by(&progress)),
             ..RunOptions::default()
@@ -244,6 +248,7 @@ impl Ladder {
         let is_given = [
             (self.dtype.is_some(), "--dtype"),
             (self.check != Check::None, "--check"),
+            (self.l1, "--l1"),
             (self.profile.is_any(), "--profile"),
             (self.columns.is_some(), "--columns"),
             (self.factor.is_some(), "--factor"),

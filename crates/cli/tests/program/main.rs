@@ -3,11 +3,13 @@
 mod advise;
 mod bad_input;
 mod book;
+mod catalog;
 mod devices;
 mod findings;
 mod foreign;
 mod generate;
 mod inspect;
+mod l1;
 mod ladder;
 mod moves;
 mod pictures;
