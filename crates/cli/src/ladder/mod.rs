@@ -19,7 +19,7 @@ use warpfold_ladders::all_reduce as ladders_of_devices;
 use warpfold_ladders::ladder::{self as ladders, HeadOptions, LadderReport, RunOptions};
 use warpfold_ladders::reduce as ladders_of_sums;
 use warpfold_ladders::transfer as ladders_of_copies;
-use warpfold_report::{LadderJson, LadderRun, ladder_page, ladder_text};
+use warpfold_report::{Figures, LadderJson, LadderRun, ladder_page, ladder_roofline, ladder_text};
 
 use crate::Ending;
 use crate::device_choice;
@@ -97,6 +97,10 @@ pub(crate) struct Ladder {
     /// Add the L1 hit rate, counted in a model of the cache; needs the virtual GPU.
     #[arg(long)]
     l1: bool,
+    /// Add the roofline in figures: operations, bytes, their ratio, and what the device's roofs allow at
+    /// it.
+    #[arg(long)]
+    roofline: bool,
     #[command(flatten)]
     heads: Heads,
     #[command(flatten)]
@@ -205,7 +209,11 @@ impl Ladder {
             rungs: self.rungs.clone(),
             checks: self.check.into(),
             l1: self.l1,
-            record: (self.to.form == Form::Html).then_some(RECORDED),
+            record: match self.to.form {
+                Form::Html => Some(RECORDED),
+                // What instructions do is counted one by one, and no address kept.
+                Form::Table | Form::Json => self.roofline.then_some(0),
+            },
             progress: Some(watched_by(&progress)),
             ..RunOptions::default()
         };
@@ -249,6 +257,7 @@ impl Ladder {
             (self.dtype.is_some(), "--dtype"),
             (self.check != Check::None, "--check"),
             (self.l1, "--l1"),
+            (self.roofline, "--roofline"),
             (self.profile.is_any(), "--profile"),
             (self.columns.is_some(), "--columns"),
             (self.factor.is_some(), "--factor"),
@@ -296,23 +305,31 @@ struct Json<'a> {
     ladder: LadderJson<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
     profile: Option<serde_json::Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    roofline: Option<Figures>,
 }
 
 impl Ladder {
     fn write(&self, run: LadderRun<'_>, recorded: Option<&Recorded>) -> Result<(), Failure> {
         let LadderRun { ladder, report, .. } = run;
+        let roofline = if self.roofline { ladder_roofline(run) } else { None };
         match self.to.form {
             Form::Table => {
                 let mut page = ladder_text(ladder, report);
+                if let Some(figures) = roofline {
+                    page.push_str(&format!("\n{}", figures.text()));
+                }
                 if let Some(recorded) = recorded {
                     page.push('\n');
                     page.push_str(&profile::tables(recorded));
                 }
                 self.to.write(&page)
             }
-            Form::Json => self
-                .to
-                .write_json(&Json { ladder: LadderJson::new(ladder, report), profile: recorded.map(profile::json) }),
+            Form::Json => self.to.write_json(&Json {
+                ladder: LadderJson::new(ladder, report),
+                profile: recorded.map(profile::json),
+                roofline,
+            }),
             Form::Html => self.to.write_page(&ladder_page(run, &[], &output::about())),
         }
     }

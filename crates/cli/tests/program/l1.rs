@@ -34,9 +34,10 @@ fn a_ladder_has_the_hit_rate_that_a_profiler_shows() {
 fn an_operator_and_a_simulated_kernel_have_it_too() {
     let folder = folder("an_operator_and_a_simulated_kernel_have_it_too");
     let path = |name: &str| folder.join(name).display().to_string();
+    let (in_npy, out_npy, ptx) = (path("x.npy"), path("y.npy"), path("k.ptx"));
     let data: Vec<u8> = (0..4096_i32).flat_map(|i| (i as f32).to_le_bytes()).collect();
-    fs::write(path("x.npy"), npy("<f4", "(4096,)", &data)).expect("written");
-    let run = ["run", "sum", &path("x.npy"), "-o", &path("y.npy"), "--device", "virtual"];
+    fs::write(&in_npy, npy("<f4", "(4096,)", &data)).expect("written");
+    let run = ["run", "sum", &in_npy, "-o", &out_npy, "--device", "virtual"];
     assert_eq!(warpfold(&run).ended_with(0).stdout, "");
     let table = warpfold(&[&run[..], &["--l1"]].concat()).ended_with(0).stdout;
     assert!(
@@ -45,10 +46,10 @@ fn an_operator_and_a_simulated_kernel_have_it_too() {
     );
     refused(&["run", "--list", "--l1"], 2, "--list runs nothing that --profile or --l1 could record");
 
-    fs::write(path("k.ptx"), warpfold(&["inspect", "reduce_sequential_f32"]).ended_with(0).stdout).expect("written");
-    let (x, sums) = (format!("in={}", path("x.npy")), format!("out={},f32,16", path("s.npy")));
+    fs::write(&ptx, warpfold(&["inspect", "reduce_sequential_f32"]).ended_with(0).stdout).expect("written");
+    let (x, sums) = (format!("in={in_npy}"), format!("out={},f32,16", path("s.npy")));
     let args = ["--entry", "reduce_sequential_f32", "--grid", "16", "--block", "256", "--arg", &x, "--arg", &sums];
-    let sim = [&["sim", &path("k.ptx")], &args[..], &["--arg", "u32=4096"]].concat();
+    let sim = [&["sim", &ptx], &args[..], &["--arg", "u32=4096"]].concat();
     let text = warpfold(&[&sim[..], &["--l1"]].concat()).ended_with(0).stdout;
     for part in
         ["L1 sectors looked up", "0.00 % L1 hit rate", "the model of the L1: 248 KiB per SM", "4 sets of 496 ways"]
