@@ -69,6 +69,9 @@ impl Bench {
             return Ok(Ending::Clean);
         }
         self.to.check()?;
+        if self.profile.is_printed() && self.to.form == Form::Html {
+            return Err(Failure::usage("--profile has no picture: --report table or json, or --profile-json FILE"));
+        }
         let device = device_choice::open(self.device.as_deref())?;
         // Shares need the copy of the same run.
         let is_copy_asked = self.families.is_empty() || self.families.iter().any(|family| family == COPY);

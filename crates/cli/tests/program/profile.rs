@@ -33,7 +33,7 @@ fn an_operator_shows_its_traffic_and_its_calls() {
     let profile: Value = serde_json::from_slice(&fs::read(&file).expect("written")).expect("JSON");
     let calls = profile["calls"].as_array().expect("a list");
     assert!(calls.iter().any(|call| call["function"] == "cuMemAlloc"), "{profile}");
-    refused(&["run", "--list", "--profile"], 2, "--list runs nothing that --profile could record");
+    refused(&["run", "--list", "--profile"], 2, "--list runs nothing that --profile or --l1 could record");
     refused(&["run", "sum", &x, "-o", &y, "--device", "virtual", "--profile-trace", &file], 2, "has no clock");
 }
 
@@ -62,6 +62,8 @@ fn a_benchmark_shows_what_its_operators_do_and_not_what_measuring_takes() {
         assert!(!activities.contains("memcpy") && !calls.contains("Memcpy"), "{activities} {calls}");
         assert!(!calls.contains("cuEventRecord"), "{calls}");
     }
+    let drawn = ["bench", "scale", "--device", "virtual", "--profile", "--report", "html", "-o", "b.html"];
+    refused(&drawn, 2, "--profile has no picture");
     let ladder =
         warpfold(&["ladder", "reduce", "--size", "4096", "--rung", "vec4", "--device", "virtual", "--profile"]);
     let text = ladder.ended_with(0).stdout;
