@@ -97,8 +97,8 @@ pub(crate) struct Ladder {
     /// Add the L1 hit rate, counted in a model of the cache; needs the virtual GPU.
     #[arg(long)]
     l1: bool,
-    /// Add the roofline in figures: operations, bytes, their ratio, and what the device's roofs allow at
-    /// it.
+    /// Add the roofline in figures: operations, bytes, their ratio, and what the device's roofs
+    /// allow at it.
     #[arg(long)]
     roofline: bool,
     #[command(flatten)]

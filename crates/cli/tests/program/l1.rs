@@ -22,8 +22,9 @@ fn a_ladder_has_the_hit_rate_that_a_profiler_shows() {
 
     let rungs = json(&[&args[..], &["--l1"]].concat());
     let counters = |rung: usize| rungs["rungs"][rung]["counters"].clone();
-    // Each stride loads twice and stores once: 255 sectors each for 1,024 down to 8, three for 4 down to
-    // 1, and one each for the result. What misses is the first stride's loads and the result's store.
+    // Each stride loads twice and stores once: 255 sectors each for 1,024 down to 8, one each for 4
+    // down to 1, and for the result one load and one store. The first stride's loads miss, and that
+    // store.
     assert_eq!((&counters(1)["l1_sectors"], &counters(1)["l1_hit_sectors"]), (&776.into(), &519.into()));
     assert_eq!(counters(1)["l1_hit_rate"].as_f64(), Some(519.0 / 776.0));
     // Read once.

@@ -106,8 +106,8 @@ impl Shape {
         x.at(position).get_or(T::ZERO, condition & row.lt(height) & column.lt(width)).cast()
     }
 
-    /// Begins to copy the piece of channels that a step begins, of images whose channels are behind the
-    /// pixels; zeros where they are not there.
+    /// Begins to copy the piece of channels that a step begins, of images whose channels are behind
+    /// the pixels; zeros where they are not there.
     pub(super) fn copy_channels<T: Factor>(self, x: Global<T>, at: Place, l: Val<u32>, to: Shared<T>) {
         let [images, channels, height, width] = [0, 1, 2, 3].map(|word| self.words.at(word));
         let (element, channel) = (l / channels, l % channels);

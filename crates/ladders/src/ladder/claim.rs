@@ -39,8 +39,8 @@ pub enum Metric {
     SharedWavefronts,
     /// Loads and stores of shared memory by warps.
     SharedAccesses,
-    /// Loads of shared memory for each output of 4 bytes, of full warps: accesses of threads, however
-    /// wide.
+    /// Loads of shared memory for each output of 4 bytes, of full warps: accesses of threads,
+    /// however wide.
     SharedLoadsPerOutput,
     /// Loads of global memory by warps.
     GlobalLoads,

@@ -12,8 +12,9 @@
 //! **What it deviates in.** The virtual GPU has no clock, so it cannot say how the resident blocks
 //! of a multiprocessor take turns. Each block has an equal share of the cache, which is cold when
 //! the block begins: neighbours run on different multiprocessors, and what they share is found in
-//! the L2. The hit rate is therefore the same on any number of workers. Hardware replaces lines by a
-//! rule that NVIDIA does not publish, and counts local memory and textures, which are left out here.
+//! the L2. The hit rate is therefore the same on any number of workers. Hardware replaces lines by
+//! a rule that NVIDIA does not publish, and counts local memory and textures, which are left out
+//! here.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -4,9 +4,9 @@
 //! smaller each of images, height, width and filters is. `--size 3x8` is the third at an eighth.
 //!
 //! Images and filters are the same numbers for every rung. Those before `cp_async` take them as
-//! `[N, C, H, W]` and `[K, C, R, S]`. From there on they are `[N, H, W, C]` and `[K, R, S, C]`, with
-//! zeros for channels up to a multiple of 16 bytes, and the result is `[N, P, Q, K]`. Sums are in
-//! `f32`; tensor cores take halves as they are, and `f32` without its low 13 bits (tf32), which
+//! `[N, C, H, W]` and `[K, C, R, S]`. From there on they are `[N, H, W, C]` and `[K, R, S, C]`,
+//! with zeros for channels up to a multiple of 16 bytes, and the result is `[N, P, Q, K]`. Sums are
+//! in `f32`; tensor cores take halves as they are, and `f32` without its low 13 bits (tf32), which
 //! results are judged by.
 
 mod r01_naive;
