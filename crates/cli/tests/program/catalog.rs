@@ -59,8 +59,12 @@ fn check_ladder(command: &[String]) {
         assert!(["serving", "transfer", "all_reduce", "allocation"].contains(&name.as_str()), "{name}");
         return;
     };
-    value(command, "--rung").map(|rung| ladder.rung(rung).expect(rung));
-    value(command, "--size").map(|size| ladder.check_size(ladder.parse_size(size).expect(size)).expect(size));
+    if let Some(rung) = value(command, "--rung") {
+        ladder.rung(rung).expect(rung);
+    }
+    if let Some(size) = value(command, "--size") {
+        ladder.check_size(ladder.parse_size(size).expect(size)).expect(size);
+    }
     if let Some(dtype) = value(command, "--dtype") {
         ladder.check_dtype(dtype.parse().expect(dtype)).expect(dtype);
     }
