@@ -227,7 +227,8 @@ pub struct Memory {
 impl Memory {
     fn run(&mut self, ready: &Ready, workspace: &mut Workspace) -> Result<(), Error> {
         let views: Vec<_> = self.inputs.iter().map(|input| Some(input.as_view())).collect();
-        ready.launch(self.queue.stream(), &views, &mut [self.output.as_view_mut()], workspace)
+        let stream = self.queue.stream();
+        stream.device().recorded(|| ready.launch(stream, &views, &mut [self.output.as_view_mut()], workspace))
     }
 
     /// The time of a launch by itself, on a GPU.
@@ -254,7 +255,7 @@ impl Memory {
 }
 
 pub(super) fn measure(device: &Device, shape: Shape) -> Result<Record, Error> {
-    let ready = Attention.ready(device, &shape.problem())?;
+    let ready = device.recorded(|| Attention.ready(device, &shape.problem()))?;
     let (mut memory, mut workspace) = (shape.memory(device, ready.plan())?, Workspace::new());
     drop(device.take_reports());
     memory.run(&ready, &mut workspace)?;

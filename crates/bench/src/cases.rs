@@ -218,6 +218,10 @@ impl Case {
 
     /// Inputs, outputs and plan on a device.
     pub(super) fn prepare(&self, queue: &Queue) -> Result<Prepared, Error> {
+        queue.device().recorded(|| self.planned(queue))
+    }
+
+    fn planned(&self, queue: &Queue) -> Result<Prepared, Error> {
         let layout = Layout::contiguous(&[self.rows as usize, self.len as usize])?;
         let input = filled(queue, self.dtype, self.rows * self.len)?;
         let alloc = |dtype: &Dtype, len: u64| alloc(queue, dtype, len);
@@ -295,8 +299,8 @@ impl Case {
                 }
             }
             Work::CrossEntropy => {
-                let mut labels = queue.device().alloc::<u8>((self.rows * 8) as usize)?;
-                labels.fill_bytes(0)?;
+                let mut labels = alloc(&Dtype::I64, self.rows)?;
+                queue.device().unrecorded(|| labels.fill_bytes(0))?;
                 let of_labels = TensorSpec::contiguous(Dtype::I64, &[self.rows as usize])?;
                 let logits = TensorSpec::new(self.dtype, layout, input.address());
                 let problem = cross_entropy::Problem { logits, labels: of_labels, ignored: -100 };
@@ -318,7 +322,8 @@ impl Case {
         };
         let ends: Vec<i64> = (0..=self.rows).map(|i| end(i).min(all).cast_signed()).collect();
         let mut offsets = alloc(queue, &Dtype::I64, self.rows + 1)?;
-        queue.stream().copy_from_host(offsets.as_view_mut(), bytemuck::cast_slice(&ends))?;
+        let copy = || queue.stream().copy_from_host(offsets.as_view_mut(), bytemuck::cast_slice(&ends));
+        queue.device().unrecorded(copy)?;
         let row = TensorSpec::new(self.dtype, Layout::contiguous(&[all as usize])?, input.address());
         let family = SegmentedFold(&fold);
         let ready = family.ready(queue.device(), &family.problem(vec![row], Dtype::I64, self.rows as usize))?;
@@ -346,7 +351,8 @@ impl Case {
 
 /// Memory for elements, of any content.
 fn alloc(queue: &Queue, dtype: &Dtype, len: u64) -> Result<Buffer<u8>, warpfold_device::Error> {
-    queue.device().alloc::<u8>((len * dtype.bytes()) as usize)
+    let device = queue.device();
+    device.unrecorded(|| device.alloc::<u8>((len * dtype.bytes()) as usize))
 }
 
 /// A case ready to run, again and again.
@@ -359,14 +365,14 @@ impl Prepared {
     /// Enqueues one run.
     pub(super) fn run(&mut self, queue: &Queue, workspace: &mut Workspace) -> Result<(), Error> {
         let stream = queue.stream();
-        match self {
+        queue.device().recorded(|| match self {
             Self::Copy { input, output } => Ok(stream.copy(output.as_view_mut(), input.as_view())?),
             Self::Planned { ready, inputs, outputs } => {
                 let views: Vec<_> = inputs.iter().map(|input| Some(input.as_view())).collect();
                 let mut written: Vec<_> = outputs.iter_mut().map(Buffer::as_view_mut).collect();
                 ready.launch(stream, &views, &mut written, workspace)
             }
-        }
+        })
     }
 
     /// Launches of one run.

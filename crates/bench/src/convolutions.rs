@@ -91,7 +91,7 @@ struct Prepared {
 
 pub(super) fn measure(device: &Device, problem: &Problem) -> Result<Record, Error> {
     let queue = Queue::new(device.default_stream());
-    let ready = Conv.ready(device, problem)?;
+    let ready = device.recorded(|| Conv.ready(device, problem))?;
     let Problem { dtype, images, channels, size: [h, w], filters, .. } = *problem;
     let (pixels, weights, results) = (images * channels * h * w, filters * problem.depth(), problem.num_results());
     let bytes = (pixels + weights + results) * dtype.bytes();
@@ -108,7 +108,7 @@ pub(super) fn measure(device: &Device, problem: &Problem) -> Result<Record, Erro
     let mut workspace = Workspace::new();
     let mut ours = |Prepared { images, filters, result }: &mut Prepared| {
         let inputs = [Some(images.as_view()), Some(filters.as_view())];
-        ready.launch(queue.stream(), &inputs, &mut [result.as_view_mut()], &mut workspace)
+        device.recorded(|| ready.launch(queue.stream(), &inputs, &mut [result.as_view_mut()], &mut workspace))
     };
     drop(device.take_reports());
     ours(&mut prepared[0])?;

@@ -12,6 +12,10 @@ const PATTERN: usize = 4 << 20;
 
 /// A buffer of this many elements.
 pub(super) fn filled(queue: &Queue, dtype: Dtype, len: u64) -> Result<Buffer<u8>, Error> {
+    queue.device().unrecorded(|| filled_buffer(queue, dtype, len))
+}
+
+fn filled_buffer(queue: &Queue, dtype: Dtype, len: u64) -> Result<Buffer<u8>, Error> {
     let bytes = (len * dtype.bytes()) as usize;
     let mut buffer = queue.device().alloc::<u8>(bytes)?;
     let pattern = pattern(dtype, bytes.min(PATTERN));

@@ -95,11 +95,17 @@ impl Record {
     }
 }
 
-/// Measures every case of these families (of all without any), calling `each` with each record.
+/// Measures every case of these families (of all without any), calling `each` with each record. A
+/// recording of the device's activity has what the operators do, not what measuring them takes:
+/// inputs, events, what empties caches.
 ///
 /// # Errors
 /// [`ErrorKind::UnknownOperation`] for a family that does not exist, and what the device says.
-pub fn run(device: &Device, families: &[String], mut each: impl FnMut(&Record)) -> Result<(), Error> {
+pub fn run(device: &Device, families: &[String], each: impl FnMut(&Record)) -> Result<(), Error> {
+    device.unrecorded(|| measure_all(device, families, each))
+}
+
+fn measure_all(device: &Device, families: &[String], mut each: impl FnMut(&Record)) -> Result<(), Error> {
     if let Some(unknown) = families.iter().find(|name| !FAMILIES.contains(&name.as_str())) {
         return Err(ErrorKind::UnknownOperation(unknown.clone()).into());
     }

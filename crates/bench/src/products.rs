@@ -145,7 +145,7 @@ pub(super) fn measure(device: &Device, product: Product) -> Result<Record, Error
     let queue = Queue::new(device.default_stream());
     let [m, n, k] = product.sizes;
     let problem = product.problem();
-    let ready = Matmul.ready(device, &problem)?;
+    let ready = device.recorded(|| Matmul.ready(device, &problem))?;
     let bytes = (m * k + k * n) * product.dtype.bytes() + m * n * product.result().bytes();
     let mut workspace = Workspace::new();
     // As many copies as no cache holds.
@@ -161,7 +161,7 @@ pub(super) fn measure(device: &Device, product: Product) -> Result<Record, Error
     drop(device.take_reports());
     let mut ours = |Prepared { a, b, c }: &mut Prepared| {
         let inputs = [Some(a.as_view()), Some(b.as_view())];
-        ready.launch(queue.stream(), &inputs, &mut [c.as_view_mut()], &mut workspace)
+        device.recorded(|| ready.launch(queue.stream(), &inputs, &mut [c.as_view_mut()], &mut workspace))
     };
     ours(&mut prepared[0])?;
     let launches = ready.plan().steps.len() as u64;

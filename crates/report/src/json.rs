@@ -33,6 +33,18 @@ pub struct Counters {
     warp_syncs: u64,
     shared_atomic_bank_conflicts: u64,
     distributed_requests: u64,
+    /// Sectors looked up in the model of the L1, those that were there, and their share; only where a
+    /// run was asked for them.
+    #[serde(flatten)]
+    l1: Option<L1>,
+}
+
+/// What loads and stores found in the model of the L1.
+#[derive(Debug, Serialize)]
+struct L1 {
+    l1_sectors: u64,
+    l1_hit_sectors: u64,
+    l1_hit_rate: f64,
 }
 
 impl From<&sim::Counters> for Counters {
@@ -63,6 +75,11 @@ impl From<&sim::Counters> for Counters {
             warp_syncs: c.warp_syncs,
             shared_atomic_bank_conflicts: c.shared_atomic_bank_conflicts,
             distributed_requests: c.distributed_requests,
+            l1: c.l1_hit_rate().map(|l1_hit_rate| L1 {
+                l1_sectors: c.l1_sectors,
+                l1_hit_sectors: c.l1_hit_sectors,
+                l1_hit_rate,
+            }),
         }
     }
 }

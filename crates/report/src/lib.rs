@@ -22,5 +22,6 @@ pub mod table;
 
 pub use annotate::annotated;
 pub use drawing::{Drawing, Shape};
-pub use ladder::{LadderJson, LadderRun, ladder_page, ladder_text};
+pub use ladder::{LadderJson, LadderRun, ladder_page, ladder_roofline, ladder_text};
 pub use page::{About, Kind, Page};
+pub use roofline::Figures;

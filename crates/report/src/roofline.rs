@@ -1,8 +1,11 @@
-//! What a roofline is drawn from: operations and bytes of kernels, and what devices reach.
+//! What a roofline is drawn from: operations and bytes of kernels, and what devices reach; and its
+//! figures.
 
 use serde::Serialize;
 use warpfold_kernels::Dtype;
 use warpfold_sim::InstructionCounters;
+
+use crate::table::{Table, grouped};
 
 /// Roofs, and what stands under them.
 #[derive(Debug, Clone, Serialize)]
@@ -30,6 +33,92 @@ pub(crate) struct Roofs {
     pub teraflops_per_second: Option<f64>,
     /// Where the numbers are from.
     pub source: String,
+}
+
+/// A roofline in figures: for each rung its operations and bytes, what the device's roofs allow at
+/// their ratio, and, on a device with a clock, what it reached.
+#[derive(Debug, Clone, Serialize)]
+pub struct Figures {
+    /// Where the roofs are from.
+    source: String,
+    gigabytes_per_second: f64,
+    /// `null` where it is not known.
+    teraflops_per_second: Option<f64>,
+    /// Operations per byte from which on arithmetic limits.
+    ridge: Option<f64>,
+    rungs: Vec<Figure>,
+}
+
+#[derive(Debug, Clone, Serialize)]
+struct Figure {
+    name: String,
+    flops: u64,
+    bytes: u64,
+    flops_per_byte: f64,
+    /// `memory` or `arithmetic`.
+    limit: &'static str,
+    /// What the roof above it allows.
+    roof_teraflops_per_second: f64,
+    /// `null` without a clock.
+    teraflops_per_second: Option<f64>,
+    share_of_roof: Option<f64>,
+}
+
+impl From<Roofline> for Figures {
+    fn from(Roofline { roofs, points }: Roofline) -> Self {
+        let Roofs { gigabytes_per_second, teraflops_per_second, source } = roofs;
+        let figure = |Point { name, flops, bytes, seconds }: Point| {
+            let flops_per_byte = flops as f64 / bytes as f64;
+            let slope = flops_per_byte * gigabytes_per_second / 1e3;
+            let roof = teraflops_per_second.map_or(slope, |flat| flat.min(slope));
+            let reached = seconds.map(|seconds| flops as f64 / seconds / 1e12);
+            Figure {
+                name,
+                flops,
+                bytes,
+                flops_per_byte,
+                limit: if roof < slope { "arithmetic" } else { "memory" },
+                roof_teraflops_per_second: roof,
+                teraflops_per_second: reached,
+                share_of_roof: reached.map(|reached| reached / roof),
+            }
+        };
+        let is_known = |point: &Point| point.flops > 0 && point.bytes > 0;
+        Self {
+            source,
+            gigabytes_per_second,
+            teraflops_per_second,
+            ridge: teraflops_per_second.map(|flat| flat * 1e3 / gigabytes_per_second),
+            rungs: points.into_iter().filter(is_known).map(figure).collect(),
+        }
+    }
+}
+
+impl Figures {
+    /// As a table, and where its roofs are from.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let mut table =
+            Table::new(["roofline", "FLOP", "bytes", "FLOP per byte", "limit", "roof, TFLOP/s", "TFLOP/s", "of roof"]);
+        let number = |value: f64| format!("{value:.3}");
+        let cell = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), number);
+        for rung in &self.rungs {
+            table.row([
+                rung.name.clone(),
+                grouped(rung.flops),
+                grouped(rung.bytes),
+                number(rung.flops_per_byte),
+                rung.limit.to_owned(),
+                number(rung.roof_teraflops_per_second),
+                cell(rung.teraflops_per_second),
+                rung.share_of_roof.map_or_else(|| "-".to_owned(), |share| format!("{:.1} %", 100.0 * share)),
+            ]);
+        }
+        let ridge = self
+            .ridge
+            .map_or_else(String::new, |ridge| format!(" Arithmetic limits from {ridge:.1} FLOP per byte on."));
+        format!("{}{}{ridge}\n", table.render(), self.source)
+    }
 }
 
 /// GB/s, then TFLOP/s of f32 on CUDA cores, of f16 and bf16 on tensor cores without sparsity, and
@@ -114,6 +203,22 @@ mod tests {
         }
         assert_eq!(per_lane("add.s32 %r1, %r2, %r3;", true), 1);
         assert_eq!(per_lane("add.u32 %r1, %r2, %r3;", true), 0);
+    }
+
+    #[test]
+    fn a_rung_is_under_the_roof_that_its_ratio_meets() {
+        let point = |name: &str, flops, seconds| Point { name: name.to_owned(), flops, bytes: 1_000_000, seconds };
+        let roofs = roofs("NVIDIA H200", Dtype::F32, None).expect("it is known");
+        let points =
+            vec![point("sum", 250_000, None), point("product", 67_000_000, Some(2e-6)), point("copy", 0, None)];
+        let figures = Figures::from(Roofline { roofs, points });
+        let expected = "\
+roofline        FLOP      bytes  FLOP per byte       limit  roof, TFLOP/s  TFLOP/s  of roof
+sum          250,000  1,000,000          0.250      memory          1.200        -        -
+product   67,000,000  1,000,000         67.000  arithmetic         67.000   33.500   50.0 %
+Roofs of the H200, by its data sheet: 4800 GB/s and 67 T/s of CUDA cores, f32. Arithmetic limits from 14.0 FLOP per byte on.
+";
+        assert_eq!(figures.text(), expected);
     }
 
     #[test]

@@ -69,6 +69,10 @@ counters! {
         divergent,
         /// Lanes whose guard did not hold.
         guarded_off,
+        /// Sectors looked up in the model of the L1, where a launch asks for it.
+        l1_sectors,
+        /// Those that were there.
+        l1_hits,
     }
 }
 
@@ -113,6 +117,11 @@ totals! {
         global_store_sectors: [Store] sectors,
         /// Global stores: bytes asked for by all active lanes.
         global_store_bytes: [Store] global_bytes,
+        /// Global loads and stores: sectors looked up in the model of the L1; 0 unless
+        /// [`Options::l1`](crate::Options::l1) asks for it.
+        l1_sectors: [Load, Store, Copy] l1_sectors,
+        /// Global loads and stores: sectors that were there.
+        l1_hit_sectors: [Load, Store, Copy] l1_hits,
         /// Local loads and stores: warp requests.
         local_requests: [Load, Store, Atomic, Copy, Branch, Barrier, WarpSync, Other] local_requests,
         /// Warp requests of `atom` and `red` on global memory.
@@ -130,5 +139,14 @@ totals! {
         /// Warp-level synchronising instructions (`bar.warp.sync`, `shfl.sync`, `vote.sync`, …)
         /// executed by warps.
         warp_syncs: [WarpSync] executions,
+    }
+}
+
+impl Counters {
+    /// The share of sectors looked up in the model of the L1 that were there
+    /// (`l1tex__t_sector_hit_rate`); `None` unless a launch was asked to count them.
+    #[must_use]
+    pub fn l1_hit_rate(&self) -> Option<f64> {
+        (self.l1_sectors > 0).then(|| self.l1_hit_sectors as f64 / self.l1_sectors as f64)
     }
 }

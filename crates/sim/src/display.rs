@@ -43,7 +43,10 @@ impl fmt::Display for Counters {
             }
             writeln!(f)?;
         }
-        Ok(())
+        match self.l1_hit_rate() {
+            Some(rate) => writeln!(f, "{:<28} {:>14.2} %", "L1 hit rate", rate * 100.0),
+            None => Ok(()),
+        }
     }
 }
 

@@ -107,6 +107,9 @@ pub struct Options {
     /// With counters per instruction, keep so many accesses of one warp for each of them, addresses
     /// and all.
     pub record: usize,
+    /// Count hits in a model of the L1 data cache ([`L1Model`](crate::L1Model)), at the cost of a
+    /// look-up for each sector.
+    pub l1: bool,
     /// Where `vprintf` writes; standard output when `None`.
     pub output: Option<Arc<dyn Fn(&str) + Send + Sync>>,
     /// Warp instructions without any progress after which a run counts as deadlocked.
@@ -137,6 +140,7 @@ impl Default for Options {
             workers: None,
             per_instruction: false,
             record: 0,
+            l1: false,
             output: None,
             patience: 50_000_000,
             limit: 1 << 36,
@@ -156,6 +160,7 @@ impl std::fmt::Debug for Options {
             .field("workers", &self.workers)
             .field("per_instruction", &self.per_instruction)
             .field("record", &self.record)
+            .field("l1", &self.l1)
             .field("patience", &self.patience)
             .field("limit", &self.limit)
             .field("seed", &self.seed)

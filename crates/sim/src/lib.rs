@@ -156,8 +156,8 @@ pub use memory::Memory;
 pub use program::{KernelInfo, Program};
 #[cfg(feature = "machine")]
 pub use report::{
-    Access, Counters, Finding, FindingKind, Group, InstructionCounters, METRICS, MemorySpace, Place, Report, Severity,
-    WarpAccess, demangled, short_name,
+    Access, Counters, Finding, FindingKind, Group, InstructionCounters, L1Model, METRICS, MemorySpace, Place, Report,
+    Severity, WarpAccess, demangled, short_name,
 };
 pub use tensor_map::{Fill, Interleave, L2Promotion, MapMode, MapSwizzle, TensorMap, TensorMapError, TensorType};
 pub use warpfold_ptx::{Source, SourceLine};

@@ -17,6 +17,8 @@ pub struct Limits {
     pub registers_per_sm: u32,
     /// 32-bit registers a thread may have.
     pub registers_per_thread: u32,
+    /// Bytes of the data cache of a multiprocessor, which shared memory is a part of.
+    pub data_cache_per_sm: u32,
     /// Bytes of shared memory of a multiprocessor.
     pub shared_per_sm: u32,
     /// Bytes of shared memory a block may ask for.
@@ -35,6 +37,7 @@ pub fn limits(arch: Arch) -> Limits {
         blocks_per_sm: 32,
         registers_per_sm: 65536,
         registers_per_thread: 255,
+        data_cache_per_sm: 192 * 1024,
         shared_per_sm: 164 * 1024,
         shared_per_block: 163 * 1024,
         shared_reserved: 1024,
@@ -44,6 +47,7 @@ pub fn limits(arch: Arch) -> Limits {
         86 => Limits {
             threads_per_sm: 1536,
             blocks_per_sm: 16,
+            data_cache_per_sm: 128 * 1024,
             shared_per_sm: 100 * 1024,
             shared_per_block: 99 * 1024,
             multiprocessors: 84,
@@ -53,12 +57,19 @@ pub fn limits(arch: Arch) -> Limits {
         89 => Limits {
             threads_per_sm: 1536,
             blocks_per_sm: 24,
+            data_cache_per_sm: 128 * 1024,
             shared_per_sm: 100 * 1024,
             shared_per_block: 99 * 1024,
             multiprocessors: 142,
             ..base
         },
-        90 => Limits { shared_per_sm: 228 * 1024, shared_per_block: 227 * 1024, multiprocessors: 132, ..base },
+        90 => Limits {
+            data_cache_per_sm: 256 * 1024,
+            shared_per_sm: 228 * 1024,
+            shared_per_block: 227 * 1024,
+            multiprocessors: 132,
+            ..base
+        },
         _ => base,
     }
 }

@@ -15,6 +15,7 @@ use std::sync::Arc;
 use warpfold_ptx::Source;
 
 pub use crate::counters::Counters;
+pub use crate::exec::l1::L1Model;
 pub use groups::Group;
 pub use metrics::METRICS;
 pub use names::{demangled, short_name};
@@ -255,6 +256,8 @@ pub struct Report {
     pub findings: Vec<Finding>,
     /// Whether the run ended early because of a fault (what hardware calls a launch failure).
     pub aborted: bool,
+    /// The model of the L1 that hits were counted in, if the launch asked for them.
+    pub l1: Option<L1Model>,
 }
 
 impl Report {

@@ -1,6 +1,7 @@
 //! Reductions of segments of tensors.
 
 use warpfold_kernels::fold::{Cumulative, Direction, Fold, Prefix, ScanOrder, SegmentedFold};
+use warpfold_kernels::operations::Number;
 use warpfold_kernels::reductions::{self, Options, Reduction};
 use warpfold_kernels::{Dtype, Error, ErrorKind};
 
@@ -15,7 +16,8 @@ impl Tensor {
     /// device; nothing is read outside of the tensor, whatever they say. A segment without elements
     /// gives what the reduction gives for nothing: 0, 1, the farthest value, NaN. The `k` largest
     /// of each segment are an axis of `k` after the segments; where a segment has fewer, the
-    /// positions that are left are -1, and their values the smallest of the type, of floats NaN.
+    /// positions that are left are -1, and their values the smallest of the type, of floats NaN; any
+    /// `k` from 1 on is right, beyond 16 by sorting.
     ///
     /// ```
     /// use warpfold::reductions::{Options, Reduction};
@@ -33,7 +35,46 @@ impl Tensor {
     /// [`ErrorKind::Operand`] for tensors of other ranks or offsets of other types;
     /// [`ErrorKind::Unsupported`] for the element type, and what else [`reductions::fold_of`] says.
     pub fn segment_reduce(&self, reduction: Reduction, offsets: &Self, options: Options) -> Result<Vec<Self>, Error> {
+        // No list in registers is as long.
+        if let Some(k) = options.k.filter(|k| reduction == Reduction::TopK && *k > Options::MAX_K) {
+            return self.segment_top_k(offsets, k);
+        }
         fold_segments(&reductions::fold_of(reduction, &[self.dtype], options)?, self, offsets, options.k)
+    }
+
+    /// The `k` largest of each segment by two sorts: of the elements, and of the segments that they
+    /// are of, which keeps the order of the first.
+    fn segment_top_k(&self, offsets: &Self, k: usize) -> Result<Vec<Self>, Error> {
+        if self.rank() != 1 {
+            let reason = format!("takes a tensor of one dimension, not of shape {:?}", self.shape());
+            return Err(ErrorKind::Operand { operator: "segment-reduce", reason }.into());
+        }
+        expect_offsets(offsets)?;
+        let (values, positions) = self.sort_descending(0)?;
+        // How many segments have begun.
+        let begun = offsets.histogram(self.len() + 1)?.slice(0, ..self.len())?.cumsum(0)?;
+        let (_, order) = begun.gather_rows_known(&positions)?.sort(0)?;
+        let offsets = offsets.cast(Dtype::I64)?.unsqueeze(1)?;
+        let (first, end) = (offsets.slice(0, ..offsets.len() - 1)?, offsets.slice(0, 1..)?);
+        let places = first.add(&Self::arange(0, i64::try_from(k).unwrap_or(i64::MAX), self.queue())?)?;
+        let is_there = places.lt(&end)?;
+        let order = order.gather_rows_known(&places)?;
+        let positions = positions.gather_rows_known(&order)?.sub(&first)?;
+        Ok(vec![
+            is_there.where_cond(&values.gather_rows_known(&order)?, &self.filler()?)?,
+            is_there.where_cond(&positions, &Self::full(-1_i64, [1], self.queue())?)?,
+        ])
+    }
+
+    /// What stands for an element that there is not: NaN, or the smallest.
+    fn filler(&self) -> Result<Self, Error> {
+        let bits = 8 * self.dtype.bytes();
+        let number = match self.dtype {
+            dtype if dtype.is_float() => Number::Float(f64::NAN),
+            Dtype::I8 | Dtype::I16 | Dtype::I32 | Dtype::I64 => Number::Integer(-1 << (bits - 1)),
+            _ => Number::Integer(0),
+        };
+        Self::filled(self.queue(), self.dtype, number, [1])
     }
 
     /// A custom fold over each segment, as [`Tensor::segment_reduce`] has it; the results of a sink
@@ -105,13 +146,22 @@ impl Tensor {
 /// Folds each segment; `list` is the size of the axis after the segments, unless the sink says it.
 fn fold_segments(fold: &Fold, input: &Tensor, offsets: &Tensor, list: Option<usize>) -> Result<Vec<Tensor>, Error> {
     expect_inputs("the fold", std::iter::once(input), fold.inputs())?;
+    expect_offsets(offsets)?;
+    let (num_segments, family) = (offsets.len() - 1, SegmentedFold(fold));
+    let problem = family.problem(vec![input.spec()], offsets.dtype, num_segments);
+    run(&family, problem, &[input, offsets], &[num_segments], &outputs_of(fold, list))
+}
+
+/// Refuses what cannot be offsets.
+fn expect_offsets(offsets: &Tensor) -> Result<(), Error> {
     if offsets.rank() != 1 || offsets.is_empty() || !offsets.layout.is_contiguous() {
         let reason = format!("takes offsets side by side in one dimension, at least one, not {offsets:?}");
         return Err(ErrorKind::Operand { operator: "segment-reduce", reason }.into());
     }
-    let (num_segments, family) = (offsets.len() - 1, SegmentedFold(fold));
-    let problem = family.problem(vec![input.spec()], offsets.dtype, num_segments);
-    run(&family, problem, &[input, offsets], &[num_segments], &outputs_of(fold, list))
+    match offsets.dtype {
+        Dtype::I32 | Dtype::I64 => Ok(()),
+        dtype => Err(ErrorKind::Unsupported { op: "offsets of segments".to_owned(), dtype }.into()),
+    }
 }
 
 #[cfg(test)]
@@ -139,6 +189,49 @@ mod tests {
                 assert_eq!(expected.1, position);
             }
         }
+        let findings = device.take_reports().into_iter().flat_map(|launch| launch.report.findings).count();
+        assert_eq!(findings, 0);
+    }
+
+    /// The `k` largest of each segment, and what stands for those that there are not.
+    fn largest(x: &[i32], ends: &[i32], k: usize, nothing: i32) -> (Vec<i32>, Vec<i64>) {
+        let of_segment = |pair: &[i32]| {
+            let mut all: Vec<(i32, i64)> = x[pair[0] as usize..pair[1] as usize].iter().copied().zip(0..).collect();
+            all.sort_by_key(|(value, _)| std::cmp::Reverse(*value));
+            all.resize(k, (nothing, -1));
+            all
+        };
+        ends.windows(2).flat_map(of_segment).unzip()
+    }
+
+    #[test]
+    fn lists_of_any_length_are_those_of_short_ones_and_go_on() {
+        let device = Device::virtual_gpu(Profile::H200);
+        device.configure(|options| options.checks = Checks::All).unwrap();
+        let x: Vec<i32> = (0..700_i32).map(|i| i.wrapping_mul(7919) % 50 - 25).collect();
+        let ends = [3, 3, 40, 41, 300, 690];
+        for (k, nothing) in [(1, i32::MIN), (16, i32::MIN), (17, i32::MIN), (100, i32::MIN), (500, i32::MIN)] {
+            let tensor = Tensor::from_slice(&device, &x, &[x.len()]).unwrap();
+            let offsets = Tensor::from_slice(&device, &ends, &[ends.len()]).unwrap();
+            let options = Options { k: Some(k), ..Options::default() };
+            let lists = tensor.segment_reduce(Reduction::TopK, &offsets, options).unwrap();
+            assert_eq!(lists[0].shape(), [5, k]);
+            let found = (lists[0].to_vec::<i32>().unwrap(), lists[1].to_vec::<i64>().unwrap());
+            assert_eq!(found, largest(&x, &ends, k, nothing), "k = {k}");
+        }
+        // Floats that there are not are NaN, and tensors and lists of segments may be empty.
+        let few = Tensor::from_slice(&device, &[1.0_f32, 2.0], &[2]).unwrap();
+        let options = Options { k: Some(20), ..Options::default() };
+        let of = |x: &Tensor, ends: &[i64]| {
+            let offsets = Tensor::from_slice(&device, ends, &[ends.len()]).unwrap();
+            x.segment_reduce(Reduction::TopK, &offsets, options).unwrap()
+        };
+        let lists = of(&few, &[0, 2]);
+        let values = lists[0].to_vec::<f32>().unwrap();
+        assert!(values[..2] == [2.0, 1.0] && values[2..].iter().all(|x| x.is_nan()), "{values:?}");
+        let empty = Tensor::from_slice::<f32>(&device, &[], &[0]).unwrap();
+        assert_eq!(of(&empty, &[0, 0])[1].to_vec::<i64>().unwrap(), [-1; 20]);
+        assert_eq!(of(&few, &[1])[0].shape(), [0, 20]);
         let findings = device.take_reports().into_iter().flat_map(|launch| launch.report.findings).count();
         assert_eq!(findings, 0);
     }

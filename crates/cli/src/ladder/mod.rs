@@ -19,7 +19,7 @@ use warpfold_ladders::all_reduce as ladders_of_devices;
 use warpfold_ladders::ladder::{self as ladders, HeadOptions, LadderReport, RunOptions};
 use warpfold_ladders::reduce as ladders_of_sums;
 use warpfold_ladders::transfer as ladders_of_copies;
-use warpfold_report::{LadderJson, LadderRun, ladder_page, ladder_text};
+use warpfold_report::{Figures, LadderJson, LadderRun, ladder_page, ladder_roofline, ladder_text};
 
 use crate::Ending;
 use crate::device_choice;
@@ -56,8 +56,6 @@ pub(crate) struct Ladder {
     /// measured with, or on the virtual GPU what ends within seconds.
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     size: Option<String>,
-    #[command(flatten)]
-    heads: Heads,
     /// The element type; unless given the first of the ladder's.
     #[arg(long, value_name = "DTYPE")]
     dtype: Option<Dtype>,
@@ -97,6 +95,15 @@ pub(crate) struct Ladder {
     /// Which checks to run; all needs the virtual GPU.
     #[arg(long, default_value = "none")]
     check: Check,
+    /// Add the L1 hit rate, counted in a model of the cache; needs the virtual GPU.
+    #[arg(long)]
+    l1: bool,
+    /// Add the roofline in figures: operations, bytes, their ratio, and what the device's roofs
+    /// allow at it.
+    #[arg(long)]
+    roofline: bool,
+    #[command(flatten)]
+    heads: Heads,
     #[command(flatten)]
     profile: profile::Options,
     #[command(flatten)]
@@ -202,7 +209,12 @@ impl Ladder {
         let options = RunOptions {
             rungs: self.rungs.clone(),
             checks: self.check.into(),
-            record: (self.to.form == Form::Html).then_some(RECORDED),
+            l1: self.l1,
+            record: match self.to.form {
+                Form::Html => Some(RECORDED),
+                // What instructions do is counted one by one, and no address kept.
+                Form::Table | Form::Json => self.roofline.then_some(0),
+            },
             progress: Some(watched_by(&progress)),
             ..RunOptions::default()
         };
@@ -251,6 +263,8 @@ impl Ladder {
         let is_given = [
             (self.dtype.is_some(), "--dtype"),
             (self.check != Check::None, "--check"),
+            (self.l1, "--l1"),
+            (self.roofline, "--roofline"),
             (self.profile.is_any(), "--profile"),
             (self.columns.is_some(), "--columns"),
             (self.factor.is_some(), "--factor"),
@@ -300,6 +314,7 @@ struct Json<'a> {
     profile: Option<serde_json::Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
     over_devices: Option<serde_json::Value>,
+    roofline: Option<Figures>,
 }
 
 impl Ladder {
@@ -310,9 +325,13 @@ impl Ladder {
         more: Option<&OverDevices>,
     ) -> Result<(), Failure> {
         let LadderRun { ladder, report, .. } = run;
+        let roofline = if self.roofline { ladder_roofline(run) } else { None };
         match self.to.form {
             Form::Table => {
                 let mut page = ladder_text(ladder, report);
+                if let Some(figures) = roofline {
+                    page.push_str(&format!("\n{}", figures.text()));
+                }
                 if let Some(recorded) = recorded {
                     page.push('\n');
                     page.push_str(&profile::tables(recorded));
@@ -327,6 +346,7 @@ impl Ladder {
                 ladder: LadderJson::new(ladder, report),
                 profile: recorded.map(profile::json),
                 over_devices: more.map(OverDevices::record),
+                roofline,
             }),
             Form::Html => self.to.write_page(&ladder_page(run, &[], &output::about())),
         }

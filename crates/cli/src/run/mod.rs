@@ -8,9 +8,11 @@ use std::path::PathBuf;
 
 use clap::Args;
 use warpfold::Queue;
+use warpfold_device::{Counters, LaunchReport};
 
 use crate::failure::Failure;
-use crate::{Ending, device_choice, profile};
+use crate::table::{Table, grouped};
+use crate::{Ending, device_choice, output, profile};
 use command::Command;
 
 /// Runs an operator on .npy files.
@@ -33,6 +35,9 @@ pub(crate) struct Run {
     /// the best there is.
     #[arg(long, value_name = "DEVICE")]
     device: Option<String>,
+    /// Print the L1 hit rate of each kernel, counted in a model of the cache; needs the virtual GPU.
+    #[arg(long)]
+    l1: bool,
     #[command(flatten)]
     profile: profile::Options,
 }
@@ -43,8 +48,8 @@ impl Run {
             let alone = if self.list { "--list" } else { "--batch" };
             return Err(Failure::usage(format!("{alone} takes no operator, no files and no options of one")));
         }
-        if self.list && self.profile.is_any() {
-            return Err(Failure::usage("--list runs nothing that --profile could record"));
+        if self.list && (self.profile.is_any() || self.l1) {
+            return Err(Failure::usage("--list runs nothing that --profile or --l1 could record"));
         }
         if self.list {
             return list::print();
@@ -65,8 +70,14 @@ impl Run {
     /// Runs on the device, and records it if that is asked for.
     fn profiled<R>(&self, work: impl FnOnce(&Queue) -> Result<R, Failure>) -> Result<R, Failure> {
         let queue = self.queue()?;
+        if self.l1 {
+            queue.device().configure(|options| options.l1 = true)?;
+        }
         self.profile.start(queue.device())?;
         let result = work(&queue)?;
+        if self.l1 {
+            output::print(&l1_table(&queue.device().take_reports()).render())?;
+        }
         self.profile.finish_and_print(queue.device())?;
         Ok(result)
     }
@@ -87,4 +98,28 @@ impl Run {
     fn queue(&self) -> Result<Queue, Failure> {
         Ok(Queue::of(&device_choice::open(self.device.as_deref())?))
     }
+}
+
+/// What each kernel found in the model of the L1, in the order of first launches.
+fn l1_table(launches: &[LaunchReport]) -> Table {
+    let mut kernels: Vec<(&str, u64, Counters)> = Vec::new();
+    for launch in launches {
+        let (name, counters) = (launch.kernel.as_str(), launch.report.counters);
+        match kernels.iter_mut().find(|(kernel, ..)| *kernel == name) {
+            Some((_, num, all)) => (*num, *all) = (*num + 1, *all + counters),
+            None => kernels.push((name, 1, counters)),
+        }
+    }
+    let mut table = Table::new(["kernel", "launches", "L1 sectors", "found", "L1 hit rate"]);
+    for (name, num, counters) in kernels {
+        let rate = counters.l1_hit_rate().map_or_else(|| "-".to_owned(), |rate| format!("{:.2} %", rate * 100.0));
+        table.row([
+            name.to_owned(),
+            grouped(num),
+            grouped(counters.l1_sectors),
+            grouped(counters.l1_hit_sectors),
+            rate,
+        ]);
+    }
+    table
 }

@@ -104,6 +104,9 @@ pub(crate) struct Sim {
     /// and more.
     #[arg(long, default_value = "none")]
     check: Check,
+    /// Count hits in a model of the L1 data cache, which the report describes.
+    #[arg(long)]
+    l1: bool,
     /// Print the kernel's PTX with executions, active lanes, bank conflicts and sectors beside each
     /// instruction, or its source with those of each line.
     #[arg(long, value_name = "TEXT", num_args = 0..=1, require_equals = true, default_missing_value = "ptx")]
@@ -309,6 +312,7 @@ impl Sim {
             checks: if self.shown.tool.is_some() { warpfold_sim::Checks::All } else { self.check.into() },
             per_instruction: self.annotate.is_some() || self.to.form == Form::Html,
             record: if self.to.form == Form::Html { RECORDED } else { 0 },
+            l1: self.l1,
             seed: self.seed,
             limit: self.limit,
             stop: self.timeout.map(stop_after),

@@ -42,6 +42,9 @@ struct Json<'a> {
     /// The last line of the report for people.
     summary: String,
     counters: json::Counters,
+    /// The model that L1 hits were counted in.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    l1_model: Option<String>,
     /// What NVIDIA's profiler calls the counters.
     metrics: BTreeMap<&'static str, &'static str>,
     /// Whether the run ended at a fault.
@@ -112,6 +115,7 @@ fn json<'a>(sim: &'a Sim, run: &'a Ran<'_>, report: &'a Report, picked: &'a Pick
         suppressed: picked.suppressed,
         summary: findings::summary(sim, picked).split_whitespace().collect::<Vec<_>>().join(" "),
         counters: (&report.counters).into(),
+        l1_model: report.l1.map(|model| model.to_string()),
         metrics: json::metrics(),
         aborted: report.aborted,
         instructions: sim.annotate.map(|_| report.instructions.iter().map(json::Instruction::from).collect()),
@@ -146,6 +150,9 @@ fn table(sim: &Sim, run: &Ran<'_>, report: &Report, picked: &Picked, saved: &[St
         page.push('\n');
     }
     page.push_str(&counters(&report.counters).render());
+    if let Some(model) = &report.l1 {
+        page.push_str(&format!("{model}\n"));
+    }
     page.push('\n');
     page.push_str(&findings::page(report, picked, run.source));
     for array in saved {
@@ -174,6 +181,10 @@ fn counters(c: &Counters) -> Table {
     row("global load sectors", c.global_load_sectors, sectors(c.global_load_sectors, c.global_load_requests));
     row("global store requests", c.global_store_requests, plain());
     row("global store sectors", c.global_store_sectors, sectors(c.global_store_sectors, c.global_store_requests));
+    if let Some(rate) = c.l1_hit_rate() {
+        row("L1 sectors looked up", c.l1_sectors, plain());
+        row("L1 sectors found", c.l1_hit_sectors, format!("{:.2} % L1 hit rate", rate * 100.0));
+    }
     row("local requests", c.local_requests, plain());
     row("global atomics", c.global_atomics, plain());
     row("shared atomics", c.shared_atomics, plain());

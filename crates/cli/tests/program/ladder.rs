@@ -27,6 +27,20 @@ fn names(report: &Value) -> Vec<&str> {
 }
 
 #[test]
+fn the_roofline_has_figures() {
+    let text = ladder("sgemm", "64", &["--rung", "shared", "--roofline"]).ended_with(0).stdout;
+    // 2 * 64^3 operations.
+    for part in ["roofline", "524,288", "FLOP per byte", "Roofs of the H200, by its data sheet", "memory"] {
+        assert!(text.contains(part), "{part} in:\n{text}");
+    }
+    let report = ladder("reduce", "4096", &["--rung", "vec4", "--roofline", "--report", "json"]).ended_with(0).json();
+    let rung = &report["roofline"]["rungs"][0];
+    assert!(rung["flops"].as_u64().is_some_and(|flops| flops >= 4095), "{report}");
+    assert_eq!((&rung["name"], &rung["limit"]), (&Value::from("vec4"), &Value::from("memory")));
+    assert_eq!(rung["teraflops_per_second"], Value::Null);
+}
+
+#[test]
 fn the_json_report_has_the_documented_fields() {
     let report = ladder("reduce", "100000", &["--report", "json"]).ended_with(0).json();
     assert_eq!(report["ladder"], "reduce");

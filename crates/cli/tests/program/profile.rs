@@ -33,13 +33,13 @@ fn an_operator_shows_its_traffic_and_its_calls() {
     let profile: Value = serde_json::from_slice(&fs::read(&file).expect("written")).expect("JSON");
     let calls = profile["calls"].as_array().expect("a list");
     assert!(calls.iter().any(|call| call["function"] == "cuMemAlloc"), "{profile}");
-    refused(&["run", "--list", "--profile"], 2, "--list runs nothing that --profile could record");
+    refused(&["run", "--list", "--profile"], 2, "--list runs nothing that --profile or --l1 could record");
     refused(&["run", "sum", &x, "-o", &y, "--device", "virtual", "--profile-trace", &file], 2, "has no clock");
 }
 
 #[test]
-fn a_simulated_kernel_and_a_benchmark_have_profiles_too() {
-    let (x, folder) = input("a_simulated_kernel_and_a_benchmark_have_profiles_too");
+fn a_simulated_kernel_has_a_profile_too() {
+    let (x, folder) = input("a_simulated_kernel_has_a_profile_too");
     let ptx = folder.join("k.ptx");
     fs::write(&ptx, warpfold(&["inspect", "reduce_sequential_f32"]).ended_with(0).stdout).expect("written");
     let (ptx, sums) = (ptx.display().to_string(), format!("out={},f32,1", folder.join("y.npy").display()));
@@ -47,8 +47,28 @@ fn a_simulated_kernel_and_a_benchmark_have_profiles_too() {
     let args = [&["sim", &ptx, "--entry", "reduce_sequential_f32"], &launch[..]].concat();
     let outcome = warpfold(&[&args[..], &["--arg", &x, "--arg", &sums, "--arg", "u32=256"]].concat()).ended_with(0);
     has(&outcome.stdout, &["reduce_sequential_f32", "[memcpy host to device]", "cuMemAlloc", "cuModuleLoadDataEx"]);
-    let outcome = warpfold(&["bench", "scale", "--device", "virtual", "--profile", "--report", "json"]).ended_with(0);
-    assert!(outcome.json()["profile"]["activities"].as_array().is_some_and(|all| !all.is_empty()));
+}
+
+#[test]
+fn a_benchmark_shows_what_its_operators_do_and_not_what_measuring_takes() {
+    for (family, kernel) in [("scale", "abs_max_scale"), ("segments", "sum_f32_f32_segments")] {
+        let outcome =
+            warpfold(&["bench", family, "--device", "virtual", "--profile", "--report", "json"]).ended_with(0);
+        let (activities, calls) = (&outcome.json()["profile"]["activities"], &outcome.json()["profile"]["calls"]);
+        let (activities, calls) = (activities.to_string(), calls.to_string());
+        has(&activities, &[kernel]);
+        has(&calls, &["cuLaunchKernelEx", "cuModuleLoadDataEx"]);
+        // Inputs are the harness's, and so are events.
+        assert!(!activities.contains("memcpy") && !calls.contains("Memcpy"), "{activities} {calls}");
+        assert!(!calls.contains("cuEventRecord"), "{calls}");
+    }
+    let drawn = ["bench", "scale", "--device", "virtual", "--profile", "--report", "html", "-o", "b.html"];
+    refused(&drawn, 2, "--profile has no picture");
+    let ladder =
+        warpfold(&["ladder", "reduce", "--size", "4096", "--rung", "vec4", "--device", "virtual", "--profile"]);
+    let text = ladder.ended_with(0).stdout;
+    has(&text, &["reduce_vec4_i32", "[memcpy host to device]", "16,384"]);
+    assert!(!text.contains("cuEventRecord"), "{text}");
 }
 
 #[test]

@@ -117,6 +117,15 @@ impl Device {
         result
     }
 
+    /// Does some work that a recording takes in, although a caller does it
+    /// [unrecorded](Self::unrecorded): what a test bench measures.
+    pub fn recorded<R>(&self, work: impl FnOnce() -> R) -> R {
+        self.activity().pause(-1);
+        let result = work();
+        self.activity().pause(1);
+        result
+    }
+
     /// Ends the recording that [`Device::start_activity`] began, waits for the work, and sums it
     /// up: the longest first, and without times kernels first. Empty if nothing was started.
     ///
@@ -245,7 +254,7 @@ impl Recorder {
 
     /// The recording, unless it is to leave out what is done.
     fn with<R>(&self, then: impl FnOnce(&mut Recording) -> R) -> Option<R> {
-        self.lock().as_mut().filter(|recording| recording.pauses == 0).map(then)
+        self.lock().as_mut().filter(|recording| recording.pauses <= 0).map(then)
     }
 
     fn pause(&self, by: i32) {

@@ -4,7 +4,7 @@ use warpfold_device::{Arguments, Device, MapMode, MapSwizzle, TensorLayout};
 use warpfold_kernels::Dtype;
 use warpfold_kernels::fold::sum_error_bound;
 
-use super::ladder::{BOX, Data, PIECE, WORDS, data_of, sizes_of};
+use super::ladder::{BOX, Data, WORDS, data_of, sizes_of};
 use crate::ladder::{Guarded, Guards, Instance, Rung, Verdict, samples};
 use crate::row::{RowElement, open_typed};
 use crate::{Error, LadderElement};
@@ -70,7 +70,7 @@ impl<T: RowElement> Convolution<T> {
     fn sizes_for(&self, data: Data) -> [u32; WORDS] {
         let mut sizes = self.sizes;
         if data != Data::ChannelsFirst {
-            sizes[1] = sizes[1].next_multiple_of(PIECE);
+            sizes[1] = sizes[1].next_multiple_of(T::WIDTH);
         }
         sizes
     }
@@ -94,7 +94,7 @@ impl<T: RowElement> Convolution<T> {
             mode: MapMode::Im2col {
                 lower: [b, a].map(|padding| -(padding as i32)).to_vec(),
                 upper: [[b, s], [a, r]].map(|[padding, side]| padding as i32 - (side as i32 - 1)).to_vec(),
-                channels_per_pixel: BOX[0],
+                channels_per_pixel: BOX[0] * T::WIDTH,
                 pixels_per_column: BOX[1],
             },
             element_strides: vec![1, v, u, 1],
@@ -107,7 +107,8 @@ impl<T: RowElement> Convolution<T> {
         };
         let elements_of_filter = elements[1] * elements[2];
         let sizes = [c, elements_of_filter, elements[0]];
-        [images, TensorLayout::tiled(&sizes, &[c, elements_of_filter * c], &[BOX[0], 1, BOX[1]], MapSwizzle::Bytes128)]
+        let of_filters = [BOX[0] * T::WIDTH, 1, BOX[1]];
+        [images, TensorLayout::tiled(&sizes, &[c, elements_of_filter * c], &of_filters, MapSwizzle::Bytes128)]
     }
 
     /// The position of a result: image, filter, row, column.
@@ -123,15 +124,15 @@ impl<T: RowElement> Convolution<T> {
 
     /// How far a sum may be from the exact one, given the sum of its products' magnitudes.
     fn bound(&self, data: Data, magnitude: f64) -> f64 {
-        /// What a factor loses without its low 13 bits.
+        /// What an `f32` loses as a factor, without its low 13 bits; halves lose nothing.
         const TF32: f64 = 1.0 / 1024.0;
-        let depth = self.depth();
+        let (depth, loss) = (self.depth(), if T::WIDTH == f32::WIDTH { TF32 } else { 0.0 });
         match data {
             Data::ChannelsFirst => sum_error_bound(depth as u64 + 1, f32::UNIT_ROUNDOFF, magnitude),
             // As `hgemm` has it, behind the factors' loss.
             Data::ChannelsLast | Data::Maps => {
                 let of_sums = 2.0 * depth as f64 * f64::from(f32::EPSILON);
-                (2.0 * TF32 + of_sums * (1.0 + 2.0 * TF32)) * magnitude
+                (2.0 * loss + of_sums * (1.0 + 2.0 * loss)) * magnitude
             }
         }
     }

@@ -1,13 +1,37 @@
 //! The sizes of a convolution in the rungs' kernels: images `n c h w`, filters `k r s`, strides,
 //! padding.
 
-use warpfold_lang::{Array, Global, Shared, Val};
+use half::{bf16, f16};
+use warpfold_lang::{Array, Global, Multiplicand, Shared, Val};
 
 use crate::row::RowElement;
 
 /// Words of the sizes: `n c h w k r s u v p q`, in the order of the catalogue, then height and
 /// width of the result.
 pub const WORDS: usize = 13;
+
+/// An element type that tensor cores multiply, in `f32`: f16, bf16, and f32 as tf32.
+pub trait Factor: RowElement + Multiplicand<Sum = f32> {
+    /// Begins to copy 16 bytes; zeros where the condition does not hold.
+    fn copy_piece(from: Global<Self>, to: Shared<Self>, condition: Val<bool>);
+}
+
+macro_rules! factors {
+    ($($factor:ty, $elements:literal;)*) => {$(
+        impl Factor for $factor {
+            #[track_caller]
+            fn copy_piece(from: Global<Self>, to: Shared<Self>, condition: Val<bool>) {
+                to.copy_async_or_zero::<$elements>(from, condition);
+            }
+        }
+    )*};
+}
+
+factors! {
+    f32, 4;
+    f16, 8;
+    bf16, 8;
+}
 
 /// The sizes, while a kernel is recorded.
 #[derive(Clone, Copy)]
@@ -82,22 +106,22 @@ impl Shape {
         x.at(position).get_or(T::ZERO, condition & row.lt(height) & column.lt(width)).cast()
     }
 
-    /// Begins to copy the four channels that a step begins, of images whose channels are behind the
-    /// pixels; zeros where they are not there.
-    pub(super) fn copy_channels(self, x: Global<f32>, at: Place, l: Val<u32>, to: Shared<f32>) {
+    /// Begins to copy the piece of channels that a step begins, of images whose channels are behind
+    /// the pixels; zeros where they are not there.
+    pub(super) fn copy_channels<T: Factor>(self, x: Global<T>, at: Place, l: Val<u32>, to: Shared<T>) {
         let [images, channels, height, width] = [0, 1, 2, 3].map(|word| self.words.at(word));
         let (element, channel) = (l / channels, l % channels);
         let row = (at.corner[0] + (element / self.words.at(6)).cast::<i32>()).cast::<u32>();
         let column = (at.corner[1] + (element % self.words.at(6)).cast::<i32>()).cast::<u32>();
         let is_there = at.image.lt(images) & row.lt(height) & column.lt(width) & l.lt(self.depth());
         let position = ((at.image * height + row) * width + column) * channels + channel;
-        to.copy_async_or_zero::<4>(x.at(position), is_there);
+        T::copy_piece(x.at(position), to, is_there);
     }
 
-    /// Begins to copy four of a filter's weights; zeros where they are not there.
-    pub(super) fn copy_weights(self, weights: Global<f32>, filter: Val<u32>, l: Val<u32>, to: Shared<f32>) {
+    /// Begins to copy a piece of a filter's weights; zeros where they are not there.
+    pub(super) fn copy_weights<T: Factor>(self, weights: Global<T>, filter: Val<u32>, l: Val<u32>, to: Shared<T>) {
         let is_there = filter.lt(self.filters()) & l.lt(self.depth());
-        to.copy_async_or_zero::<4>(weights.at(filter * self.depth() + l), is_there);
+        T::copy_piece(weights.at(filter * self.depth() + l), to, is_there);
     }
 
     /// The position of an element of the result.
@@ -114,9 +138,9 @@ impl Shape {
 
     /// Stores the sums of a tile that begins at a pixel and a filter, neighbours of a row each,
     /// where they are inside, with the filters side by side.
-    pub(super) fn set_pairs(
+    pub(super) fn set_pairs<T: Factor>(
         self,
-        y: Global<f32>,
+        y: Global<T>,
         pixel: Val<u32>,
         filter: Val<u32>,
         pairs: impl IntoIterator<Item = (Val<u32>, Val<u32>, [Val<f32>; 2])>,
@@ -125,7 +149,7 @@ impl Shape {
             let (pixel, filter) = (pixel + row, filter + column);
             for (filter, sum) in [filter, filter + 1].into_iter().zip(pair) {
                 let is_inside = pixel.lt(self.pixels()) & filter.lt(self.filters());
-                y.at(pixel * self.filters() + filter).set_if(sum, is_inside);
+                y.at(pixel * self.filters() + filter).set_if(sum.cast::<T>(), is_inside);
             }
         }
     }

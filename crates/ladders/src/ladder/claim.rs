@@ -39,6 +39,9 @@ pub enum Metric {
     SharedWavefronts,
     /// Loads and stores of shared memory by warps.
     SharedAccesses,
+    /// Loads of shared memory for each output of 4 bytes, of full warps: accesses of threads,
+    /// however wide.
+    SharedLoadsPerOutput,
     /// Loads of global memory by warps.
     GlobalLoads,
     /// Stores to global memory by warps.
@@ -89,6 +92,9 @@ impl Metric {
             Self::LoadConflicts => c.shared_load_bank_conflicts,
             Self::SharedWavefronts => c.shared_load_wavefronts + c.shared_store_wavefronts,
             Self::SharedAccesses => c.shared_load_requests + c.shared_store_requests,
+            Self::SharedLoadsPerOutput => {
+                return (32 * 4 * c.shared_load_requests) as f64 / c.global_store_bytes.max(1) as f64;
+            }
             Self::GlobalLoads => c.global_load_requests,
             Self::GlobalStores => c.global_store_requests,
             Self::LoadSectors => c.global_load_sectors,
@@ -128,6 +134,7 @@ impl fmt::Display for Metric {
             Self::LoadConflicts => "shared-load bank conflicts",
             Self::SharedWavefronts => "shared wavefronts",
             Self::SharedAccesses => "shared accesses",
+            Self::SharedLoadsPerOutput => "shared loads per output",
             Self::GlobalLoads => "global load requests",
             Self::GlobalStores => "global store requests",
             Self::LoadSectors => "sectors loaded",
@@ -160,6 +167,8 @@ pub enum Change {
     FromZero,
     /// To this part: 4 for a quarter. Exact where the blocks are full.
     DividedBy(u32),
+    /// To so many of so many parts: 9 of 16. Exact where the blocks are full.
+    ToParts(u32, u32),
 }
 
 /// A metric and how it changes.
@@ -197,6 +206,7 @@ impl Claim {
             Change::ToZero => before > 0.0 && after == 0.0,
             Change::FromZero => before == 0.0 && after > 0.0,
             Change::DividedBy(n) => after * f64::from(n) == before,
+            Change::ToParts(n, of) => after * f64::from(of) == before * f64::from(n),
         }
     }
 
@@ -206,7 +216,7 @@ impl Claim {
     pub fn points_the_right_way(&self, before: &Measured, after: &Measured) -> bool {
         let (before, after) = (self.metric.of(before), self.metric.of(after));
         match self.change {
-            Change::Falls | Change::ToZero | Change::DividedBy(_) => after < before,
+            Change::Falls | Change::ToZero | Change::DividedBy(_) | Change::ToParts(..) => after < before,
             Change::Rises | Change::FromZero => after > before,
         }
     }

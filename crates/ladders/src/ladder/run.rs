@@ -23,6 +23,8 @@ pub struct RunOptions {
     /// Keep what each instruction of a launch counted, and so many accesses of one warp with their
     /// addresses, for pictures; without effect on CUDA.
     pub record: Option<usize>,
+    /// Count hits in the model of the L1; needs the virtual GPU.
+    pub l1: bool,
     /// Told what is going on.
     pub progress: Option<ProgressFn>,
 }
@@ -45,7 +47,7 @@ pub struct Progress {
 
 impl Default for RunOptions {
     fn default() -> Self {
-        Self { rungs: Vec::new(), checks: Checks::None, repetitions: 20, record: None, progress: None }
+        Self { rungs: Vec::new(), checks: Checks::None, repetitions: 20, record: None, l1: false, progress: None }
     }
 }
 
@@ -56,6 +58,7 @@ impl fmt::Debug for RunOptions {
             .field("checks", &self.checks)
             .field("repetitions", &self.repetitions)
             .field("record", &self.record)
+            .field("l1", &self.l1)
             .finish_non_exhaustive()
     }
 }
@@ -79,7 +82,7 @@ impl fmt::Debug for RunOptions {
 ///
 /// # Errors
 /// [`ErrorKind::UnknownRung`], [`ErrorKind::TooManyElements`], [`ErrorKind::NoRepetitions`];
-/// [`ErrorKind::Device`] for checks on CUDA, too little memory, and a failed launch on CUDA, behind
+/// [`ErrorKind::Device`] for checks and the L1 on CUDA, too little memory, and a failed launch on CUDA, behind
 /// which nothing runs any more.
 pub fn run(
     device: &Device,
@@ -171,6 +174,7 @@ struct Restore<'a> {
     checks: Checks,
     per_instruction: bool,
     record: usize,
+    l1: bool,
 }
 
 impl Drop for Restore<'_> {
@@ -179,21 +183,23 @@ impl Drop for Restore<'_> {
             options.checks = self.checks;
             options.per_instruction = self.per_instruction;
             options.record = self.record;
+            options.l1 = self.l1;
             options.progress = None;
         });
         debug_assert!(restored.is_ok(), "it is a virtual GPU: {restored:?}");
     }
 }
 
-/// Sets a virtual GPU's options; CUDA has none, and refuses checks.
+/// Sets a virtual GPU's options; CUDA has none, and refuses checks and the model of the L1.
 fn configured<'a>(device: &'a Device, asked: &RunOptions) -> Result<Option<Restore<'a>>, Error> {
-    if !device.is_virtual() && asked.checks == Checks::None {
+    if !device.is_virtual() && asked.checks == Checks::None && !asked.l1 {
         return Ok(None);
     }
-    let mut before = Restore { device, checks: Checks::None, per_instruction: false, record: 0 };
+    let mut before = Restore { device, checks: Checks::None, per_instruction: false, record: 0, l1: false };
     device.configure(|options| {
         before.checks = std::mem::replace(&mut options.checks, asked.checks);
         (before.per_instruction, before.record) = (options.per_instruction, options.record);
+        before.l1 = std::mem::replace(&mut options.l1, asked.l1);
         if let Some(record) = asked.record {
             (options.per_instruction, options.record) = (true, record);
         }

@@ -13,7 +13,7 @@ pub use text::ladder_text;
 
 use crate::drawing::{Drawing, Shape};
 use crate::page::{About, Kind, Page};
-use crate::roofline::{self, Point, Roofline};
+use crate::roofline::{self, Figures, Point, Roofline};
 use crate::table::grouped;
 
 /// A ladder that was run, and on what.
@@ -80,6 +80,14 @@ fn drawing(run: LadderRun<'_>, launch: &Launch, told: &LaunchReport) -> Option<D
         dynamic_shared: u32::try_from(built.dynamic_shared_bytes).unwrap_or(u32::MAX),
     };
     Some(Drawing::new(&built.ptx(), &built.entry, &shape, &told.report))
+}
+
+/// The roofline of a ladder in figures; `None` where no roof of the device is known. On the virtual
+/// GPU operations are counted where the ladder was run with
+/// [`RunOptions::record`](warpfold_ladders::ladder::RunOptions::record).
+#[must_use]
+pub fn ladder_roofline(run: LadderRun<'_>) -> Option<Figures> {
+    roofline_of(run.report, run.device).map(Figures::from)
 }
 
 fn roofline_of(report: &LadderReport, device: &Device) -> Option<Roofline> {

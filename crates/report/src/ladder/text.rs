@@ -12,10 +12,11 @@ pub fn ladder_text(ladder: &Ladder, report: &LadderReport) -> String {
     let mut page = format!("{}: {}\n{size} {} on {}\n\n", report.ladder, ladder.problem, report.dtype, report.device);
     let has_times = report.rungs.iter().any(|rung| rung.seconds.is_some());
     let has_operations = report.rungs.iter().any(|rung| rung.teraflops_per_second.is_some());
+    let has_l1 = report.rungs.iter().any(|rung| l1_hit_rate(rung).is_some());
     let mut table = match (has_times, has_operations) {
         (true, true) => Table::new(["rung", "result", "time", "TFLOP/s", "speed-up"]),
         (true, false) => timed_heading(),
-        (false, _) => counted_heading(),
+        (false, _) => counted_heading(has_l1),
     };
     for rung in &report.rungs {
         if has_operations {
@@ -23,7 +24,7 @@ pub fn ladder_text(ladder: &Ladder, report: &LadderReport) -> String {
         } else if has_times {
             table.row(timed(report, rung));
         } else {
-            table.row(counted(rung));
+            table.row(counted(rung, has_l1));
         }
         table.text(&rung.sentence);
         rung.failure.iter().for_each(|failure| table.text(failure));
@@ -38,20 +39,28 @@ pub fn ladder_text(ladder: &Ladder, report: &LadderReport) -> String {
         Some(bandwidth) => format!("a copy within the device's memory reaches {bandwidth:.1} GB/s\n"),
         None => "the virtual GPU counts what hardware would do; it has no clock, so there are no times\n".to_owned(),
     });
+    if has_l1 {
+        page.push_str("L1 hits: sectors of loads and stores that a model of the cache has, cold when a block begins (docs/findings.md)\n");
+    }
     page
 }
 
-fn counted_heading() -> Table {
+fn counted_heading(has_l1: bool) -> Table {
     let mut table = Table::new(["", "", "bank conflicts", "", "sectors per", "request", "lanes", "branch", "", "warp"]);
     let heading =
         ["rung", "result", "loads", "stores", "loads", "stores", "at work", "efficiency", "barriers", "instructions"];
-    table.row(heading.map(str::to_owned));
+    let l1 = has_l1.then_some("L1 hits");
+    table.row(heading.into_iter().chain(l1).map(str::to_owned).collect::<Vec<_>>());
     table
 }
 
-fn counted(rung: &RungReport) -> [String; 10] {
+fn l1_hit_rate(rung: &RungReport) -> Option<f64> {
+    rung.counters.as_ref().and_then(Counters::l1_hit_rate)
+}
+
+fn counted(rung: &RungReport, has_l1: bool) -> Vec<String> {
     let c = rung.counters.unwrap_or_default();
-    [
+    let mut cells = vec![
         rung.name.to_owned(),
         result(rung).to_owned(),
         grouped(c.shared_load_bank_conflicts),
@@ -62,7 +71,11 @@ fn counted(rung: &RungReport) -> [String; 10] {
         branch_efficiency(&c),
         grouped(c.barriers),
         grouped(c.warp_instructions),
-    ]
+    ];
+    if has_l1 {
+        cells.push(l1_hit_rate(rung).map_or_else(|| "-".to_owned(), |rate| format!("{:.2} %", rate * 100.0)));
+    }
+    cells
 }
 
 /// Lanes at work, of those that the warps' instructions have.

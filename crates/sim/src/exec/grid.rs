@@ -16,6 +16,7 @@ use super::cluster::{Cluster, Resident};
 use super::code::{Code, Placed};
 use super::geometry::Geometry;
 use super::harvest::{self, Harvest};
+use super::l1::{L1, L1Model};
 use super::machine::{Fault, GlobalView, Machine};
 use super::recording::Recording;
 use crate::asynchronous::Asynchronous;
@@ -75,6 +76,8 @@ struct Shared<'a> {
     shared_map: Arc<[Placed]>,
     /// What `malloc` gives, if the program asks.
     heap: Option<Arc<Heap>>,
+    /// The model of the L1, if the launch asks for its hit rate.
+    l1: Option<L1Model>,
 }
 
 /// Text printed by blocks, passed on in block order.
@@ -135,6 +138,7 @@ pub(crate) fn launch(
         check,
         shared_map: shared_map(code, &geometry),
         heap,
+        l1: options.l1.then(|| L1Model::new(arch, geometry.threads, geometry.user_shared, blocks)),
     };
     let params: Arc<[u8]> = launch.params.clone().into();
     let view = || GlobalView::new(live.clone(), Arc::clone(&freed));
@@ -165,7 +169,8 @@ pub(crate) fn launch(
     if geometry.checked && !aborted {
         harvests[0].faults.extend(shared.leaks());
     }
-    harvest::report((code, kernel, &geometry), options, harvests, describe, aborted)
+    let report = harvest::report((code, kernel, &geometry), options, harvests, describe, aborted)?;
+    Ok(Report { l1: shared.l1, ..report })
 }
 
 /// One worker a core; one for launches so small that starting another would cost more than it
@@ -322,8 +327,11 @@ impl Shared<'_> {
             warp: 0,
             block: 0,
             counters: vec![AccessCounters::default(); code.instructions.len()],
-            recording: (self.options.record > 0)
-                .then(|| Box::new(Recording::new(self.options.record, code.instructions.len()))),
+            recording: (self.options.record > 0 || self.l1.is_some()).then(|| {
+                let texts = code.instructions.iter().map(|info| info.text.as_str());
+                let l1 = self.l1.map(|model| L1::new(model, texts));
+                Box::new(Recording::new(self.options.record, code.instructions.len(), l1))
+            }),
             progress: false,
             waiting: false,
             stop: false,
@@ -564,6 +572,7 @@ fn work(shared: &Shared<'_>, worker: u64, global: GlobalView, params: Arc<[u8]>)
         match turn {
             Turn::Done => {
                 cluster.blocks.iter_mut().for_each(|block| shared.finish_block(block));
+                cluster.blocks.iter().for_each(|block| m.leave_l1(block.index));
                 if shared.is_told_to_stop() && shared.done.load(Ordering::Relaxed) < shared.blocks {
                     shared.endless(&mut cluster, &mut m);
                     break;

@@ -83,7 +83,7 @@ pub(super) fn report(
         false => Vec::new(),
     };
     let (grid, block) = (geometry.grid, geometry.block);
-    Ok(Report { grid, block, counters: totals(code, &counts, &counters), instructions, findings, aborted })
+    Ok(Report { grid, block, counters: totals(code, &counts, &counters), instructions, findings, aborted, l1: None })
 }
 
 /// What a race of such a read is called.

@@ -15,6 +15,7 @@ pub(crate) mod frame;
 pub(crate) mod geometry;
 pub(crate) mod grid;
 mod harvest;
+pub(crate) mod l1;
 mod leave;
 pub(crate) mod machine;
 mod mbarrier_wait;

@@ -1,12 +1,16 @@
 //! Keeps the first accesses of one warp for each instruction, addresses and all, for pictures.
 //!
+//! The model of the L1 is told of the same accesses ([`l1`](super::l1)).
+//!
 //! Which warp: the first that came to the instruction in the lowest block that did. A run without
 //! recording pays one test for each access.
 
+use super::l1::L1;
 use super::machine::Machine;
 use super::memory_map::SHARED_WINDOW;
 use super::op::Op;
 use super::row::LANES;
+use crate::report::MemorySpace;
 
 /// What one warp asked of memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,12 +41,14 @@ pub(crate) struct Recording {
     most: usize,
     /// By instruction.
     pub by_instruction: Vec<Option<OfWarp>>,
+    /// The model of the L1, where it is asked for.
+    pub l1: Option<L1>,
 }
 
 impl Recording {
     /// Room for so many accesses of each instruction.
-    pub(crate) fn new(most: usize, num_instructions: usize) -> Self {
-        Self { most, by_instruction: vec![None; num_instructions] }
+    pub(crate) fn new(most: usize, num_instructions: usize, l1: Option<L1>) -> Self {
+        Self { most, by_instruction: vec![None; num_instructions], l1 }
     }
 
     /// Takes what another worker kept where its block is lower.
@@ -73,7 +79,7 @@ impl Machine {
     #[inline(always)]
     pub(crate) fn record(&mut self, op: &Op, at: &[u64; LANES], mask: u32, bytes: u32) {
         if self.recording.is_some() && mask != 0 {
-            self.keep(op, Recorded { bytes, mask, at: *at });
+            self.keep(op, &Recorded { bytes, mask, at: *at }, MemorySpace::Global);
         }
     }
 
@@ -82,16 +88,23 @@ impl Machine {
     pub(crate) fn record_shared(&mut self, op: &Op, at: &[u32; LANES], mask: u32, bytes: u32) {
         if self.recording.is_some() && mask != 0 {
             let at = at.map(|offset| SHARED_WINDOW + u64::from(offset));
-            self.keep(op, Recorded { bytes, mask, at });
+            self.keep(op, &Recorded { bytes, mask, at }, MemorySpace::Shared);
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn keep(&mut self, op: &Op, access: Recorded) {
+    fn keep(&mut self, op: &Op, access: &Recorded, space: MemorySpace) {
         let (block, warp) = (self.block, self.warp);
-        if let Some(recording) = &mut self.recording {
-            recording.add(op.instruction, block, warp, access);
+        let Some(recording) = &mut self.recording else { return };
+        if recording.most > 0 {
+            recording.add(op.instruction, block, warp, *access);
+        }
+        if let Some(l1) = recording.l1.as_mut().filter(|_| space == MemorySpace::Global) {
+            let (sectors, hits) = l1.access(op.instruction, block, access);
+            let counters = &mut self.counters[op.instruction as usize];
+            counters.l1_sectors += sectors;
+            counters.l1_hits += hits;
         }
     }
 }
@@ -106,7 +119,7 @@ mod tests {
 
     #[test]
     fn one_warp_is_followed_as_far_as_there_is_room() {
-        let mut recording = Recording::new(2, 1);
+        let mut recording = Recording::new(2, 1, None);
         for (warp, first) in [(3, 0), (4, 100), (3, 4), (3, 8)] {
             recording.add(0, 7, warp, access(first));
         }
@@ -117,7 +130,7 @@ mod tests {
     #[test]
     fn of_two_workers_the_lower_block_is_kept() {
         let of = |block| {
-            let mut recording = Recording::new(2, 1);
+            let mut recording = Recording::new(2, 1, None);
             recording.add(0, block, 0, access(block));
             recording
         };

@@ -24,6 +24,11 @@ pub const METRICS: &[(&str, &str)] = &[
     ("global_store_requests", "l1tex__t_requests_pipe_lsu_mem_global_op_st.sum"),
     ("global_store_sectors", "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum"),
     ("global_store_bytes", "smsp__sass_data_bytes_mem_global_op_st.sum"),
+    ("l1_sectors", "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum + l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum"),
+    (
+        "l1_hit_sectors",
+        "l1tex__t_sectors_pipe_lsu_mem_global_op_ld_lookup_hit.sum + l1tex__t_sectors_pipe_lsu_mem_global_op_st_lookup_hit.sum",
+    ),
     (
         "local_requests",
         "l1tex__t_requests_pipe_lsu_mem_local_op_ld.sum + l1tex__t_requests_pipe_lsu_mem_local_op_st.sum",

@@ -14,6 +14,7 @@ impl<const CHECK: bool> LaneOp for Fence<CHECK> {
     #[inline(always)]
     unsafe fn run(m: &mut Machine, op: &Op, mask: u32) {
         std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
+        m.fence_l1(op.imm);
         if CHECK {
             m.check_fence(op.imm, mask);
         }

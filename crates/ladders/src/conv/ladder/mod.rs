@@ -4,10 +4,10 @@
 //! smaller each of images, height, width and filters is. `--size 3x8` is the third at an eighth.
 //!
 //! Images and filters are the same numbers for every rung. Those before `cp_async` take them as
-//! `[N, C, H, W]` and `[K, C, R, S]`, and halves as well as `f32`: sums are in `f32`. From there on
-//! they are `[N, H, W, C]` and `[K, R, S, C]` of `f32`, with zeros for channels up to a multiple of
-//! [`PIECE`], the result is `[N, P, Q, K]`, and factors are multiplied without their low 13 bits
-//! (tf32), which results are judged by.
+//! `[N, C, H, W]` and `[K, C, R, S]`. From there on they are `[N, H, W, C]` and `[K, R, S, C]`,
+//! with zeros for channels up to a multiple of 16 bytes, and the result is `[N, P, Q, K]`. Sums are
+//! in `f32`; tensor cores take halves as they are, and `f32` without its low 13 bits (tf32), which
+//! results are judged by.
 
 mod r01_naive;
 mod r02_im2col;
@@ -15,7 +15,7 @@ mod r03_implicit_gemm;
 mod r04_cp_async;
 mod r05_wgmma_im2col;
 
-pub use super::shape::WORDS;
+pub use super::shape::{Factor, WORDS};
 pub use r01_naive::naive;
 pub use r02_im2col::{columns, im2col};
 pub use r03_implicit_gemm::implicit_gemm;
@@ -35,7 +35,7 @@ pub type Conv<T> = Kernel<(Global<T>, Global<T>, Global<T>, [u32; WORDS])>;
 
 /// What a kernel takes whose copies gather: images by a map in im2col mode, filters, what it
 /// writes, sizes.
-pub type ConvOfMaps = Kernel<(TensorMap<f32>, TensorMap<f32>, Global<f32>, [u32; WORDS])>;
+pub type ConvOfMaps<T> = Kernel<(TensorMap<T>, TensorMap<T>, Global<T>, [u32; WORDS])>;
 
 /// Filters and pixels of a block; it has as many threads as a tile has outputs.
 const TILE: u32 = 16;
@@ -45,7 +45,7 @@ const TILE: u32 = 16;
 pub(super) enum Data {
     /// Channels before the pixels; products of whole `f32`.
     ChannelsFirst,
-    /// Channels behind the pixels, whole pieces of them; products in tf32.
+    /// Channels behind the pixels, whole pieces of 16 bytes; products of halves or tf32.
     ChannelsLast,
     /// The same, by tensor maps.
     Maps,
@@ -60,11 +60,8 @@ pub(super) fn data_of(rung: &str) -> Data {
     }
 }
 
-/// Channels of 16 bytes: copies bring no fewer.
-pub const PIECE: u32 = 4;
-
-/// Channels that the maps' copies bring, of so many pixels or filters.
-pub(super) const BOX: [u32; 2] = [r05_wgmma_im2col::DEPTH, r05_wgmma_im2col::TILE];
+/// Pieces of channels that the maps' copies bring, of so many pixels or filters.
+pub(super) const BOX: [u32; 2] = [r05_wgmma_im2col::PIECES, r05_wgmma_im2col::TILE];
 
 /// The sizes of a problem as the kernels take them: those of the catalogue, scaled down, and height
 /// and width of the result.
@@ -126,7 +123,7 @@ pub const LADDER: Ladder = Ladder {
     open,
 };
 
-/// A kernel for an element type, of those that multiply in `f32`.
+/// A kernel for an element type.
 macro_rules! typed {
     ($kernel:ident) => {
         |dtype| match dtype {
@@ -135,20 +132,6 @@ macro_rules! typed {
             Dtype::Bf16 => AnyKernel::from($kernel::<half::bf16>()),
             _ => unreachable!("the ladder has no kernel for {dtype}"),
         }
-    };
-}
-
-/// A kernel that multiplies in tf32.
-macro_rules! tf32 {
-    ($kernel:ident) => {
-        Launch::new(
-            |dtype| match dtype {
-                Dtype::F32 => AnyKernel::from($kernel()),
-                _ => unreachable!("the rung has no kernel for {dtype}"),
-            },
-            tiles_of_tensor_cores,
-        )
-        .only(&[Dtype::F32])
     };
 }
 
@@ -183,20 +166,20 @@ const RUNGS: &[Rung] = &[
     },
     Rung {
         name: "cp_async",
-        changed: "Tiles of NHWC images come in the background, and tensor cores multiply them in tf32",
+        changed: "Tiles of NHWC images come in the background, and tensor cores multiply them, f32 as tf32",
         claims: &[
             Claim::new(Metric::Instructions, Change::Falls),
             Claim::new(Metric::SharedAccesses, Change::Falls),
             Claim::new(Metric::Blocks, Change::Falls),
         ],
-        launches: &[tf32!(cp_async)],
+        launches: &[Launch::new(typed!(cp_async), tiles_of_tensor_cores)],
         finish: Finish::Nothing,
     },
     Rung {
         name: "wgmma_im2col",
         changed: "Bulk copies gather the tiles by themselves, and warpgroups multiply them where they lie",
         claims: &[Claim::new(Metric::Instructions, Change::Falls), Claim::new(Metric::SharedAccesses, Change::Falls)],
-        launches: &[tf32!(wgmma_im2col)],
+        launches: &[Launch::new(typed!(wgmma_im2col), tiles_of_tensor_cores)],
         finish: Finish::Nothing,
     },
 ];

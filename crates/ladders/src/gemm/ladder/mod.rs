@@ -159,6 +159,8 @@ const RUNGS: &[Rung] = &[
         changed: "A thread takes eight rows of one column, and an element of b serves all eight",
         claims: &[
             Claim::new(Metric::LoadBytes, Change::DividedBy(2)),
+            // One of b serves eight of a: nine for eight products, instead of sixteen.
+            Claim::new(Metric::SharedLoadsPerOutput, Change::ToParts(9, 16)),
             Claim::new(Metric::SharedWavefronts, Change::Falls),
             Claim::new(Metric::Instructions, Change::Falls),
         ],
@@ -170,6 +172,8 @@ const RUNGS: &[Rung] = &[
         changed: "A thread multiplies eight elements of a with eight of b, all with all",
         claims: &[
             Claim::new(Metric::LoadBytes, Change::DividedBy(2)),
+            // Sixteen for sixty-four products, instead of nine for eight.
+            Claim::new(Metric::SharedLoadsPerOutput, Change::ToParts(2, 9)),
             Claim::new(Metric::SharedAccesses, Change::Falls),
             Claim::new(Metric::Instructions, Change::Falls),
         ],
@@ -182,6 +186,7 @@ const RUNGS: &[Rung] = &[
         claims: &[
             Claim::new(Metric::GlobalLoads, Change::DividedBy(4)),
             Claim::new(Metric::GlobalStores, Change::DividedBy(4)),
+            Claim::new(Metric::SharedLoadsPerOutput, Change::DividedBy(4)),
             Claim::new(Metric::SharedAccesses, Change::Falls),
             Claim::new(Metric::Instructions, Change::Falls),
         ],
