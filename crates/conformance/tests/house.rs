@@ -49,7 +49,7 @@ const UNSAFE_PLACES: &[&str] = &[
     "examples/10_foreign_memory.rs",
     "examples/13_graph.rs",
     "crates/warpfold/src/dlpack/",
-    "crates/warpfold/tests/dlpack.rs",
+    "crates/warpfold/tests/all/dlpack.rs",
     "crates/sim/src/alu/",
     "crates/sim/src/asynchronous/",
     "crates/sim/src/exec/",

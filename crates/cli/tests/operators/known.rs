@@ -11,7 +11,7 @@ use crate::program;
 pub(crate) const NOT_YET: &[&str] = &[];
 
 /// Operators with references of their own, in `crates/conformance/tests/attention` and beside it,
-/// and in `crates/warpfold/tests/pooling.rs` and `crates/warpfold/tests/order.rs`.
+/// and in `crates/warpfold/tests/all/pooling.rs` and `crates/warpfold/tests/all/order.rs`.
 const ELSEWHERE: &[&str] = &[
     "attention",
     "paged-attention",

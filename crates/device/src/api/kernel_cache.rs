@@ -56,9 +56,15 @@ pub(crate) fn build<Ps: Params>(device: &Device, kernel: &Kernel<Ps>) -> Result<
 }
 
 impl KernelCache {
-    fn prepare<Ps: Params>(&self, device: &Device, kernel: &Kernel<Ps>) -> Result<Arc<Prepared>, Error> {
-        self.kernels.get_or_insert((kernel.id(), *kernel.bounds()), || {
-            let built = build(device, kernel)?;
+    /// The kernel of this number and bounds. Compiled once, not once for each list of parameters.
+    fn prepare(
+        &self,
+        device: &Device,
+        id: (u64, Bounds),
+        build: &dyn Fn() -> Result<Built, Error>,
+    ) -> Result<Arc<Prepared>, Error> {
+        self.kernels.get_or_insert(id, || {
+            let built = build()?;
             self.built.fetch_add(1, Ordering::Relaxed);
             let rewrite = self.rewrite.lock().unwrap_or_else(PoisonError::into_inner).clone();
             let ptx = built.module.to_string();
@@ -124,7 +130,7 @@ impl Device {
     }
 
     pub(crate) fn prepared<Ps: Params>(&self, kernel: &Kernel<Ps>) -> Result<Arc<Prepared>, Error> {
-        self.kernels().prepare(self, kernel)
+        self.kernels().prepare(self, (kernel.id(), *kernel.bounds()), &|| build(self, kernel))
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use warpfold_device::Device;
 
-use super::{Family, KernelCache, Key, Planner, Ready};
+use super::{Family, KernelCache, Key, Plan, Planner, Ready};
 use crate::Error;
 
 /// Plans that are kept at most; the least recently used ones make room.
@@ -50,16 +50,27 @@ impl PlanCache {
     /// Those of [`Family::plan`]; what the device says of the kernels.
     pub fn get<F: Family>(&self, device: &Device, family: &F, problem: F::Problem) -> Result<Arc<Ready>, Error> {
         let key = Key::of(problem);
-        if let Some(ready) = self.plans.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
+        self.get_or_plan(device, &key, &|planner| {
+            family.plan(key.value::<F::Problem>().expect("the key of a problem"), planner)
+        })
+    }
+
+    /// The plan of this key. Compiled once, not once for each family.
+    fn get_or_plan(
+        &self,
+        device: &Device,
+        key: &Key,
+        plan: &dyn Fn(&Planner<'_>) -> Result<Plan, Error>,
+    ) -> Result<Arc<Ready>, Error> {
+        if let Some(ready) = self.plans.lock().unwrap_or_else(PoisonError::into_inner).get(key) {
             self.found.fetch_add(1, Ordering::Relaxed);
             return Ok(ready);
         }
         // Not under the lock: building and loading kernels takes long.
-        let (target, problem) = (device.target(), key.value::<F::Problem>().expect("the key of a problem"));
-        let plan = family.plan(problem, &Planner::new(&target, device.limits(), &self.kernels))?;
-        let ready = Arc::new(plan.ready(device)?);
+        let target = device.target();
+        let ready = Arc::new(plan(&Planner::new(&target, device.limits(), &self.kernels))?.ready(device)?);
         self.planned.fetch_add(1, Ordering::Relaxed);
-        Ok(self.plans.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(key, ready))
+        Ok(self.plans.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(key.clone(), ready))
     }
 
     /// How many problems were planned and how many were known, so far.

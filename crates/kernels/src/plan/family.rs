@@ -55,7 +55,7 @@ impl<'a> Planner<'a> {
     /// The kernel of a configuration: see [`KernelCache::get`].
     pub fn kernel<C, K>(&self, configuration: C, make: impl FnOnce(&C) -> K) -> AnyKernel
     where
-        C: Any + Clone + Debug + Eq + Hash + Send + Sync,
+        C: Any + Debug + Eq + Hash + Send + Sync,
         K: Into<AnyKernel>,
     {
         self.kernels.get(configuration, make)

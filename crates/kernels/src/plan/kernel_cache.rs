@@ -27,14 +27,22 @@ impl KernelCache {
     /// configuration belongs to one family, and its value decides on every line of the kernel.
     pub fn get<C, K>(&self, configuration: C, make: impl FnOnce(&C) -> K) -> AnyKernel
     where
-        C: Any + Clone + Debug + Eq + Hash + Send + Sync,
+        C: Any + Debug + Eq + Hash + Send + Sync,
         K: Into<AnyKernel>,
     {
-        let key = Key::of(configuration.clone());
-        if let Some(kernel) = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
-            return kernel;
-        }
-        let kernel = make(&configuration).into();
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(key, kernel)
+        let key = Key::of(configuration);
+        self.find(&key).unwrap_or_else(|| {
+            let configuration = key.value::<C>().expect("the key of a configuration");
+            self.keep(&key, make(configuration).into())
+        })
+    }
+
+    fn find(&self, key: &Key) -> Option<AnyKernel> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(key)
+    }
+
+    /// The kernel that another thread made meanwhile, else this one.
+    fn keep(&self, key: &Key, kernel: AnyKernel) -> AnyKernel {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(key.clone(), kernel)
     }
 }

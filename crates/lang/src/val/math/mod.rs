@@ -9,7 +9,7 @@
 //! Each family is written once for both types, in [`exponential`], [`logarithm`], [`power`] and
 //! [`circle`], over the tables of [`single`] and [`double`]; `f32` has faster forms of some of its
 //! own. The coefficients are minimax (Remez), with the error that stands beside them; what the
-//! functions promise is checked by `tests/accuracy.rs` and by the conformance suite.
+//! functions promise is checked by `tests/all/accuracy.rs` and by the conformance suite.
 
 mod circle;
 mod double;

@@ -1,0 +1,8 @@
+//! Devices as their users see them.
+
+mod cuda;
+mod every_device;
+mod graph;
+mod host_buffer;
+mod typed;
+mod virtual_gpu;

@@ -1,0 +1,8 @@
+//! The language: what it prints, refuses and computes.
+
+mod accuracy;
+mod assemble;
+mod lines;
+mod rules;
+mod snapshots;
+mod suite;

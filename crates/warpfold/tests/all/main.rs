@@ -1,0 +1,17 @@
+//! What users of the library meet: tensors and operators.
+
+mod display;
+mod dlpack;
+mod folds;
+mod guesses;
+mod in_place;
+mod language;
+mod npy;
+mod order;
+mod pairs;
+mod planned_once;
+mod planned_products;
+mod pooling;
+mod products;
+mod rows;
+mod two_pass;
