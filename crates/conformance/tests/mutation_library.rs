@@ -294,13 +294,15 @@ fn draws_from_logits_need_all_that_their_threads_wait_for() {
         ];
         drawn(device, 5000, &parts)
     });
-    check("draws with edits", 4, &[], |device| {
-        let (allowed, bias) = ([3, 40, 41, 42, 900], [(3, 2.0), (40, -1.0)]);
-        let edits = [
-            Draw { bias: &bias, banned: &[5, 6], counts: &[(7, 2), (9, 0)], ..plain() },
-            Draw { bias: &bias, allowed: Some(&allowed), ..plain() },
-        ];
-        drawn(device, 1000, &edits)
+    // Each list begins in the middle of the one before, so that threads of other warps were there.
+    let end = [("sample_edit", 4, "nothing follows the last list")];
+    check("draws with edits", 4, &end, |device| {
+        let ids = |first: u32| (first..first + 80).collect::<Vec<_>>();
+        let (allowed, banned) = (ids(40), ids(160));
+        let bias: Vec<_> = ids(80).into_iter().map(|id| (id, 2.0)).collect();
+        let counts: Vec<_> = ids(120).into_iter().map(|id| (id, id % 3)).collect();
+        let edited = Draw { bias: &bias, counts: &counts, frequency_penalty: 0.5, banned: &banned, ..plain() };
+        drawn(device, 1000, &[edited.clone(), Draw { allowed: Some(&allowed), ..edited }])
     });
 }
 

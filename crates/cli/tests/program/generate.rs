@@ -233,7 +233,7 @@ fn what_cannot_be_done_is_one_line() {
     with(&["--prompt-tokens", "1", "--top-p", "2"], "top_p: 2 is not in");
     with(&["--prompt-tokens", "1", "--max-tokens", "128"], "the prompt has 1 tokens and at least 128");
     with(&["--prompt-tokens", "1", "--policy", "v1"], "\"v1\" is not static, orca");
-    with(&["--prompt-tokens", "1", "--speculate", "4"], "unexpected argument '--speculate'");
+    with(&["--prompt-tokens", "1", "--best-of", "4"], "unexpected argument '--best-of'");
     with(&["--prompt-tokens", "1", "--max-tokens", "100", "--kv-blocks", "1"], "the request needs");
     with(&["--prompt-tokens", "1,x"], "invalid value 'x' for '--prompt-tokens <IDS>'");
     with(&["--prompt-tokens", "1", "--temperature", "-1"], "temperature: ");
