@@ -74,6 +74,11 @@ pub(super) fn all(is_virtual: bool) -> Vec<Shape> {
     for (batch, len, heads, dim, page) in decodes {
         add(Dtype::Bf16, batch, heads, dim, len, Work::Decode { page });
     }
+    for (dim, heads) in [(64, [32, 8]), (128, [32, 8]), (256, [16, 4])] {
+        for causal in [false, true] {
+            add(Dtype::F8E4M3, 1, heads, dim, 8192, Work::Prefill { causal });
+        }
+    }
     for (batch, len) in [(32, 4096), (256, 1024)] {
         add(Dtype::F8E4M3, batch, [32, 8], 128, len, Work::Decode { page: 16 });
     }
@@ -104,10 +109,13 @@ impl Shape {
                 (queries, Keys::Paged { page, pages: batch * width, width, k_strides: kv, v_strides: kv }, true)
             }
         };
+        // 8-bit keys of a prefill are multiplied as they are, as are its queries.
+        let is_narrow = matches!(work, Work::Prefill { .. }) && kv_dtype == Dtype::F8E4M3;
         Problem {
-            dtype: Dtype::Bf16,
+            dtype: self.dtype(),
             kv_dtype,
             output: Dtype::Bf16,
+            products: is_narrow.then_some(kv_dtype),
             heads,
             kv_heads,
             head_dim: dim,
@@ -127,6 +135,11 @@ impl Shape {
         }
     }
 
+    /// The type of the queries.
+    fn dtype(self) -> Dtype {
+        if matches!(self.work, Work::Prefill { .. }) { self.kv_dtype } else { Dtype::Bf16 }
+    }
+
     /// Products and sums; a causal one has half of them.
     #[must_use]
     pub fn flops(self) -> Option<u64> {
@@ -142,7 +155,8 @@ impl Shape {
     pub fn bytes(self) -> u64 {
         let Self { kv_dtype, batch, heads: [heads, kv_heads], dim, len, work } = self;
         let queries = if matches!(work, Work::Prefill { .. }) { len } else { 1 };
-        2 * batch * dim * (len * kv_heads * kv_dtype.bytes() + queries * heads * Dtype::Bf16.bytes())
+        let of_queries = queries * heads * (self.dtype().bytes() + Dtype::Bf16.bytes());
+        batch * dim * (2 * len * kv_heads * kv_dtype.bytes() + of_queries)
     }
 
     /// Memory for a plan of it, with random numbers.
@@ -199,13 +213,15 @@ impl fmt::Display for Shape {
 impl FromStr for Shape {
     type Err = String;
 
-    /// `prefill:D:H:Hkv:S`, `causal:D:H:Hkv:S` or `decode:D:H:Hkv:S:B`, in bf16, with pages of 16.
+    /// `prefill:D:H:Hkv:S`, `causal:D:H:Hkv:S` or `decode:D:H:Hkv:S:B`, in bf16, with pages of 16;
+    /// `prefill8` and `causal8` multiply f8e4m3.
     fn from_str(text: &str) -> Result<Self, String> {
         let mut words = text.split(':');
         let kind = words.next().unwrap_or_default();
         let numbers: Vec<u64> = words.map(str::parse).collect::<Result<_, _>>().map_err(|e| format!("{text}: {e}"))?;
+        let is_narrow = kind.ends_with('8');
         let of = |batch, [dim, heads, kv_heads, len]: [u64; 4], work| Self {
-            kv_dtype: Dtype::Bf16,
+            kv_dtype: if is_narrow { Dtype::F8E4M3 } else { Dtype::Bf16 },
             batch,
             heads: [heads, kv_heads],
             dim,
@@ -213,8 +229,8 @@ impl FromStr for Shape {
             work,
         };
         match (kind, &numbers[..]) {
-            ("prefill" | "causal", &[d, h, k, s]) => {
-                Ok(of(1, [d, h, k, s], Work::Prefill { causal: kind == "causal" }))
+            ("prefill" | "causal" | "prefill8" | "causal8", &[d, h, k, s]) => {
+                Ok(of(1, [d, h, k, s], Work::Prefill { causal: kind.starts_with("causal") }))
             }
             ("decode", &[d, h, k, s, b]) => Ok(of(b, [d, h, k, s], Work::Decode { page: 16 })),
             _ => Err(format!("{text} is no shape, such as causal:128:32:8:4096 or decode:128:32:8:4096:32")),
