@@ -61,7 +61,8 @@ pub(in crate::attention) fn attend_mma<T: Factor>(config: &MmaConfig) -> AttendM
                      floats: Array<f32, FLOATS>| {
         wait_for_dependencies();
         // Contract: any grid, no larger than there are items; `counter`, and tickets behind it where
-        // the last block merges, are zero, and are again at the end. With segments, scratch for the states of each thread of the grid.
+        // the last block merges, are zero, and are again at the end. With segments, scratch for the
+        // states of each thread of the grid.
         let common = &config.common;
         let launch = Launch { config: common, tensors: common.tensors(inputs, out, lse), sizes, strides, floats };
         let attending = Attending::<T>::new(&config, launch, [states, partials], counter.at(1));

@@ -76,7 +76,8 @@ pub(super) struct Block<'a, T> {
     pub(super) maps: [TensorMap<T>; 3],
     /// One tile for each warpgroup that multiplies.
     pub(super) queries: Tiles<T>,
-    /// Tiles of keys and of values (8-bit ones transposed), in the order in which they are multiplied.
+    /// Tiles of keys and of values (8-bit ones transposed), in the order in which they are
+    /// multiplied.
     pub(super) stages: [Tiles<T>; 2],
     /// Of queries, and of keys and values.
     pub(super) rings: [Pipeline; 2],
@@ -119,8 +120,8 @@ pub(in crate::attention) fn attend_wgmma<T: Factor>(config: &WgmmaConfig) -> Att
                      strides: Array<i64, STRIDES>,
                      floats: Array<f32, FLOATS>| {
         // Contract: any grid, no larger than there are items; `counter`, and tickets behind it where
-        // the last block merges, are zero, and are again at the end. With segments, scratch for the states of each thread that multiplies, unless shared
-        // memory has them.
+        // the last block merges, are zero, and are again at the end. With segments, scratch for the
+        // states of each thread that multiplies, unless shared memory has them.
         let common = &config.common;
         let launch = Launch { config: common, tensors: common.tensors(inputs, out, lse), sizes, strides, floats };
         let block = Block::<T>::new(&config, launch, [q, k, v], counter);
