@@ -112,7 +112,7 @@ impl Numbers {
             (Self::Even | Self::Absorbed, _) => even,
             (Self::Spread, _) => even * 2_f64.powi((random(99 + which, i) * f64::from(spread)) as i32),
             // Neighbours of A along `k` have either sign, those of B are nearly the same.
-            (Self::Cancelling, 0) => random(3 * seed, i / 2) * if i % 2 == 0 { 1.0 } else { -1.0 },
+            (Self::Cancelling, 0) => random(3 * seed, i / 2) * if i.is_multiple_of(2) { 1.0 } else { -1.0 },
             (Self::Cancelling, 1) => random(3 * seed + 1, i / 2) + even * 2_f64.powi(-6),
             (Self::Cancelling, _) => 0.0,
             (Self::Smallest, 0) => even * 2_f64.powi(smallest + 3),
