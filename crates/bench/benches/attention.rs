@@ -1,9 +1,10 @@
 //! Times every way to run an attention, for the constants of its plan: needs a GPU.
 //!
 //! `cargo bench -p warpfold-bench --bench attention -- cuda:0 prefill:128:32:8:4096 …` prints for
-//! each shape (`prefill` or `causal`, head size, query heads, heads of keys, length; `decode` with
-//! the batch as a sixth number) the time of each choice, in turns, and marks the planned one.
-//! `left` is the kernel without the tree of segments: what the fixed order costs.
+//! each shape (`prefill` or `causal`, of f8e4m3 `prefill8` or `causal8`, head size, query heads,
+//! heads of keys, length; `decode` with the batch as a sixth number) the time of each choice, in
+//! turns, and marks the planned one; where blocks share keys, merged by the last of them and by
+//! another launch. `left` is the kernel without the tree of segments: what the fixed order costs.
 
 use std::time::Duration;
 
@@ -33,7 +34,7 @@ fn time_all(device: &Device, shape: Shape) {
     let planned = Attention.choose(&problem, &planner);
     let mut choices = vec![planned];
     if let Algorithm::Wgmma(tile) = planned.algorithm {
-        let most = if tile.keys == 128 && problem.head_dim <= 64 { 3 } else { 2 };
+        let most = if tile.keys == 128 && problem.head_dim <= 64 && tile.element_bytes == 2 { 3 } else { 2 };
         let room = device.limits().shared_bytes_per_block_optin;
         // Few rows need one warpgroup, many at least two.
         for consumers in tile.consumers.min(2)..=if tile.consumers == 1 { 1 } else { most } {
@@ -54,7 +55,10 @@ fn time_all(device: &Device, shape: Shape) {
     let segments = problem.max_keys().div_ceil(segment_keys(problem.head_dim, problem.value_dim).into());
     choices.push(Choice { splits: 1, segments, order: Order::OneSegment, ..planned });
     for per_part in [1, 2, 3, 4, 6, 8, 16].into_iter().filter(|per_part| *per_part < segments) {
-        choices.push(Choice { splits: segments.div_ceil(per_part), segments: per_part, ..planned });
+        // Merged by the last block, and by another launch.
+        for single_launch in [true, false] {
+            choices.push(Choice { splits: segments.div_ceil(per_part), segments: per_part, single_launch, ..planned });
+        }
     }
     let plan = Attention.plan_with(&problem, planned, &planner).expect("a plan for the shape");
     let mut memory = shape.memory(device, &plan).expect("memory for the shape");

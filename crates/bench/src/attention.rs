@@ -15,7 +15,8 @@ use warpfold_kernels::{Dtype, Error, Workspace};
 use super::data::filled;
 use super::measure::added;
 use super::products::summary;
-use super::{Record, Time};
+use super::{Peer, Record, Time};
+use crate::vendor::cudnn_attention::{Cudnn, CudnnAttention};
 use warpfold::Queue;
 
 /// Launches whose median counts.
@@ -73,6 +74,11 @@ pub(super) fn all(is_virtual: bool) -> Vec<Shape> {
     for (batch, len, heads, dim, page) in decodes {
         add(Dtype::Bf16, batch, heads, dim, len, Work::Decode { page });
     }
+    for (dim, heads) in [(64, [32, 8]), (128, [32, 8]), (256, [16, 4])] {
+        for causal in [false, true] {
+            add(Dtype::F8E4M3, 1, heads, dim, 8192, Work::Prefill { causal });
+        }
+    }
     for (batch, len) in [(32, 4096), (256, 1024)] {
         add(Dtype::F8E4M3, batch, [32, 8], 128, len, Work::Decode { page: 16 });
     }
@@ -103,10 +109,13 @@ impl Shape {
                 (queries, Keys::Paged { page, pages: batch * width, width, k_strides: kv, v_strides: kv }, true)
             }
         };
+        // 8-bit keys of a prefill are multiplied as they are, as are its queries.
+        let is_narrow = matches!(work, Work::Prefill { .. }) && kv_dtype == Dtype::F8E4M3;
         Problem {
-            dtype: Dtype::Bf16,
+            dtype: self.dtype(),
             kv_dtype,
             output: Dtype::Bf16,
+            products: is_narrow.then_some(kv_dtype),
             heads,
             kv_heads,
             head_dim: dim,
@@ -126,6 +135,11 @@ impl Shape {
         }
     }
 
+    /// The type of the queries.
+    fn dtype(self) -> Dtype {
+        if matches!(self.work, Work::Prefill { .. }) { self.kv_dtype } else { Dtype::Bf16 }
+    }
+
     /// Products and sums; a causal one has half of them.
     #[must_use]
     pub fn flops(self) -> Option<u64> {
@@ -141,7 +155,8 @@ impl Shape {
     pub fn bytes(self) -> u64 {
         let Self { kv_dtype, batch, heads: [heads, kv_heads], dim, len, work } = self;
         let queries = if matches!(work, Work::Prefill { .. }) { len } else { 1 };
-        2 * batch * dim * (len * kv_heads * kv_dtype.bytes() + queries * heads * Dtype::Bf16.bytes())
+        let of_queries = queries * heads * (self.dtype().bytes() + Dtype::Bf16.bytes());
+        batch * dim * (2 * len * kv_heads * kv_dtype.bytes() + of_queries)
     }
 
     /// Memory for a plan of it, with random numbers.
@@ -160,6 +175,16 @@ impl Shape {
         }
         let output = device.alloc::<u8>(outputs[0].bytes as usize)?;
         Ok(Memory { queue, inputs, output, flushed: None })
+    }
+
+    /// The same for the vendor's library: a prefill in bf16.
+    fn peer(self) -> Option<CudnnAttention> {
+        let Self { kv_dtype: Dtype::Bf16, batch, heads, dim, len, work: Work::Prefill { causal } } = self else {
+            return None;
+        };
+        let [batch, heads, kv_heads, len, dim] = [batch, heads[0], heads[1], len, dim].map(|size| size as usize);
+        let scale = f32::from_bits(self.problem().scale_bits);
+        Some(CudnnAttention { batch, heads, kv_heads, len, dim, causal, scale })
     }
 
     /// The lists that are read on the device: where queries begin, lengths, pages in any order.
@@ -188,13 +213,15 @@ impl fmt::Display for Shape {
 impl FromStr for Shape {
     type Err = String;
 
-    /// `prefill:D:H:Hkv:S`, `causal:D:H:Hkv:S` or `decode:D:H:Hkv:S:B`, in bf16, with pages of 16.
+    /// `prefill:D:H:Hkv:S`, `causal:D:H:Hkv:S` or `decode:D:H:Hkv:S:B`, in bf16, with pages of 16;
+    /// `prefill8` and `causal8` multiply f8e4m3.
     fn from_str(text: &str) -> Result<Self, String> {
         let mut words = text.split(':');
         let kind = words.next().unwrap_or_default();
         let numbers: Vec<u64> = words.map(str::parse).collect::<Result<_, _>>().map_err(|e| format!("{text}: {e}"))?;
+        let is_narrow = kind.ends_with('8');
         let of = |batch, [dim, heads, kv_heads, len]: [u64; 4], work| Self {
-            kv_dtype: Dtype::Bf16,
+            kv_dtype: if is_narrow { Dtype::F8E4M3 } else { Dtype::Bf16 },
             batch,
             heads: [heads, kv_heads],
             dim,
@@ -202,8 +229,8 @@ impl FromStr for Shape {
             work,
         };
         match (kind, &numbers[..]) {
-            ("prefill" | "causal", &[d, h, k, s]) => {
-                Ok(of(1, [d, h, k, s], Work::Prefill { causal: kind == "causal" }))
+            ("prefill" | "causal" | "prefill8" | "causal8", &[d, h, k, s]) => {
+                Ok(of(1, [d, h, k, s], Work::Prefill { causal: kind.starts_with("causal") }))
             }
             ("decode", &[d, h, k, s, b]) => Ok(of(b, [d, h, k, s], Work::Decode { page: 16 })),
             _ => Err(format!("{text} is no shape, such as causal:128:32:8:4096 or decode:128:32:8:4096:32")),
@@ -231,26 +258,89 @@ impl Memory {
         stream.device().recorded(|| ready.launch(stream, &views, &mut [self.output.as_view_mut()], workspace))
     }
 
+    /// The same by the vendor's library.
+    fn run_peer(&mut self, peer: &mut Cudnn) -> Result<(), Error> {
+        let [q, k, v] = [0, 1, 2].map(|i| self.inputs[i].as_view());
+        Ok(peer.attend([&q, &k, &v], &mut self.output.as_view_mut())?)
+    }
+
     /// The time of a launch by itself, on a GPU.
     ///
     /// # Errors
     /// What the device says.
     pub fn time(&mut self, ready: &Ready, workspace: &mut Workspace) -> Result<Time, Error> {
+        let [time] = self.in_turns([&mut |memory: &mut Self| memory.run(ready, workspace)])?;
+        Ok(time)
+    }
+
+    /// The times of launches by themselves, which take turns.
+    fn in_turns<const N: usize>(
+        &mut self,
+        mut launches: [&mut dyn FnMut(&mut Self) -> Result<(), Error>; N],
+    ) -> Result<[Time; N], Error> {
         let mut flushed = match self.flushed.take() {
             Some(buffer) => buffer,
             None => self.queue.device().alloc::<u8>(FLUSHED_BYTES)?,
         };
-        let mut events = Vec::new();
+        let mut events = [(); N].map(|()| Vec::new());
         for _ in 0..=RUNS {
-            self.queue.stream().fill_bytes(flushed.as_view_mut(), 0)?;
-            let start = self.queue.stream().record()?;
-            self.run(ready, workspace)?;
-            events.push((start, self.queue.stream().record()?));
+            for (launch, events) in launches.iter_mut().zip(&mut events) {
+                self.queue.stream().fill_bytes(flushed.as_view_mut(), 0)?;
+                let start = self.queue.stream().record()?;
+                launch(self)?;
+                events.push((start, self.queue.stream().record()?));
+            }
         }
         self.flushed = Some(flushed);
         let elapsed =
             |(start, end): &(Event, Event)| Ok::<Duration, Error>(end.elapsed_since(start)?.unwrap_or_default());
-        Ok(summary(events.iter().map(elapsed).collect::<Result<_, _>>()?))
+        let times: Vec<Time> = events
+            .iter()
+            .map(|events| Ok(summary(events.iter().map(elapsed).collect::<Result<_, Error>>()?)))
+            .collect::<Result<_, Error>>()?;
+        Ok(std::array::from_fn(|i| times[i]))
+    }
+
+    /// The largest difference between the results at hand and those that `launch` gives, at the
+    /// beginning and at the end of the tensor: the first and the last queries.
+    fn difference(&mut self, launch: &mut dyn FnMut(&mut Self) -> Result<(), Error>) -> Result<f32, Error> {
+        const COMPARED: usize = 1 << 20;
+        let ends = |memory: &Self| {
+            let bytes = memory.output.len();
+            let compared = COMPARED.min(bytes);
+            let mut ends = vec![0_u8; 2 * compared];
+            let (first, last) = ends.split_at_mut(compared);
+            memory.queue.stream().copy_to_host(memory.output.view(..compared)?, first)?;
+            memory.queue.stream().copy_to_host(memory.output.view(bytes - compared..)?, last)?;
+            let numbers = ends.chunks_exact(2).map(|two| half::bf16::from_le_bytes([two[0], two[1]]).to_f32());
+            Ok::<Vec<f32>, Error>(numbers.collect())
+        };
+        let ours = ends(self)?;
+        // Results of before must not pass for the other's.
+        self.queue.stream().fill_bytes(self.output.as_view_mut(), 0xff)?;
+        launch(self)?;
+        // Not `max`, which would pass over what is no number.
+        let far = |most: f32, (a, b): (&f32, &f32)| if (a - b).abs() <= most { most } else { (a - b).abs() };
+        Ok(ours.iter().zip(&ends(self)?).fold(0.0, far))
+    }
+}
+
+/// What results of bf16 may differ by: values lie between -1 and 1, and their weights add up to 1.
+const TOLERANCE: f32 = 0.02;
+
+/// The vendor's library, if it has this and gives our results, which are at hand; else why not,
+/// where it is installed.
+fn peer(shape: Shape, memory: &mut Memory) -> Result<Option<Cudnn>, String> {
+    let Some(attention) = shape.peer() else { return Ok(None) };
+    let name = |error: &dyn fmt::Display| format!("cuDNN: {error}");
+    let Some(mut library) = Cudnn::load(memory.queue.stream(), attention).map_err(|error| name(&error))? else {
+        return Ok(None);
+    };
+    let difference = memory.difference(&mut |memory| memory.run_peer(&mut library)).map_err(|error| name(&error))?;
+    if difference <= TOLERANCE {
+        Ok(Some(library))
+    } else {
+        Err(name(&format_args!("its results differ from ours by {difference}")))
     }
 }
 
@@ -267,6 +357,7 @@ pub(super) fn measure(device: &Device, shape: Shape) -> Result<Record, Error> {
         launches: ready.plan().steps.len() as u64,
         time: None,
         peer: None,
+        no_peer: None,
         counters: None,
     };
     if device.is_virtual() {
@@ -274,5 +365,15 @@ pub(super) fn measure(device: &Device, shape: Shape) -> Result<Record, Error> {
         let counters = reports.iter().fold(Counters::default(), |sum, launch| added(sum, &launch.report.counters));
         return Ok(Record { counters: Some(counters), ..record });
     }
-    Ok(Record { time: Some(memory.time(&ready, &mut workspace)?), ..record })
+    let mut ours = |memory: &mut Memory| memory.run(&ready, &mut workspace);
+    match peer(shape, &mut memory) {
+        Ok(Some(mut library)) => {
+            let [time, peer] = memory.in_turns([&mut ours, &mut |memory| memory.run_peer(&mut library)])?;
+            Ok(Record { time: Some(time), peer: Some(Peer { name: "cuDNN", time: peer }), ..record })
+        }
+        other => {
+            let [time] = memory.in_turns([&mut ours])?;
+            Ok(Record { time: Some(time), no_peer: other.err(), ..record })
+        }
+    }
 }

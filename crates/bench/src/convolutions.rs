@@ -120,6 +120,7 @@ pub(super) fn measure(device: &Device, problem: &Problem) -> Result<Record, Erro
         launches: ready.plan().steps.len() as u64,
         time: None,
         peer: None,
+        no_peer: None,
         counters: None,
     };
     if device.is_virtual() {

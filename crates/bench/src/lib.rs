@@ -43,6 +43,8 @@ pub struct Record {
     /// What the vendor's library takes for the same, in turns with ours; none where it is not
     /// installed, or does not have it.
     pub peer: Option<Peer>,
+    /// Why it was not timed, where it is installed: what it says.
+    pub no_peer: Option<String>,
     /// Counters of one run; on the virtual GPU only.
     pub counters: Option<Counters>,
 }

@@ -36,6 +36,7 @@ pub(super) fn measure(device: &Device, case: &Case) -> Result<Record, Error> {
             launches,
             time: None,
             peer: None,
+            no_peer: None,
             flops: None,
             counters: Some(counters),
         });
@@ -48,6 +49,7 @@ pub(super) fn measure(device: &Device, case: &Case) -> Result<Record, Error> {
         launches: prepared[0].launches(),
         time: Some(time),
         peer: None,
+        no_peer: None,
         flops: None,
         counters: None,
     })

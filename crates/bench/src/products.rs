@@ -173,6 +173,7 @@ pub(super) fn measure(device: &Device, product: Product) -> Result<Record, Error
         launches,
         time: None,
         peer: None,
+        no_peer: None,
         counters: None,
     };
     if device.is_virtual() {

@@ -24,6 +24,7 @@ const INSTRUCTIONS: &[(&str, &str, &[&str])] = &[
     ("attention_wgmma", "_q_kv16_bf16_bf16_128_128_packed_paged", &["HGMMA.", ".BF16", "UTMALDG.4D"]),
     ("attention_wgmma", "_q_kv128_f16_f16_128_128_causal", &["HGMMA.", "UTMALDG.4D"]),
     ("attention_wgmma", "_bf16_bf16_256_256_", &["HGMMA.", ".BF16", "UTMALDG.4D"]),
+    ("attention_wgmma", "_f8e4m3_f8e4m3_128_128_", &["QGMMA.", ".E4M3", "UTMALDG.4D"]),
     ("attention_wgmma", "_bf16_f8e4m3_", &["HGMMA.", ".BF16", "UTMALDG.4D"]),
     ("matmul_mma", "_bf16_k16", &["HMMA.16816.F32.BF16", "LDGSTS."]),
     ("matmul_mma", "_f16_k16", &["HMMA.16816.F32 ", "LDGSTS."]),

@@ -51,9 +51,9 @@ sources! {
         "r01_naive" "r02_im2col" "r03_implicit_gemm" "r04_cp_async" "r05_wgmma_im2col";
     "attention" in "attention/ladder":
         "r01_three_kernels" "r02_flash1" "r03_flash2" "r04_mma_sync" "r05_wgmma" "r06_warp_specialized"
-        "r07_overlap" "r08_ping_pong" "r09_persistent";
+        "r07_overlap" "r08_ping_pong" "r09_persistent" "r10_shipped";
     "decode" in "attention/decode":
-        "r01_one_block" "r02_split_kv" "r03_paged" "r04_single_launch";
+        "r01_one_block" "r02_split_kv" "r03_paged" "r04_single_launch" "r05_shipped";
 }
 
 /// The Rust source of a rung; nothing for a ladder that is not one of

@@ -62,13 +62,15 @@ pub struct Attention<'a> {
     page_layout: PageLayout,
     key_lens: Option<&'a Tensor>,
     tensor_scales: [f64; 3],
+    products: Option<Dtype>,
+    output_dtype: Option<Dtype>,
 }
 
 /// What attention gives.
 #[derive(Debug, Clone)]
 pub struct Attended {
-    /// Of the queries' shape, with the head size of the values. Of the queries' type; of 8-bit
-    /// queries `f32`.
+    /// Of the queries' shape, with the head size of the values. Of the queries' type (of 8-bit
+    /// queries `f32`), unless [`Attention::output_dtype`] says otherwise.
     pub output: Tensor,
     /// The logarithm of the sum of exponentials of each row, `f32`: `[batch, heads, length]`, or
     /// `[total, heads]` of packed queries.
@@ -169,6 +171,31 @@ impl<'a> Attention<'a> {
     #[must_use]
     pub fn tensor_scales(self, [queries, keys, values]: [f64; 3]) -> Self {
         Self { tensor_scales: [queries, keys, values], ..self }
+    }
+
+    /// What tensor cores multiply: `f8e4m3`, for queries, keys and values of that type on Hopper.
+    /// Products of them are exact, as without it, but weights are rounded to `f8e4m3`, too: a
+    /// result is off by up to 1/16 of the largest value, mostly by much less. What it depends on is
+    /// the same. Without it, 8-bit queries are computed in `f32` on CUDA cores.
+    ///
+    /// ```
+    /// use warpfold::{Attention, Device, Dtype, Profile, Tensor};
+    ///
+    /// let device = Device::virtual_gpu(Profile::H200);
+    /// let x = Tensor::randn(0.0_f32, 1.0, (1, 1, 70, 32), &device)?.cast(Dtype::F8E4M3)?;
+    /// let attention = Attention::new().causal().products(Dtype::F8E4M3).output_dtype(Dtype::Bf16);
+    /// assert_eq!(attention.run(&x, &x, &x)?.output.dtype(), Dtype::Bf16);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    #[must_use]
+    pub fn products(self, dtype: Dtype) -> Self {
+        Self { products: Some(dtype), ..self }
+    }
+
+    /// The type of the output: `f32`, `f16`, `bf16` or one of eight bits.
+    #[must_use]
+    pub fn output_dtype(self, dtype: Dtype) -> Self {
+        Self { output_dtype: Some(dtype), ..self }
     }
 
     /// Attends to keys and values of four axes.
@@ -292,8 +319,11 @@ impl<'a> Attention<'a> {
     }
 
     fn output(&self, q: &Tensor, shape: &[usize]) -> Result<Allocated, Error> {
-        let dtype = if q.dtype().bytes() == 1 { Dtype::F32 } else { q.dtype() };
-        Allocated::new(q.queue(), dtype, shape)
+        Allocated::new(q.queue(), self.dtype_of_output(q), shape)
+    }
+
+    fn dtype_of_output(&self, q: &Tensor) -> Dtype {
+        self.output_dtype.unwrap_or(if q.dtype().bytes() == 1 { Dtype::F32 } else { q.dtype() })
     }
 
     fn problem(
@@ -337,7 +367,8 @@ impl<'a> Attention<'a> {
         Ok(Problem {
             dtype: q.dtype(),
             kv_dtype: k.dtype(),
-            output: if q.dtype().bytes() == 1 { Dtype::F32 } else { q.dtype() },
+            output: self.dtype_of_output(q),
+            products: self.products,
             heads: heads as u64,
             kv_heads: kv_heads as u64,
             head_dim: head_dim as u64,

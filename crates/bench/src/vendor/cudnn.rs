@@ -6,7 +6,7 @@ use super::{Handle, NOTHING, Owned, Vendor, check_bytes};
 use warpfold_device::{Buffer, Error, Stream, View, ViewMut};
 
 /// Names of the library, the newest first.
-const NAMES: [&str; 5] =
+pub(super) const NAMES: [&str; 5] =
     ["libcudnn.so.9", "libcudnn.so.8", "libcudnn.so", "/usr/lib/x86_64-linux-gnu/libcudnn.so.9", "cudnn64_9.dll"];
 
 /// The element type of images, filters and result, and how products are made.

@@ -6,6 +6,8 @@
 mod cublas;
 mod cublas_lt;
 mod cudnn;
+pub mod cudnn_attention;
+mod cudnn_graph;
 
 use std::ffi::{c_int, c_void};
 
@@ -93,8 +95,11 @@ impl Vendor {
     }
 
     fn failed(&self, call: &'static str, status: c_int) -> Error {
-        let (code, message) = (format!("status {status} of {}", self.name), "see its documentation".to_owned());
-        ErrorKind::Driver { call, code, message }.into()
+        self.failed_because(call, status, "see its documentation".to_owned())
+    }
+
+    fn failed_because(&self, call: &'static str, status: c_int, message: String) -> Error {
+        ErrorKind::Driver { call, code: format!("status {status} of {}", self.name), message }.into()
     }
 
     /// Has a call that is to be enqueued wait for what uses its operands on other streams.

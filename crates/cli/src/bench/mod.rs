@@ -91,6 +91,11 @@ impl Bench {
         let ran = copied.and_then(|()| measure(&self.families));
         progress.end();
         ran?;
+        for record in &records {
+            if let Some(reason) = &record.no_peer {
+                output::note(&format!("{}: no peer: {reason}\n", record.case));
+            }
+        }
         let recorded = self.profile.finish(&device)?;
         let copy = records.iter().find(|record| record.family == COPY).and_then(Record::gigabytes_per_second);
         let name = device.to_string();
@@ -196,6 +201,7 @@ fn json(device: &str, records: &[Record], copy: Option<f64>) -> serde_json::Valu
             "peer": record.peer.map(|peer| peer.name),
             "peer_seconds": record.peer.map(|peer| peer.time.median.as_secs_f64()),
             "speed_of_peer": record.speed_of_peer(),
+            "no_peer": record.no_peer,
             "counters": record.counters.as_ref().map(crate::json::Counters::from),
         })
     });

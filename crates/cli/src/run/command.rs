@@ -169,6 +169,9 @@ pub(super) struct Command {
     #[arg(long, value_name = "X")]
     #[serde(alias = "scale_v")]
     scale_v: Option<f64>,
+    /// What tensor cores multiply: f8e4m3, of 8-bit queries, keys and values (sm_90a).
+    #[arg(long, value_name = "TYPE")]
+    products: Option<String>,
     /// Where channels lie: nchw or nhwc; or heads: bhsd or bshd.
     #[arg(long, value_name = "NAME")]
     layout: Option<String>,
@@ -324,6 +327,7 @@ impl Command {
             interleaved: flag(self.interleaved),
             rotary_dim: self.rotary_dim,
             num_heads: self.num_heads,
+            products: self.products.clone(),
             scale_q: self.scale_q,
             scale_k: self.scale_k,
             scale_v: self.scale_v,

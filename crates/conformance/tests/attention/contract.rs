@@ -39,7 +39,8 @@ fn of_segments(dtype: Dtype, dim: usize) -> (Problem, [usize; 2]) {
     let problem = Problem {
         dtype,
         kv_dtype: dtype,
-        output: dtype,
+        output: if dtype == Dtype::F8E4M3 { Dtype::Bf16 } else { dtype },
+        products: (dtype == Dtype::F8E4M3).then_some(dtype),
         heads: HEADS as u64,
         kv_heads: KV_HEADS as u64,
         head_dim: dim as u64,
@@ -83,11 +84,15 @@ fn gives_the_same(device: &Device, dtype: Dtype, dim: usize, algorithms: &[Algor
         let mut of_first = None;
         for algorithm in algorithms {
             for per_part in [segments, 1, 2, 3, 4, 8] {
-                let splits = segments.div_ceil(per_part);
-                let choice = Choice { algorithm: *algorithm, splits, segments: per_part, order: Order::Segments };
-                let parts = split(device, problem, choice, &[&q, &k, &v]);
-                let first = of_first.get_or_insert_with(|| parts.clone());
-                assert!(parts == *first, "{choice} of {problem:?}");
+                let (algorithm, splits) = (*algorithm, segments.div_ceil(per_part));
+                let order = Order::Segments;
+                let may_merge = algorithm != Algorithm::Simt && [1, 3].contains(&per_part);
+                for single_launch in [false, true].into_iter().filter(|single| may_merge || !single) {
+                    let choice = Choice { algorithm, splits, segments: per_part, order, single_launch };
+                    let parts = split(device, problem, choice, &[&q, &k, &v]);
+                    let first = of_first.get_or_insert_with(|| parts.clone());
+                    assert!(parts == *first, "{choice} of {problem:?}");
+                }
             }
         }
         expected.extend(of_first);
@@ -107,7 +112,7 @@ fn warpgroups_stages_and_turns_change_no_bit() {
         return;
     }
     let tile = |consumers, stages, blocks, ping_pong, keeps_states| {
-        Algorithm::Wgmma(WgmmaTile { consumers, keys: 128, stages, blocks, ping_pong, keeps_states })
+        Algorithm::Wgmma(WgmmaTile { consumers, keys: 128, stages, blocks, ping_pong, keeps_states, element_bytes: 2 })
     };
     let tiles = [
         tile(1, 8, 1, false, false),
@@ -118,6 +123,21 @@ fn warpgroups_stages_and_turns_change_no_bit() {
     ];
     gives_the_same(&device(), Dtype::F16, DIM, &tiles);
     gives_the_same(&device(), Dtype::Bf16, 72, &tiles[..2]);
+}
+
+#[test]
+fn products_of_8_bit_floats_have_the_same_bits_however_keys_are_split() {
+    if !device().limits().has_wgmma {
+        println!("skipped: no WGMMA");
+        return;
+    }
+    let tile = |keys, consumers, stages, ping_pong, keeps_states| {
+        Algorithm::Wgmma(WgmmaTile { consumers, keys, stages, blocks: 1, ping_pong, keeps_states, element_bytes: 1 })
+    };
+    let tiles = [tile(128, 1, 4, false, false), tile(128, 2, 5, true, true), tile(128, 2, 2, false, false)];
+    gives_the_same(&device(), Dtype::F8E4M3, DIM, &tiles);
+    gives_the_same(&device(), Dtype::F8E4M3, 72, &tiles[..1]);
+    gives_the_same(&device(), Dtype::F8E4M3, 136, &[tile(64, 1, 3, false, false), tile(64, 2, 2, true, false)]);
 }
 
 #[test]
@@ -138,7 +158,7 @@ fn the_order_of_segments_matters() {
     let k = tensor(&device, 2, Dtype::F32, &[KV_HEADS, keys, DIM]);
     let v = tensor(&device, 3, Dtype::F32, &[KV_HEADS, keys, DIM]);
     let [tree, left] = [Order::Segments, Order::OneSegment].map(|order| {
-        let choice = Choice { algorithm: Algorithm::Simt, splits: 1, segments: 5, order };
+        let choice = Choice { algorithm: Algorithm::Simt, splits: 1, segments: 5, order, single_launch: false };
         split(&device, &problem, choice, &[&q, &k, &v])
     });
     assert!(tree != left);

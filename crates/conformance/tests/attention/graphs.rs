@@ -67,6 +67,7 @@ fn decode_of_two() -> Problem {
         dtype: Dtype::F32,
         kv_dtype: Dtype::F32,
         output: Dtype::F32,
+        products: None,
         heads: HEADS as u64,
         kv_heads: KV_HEADS as u64,
         head_dim: DIM as u64,

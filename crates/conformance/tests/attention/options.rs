@@ -1,6 +1,7 @@
 //! Every option against the reference, at the lengths around every boundary.
 
 use warpfold::{Attention, Device, Dtype, HeadLayout, Score, Tensor};
+use warpfold_device::Severity;
 
 use crate::reference::{At, Sizes, attention, no_sink};
 use crate::support::{agrees, device, ints, is_clean, on_every_device, same, tensor, values};
@@ -352,4 +353,82 @@ fn what_cannot_be_attended_to_is_refused() {
     refused(Attention::new().softcap(0.0).run(&q, &k, &k), "softcap");
     refused(Attention::new().window(0).run(&q, &k, &k), "window");
     assert!(device.take_reports().iter().all(|report| !report.kernel.starts_with("attention")), "nothing was launched");
+}
+
+/// Weights that are rounded to 8 bits are off by up to 1/16, the small ones by half of the least
+/// number; so is each product with a value, and they add up to the result.
+#[track_caller]
+fn check_products(sizes: Sizes, options: &Attention<'_>, score: impl Fn(f64, At) -> f64) {
+    let device = device();
+    let [q, k, v] = inputs(&device, Dtype::F8E4M3, sizes);
+    let what = format!("{sizes:?}");
+    let options = options.clone().products(Dtype::F8E4M3).output_dtype(Dtype::F16);
+    let attended = options.run(&q, &k, &v).unwrap_or_else(|error| panic!("{what}: {error}"));
+    let reports = device.take_reports();
+    assert!(reports.iter().all(|report| !report.kernel.starts_with("attention_simt")), "{what}");
+    for report in reports.into_iter().filter(|report| report.kernel.starts_with("attention")) {
+        let counters = &report.report.counters;
+        let conflicts = [counters.shared_load_bank_conflicts, counters.shared_store_bank_conflicts];
+        let found: Vec<_> = report.report.findings.iter().filter(|f| f.severity > Severity::Info).collect();
+        assert!(found.is_empty(), "{what}: {found:?}");
+        assert_eq!(conflicts, [0, 0], "{what}: bank conflicts");
+    }
+    let scale = 1.0 / (sizes.dim as f64).sqrt();
+    let of = |values: &[f64]| {
+        attention(sizes, [&self::values(&q), &self::values(&k), values], |dot, at| score(dot * scale, at), no_sink)
+    };
+    let of_values = self::values(&v);
+    let (results, lse) = of(&of_values);
+    let (magnitudes, _) = of(&of_values.iter().map(|value| value.abs()).collect::<Vec<_>>());
+    let found = values(&attended.output);
+    assert_eq!(found.len(), results.len(), "{what}");
+    let (mut squares, mut weight) = (0.0, 0.0);
+    for ((found, result), magnitude) in found.iter().zip(&results).zip(&magnitudes) {
+        let most = magnitude / 16.0 + sizes.keys as f64 * 2_f64.powi(-17) + 2_f64.powi(-11) * result.abs() + 1e-6;
+        assert!((found - result).abs() <= most, "{what}: {found}, not {result}");
+        squares += (found - result).powi(2);
+        weight += magnitude.powi(2);
+    }
+    // Roundings go either way: all together they come to much less.
+    assert!(squares.sqrt() <= weight.sqrt() / 30.0 + 1e-9, "{what}: {} of {}", squares.sqrt(), weight.sqrt());
+    crate::support::close(&what, &values(&attended.lse), &lse, crate::support::tolerance(Dtype::F32, sizes));
+}
+
+#[test]
+fn products_of_8_bit_floats_are_off_by_no_more_than_the_rounding_of_weights() {
+    if !device().limits().has_wgmma {
+        println!("skipped: no WGMMA");
+        return;
+    }
+    for [len, keys] in [[1, 1], [3, 16], [65, 33], [130, 127], [1, 129], [5, 1025], [64, 2080], [2, 0]] {
+        for corner in CORNERS {
+            let sizes = Sizes { batch: 1, ..sizes([2, 1], [len, keys], [32, 48]) };
+            let score = |s: f64, at: At| if sees(corner, sizes, at) { s } else { HIDDEN };
+            check_products(sizes, &causal(corner), score);
+        }
+    }
+    for dims in [[64, 64], [128, 128], [256, 256], [7, 33], [80, 40], [128, 200]] {
+        check_products(sizes([4, 2], [9, 150], dims), &Attention::new(), |s, _| s);
+    }
+    let small = Sizes { batch: 1, ..sizes([6, 2], [40, 300], [64, 64]) };
+    let window = |s: f64, at: At| if at.key.abs_diff(at.query + 260) < 50 { s } else { HIDDEN };
+    check_products(small, &Attention::new().window(50), window);
+    check_products(small, &Attention::new().softcap(0.5), |s, _| 0.5 * (s / 0.5).tanh());
+}
+
+#[test]
+fn products_of_8_bit_floats_are_refused_where_there_are_none() {
+    let device = device();
+    let (bytes, halves) = (Dtype::F8E4M3, Dtype::F16);
+    let of = |dtype| tensor(&device, 1, dtype, &[1, 1, 4, 16]);
+    let refused =
+        |q: &Tensor, k: &Tensor, products| Attention::new().products(products).run(q, k, k).unwrap_err().to_string();
+    let error = refused(&of(halves), &of(bytes), bytes);
+    assert!(error.contains("products of f8e4m3 take f8e4m3, not f16 and f8e4m3"), "{error}");
+    let error = refused(&of(bytes), &of(bytes), Dtype::Bf16);
+    assert!(error.contains("bf16"), "{error}");
+    let older = crate::support::device_of(warpfold::Profile::A100);
+    let x = tensor(&older, 1, bytes, &[1, 1, 4, 16]);
+    let error = refused(&x, &x, bytes);
+    assert!(error.contains("sm_90a"), "{error}");
 }

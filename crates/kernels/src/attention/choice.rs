@@ -23,6 +23,9 @@ pub struct Choice {
     pub segments: u64,
     /// How they are folded.
     pub order: Order,
+    /// Whether the last of the blocks that share a tile of rows combines their parts; else another
+    /// launch does. Tensor cores only.
+    pub single_launch: bool,
 }
 
 /// How a block folds several segments.
@@ -39,7 +42,7 @@ pub enum Order {
 pub enum Algorithm {
     /// CUDA cores, in f32: every type.
     Simt,
-    /// The tensor cores of Hopper: f16 and bf16.
+    /// The tensor cores of Hopper: f16 and bf16, and e4m3 where it is asked for.
     Wgmma(WgmmaTile),
     /// The tensor cores of GPUs without WGMMA (`mma.sync`): f16 and bf16.
     Mma(MmaTile),
@@ -47,14 +50,15 @@ pub enum Algorithm {
 
 impl fmt::Display for Choice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { algorithm, splits, segments, order } = self;
+        let Self { algorithm, splits, segments, order, single_launch } = self;
         match algorithm {
             Algorithm::Simt => write!(f, "CUDA cores")?,
             Algorithm::Wgmma(tile) => {
                 let turns = if tile.ping_pong { ", ping-pong" } else { "" };
                 let states = if tile.keeps_states { ", states in shared memory" } else { "" };
                 let (rows, WgmmaTile { keys, stages, blocks, .. }) = (tile.rows(), tile);
-                write!(f, "WGMMA {rows} x {keys}, {stages} stages, {blocks} block(s) per SM{turns}{states}")?;
+                let of = if tile.element_bytes == 1 { " of e4m3" } else { "" };
+                write!(f, "WGMMA{of} {rows} x {keys}, {stages} stages, {blocks} block(s) per SM{turns}{states}")?;
             }
             Algorithm::Mma(tile) => {
                 let (rows, MmaTile { keys, blocks }) = (tile.rows(), tile);
@@ -62,6 +66,9 @@ impl fmt::Display for Choice {
             }
         }
         write!(f, ", {splits} part(s) of {segments} segment(s)")?;
+        if *splits > 1 {
+            write!(f, "{}", if *single_launch { ", merged by the last block" } else { ", merged by a launch" })?;
+        }
         if *order == Order::OneSegment { write!(f, ", as one segment") } else { Ok(()) }
     }
 }
@@ -106,7 +113,7 @@ impl Choice {
             if suits_tensor_cores && limits.has_wgmma {
                 let (folds, room) = (splits == 1 && all > 1, limits.shared_bytes_per_block_optin);
                 Algorithm::Wgmma(WgmmaTile::choose(problem, rows, [folds, is_alone], room))
-            } else if suits_tensor_cores && limits.has_mma {
+            } else if suits_tensor_cores && limits.has_mma && problem.products.is_none() {
                 Algorithm::Mma(mma_tile(problem, limits))
             } else {
                 Algorithm::Simt
@@ -116,7 +123,9 @@ impl Choice {
         let of_parts = |segments: u64| {
             let splits = all.div_ceil(segments);
             let algorithm = algorithm(splits, items * splits <= num_sms);
-            Self { algorithm, splits, segments, order: Order::Segments }
+            // As many warps merge as would in another launch, where a block has few rows.
+            let single_launch = splits > 1 && algorithm != Algorithm::Simt && rows <= FEW_ROWS;
+            Self { algorithm, splits, segments, order: Order::Segments, single_launch }
         };
         let candidates = (1..all.min(MOST_SEGMENTS)).rev().map(of_parts);
         let cost = |choice: &Self| choice.nanoseconds(problem, items, num_sms);
@@ -143,6 +152,9 @@ impl Choice {
     }
 }
 
+/// Rows of a head up to which the last block merges.
+const FEW_ROWS: u64 = 64;
+
 /// Segments of a part at most, unless there is one part.
 const MOST_SEGMENTS: u64 = 64;
 
@@ -160,7 +172,7 @@ const MERGE_NANOSECONDS: u64 = 6000;
 pub(super) fn suits_tensor_cores(problem: &Problem) -> bool {
     let Problem { dtype, kv_dtype, .. } = *problem;
     let is_half = matches!(dtype, Dtype::F16 | Dtype::Bf16);
-    is_half && (kv_dtype == dtype || kv_dtype.bytes() == 1)
+    is_half && (kv_dtype == dtype || kv_dtype.bytes() == 1) || problem.products.is_some()
 }
 
 /// Segments of the longest sequence; one without keys.

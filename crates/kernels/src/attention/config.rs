@@ -18,9 +18,15 @@ pub(super) const fn padded(dim: u32) -> u32 {
     dim.next_multiple_of(32)
 }
 
-/// Panels as wide as the columns allow.
-pub(super) const fn swizzle(columns: u32) -> Swizzle {
-    if columns.is_multiple_of(64) { Swizzle::Bytes128 } else { Swizzle::Bytes64 }
+/// Panels as wide as rows of so many bytes allow.
+pub(super) const fn swizzle(row_bytes: u32) -> Swizzle {
+    if row_bytes.is_multiple_of(128) {
+        Swizzle::Bytes128
+    } else if row_bytes.is_multiple_of(64) {
+        Swizzle::Bytes64
+    } else {
+        Swizzle::Bytes32
+    }
 }
 
 /// What decides on the code of a kernel, whichever it is.
@@ -45,6 +51,8 @@ pub(super) struct Config {
     pub(super) score: Option<Score>,
     /// Whether a block folds several segments, each by itself.
     pub(super) segments: bool,
+    /// Whether the last block of a tile of rows combines its parts.
+    pub(super) merges: bool,
 }
 
 impl Config {
@@ -89,6 +97,7 @@ impl Config {
             lse: problem.lse,
             score: problem.score.clone(),
             segments,
+            merges: false,
         }
     }
 
@@ -111,6 +120,7 @@ impl Config {
             ("_score", self.score.is_some()),
             ("_split", self.work.split),
             ("_segments", self.segments),
+            ("_merged", self.merges),
         ];
         let options: String = options.iter().filter(|(_, on)| *on).map(|(name, _)| *name).collect();
         format!("{dtype}_{kv_dtype}_{head_dim}_{value_dim}{options}")

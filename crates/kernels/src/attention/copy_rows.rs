@@ -1,7 +1,8 @@
 //! Copies of rows into tiles by threads, with conversion, where neither TMA nor `cp.async` can.
 
-use warpfold_lang::{Global, HalfOfPair, Multiplicand, Tile, Val, range, thread_idx, when};
+use warpfold_lang::{Global, Tile, Val, range, thread_idx, when};
 
+use super::factor::Factor;
 use super::work::bytes_at;
 use crate::Dtype;
 use crate::elements::{load, of_word};
@@ -22,15 +23,15 @@ pub(super) struct From {
     pub(super) stride: Val<i64>,
 }
 
-/// Elements that a thread brings at a time: 16 bytes of memory, or eight elements one by one.
-const fn unit(from: &From) -> u32 {
-    if from.wide { wide(from.dtype) as u32 } else { 8 }
+/// Elements that a thread brings at a time: 16 bytes of memory, or of the tile one by one.
+const fn unit<T: Factor>(from: &From) -> u32 {
+    if from.wide { wide(from.dtype) as u32 } else { 16 / T::BYTES }
 }
 
 /// Copies rows of `dim` elements into a tile, converted to its type; zeros behind each row, and
 /// where there is none. The first `threads` of the block come here, each with `unroll` loads under
 /// way. `place` says where a row begins, and whether there is one.
-pub(super) fn copy_rows<T: Multiplicand + HalfOfPair>(
+pub(super) fn copy_rows<T: Factor>(
     to: Tile<T>,
     dim: u32,
     (threads, unroll): (u32, u32),
@@ -39,7 +40,7 @@ pub(super) fn copy_rows<T: Multiplicand + HalfOfPair>(
 ) {
     // Panel after panel: so the swizzle puts what neighbours write into different banks, also where
     // each of them writes every second piece.
-    let (unit, rows, panel) = (unit(&from), to.rows(), to.panel_columns());
+    let (unit, rows, panel) = (unit::<T>(&from), to.rows(), to.panel_columns());
     let of_row = panel / unit;
     let of_panel = rows * of_row;
     let total = of_panel * (to.columns() / panel);
@@ -54,15 +55,17 @@ pub(super) fn copy_rows<T: Multiplicand + HalfOfPair>(
             })
             .collect();
         for (row, column, is_there, bits) in loaded {
-            let words = if from.wide && from.dtype.bytes() == 1 {
+            let words = if from.wide && from.dtype.bytes() < u64::from(T::BYTES) {
                 let elements = bits.iter().flat_map(|word| of_word::<f32>(from.dtype, *word, 4));
-                pairs::<T>(&elements.collect::<Vec<_>>())
+                T::words(&elements.collect::<Vec<_>>())
             } else {
                 bits.to_vec()
             };
             when(is_there, || {
                 for (four, i) in words.chunks_exact(4).zip(0_u32..) {
-                    to.at(row, column + 8 * i).reinterpret::<u32>().set_vec([four[0], four[1], four[2], four[3]]);
+                    to.at(row, column + 16 / T::BYTES * i)
+                        .reinterpret::<u32>()
+                        .set_vec([four[0], four[1], four[2], four[3]]);
                 }
             });
         }
@@ -70,7 +73,7 @@ pub(super) fn copy_rows<T: Multiplicand + HalfOfPair>(
 }
 
 /// What a unit has from a column on: its bits in memory, or the words that it becomes.
-fn bits_of<T: HalfOfPair>(from: From, start: Val<i64>, column: Val<u32>, dim: u32, exists: Val<bool>) -> [Val<u32>; 4] {
+fn bits_of<T: Factor>(from: From, start: Val<i64>, column: Val<u32>, dim: u32, exists: Val<bool>) -> [Val<u32>; 4] {
     let From { memory, dtype, wide, stride } = from;
     if wide {
         // Rows have whole units then.
@@ -83,10 +86,6 @@ fn bits_of<T: HalfOfPair>(from: From, start: Val<i64>, column: Val<u32>, dim: u3
         let loaded: Val<f32> = load(dtype, at, 1, false)[0];
         (exists & (column + i).lt(dim)).select(loaded, 0.0)
     };
-    let words = pairs::<T>(&(0..8).map(element).collect::<Vec<_>>());
+    let words = T::words(&(0..16 / T::BYTES).map(element).collect::<Vec<_>>());
     std::array::from_fn(|i| words[i])
-}
-
-fn pairs<T: HalfOfPair>(values: &[Val<f32>]) -> Vec<Val<u32>> {
-    values.chunks_exact(2).map(|two| Val::<T::Pair>::from_f32(two[0], two[1]).bitcast::<u32>()).collect()
 }

@@ -2,19 +2,21 @@
 
 use half::{bf16, f16};
 use warpfold_device::{LaunchConfig, Limits, Profile, TensorLayout};
+use warpfold_lang::F8E4M3;
 
 use super::choice::{Algorithm, Choice, Order, items, num_segments, rows_per_head, suits_tensor_cores};
 use super::config::{Config, MAX_INPUTS};
 use super::copy_rows::wide;
+use super::factor::LOG2_LARGEST_E4M3_WEIGHT;
 use super::merge::merge;
 use super::mma::{self, MmaConfig, MmaTile, attend_mma};
 use super::problem::{Causal, Keys, MaskLayout, Problem, Queries};
 use super::simt::{self, attend};
-use super::wgmma::{self, WgmmaConfig, WgmmaTile, attend_wgmma, maps};
+use super::wgmma::{self, MappedKeys, WgmmaConfig, WgmmaTile, attend_wgmma, maps};
 use super::work::Size;
 use crate::matmul::{no_map, tensor_map};
 use crate::plan::{Arg, Family, Operand, OperandSpec, Plan, Planner, Step, grid_size};
-use crate::{AnyKernel, Dtype, Error};
+use crate::{AnyKernel, Dtype, Error, ErrorKind};
 
 /// The family of attentions.
 ///
@@ -38,14 +40,24 @@ impl Attention {
     /// Those of [`Family::plan`].
     pub fn plan_with(&self, problem: &Problem, choice: Choice, planner: &Planner<'_>) -> Result<Plan, Error> {
         problem.check()?;
+        let is_narrow = matches!(choice.algorithm, Algorithm::Wgmma(WgmmaTile { element_bytes: 1, .. }));
+        if problem.products.is_some() && !is_narrow {
+            let reason = "products of 8-bit floats need Hopper's tensor cores (sm_90a)".to_owned();
+            return Err(ErrorKind::Operand { operator: "attention", reason }.into());
+        }
         let mut plan = operands(problem).choice(choice);
         if problem.rows() == 0 {
             return Ok(plan);
         }
-        let Choice { algorithm, splits, segments, order } = choice;
+        let Choice { algorithm, splits, segments, order, single_launch } = choice;
+        let merges = single_launch && splits > 1;
+        if merges && algorithm == Algorithm::Simt {
+            let reason = "CUDA cores merge parts in a launch of its own".to_owned();
+            return Err(ErrorKind::Operand { operator: "attention", reason }.into());
+        }
         let has_segments = segments > 1 && order == Order::Segments;
         let (items, rows) = (items(problem, algorithm), algorithm.rows());
-        let config = Config::new(problem, rows, algorithm.wide(), splits > 1, has_segments);
+        let config = Config { merges, ..Config::new(problem, rows, algorithm.wide(), splits > 1, has_segments) };
         if config.pairs && algorithm != Algorithm::Simt {
             plan.outputs[0].alignment = 2 * problem.output.bytes();
         }
@@ -84,11 +96,11 @@ impl Attention {
         let launch = LaunchConfig::new(grid, kernel.threads).dynamic_shared(kernel.shared_bytes);
         let counter = (algorithm != Algorithm::Simt).then_some(Arg::Tickets);
         let main = step(kernel.kernel, launch, kernel.maps, counter);
-        let merge = (splits > 1).then(|| {
+        let merge = (splits > 1 && !merges).then(|| {
             let kernel = planner.kernel(Merge(config), |Merge(config)| merge(config));
             Ok::<_, Error>(step(kernel, LaunchConfig::new(grid_size(items)?, simt::BLOCK), Vec::new(), None))
         });
-        plan.tickets = u64::from(algorithm != Algorithm::Simt);
+        plan.tickets = u64::from(algorithm != Algorithm::Simt) + if merges { items } else { 0 };
         plan.steps.push(main);
         plan.steps.extend(merge.transpose()?);
         Ok(plan)
@@ -146,7 +158,7 @@ impl Shape {
 fn wgmma_config(problem: &Problem, common: Config, tile: WgmmaTile) -> (WgmmaConfig, [Option<TensorLayout>; 3]) {
     let maps = maps(problem, tile);
     let (maps_keys, [keys, values]) = match maps.keys {
-        Some((layouts, box_keys)) => (Some(box_keys), layouts.map(Some)),
+        Some(MappedKeys { keys, values, of_box }) => (Some(of_box), [Some(keys), values]),
         None => (None, [None, None]),
     };
     let is_plain = is_plain(problem);
@@ -177,6 +189,7 @@ fn make_mma(config: &MmaConfig) -> AnyKernel {
 
 fn make_wgmma(config: &WgmmaConfig) -> AnyKernel {
     match config.common.dtype {
+        Dtype::F8E4M3 => attend_wgmma::<F8E4M3>(config).into(),
         Dtype::F16 => attend_wgmma::<f16>(config).into(),
         _ => attend_wgmma::<bf16>(config).into(),
     }
@@ -319,7 +332,10 @@ fn strides(problem: &Problem) -> [i64; super::work::STRIDES] {
 
 fn floats(problem: &Problem) -> [f32; super::config::FLOATS] {
     let softcap = problem.softcap_bits.map_or(1.0, f32::from_bits);
-    [f32::from_bits(problem.scale_bits), softcap, 1.0 / softcap, f32::from_bits(problem.value_scale_bits)]
+    let value_scale = f32::from_bits(problem.value_scale_bits);
+    // Weights of 8-bit floats go further than to 1.
+    let largest = if problem.products.is_some() { 2_f32.powi(LOG2_LARGEST_E4M3_WEIGHT) } else { 1.0 };
+    [f32::from_bits(problem.scale_bits), softcap, 1.0 / softcap, value_scale / largest]
 }
 
 /// Shared memory of a block on Hopper.
@@ -332,6 +348,7 @@ pub(crate) fn kernels() -> Vec<(AnyKernel, u32)> {
         dtype,
         kv_dtype,
         output: if dtype == Dtype::F8E4M3 { Dtype::F32 } else { dtype },
+        products: None,
         heads: 8,
         kv_heads: 2,
         head_dim,
@@ -403,7 +420,12 @@ pub(crate) fn kernels() -> Vec<(AnyKernel, u32)> {
             let common = Config::new(problem, tile(split).rows(), wide, split, segments);
             (make_wgmma(&wgmma_config(problem, common, tile(split)).0), tile(split).threads())
         };
-        if segments && is_decode(problem) { vec![config(false), config(true)] } else { vec![config(false)] }
+        let merged = || {
+            let tile = WgmmaTile { consumers: 1, ping_pong: false, ..tile(true) };
+            let common = Config { merges: true, ..Config::new(problem, tile.rows(), wide, true, segments) };
+            (make_wgmma(&wgmma_config(problem, common, tile).0), tile.threads())
+        };
+        if segments && is_decode(problem) { vec![config(false), config(true), merged()] } else { vec![config(false)] }
     };
     let by_mma = |problem: &Problem| {
         let segments = num_segments(problem) > 1;
@@ -413,7 +435,11 @@ pub(crate) fn kernels() -> Vec<(AnyKernel, u32)> {
             let common = Config::new(problem, tile.rows(), wide, split, segments);
             (make_mma(&mma_config(problem, common, tile)), tile.threads())
         };
-        if segments && is_decode(problem) { vec![config(false), config(true)] } else { vec![config(false)] }
+        let merged = || {
+            let common = Config { merges: true, ..Config::new(problem, tile.rows(), wide, true, segments) };
+            (make_mma(&mma_config(problem, common, tile)), tile.threads())
+        };
+        if segments && is_decode(problem) { vec![config(false), config(true), merged()] } else { vec![config(false)] }
     };
     let of_problem = |problem: &Problem| {
         let cuda_cores: Vec<_> = on_cuda_cores(problem);
@@ -421,6 +447,15 @@ pub(crate) fn kernels() -> Vec<(AnyKernel, u32)> {
         let tensor_cores = if suits_tensor_cores(problem) { of_tensor_cores() } else { Vec::new() };
         cuda_cores.into_iter().chain(tensor_cores)
     };
+    // Products of 8-bit floats, by TMA where it can be and by threads.
+    let narrow = |dim: i64, keys_of: Keys| Problem {
+        products: Some(Dtype::F8E4M3),
+        output: Dtype::Bf16,
+        ..of(Dtype::F8E4M3, Dtype::F8E4M3, [dim as u64; 2], dense(dim), keys_of)
+    };
+    let odd = Problem { alignment: 1, ..narrow(80, keys(4096, 80)) };
+    let [small_pages, large] = [narrow(64, pages(64)), narrow(256, keys(4096, 256))];
+    let of_bytes = [narrow(128, keys(4096, 128)), small_pages, large, odd];
     // By `mma.sync` also small heads, of which a multiprocessor holds more blocks, and wide ones
     // whose results take half of the registers.
     let small = of(Dtype::Bf16, Dtype::Bf16, [64, 64], dense(64), keys(4096, 64));
@@ -429,5 +464,6 @@ pub(crate) fn kernels() -> Vec<(AnyKernel, u32)> {
     let wide = of(Dtype::Bf16, Dtype::F8E4M3, [256, 256], packed, pages(256));
     let wide_of_segments = of(Dtype::F16, Dtype::F16, [256, 256], dense(256), keys(4096, 256));
     let more = [small, small_with_all, wide, wide_of_segments];
-    problems.iter().flat_map(of_problem).chain(more.iter().flat_map(by_mma)).collect()
+    let problems = problems.iter().flat_map(of_problem).chain(of_bytes.iter().flat_map(on_tensor_cores));
+    problems.chain(more.iter().flat_map(by_mma)).collect()
 }

@@ -1,13 +1,15 @@
-//! The launch that combines the states of segments where blocks share the keys of a row, from the
-//! first segment to the last.
+//! Combines the states of segments where blocks share the keys of a row, from the first segment to
+//! the last: in a launch of its own, or in the last of those blocks. Both give the same bits.
 
-use warpfold_lang::{Array, Global, Val, block_idx, kernel, range, var, wait_for_dependencies, warp_id, when};
+use warpfold_lang::{
+    Array, Global, Order, Val, block_idx, kernel, range, shared_named, var, wait_for_dependencies, warp_id, when,
+};
 
 use super::config::{Config, FLOATS, Launch, MAX_INPUTS};
 use super::output::Columns;
 use super::simt::{Attend, BLOCK};
 use super::state::State;
-use super::work::{Item, SIZES, STRIDES, WorkConfig, find};
+use super::work::{Item, SIZES, STRIDES, Size, WorkConfig, find};
 
 /// What the kernel takes: as [`Attend`], whose partial results it reads.
 pub(super) type Merge = Attend;
@@ -18,8 +20,7 @@ const UNROLL: u32 = 8;
 /// The kernel: a block for each tile of rows, one warp per row.
 pub(super) fn merge(config: &Config) -> Merge {
     let config = config.clone();
-    let rows = config.work.rows;
-    let name = format!("attention_merge{rows}_{}", config.name());
+    let name = format!("attention_merge{}_{}", config.work.rows, config.name());
     let body = move |inputs: [Global<u8>; MAX_INPUTS],
                      out: Global<u8>,
                      lse: Global<f32>,
@@ -32,17 +33,55 @@ pub(super) fn merge(config: &Config) -> Merge {
         // Contract: a grid of a block for each item of one part.
         let tensors = config.tensors(inputs, out, lse);
         let launch = Launch { config: &config, tensors, sizes, strides, floats };
-        let whole = WorkConfig { split: false, ..config.work };
-        let item = find(&whole, sizes, &tensors.lists, block_idx().x);
-        when(item.exists, || {
-            range(warp_id(), (item.num_rows - item.first_row).min(rows), BLOCK / 32, |number| {
-                let state = fold(&launch, partials, &item, number);
-                let row = item.row(sizes, number);
-                launch.finish(&item, &row, &state, Columns::Strided);
-            });
-        });
+        merge_tile(&launch, partials, block_idx().x, (warp_id(), BLOCK / 32));
     };
     kernel(name, body).required_block(BLOCK)
+}
+
+/// Combines what blocks have left of a tile of rows: each of some warps takes rows in turns.
+fn merge_tile(launch: &Launch<'_>, partials: Global<f32>, tile: Val<u32>, (warp, warps): (Val<u32>, u32)) {
+    let Launch { config, tensors, sizes, .. } = *launch;
+    let whole = WorkConfig { split: false, ..config.work };
+    let item = find(&whole, sizes, &tensors.lists, tile);
+    when(item.exists, || {
+        range(warp, (item.num_rows - item.first_row).min(config.work.rows), warps, |number| {
+            let state = fold(launch, partials, &item, number);
+            let row = item.row(sizes, number);
+            launch.finish(&item, &row, &state, Columns::Strided);
+        });
+    });
+}
+
+/// The warps of a block that leave parts, and combine them if they are the last.
+pub(super) struct Team<'a> {
+    /// Which of its threads this one is.
+    pub(super) thread: Val<u32>,
+    pub(super) threads: u32,
+    /// Their barrier.
+    pub(super) sync: &'a dyn Fn(),
+}
+
+/// Behind a part: the block that is the last of a tile of rows combines what all have left. There
+/// is a ticket for each tile, zero before and after.
+pub(super) fn merge_if_last(
+    launch: &Launch<'_>,
+    partials: Global<f32>,
+    tickets: Global<u32>,
+    item: &Item,
+    team: &Team<'_>,
+) {
+    let is_last = shared_named::<u32>("is_last", 1);
+    let last = launch.size(Size::Splits) - 1;
+    // The release side shows this block's part to the last one, whose acquire side sees all.
+    (team.sync)();
+    when(team.thread.eq(0), || {
+        let ticket = tickets.at(item.number).atomic().order(Order::AcqRel);
+        is_last.set(ticket.increment_wrapping(last).eq(last).cast::<u32>());
+    });
+    (team.sync)();
+    when(is_last.get().ne(0), || {
+        merge_tile(launch, partials, item.number, (team.thread / 32, team.threads / 32));
+    });
 }
 
 /// The state of a row from those of its segments.

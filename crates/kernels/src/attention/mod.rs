@@ -22,11 +22,12 @@
 //! to do, `scores` and `output` are the two ends of a row, `running` combines segments inside a
 //! block and `merge` the partial results of split keys. The kernels are `simt`, on CUDA cores, for
 //! every type, and for f16 and bf16 `wgmma`, on the tensor cores of Hopper, and `mma`, on those of
-//! other GPUs; both share `softmax` and `copy_rows`. `choice` says which, and `family` plans.
+//! other GPUs; both share `softmax`, `copy_rows` and `factor`. `choice` says which, and `family` plans.
 
 mod choice;
 mod config;
 mod copy_rows;
+mod factor;
 mod family;
 mod merge;
 mod mma;

@@ -17,6 +17,9 @@ pub struct Problem {
     pub kv_dtype: Dtype,
     /// The type of the results.
     pub output: Dtype,
+    /// What tensor cores multiply, if anything else than a type that has every element and more
+    /// digits of the weights: 8-bit floats as they are, weights rounded to the same.
+    pub products: Option<Dtype>,
     /// Heads of the queries: a multiple of those of the keys.
     pub heads: u64,
     /// Heads of keys and values.
@@ -259,6 +262,14 @@ impl Problem {
         for dtype in [self.dtype, self.kv_dtype, self.output] {
             if !dtype.is_float() || dtype == Dtype::F64 {
                 return Err(ErrorKind::Unsupported { op: "attention".to_owned(), dtype }.into());
+            }
+        }
+        if let Some(dtype) = self.products {
+            if dtype != Dtype::F8E4M3 {
+                return Err(ErrorKind::Unsupported { op: "products of attention".to_owned(), dtype }.into());
+            }
+            if [self.dtype, self.kv_dtype] != [dtype; 2] {
+                return refused(format!("products of {dtype} take {dtype}, not {} and {}", self.dtype, self.kv_dtype));
             }
         }
         let Self { heads, kv_heads, head_dim, value_dim, .. } = *self;

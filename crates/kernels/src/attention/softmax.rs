@@ -1,8 +1,9 @@
 //! From scores to weights, in the registers of tensor cores, and what their rows have come to.
 
-use warpfold_lang::{Global, HalfOfPair, Lanes, Multiplicand, Val, Vars, WarpgroupSums, fold_quad, vars, when};
+use warpfold_lang::{Global, Lanes, Multiplicand, Val, Vars, WarpgroupSums, fold_quad, vars, when};
 
 use super::config::Launch;
+use super::factor::Factor;
 use super::output::Columns;
 use super::running::RowStates;
 use super::state::{State, shift};
@@ -53,9 +54,16 @@ impl<T: Multiplicand<Sum = f32>> Results<T> {
     }
 
     /// Adds up what the lanes of a row have of its sum.
-    pub(super) fn fold_sums(&self) {
+    pub(super) fn fold_sums(&self)
+    where
+        T: Factor,
+    {
         let [max, sums] = self.stats.get();
-        self.stats.set([max, fold_quad(sums, |a, b| [0, 1].map(|row| a[row] + b[row]))]);
+        let sums = fold_quad(sums, |a, b| [0, 1].map(|row| a[row] + b[row]));
+        // The sum is that of weights up to 1. Results are not changed before the end.
+        let sums =
+            if T::LOG2_LARGEST_WEIGHT == 0.0 { sums } else { sums.map(|sum| sum * (-T::LOG2_LARGEST_WEIGHT).exp2()) };
+        self.stats.set([max, sums]);
     }
 }
 
@@ -94,7 +102,7 @@ pub(super) struct Scores<'a, T: Multiplicand> {
     pub(super) sums: &'a WarpgroupSums<T>,
 }
 
-impl<T: Multiplicand<Sum = f32> + HalfOfPair> Scores<'_, T> {
+impl<T: Factor> Scores<'_, T> {
     /// Turns products with the keys from `first` on into weights, relative to the maximum of these
     /// and of what was before; returns what multiplies what was before.
     pub(super) fn softmax(&self, first: Val<u32>, before: [[Val<f32>; 2]; 2], stats: &Stats) -> [Val<f32>; 2] {
@@ -109,11 +117,13 @@ impl<T: Multiplicand<Sum = f32> + HalfOfPair> Scores<'_, T> {
         let largest = fold_quad(self.sums.fold_rows(Val::max), |a, b| [0, 1].map(|row| a[row].max(b[row])));
         let largest = if self.is_plain { largest.map(|score| score * scale) } else { largest };
         let new = [0, 1].map(|row| old[row].max(largest[row]));
-        let base = new.map(shift);
+        let (base, largest_weight) = (new.map(shift), T::LOG2_LARGEST_WEIGHT);
         if self.is_plain {
-            let down = base.map(|base| -base);
+            let down =
+                base.map(|base| if largest_weight == 0.0 { -base } else { Val::constant(largest_weight) - base });
             self.sums.update(|row, _, score| score.mul_add(scale, down[row]).exp2_flushed());
         } else {
+            let base = base.map(|base| if largest_weight == 0.0 { base } else { base - largest_weight });
             self.sums.update(|row, _, score| (score - base[row]).exp2_flushed());
         }
         let factors = [0, 1].map(|row| (old[row] - base[row]).exp2_flushed());

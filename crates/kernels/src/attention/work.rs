@@ -111,6 +111,8 @@ pub(super) struct Lists {
 pub(super) struct Item {
     /// Whether there is anything.
     pub(super) exists: Val<bool>,
+    /// Which tile of rows, of all: parts of its keys have the same.
+    pub(super) number: Val<u32>,
     pub(super) sequence: Val<u32>,
     pub(super) kv_head: Val<u32>,
     /// The first of its rows.
@@ -191,7 +193,7 @@ pub(super) fn find(config: &WorkConfig, sizes: Array<u32, SIZES>, lists: &Lists,
     // An empty range must not lie inside of a segment.
     let has_keys = begin.lt(end);
     let keys = (has_keys.select(begin, 0).cast::<u32>(), has_keys.select(end, 0).cast::<u32>());
-    Item { exists, sequence, kv_head, first_row, num_rows, first_query, first_key, num_keys, offset, keys }
+    Item { exists, number, sequence, kv_head, first_row, num_rows, first_query, first_key, num_keys, offset, keys }
 }
 
 /// The sequence that has the `tile`-th tile of all, and which of its own it is: every warp counts

@@ -12,15 +12,16 @@ use super::decode::num_parts;
 use super::element::AttentionElement;
 use super::instance::{FACTORS, accuracy_of, results_of, rows, step, wide};
 use super::reference::{self, RowReference};
+use super::shipped::{Of, Shipped, plan};
 use crate::Error;
 use crate::ladder::{Guarded, Guards, Heads, Instance, Memory, Rung, Verdict};
 
 pub(super) fn open(device: &Device, dtype: Dtype, size: usize, guards: Guards) -> Result<Box<dyn Instance>, Error> {
     let heads = Heads::unpack(size);
     Ok(match dtype {
-        Dtype::F16 => Box::new(Decode::<f16>::new(device, heads, guards)?),
-        Dtype::Bf16 => Box::new(Decode::<bf16>::new(device, heads, guards)?),
-        Dtype::F8E4M3 => Box::new(Decode::<F8E4M3>::new(device, heads, guards)?),
+        Dtype::F16 => Box::new(Decode::<f16>::new(device, (dtype, heads), guards)?),
+        Dtype::Bf16 => Box::new(Decode::<bf16>::new(device, (dtype, heads), guards)?),
+        Dtype::F8E4M3 => Box::new(Decode::<F8E4M3>::new(device, (dtype, heads), guards)?),
         _ => unreachable!("the ladder has no kernel for {dtype}"),
     })
 }
@@ -35,6 +36,7 @@ fn lens(heads: Heads) -> Vec<u32> {
 struct Decode<T: AttentionElement> {
     device: Device,
     guards: Guards,
+    dtype: Dtype,
     heads: Heads,
     lens: Vec<u32>,
     /// Queries, and keys and values of every head one after the other.
@@ -52,6 +54,9 @@ struct Decode<T: AttentionElement> {
     output: Guarded<T::Out>,
     /// Bytes of the cache that the last rung was given.
     cache_bytes: u64,
+    /// Of the library's kernel.
+    shipped: Option<Shipped>,
+    num_pages: u64,
 }
 
 /// The pages that sequences have, last ones first: a table with room for all tokens, where an entry
@@ -72,7 +77,7 @@ fn block_table(heads: Heads, lens: &[u32]) -> (Vec<u32>, u32) {
 }
 
 impl<T: AttentionElement> Decode<T> {
-    fn new(device: &Device, heads: Heads, guards: Guards) -> Result<Self, Error> {
+    fn new(device: &Device, (dtype, heads): (Dtype, Heads), guards: Guards) -> Result<Self, Error> {
         let Heads { length, kv_heads, head_dim, sequences, .. } = heads;
         let lens = lens(heads);
         let of_queries = heads.all_heads() * head_dim;
@@ -108,6 +113,7 @@ impl<T: AttentionElement> Decode<T> {
         Ok(Self {
             device: device.clone(),
             guards,
+            dtype,
             heads,
             queries: input("q", &queries)?,
             contiguous: [input("k", &keys)?, input("v", &values)?],
@@ -121,6 +127,8 @@ impl<T: AttentionElement> Decode<T> {
             elements: [queries, keys, values],
             expected: OnceCell::new(),
             cache_bytes: 0,
+            shipped: None,
+            num_pages: num_pages.into(),
         })
     }
 
@@ -145,18 +153,31 @@ impl<T: AttentionElement> Decode<T> {
 
 /// Whether a rung takes the cache in pages.
 fn is_paged(rung: &Rung) -> bool {
-    matches!(rung.name, "paged" | "single_launch")
+    matches!(rung.name, "paged" | "single_launch" | "shipped")
 }
 
 impl<T: AttentionElement> Instance for Decode<T> {
     fn reset(&mut self, rung: &Rung) -> Result<(), Error> {
         let cache = if is_paged(rung) { &self.pages } else { &self.contiguous };
         self.cache_bytes = cache.iter().map(|part| (part.len() * size_of::<T::Memory>()) as u64).sum();
+        self.shipped = match rung.name {
+            "shipped" => {
+                let plan = plan(Of::Decode(self.num_pages), self.dtype, self.heads);
+                Some(Shipped::new(&self.device, plan, self.guards)?)
+            }
+            _ => None,
+        };
         self.parts.renew(&self.device, "parts", self.guards)?;
         self.output.renew(&self.device, "o", self.guards)
     }
 
     fn arguments(&mut self, rung: &Rung, launch_idx: usize) -> Result<Arguments<'_>, Error> {
+        if let Some(shipped) = &mut self.shipped {
+            let [keys, values] = &self.pages;
+            let cache = [self.queries.view()?.bytes(), keys.view()?.bytes(), values.view()?.bytes()];
+            let lists = [self.lens_on_device.view()?.bytes(), self.table.view()?.bytes()];
+            return shipped.arguments(&[&cache[..], &lists].concat(), self.output.view_mut()?.bytes());
+        }
         let words: Vec<u8> = words(self.heads).iter().flat_map(|word| word.to_le_bytes()).collect();
         let mut arguments = Arguments::new();
         if launch_idx == 1 {
@@ -180,7 +201,7 @@ impl<T: AttentionElement> Instance for Decode<T> {
         Ok(arguments.raw(&words, 4))
     }
 
-    fn verdict(&self, _rung: &Rung) -> Result<Verdict, Error> {
+    fn verdict(&self, rung: &Rung) -> Result<Verdict, Error> {
         let (results, mut ok) = results_of(&self.output)?;
         for input in [&self.queries].into_iter().chain(&self.contiguous).chain(&self.pages) {
             ok &= input.is_intact()?;
@@ -189,11 +210,15 @@ impl<T: AttentionElement> Instance for Decode<T> {
             ok &= list.is_intact()?;
         }
         ok &= self.parts.is_intact()?;
+        if let Some(shipped) = &self.shipped {
+            ok &= shipped.is_intact()?;
+        }
         // What no thread stored is still poison.
         ok &= results.iter().all(|result| result.is_finite());
         let mut max_error = 0.0;
         for row in self.expected() {
-            let (error, is_right) = row.judge::<T>(&results[row.range()], accuracy_of::<T::Out>(), false);
+            let (error, is_right) =
+                row.judge::<T>(&results[row.range()], accuracy_of::<T::Out>(), rung.name == "shipped");
             ok &= is_right;
             max_error = f64::max(max_error, error);
         }

@@ -10,6 +10,7 @@ use warpfold_lang::F8E4M3;
 use super::element::AttentionElement;
 use super::ladder::{Data, data_of};
 use super::reference::{self, RowReference};
+use super::shipped::{Of, Shipped, plan};
 use super::work::words;
 use crate::ladder::{Guarded, Guards, Heads, Instance, Memory, Rung, Verdict, samples};
 use crate::{Error, LadderElement};
@@ -17,10 +18,10 @@ use crate::{Error, LadderElement};
 pub(super) fn open(device: &Device, dtype: Dtype, size: usize, guards: Guards) -> Result<Box<dyn Instance>, Error> {
     let heads = Heads::unpack(size);
     Ok(match dtype {
-        Dtype::F32 => Box::new(Prefill::<f32>::new(device, heads, guards)?),
-        Dtype::F16 => Box::new(Prefill::<f16>::new(device, heads, guards)?),
-        Dtype::Bf16 => Box::new(Prefill::<bf16>::new(device, heads, guards)?),
-        Dtype::F8E4M3 => Box::new(Prefill::<F8E4M3>::new(device, heads, guards)?),
+        Dtype::F32 => Box::new(Prefill::<f32>::new(device, (dtype, heads), guards)?),
+        Dtype::F16 => Box::new(Prefill::<f16>::new(device, (dtype, heads), guards)?),
+        Dtype::Bf16 => Box::new(Prefill::<bf16>::new(device, (dtype, heads), guards)?),
+        Dtype::F8E4M3 => Box::new(Prefill::<F8E4M3>::new(device, (dtype, heads), guards)?),
         _ => unreachable!("the ladder has no kernel for {dtype}"),
     })
 }
@@ -50,6 +51,7 @@ pub(super) fn step(products: usize) -> usize {
 struct Prefill<T: AttentionElement> {
     device: Device,
     guards: Guards,
+    dtype: Dtype,
     heads: Heads,
     /// Queries, keys, values.
     elements: [Vec<T::Memory>; 3],
@@ -61,10 +63,12 @@ struct Prefill<T: AttentionElement> {
     scores: Option<Guarded<f32>>,
     running: Option<[Guarded<f32>; 2]>,
     counter: Guarded<u32>,
+    /// Of the library's kernel.
+    shipped: Option<Shipped>,
 }
 
 impl<T: AttentionElement> Prefill<T> {
-    fn new(device: &Device, heads: Heads, guards: Guards) -> Result<Self, Error> {
+    fn new(device: &Device, (dtype, heads): (Dtype, Heads), guards: Guards) -> Result<Self, Error> {
         let Heads { length, kv_heads, head_dim, sequences, .. } = heads;
         let len = |heads: usize| heads * length * head_dim;
         let (of_queries, of_keys) = (len(heads.all_heads()), len(kv_heads * sequences));
@@ -74,6 +78,7 @@ impl<T: AttentionElement> Prefill<T> {
         Ok(Self {
             device: device.clone(),
             guards,
+            dtype,
             heads,
             inputs: [input("q", &queries)?, input("k", &keys)?, input("v", &values)?],
             output: Guarded::new(device, "o", of_queries, guards)?,
@@ -82,6 +87,7 @@ impl<T: AttentionElement> Prefill<T> {
             scores: None,
             running: None,
             counter: Guarded::of(device, "counter", &[0], guards)?,
+            shipped: None,
         })
     }
 
@@ -126,11 +132,15 @@ impl<T: AttentionElement> Instance for Prefill<T> {
     fn reset(&mut self, rung: &Rung) -> Result<(), Error> {
         let num_rows = self.heads.all_heads() * self.heads.length;
         let new = |name, len| Guarded::new(&self.device, name, len, self.guards);
-        (self.scores, self.running) = (None, None);
+        (self.scores, self.running, self.shipped) = (None, None, None);
         match data_of(rung.name) {
             Data::Scores => self.scores = Some(new("scores", num_rows * self.heads.length)?),
             Data::Running => {
                 self.running = Some([new("o", num_rows * self.heads.head_dim)?, new("statistics", 2 * num_rows)?]);
+            }
+            Data::Shipped => {
+                let plan = plan(Of::Prefill, self.dtype, self.heads);
+                self.shipped = Some(Shipped::new(&self.device, plan, self.guards)?);
             }
             Data::Tensors | Data::Maps(_) | Data::Drawn(_) => {}
         }
@@ -138,6 +148,11 @@ impl<T: AttentionElement> Instance for Prefill<T> {
     }
 
     fn arguments(&mut self, rung: &Rung, launch_idx: usize) -> Result<Arguments<'_>, Error> {
+        if let Some(shipped) = &mut self.shipped {
+            let [q, k, v] = &self.inputs;
+            let inputs = [q.view()?.bytes(), k.view()?.bytes(), v.view()?.bytes()];
+            return shipped.arguments(&inputs, self.output.view_mut()?.bytes());
+        }
         let words: Vec<u8> = words(self.heads).iter().flat_map(|word| word.to_le_bytes()).collect();
         let mut arguments = Arguments::new();
         let data = data_of(rung.name);
@@ -163,7 +178,7 @@ impl<T: AttentionElement> Instance for Prefill<T> {
                 arguments.output(self.output.view_mut()?)
             }
             (Data::Maps(_) | Data::Drawn(_), ..) => arguments.output(self.output.view_mut()?),
-            (Data::Scores | Data::Running, ..) => unreachable!("the rung was not reset"),
+            (Data::Scores | Data::Running | Data::Shipped, ..) => unreachable!("the rung was not reset"),
         };
         if let Data::Drawn(_) = data {
             arguments = arguments.output(self.counter.view_mut()?);
@@ -186,6 +201,9 @@ impl<T: AttentionElement> Instance for Prefill<T> {
             ok &= input.is_intact()?;
         }
         ok &= self.counter.is_intact()?;
+        if let Some(shipped) = &self.shipped {
+            ok &= shipped.is_intact()?;
+        }
         if let Some(scores) = &self.scores {
             ok &= scores.is_intact()?;
         }

@@ -11,9 +11,9 @@
 //!
 //! [`ladder`] is for many queries at once, prefill; [`decode`] for one query of each sequence,
 //! whose keys are in a cache. `work` says what a row is and sees. Shared parts: `rows` for kernels
-//! on CUDA cores, `softmax`, `warpgroup` and `tiles` for tensor cores, `cache` for decode. The
-//! library's attention, which takes every option and keeps one order of the fold, is
-//! [`warpfold_kernels::attention`].
+//! on CUDA cores, `softmax`, `warpgroup` and `tiles` for tensor cores, `cache` for decode. The last
+//! rung of both is the library's attention ([`warpfold_kernels::attention`]), which takes every
+//! option and keeps one order of the fold: `shipped`.
 
 pub mod decode;
 pub mod ladder;
@@ -24,6 +24,7 @@ mod element;
 mod instance;
 mod reference;
 mod rows;
+mod shipped;
 mod softmax;
 mod softmax_rows;
 mod tiles;

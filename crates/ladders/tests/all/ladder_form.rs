@@ -105,7 +105,10 @@ fn every_rung_opens_with_its_five_lines() {
 fn every_rung_is_a_small_change_to_the_one_before() {
     for (_, folder) in FOLDERS {
         for pair in rungs(folder).windows(2) {
-            let changed = num_changed(&fs::read_to_string(&pair[0]).unwrap(), &fs::read_to_string(&pair[1]).unwrap());
+            let [before, after] = [0, 1].map(|i| fs::read_to_string(&pair[i]).unwrap());
+            // The library's kernel has files of its own, nothing to be read as a change.
+            let is_shipped = pair[1].file_stem().is_some_and(|stem| stem.to_string_lossy().ends_with("_shipped"));
+            let changed = if is_shipped { after.lines().count() } else { num_changed(&before, &after) };
             println!("{changed} lines changed in {}", pair[1].display());
             assert!(changed <= MAX_CHANGED, "{}: {changed} lines changed", pair[1].display());
         }

@@ -10,7 +10,7 @@ use super::shared::{Major, Tile};
 use super::warpgroup::WarpgroupSums;
 use crate::recorder::{Raw, Reg};
 use crate::types::{Scalar, Type};
-use crate::{ErrorKind, HalfOfPair, Val, untyped, warp_id};
+use crate::{EightBitFloat, ErrorKind, HalfOfPair, Val, untyped, warp_id};
 
 /// 64 rows of A, `depth` elements of `k` each, in the registers of a warpgroup: four registers a
 /// thread for each step of 32 bytes. For [`WarpgroupSums::add_product_of`].
@@ -85,8 +85,8 @@ impl<T: Multiplicand> WarpgroupFragment<T> {
 
 impl<H: Multiplicand + HalfOfPair> WarpgroupFragment<H> {
     /// Sets it to sums, rounded to nearest even: what a product of `depth` columns left becomes A
-    /// of the next one. Each thread keeps its own elements, so nothing is exchanged (not so for
-    /// 8-bit elements, which lie otherwise).
+    /// of the next one. Each thread keeps its own elements, so nothing is exchanged (8-bit
+    /// elements lie otherwise: [`Self::set_sums_by_fours`]).
     #[track_caller]
     pub fn set_sums<T: Multiplicand<Sum = f32>>(&self, sums: &WarpgroupSums<T>) {
         let read = |register: Reg| Val::<f32>::from_raw(untyped::read(f32::TYPE, register));
@@ -104,6 +104,66 @@ impl<H: Multiplicand + HalfOfPair> WarpgroupFragment<H> {
         for (register, pair) in self.registers.iter().zip(pairs) {
             untyped::assign(Type::U32, *register, pair.raw());
         }
+    }
+}
+
+impl<F: Multiplicand + EightBitFloat> WarpgroupFragment<F> {
+    /// Sets it to sums, rounded to nearest even and saturated: what a product of `depth` columns
+    /// left becomes A of the next one. Each thread keeps its own elements, so nothing is exchanged;
+    /// but 8-bit elements lie by fours where sums lie by twos. So its elements along `k` are the
+    /// columns of the sums in the order of [`Self::column`], and B has its own in that order, too.
+    ///
+    /// ```
+    /// use warpfold_lang::{
+    ///     Arch, F8E4M3, Global, Major, Operands, Swizzle, Target, WarpgroupFragment, WarpgroupSums, kernel, tile,
+    ///     wgmma_commit, wgmma_fence, wgmma_wait,
+    /// };
+    /// // (Q Kᵀ) V, where row `n` of the last tile is column `n` of V, its elements in the order of the fragment.
+    /// let chained = kernel("chained", |out: Global<f32>| {
+    ///     let [q, k] = [64, 128].map(|rows| tile::<F8E4M3>(rows, 64, Swizzle::Bytes64));
+    ///     let v = tile::<F8E4M3>(64, 128, Swizzle::Bytes128);
+    ///     let (scores, sums) = (WarpgroupSums::<F8E4M3>::new(128), WarpgroupSums::<F8E4M3>::new(64));
+    ///     let weights = WarpgroupFragment::<F8E4M3>::new(128);
+    ///     wgmma_fence();
+    ///     scores.add_product(&Operands { a: q, a_major: Major::K, b: k, b_major: Major::K }, false);
+    ///     wgmma_commit();
+    ///     wgmma_wait(0);
+    ///     weights.set_sums_by_fours(&scores);
+    ///     wgmma_fence();
+    ///     sums.add_product_of(&weights, v, Major::K, false);
+    ///     wgmma_commit();
+    ///     wgmma_wait(0);
+    ///     for (row, column, pair) in sums.pairs() {
+    ///         out.at(row * 64 + column).set_vec(pair);
+    ///     }
+    /// });
+    /// let ptx = chained.required_block(128).ptx(&Target::new(Arch::SM_90A, (8, 0)))?;
+    /// assert!(ptx.contains("wgmma.mma_async.sync.aligned.m64n64k32.f32.e4m3.e4m3"));
+    /// # Ok::<(), warpfold_lang::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn set_sums_by_fours<T: Multiplicand<Sum = f32>>(&self, sums: &WarpgroupSums<T>) {
+        if sums.columns() != self.depth() {
+            let (columns, own) = (sums.columns(), self.depth());
+            untyped::fail(ErrorKind::Misuse(format!("{columns} columns do not fill a fragment of depth {own}")));
+            return;
+        }
+        let read = |register: Reg| Val::<f32>::from_raw(untyped::read(f32::TYPE, register));
+        // Of 16 columns: two pairs of the upper row, two of the lower one, in turns.
+        for (registers, sums) in self.registers.chunks_exact(2).zip(sums.registers.chunks_exact(8)) {
+            let [upper, lower] = [[0, 1, 4, 5], [2, 3, 6, 7]].map(|four| four.map(|i| read(sums[i])));
+            for (register, four) in registers.iter().zip([upper, lower]) {
+                untyped::assign(Type::U32, *register, Val::<u32>::pack_eight_bits::<F>(four).raw());
+            }
+        }
+    }
+
+    /// The column of sums that is the element `k` of a fragment that was set to them: another order
+    /// inside of each 16.
+    #[must_use]
+    pub const fn column(k: u32) -> u32 {
+        let (thread, i) = (k % 16 / 4, k % 4);
+        k - k % 16 + 8 * (i / 2) + 2 * thread + i % 2
     }
 }
 

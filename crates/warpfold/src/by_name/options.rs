@@ -116,6 +116,8 @@ options! {
     ScaleK "scale-k" scale_k: f64;
     /// The scale of the values.
     ScaleV "scale-v" scale_v: f64;
+    /// What tensor cores multiply: f8e4m3.
+    Products "products" products: String;
     /// Where channels lie (nchw or nhwc), or heads (bhsd or bshd).
     Layout "layout" layout: String;
     /// What a reduction starts with: a sum is added to it, a maximum compared with it.

@@ -34,6 +34,8 @@ pub(super) const OPERATORS: &[Operator] = &[
             Choice::Softcap,
             Choice::Window,
             Choice::Layout,
+            Choice::Products,
+            Choice::Dtype,
             Choice::ScaleQ,
             Choice::ScaleK,
             Choice::ScaleV,
@@ -51,6 +53,8 @@ pub(super) const OPERATORS: &[Operator] = &[
             Choice::Softcap,
             Choice::Window,
             Choice::PageLayout,
+            Choice::Products,
+            Choice::Dtype,
             Choice::ScaleQ,
             Choice::ScaleK,
             Choice::ScaleV,
@@ -159,6 +163,14 @@ fn attention_of<'a>(operator: &Operator, options: &Options) -> Result<Attention<
     }
     if let Some(window) = options.window {
         attention = attention.window(window);
+    }
+    match options.products.as_deref() {
+        None => {}
+        Some("f8e4m3") => attention = attention.products(Dtype::F8E4M3),
+        Some(_) => return Err(out_of_range(operator, "products", "f8e4m3")),
+    }
+    if let Some(dtype) = options.dtype {
+        attention = attention.output_dtype(dtype);
     }
     let scales = [options.scale_q, options.scale_k, options.scale_v];
     Ok(attention.tensor_scales(scales.map(|scale| scale.unwrap_or(1.0))))

@@ -1,12 +1,14 @@
 //! A block's work on an item: scores, weights, weighted values, tile after tile of keys.
 
 use warpfold_lang::{
-    Fragment, Global, GlobalSpace, HalfOfPair, LinesOfA, LinesOfB, Major, Multiplicand, Shared, Val, WarpgroupFragment,
+    Fragment, Global, GlobalSpace, LinesOfA, LinesOfB, Major, Multiplicand, Shared, Val, WarpgroupFragment,
     WarpgroupSums, block_idx, commit_copies, range, shared, sync_threads, thread_idx, tiles, wait_for_copies, warp_id,
     when,
 };
 
 use super::super::config::{Launch, padded, swizzle};
+use super::super::factor::Factor;
+use super::super::merge::{Team, merge_if_last};
 use super::super::output::Columns;
 use super::super::running::{RowStates, Running};
 use super::super::softmax::{Results, Scores, no_stats, stats};
@@ -32,6 +34,8 @@ pub(super) struct Attending<'a, T: Multiplicand> {
     /// registers.
     waiting: Option<Shared<u32>>,
     partials: Global<f32>,
+    /// One for each tile of rows, where the last of its blocks combines parts.
+    tickets: Global<u32>,
 }
 
 /// A warp's queries.
@@ -49,11 +53,16 @@ impl<T: Multiplicand> Queries<'_, T> {
     }
 }
 
-impl<'a, T: Multiplicand<Sum = f32> + HalfOfPair> Attending<'a, T> {
-    pub(super) fn new(config: &'a MmaConfig, launch: Launch<'a>, states: Global<f32>, partials: Global<f32>) -> Self {
+impl<'a, T: Factor> Attending<'a, T> {
+    pub(super) fn new(
+        config: &'a MmaConfig,
+        launch: Launch<'a>,
+        [states, partials]: [Global<f32>; 2],
+        tickets: Global<u32>,
+    ) -> Self {
         let (common, num) = (&config.common, config.tile.keys);
         // Shared-memory map
-        let of = |count, rows, dim: u32| tiles::<T>(count, rows, padded(dim), swizzle(padded(dim)));
+        let of = |count, rows, dim: u32| tiles::<T>(count, rows, padded(dim), swizzle(2 * padded(dim)));
         let [head_dim, value_dim] = [common.head_dim, common.value_dim];
         let (queries, keys) = (of(1, ROWS, head_dim), of(STAGES, num, head_dim));
         let values = of(STAGES, num, value_dim);
@@ -77,6 +86,7 @@ impl<'a, T: Multiplicand<Sum = f32> + HalfOfPair> Attending<'a, T> {
             waiting: (has_running && columns > 128).then(|| shared(3 * THREADS).at(thread_idx().x)),
             running: has_running.then(running),
             partials,
+            tickets,
         }
     }
 
@@ -108,7 +118,7 @@ impl<'a, T: Multiplicand<Sum = f32> + HalfOfPair> Attending<'a, T> {
                     self.multiply_keys(&queries, tile);
                     let factors = scores.softmax(tile * keys, results.stats.get(), &results.stats);
                     results.scale(factors, Val::constant(true));
-                    self.weights.set_sums(&self.scores);
+                    T::set_weights(&self.weights, &self.scores);
                     self.multiply_values(tile);
                 });
                 // The next tile is there, and this one's stage may be filled again.
@@ -123,6 +133,10 @@ impl<'a, T: Multiplicand<Sum = f32> + HalfOfPair> Attending<'a, T> {
             when(begin.lt(end), || {
                 self.write_partials(item, rows, (end - 1) / self.launch.tiles_of_segment(self.config.tile.keys))
             });
+            if launch.config.merges {
+                let team = Team { thread: thread_idx().x, threads: THREADS, sync: &sync_threads };
+                merge_if_last(launch, self.partials, self.tickets, item, &team);
+            }
             return;
         }
         self.running.iter().for_each(|running| running.finish(results));

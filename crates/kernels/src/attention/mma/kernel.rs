@@ -1,10 +1,9 @@
 //! The kernel: a block draws items, and attends to one after the other.
 
-use warpfold_lang::{
-    Array, Global, HalfOfPair, Kernel, Multiplicand, TileCounter, Val, kernel, wait_for_dependencies, when,
-};
+use warpfold_lang::{Array, Global, Kernel, TileCounter, Val, kernel, wait_for_dependencies, when};
 
 use super::super::config::{Config, FLOATS, Launch, MAX_INPUTS};
+use super::super::factor::Factor;
 use super::super::running::state_words;
 use super::super::work::{SIZES, STRIDES, Size, find};
 use super::attend::Attending;
@@ -48,7 +47,7 @@ pub(in crate::attention) fn state_words_of_block(config: &MmaConfig) -> u32 {
 }
 
 /// The kernel.
-pub(in crate::attention) fn attend_mma<T: Multiplicand<Sum = f32> + HalfOfPair>(config: &MmaConfig) -> AttendMma {
+pub(in crate::attention) fn attend_mma<T: Factor>(config: &MmaConfig) -> AttendMma {
     let config = config.clone();
     let (name, tile) = (config.name(), config.tile);
     let body = move |inputs: [Global<u8>; MAX_INPUTS],
@@ -61,11 +60,12 @@ pub(in crate::attention) fn attend_mma<T: Multiplicand<Sum = f32> + HalfOfPair>(
                      strides: Array<i64, STRIDES>,
                      floats: Array<f32, FLOATS>| {
         wait_for_dependencies();
-        // Contract: any grid, no larger than there are items; `counter` is zero, and is again at the
-        // end. With segments, scratch for the states of each thread of the grid.
+        // Contract: any grid, no larger than there are items; `counter`, and tickets behind it where
+        // the last block merges, are zero, and are again at the end. With segments, scratch for the
+        // states of each thread of the grid.
         let common = &config.common;
         let launch = Launch { config: common, tensors: common.tensors(inputs, out, lse), sizes, strides, floats };
-        let attending = Attending::<T>::new(&config, launch, states, partials);
+        let attending = Attending::<T>::new(&config, launch, [states, partials], counter.at(1));
         TileCounter::new(counter, launch.size(Size::Items)).each_together(|number: Val<u32>| {
             let item = find(&common.work, sizes, &launch.tensors.lists, number);
             when(item.exists, || attending.attend(&item));

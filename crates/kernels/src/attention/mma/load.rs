@@ -1,10 +1,11 @@
 //! Copies to shared memory: by `cp.async` where rows are whole pieces of 16 bytes, else by threads
 //! that convert and wait.
 
-use warpfold_lang::{Global, HalfOfPair, Multiplicand, Shared, Tiles, Val, thread_idx};
+use warpfold_lang::{Global, Shared, Tiles, Val, thread_idx};
 
 use super::super::config::Launch;
 use super::super::copy_rows::{From, copy_rows};
+use super::super::factor::Factor;
 use super::super::work::Item;
 use super::tile::THREADS;
 
@@ -28,7 +29,7 @@ pub(super) struct Pieces<T> {
     first: Shared<u8>,
 }
 
-impl<T: Multiplicand + HalfOfPair> Pieces<T> {
+impl<T: Factor> Pieces<T> {
     pub(super) fn new(tiles: Tiles<T>, dim: u32) -> Self {
         let tile = tiles.at(0);
         let of_row = tile.panel_columns() / PIECE;
@@ -77,7 +78,7 @@ impl Launch<'_> {
     }
 
     /// Begins to copy the rows of an item.
-    pub(super) fn copy_queries<T: Multiplicand + HalfOfPair>(&self, item: &Item, to: &Pieces<T>) {
+    pub(super) fn copy_queries<T: Factor>(&self, item: &Item, to: &Pieces<T>) {
         let Self { config, tensors, strides, sizes, .. } = *self;
         // Rows beyond the last are the last.
         let place = |row: Val<u32>| (self.place_of_query(item, &item.row(sizes, row)), Val::constant(true));
@@ -92,7 +93,7 @@ impl Launch<'_> {
 
     /// Begins to copy keys (0) or values (1) from `first` on to a stage; zeros beyond the sequence,
     /// whatever lies there.
-    pub(super) fn copy_keys<T: Multiplicand + HalfOfPair>(
+    pub(super) fn copy_keys<T: Factor>(
         &self,
         (item, which): (&Item, usize),
         first: Val<u32>,

@@ -1,11 +1,13 @@
 //! The warpgroups that multiply: scores, weights, weighted values, tile after tile of keys.
 
 use warpfold_lang::{
-    Cursor, Global, GlobalSpace, HalfOfPair, Major, Multiplicand, NamedBarrier, NamedBarriers, Operands, Pipeline,
-    SharedSpace, Val, Var, WarpgroupFragment, WarpgroupSums, block_idx, fence_async, lane_id, range, thread_idx, var,
-    warpgroup_idx, wgmma_commit, wgmma_fence, wgmma_wait, when,
+    Cursor, Global, GlobalSpace, Major, Multiplicand, NamedBarrier, NamedBarriers, Operands, Pipeline, SharedSpace,
+    Val, Var, WarpgroupFragment, WarpgroupSums, block_idx, fence_async, lane_id, range, thread_idx, var, warpgroup_idx,
+    wgmma_commit, wgmma_fence, wgmma_wait, when,
 };
 
+use super::super::factor::Factor;
+use super::super::merge::{Team, merge_if_last};
 use super::super::output::Columns;
 use super::super::running::{RowStates, Running};
 use super::super::softmax::{Results, Scores, no_stats, stats};
@@ -56,10 +58,10 @@ impl Before {
     }
 }
 
-impl<'a, T: Multiplicand<Sum = f32> + HalfOfPair> Attending<'a, T> {
+impl<'a, T: Factor> Attending<'a, T> {
     pub(super) fn new(block: &'a Block<'a, T>, at: Cursors, states: Global<f32>, partials: Global<f32>) -> Self {
         let tile = block.config.tile;
-        let (columns, threads) = (block.stages[1].at(0).columns(), 128 * tile.consumers);
+        let (columns, threads) = (block.value_columns(), 128 * tile.consumers);
         let thread = (thread_idx().x - 128, threads);
         let running = || match block.states {
             Some(states) => Before::Shared(Running::new(states, thread, [2, columns / 4])),
@@ -105,7 +107,7 @@ impl<'a, T: Multiplicand<Sum = f32> + HalfOfPair> Attending<'a, T> {
             wgmma_wait(0);
             release(ring, at);
             let _ = scores.softmax(begin * config.tile.keys, no_stats(), stats);
-            self.weights.set_sums(&self.scores);
+            T::set_weights(&self.weights, &self.scores);
             range(begin + 1, end, 1_u32, |tile| {
                 ring.wait(at);
                 self.wait_for_turn();
@@ -138,6 +140,12 @@ impl<'a, T: Multiplicand<Sum = f32> + HalfOfPair> Attending<'a, T> {
                     (end - 1) / self.block.launch.tiles_of_segment(self.block.config.tile.keys),
                 )
             });
+            if launch.config.merges {
+                let threads = 128 * config.tile.consumers;
+                let sync = || NamedBarrier { id: OF_CONSUMERS, threads }.sync();
+                let team = Team { thread: thread_idx().x - 128, threads, sync: &sync };
+                merge_if_last(&launch, self.partials, self.block.tickets, item, &team);
+            }
             return;
         }
         self.running.iter().for_each(|running| running.finish(&self.results));
@@ -186,7 +194,7 @@ impl<'a, T: Multiplicand<Sum = f32> + HalfOfPair> Attending<'a, T> {
             release(block.rings[1], at);
             self.results.scale(factors, Val::constant(true));
             self.has_begun.set(true);
-            self.weights.set_sums(&self.scores);
+            T::set_weights(&self.weights, &self.scores);
             return;
         }
         let begins_segment = (tile & (self.block.launch.tiles_of_segment(self.block.config.tile.keys) - 1)).eq(0);
@@ -211,7 +219,7 @@ impl<'a, T: Multiplicand<Sum = f32> + HalfOfPair> Attending<'a, T> {
         });
         self.results.scale(factors, !begins_segment);
         self.has_begun.set(!begins_segment);
-        self.weights.set_sums(&self.scores);
+        T::set_weights(&self.weights, &self.scores);
     }
 
     /// Starts the products of the queries with a tile of keys.
@@ -230,7 +238,7 @@ impl<'a, T: Multiplicand<Sum = f32> + HalfOfPair> Attending<'a, T> {
         // The wait for the values stands between the fence before the scores' product and this one:
         // ptxas asks for another behind such a branch.
         wgmma_fence();
-        self.results.sums.add_product_of(&self.weights, values, Major::Mn, self.has_begun.get());
+        self.results.sums.add_product_of(&self.weights, values, T::VALUES, self.has_begun.get());
         wgmma_commit();
     }
 
@@ -238,7 +246,7 @@ impl<'a, T: Multiplicand<Sum = f32> + HalfOfPair> Attending<'a, T> {
     /// is no number is no number.
     fn clear_values(&self, item: &Item, first: Val<u32>) {
         let Block { config, launch, stages: [_, values], .. } = self.block;
-        if config.maps_keys.is_none() || launch.config.work.key_lens == KeyLens::Same {
+        if !self.block.values_by_tma() || launch.config.work.key_lens == KeyLens::Same {
             return;
         }
         let (keys, threads) = (config.tile.keys, 128 * config.tile.consumers);

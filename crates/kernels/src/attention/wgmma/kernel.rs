@@ -1,12 +1,13 @@
 //! The kernel and its roles: a thread that draws items, warps that load, warpgroups that multiply.
 
 use warpfold_lang::{
-    Array, Cursor, Global, HalfOfPair, Kernel, Multiplicand, Pipeline, Shared, TensorMap, TileCounter, Tiles, Val,
-    dynamic_shared, kernel, lane_id, launch_dependents, setmaxnreg_dec, setmaxnreg_inc, sync_threads, thread_idx,
-    tiles, wait_for_dependencies, warp_id, warpgroup_idx, when, when_else,
+    Array, Cursor, Global, Kernel, Major, Pipeline, Shared, TensorMap, TileCounter, Tiles, Val, dynamic_shared, kernel,
+    lane_id, launch_dependents, setmaxnreg_dec, setmaxnreg_inc, sync_threads, thread_idx, tiles, wait_for_dependencies,
+    warp_id, warpgroup_idx, when, when_else,
 };
 
 use super::super::config::{Config, FLOATS, Launch, MAX_INPUTS, padded, swizzle};
+use super::super::factor::Factor;
 use super::super::work::{Item, SIZES, STRIDES, Size, find};
 use super::attend::Attending;
 use super::load::Loader;
@@ -39,7 +40,7 @@ pub(in crate::attention) struct WgmmaConfig {
     pub(in crate::attention) tile: WgmmaTile,
     /// Whether TMA brings queries.
     pub(in crate::attention) maps_queries: bool,
-    /// Keys of a box, where TMA brings keys and values.
+    /// Keys of a box, where TMA brings keys and (but for 8-bit ones) values.
     pub(in crate::attention) maps_keys: Option<u32>,
     /// Whether scores are products times a scale above zero, and masks follow from positions.
     pub(in crate::attention) is_plain: bool,
@@ -48,7 +49,7 @@ pub(in crate::attention) struct WgmmaConfig {
 impl WgmmaConfig {
     fn name(&self) -> String {
         let Self { common, tile, maps_queries, maps_keys, is_plain } = self;
-        let WgmmaTile { consumers, keys, stages, blocks, ping_pong, keeps_states } = tile;
+        let WgmmaTile { consumers, keys, stages, blocks, ping_pong, keeps_states, element_bytes: _ } = tile;
         let turns = if *ping_pong { "_turns" } else { "" };
         let states = if *keeps_states { "_states" } else { "" };
         let queries = if *maps_queries { "_q" } else { "" };
@@ -75,29 +76,33 @@ pub(super) struct Block<'a, T> {
     pub(super) maps: [TensorMap<T>; 3],
     /// One tile for each warpgroup that multiplies.
     pub(super) queries: Tiles<T>,
-    /// Tiles of keys and of values, in the order in which they are multiplied.
+    /// Tiles of keys and of values (8-bit ones transposed), in the order in which they are
+    /// multiplied.
     pub(super) stages: [Tiles<T>; 2],
     /// Of queries, and of keys and values.
     pub(super) rings: [Pipeline; 2],
     /// Room for the states of the segments before.
     pub(super) states: Option<Shared<f32>>,
     items: TileCounter,
+    /// One for each tile of rows, where the last of its blocks combines parts.
+    pub(super) tickets: Global<u32>,
 }
 
 /// Where in the rings of queries, and of keys and values, a thread is.
 pub(super) type Cursors = [Cursor; 2];
 
 /// The kernel.
-pub(in crate::attention) fn attend_wgmma<T: Multiplicand<Sum = f32> + HalfOfPair>(
-    config: &WgmmaConfig,
-) -> AttendWgmma<T> {
+pub(in crate::attention) fn attend_wgmma<T: Factor>(config: &WgmmaConfig) -> AttendWgmma<T> {
     let config = config.clone();
     let (name, tile) = (config.name(), config.tile);
     // Registers of threads that load and of threads that multiply: 64Ki are shared by all.
     let registers = match tile.consumers {
         1 if tile.blocks == 2 => Some((40, 216)),
         1 => None,
-        // Threads that copy compute places, and hold what they copy.
+        // Threads that copy compute places, and hold what they copy; those that transpose hold four
+        // pieces of rows.
+        2 if T::BYTES == 1 && config.maps_keys.is_some() && config.maps_queries => Some((56, 224)),
+        2 if T::BYTES == 1 => Some((88, 208)),
         2 if config.maps_keys.is_none() || !config.maps_queries => Some((72, 216)),
         2 => Some((40, 232)),
         _ => Some((32, 160)),
@@ -114,9 +119,9 @@ pub(in crate::attention) fn attend_wgmma<T: Multiplicand<Sum = f32> + HalfOfPair
                      sizes: Array<u32, SIZES>,
                      strides: Array<i64, STRIDES>,
                      floats: Array<f32, FLOATS>| {
-        // Contract: any grid, no larger than there are items; `counter` is zero, and is again at the
-        // end. With segments, scratch for the states of each thread that multiplies, unless shared
-        // memory has them.
+        // Contract: any grid, no larger than there are items; `counter`, and tickets behind it where
+        // the last block merges, are zero, and are again at the end. With segments, scratch for the
+        // states of each thread that multiplies, unless shared memory has them.
         let common = &config.common;
         let launch = Launch { config: common, tensors: common.tensors(inputs, out, lse), sizes, strides, floats };
         let block = Block::<T>::new(&config, launch, [q, k, v], counter);
@@ -150,21 +155,27 @@ pub(in crate::attention) fn attend_wgmma<T: Multiplicand<Sum = f32> + HalfOfPair
     kernel(name, body).required_block(tile.threads()).min_blocks(tile.blocks)
 }
 
-impl<'a, T: Multiplicand> Block<'a, T> {
+impl<'a, T: Factor> Block<'a, T> {
     fn new(config: &'a WgmmaConfig, launch: Launch<'a>, maps: [TensorMap<T>; 3], counter: Global<u32>) -> Self {
         let WgmmaTile { consumers, keys, stages, .. } = config.tile;
         let [head, value] = [config.common.head_dim, config.common.value_dim].map(padded);
         // Where heads of keys and of values differ, a stage has room for the wider ones.
-        let wider = tiles(stages, keys, head.max(value), swizzle(head.max(value)));
+        let wider = tiles(stages, keys, head.max(value), swizzle(T::BYTES * head.max(value)));
+        let stage = |rows, columns| wider.share(rows, columns, swizzle(T::BYTES * columns));
+        let values = match T::VALUES {
+            Major::Mn => stage(keys, value),
+            Major::K => stage(value, keys),
+        };
         Self {
             config,
             launch,
             maps,
-            queries: tiles(consumers, 64, head, swizzle(head)),
-            stages: [head, value].map(|columns| wider.share(keys, columns, swizzle(columns))),
+            queries: tiles(consumers, 64, head, swizzle(T::BYTES * head)),
+            stages: [stage(keys, head), values],
             rings: [Pipeline::new(1), Pipeline::new(stages)],
             states: config.tile.keeps_states.then(|| dynamic_shared(config.tile.state_words(config.common.value_dim))),
             items: TileCounter::new(counter, launch.size(Size::Items)),
+            tickets: counter.at(1),
         }
     }
 
@@ -176,13 +187,14 @@ impl<'a, T: Multiplicand> Block<'a, T> {
         let warps = 4 * tile.consumers;
         let [queries, stages] = self.rings;
         queries.init(fillers(*maps_queries), warps);
-        stages.init(fillers(maps_keys.is_some()), warps);
+        stages.init(fillers(self.values_by_tma()), warps);
         self.items.init(32 * LOADERS + 32 * warps);
         if *maps_queries {
             self.maps[0].prefetch();
         }
         if maps_keys.is_some() {
-            self.maps[1..].iter().for_each(|map| map.prefetch());
+            let num = if self.values_by_tma() { 2 } else { 1 };
+            self.maps[1..=num].iter().for_each(|map| map.prefetch());
         }
     }
 
@@ -192,6 +204,16 @@ impl<'a, T: Multiplicand> Block<'a, T> {
             let item = find(&config.work, sizes, &tensors.lists, number);
             when(item.exists, || body(&item));
         });
+    }
+
+    /// Whether TMA brings values: then it brings keys, too.
+    pub(super) fn values_by_tma(&self) -> bool {
+        self.config.maps_keys.is_some() && T::VALUES == Major::Mn
+    }
+
+    /// Columns that values have in shared memory.
+    pub(super) fn value_columns(&self) -> u32 {
+        padded(self.config.common.value_dim)
     }
 
     /// The tiles of keys of an item: from the first to behind the last.

@@ -1,12 +1,12 @@
 //! The warps that load: queries, then tiles of keys and values, as soon as there is room.
 
-use warpfold_lang::{
-    Cursor, HalfOfPair, Multiplicand, Pipeline, Tile, Val, Var, fence_async, range, thread_idx, var, warp_id, when,
-};
+use warpfold_lang::{Cursor, Major, Pipeline, Tile, Val, Var, fence_async, range, thread_idx, var, warp_id, when};
 
 use super::super::copy_rows::{From, copy_rows};
+use super::super::factor::Factor;
 use super::super::work::{Item, KeyLens, Row, Size};
 use super::kernel::{Block, Cursors, LOADERS, WgmmaConfig};
+use super::transpose_rows::transpose_rows;
 
 /// Threads that load.
 const THREADS: u32 = 32 * LOADERS;
@@ -14,13 +14,18 @@ const THREADS: u32 = 32 * LOADERS;
 /// Units that a thread has on their way at once.
 const UNROLL: u32 = 6;
 
+/// As many for elements one by one: a unit has 16 bytes of them.
+const fn unroll<T: Factor>(from: &From) -> u32 {
+    if from.wide { UNROLL } else { UNROLL * T::BYTES / 2 }
+}
+
 /// What the warps that load do.
 pub(super) struct Loader<'a, T> {
     block: &'a Block<'a, T>,
     at: Cursors,
 }
 
-impl<'a, T: Multiplicand + HalfOfPair> Loader<'a, T> {
+impl<'a, T: Factor> Loader<'a, T> {
     pub(super) fn new(block: &'a Block<'a, T>, at: Cursors) -> Self {
         Self { block, at }
     }
@@ -30,7 +35,7 @@ impl<'a, T: Multiplicand + HalfOfPair> Loader<'a, T> {
         let WgmmaConfig { maps_queries, maps_keys, tile, .. } = self.block.config;
         let [q, kv] = self.at;
         // TMA is one warp's work; where threads copy anything, all of them come along.
-        let by_tma = *maps_queries && maps_keys.is_some();
+        let by_tma = *maps_queries && self.block.values_by_tma();
         let all = || {
             self.block.rings[0].acquire(q);
             if *maps_queries {
@@ -44,8 +49,10 @@ impl<'a, T: Multiplicand + HalfOfPair> Loader<'a, T> {
             let load = |which: usize, number: Val<u32>, page: Option<Val<u32>>| {
                 self.block.rings[1].acquire(kv);
                 match maps_keys {
-                    Some(keys) => self.keys_by_tma(item, which, number * tile.keys, (*keys, page)),
-                    None => self.keys_by_threads(item, which, number * tile.keys),
+                    Some(keys) if which == 0 || self.block.values_by_tma() => {
+                        self.keys_by_tma(item, which, number * tile.keys, (*keys, page));
+                    }
+                    _ => self.keys_by_threads(item, which, number * tile.keys),
                 }
                 kv.advance();
             };
@@ -94,7 +101,7 @@ impl<'a, T: Multiplicand + HalfOfPair> Loader<'a, T> {
             };
             let from =
                 From { memory: launch.tensors.q, dtype: config.dtype, wide: config.wide[0], stride: strides.at(3) };
-            copy_rows(queries.at(i), config.head_dim, (THREADS, UNROLL), from, &place);
+            copy_rows(queries.at(i), config.head_dim, (THREADS, unroll::<T>(&from)), from, &place);
         }
         hand_over(rings[0], self.at[0]);
     }
@@ -107,6 +114,10 @@ impl<'a, T: Multiplicand + HalfOfPair> Loader<'a, T> {
         let (keys, map) = (config.tile.keys, maps[1 + which]);
         let thread = thread_idx().x;
         when(thread.eq(0), || barrier.arrive_expect(tile.bytes()));
+        if !self.block.values_by_tma() {
+            // Stages hold keys and values in turns, and wait for as many.
+            when(thread.ne(0), || barrier.arrive());
+        }
         let Some(page) = page else {
             let is_packed = launch.config.work.key_lens == KeyLens::Packed;
             let position = if is_packed { item.first_key + first } else { first };
@@ -155,7 +166,11 @@ impl<'a, T: Multiplicand + HalfOfPair> Loader<'a, T> {
             (launch.place_of_key(item, key.min(item.num_keys - 1), strides), key.lt(item.num_keys))
         };
         let from = From { memory, dtype: config.kv_dtype, wide: config.wide[1], stride: strides[3] };
-        copy_rows(self.tile(which), dim, (THREADS, UNROLL), from, &place);
+        if which == 1 && T::VALUES == Major::K {
+            transpose_rows(self.tile(which), dim, THREADS, from, &place);
+        } else {
+            copy_rows(self.tile(which), dim, (THREADS, unroll::<T>(&from)), from, &place);
+        }
         hand_over(self.block.rings[1], self.at[1]);
     }
 

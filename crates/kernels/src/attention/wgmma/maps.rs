@@ -11,7 +11,16 @@ use super::tile::WgmmaTile;
 #[derive(Debug)]
 pub(in crate::attention) struct Maps {
     pub(in crate::attention) queries: Option<TensorLayout>,
-    pub(in crate::attention) keys: Option<([TensorLayout; 2], u32)>,
+    pub(in crate::attention) keys: Option<MappedKeys>,
+}
+
+/// Where TMA reads keys and, unless they have to be transposed, values.
+#[derive(Debug)]
+pub(in crate::attention) struct MappedKeys {
+    pub(in crate::attention) keys: TensorLayout,
+    pub(in crate::attention) values: Option<TensorLayout>,
+    /// Keys of a box.
+    pub(in crate::attention) of_box: u32,
 }
 
 /// What TMA can read of a problem (CUDA driver API, `cuTensorMapEncodeTiled`): elements side by
@@ -20,6 +29,7 @@ pub(in crate::attention) fn maps(problem: &Problem, tile: WgmmaTile) -> Maps {
     let Problem { heads, kv_heads, head_dim, value_dim, .. } = *problem;
     let group = problem.group();
     let aligned = problem.alignment >= 16;
+    let bytes = u64::from(tile.element_bytes);
     // Memory's order: the innermost dimension first.
     let queries = match &problem.queries {
         Queries::Dense { batch, len, strides: [b, h, s, e], .. } => {
@@ -28,8 +38,8 @@ pub(in crate::attention) fn maps(problem: &Problem, tile: WgmmaTile) -> Maps {
         Queries::Packed { total, strides: [s, h, e], .. } => (*e == 1).then_some([(heads, *h), (*total, *s), (1, 0)]),
     };
     let is_even = 64_u64.is_multiple_of(group);
-    let queries = queries.filter(|_| aligned && is_even && problem.dtype.bytes() == 2);
-    let queries = queries.and_then(|dims| layout(head_dim, dims, [group as u32, 64 / group as u32]));
+    let queries = queries.filter(|_| aligned && is_even && problem.dtype.bytes() == bytes);
+    let queries = queries.and_then(|dims| layout((head_dim, bytes), dims, [group as u32, 64 / group as u32]));
     let box_keys = match problem.keys {
         // The largest power of two that pages are multiples of.
         Keys::Paged { page, .. } => (1 << page.trailing_zeros().min(7)).min(tile.keys),
@@ -43,28 +53,37 @@ pub(in crate::attention) fn maps(problem: &Problem, tile: WgmmaTile) -> Maps {
             Keys::Paged { page, pages, .. } => [page, kv_heads, pages],
         };
         let dims = [(sizes[0], position), (sizes[1], head), (sizes[2], first)];
-        (element == 1).then_some(dims).and_then(|dims| layout(dim, dims, [box_keys, 1]))
+        (element == 1).then_some(dims).and_then(|dims| layout((dim, bytes), dims, [box_keys, 1]))
     };
     let [k_strides, v_strides] = problem.keys.strides();
-    let keys = of_keys(head_dim, k_strides).zip(of_keys(value_dim, v_strides));
-    let is_possible = aligned && problem.kv_dtype.bytes() == 2 && box_keys >= 8 && problem.max_keys() > 0;
-    Maps { queries, keys: keys.filter(|_| is_possible).map(|(k, v)| ([k, v], box_keys)) }
+    let (keys, values) = (of_keys(head_dim, k_strides), of_keys(value_dim, v_strides));
+    let is_possible = aligned && problem.kv_dtype.bytes() == bytes && box_keys >= 8 && problem.max_keys() > 0;
+    let are_transposed = bytes == 1;
+    let keys = keys.filter(|_| is_possible && (are_transposed || values.is_some())).map(|keys| MappedKeys {
+        keys,
+        values: values.filter(|_| !are_transposed),
+        of_box: box_keys,
+    });
+    Maps { queries, keys }
 }
 
-/// A map of 16-bit elements, with boxes of one panel.
-fn layout(dim: u64, outer: [(u64, i64); 3], boxes: [u32; 2]) -> Option<TensorLayout> {
-    let is_fine = |(size, stride): &(u64, i64)| *size == 1 || (*stride > 0 && stride % 8 == 0 && *stride < (1 << 39));
+/// A map of elements of so many bytes, with boxes of one panel.
+fn layout((dim, bytes): (u64, u64), outer: [(u64, i64); 3], boxes: [u32; 2]) -> Option<TensorLayout> {
+    // Strides are multiples of 16 bytes.
+    let of_piece = 16 / bytes as i64;
+    let is_fine =
+        |(size, stride): &(u64, i64)| *size == 1 || (*stride > 0 && stride % of_piece == 0 && *stride < (1 << 39));
     if outer.iter().any(|(size, _)| *size == 0) || !outer.iter().all(is_fine) {
         return None;
     }
-    let swizzle = swizzle(padded(dim as u32));
+    let swizzle = swizzle(bytes as u32 * padded(dim as u32));
     let dims = [&[dim][..], &outer.map(|(size, _)| size)].concat();
     // Where there is one of a dimension, any stride does that the rules allow.
-    let strides = outer.map(|(size, stride)| if size == 1 { 8 } else { stride as u64 });
+    let strides = outer.map(|(size, stride)| if size == 1 { of_piece as u64 } else { stride as u64 });
     let map_swizzle = match swizzle {
         Swizzle::Bytes32 => MapSwizzle::Bytes32,
         Swizzle::Bytes64 => MapSwizzle::Bytes64,
         Swizzle::Bytes128 => MapSwizzle::Bytes128,
     };
-    Some(TensorLayout::tiled(&dims, &strides, &[swizzle.bytes() / 2, boxes[0], boxes[1], 1], map_swizzle))
+    Some(TensorLayout::tiled(&dims, &strides, &[swizzle.bytes() / bytes as u32, boxes[0], boxes[1], 1], map_swizzle))
 }

@@ -2,6 +2,9 @@
 //! tensors allow it, threads elsewhere), one to three multiply, each 64 rows, and softmax of one
 //! tile of keys runs under the products of the next (Shah et al., FlashAttention-3, 2024).
 //!
+//! Where it is asked for, also of 8-bit floats as they are: `transpose_rows` brings their values,
+//! and segments, which are folded in `f32`, bound what short sums of tensor cores lose.
+//!
 //! `kernel` has the roles, `load` the first, `attend` the others. The order of the fold is that of
 //! the module above, with tiles of [`WgmmaTile::keys`] keys.
 
@@ -10,7 +13,8 @@ mod kernel;
 mod load;
 mod maps;
 mod tile;
+mod transpose_rows;
 
 pub(super) use kernel::{WgmmaConfig, attend_wgmma, state_words_of_block};
-pub(super) use maps::maps;
+pub(super) use maps::{MappedKeys, maps};
 pub use tile::WgmmaTile;

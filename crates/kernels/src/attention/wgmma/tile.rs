@@ -21,6 +21,8 @@ pub struct WgmmaTile {
     pub ping_pong: bool,
     /// Whether the states of the segments before wait in shared memory instead of scratch memory.
     pub keeps_states: bool,
+    /// Bytes of an element that is multiplied: 2, or 1 where products are made of 8-bit floats.
+    pub element_bytes: u32,
 }
 
 /// Shared memory that barriers and numbers of items take.
@@ -42,16 +44,19 @@ impl WgmmaTile {
         let [head, value] = [problem.head_dim, problem.value_dim].map(|dim| padded(dim as u32));
         // Wide heads, and masks with their addresses, leave registers for so many.
         let keys = if head.max(value) > 128 || problem.mask.is_some() { 64 } else { 128 };
-        let most = if head.max(value) <= 64 { 3 } else { 2 };
+        // Warps that transpose values need registers that a third warpgroup takes.
+        let (element_bytes, is_narrow) = if problem.products.is_some() { (1, true) } else { (2, false) };
+        let most = if head.max(value) <= 64 && !is_narrow { 3 } else { 2 };
         let consumers = (rows_per_head.div_ceil(64) as u32).clamp(1, most);
         let tile = |stages, blocks: u32, keeps_states| {
-            let tile = Self { consumers, keys, stages, blocks, ping_pong: consumers == 2, keeps_states };
+            let ping_pong = consumers == 2;
+            let tile = Self { consumers, keys, stages, blocks, ping_pong, keeps_states, element_bytes };
             Some(tile)
                 .filter(|tile| tile.shared_bytes(head, value) + RESERVED <= (SM_RESERVED + room) / blocks - SM_RESERVED)
         };
         // Two blocks hide the latencies of one another where each has one warpgroup; registers
         // suffice for heads of up to 128 elements, unless threads convert keys.
-        let copies = problem.kv_dtype != problem.dtype;
+        let copies = problem.kv_dtype != problem.dtype || is_narrow;
         let blocks = if consumers == 1 && !is_alone && !copies && head.max(value) <= 128 { [2, 1] } else { [1, 1] };
         // More stages leave less of the L1 (measured, as in `choice.rs`).
         let most = if consumers == 3 || blocks[0] == 2 { 3 + blocks[0] / 2 } else { 6 };
@@ -65,6 +70,7 @@ impl WgmmaTile {
             blocks: 1,
             ping_pong: false,
             keeps_states: false,
+            element_bytes,
         })
     }
 
@@ -85,7 +91,7 @@ impl WgmmaTile {
     pub fn shared_bytes(self, head_dim: u32, value_dim: u32) -> u32 {
         let [head, value] = [head_dim, value_dim].map(padded);
         let states = if self.keeps_states { 4 * self.state_words(value_dim) } else { 0 };
-        2 * (self.rows() * head + self.stages * self.keys * head.max(value)) + states
+        self.element_bytes * (self.rows() * head + self.stages * self.keys * head.max(value)) + states
     }
 
     /// Words of the states of a block.

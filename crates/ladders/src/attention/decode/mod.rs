@@ -1,5 +1,5 @@
 //! The ladder `decode`: one query of each sequence against a cache, from a block a sequence to one
-//! launch of blocks that share it.
+//! launch of blocks that share it, and to the library's kernel.
 //!
 //! Its sizes are tokens and heads ([`Heads`]), without a causal form: a query sees all of its
 //! sequence's keys, whose number differs from sequence to sequence. What the cache holds beyond is
@@ -9,11 +9,13 @@ mod r01_one_block;
 mod r02_split_kv;
 mod r03_paged;
 mod r04_single_launch;
+mod r05_shipped;
 
 pub use r01_one_block::{OneBlock, one_block};
 pub use r02_split_kv::{Combine, SplitKv, combine, split_kv};
 pub use r03_paged::{Paged, paged};
 pub use r04_single_launch::{SingleLaunch, single_launch};
+pub use r05_shipped::{shipped, shipped_launch};
 
 use half::{bf16, f16};
 use warpfold_device::LaunchConfig;
@@ -103,6 +105,13 @@ const RUNGS: &[Rung] = &[
             Claim::new(Metric::Atomics, Change::FromZero),
         ],
         launches: &[launch!(single_launch(), num_parts)],
+        finish: Finish::Nothing,
+    },
+    Rung {
+        name: "shipped",
+        changed: "The library's kernel: heads of a group are rows for tensor cores, and TMA reads the pages",
+        claims: &[],
+        launches: &[Launch::sized(shipped, HEAD_DIMS, shipped_launch).only(&[Dtype::Bf16, Dtype::F16])],
         finish: Finish::Nothing,
     },
 ];

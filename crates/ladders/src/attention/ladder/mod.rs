@@ -13,6 +13,7 @@ mod r06_warp_specialized;
 mod r07_overlap;
 mod r08_ping_pong;
 mod r09_persistent;
+mod r10_shipped;
 
 pub use r01_three_kernels::{scores, values};
 pub use r02_flash1::{Flash1, flash1};
@@ -23,6 +24,7 @@ pub use r06_warp_specialized::warp_specialized;
 pub use r07_overlap::overlap;
 pub use r08_ping_pong::ping_pong;
 pub use r09_persistent::{Drawn, persistent};
+pub use r10_shipped::{shipped, shipped_launch};
 
 use half::{bf16, f16};
 use warpfold_device::LaunchConfig;
@@ -52,6 +54,8 @@ pub(super) enum Data {
     Maps([u32; 2]),
     /// And a counter.
     Drawn([u32; 2]),
+    /// What the library's plan says.
+    Shipped,
 }
 
 /// What a rung takes, by its name.
@@ -62,6 +66,7 @@ pub(super) fn data_of(rung: &str) -> Data {
         "flash2" | "mma_sync" => Data::Tensors,
         "wgmma" => Data::Maps([r05_wgmma::BLOCK_M, r05_wgmma::BLOCK_N]),
         "warp_specialized" | "overlap" | "ping_pong" => Data::Maps([64, r06_warp_specialized::BLOCK_N]),
+        "shipped" => Data::Shipped,
         "persistent" => Data::Drawn([64, r06_warp_specialized::BLOCK_N]),
         _ => unreachable!("{rung} is no rung of the ladder"),
     }
@@ -254,6 +259,13 @@ const RUNGS: &[Rung] = &[
         changed: "A block draws tile after tile of rows, the longest first, and copies the next one beside the last",
         claims: &[Claim::new(Metric::Blocks, Change::Falls)],
         launches: &[on_tensor_cores!(persistent, resident)],
+        finish: Finish::Nothing,
+    },
+    Rung {
+        name: "shipped",
+        changed: "The library's kernel: an order of keys that no split changes, and every shape and option",
+        claims: &[],
+        launches: &[Launch::sized(shipped, HEAD_DIMS, shipped_launch).only(HALVES)],
         finish: Finish::Nothing,
     },
 ];
