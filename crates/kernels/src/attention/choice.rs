@@ -123,9 +123,8 @@ impl Choice {
         let of_parts = |segments: u64| {
             let splits = all.div_ceil(segments);
             let algorithm = algorithm(splits, items * splits <= num_sms);
-            // As many warps merge as would in another launch, where a block has few rows.
-            let single_launch = splits > 1 && algorithm != Algorithm::Simt && rows <= FEW_ROWS;
-            Self { algorithm, splits, segments, order: Order::Segments, single_launch }
+            // Two launches are what was timed; the last block's merge was not yet.
+            Self { algorithm, splits, segments, order: Order::Segments, single_launch: false }
         };
         let candidates = (1..all.min(MOST_SEGMENTS)).rev().map(of_parts);
         let cost = |choice: &Self| choice.nanoseconds(problem, items, num_sms);
@@ -151,9 +150,6 @@ impl Choice {
         keys + of_sm * ITEM_NANOSECONDS + merge
     }
 }
-
-/// Rows of a head up to which the last block merges.
-const FEW_ROWS: u64 = 64;
 
 /// Segments of a part at most, unless there is one part.
 const MOST_SEGMENTS: u64 = 64;
