@@ -16,6 +16,7 @@ pub(crate) mod geometry;
 pub(crate) mod grid;
 mod harvest;
 mod leave;
+pub(crate) mod lanes;
 pub(crate) mod machine;
 mod mbarrier_wait;
 pub(crate) mod meeting;

@@ -59,6 +59,9 @@ impl Block {
     /// Lets parts go on that wait for one another at warp-level synchronising instructions.
     pub(super) fn complete_warp_sync(&mut self, w: u32, m: &mut Machine, cx: &Context<'_>) -> bool {
         let code = cx.code;
+        if !self.warps[w as usize].parts.iter().any(|part| part.state == PartState::WarpSync) {
+            return false;
+        }
         let waiting: Vec<usize> = (0..self.warps[w as usize].parts.len())
             .filter(|&i| self.warps[w as usize].parts[i].state == PartState::WarpSync)
             .collect();
