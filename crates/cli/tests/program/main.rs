@@ -7,6 +7,7 @@ mod devices;
 mod findings;
 mod foreign;
 mod generate;
+mod hostile;
 mod inspect;
 mod ladder;
 mod moves;

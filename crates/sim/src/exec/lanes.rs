@@ -259,7 +259,9 @@ mod tests {
                 let at = addresses(base, step, other);
                 assert_eq!(differing(&at, base, step), other, "{base} {step}");
                 let base64 = u64::from(base) << 7;
-                let wide = |lane: usize| base64.wrapping_add(lane as u64 * u64::from(step)) ^ u64::from(other >> lane & 1) << 50;
+                let wide = |lane: usize| {
+                    base64.wrapping_add(lane as u64 * u64::from(step)) ^ u64::from(other >> lane & 1) << 50
+                };
                 assert_eq!(differing64(&std::array::from_fn(wide), base64, step), other, "{base} {step}");
             }
         }

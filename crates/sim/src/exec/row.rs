@@ -36,7 +36,8 @@ pub(crate) fn mask_of(f: impl Fn(usize) -> bool) -> u32 {
             *byte = if f(lane) { u8::MAX } else { 0 };
         }
         // SAFETY: the array has twice 16 bytes, and every x86-64 has SSE2.
-        let [low, high] = [0, 16].map(|at| unsafe { _mm_movemask_epi8(_mm_loadu_si128(bytes.as_ptr().add(at).cast())) });
+        let [low, high] =
+            [0, 16].map(|at| unsafe { _mm_movemask_epi8(_mm_loadu_si128(bytes.as_ptr().add(at).cast())) });
         low.cast_unsigned() | high.cast_unsigned() << 16
     }
     #[cfg(not(target_arch = "x86_64"))]

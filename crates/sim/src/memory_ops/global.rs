@@ -9,8 +9,9 @@ use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, fence};
 
 use super::access::{Access, Direction, address_fault, element_rows};
 use super::pattern;
+use super::shared::step64;
 use crate::check::{Kind, Space};
-use crate::exec::lanes::{self, move_row};
+use crate::exec::lanes::move_row;
 use crate::exec::machine::Machine;
 use crate::exec::op::{NONE, Op};
 use crate::exec::row::{ALL_LANES, LANES};
@@ -64,8 +65,8 @@ unsafe fn element<D: Direction>(m: &mut Machine, access: Access, data: *mut u8, 
     }
 }
 
-/// Plain accesses of all lanes to consecutive words, and loads of one word by all lanes. Looks at the
-/// register that holds the addresses. False, with nothing done, for anything else.
+/// Plain accesses of all lanes to consecutive words, and loads of one word by all lanes. Looks at
+/// the register that holds the addresses. False, with nothing done, for anything else.
 ///
 /// # Safety
 /// As for a handler; each lane accesses one word, and addresses have 64 bits.
@@ -77,9 +78,9 @@ pub(crate) unsafe fn quick<D: Direction, const CHECK: bool>(m: &mut Machine, op:
     }
     // SAFETY: passed on.
     let a = unsafe { &*m.lanes::<u64>(op.a) };
-    let (start, step) = (a[0].wrapping_add(op.imm as u64), if D::LOAD && a[0] == a[1] { 0 } else { 4 });
-    let bytes = if step == 0 { 4 } else { 128 };
-    if !start.is_multiple_of(4) || lanes::differing64(a, a[0], step) != 0 {
+    let Some(step) = step64(a) else { return false };
+    let (start, bytes) = (a[0].wrapping_add(op.imm as u64), if step == 0 { 4 } else { 128 });
+    if !start.is_multiple_of(4) || (step == 0 && !D::LOAD) {
         return false;
     }
     let Some(data) = m.global.locate(start, bytes) else { return false };

@@ -55,9 +55,10 @@ pub(crate) unsafe fn access<D: Direction, const CHECK: bool>(
 ) {
     let bytes = access.bytes();
     if mask == ALL_LANES && access.is_word() {
-        let step = if at[0] == at[1] { 0 } else { 4 };
         // SAFETY: passed on.
-        if lanes::differing(at, at[0], step) == 0 && unsafe { words_in_line::<D, CHECK>(m, op, access, at[0], step) } {
+        if let Some(step) = step32(at)
+            && unsafe { words_in_line::<D, CHECK>(m, op, access, at[0], step) }
+        {
             return;
         }
     }
@@ -138,21 +139,35 @@ pub(crate) unsafe fn quick<D: Direction, const CHECK: bool>(m: &mut Machine, op:
             (u64::from(op.imm as u32), 0)
         } else if access.wide() {
             let a = &*m.lanes::<u64>(op.a);
-            let step = if a[0] == a[1] { 0 } else { 4 };
-            if lanes::differing64(a, a[0], step) != 0 {
-                return false;
-            }
+            let Some(step) = step64(a) else { return false };
             (a[0].wrapping_add(op.imm as u64), step)
         } else {
             let a = &*m.lanes::<u32>(op.a);
-            let step = if a[0] == a[1] { 0 } else { 4 };
-            if lanes::differing(a, a[0], step) != 0 {
-                return false;
-            }
+            let Some(step) = step32(a) else { return false };
             (u64::from(a[0].wrapping_add(op.imm as u32)), step)
         };
-        u32::try_from(first).is_ok_and(|first| words_in_line::<D, CHECK>(m, op, access, first, step))
+        // No closure: the compiler would call it, and leave it without the host's instructions.
+        let Ok(first) = u32::try_from(first) else { return false };
+        words_in_line::<D, CHECK>(m, op, access, first, step)
     }
+}
+
+/// 0 if the addresses are one, 4 if they are those of consecutive words.
+#[inline(always)]
+fn step32(at: &[u32; LANES]) -> Option<u32> {
+    if at[0] == at[1] {
+        return if lanes::differing(at, at[0], 0) == 0 { Some(0) } else { None };
+    }
+    if lanes::differing(at, at[0], 4) == 0 { Some(4) } else { None }
+}
+
+/// [`step32`] for addresses of 64 bits.
+#[inline(always)]
+pub(super) fn step64(at: &[u64; LANES]) -> Option<u32> {
+    if at[0] == at[1] {
+        return if lanes::differing64(at, at[0], 0) == 0 { Some(0) } else { None };
+    }
+    if lanes::differing64(at, at[0], 4) == 0 { Some(4) } else { None }
 }
 
 /// All lanes access the word at `first`, or consecutive words from there on. False, with nothing

@@ -97,8 +97,7 @@ fn whole_warp<const MODE: u8>(a: &[u32; LANES], b: &[u32; LANES], c: &[u32; LANE
         return Some(([a[by]; LANES], ALL_LANES));
     }
     // Lanes for which there is none keep their own.
-    let (keep, start) =
-        if MODE == UP { ((1u32 << distance) - 1, LANES - by) } else { (!(ALL_LANES >> distance), by) };
+    let (keep, start) = if MODE == UP { ((1u32 << distance) - 1, LANES - by) } else { (!(ALL_LANES >> distance), by) };
     let mut twice = [0u32; 2 * LANES];
     twice[..LANES].copy_from_slice(a);
     twice[LANES..].copy_from_slice(a);

@@ -84,8 +84,9 @@ impl<'a> Visit<'a> {
         }
     }
 
-    /// Rows of 32 whole words, by lane 0 and on, none of them strong.
-    #[inline(never)]
+    /// Rows of 32 whole words, by lane 0 and on, none of them strong. Inlined into the
+    /// interpreter's handlers, and so compiled for the host's vector instructions.
+    #[inline(always)]
     fn rows(&mut self, first: usize, rows: u32) {
         let id = self.id(WORD, 4);
         let shift = rows.trailing_zeros();
@@ -106,8 +107,7 @@ impl<'a> Visit<'a> {
         let present = lanes::load_cells(cells);
         fence(Ordering::Acquire);
         let Some(before) = same_but_lanes(&present) else { return false };
-        let same_lanes =
-            |of: fn(Cell) -> u32| (0u32..).zip(&present).all(|(i, &cell)| of(Cell(cell)) == lane(i));
+        let same_lanes = |of: fn(Cell) -> u32| (0u32..).zip(&present).all(|(i, &cell)| of(Cell(cell)) == lane(i));
         let (same_writers, same_readers) = (|| same_lanes(Cell::writer_lane), || same_lanes(Cell::reader_lane));
         let after = match self.access.kind {
             Kind::Read => after_read(before, 0, &self.reads(id), same_writers),
