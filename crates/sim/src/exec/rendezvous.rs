@@ -88,7 +88,8 @@ impl Block {
                     let same = other.block == first.block && other.frame == first.frame;
                     let plain =
                         matches!(code.blocks[other.block as usize].terminator, Terminator::WarpSync { op: None, .. });
-                    other.mask & needed != 0 && (same || op.is_none() && plain || is_alike(other.block))
+                    // All whom the part waited for may have ended; it goes on alone then.
+                    (j == i || other.mask & needed != 0) && (same || op.is_none() && plain || is_alike(other.block))
                 })
                 .collect();
             let union = together.iter().fold(0, |all, &j| all | self.warps[w as usize].parts[j].mask);
