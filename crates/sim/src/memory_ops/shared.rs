@@ -55,11 +55,12 @@ pub(crate) unsafe fn access<D: Direction, const CHECK: bool>(
 ) {
     let bytes = access.bytes();
     if mask == ALL_LANES && access.is_word() {
-        // SAFETY: passed on.
-        if let Some(step) = step32(at)
-            && unsafe { words_in_line::<D, CHECK>(m, op, access, at[0], step) }
-        {
-            return;
+        if let Some(step) = step32(at) {
+            // SAFETY: passed on.
+            let is_done = unsafe { words_in_line::<D, CHECK>(m, op, access, at[0], step) };
+            if is_done {
+                return;
+            }
         }
     }
     let Span { mut lowest, mut highest, bits } = lanes::span(at, mask);
