@@ -54,13 +54,14 @@ pub(crate) unsafe fn access<D: Direction, const CHECK: bool>(
     mask: u32,
 ) {
     let bytes = access.bytes();
-    if mask == ALL_LANES && access.is_word() {
-        if let Some(step) = step32(at) {
-            // SAFETY: passed on.
-            let is_done = unsafe { words_in_line::<D, CHECK>(m, op, access, at[0], step) };
-            if is_done {
-                return;
-            }
+    if mask == ALL_LANES
+        && access.is_word()
+        && let Some(step) = step32(at)
+    {
+        // SAFETY: passed on.
+        let is_done = unsafe { words_in_line::<D, CHECK>(m, op, access, at[0], step) };
+        if is_done {
+            return;
         }
     }
     let Span { mut lowest, mut highest, bits } = lanes::span(at, mask);
