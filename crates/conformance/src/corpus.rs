@@ -11,6 +11,6 @@ mod values;
 mod verdict;
 
 pub use case::{Argument, Case, Content, Fault, Folder};
-pub use run::run;
+pub use run::{run, run_with};
 pub use values::{Element, Width};
 pub use verdict::{Outcome, verdict};

@@ -9,6 +9,7 @@ mod devices;
 mod findings;
 mod foreign;
 mod generate;
+mod hostile;
 mod inspect;
 mod l1;
 mod ladder;

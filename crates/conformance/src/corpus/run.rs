@@ -11,6 +11,24 @@ use super::verdict::Outcome;
 /// # Errors
 /// The virtual GPU refuses the file, or the file's arguments do not fit the kernel's parameters.
 pub fn run(case: &Case, workers: usize, checks: Checks) -> Result<Outcome, String> {
+    // The longest wait in the corpus is far below a million instructions; the default would make
+    // each deadlock slow.
+    let options = Options {
+        checks,
+        workers: Some(workers),
+        per_instruction: true,
+        patience: 1_000_000,
+        stream: Some(Stream::default()),
+        ..Options::default()
+    };
+    run_with(case, &options)
+}
+
+/// [`run`] with other options.
+///
+/// # Errors
+/// As for [`run`].
+pub fn run_with(case: &Case, options: &Options) -> Result<Outcome, String> {
     let text = |e: warpfold_sim::Error| e.to_string();
     let memory = Memory::new(64 << 20);
     let arch: Arch = case.target.parse().map_err(|e: warpfold_sim::UnknownArch| e.to_string())?;
@@ -38,20 +56,10 @@ pub fn run(case: &Case, workers: usize, checks: Checks) -> Result<Outcome, Strin
         cooperative: case.is_cooperative,
         programmatic: false,
     };
-    // The longest wait in the corpus is far below a million instructions; the default would make
-    // each deadlock slow.
-    let options = Options {
-        checks,
-        workers: Some(workers),
-        per_instruction: true,
-        patience: 1_000_000,
-        stream: Some(Stream::default()),
-        ..Options::default()
-    };
-    let mut report = program.launch(&memory, &launch, &options).map_err(text)?;
+    let mut report = program.launch(&memory, &launch, options).map_err(text)?;
     if case.is_programmatic {
         launch.programmatic = true;
-        let second = program.launch(&memory, &launch, &options).map_err(text)?;
+        let second = program.launch(&memory, &launch, options).map_err(text)?;
         report.findings.extend(second.findings);
     }
 

@@ -41,17 +41,15 @@ impl Device {
     /// launch.
     #[must_use]
     pub fn last_report(&self) -> Option<LaunchReport> {
-        let machine = self.machine("reading reports").ok()?;
-        let reports = machine.reports();
-        reports.kept.back().cloned()
+        self.machine("reading reports").ok()?.reports().last()
     }
 
     /// What each launch did since the last time, in order. At most the latest 1,024 are kept; empty
-    /// on CUDA.
+    /// on CUDA. A device that goes away with errors that nobody has read says so on standard error.
     #[must_use]
     pub fn take_reports(&self) -> Vec<LaunchReport> {
         match self.machine("reading reports") {
-            Ok(machine) => machine.reports().kept.drain(..).collect(),
+            Ok(machine) => machine.reports().take(),
             Err(_) => Vec::new(),
         }
     }

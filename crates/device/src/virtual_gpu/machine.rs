@@ -87,8 +87,61 @@ pub(crate) struct Machine {
 /// What launches told, the latest last.
 #[derive(Debug, Default)]
 pub(crate) struct Reports {
-    pub(crate) kept: VecDeque<LaunchReport>,
+    kept: VecDeque<LaunchReport>,
     launches: u64,
+    /// Launches that returned `Ok` with findings of severity error, which nobody has read: how
+    /// many, and the first one's kernel and finding.
+    unread: Option<(u64, String)>,
+}
+
+impl Reports {
+    /// The latest report; the caller looks at its findings.
+    pub(crate) fn last(&mut self) -> Option<LaunchReport> {
+        self.unread = None;
+        self.kept.back().cloned()
+    }
+
+    /// All of them.
+    pub(crate) fn take(&mut self) -> Vec<LaunchReport> {
+        self.unread = None;
+        self.kept.drain(..).collect()
+    }
+
+    fn keep(&mut self, report: LaunchReport) {
+        if self.kept.len() == KEPT_REPORTS {
+            self.kept.pop_front();
+        }
+        self.kept.push_back(report);
+    }
+
+    /// Notes a report of a launch that returned `Ok`, if it has errors.
+    fn note_unread(&mut self, report: &LaunchReport) {
+        let mut errors = report.report.findings.iter().filter(|finding| finding.severity == sim::Severity::Error);
+        let Some(first) = errors.next() else { return };
+        let (count, _) = self.unread.get_or_insert_with(|| (0, format!("{}: {}", report.kernel, first.rule)));
+        *count += 1;
+    }
+
+    /// What a device that goes away has to say about errors that nobody has read.
+    fn last_words(&self) -> Option<String> {
+        let (count, first) = self.unread.as_ref()?;
+        let launches = if *count == 1 { "a launch".to_owned() } else { format!("{count} launches") };
+        Some(format!(
+            "warning: {launches} on a virtual GPU found errors, and nobody has read the reports; the first: {first} \
+             (Device::last_report and take_reports have them, Checks::Deny makes them errors)"
+        ))
+    }
+}
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        let reports = self.reports.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if let Some(words) = reports.last_words().filter(|_| !std::thread::panicking()) {
+            use std::io::Write as _;
+            // A closed standard error is no reason to do anything else.
+            let _ = writeln!(std::io::stderr(), "{words}");
+        }
+    }
 }
 
 impl Machine {
@@ -117,7 +170,8 @@ impl Machine {
         let options = first.options().clone();
         let report = function.program.launch_on_devices(&first.memory, &launch, &options, params);
         let (report, failure) = outcome(report, &site)?;
-        machines.iter().for_each(|machine| machine.keep(site.clone(), *config, report.clone()));
+        let is_ok = failure.is_none();
+        machines.iter().for_each(|machine| machine.keep(site.clone(), *config, report.clone(), is_ok));
         failure.map_or(Ok(()), |reason| Err(ErrorKind::LaunchFailed { launches: vec![site], reason }.into()))
     }
 
@@ -136,7 +190,7 @@ impl Machine {
         let report = function.program.launch(&self.memory, &launch, &options);
         drop(running);
         let (report, failure) = outcome(report, &site)?;
-        self.keep(site.clone(), *config, report);
+        self.keep(site.clone(), *config, report, failure.is_none());
         match failure {
             None => Ok(()),
             Some(reason) => Err(ErrorKind::LaunchFailed { launches: vec![site], reason }.into()),
@@ -164,14 +218,15 @@ impl Machine {
         Err(ErrorKind::InvalidLaunch { site: LaunchSite::new(&info.name, config), reason }.into())
     }
 
-    fn keep(&self, site: LaunchSite, config: LaunchConfig, report: sim::Report) {
+    fn keep(&self, site: LaunchSite, config: LaunchConfig, report: sim::Report, is_ok: bool) {
         let mut reports = self.reports();
         let number = reports.launches;
         reports.launches += 1;
-        if reports.kept.len() == KEPT_REPORTS {
-            reports.kept.pop_front();
+        let report = LaunchReport { number, kernel: site.kernel, config, report };
+        if is_ok {
+            reports.note_unread(&report);
         }
-        reports.kept.push_back(LaunchReport { number, kernel: site.kernel, config, report });
+        reports.keep(report);
     }
 }
 

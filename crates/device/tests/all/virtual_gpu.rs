@@ -373,3 +373,32 @@ fn a_recording_has_the_calls_of_the_driver_and_leaves_out_what_is_not_to_be_reco
     assert!(!calls.iter().any(|call| call.0 == "cuMemsetD8Async") && recorded.timeline.is_empty(), "{calls:?}");
     Ok(())
 }
+
+#[test]
+fn a_device_that_is_dropped_with_unread_errors_says_so() -> Result<(), Error> {
+    const NAME: &str = "a_device_that_is_dropped_with_unread_errors_says_so";
+    // A child of this test, which drops its device: it has read the reports, or has not.
+    if let Ok(reads) = std::env::var("READS_REPORTS") {
+        let device = gpu();
+        device.set_checks(Checks::All)?;
+        let reverse = kernel("reverse", |data: Global<i32>| {
+            let (tile, thread) = (shared_named::<i32>("tile", 64), thread_idx().x);
+            tile.at(thread).set(data.at(thread).get());
+            data.at(thread).set(tile.at(63 - thread).get());
+        });
+        let mut data = device.upload(&[1_i32; 64])?;
+        device.launch(&reverse, LaunchConfig::new(1, 64), (&mut data,))?;
+        assert!(reads == "no" || device.last_report().is_some());
+        return Ok(());
+    }
+    let child = |reads: &str| {
+        let program = std::env::current_exe().expect("the test's own program");
+        let mut command = std::process::Command::new(program);
+        let output = command.args([NAME, "--exact", "--nocapture"]).env("READS_REPORTS", reads).output();
+        String::from_utf8(output.expect("it runs").stderr).expect("text")
+    };
+    let said = "warning: a launch on a virtual GPU found errors, and nobody has read the reports; the first: reverse: ";
+    assert!(child("no").contains(said), "{}", child("no"));
+    assert!(!child("yes").contains("warning"), "{}", child("yes"));
+    Ok(())
+}

@@ -168,6 +168,9 @@ impl Machine {
     /// Threads of the current warp exit: what they have begun and not waited for never lands.
     pub(crate) fn abandon_copies(&mut self, mask: u32) {
         let warp = self.warp as usize;
+        if self.asynchronous.copies[warp].are_done() {
+            return;
+        }
         // What an arrival at a barrier follows lands with it, whether the thread is still there or
         // not.
         let tracked = |lane: u32| {

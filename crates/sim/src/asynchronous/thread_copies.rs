@@ -63,6 +63,11 @@ impl WarpCopies {
         self.issued = 0;
     }
 
+    /// Whether none is under way.
+    pub(super) fn are_done(&self) -> bool {
+        self.pending.is_empty()
+    }
+
     /// Adds a copy to the lanes' open groups.
     pub(super) fn issue(&mut self, copy: Copy) {
         self.pending.push_back(Copy { group: self.committed, number: self.issued, ..copy });

@@ -1,7 +1,8 @@
 //! An access as the interpreter describes it to the checker: kind, strength, semantics, scope.
 
 use std::fmt;
-use std::ops::{Add, BitOr, BitXor};
+
+use crate::exec::lanes;
 
 /// What an access does to its bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -132,27 +133,41 @@ pub(crate) enum Pattern {
 
 impl Pattern {
     #[inline(always)]
-    pub(crate) fn of<A>(mask: u32, addresses: &[A; 32], bytes: u32) -> Self
-    where
-        A: Copy + Default + From<u32> + Add<Output = A> + BitXor<Output = A> + BitOr<Output = A> + PartialEq,
-    {
+    pub(crate) fn of<A: Address>(mask: u32, addresses: &[A; 32], bytes: u32) -> Self {
+        if mask == 0 {
+            return Self::Scattered;
+        }
         let first = mask.trailing_zeros();
         let last = 31 - mask.leading_zeros();
         let base = addresses[first as usize];
-        let none = A::default();
-        let (mut apart, mut off) = (none, none);
-        for (lane, &address) in (0u32..).zip(addresses) {
-            let counts = mask == u32::MAX || mask & 1 << lane != 0;
-            apart = apart | if counts { address ^ base } else { none };
-            off = off | if counts { address ^ (base + A::from(lane * bytes)) } else { none };
-        }
-        if apart == none {
+        let is_dense = mask & mask.wrapping_add(1) == 0;
+        if A::differing(addresses, base, 0) & mask == 0 {
             Self::Uniform { first, last }
-        } else if off == none && mask & mask.wrapping_add(1) == 0 {
+        } else if is_dense && A::differing(addresses, base, bytes) & mask == 0 {
             Self::Contiguous { lanes: last + 1 }
         } else {
             Self::Scattered
         }
+    }
+}
+
+/// An address of either width.
+pub(crate) trait Address: Copy {
+    /// The lanes whose address is not `base + lane * step`.
+    fn differing(addresses: &[Self; 32], base: Self, step: u32) -> u32;
+}
+
+impl Address for u32 {
+    #[inline(always)]
+    fn differing(addresses: &[Self; 32], base: Self, step: u32) -> u32 {
+        lanes::differing(addresses, base, step)
+    }
+}
+
+impl Address for u64 {
+    #[inline(always)]
+    fn differing(addresses: &[Self; 32], base: Self, step: u32) -> u32 {
+        lanes::differing64(addresses, base, step)
     }
 }
 

@@ -1,7 +1,7 @@
 //! What the interpreter calls: one [`BlockCheck`] a resident block, told of accesses and of
 //! synchronisation.
 
-use crate::check::access::{Access, Kind, Lanes, Scope, Space, Strength, Values};
+use crate::check::access::{Access, Kind, Lanes, Pattern, Scope, Space, Strength, Values};
 use crate::check::async_proxy::flight::{Flight, InFlight};
 use crate::check::findings::{Findings, Found, Side};
 use crate::check::global::dependence::Waits;
@@ -90,12 +90,25 @@ impl BlockCheck {
         values: Option<&Values<'_>>,
         findings: &mut Findings,
     ) {
+        let pattern = Pattern::of(access.mask, addresses, access.bytes);
+        self.shared_access_of(access, (addresses, pattern), values, findings);
+    }
+
+    /// The same where the pattern of the addresses is known.
+    #[inline(always)]
+    pub(crate) fn shared_access_of(
+        &mut self,
+        access: &Access,
+        (addresses, pattern): (&[u32; 32], Pattern),
+        values: Option<&Values<'_>>,
+        findings: &mut Findings,
+    ) {
         // A read that collides with a copy needs no second finding against the record of its
         // beginning.
         if !self.flights.is_empty() && self.collide(access, addresses, findings) && access.kind == Kind::Read {
             return;
         }
-        self.shared.access(&mut self.order, self.block, access, addresses, values, findings);
+        self.shared.access_of(&mut self.order, self.block, access, (addresses, pattern), values, findings);
     }
 
     #[inline(never)]

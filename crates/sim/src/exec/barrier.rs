@@ -99,7 +99,8 @@ impl Block {
         let lane = mask.trailing_zeros();
         // SAFETY: the decoder gave the function these rows.
         let (id, threads) = unsafe {
-            (m.read::<u32>(barrier.id)[lane as usize], barrier.threads.map(|row| m.read::<u32>(row)[lane as usize]))
+            let value = |row| (&*m.lanes::<u32>(row))[lane as usize];
+            (value(barrier.id), barrier.threads.map(value))
         };
         let invalid = if id as usize >= BARRIERS {
             Some(format!("barrier {id}: a block has {BARRIERS} barriers"))
@@ -153,18 +154,17 @@ impl Block {
     /// Lets the waiting parts go on if everybody has arrived.
     pub(super) fn complete_barrier(&mut self, id: usize, m: &mut Machine, code: &Code) {
         let state = &self.barriers[id];
-        let mut arrived_warps = 0;
-        let mut missing = false;
-        for (warp, &arrived) in self.warps.iter().zip(&state.arrived) {
-            let all_here = arrived & warp.live == warp.live;
-            arrived_warps += u32::from(arrived != 0 && all_here);
-            missing |= !all_here;
-        }
-        let complete = match state.expected {
-            None => !missing,
-            Some(threads) => arrived_warps * 32 >= threads,
-        };
-        if !complete {
+        let is_here = |(warp, arrived): &(&Warp, &u32)| **arrived & warp.live == warp.live;
+        // The last warp mostly arrives last.
+        let mut warps = self.warps.iter().zip(&state.arrived);
+        let missing = warps.rfind(|warp| !is_here(warp)).is_some();
+        if let Some(threads) = state.expected {
+            let here = self.warps.iter().zip(&state.arrived).filter(is_here);
+            let arrived = here.filter(|(_, arrived)| **arrived != 0).count();
+            if arrived * 32 < threads as usize {
+                return;
+            }
+        } else if missing {
             return;
         }
         if m.checked && state.expected.is_none() {

@@ -26,6 +26,13 @@ const PATIENCE_SLICES: u32 = 256;
 /// and a launch's limit is looked at between turns.
 const SLICES_OF_A_TURN: u32 = 4096;
 
+/// Times that a warp goes on after a barrier, a branch or a join before that counts as a slice: a
+/// loop with a barrier that nobody else takes part in would go on without end.
+const SWITCHES_OF_A_SLICE: u32 = 4096;
+
+/// Such slices after which others get their turn.
+const SWITCHING_SLICES: u32 = 64;
+
 /// How a turn of a block ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Turn {
@@ -66,6 +73,8 @@ pub(crate) struct Block {
     warpgroups: Warpgroups,
     /// What it printed.
     pub output: String,
+    /// Slices that a warp has used up by switching, in the present turn.
+    switching: u32,
 }
 
 /// Executions of basic blocks: how often, and with how many lanes.
@@ -103,6 +112,7 @@ impl Block {
             waits: Waits::default(),
             warpgroups: Warpgroups::default(),
             output: String::new(),
+            switching: 0,
         }
     }
 
@@ -206,8 +216,9 @@ impl Block {
             if std::mem::take(&mut m.asynchronous.woken) {
                 self.wake_waiting();
             }
-            slices += 1;
-            if slices >= SLICES_OF_A_TURN && self.ready != 0 {
+            slices += 1 + std::mem::take(&mut self.switching);
+            let is_over = slices >= SLICES_OF_A_TURN || m.clock.wrapping_sub(self.clock) > cx.geometry.limit;
+            if is_over && self.ready != 0 {
                 self.clock = m.clock;
                 return Turn::Yield;
             }
@@ -223,6 +234,7 @@ impl Block {
     fn run_warp(&mut self, w: u32, m: &mut Machine, cx: &mut Context<'_>) -> bool {
         m.warp = w;
         m.waiting = false;
+        let mut switches = 0;
         loop {
             let warp = &mut self.warps[w as usize];
             let Some(i) = warp.parts.iter().position(|p| p.state == PartState::Ready) else {
@@ -232,7 +244,14 @@ impl Block {
                 return false;
             };
             match self.run_part(w, i, m, cx) {
-                Outcome::Switch => {}
+                Outcome::Switch => {
+                    switches += 1;
+                    let is_over = switches >= SWITCHES_OF_A_SLICE * SWITCHING_SLICES;
+                    if is_over || m.clock.wrapping_sub(self.clock) > cx.geometry.limit {
+                        self.switching = switches / SWITCHES_OF_A_SLICE;
+                        return true;
+                    }
+                }
                 Outcome::Stop => return false,
                 Outcome::SliceOver => {
                     let warp = &mut self.warps[w as usize];

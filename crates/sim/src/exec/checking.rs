@@ -9,10 +9,10 @@ use super::code::Placed;
 use super::machine::{Fault, GlobalView, Machine};
 use super::memory_map::{SHARED_WINDOW, Window, tagged, window};
 use super::op::Op;
-use super::row::LANES;
+use super::row::{ALL_LANES, LANES, mask_of};
 use crate::asynchronous::thread_copies::Copy;
 use crate::check::{
-    Access as Checked, BlockCheck, ClusterMemory, Findings, Found, Kind, LaunchCheck, Scope, Semantics, Space,
+    Access as Checked, BlockCheck, ClusterMemory, Findings, Found, Kind, LaunchCheck, Pattern, Scope, Semantics, Space,
     Strength, Values, byte_of_block,
 };
 use crate::heap::Lies;
@@ -89,9 +89,10 @@ unsafe fn held(memory: *const u8, offset: u32, bytes: u32) -> u128 {
 }
 
 /// The lanes of `mask` whose addresses lie in a range.
+#[inline(always)]
 fn lanes_in(range: Range<u64>, at: &[u64; LANES], mask: u32) -> u32 {
-    let lanes = at.iter().enumerate().filter(|(_, address)| range.contains(address));
-    lanes.fold(0, |all, (lane, _)| all | 1 << lane) & mask
+    let bytes = range.end - range.start;
+    mask_of(|lane| at[lane].wrapping_sub(range.start) < bytes) & mask
 }
 
 impl Machine {
@@ -128,14 +129,7 @@ impl Machine {
             // Lanes whose addresses lie in one allocation go together.
             let first = at[rest.trailing_zeros() as usize];
             let Some(allocation) = self.global.allocation(first) else { break };
-            let (base, end) = (allocation.base, allocation.base + allocation.bytes);
-            let (mut low, mut high) = (u64::MAX, 0);
-            for lane in 0..LANES {
-                let counts = rest >> lane & 1 != 0;
-                low = low.min(if counts { at[lane] } else { u64::MAX });
-                high = high.max(if counts { at[lane] } else { 0 });
-            }
-            let here = if base <= low && high < end { rest } else { lanes_in(base..end, at, rest) };
+            let here = lanes_in(allocation.base..allocation.base + allocation.bytes, at, rest);
             rest &= !here;
             let guard = allocation.guard();
             if guard == Guard::Heap || (guard != Guard::Open && kind != Kind::Read) {
@@ -321,7 +315,22 @@ impl Machine {
         span: RangeInclusive<u32>,
     ) -> u32 {
         let kind = if D::LOAD { Kind::Read } else { Kind::Write };
-        self.shared_checked(op, access, kind, at, mask, span, |m, lane| stored(m, op, access, lane))
+        let pattern = Pattern::of(mask, at, access.bytes());
+        self.shared_checked(op, access, kind, (at, pattern), mask, span, |m, lane| stored(m, op, access, lane))
+    }
+
+    /// The same for all lanes of a warp that access words, at addresses of a known pattern.
+    #[inline(always)]
+    pub(crate) fn check_shared_words<D: Direction>(
+        &mut self,
+        op: &Op,
+        access: Access,
+        at: &[u32; LANES],
+        pattern: Pattern,
+    ) -> u32 {
+        let kind = if D::LOAD { Kind::Read } else { Kind::Write };
+        let (span, stored) = (at[0]..=at[LANES - 1], |m: &Self, lane| stored(m, op, access, lane));
+        self.shared_checked(op, access, kind, (at, pattern), ALL_LANES, span, stored)
     }
 
     /// Checks the rows that a warp moves in shared memory; gives the lanes that may go on. `stored`
@@ -336,12 +345,17 @@ impl Machine {
         span: RangeInclusive<u32>,
         stored: impl Fn(u32) -> u128,
     ) -> u32 {
-        if mask == 0 { 0 } else { self.shared_checked(op, access, kind, at, mask, span, |_, lane| stored(lane)) }
+        if mask == 0 {
+            return 0;
+        }
+        let pattern = Pattern::of(mask, at, access.bytes());
+        self.shared_checked(op, access, kind, (at, pattern), mask, span, |_, lane| stored(lane))
     }
 
     /// Checks a warp's atomic in shared memory; gives the lanes that may go on.
     pub(crate) fn check_shared_atomic(&mut self, op: &Op, access: Access, at: &[u32; LANES], mask: u32) -> u32 {
-        self.shared_checked(op, access, Kind::Atomic, at, mask, 0..=u32::MAX, |_, _| 0)
+        let pattern = Pattern::of(mask, at, access.bytes());
+        self.shared_checked(op, access, Kind::Atomic, (at, pattern), mask, 0..=u32::MAX, |_, _| 0)
     }
 
     /// `span` holds the lowest and the highest address; `stored` is what a lane writes.
@@ -352,14 +366,19 @@ impl Machine {
         op: &Op,
         access: Access,
         kind: Kind,
-        at: &[u32; LANES],
+        (at, pattern): (&[u32; LANES], Pattern),
         mask: u32,
         span: RangeInclusive<u32>,
         stored: impl Fn(&Self, u32) -> u128,
     ) -> u32 {
         let end = span.end().saturating_add(access.bytes());
         let in_one = |p: &Placed| p.offset <= *span.start() && end <= p.offset + p.bytes;
-        let mask = if self.shared_map.iter().any(in_one) { mask } else { self.in_variables(op, access, at, mask) };
+        let (mask, pattern) = if self.shared_map.iter().any(in_one) {
+            (mask, pattern)
+        } else {
+            let good = self.in_variables(op, access, at, mask);
+            (good, Pattern::of(good, at, access.bytes()))
+        };
         if mask == 0 {
             return 0;
         }
@@ -374,7 +393,7 @@ impl Machine {
         let values = Values { stored: &stored, held: &held };
         let values = (kind == Kind::Write).then_some(&values);
         let Checking { launch, block, findings } = &mut *checking;
-        block.shared_access(&checked, at, values, findings);
+        block.shared_access_of(&checked, (at, pattern), values, findings);
         match self.own_memory() {
             Some(own) => block.cluster_access(launch, &own, &checked, at, values, findings),
             None if access.is_strong() => block.release(launch, Space::Shared, &checked, &at.map(u64::from)),

@@ -450,6 +450,22 @@ pub(crate) enum Special {
     ReservedSmem(Reserved),
 }
 
+impl Special {
+    /// Whether the lanes of a warp see different values.
+    pub(crate) const fn differs_by_lane(self) -> bool {
+        matches!(
+            self,
+            Self::Tid(_)
+                | Self::LaneId
+                | Self::LaneMaskEq
+                | Self::LaneMaskLe
+                | Self::LaneMaskLt
+                | Self::LaneMaskGe
+                | Self::LaneMaskGt
+        )
+    }
+}
+
 /// The registers that tell of shared memory reserved for the system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Reserved {

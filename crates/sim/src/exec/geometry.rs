@@ -25,6 +25,8 @@ pub(crate) struct Geometry {
     pub user_shared: u32,
     /// Bytes at the start of shared memory that the system keeps for itself.
     pub reserved_shared: u32,
+    /// Warp instructions after which a turn of a block ends, whatever it is at.
+    pub limit: u64,
     /// Index of the kernel's function.
     pub kernel: u32,
     /// Multiprocessors of the device that is stood in for.

@@ -236,6 +236,7 @@ fn geometry(
         },
         user_shared: user_shared.next_multiple_of(SHARED_UNIT),
         reserved_shared: code.reserved_shared,
+        limit: options.limit,
         kernel: code.function_index[&kernel.name],
         multiprocessors: crate::occupancy::limits(arch).multiprocessors,
         grid_id: GRID_ID.fetch_add(1, Ordering::Relaxed),

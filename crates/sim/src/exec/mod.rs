@@ -16,6 +16,7 @@ pub(crate) mod geometry;
 pub(crate) mod grid;
 mod harvest;
 pub(crate) mod l1;
+pub(crate) mod lanes;
 mod leave;
 pub(crate) mod machine;
 mod mbarrier_wait;

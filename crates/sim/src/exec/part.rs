@@ -36,6 +36,7 @@ struct Running {
 
 impl Block {
     /// Runs part `i` of warp `w`.
+    #[inline(never)]
     pub(super) fn run_part(&mut self, w: u32, i: usize, m: &mut Machine, cx: &mut Context<'_>) -> Outcome {
         let code = cx.code;
         let part = &self.warps[w as usize].parts[i];
@@ -117,7 +118,7 @@ impl Block {
     }
 
     /// Terminators at which a part may have to wait for others, and those with which it leaves.
-    #[inline(always)]
+    #[inline(never)]
     fn meet_others(
         &mut self,
         terminator: &Terminator,
@@ -188,6 +189,7 @@ impl Block {
     }
 
     /// Moves a part to where its join waits; the joined part, once all are there.
+    #[inline(never)]
     fn join(&mut self, w: u32, i: usize, block: BlockId) -> Option<&Part> {
         let warp = &mut self.warps[w as usize];
         let part = warp.parts.swap_remove(i);
@@ -210,6 +212,7 @@ impl Block {
     }
 
     /// Splits part `i` by where its lanes go.
+    #[inline(never)]
     pub(super) fn diverge(&mut self, w: u32, i: usize, join: BlockId, ways: &[(u32, BlockId)]) {
         let warp = &mut self.warps[w as usize];
         let part = warp.parts.swap_remove(i);

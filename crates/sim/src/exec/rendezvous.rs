@@ -59,6 +59,9 @@ impl Block {
     /// Lets parts go on that wait for one another at warp-level synchronising instructions.
     pub(super) fn complete_warp_sync(&mut self, w: u32, m: &mut Machine, cx: &Context<'_>) -> bool {
         let code = cx.code;
+        if !self.warps[w as usize].parts.iter().any(|part| part.state == PartState::WarpSync) {
+            return false;
+        }
         let waiting: Vec<usize> = (0..self.warps[w as usize].parts.len())
             .filter(|&i| self.warps[w as usize].parts[i].state == PartState::WarpSync)
             .collect();
@@ -85,7 +88,8 @@ impl Block {
                     let same = other.block == first.block && other.frame == first.frame;
                     let plain =
                         matches!(code.blocks[other.block as usize].terminator, Terminator::WarpSync { op: None, .. });
-                    other.mask & needed != 0 && (same || op.is_none() && plain || is_alike(other.block))
+                    // All whom the part waited for may have ended; it goes on alone then.
+                    (j == i || other.mask & needed != 0) && (same || op.is_none() && plain || is_alike(other.block))
                 })
                 .collect();
             let union = together.iter().fold(0, |all, &j| all | self.warps[w as usize].parts[j].mask);

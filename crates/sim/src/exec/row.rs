@@ -27,7 +27,23 @@ const LANE_BITS: [u32; LANES] = {
 /// The mask of the lanes that satisfy `f`.
 #[inline(always)]
 pub(crate) fn mask_of(f: impl Fn(usize) -> bool) -> u32 {
-    (0..LANES).fold(0, |mask, lane| mask | u32::from(f(lane)) << lane)
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::{_mm_loadu_si128, _mm_movemask_epi8};
+        // A loop that shifts bits by the lane would not vectorise well.
+        let mut bytes = [0u8; LANES];
+        for (lane, byte) in bytes.iter_mut().enumerate() {
+            *byte = if f(lane) { u8::MAX } else { 0 };
+        }
+        // SAFETY: the array has twice 16 bytes, and every x86-64 has SSE2.
+        let [low, high] =
+            [0, 16].map(|at| unsafe { _mm_movemask_epi8(_mm_loadu_si128(bytes.as_ptr().add(at).cast())) });
+        low.cast_unsigned() | high.cast_unsigned() << 16
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    {
+        (0..LANES).fold(0, |mask, lane| mask | u32::from(f(lane)) << lane)
+    }
 }
 
 /// Whether the mask has the lane.

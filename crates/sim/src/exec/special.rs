@@ -63,8 +63,12 @@ pub(crate) fn fill_specials(
             put64(rows, base + row, geometry.grid_id);
             continue;
         }
-        for lane in 0..32u32 {
-            rows[(base + row) as usize].0[lane as usize] = special_value(special, geometry, block, warp, lane);
+        let row = &mut rows[(base + row) as usize].0;
+        row.fill(special_value(special, geometry, block, warp, 0));
+        if special.differs_by_lane() {
+            for (lane, value) in (1u32..).zip(&mut row[1..]) {
+                *value = special_value(special, geometry, block, warp, lane);
+            }
         }
     }
 }

@@ -10,7 +10,7 @@ use crate::exec::code::Class;
 use crate::exec::machine::{Fault, Machine};
 use crate::exec::memory_map::{Window, window};
 use crate::exec::op::{LaneOp, NONE, Op};
-use crate::exec::row::LANES;
+use crate::exec::row::{ALL_LANES, LANES};
 use crate::memory_ops::distributed::{self, ClusterAccess};
 use crate::memory_ops::moves::is_moved;
 use crate::memory_ops::{global, local, shared};
@@ -75,6 +75,9 @@ impl<D: Direction, const CHECK: bool> LaneOp for GlobalAccess<D, CHECK> {
         // SAFETY: the decoder checked the operands.
         unsafe {
             let access = Access(op.dst2);
+            if mask == ALL_LANES && access.is_word() && access.wide() && global::quick::<D, CHECK>(m, op, access) {
+                return;
+            }
             let at = addresses(m, op, access.wide());
             global::access::<D, CHECK>(m, op, access, &at, mask);
         }
@@ -89,6 +92,9 @@ impl<D: Direction, const CHECK: bool> LaneOp for SharedAccess<D, CHECK> {
         // SAFETY: the decoder checked the operands.
         unsafe {
             let access = Access(op.dst2);
+            if mask == ALL_LANES && access.is_word() && shared::quick::<D, CHECK>(m, op, access) {
+                return;
+            }
             let at = shared::addresses(m, op, access.wide());
             shared::access::<D, CHECK>(m, op, access, &at, mask);
         }

@@ -9,9 +9,11 @@ use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, fence};
 
 use super::access::{Access, Direction, address_fault, element_rows};
 use super::pattern;
+use super::shared::step64;
 use crate::check::{Kind, Space};
+use crate::exec::lanes::move_row;
 use crate::exec::machine::Machine;
-use crate::exec::op::Op;
+use crate::exec::op::{NONE, Op};
 use crate::exec::row::{ALL_LANES, LANES};
 use crate::report::FindingKind;
 
@@ -61,6 +63,50 @@ unsafe fn element<D: Direction>(m: &mut Machine, access: Access, data: *mut u8, 
             }
         }
     }
+}
+
+/// Plain accesses of all lanes to consecutive words, and loads of one word by all lanes. Looks at
+/// the register that holds the addresses. False, with nothing done, for anything else.
+///
+/// # Safety
+/// As for a handler; each lane accesses one word, and addresses have 64 bits.
+#[inline(always)]
+#[allow(clippy::cast_sign_loss, reason = "addresses wrap")]
+pub(crate) unsafe fn quick<D: Direction, const CHECK: bool>(m: &mut Machine, op: &Op, access: Access) -> bool {
+    if op.a == NONE {
+        return false;
+    }
+    // SAFETY: passed on.
+    let a = unsafe { &*m.lanes::<u64>(op.a) };
+    let Some(step) = step64(a) else { return false };
+    let (start, bytes) = (a[0].wrapping_add(op.imm as u64), if step == 0 { 4 } else { 128 });
+    if !start.is_multiple_of(4) || (step == 0 && !D::LOAD) {
+        return false;
+    }
+    let Some(data) = m.global.locate(start, bytes) else { return false };
+    let counters = &mut m.counters[op.instruction as usize];
+    counters.global_requests += 1;
+    counters.global_bytes += 128;
+    counters.sectors += pattern::range_sectors(start, start + bytes);
+    m.progress |= !D::LOAD;
+    if CHECK || m.recording.is_some() {
+        let at = std::array::from_fn(|lane| start + u64::from(step) * lane as u64);
+        m.record(op, &at, ALL_LANES, 4);
+        if CHECK {
+            m.check_global::<D>(op, access, &at, ALL_LANES);
+        }
+    }
+    // SAFETY: the words lie in one live allocation, aligned; global memory is only ever accessed
+    // atomically.
+    unsafe {
+        if step == 0 {
+            let value = (*data.cast::<AtomicU32>()).load(Relaxed);
+            *m.lanes::<u32>(op.dst) = [value; LANES];
+        } else {
+            contiguous::<D>(m, op, access, data, ALL_LANES);
+        }
+    }
+    true
 }
 
 /// Loads or stores one element a lane.
@@ -125,6 +171,10 @@ unsafe fn contiguous<D: Direction>(m: &mut Machine, op: &Op, access: Access, dat
     // SAFETY: passed on.
     unsafe {
         if mask == ALL_LANES && access.element() == 4 && access.count() == 1 {
+            let row = m.lanes::<u32>(op.dst).cast::<u8>();
+            if if D::LOAD { move_row(data, row) } else { move_row(row, data) } {
+                return;
+            }
             let row = &mut *m.lanes::<u32>(op.dst);
             for (lane, register) in row.iter_mut().enumerate() {
                 let cell = &*data.add(lane * 4).cast::<AtomicU32>();

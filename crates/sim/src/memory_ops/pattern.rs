@@ -6,6 +6,7 @@
 //! at once; 8: half-warps; 16: quarter-warps); a phase costs as many wavefronts as the bank with
 //! the most distinct 4-byte words.
 
+use crate::exec::lanes;
 use crate::exec::row::{ALL_LANES, LANES};
 
 /// Bytes of a sector.
@@ -17,11 +18,7 @@ const SECTOR: u64 = 32;
 pub(crate) fn contiguous(addresses: &[u64; LANES], mask: u32, size: u64) -> Option<u64> {
     let first = mask.trailing_zeros() as usize;
     let base = addresses[first].wrapping_sub(first as u64 * size);
-    let mut differs = 0u32;
-    for lane in 0..LANES {
-        differs |= u32::from(addresses[lane] != base.wrapping_add(lane as u64 * size)) << lane;
-    }
-    (differs & mask == 0).then_some(base)
+    (lanes::differing64(addresses, base, size as u32) & mask == 0).then_some(base)
 }
 
 /// Whether the lanes of a mask have no gap between them.
@@ -125,7 +122,7 @@ fn phase(addresses: &[u32; LANES], mask: u32, words: u32) -> u64 {
     if let Some(cost) = strided(addresses, mask, words) {
         return cost;
     }
-    general_phase(addresses, mask, words)
+    if are_apart(addresses, mask, words) { 1 } else { general_phase(addresses, mask, words) }
 }
 
 /// The cost of lanes that access words at a fixed distance, without looking at each bank.
@@ -140,10 +137,7 @@ fn strided(addresses: &[u32; LANES], mask: u32, words: u32) -> Option<u64> {
     let (a, b) = (addresses[first as usize], addresses[second as usize]);
     let distance = b.wrapping_sub(a) / (second - first);
     let base = a.wrapping_sub(first.wrapping_mul(distance));
-    let mut differs = 0u32;
-    for lane in 0..LANES {
-        differs |= u32::from(addresses[lane] != base.wrapping_add((lane as u32).wrapping_mul(distance))) << lane;
-    }
+    let differs = lanes::differing(addresses, base, distance);
     if differs & mask != 0 || distance.wrapping_mul(second - first) != b.wrapping_sub(a) {
         return None;
     }
@@ -161,6 +155,20 @@ fn strided(addresses: &[u32; LANES], mask: u32, words: u32) -> Option<u64> {
         return Some(u64::from(mask.count_ones().div_ceil(period)));
     }
     None
+}
+
+/// Whether all words lie in banks of their own, as in swizzled tiles.
+#[inline]
+fn are_apart(addresses: &[u32; LANES], mask: u32, words: u32) -> bool {
+    let (mut banks, mut rest, own) = (0u32, mask, (1 << words) - 1);
+    let mut meet = false;
+    while rest != 0 {
+        let bits = u32::rotate_left(own, addresses[rest.trailing_zeros() as usize] / 4);
+        meet |= banks & bits != 0;
+        banks |= bits;
+        rest &= rest - 1;
+    }
+    !meet
 }
 
 /// The cost of any other pattern: distinct words by bank.

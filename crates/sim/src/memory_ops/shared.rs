@@ -2,7 +2,8 @@
 
 use super::access::{Access, Direction, address_fault, element_rows};
 use super::pattern;
-use crate::check::{Kind, Space};
+use crate::check::{Kind, Pattern, Space};
+use crate::exec::lanes::{self, Span};
 use crate::exec::machine::Machine;
 use crate::exec::memory_map::{SHARED_WINDOW, is_tagged, tagged};
 use crate::exec::op::{NONE, Op};
@@ -53,19 +54,17 @@ pub(crate) unsafe fn access<D: Direction, const CHECK: bool>(
     mask: u32,
 ) {
     let bytes = access.bytes();
-    if mask == ALL_LANES && access.is_word() {
+    if mask == ALL_LANES
+        && access.is_word()
+        && let Some(step) = step32(at)
+    {
         // SAFETY: passed on.
-        if unsafe { whole_warp::<D, CHECK>(m, op, access, at) } {
+        let is_done = unsafe { words_in_line::<D, CHECK>(m, op, access, at[0], step) };
+        if is_done {
             return;
         }
     }
-    let (mut lowest, mut highest, mut bits) = (u32::MAX, 0u32, 0u32);
-    for lane in 0..LANES {
-        let active = if mask >> lane & 1 != 0 { u32::MAX } else { 0 };
-        lowest = lowest.min(at[lane] | !active);
-        highest = highest.max(at[lane] & active);
-        bits |= at[lane] & active;
-    }
+    let Span { mut lowest, mut highest, bits } = lanes::span(at, mask);
     let mut mask = mask;
     if highest.saturating_add(bytes) > m.shared_bytes || bits & (bytes - 1) != 0 {
         if is_tagged(bits) && has_own_tag(m, at, mask) {
@@ -128,32 +127,79 @@ pub(crate) fn count(m: &mut Machine, op: &Op, wavefronts: u64, conflicts: u64) {
 }
 
 /// Plain accesses of all lanes to consecutive words, and loads of one word by all lanes: one
-/// wavefront each. False, with nothing done, for anything else.
+/// wavefront each. Looks at the register that holds the addresses. False, with nothing done, for
+/// anything else.
+///
+/// # Safety
+/// As for a handler.
+#[inline(always)]
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "shared addresses have 32 bits")]
+pub(crate) unsafe fn quick<D: Direction, const CHECK: bool>(m: &mut Machine, op: &Op, access: Access) -> bool {
+    // SAFETY: passed on.
+    unsafe {
+        let (first, step) = if op.a == NONE {
+            (u64::from(op.imm as u32), 0)
+        } else if access.wide() {
+            let a = &*m.lanes::<u64>(op.a);
+            let Some(step) = step64(a) else { return false };
+            (a[0].wrapping_add(op.imm as u64), step)
+        } else {
+            let a = &*m.lanes::<u32>(op.a);
+            let Some(step) = step32(a) else { return false };
+            (u64::from(a[0].wrapping_add(op.imm as u32)), step)
+        };
+        // No closure: the compiler would call it, and leave it without the host's instructions.
+        let Ok(first) = u32::try_from(first) else { return false };
+        words_in_line::<D, CHECK>(m, op, access, first, step)
+    }
+}
+
+/// 0 if the addresses are one, 4 if they are those of consecutive words.
+#[inline(always)]
+fn step32(at: &[u32; LANES]) -> Option<u32> {
+    if at[0] == at[1] {
+        return if lanes::differing(at, at[0], 0) == 0 { Some(0) } else { None };
+    }
+    if lanes::differing(at, at[0], 4) == 0 { Some(4) } else { None }
+}
+
+/// [`step32`] for addresses of 64 bits.
+#[inline(always)]
+pub(super) fn step64(at: &[u64; LANES]) -> Option<u32> {
+    if at[0] == at[1] {
+        return if lanes::differing64(at, at[0], 0) == 0 { Some(0) } else { None };
+    }
+    if lanes::differing64(at, at[0], 4) == 0 { Some(4) } else { None }
+}
+
+/// All lanes access the word at `first`, or consecutive words from there on. False, with nothing
+/// done, if they store to one, or if any is misaligned or outside shared memory.
 ///
 /// # Safety
 /// As for [`access`]; each lane accesses one word.
 #[inline(always)]
-unsafe fn whole_warp<D: Direction, const CHECK: bool>(
+unsafe fn words_in_line<D: Direction, const CHECK: bool>(
     m: &mut Machine,
     op: &Op,
     access: Access,
-    at: &[u32; LANES],
+    first: u32,
+    step: u32,
 ) -> bool {
-    let first = at[0];
-    let (mut uniform, mut consecutive) = (0u32, 0u32);
-    for lane in 0..LANES {
-        uniform |= at[lane] ^ first;
-        consecutive |= at[lane] ^ first.wrapping_add(4 * lane as u32);
-    }
-    let is_uniform = D::LOAD && uniform == 0;
-    let span = if is_uniform { 4 } else { 128 };
-    if !(is_uniform || consecutive == 0) || !first.is_multiple_of(4) || first.saturating_add(span) > m.shared_bytes {
+    let is_uniform = step == 0;
+    let bytes = if is_uniform { 4 } else { 128 };
+    if (is_uniform && !D::LOAD) || !first.is_multiple_of(4) || first.saturating_add(bytes) > m.shared_bytes {
         return false;
     }
-    if CHECK && m.check_shared::<D>(op, access, at, ALL_LANES, first..=first + span - 4) != ALL_LANES {
-        return true;
+    if CHECK || m.recording.is_some() {
+        let at = std::array::from_fn(|lane| first + step * lane as u32);
+        let (low, high) = (0, 31);
+        let pattern =
+            if is_uniform { Pattern::Uniform { first: low, last: high } } else { Pattern::Contiguous { lanes: 32 } };
+        if CHECK && m.check_shared_words::<D>(op, access, &at, pattern) != ALL_LANES {
+            return true;
+        }
+        m.record_shared(op, &at, ALL_LANES, 4);
     }
-    m.record_shared(op, at, ALL_LANES, 4);
     count(m, op, 1, 0);
     // SAFETY: the words lie in shared memory; the frame holds the row.
     unsafe {
@@ -180,18 +226,11 @@ pub(super) unsafe fn transfer<D: Direction>(m: &mut Machine, op: &Op, access: Ac
     // SAFETY: passed on.
     unsafe {
         let shared = m.shared;
-        if access.element() == 4 && access.count() == 1 {
-            let row = &mut *m.lanes::<u32>(op.dst);
-            for lane in 0..LANES {
-                // Of stores to one word the lowest lane's stays, as on an H200 (calibration case
-                // `store-winner`).
-                let lane = if D::LOAD { lane } else { LANES - 1 - lane };
-                if mask >> lane & 1 != 0 {
-                    let cell = shared.add(at[lane] as usize).cast::<u32>();
-                    if D::LOAD { row[lane] = *cell } else { *cell = row[lane] }
-                }
-            }
-            return;
+        match (access.element(), access.count()) {
+            (4, 1) => return words::<D, 1>(m, op, at, mask),
+            (4, 2) => return words::<D, 2>(m, op, at, mask),
+            (4, 4) => return words::<D, 4>(m, op, at, mask),
+            _ => {}
         }
         let size = access.element() as usize;
         for (k, row) in element_rows(op).into_iter().take(access.count() as usize).enumerate() {
@@ -201,6 +240,41 @@ pub(super) unsafe fn transfer<D: Direction>(m: &mut Machine, op: &Op, access: Ac
                     element::<D>(m, access, shared.add(at[lane] as usize + k * size), row, lane);
                 }
             }
+        }
+    }
+}
+
+/// Moves `N` words of each lane.
+///
+/// # Safety
+/// As for [`transfer`].
+#[inline(always)]
+unsafe fn words<D: Direction, const N: usize>(m: &mut Machine, op: &Op, at: &[u32; LANES], mask: u32) {
+    // SAFETY: passed on.
+    unsafe {
+        let shared = m.shared;
+        let rows: [_; 4] = element_rows(op);
+        let rows: [*mut u32; N] = std::array::from_fn(|k| m.lanes::<u32>(rows[k]).cast::<u32>());
+        let one = |lane: usize| {
+            let cells = shared.add(at[lane] as usize).cast::<u32>();
+            for (k, row) in rows.iter().enumerate() {
+                let (cell, register) = (cells.add(k), row.add(lane));
+                if D::LOAD { *register = *cell } else { *cell = *register }
+            }
+        };
+        // Of stores to one word the lowest lane's stays, as on an H200 (calibration case
+        // `store-winner`).
+        if mask == ALL_LANES {
+            for lane in 0..LANES {
+                one(if D::LOAD { lane } else { LANES - 1 - lane });
+            }
+            return;
+        }
+        let mut rest = mask;
+        while rest != 0 {
+            let lane = if D::LOAD { rest.trailing_zeros() } else { 31 - rest.leading_zeros() };
+            rest &= !(1 << lane);
+            one(lane as usize);
         }
     }
 }

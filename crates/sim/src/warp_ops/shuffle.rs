@@ -4,10 +4,11 @@ use warpfold_ptx::{Instruction, ScalarType as T};
 
 use crate::Error;
 use crate::decode::Decoder;
+use crate::exec::lanes;
 use crate::exec::machine::Machine;
 use crate::exec::meeting::{predicate, row};
 use crate::exec::op::{LaneOp, NONE, Op};
-use crate::exec::row::LANES;
+use crate::exec::row::{ALL_LANES, LANES, blend};
 use crate::report::FindingKind;
 
 const UP: u8 = 0;
@@ -28,6 +29,15 @@ impl<const MODE: u8> LaneOp for Shuffle<MODE> {
         unsafe {
             let a = m.read::<u32>(op.a);
             let (b, c) = (&*m.lanes::<u32>(op.b), &*m.lanes::<u32>(op.c));
+            if mask == ALL_LANES
+                && let Some((out, in_range)) = whole_warp::<MODE>(&a, b, c)
+            {
+                if op.dst != NONE {
+                    m.write(op.dst, &out, mask);
+                }
+                m.set_predicate(op.dst2, in_range, mask);
+                return;
+            }
             let mut out = [0u32; LANES];
             let (mut in_range, mut outside) = (0u32, 0u32);
             for lane in 0..32u32 {
@@ -59,6 +69,49 @@ impl<const MODE: u8> LaneOp for Shuffle<MODE> {
                 m.write(op.dst, &out, mask);
             }
             m.set_predicate(op.dst2, in_range, mask);
+        }
+    }
+}
+
+/// A shuffle of all lanes, not cut into segments, by one distance or from one lane; and the lanes
+/// in range. That is nearly every one; `None` for others.
+#[inline(always)]
+fn whole_warp<const MODE: u8>(a: &[u32; LANES], b: &[u32; LANES], c: &[u32; LANES]) -> Option<([u32; LANES], u32)> {
+    let (distance, bound) = (b[0] & 31, c[0]);
+    let whole = if MODE == UP { 0 } else { 31 };
+    if bound & 0x1f1f != whole || lanes::differing(b, b[0], 0) | lanes::differing(c, bound, 0) != 0 {
+        return None;
+    }
+    let by = distance as usize;
+    if MODE == BFLY {
+        let mut out = *a;
+        // Each bit of the distance exchanges neighbours of its own.
+        exchange::<1>(&mut out, by);
+        exchange::<2>(&mut out, by);
+        exchange::<4>(&mut out, by);
+        exchange::<8>(&mut out, by);
+        exchange::<16>(&mut out, by);
+        return Some((out, ALL_LANES));
+    }
+    if MODE == IDX {
+        return Some(([a[by]; LANES], ALL_LANES));
+    }
+    // Lanes for which there is none keep their own.
+    let (keep, start) = if MODE == UP { ((1u32 << distance) - 1, LANES - by) } else { (!(ALL_LANES >> distance), by) };
+    let mut twice = [0u32; 2 * LANES];
+    twice[..LANES].copy_from_slice(a);
+    twice[LANES..].copy_from_slice(a);
+    let moved = twice[start..].first_chunk::<LANES>()?;
+    Some((blend(keep, a, moved), !keep))
+}
+
+/// Exchanges each lane with the one whose number differs in the bit `N`, if `by` has it.
+#[inline(always)]
+fn exchange<const N: usize>(lanes: &mut [u32; LANES], by: usize) {
+    if by & N != 0 {
+        let before = *lanes;
+        for (lane, value) in lanes.iter_mut().enumerate() {
+            *value = before[lane ^ N];
         }
     }
 }

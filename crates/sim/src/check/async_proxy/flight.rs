@@ -8,8 +8,6 @@
 //!
 //! What can be missed: of several copies in flight over one word, a finding names one.
 
-use std::collections::HashMap;
-
 use crate::check::access::{Access, Kind, Lanes};
 use crate::check::findings::{Rule, Side};
 
@@ -68,8 +66,12 @@ struct Operands {
 pub(in crate::check) struct InFlight {
     /// By word: [`WRITTEN`], or how many copies read it.
     words: Vec<u8>,
-    /// Ranges by their first word.
-    flights: HashMap<u32, Vec<Flight>>,
+    /// The first of the ranges that start in a word: its place in `flights`, plus one.
+    first: Vec<u32>,
+    /// Ranges, and the next one that starts in the same word, or that is free: its place plus one.
+    flights: Vec<(Flight, u32)>,
+    /// The first place that is free, plus one.
+    free: u32,
     /// What operations of warps read, a few at a time.
     operands: Vec<Operands>,
     count: usize,
@@ -82,7 +84,9 @@ impl InFlight {
     pub(in crate::check) fn begin(&mut self) {
         if self.count != 0 {
             self.words.fill(0);
+            self.first.fill(0);
             self.flights.clear();
+            self.free = 0;
             self.operands.clear();
             self.count = 0;
         }
@@ -109,9 +113,64 @@ impl InFlight {
             }
         }
         self.longest = self.longest.max(flight.end - flight.start);
-        self.flights.entry(flight.start / 4).or_default().push(flight);
+        self.push(flight);
         self.count += 1;
         hit
+    }
+
+    /// Adds a range after those that start in the same word.
+    fn push(&mut self, flight: Flight) {
+        let word = flight.start as usize / 4;
+        if self.first.len() <= word {
+            self.first.resize(word + 1, 0);
+        }
+        let place = self.free;
+        let place = if place == 0 {
+            self.flights.push((flight, 0));
+            u32::try_from(self.flights.len()).expect("as many as words")
+        } else {
+            let node = &mut self.flights[place as usize - 1];
+            self.free = std::mem::replace(node, (flight, 0)).1;
+            place
+        };
+        let mut at = self.first[word];
+        if at == 0 {
+            self.first[word] = place;
+            return;
+        }
+        while self.flights[at as usize - 1].1 != 0 {
+            at = self.flights[at as usize - 1].1;
+        }
+        self.flights[at as usize - 1].1 = place;
+    }
+
+    /// Takes out the range that starts in a word and that `is_it` accepts; false if there is none.
+    fn take(&mut self, word: u32, is_it: impl Fn(&Flight) -> bool) -> bool {
+        let (mut before, mut at) = (0, self.first.get(word as usize).copied().unwrap_or(0));
+        while at != 0 {
+            let (flight, next) = self.flights[at as usize - 1];
+            if is_it(&flight) {
+                match before {
+                    0 => self.first[word as usize] = next,
+                    before => self.flights[before as usize - 1].1 = next,
+                }
+                self.flights[at as usize - 1].1 = self.free;
+                self.free = at;
+                return true;
+            }
+            (before, at) = (at, next);
+        }
+        false
+    }
+
+    /// The ranges that start in a word.
+    fn starting_in(&self, word: u32) -> impl Iterator<Item = Flight> + '_ {
+        let mut at = self.first.get(word as usize).copied().unwrap_or(0);
+        std::iter::from_fn(move || {
+            let (flight, next) = *self.flights.get((at as usize).checked_sub(1)?)?;
+            at = next;
+            Some(flight)
+        })
     }
 
     /// An operation of a warp begins that reads units of 16 bytes; the first copy that it collides
@@ -147,12 +206,8 @@ impl InFlight {
 
     /// A copy has landed, or has read all that it reads.
     pub(in crate::check) fn remove(&mut self, start: u32, end: u32, hold: Hold, instr: u32) {
-        let Some(list) = self.flights.get_mut(&(start / 4)) else { return };
-        let found = list.iter().position(|f| (f.start, f.end, f.hold, f.side.instr) == (start, end, hold, instr));
-        let Some(at) = found else { return };
-        list.swap_remove(at);
-        if list.is_empty() {
-            self.flights.remove(&(start / 4));
+        if !self.take(start / 4, |f| (f.start, f.end, f.hold, f.side.instr) == (start, end, hold, instr)) {
+            return;
         }
         self.count -= 1;
         for word in start / 4..end.div_ceil(4) {
@@ -169,9 +224,9 @@ impl InFlight {
 
     /// No barrier lies at this offset any more.
     pub(in crate::check) fn end_barrier(&mut self, start: u32) {
-        let barrier = |f: &&Flight| f.start == start && f.hold == Hold::Barrier;
-        if let Some(flight) = self.flights.get(&(start / 4)).and_then(|all| all.iter().find(barrier)) {
-            let Flight { end, hold, side, .. } = *flight;
+        let barrier = |f: &Flight| f.start == start && f.hold == Hold::Barrier;
+        let found = self.starting_in(start / 4).find(barrier);
+        if let Some(Flight { end, hold, side, .. }) = found {
             self.remove(start, end, hold, side.instr);
         }
     }
@@ -190,7 +245,7 @@ impl InFlight {
     #[cold]
     fn find(&self, start: u32, end: u32, access: Hold) -> Option<(Rule, Flight)> {
         let lowest = start.saturating_sub(self.longest) / 4;
-        let copies = (lowest..end.div_ceil(4)).filter_map(|word| self.flights.get(&word)).flatten().copied();
+        let copies = (lowest..end.div_ceil(4)).flat_map(|word| self.starting_in(word));
         let operands = self.operands.iter().flat_map(|Operands { units, side }| {
             units.iter().map(|&unit| Flight { start: unit, end: unit + 16, hold: Hold::Reads, side: *side })
         });

@@ -4,7 +4,7 @@
 //! The shadow and what can be missed are described in [`global`](crate::check::global::shadow), the
 //! order in [`grid`](crate::check::order::grid).
 
-use std::sync::atomic::{AtomicU64, Ordering, fence};
+use std::sync::atomic::{Ordering, fence};
 
 use crate::check::access::{Access, Kind, Lanes, Pattern, Space, Values};
 use crate::check::findings::{Findings, Found, Rule, Side};
@@ -17,6 +17,7 @@ use crate::check::global::shadow::{ByteWriter, Cell, GlobalShadow};
 use crate::check::order::block::{BlockOrder, Ordered};
 use crate::check::order::grid::GridOrder;
 use crate::check::order::reach::{Grade, Moment};
+use crate::exec::lanes;
 
 /// All bytes of a word.
 pub(in crate::check) const WORD: u32 = 0xf;
@@ -83,8 +84,9 @@ impl<'a> Visit<'a> {
         }
     }
 
-    /// Rows of 32 whole words, by lane 0 and on, none of them strong.
-    #[inline(never)]
+    /// Rows of 32 whole words, by lane 0 and on, none of them strong. Inlined into the
+    /// interpreter's handlers, and so compiled for the host's vector instructions.
+    #[inline(always)]
     fn rows(&mut self, first: usize, rows: u32) {
         let id = self.id(WORD, 4);
         let shift = rows.trailing_zeros();
@@ -102,11 +104,10 @@ impl<'a> Visit<'a> {
     #[inline(always)]
     fn row(&mut self, first: usize, id: u32, lane: impl Fn(u32) -> u32) -> bool {
         let Some(cells) = self.shadow.run(first, 32).first_chunk::<32>() else { return false };
-        let Some(before) = same_but_lanes(cells) else { return false };
-        let same_lanes = |of: fn(Cell) -> u32| {
-            let is_same = |(i, cell): (u32, &AtomicU64)| of(Cell(cell.load(Ordering::Relaxed))) == lane(i);
-            (0u32..).zip(cells).all(is_same)
-        };
+        let present = lanes::load_cells(cells);
+        fence(Ordering::Acquire);
+        let Some(before) = same_but_lanes(&present) else { return false };
+        let same_lanes = |of: fn(Cell) -> u32| (0u32..).zip(&present).all(|(i, &cell)| of(Cell(cell)) == lane(i));
         let (same_writers, same_readers) = (|| same_lanes(Cell::writer_lane), || same_lanes(Cell::reader_lane));
         let after = match self.access.kind {
             Kind::Read => after_read(before, 0, &self.reads(id), same_writers),
@@ -115,22 +116,20 @@ impl<'a> Visit<'a> {
             }
         };
         let Some(after) = after else { return false };
-        fence(Ordering::Release);
-        for (i, cell) in (0u32..).zip(cells) {
-            let after = if self.access.kind != Kind::Read {
-                after.at_writer_lane(lane(i))
-            } else if after.writer() == 0 {
-                after.at_reader_lane(lane(i))
-            } else {
-                let present = Cell(cell.load(Ordering::Relaxed));
-                if present.without_lanes() != before {
-                    // Another worker came in between; its record stays.
-                    continue;
-                }
-                after.at_reader_lane(lane(i)).with_writer_lane_of(present)
-            };
-            cell.store(after.0, Ordering::Relaxed);
+        let mut cells_after = [0; 32];
+        if self.access.kind == Kind::Read {
+            // Without a writer there is no lane of one either.
+            let keeps = after.writer() != 0;
+            for ((i, new), &old) in (0u32..).zip(&mut cells_after).zip(&present) {
+                *new = after.at_reader_lane(lane(i)).with_writer_lane_of(Cell(if keeps { old } else { 0 })).0;
+            }
+        } else {
+            for (i, new) in (0u32..).zip(&mut cells_after) {
+                *new = after.at_writer_lane(lane(i)).0;
+            }
         }
+        fence(Ordering::Release);
+        lanes::store_cells(cells, &cells_after);
         true
     }
 

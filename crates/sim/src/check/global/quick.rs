@@ -4,7 +4,7 @@
 //! Each decides by a cell alone, and gives way to [`between`](crate::check::global::judge) where
 //! that does not do.
 
-use std::sync::atomic::{AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::check::global::judge::WORD;
 use crate::check::global::numbers::Own;
@@ -44,11 +44,9 @@ impl Reads<'_> {
 
 /// What cells that differ in nothing but lanes have in common.
 #[inline(always)]
-pub(in crate::check) fn same_but_lanes(cells: &[AtomicU64; 32]) -> Option<Cell> {
-    let first = Cell(cells[0].load(Ordering::Relaxed)).without_lanes();
-    let differing =
-        cells.iter().fold(0, |all, cell| all | (Cell(cell.load(Ordering::Relaxed)).without_lanes().0 ^ first.0));
-    fence(Ordering::Acquire);
+pub(in crate::check) fn same_but_lanes(cells: &[u64; 32]) -> Option<Cell> {
+    let first = Cell(cells[0]).without_lanes();
+    let differing = cells.iter().fold(0, |all, &cell| all | (Cell(cell).without_lanes().0 ^ first.0));
     (differing == 0).then_some(first)
 }
 

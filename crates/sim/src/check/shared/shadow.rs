@@ -32,6 +32,13 @@ const fn me_at(base: u32, index: usize, shift: u32) -> u32 {
     base | (index as u32) >> shift
 }
 
+/// A number of words that the compiler does not know: it would unroll loops over 32 words before it
+/// vectorises them, and make a poor job of that.
+#[inline(always)]
+fn vectorised(words: usize) -> usize {
+    std::hint::black_box(words)
+}
+
 /// The highest record; they are below 2^31.
 #[inline(always)]
 fn newest(records: &[u32]) -> i32 {
@@ -103,9 +110,6 @@ impl SharedShadow {
     }
 
     /// Checks and records one warp access; `addresses` are byte offsets within bounds.
-    ///
-    /// What warps do most is inlined into the interpreter's handlers, and so compiled for the
-    /// host's vector instructions.
     #[inline(always)]
     pub(crate) fn access(
         &mut self,
@@ -113,6 +117,24 @@ impl SharedShadow {
         block: u32,
         access: &Access,
         addresses: &[u32; 32],
+        values: Option<&Values<'_>>,
+        findings: &mut Findings,
+    ) {
+        let pattern = Pattern::of(access.mask, addresses, access.bytes);
+        self.access_of(order, block, access, (addresses, pattern), values, findings);
+    }
+
+    /// The same where the pattern of the addresses is known.
+    ///
+    /// What warps do most is inlined into the interpreter's handlers, and so compiled for the
+    /// host's vector instructions.
+    #[inline(always)]
+    pub(crate) fn access_of(
+        &mut self,
+        order: &mut BlockOrder,
+        block: u32,
+        access: &Access,
+        (addresses, pattern): (&[u32; 32], Pattern),
         values: Option<&Values<'_>>,
         findings: &mut Findings,
     ) {
@@ -131,7 +153,6 @@ impl SharedShadow {
             closer: if access.kind == Kind::Read { STRONG } else { 0 },
         };
         let visit = Visit { order, access, addresses, values, block, settled, base };
-        let pattern = Pattern::of(access.mask, addresses, access.bytes);
         let first = addresses[access.mask.trailing_zeros() as usize] as usize / 4;
         let done = match (pattern, access.bytes) {
             _ if strong != 0 || access.kind == Kind::Atomic => false,
@@ -268,7 +289,7 @@ impl SharedShadow {
     #[inline(always)]
     fn read_run(&mut self, visit: &Visit<'_>, first: usize, words: usize, shift: u32) -> bool {
         let Visit { settled, base, .. } = *visit;
-        let run = first..first + words;
+        let run = first..first + vectorised(words);
         let (writers, init) = (&self.writers[run.clone()], &self.init[run.clone()]);
         let (readers, earlier) = (&mut self.readers[run.clone()], &mut self.earlier[run]);
         let mut fine = newest(writers) < settled.floor as i32;
@@ -315,7 +336,7 @@ impl SharedShadow {
     #[inline(always)]
     fn write_run(&mut self, visit: &Visit<'_>, first: usize, words: usize, shift: u32) -> bool {
         let Visit { settled, base, .. } = *visit;
-        let run = first..first + words;
+        let run = first..first + vectorised(words);
         let writers = &mut self.writers[run.clone()];
         let (readers, earlier) = (&self.readers[run.clone()], &self.earlier[run.clone()]);
         let mut fine = newest(writers).max(newest(readers)).max(newest(earlier)) < settled.floor as i32;
