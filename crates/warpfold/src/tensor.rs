@@ -140,8 +140,8 @@ impl Tensor {
     /// those from the one with the number `first` on.
     ///
     /// # Errors
-    /// [`ErrorKind::LengthMismatch`] unless the elements lie side by side and there are as many from
-    /// `first` on; those of [`copy_from_pinned`](Self::copy_from_pinned).
+    /// [`ErrorKind::LengthMismatch`] unless the elements lie side by side and there are as many
+    /// from `first` on; those of [`copy_from_pinned`](Self::copy_from_pinned).
     pub fn copy_part_from_pinned(&mut self, first: usize, bytes: HostView<'_, u8>) -> Result<(), Error> {
         let size = self.dtype.bytes() as usize;
         let found = bytes.len() / size;

@@ -57,7 +57,8 @@ impl Content {
         }
     }
 
-    /// The same by several threads: one alone copies from the page cache slower than a GPU takes it.
+    /// The same by several threads: one alone copies from the page cache slower than a GPU takes
+    /// it.
     #[cfg(unix)]
     fn read_at_once(&self, start: u64, bytes: &mut [u8]) -> io::Result<()> {
         use std::os::unix::fs::FileExt;

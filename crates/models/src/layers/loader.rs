@@ -40,8 +40,8 @@ impl Loader<'_> {
         Ok(bytes)
     }
 
-    /// Tensors one after the other as one of this shape: what is stored as it is wanted goes through
-    /// pinned memory.
+    /// Tensors one after the other as one of this shape: what is stored as it is wanted goes
+    /// through pinned memory.
     fn joined(&mut self, parts: &[(String, Vec<usize>, Part)], shape: &[usize]) -> Result<Tensor, Error> {
         let stored =
             |(name, shape, part): &(String, Vec<usize>, Part)| self.checkpoint.stored(name, shape, part, self.dtype);
