@@ -22,6 +22,7 @@ pub(crate) fn counters<'py>(py: Python<'py>, counters: &sim::Counters) -> PyResu
         shared_store_requests shared_store_wavefronts shared_store_bank_conflicts
         global_load_requests global_load_sectors global_load_bytes
         global_store_requests global_store_sectors global_store_bytes
+        l1_sectors l1_hit_sectors
         local_requests global_atomics shared_atomics shared_atomic_bank_conflicts distributed_requests
         barriers warp_syncs
     }

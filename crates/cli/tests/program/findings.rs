@@ -194,7 +194,8 @@ fn standard_input_is_read_where_a_file_would_stand() {
     let metric = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum";
     assert_eq!(report["metrics"]["shared_load_bank_conflicts"], metric);
     for (counter, _) in report["metrics"].as_object().expect("a map") {
-        assert!(report["counters"][counter].is_u64(), "{counter} is counted");
+        // Hits in the L1 are counted where somebody asks for them.
+        assert_eq!(report["counters"][counter].is_u64(), !counter.starts_with("l1_"), "{counter}");
     }
 }
 

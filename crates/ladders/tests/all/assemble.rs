@@ -1,7 +1,7 @@
 //! Every rung assembles, and becomes the instructions that it is written for.
 
 #[path = "../../../kernels/tests/common/assemble.rs"]
-mod assemble;
+mod common;
 
 use warpfold_ladders::rungs as all;
 

@@ -1,6 +1,6 @@
 //! What each rung prints, held by the files under `snapshots/`.
 
 #[path = "../../../kernels/tests/common/snapshots.rs"]
-mod snapshots;
+mod common;
 
 use warpfold_ladders::rungs as kernels;
