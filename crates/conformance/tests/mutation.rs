@@ -112,8 +112,9 @@ fn no_barrier_fence_or_order_of_a_ladder_can_be_taken_away_unnoticed() {
         // additions.
         let dtype = ladder.dtypes.iter().copied().find(|dtype| *dtype == Dtype::I32).unwrap_or(ladder.default_dtype());
         let mut opened: Option<((usize, Dtype), Box<dyn Instance>)> = None;
-        // A race is refuted as it is.
-        for rung in ladder.rungs.iter().filter(|rung| rung.finish != Finish::Race) {
+        // A race is refuted as it is; what ships is tried with the library.
+        let is_tried = |rung: &&Rung| rung.finish != Finish::Race && rung.name != "shipped";
+        for rung in ladder.rungs.iter().filter(is_tried) {
             // Rungs of one size share the data, and what should become of it.
             let size = size_of(ladder, rung);
             let own = rung.launches.iter().find_map(|launch| launch.dtypes).filter(|own| !own.contains(&dtype));

@@ -376,7 +376,7 @@ fn a_recording_has_the_calls_of_the_driver_and_leaves_out_what_is_not_to_be_reco
 
 #[test]
 fn a_device_that_is_dropped_with_unread_errors_says_so() -> Result<(), Error> {
-    const NAME: &str = "a_device_that_is_dropped_with_unread_errors_says_so";
+    const NAME: &str = "virtual_gpu::a_device_that_is_dropped_with_unread_errors_says_so";
     // A child of this test, which drops its device: it has read the reports, or has not.
     if let Ok(reads) = std::env::var("READS_REPORTS") {
         let device = gpu();
