@@ -127,13 +127,11 @@ impl Tensor {
     /// [`ErrorKind::SharedMemory`], [`ErrorKind::LengthMismatch`] unless there are as many bytes as
     /// elements need; what the device says.
     pub fn copy_from_pinned(&mut self, bytes: HostView<'_, u8>) -> Result<(), Error> {
-        let needed = self.len() * self.dtype.bytes() as usize;
-        if !self.layout.is_contiguous() || bytes.len() != needed {
-            let (shape, found) = (self.shape().to_vec(), bytes.len() / self.dtype.bytes() as usize);
-            return Err(ErrorKind::LengthMismatch { shape, found }.into());
+        let found = bytes.len() / self.dtype.bytes() as usize;
+        if found != self.len() {
+            return Err(ErrorKind::LengthMismatch { shape: self.shape().to_vec(), found }.into());
         }
-        let stream = self.queue.stream().clone();
-        Ok(stream.copy_from_host_async(self.view_mut()?.slice(..needed)?, bytes)?)
+        self.copy_part_from_pinned(0, bytes)
     }
 
     /// As [`copy_from_pinned`](Self::copy_from_pinned) for some of the elements, in their order:

@@ -2,21 +2,7 @@
 
 use warpfold_device::{Arguments, Buffer, Device, Element, Error, ErrorKind, LaunchConfig, LaunchSite};
 
-const PTX: &str = include_str!("../ptx/scale.ptx");
-
-/// Runs a test on every device, and says on which.
-#[track_caller]
-fn on_every_device(test: impl Fn(&Device) -> Result<(), Error>) {
-    for device in Device::all() {
-        println!("on {device}");
-        test(&device).unwrap_or_else(|e| panic!("on {device}: {e}"));
-    }
-}
-
-#[track_caller]
-fn refused<T: std::fmt::Debug>(result: Result<T, Error>, text: &str) {
-    assert_eq!(result.expect_err("refused").to_string(), text);
-}
+use crate::support::{PTX, on_every_device, refused};
 
 #[test]
 fn foreign_ptx_runs_with_untyped_arguments() {

@@ -6,21 +6,7 @@ use std::thread;
 
 use warpfold_device::{Arguments, Buffer, Device, Error, Function, Graph, LaunchConfig, Profile, Stream};
 
-const PTX: &str = include_str!("../ptx/scale.ptx");
-
-/// Runs a test on every device, and says on which.
-#[track_caller]
-fn on_every_device(test: impl Fn(&Device) -> Result<(), Error>) {
-    for device in Device::all() {
-        println!("on {device}");
-        test(&device).unwrap_or_else(|e| panic!("on {device}: {e}"));
-    }
-}
-
-#[track_caller]
-fn refused<T: std::fmt::Debug>(result: Result<T, Error>, text: &str) {
-    assert_eq!(result.expect_err("refused").to_string(), text);
-}
+use crate::support::{PTX, on_every_device, refused};
 
 /// `data[i] *= factor`
 fn scale(stream: &Stream, kernel: &Function, data: &mut Buffer<u32>, factor: u32) -> Result<(), Error> {

@@ -1,22 +1,8 @@
 //! Pinned host memory: asynchronous copies beside kernels, on every device at hand.
 
-use warpfold_device::{Arguments, Device, Error, LaunchConfig};
+use warpfold_device::{Arguments, LaunchConfig};
 
-const PTX: &str = include_str!("../ptx/scale.ptx");
-
-/// Runs a test on every device, and says on which.
-#[track_caller]
-fn on_every_device(test: impl Fn(&Device) -> Result<(), Error>) {
-    for device in Device::all() {
-        println!("on {device}");
-        test(&device).unwrap_or_else(|e| panic!("on {device}: {e}"));
-    }
-}
-
-#[track_caller]
-fn refused<T: std::fmt::Debug>(result: Result<T, Error>, text: &str) {
-    assert_eq!(result.expect_err("refused").to_string(), text);
-}
+use crate::support::{PTX, on_every_device, refused};
 
 #[test]
 fn host_buffers_carry_data_both_ways() {

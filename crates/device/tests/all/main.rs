@@ -4,5 +4,6 @@ mod cuda;
 mod every_device;
 mod graph;
 mod host_buffer;
+mod support;
 mod typed;
 mod virtual_gpu;

@@ -43,11 +43,8 @@ impl Checkpoint {
         }
         let mut values = entry.format.decode(&bytes);
         if entry.format == Format::F8E4M3 {
-            let width = place.columns.len().max(1);
-            let scales = self.scales_of(name, entry)?;
-            for (i, value) in values.iter_mut().enumerate() {
-                *value *= scales.at(place.rows.start + i / width, place.columns.start + i % width);
-            }
+            let first = [place.rows.start, place.columns.start];
+            self.scales_of(name, entry)?.apply(&mut values, first, place.columns.len());
         }
         if !is_of_blocks {
             let cut = |row: usize| values[row * place.width..][place.columns.clone()].iter().copied();

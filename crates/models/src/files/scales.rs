@@ -19,10 +19,19 @@ pub(super) struct Scales {
 }
 
 impl Scales {
-    /// The scale of an element.
-    pub(super) fn at(&self, row: usize, column: usize) -> f32 {
+    /// Multiplies values of rows of `width`, the first of which is that of this row and column.
+    pub(super) fn apply(&self, values: &mut [f32], [first_row, first_column]: [usize; 2], width: usize) {
         let [rows, columns] = self.block;
-        self.values[row / rows * self.columns + column / columns]
+        for (row, mut line) in (first_row..).zip(values.chunks_mut(width.max(1))) {
+            let scales = &self.values[row / rows * self.columns..][..self.columns];
+            let mut column = first_column;
+            while !line.is_empty() {
+                let end = (column / columns + 1) * columns;
+                let (piece, rest) = line.split_at_mut((end - column).min(line.len()));
+                piece.iter_mut().for_each(|value| *value *= scales[column / columns]);
+                (column, line) = (end, rest);
+            }
+        }
     }
 }
 
