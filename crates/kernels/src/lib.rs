@@ -106,6 +106,7 @@ mod dtype;
 mod error;
 mod kernel_name;
 mod list;
+mod overlap;
 mod repack;
 
 pub use any_kernel::AnyKernel;

@@ -1,5 +1,6 @@
 //! Where a thread stands in its grid, and the barriers of its block.
 
+use crate::flow::when;
 use crate::intrinsics::special::{self, Register};
 use crate::intrinsics::sync::{self, Census};
 use crate::intrinsics::{arithmetic, logic};
@@ -283,4 +284,14 @@ pub fn wait_for_dependencies() {
 #[track_caller]
 pub fn launch_dependents() {
     with(sync::launch_dependents);
+}
+
+/// [`launch_dependents`], if the grid has at most this many blocks: where multiprocessors are left,
+/// the blocks of the next launch wait on those. Records nothing for targets before sm_90.
+#[track_caller]
+pub fn launch_dependents_of_few(blocks: u32) {
+    if with(sync::has_dependent_launches) {
+        let grid = grid_dim();
+        when((grid.x * grid.y * grid.z).le(blocks), launch_dependents);
+    }
 }

@@ -119,12 +119,13 @@ impl Choice {
                 Algorithm::Simt
             }
         };
-        let items = items(problem, algorithm(1, false));
+        let items = expected_items(problem, algorithm(1, false));
         let of_parts = |segments: u64| {
             let splits = all.div_ceil(segments);
             let algorithm = algorithm(splits, items * splits <= num_sms);
-            // Two launches are what was timed; the last block's merge was not yet.
-            Self { algorithm, splits, segments, order: Order::Segments, single_launch: false }
+            // Few rows a head: the last block has them merged before another launch would begin.
+            let single_launch = splits > 1 && rows <= 64 && algorithm != Algorithm::Simt;
+            Self { algorithm, splits, segments, order: Order::Segments, single_launch }
         };
         let candidates = (1..all.min(MOST_SEGMENTS)).rev().map(of_parts);
         let cost = |choice: &Self| choice.nanoseconds(problem, items, num_sms);
@@ -158,7 +159,7 @@ const MOST_SEGMENTS: u64 = 64;
 const BYTES_PER_NANOSECOND: u64 = 32;
 
 /// The beginning and the end of an item.
-const ITEM_NANOSECONDS: u64 = 2000;
+const ITEM_NANOSECONDS: u64 = 4000;
 
 /// The launch that merges.
 const MERGE_NANOSECONDS: u64 = 6000;
@@ -183,6 +184,17 @@ pub(super) fn rows_per_head(problem: &Problem) -> u64 {
         Queries::Packed { batch, total, .. } => total.div_ceil(batch.max(1)),
     };
     queries * problem.group()
+}
+
+/// About how many [`items`] there are: where sequences are packed, as if all had the same length.
+fn expected_items(problem: &Problem, algorithm: Algorithm) -> u64 {
+    match problem.queries {
+        Queries::Dense { .. } => items(problem, algorithm),
+        Queries::Packed { batch, total, .. } => {
+            let tiles = rows_per_head(problem).div_ceil(algorithm.rows().into());
+            batch.min(total) * tiles * problem.kv_heads
+        }
+    }
 }
 
 /// Tiles of rows with a head of keys, if keys are not split; where sequences are packed, at most.

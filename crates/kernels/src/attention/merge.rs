@@ -1,15 +1,14 @@
 //! Combines the states of segments where blocks share the keys of a row, from the first segment to
 //! the last: in a launch of its own, or in the last of those blocks. Both give the same bits.
 
-use warpfold_lang::{
-    Array, Global, Order, Val, block_idx, kernel, range, shared_named, var, wait_for_dependencies, warp_id, when,
-};
+use warpfold_lang::{Array, Global, Order, Val, block_idx, kernel, range, shared_named, var, warp_id, when};
 
 use super::config::{Config, FLOATS, Launch, MAX_INPUTS};
 use super::output::Columns;
 use super::simt::{Attend, BLOCK};
 use super::state::State;
 use super::work::{Item, SIZES, STRIDES, Size, WorkConfig, find};
+use crate::overlap::overlap_launches;
 
 /// What the kernel takes: as [`Attend`], whose partial results it reads.
 pub(super) type Merge = Attend;
@@ -29,7 +28,7 @@ pub(super) fn merge(config: &Config) -> Merge {
                      sizes: Array<u32, SIZES>,
                      strides: Array<i64, STRIDES>,
                      floats: Array<f32, FLOATS>| {
-        wait_for_dependencies();
+        overlap_launches();
         // Contract: a grid of a block for each item of one part.
         let tensors = config.tensors(inputs, out, lse);
         let launch = Launch { config: &config, tensors, sizes, strides, floats };

@@ -76,8 +76,8 @@ fn unpack<C: Compute>(dtype: Dtype, word: Val<u32>) -> Vec<Val<C>> {
         Dtype::I8 => signed(8).map(Val::cast).collect(),
         Dtype::U16 => unsigned(16).map(Val::cast).collect(),
         Dtype::I16 => signed(16).map(Val::cast).collect(),
-        Dtype::F8E4M3 => unsigned(8).map(|bits| bits.cast::<u8>().bitcast::<F8E4M3>().cast()).collect(),
-        Dtype::F8E5M2 => unsigned(8).map(|bits| bits.cast::<u8>().bitcast::<F8E5M2>().cast()).collect(),
+        Dtype::F8E4M3 => word.unpack_eight_bits::<F8E4M3>().map(Val::cast).to_vec(),
+        Dtype::F8E5M2 => word.unpack_eight_bits::<F8E5M2>().map(Val::cast).to_vec(),
         Dtype::F16 => word.bitcast::<F16x2>().unpack().map(Val::cast).to_vec(),
         Dtype::Bf16 => vec![high_half(word << 16), high_half(word & 0xffff_0000)],
         Dtype::U32 | Dtype::U64 | Dtype::I32 | Dtype::I64 | Dtype::F32 | Dtype::F64 => {

@@ -1,13 +1,13 @@
 //! The kernels that multiply rows with the weights of their experts, and add what experts give.
 
 use warpfold_lang::{
-    Array, Global, Lanes, Val, Var, ballot, block_idx, kernel, lane_id, range, shfl, thread_idx, var,
-    wait_for_dependencies, warp_id, when,
+    Array, Global, Lanes, Val, Var, ballot, block_idx, kernel, lane_id, range, shfl, thread_idx, var, warp_id, when,
 };
 
 use super::BLOCK;
 use crate::elements::{load, store};
 use crate::fold::{Sum, fold_warp};
+use crate::overlap::overlap_launches;
 use crate::{AnyKernel, Dtype};
 
 /// Warps of a block.
@@ -100,7 +100,7 @@ pub(super) fn dots(config: &Config) -> AnyKernel {
                      order: Global<u32>,
                      starts: Global<u32>,
                      sizes: Array<u32, 4>| {
-        wait_for_dependencies();
+        overlap_launches();
         // Contract: a grid of tiles in x, at least as many as there are, and of columns in y.
         let [num_experts, chosen, columns, len] = std::array::from_fn(|i| sizes.at(i));
         let slots = find(starts, num_experts, block_idx().x);
@@ -167,7 +167,7 @@ pub(super) fn combine(dtype: Dtype) -> AnyKernel {
                      results: Global<u8>,
                      elements: Val<u64>,
                      sizes: Array<u32, 2>| {
-        wait_for_dependencies();
+        overlap_launches();
         let i = block_idx().x.mul_wide(BLOCK) + thread_idx().x.cast::<u64>();
         when(i.lt(elements), || {
             let [hidden, chosen] = [0, 1].map(|i| sizes.at(i).cast::<u64>());

@@ -1,14 +1,15 @@
 //! The kernels that choose the experts of each row, and list the rows of each expert.
 
 use warpfold_lang::{
-    Array, Global, Val, Var, ballot, block_idx, kernel, lane_id, lanes_before, range, shfl, shfl_xor, var,
-    wait_for_dependencies, warp_id, when,
+    Array, Global, Val, Var, ballot, block_idx, kernel, lane_id, lanes_before, range, shfl, shfl_xor, var, warp_id,
+    when,
 };
 
 use super::dots::WARPS;
 use super::{BLOCK, Weights};
 use crate::AnyKernel;
 use crate::fold::{Sum, fold_warp};
+use crate::overlap::overlap_launches;
 
 /// A number that is larger for a logit that comes before: its order above that of the id turned
 /// round. NaN comes last.
@@ -31,7 +32,7 @@ fn largest(number: Var<u64>) {
 /// A warp a row: takes the next expert in order until there are as many as wanted.
 pub(super) fn route(weights: Weights) -> AnyKernel {
     let body = move |logits: Global<f32>, ids: Global<u32>, shares: Global<f32>, sizes: Array<u32, 3>| {
-        wait_for_dependencies();
+        overlap_launches();
         let [rows, num_experts, chosen] = std::array::from_fn(|i| sizes.at(i));
         let row = block_idx().x * WARPS + warp_id();
         when(row.lt(rows), || {
@@ -83,7 +84,7 @@ pub(super) fn route(weights: Weights) -> AnyKernel {
 /// A warp an expert: where its slots begin among those of all, and which they are, in order.
 pub(super) fn group() -> AnyKernel {
     let body = move |ids: Global<u32>, order: Global<u32>, starts: Global<u32>, sizes: Array<u32, 3>| {
-        wait_for_dependencies();
+        overlap_launches();
         let [rows, num_experts, chosen] = std::array::from_fn(|i| sizes.at(i));
         let (expert, slots) = (block_idx().x, rows * chosen);
         let id = |first: Val<u32>| {

@@ -1,10 +1,9 @@
 //! The kernel that copies rows: a group of threads a row, several accesses in flight each.
 
-use warpfold_lang::{
-    Element, Global, Number, Operand, Val, block_idx, kernel, range, thread_idx, wait_for_dependencies, when,
-};
+use warpfold_lang::{Element, Global, Number, Operand, Val, block_idx, kernel, range, thread_idx, when};
 
 use crate::elements::load;
+use crate::overlap::overlap_launches;
 use crate::{AnyKernel, Dtype};
 
 /// Threads a block.
@@ -34,7 +33,7 @@ pub(super) fn kernel_of(config: &Config) -> AnyKernel {
                      row_stride: Val<i64>,
                      accesses: Val<u64>,
                      part: Val<u64>| {
-        wait_for_dependencies();
+        overlap_launches();
         // Contract: the grid has a block for `BLOCK / lanes` rows in x, and one for each `part`
         // accesses of a row in y.
         let (slot, lane) = (thread_idx().x >> lanes.ilog2(), thread_idx().x & (lanes - 1));

@@ -2,11 +2,12 @@
 
 use warpfold_lang::{
     Global, Kernel, Number, Val, Var, block_idx, halving, kernel, range, shared_named, sync_threads, thread_idx, var,
-    wait_for_dependencies, when,
+    when,
 };
 
 use super::element::stream;
 use super::{BLOCK, Element, RESIDENT_BLOCKS};
+use crate::overlap::overlap_launches;
 
 /// What the kernel takes: matrix, vector, sums, rows, columns, rows of a block, the elements from
 /// one row to the next.
@@ -55,7 +56,7 @@ pub(crate) fn columns<T: Element, O: Element<Acc = T::Acc>>(tile: Tile) -> Colum
                      num_columns: Val<u64>,
                      part: Val<u64>,
                      row_stride: Val<i64>| {
-        wait_for_dependencies();
+        overlap_launches();
         let first = block_idx().y.cast::<u64>() * part;
         let rows = (first, (first + part).min(num_rows));
         let weigh = |row: Val<u64>| {
@@ -74,7 +75,7 @@ pub(crate) fn columns<T: Element, O: Element<Acc = T::Acc>>(tile: Tile) -> Colum
 pub(crate) fn reduce_parts<T: Element>(lanes: u32) -> ReduceParts<T::Acc, T> {
     let name = format!("gemv_reduce_{}_to_{}_l{lanes}", <T::Acc as Element>::DTYPE, T::DTYPE);
     let body = move |terms: Global<T::Acc>, sums: Global<T>, num_terms: Val<u64>, num_sums: Val<u64>| {
-        wait_for_dependencies();
+        overlap_launches();
         let rows = (Val::constant(0), num_terms);
         sum_columns(Tile { lanes, width: 1 }, rows, num_sums, |row| (terms.at(row * num_sums), None), sums);
     };

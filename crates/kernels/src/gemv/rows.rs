@@ -3,11 +3,12 @@
 //! A choice fixes lanes, rows, accesses in flight and their width; rows that a lane takes together
 //! share loads of the vector. It is the last rung of the ladder `gemv`.
 
-use warpfold_lang::{Global, Kernel, Val, block_idx, kernel, thread_idx, wait_for_dependencies, when};
+use warpfold_lang::{Global, Kernel, Val, block_idx, kernel, thread_idx, when};
 
 use super::dot::{Share, dots};
 use super::{BLOCK, Element, Shape};
 use crate::fold::{Sum, fold_warp};
+use crate::overlap::overlap_launches;
 
 /// What the kernel takes: matrix, vector, result, rows, columns, the elements from one row to the
 /// next.
@@ -24,7 +25,7 @@ pub fn rows<T: Element>(shape: Shape) -> Rows<T> {
                      num_rows: Val<u64>,
                      num_columns: Val<u32>,
                      row_stride: Val<i64>| {
-        wait_for_dependencies();
+        overlap_launches();
         // Contract
         assert!(lanes.is_power_of_two() && lanes <= 32, "a power of two of lanes up to 32 shares a row, not {lanes}");
         // Roles

@@ -1,10 +1,11 @@
 //! A block per row, or several blocks per row (split-K): for few long rows.
 
-use warpfold_lang::{Global, Kernel, Val, block_idx, grid_dim, kernel, thread_idx, wait_for_dependencies, when};
+use warpfold_lang::{Global, Kernel, Val, block_idx, grid_dim, kernel, thread_idx, when};
 
 use super::dot::{Share, dots};
 use super::{BLOCK, Element, RESIDENT_BLOCKS};
 use crate::fold::{Sum, fold_block};
+use crate::overlap::overlap_launches;
 
 /// What the kernel takes: matrix, vector, sums, columns, columns of a block, the elements from one
 /// row to the next.
@@ -25,7 +26,7 @@ pub(crate) fn split<T: Element, O: Element<Acc = T::Acc>>(width: u32) -> Split<T
                      num_columns: Val<u64>,
                      part: Val<u32>,
                      row_stride: Val<i64>| {
-        wait_for_dependencies();
+        overlap_launches();
         // Roles
         let row = block_idx().x;
         let first = block_idx().y.mul_wide(part);

@@ -1,11 +1,12 @@
 //! The kernel: a group of lanes a head of a token.
 
 use half::{bf16, f16};
-use warpfold_lang::{Array, Global, Val, block_idx, kernel, lane_id, shfl, thread_idx, wait_for_dependencies, when};
+use warpfold_lang::{Array, Global, Val, block_idx, kernel, lane_id, shfl, thread_idx, when};
 
 use super::BLOCK;
 use crate::elements::{load, store};
 use crate::fold::{Sum, fold_warp};
+use crate::overlap::overlap_launches;
 use crate::rotary::position;
 use crate::{AnyKernel, Dtype};
 
@@ -129,7 +130,7 @@ pub(super) fn kernel_of(config: &Config) -> AnyKernel {
                      sizes: Array<u32, 7>,
                      strides: Array<i64, 4>,
                      eps: Val<f32>| {
-        wait_for_dependencies();
+        overlap_launches();
         // Contract: lanes for each head of each token; queries, keys, values.
         let [product, slots, positions, tables @ ..] = inputs;
         let [cos, sin, q_scales, k_scales] = tables.map(Global::reinterpret::<f32>);

@@ -1,9 +1,10 @@
 //! The kernel that writes to a cache: a thread some elements of a head.
 
 use half::{bf16, f16};
-use warpfold_lang::{Array, Global, Val, block_idx, kernel, thread_idx, wait_for_dependencies, when, when_else};
+use warpfold_lang::{Array, Global, Val, block_idx, kernel, thread_idx, when, when_else};
 
 use crate::elements::{load, store};
+use crate::overlap::overlap_launches;
 use crate::rotary::{BLOCK, Dealing, Line, Pairs, Tables, position};
 use crate::{AnyKernel, Dtype};
 
@@ -64,7 +65,7 @@ pub(super) fn kernel_of(config: &Config) -> AnyKernel {
                      sizes: Array<u32, SIZES>,
                      strides: Array<i64, STRIDES>,
                      scales: Array<f32, 2>| {
-        wait_for_dependencies();
+        overlap_launches();
         // Contract: a thread for each unit of work, those of a token side by side.
         let [units, of_token, keys_end, values_end, num_slots, page, rows] = std::array::from_fn(|i| sizes.at(i));
         let i = block_idx().x * BLOCK + thread_idx().x;

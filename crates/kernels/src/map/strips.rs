@@ -1,14 +1,13 @@
 //! The map whose threads access all tensors in the order of the output's memory, some neighbours
 //! each.
 
-use warpfold_lang::{
-    Array, Global, Operand, Val, block_idx, kernel, range, thread_idx, wait_for_dependencies, when, when_else,
-};
+use warpfold_lang::{Array, Global, Operand, Val, block_idx, kernel, range, thread_idx, when, when_else};
 
 use super::family::Code;
 use super::geometry::{Index, MAX_INPUTS, WORDS, Words};
 use crate::AnyKernel;
 use crate::elements::{Place, Run};
+use crate::overlap::overlap_launches;
 
 /// Threads a block.
 pub(super) const BLOCK: u32 = 256;
@@ -38,7 +37,7 @@ pub(super) fn kernel_of(map: Code, strips: Strips) -> AnyKernel {
                      out0: Global<u8>,
                      out1: Global<u8>,
                      words: Array<u64, WORDS>| {
-        wait_for_dependencies();
+        overlap_launches();
         let (inputs, outputs) = (&[in0, in1, in2][..map.inputs()], &[out0, out1][..map.outputs()]);
         let walk = Walker { map: &map, strips: &strips, words: Words(words), inputs, outputs };
         if strips.small { walk.run::<u32>() } else { walk.run::<u64>() }

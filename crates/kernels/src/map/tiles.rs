@@ -9,13 +9,14 @@
 
 use warpfold_lang::{
     Array, Global, Number, Operand, Shared, Val, block_idx, kernel, lane_id, range, shared_named, sync_threads,
-    thread_idx, wait_for_dependencies, when, when_else,
+    thread_idx, when, when_else,
 };
 
 use super::family::Code;
 use super::geometry::{MAX_INPUTS, WORDS, Words};
 use crate::AnyKernel;
 use crate::elements::{Origin, Place, Run};
+use crate::overlap::overlap_launches;
 
 /// Threads a block.
 pub(super) const BLOCK: u32 = 256;
@@ -62,7 +63,7 @@ pub(super) fn kernel_of(map: Code, tiles: Tiles) -> AnyKernel {
                      out0: Global<u8>,
                      out1: Global<u8>,
                      words: Array<u64, WORDS>| {
-        wait_for_dependencies();
+        overlap_launches();
         // Contract: the grid has a block for each tile.
         let words = Words(words);
         let (inputs, outputs) = (&[in0, in1, in2][..map.inputs()], &[out0, out1][..map.outputs()]);

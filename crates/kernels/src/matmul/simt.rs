@@ -1,6 +1,6 @@
 //! The GEMM kernel on CUDA cores: tiles of block, warp and thread, stages in shared memory.
 
-use warpfold_lang::{Array, Global, Kernel, Val, block_idx, dynamic_shared, kernel, wait_for_dependencies, when};
+use warpfold_lang::{Array, Global, Kernel, Val, block_idx, dynamic_shared, kernel, when};
 
 use super::accumulator::Accumulator;
 use super::epilogue::{MAX_INPUTS, MAX_SCALARS};
@@ -10,6 +10,7 @@ use super::main_loop::Sums;
 use super::problem::{BATCH_RANK, Problem};
 use super::tile::Tile;
 use crate::kernel_name::KernelName;
+use crate::overlap::overlap_launches;
 
 /// Words of the sizes that the kernels take.
 pub(crate) const SIZES: usize = 5 + BATCH_RANK;
@@ -108,7 +109,7 @@ pub(crate) fn simt<A: Accumulator>(configuration: &Configuration) -> Simt {
                      inputs: [Global<u8>; MAX_INPUTS],
                      ends: Array<i64, STRIDES>,
                      scalars: Array<f64, MAX_SCALARS>| {
-        wait_for_dependencies();
+        overlap_launches();
         // Shared-memory map
         let depth = tile.depth;
         let tiles = [tile.rows, tile.columns].map(|side| dynamic_shared::<A>(tile.elements(side)));

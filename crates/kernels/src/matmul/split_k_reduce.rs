@@ -1,15 +1,14 @@
 //! The second launch of split-K: adds the sums of all parts, in their order, and applies the
 //! epilogue.
 
-use warpfold_lang::{
-    Array, Global, Kernel, Val, block_idx, kernel, range, thread_idx, var, wait_for_dependencies, when,
-};
+use warpfold_lang::{Array, Global, Kernel, Val, block_idx, kernel, range, thread_idx, var, when};
 
 use super::accumulator::Accumulator;
 use super::epilogue::{MAX_INPUTS, MAX_SCALARS};
 use super::epilogue_writer::{BatchCoord, EpilogueKey, EpilogueOperands, EpilogueWriter, GROUP, STRIDES};
 use super::simt::SIZES;
 use crate::elements;
+use crate::overlap::overlap_launches;
 
 /// Threads of a block.
 pub(super) const BLOCK: u32 = 256;
@@ -37,7 +36,7 @@ pub(crate) fn split_k_reduce<A: Accumulator>(epilogue: &EpilogueKey) -> SplitKRe
                      inputs: [Global<u8>; MAX_INPUTS],
                      strides: Array<i64, STRIDES>,
                      scalars: Array<f64, MAX_SCALARS>| {
-        wait_for_dependencies();
+        overlap_launches();
         // Roles
         let (m, n) = (sizes.at(0), sizes.at(1));
         let thread = block_idx().x.cast::<u64>() * u64::from(BLOCK) + thread_idx().x.cast::<u64>();

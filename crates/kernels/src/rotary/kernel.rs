@@ -1,10 +1,11 @@
 //! The kernel of rotary embeddings: a thread a few pairs of a head.
 
-use warpfold_lang::{Array, Global, Val, block_idx, kernel, thread_idx, wait_for_dependencies, when};
+use warpfold_lang::{Array, Global, Val, block_idx, kernel, thread_idx, when};
 
 use super::Pairs;
 use super::turn::{Dealing, Line, Tables, position};
 use crate::elements::store;
+use crate::overlap::overlap_launches;
 use crate::{AnyKernel, Dtype};
 
 /// Threads of a block.
@@ -29,7 +30,7 @@ pub(super) fn kernel_of(config: &Config) -> AnyKernel {
                      y: Global<u8>,
                      sizes: Array<u32, 4>,
                      strides: Array<i64, 14>| {
-        wait_for_dependencies();
+        overlap_launches();
         // Contract: a thread for each unit of work.
         let [units, heads, len, rows] = std::array::from_fn(|i| sizes.at(i));
         let i = block_idx().x * BLOCK + thread_idx().x;

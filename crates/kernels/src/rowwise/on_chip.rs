@@ -1,7 +1,7 @@
 //! The kernel that holds rows on chip, in registers or in shared memory: each element is read once,
 //! and each result written once.
 
-use warpfold_lang::{Array, Global, kernel, wait_for_dependencies};
+use warpfold_lang::{Array, Global, kernel};
 
 use super::body::{Body, Memory};
 use super::family::Code;
@@ -9,6 +9,7 @@ use crate::AnyKernel;
 use crate::elements::Run;
 use crate::fold::Team;
 use crate::fold::geometry::{MAX_INPUTS, WORDS, Words};
+use crate::overlap::overlap_launches;
 
 /// What the kernel is built for.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -185,7 +186,7 @@ pub(super) fn kernel_of(code: Code, shape: OnChip) -> AnyKernel {
             words: Words(words),
         };
         on_chip.team().begin();
-        wait_for_dependencies();
+        overlap_launches();
         Body { code: &code, shape: &on_chip, memory }.record();
     };
     let kernel = kernel(name, body).required_block(shape.block);

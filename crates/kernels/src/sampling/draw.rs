@@ -4,8 +4,7 @@
 //! weigh tokens in `f32` first, and in `f64` those alone that may win.
 
 use warpfold_lang::{
-    Array, Global, Val, Var, block_idx, kernel, loop_until_left, range, sync_threads, thread_idx, var,
-    wait_for_dependencies, when,
+    Array, Global, Val, Var, block_idx, kernel, loop_until_left, range, sync_threads, thread_idx, var, when,
 };
 
 use super::noise::{Noise, gumbel, gumbel_approx};
@@ -14,6 +13,7 @@ use super::search::{Sums, id_of, rank, search};
 use super::{CHUNK, NONE, Word};
 use crate::AnyKernel;
 use crate::fold::{Extreme, Monoid, Position, Sum, fold_block_for_all};
+use crate::overlap::overlap_launches;
 
 /// Threads of the blocks of parts: each takes eight logits.
 pub(super) const PARTIAL_BLOCK: u32 = CHUNK / TAKEN;
@@ -97,7 +97,7 @@ pub(super) fn partial(wide: bool) -> AnyKernel {
                      edits: Global<f32>,
                      parts: Global<f64>,
                      sizes: Array<u32, 3>| {
-        wait_for_dependencies();
+        overlap_launches();
         let [vocab, chunks] = std::array::from_fn(|i| sizes.at(i));
         let (chunk, row, thread) = (block_idx().x, block_idx().y, thread_idx().x);
         let record = Record::of(records, row);
@@ -216,7 +216,7 @@ pub(super) fn finish(finish: Finish) -> AnyKernel {
                      parts: Global<f64>,
                      tokens: Global<u32>,
                      sizes: Array<u32, 3>| {
-        wait_for_dependencies();
+        overlap_launches();
         let [vocab, chunks, stride] = std::array::from_fn(|i| sizes.at(i));
         let (row, thread) = (block_idx().x, thread_idx().x);
         let record = Record::of(records, row);

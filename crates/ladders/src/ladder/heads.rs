@@ -43,6 +43,8 @@ pub struct HeadSizes {
     pub default: Heads,
     /// Whether there is a causal form.
     pub has_causal: bool,
+    /// On a GPU, where the sizes above are over before they have begun.
+    pub on_gpu: Heads,
 }
 
 /// What sizes look like, with and without a causal form.
@@ -177,7 +179,7 @@ mod tests {
 
     #[test]
     fn a_size_of_heads_is_read_back_as_it_was_written() {
-        let sizes = HeadSizes { default: DEFAULT, has_causal: true };
+        let sizes = HeadSizes { default: DEFAULT, on_gpu: DEFAULT, has_causal: true };
         for (text, whole) in [
             ("300", "300x8x2x64x3"),
             ("1x6", "1x6x6x64x3"),
@@ -197,7 +199,7 @@ mod tests {
 
     #[test]
     fn options_replace_numbers_of_a_size() {
-        let sizes = HeadSizes { default: DEFAULT, has_causal: true };
+        let sizes = HeadSizes { default: DEFAULT, on_gpu: DEFAULT, has_causal: true };
         let options = HeadOptions { heads: Some(12), causal: true, ..HeadOptions::default() };
         let size = sizes.with(DEFAULT.pack(), &options).expect("it is a size");
         assert_eq!(sizes.text(size), "256x12x12x64x3-causal");

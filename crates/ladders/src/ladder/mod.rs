@@ -173,11 +173,13 @@ impl Ladder {
         self.sizes.text(size)
     }
 
-    /// The size unless said on a device: on the virtual GPU what ends within some seconds.
+    /// The size unless said on a device: on the virtual GPU what ends within some seconds, on a GPU
+    /// what takes more than its launches.
     #[must_use]
     pub fn default_size_on(&self, device: &Device) -> usize {
         match self.sizes {
             Sizes::Elements | Sizes::With(_) if device.is_virtual() => self.default_size.min(VIRTUAL_ELEMENTS),
+            Sizes::Heads(sizes) if !device.is_virtual() => sizes.on_gpu.pack(),
             _ => self.default_size,
         }
     }

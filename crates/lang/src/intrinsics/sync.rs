@@ -191,7 +191,7 @@ fn is_late(statement: &ptx::Statement) -> bool {
 }
 
 /// Whether launches can overlap.
-fn has_dependent_launches(r: &mut Recorder) -> bool {
+pub(crate) fn has_dependent_launches(r: &mut Recorder) -> bool {
     let has = r.target.has(90, (7, 8));
     if has {
         r.require("griddepcontrol", 90, (7, 8));

@@ -208,7 +208,8 @@ impl<'a, T: Factor> Attending<'a, T> {
             results.stats.set(before);
             self.results.fold_sums();
             match &self.running {
-                Some(running) => running.push(results),
+                // Where there is no row, nothing waits: a tile of decode has few.
+                Some(running) => when(scores.rows[0].exists, || running.push(results)),
                 None => self.write_partials(
                     scores.item,
                     scores.rows,

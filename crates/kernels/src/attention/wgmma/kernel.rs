@@ -2,8 +2,8 @@
 
 use warpfold_lang::{
     Array, Cursor, Global, Kernel, Major, Pipeline, Shared, TensorMap, TileCounter, Tiles, Val, dynamic_shared, kernel,
-    lane_id, launch_dependents, setmaxnreg_dec, setmaxnreg_inc, sync_threads, thread_idx, tiles, wait_for_dependencies,
-    warp_id, warpgroup_idx, when, when_else,
+    lane_id, launch_dependents, setmaxnreg_dec, setmaxnreg_inc, sync_threads, thread_idx, tiles, warp_id,
+    warpgroup_idx, when, when_else,
 };
 
 use super::super::config::{Config, FLOATS, Launch, MAX_INPUTS, padded, swizzle};
@@ -12,6 +12,7 @@ use super::super::work::{Item, SIZES, STRIDES, Size, find};
 use super::attend::Attending;
 use super::load::Loader;
 use super::tile::WgmmaTile;
+use crate::overlap::overlap_launches;
 
 /// Warps of the first warpgroup that load; the last one draws.
 pub(super) const LOADERS: u32 = 3;
@@ -49,14 +50,15 @@ pub(in crate::attention) struct WgmmaConfig {
 impl WgmmaConfig {
     fn name(&self) -> String {
         let Self { common, tile, maps_queries, maps_keys, is_plain } = self;
-        let WgmmaTile { consumers, keys, stages, blocks, ping_pong, keeps_states, element_bytes: _ } = tile;
+        let WgmmaTile { consumers, keys, stages, blocks, ping_pong, keeps_states, element_bytes: _, staged } = tile;
         let turns = if *ping_pong { "_turns" } else { "" };
         let states = if *keeps_states { "_states" } else { "" };
+        let staged = if *staged > 0 { format!("_staged{staged}") } else { String::new() };
         let queries = if *maps_queries { "_q" } else { "" };
         let boxes = maps_keys.map_or_else(String::new, |keys| format!("_kv{keys}"));
         let scores = if *is_plain { "" } else { "_general" };
         format!(
-            "attention_wgmma_{}x{keys}x{stages}b{blocks}{turns}{states}{queries}{boxes}{scores}_{}",
+            "attention_wgmma_{}x{keys}x{stages}b{blocks}{turns}{states}{staged}{queries}{boxes}{scores}_{}",
             64 * consumers,
             common.name()
         )
@@ -83,6 +85,8 @@ pub(super) struct Block<'a, T> {
     pub(super) rings: [Pipeline; 2],
     /// Room for the states of the segments before.
     pub(super) states: Option<Shared<f32>>,
+    /// Room for tiles on their way to be converted.
+    pub(super) staged: Option<Shared<u32>>,
     items: TileCounter,
     /// One for each tile of rows, where the last of its blocks combines parts.
     pub(super) tickets: Global<u32>,
@@ -127,7 +131,7 @@ pub(in crate::attention) fn attend_wgmma<T: Factor>(config: &WgmmaConfig) -> Att
         let block = Block::<T>::new(&config, launch, [q, k, v], counter);
         when(thread_idx().x.eq(0), || block.init());
         sync_threads();
-        wait_for_dependencies();
+        overlap_launches();
         launch_dependents();
         let at = block.rings.map(Pipeline::start);
         when_else(
@@ -174,6 +178,7 @@ impl<'a, T: Factor> Block<'a, T> {
             stages: [stage(keys, head), values],
             rings: [Pipeline::new(1), Pipeline::new(stages)],
             states: config.tile.keeps_states.then(|| dynamic_shared(config.tile.state_words(config.common.value_dim))),
+            staged: (config.tile.staged > 0).then(|| dynamic_shared(config.tile.staged_words(config.common.head_dim))),
             items: TileCounter::new(counter, launch.size(Size::Items)),
             tickets: counter.at(1),
         }

@@ -6,6 +6,7 @@ use super::super::copy_rows::{From, copy_rows};
 use super::super::factor::Factor;
 use super::super::work::{Item, KeyLens, Row, Size};
 use super::kernel::{Block, Cursors, LOADERS, WgmmaConfig};
+use super::staged::Staging;
 use super::transpose_rows::transpose_rows;
 
 /// Threads that load.
@@ -45,6 +46,15 @@ impl<'a, T: Factor> Loader<'a, T> {
             }
             q.advance();
             let [begin, end] = self.block.tiles_of(item);
+            if let Some(staging) = Staging::new(self.block) {
+                staging.load(item, [begin, end], &|which, number| {
+                    self.block.rings[1].acquire(kv);
+                    staging.convert(which, number, self.tile(which));
+                    hand_over(self.block.rings[1], kv);
+                    kv.advance();
+                });
+                return;
+            }
             let pages = self.pages(item, begin);
             let load = |which: usize, number: Val<u32>, page: Option<Val<u32>>| {
                 self.block.rings[1].acquire(kv);

@@ -12,6 +12,7 @@ mod attend;
 mod kernel;
 mod load;
 mod maps;
+mod staged;
 mod tile;
 mod transpose_rows;
 

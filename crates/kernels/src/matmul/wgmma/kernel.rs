@@ -91,6 +91,10 @@ where
                      ends: Array<i64, STRIDES>,
                      scalars: Array<f64, MAX_SCALARS>| {
         let block = Block::new(&shared, [a, b], sizes, strides);
+        if shared.tile.once {
+            // One wave of blocks: those of the next launch take what is left.
+            launch_dependents();
+        }
         block.prepare();
         prefetch_to_l2(&block);
         if blocks > 1 {
@@ -101,7 +105,9 @@ where
         // What stands above runs while the launch before this one ends; all accesses to memory are
         // after this line.
         wait_for_dependencies();
-        launch_dependents();
+        if !shared.tile.once {
+            launch_dependents();
+        }
         let (warpgroup, at) = (warpgroup_idx(), block.rings.start());
         let results = Results { c, outputs: EpilogueOperands { result, inputs, strides: ends, scalars } };
         when_else(warpgroup.eq(0), || produce(&block, at), || consume(&block, at, warpgroup, results));

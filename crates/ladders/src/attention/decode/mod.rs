@@ -29,6 +29,9 @@ use crate::ladder::{Change, Claim, Finish, HeadSizes, Heads, Ladder, Launch, Met
 /// The default: several parts of each sequence.
 const DEFAULT: Heads = Heads { length: 4000, heads: 16, kv_heads: 4, head_dim: 128, sequences: 3, causal: false };
 
+/// A cache of 256 MiB of halves.
+const ON_GPU: Heads = Heads { length: 4096, heads: 32, kv_heads: 8, head_dim: 128, sequences: 16, causal: false };
+
 /// A size for each of the sizes of a head.
 const HEAD_DIMS: &[usize] = &[Heads { head_dim: 64, ..DEFAULT }.pack(), DEFAULT.pack()];
 
@@ -47,7 +50,7 @@ fn blocks_of_parts(size: usize, parts: fn(Heads) -> usize) -> LaunchConfig {
 pub const LADDER: Ladder = Ladder {
     name: "decode",
     problem: "the attention of one query of each sequence to a cache",
-    sizes: Sizes::Heads(HeadSizes { default: DEFAULT, has_causal: false }),
+    sizes: Sizes::Heads(HeadSizes { default: DEFAULT, on_gpu: ON_GPU, has_causal: false }),
     default_size: DEFAULT.pack(),
     max_size: usize::MAX,
     dtypes: &[Dtype::Bf16, Dtype::F16, Dtype::F8E4M3],

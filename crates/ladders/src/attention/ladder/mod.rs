@@ -75,6 +75,9 @@ pub(super) fn data_of(rung: &str) -> Data {
 /// The default: more tiles of rows than multiprocessors, so that persistent blocks have several.
 const DEFAULT: Heads = Heads { length: 192, heads: 36, kv_heads: 9, head_dim: 64, sequences: 2, causal: false };
 
+/// What papers time.
+const ON_GPU: Heads = Heads { length: 4096, heads: 32, kv_heads: 8, head_dim: 128, sequences: 1, causal: false };
+
 /// A size for each of the sizes of a head.
 const HEAD_DIMS: &[usize] = &[DEFAULT.pack(), Heads { head_dim: 128, ..DEFAULT }.pack()];
 
@@ -102,7 +105,7 @@ const HALVES: &[Dtype] = &[Dtype::Bf16, Dtype::F16];
 pub const LADDER: Ladder = Ladder {
     name: "attention",
     problem: "the attention of sequences to themselves",
-    sizes: Sizes::Heads(HeadSizes { default: DEFAULT, has_causal: true }),
+    sizes: Sizes::Heads(HeadSizes { default: DEFAULT, on_gpu: ON_GPU, has_causal: true }),
     default_size: DEFAULT.pack(),
     max_size: usize::MAX,
     dtypes: &[Dtype::Bf16, Dtype::F16, Dtype::F32, Dtype::F8E4M3],
