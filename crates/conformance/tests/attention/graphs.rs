@@ -63,28 +63,10 @@ fn decode_of_two() -> Problem {
     let [head, token, page] = [DIM, KV_HEADS * DIM, PAGE * KV_HEADS * DIM].map(|stride| stride as i64);
     let (row, of_head) = ((HEADS * DIM) as i64, DIM as i64);
     let strides = [page, head, token, 1];
-    Problem {
-        dtype: Dtype::F32,
-        kv_dtype: Dtype::F32,
-        output: Dtype::F32,
-        products: None,
-        heads: HEADS as u64,
-        kv_heads: KV_HEADS as u64,
-        head_dim: DIM as u64,
-        value_dim: DIM as u64,
-        queries: Queries::Dense { batch: 2, len: 1, strides: [row, of_head, 0, 1], out_strides: [row, of_head, 0] },
-        keys: Keys::Paged { page: PAGE as u64, pages: PAGES as u64, width: 2, k_strides: strides, v_strides: strides },
-        scale_bits: 0.25_f32.to_bits(),
-        value_scale_bits: 1.0_f32.to_bits(),
-        causal: None,
-        window: None,
-        softcap_bits: None,
-        mask: None,
-        sinks: None,
-        lse: false,
-        score: None,
-        alignment: 16,
-    }
+    let queries = Queries::Dense { batch: 2, len: 1, strides: [row, of_head, 0, 1], out_strides: [row, of_head, 0] };
+    let (page, pages) = (PAGE as u64, PAGES as u64);
+    let keys = Keys::Paged { page, pages, width: 2, k_strides: strides, v_strides: strides };
+    Problem::new(Dtype::F32, [HEADS, KV_HEADS].map(|heads| heads as u64), [DIM as u64; 2], queries, keys)
 }
 
 #[test]
