@@ -216,6 +216,28 @@ fn any_byte_but_zero_is_true() {
 }
 
 #[test]
+fn one_type_of_eight_bits_is_that_of_keys_and_values_that_are_bytes() {
+    let folder = program::folder("narrow_keys");
+    let path = |name: &str| folder.join(format!("{name}.npy")).display().to_string();
+    npy::write(&folder.join("q.npy"), &Array::floats(F32, &[1, 2, 3, 4], &[0.5; 24]));
+    // Ones and twos of e4m3.
+    npy::write(&folder.join("k.npy"), &Array::ints(U8, &[1, 1, 5, 4], &[0x38; 20]));
+    npy::write(&folder.join("v.npy"), &Array::ints(U8, &[1, 1, 5, 4], &[0x40; 20]));
+    let run = |inputs: [&str; 3]| {
+        let [q, k, v] = inputs.map(path);
+        program::run(&["attention", &q, &k, &v, "-o", &path("o"), "--input-dtype", "f8e4m3", "--scale-v", "0.25"])
+    };
+    let output = run(["q", "k", "v"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let found = npy::read(&folder.join("o.npy"), F32).expect("a result");
+    assert!(found.values.iter().all(|value| value.float() == 0.5), "{:?}", found.values);
+    // Where nothing is of bytes, the first input is what is mistaken.
+    let output = run(["q", "q", "q"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("f32 cannot be taken as f8e4m3"));
+}
+
+#[test]
 fn a_batch_takes_no_options_of_a_command() {
     let folder = files("batch_options");
     let batch = folder.join("batch.jsonl");
