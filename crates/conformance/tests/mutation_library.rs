@@ -283,10 +283,10 @@ fn attention_whose_keys_blocks_share_needs_all_that_its_threads_wait_for() {
     });
 }
 
-/// Two queries of four heads over two segments of their keys, each of them a part, and the last block
-/// of a head merges: what plans do not choose is chosen here. There are so few multiprocessors that
-/// blocks have several parts, and a sequence without queries, for which there is nothing to do. And
-/// two launches, as the tickets of the first are those of the second.
+/// Two queries of four heads over two segments of their keys, each of them a part, and the last
+/// block of a head merges: what plans do not choose is chosen here. There are so few
+/// multiprocessors that blocks have several parts, and a sequence without queries, for which there
+/// is nothing to do. And two launches, as the tickets of the first are those of the second.
 fn merged_by_the_last(device: &Device, dtype: Dtype, alignment: u64) -> Result<Vec<u8>, Error> {
     let (heads, dim, len) = (4_i64, 16_i64, 1060_i64);
     let [k_strides, v_strides] = [[heads * len * dim, len * dim, dim, 1]; 2];

@@ -222,8 +222,8 @@ pub(super) struct Command {
     #[serde(default, alias = "in_place")]
     in_place: bool,
     /// What the bytes of the inputs mean, one type an input or one for the first: bf16 in a file of
-    /// uint16, f8e4m3 or f8e5m2 in one of uint8 or of bytes without a type. One of 8 bits, where the
-    /// first input has wider elements, is that of all inputs of uint8.
+    /// uint16, f8e4m3 or f8e5m2 in one of uint8 or of bytes without a type. One of 8 bits is that
+    /// of all inputs of uint8 where the first input has wider elements.
     #[arg(long, value_name = "DTYPES", value_delimiter = ',')]
     #[serde(default, deserialize_with = "dtypes", alias = "input_dtype")]
     input_dtype: Vec<Dtype>,

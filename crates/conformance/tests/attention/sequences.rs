@@ -1,4 +1,4 @@
-//! Sequences of every combination of element types, by themselves and in pools of pages full of NaN.
+//! Sequences of every combination of element types, alone and in pools of pages full of NaN.
 
 use warpfold::{Attended, Attention, Device, Dtype, PageLayout, PagedKeys, Profile, Queue, Tensor};
 

@@ -205,7 +205,7 @@ fn of_pages(
 }
 
 #[test]
-fn pages_in_a_pool_of_nan_give_the_same_bits_however_keys_are_split_and_whoever_merges() {
+fn pages_in_a_pool_of_nan_give_the_same_bits_however_keys_are_split_and_merged() {
     of_all_types(|device, types| {
         let lens = [2 * segment_keys(16, 16) as usize + 21, 35];
         let all = lens.map(|len| Sequence::new(device, types, len, len));

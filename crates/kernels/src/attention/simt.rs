@@ -252,8 +252,8 @@ impl Block<'_> {
         dim: u32,
         pitch: u32,
     ) {
-        // Whole multiples of 32 columns, zeros behind the last one: lanes that go on in the next row
-        // then meet no others in a bank, and lanes have columns that values do not.
+        // Whole multiples of 32 columns, zeros behind the last one: lanes that go on in the next
+        // row then meet no others in a bank, and lanes have columns that values do not.
         let units = dim.next_multiple_of(32) / 4;
         let (dtype, wide) = (self.launch.config.kv_dtype, self.launch.config.wide[1]);
         range(thread_idx().x, TILE * units, BLOCK, |unit| {
