@@ -112,26 +112,11 @@ impl Shape {
         // 8-bit keys of a prefill are multiplied as they are, as are its queries.
         let is_narrow = matches!(work, Work::Prefill { .. }) && kv_dtype == Dtype::F8E4M3;
         Problem {
-            dtype: self.dtype(),
             kv_dtype,
             output: Dtype::Bf16,
             products: is_narrow.then_some(kv_dtype),
-            heads,
-            kv_heads,
-            head_dim: dim,
-            value_dim: dim,
-            queries,
-            keys,
-            scale_bits: (1.0 / (dim as f32).sqrt()).to_bits(),
-            value_scale_bits: 1.0_f32.to_bits(),
             causal: causal.then_some(Causal::BottomRight),
-            window: None,
-            softcap_bits: None,
-            mask: None,
-            sinks: None,
-            lse: false,
-            score: None,
-            alignment: 16,
+            ..Problem::new(self.dtype(), [heads, kv_heads], [dim; 2], queries, keys)
         }
     }
 

@@ -9,9 +9,10 @@ use warpfold::{
     PagedCache, Profile, Queue, Tensor, TensorElement, reductions,
 };
 use warpfold_conformance::mutants::{Mutant, mutants, touch};
-use warpfold_device::Checks;
+use warpfold_device::{Checks, Limits};
+use warpfold_kernels::attention;
 use warpfold_kernels::gather::{self, Gather};
-use warpfold_kernels::plan::{Family, Workspace};
+use warpfold_kernels::plan::{Family, KernelCache, Planner, Workspace};
 
 /// An operator on a device: its results, as bytes.
 type Operator = fn(&Device) -> Result<Vec<u8>, Error>;
@@ -279,6 +280,87 @@ fn attention_whose_keys_blocks_share_needs_all_that_its_threads_wait_for() {
     let equivalent: Vec<_> = once.iter().chain(&more).map(|(number, why)| ("attention_wgmma", *number, *why)).collect();
     check("attention on tensor cores of keys that blocks share", 40, &equivalent, |device| {
         attended(device, Dtype::F16, &[1, 1, 1, 128], &[1, 1, 2100, 128])
+    });
+}
+
+/// Two queries of four heads over two segments of their keys, each of them a part, and the last
+/// block of a head merges: what plans do not choose is chosen here. There are so few
+/// multiprocessors that blocks have several parts, and a sequence without queries, for which there
+/// is nothing to do. And two launches, as the tickets of the first are those of the second.
+fn merged_by_the_last(device: &Device, dtype: Dtype, alignment: u64) -> Result<Vec<u8>, Error> {
+    let (heads, dim, len) = (4_i64, 16_i64, 1060_i64);
+    let [k_strides, v_strides] = [[heads * len * dim, len * dim, dim, 1]; 2];
+    let queries = attention::Queries::Packed { batch: 2, total: 2, strides: [heads * dim, dim, 1] };
+    let keys = attention::Keys::Padded { len: len as u64, k_strides, v_strides };
+    let plain = attention::Problem::new(dtype, [heads as u64; 2], [dim as u64; 2], queries, keys);
+    let products = (dtype == Dtype::F8E4M3).then_some(dtype);
+    let problem = attention::Problem { lse: true, products, alignment, ..plain };
+    let (target, kernels) = (device.target(), KernelCache::default());
+    let limits = Limits { num_sms: 2, ..*device.limits() };
+    let planner = Planner::new(&target, &limits, &kernels);
+    let planned = attention::Attention.choose(&problem, &planner);
+    let choice = attention::Choice { splits: 2, segments: 1, single_launch: true, ..planned };
+    let plan = attention::Attention.plan_with(&problem, choice, &planner)?;
+    assert_eq!(plan.steps.len(), 1, "there is no launch that merges");
+    assert!(plan.steps[0].config.grid[0] < 8, "blocks have several parts");
+    let [output, lse] = [0, 1].map(|i| plan.outputs[i].bytes as usize);
+    let ready = plan.ready(device)?;
+    let bytes = |shape: &[usize]| {
+        let numbers = numbers(device, Dtype::F32, shape)?.mul(0.02)?.cast(dtype)?;
+        Ok::<_, Error>(device.upload(&numbers.to_bytes()?)?)
+    };
+    let (q, mut k) = (bytes(&[2, 4, dim as usize])?, bytes(&[2, 4, len as usize, dim as usize])?);
+    let (begins, lens) = (device.upload(&[0_i32, 2, 2])?, device.upload(&[len as i32, 9])?);
+    let (mut output, mut lse) = (device.alloc::<u8>(output)?, device.alloc::<u8>(lse)?);
+    let (mut workspace, mut results) = (Workspace::new(), Vec::new());
+    for _ in 0..2 {
+        touch(&mut k)?;
+        let lists = [&begins, &lens].map(|list| Some(list.as_view().bytes()));
+        let tensors = [&q, &k, &k].map(|tensor| Some(tensor.as_view()));
+        let inputs: Vec<_> = tensors.into_iter().chain(lists).collect();
+        let outputs = &mut [output.as_view_mut(), lse.as_view_mut()];
+        ready.launch(&device.default_stream(), &inputs, outputs, &mut workspace)?;
+        results.extend([output.download()?, lse.download()?].concat());
+    }
+    Ok(results)
+}
+
+/// The mutants of a kernel for WGMMA whose fences other ones repeat: those of the rings' barriers,
+/// and that before the products with values, with this number.
+fn repeated(before_values: usize) -> Vec<(&'static str, usize, &'static str)> {
+    let published = "the last ring's barriers are published for all";
+    let injected = "ptxas wants it behind a branch; the fence before the scores' product orders the registers";
+    let fences = [(0, published), (1, published), (2, published), (before_values, injected)];
+    fences.map(|(number, why)| ("attention_wgmma", number, why)).to_vec()
+}
+
+#[test]
+fn a_merge_by_the_last_block_needs_all_that_its_threads_wait_for() {
+    check("attention, merged by the last block", 40, &repeated(26), |device| {
+        merged_by_the_last(device, Dtype::F16, 16)
+    });
+}
+
+#[test]
+fn a_merge_by_the_last_block_behind_copies_by_threads_needs_all_that_its_threads_wait_for() {
+    let covered = "those who copied the queries copied the first keys after them, which are waited for";
+    let of_queries = [7, 20].map(|number| ("attention_wgmma", number, covered));
+    check("attention by threads, merged by the last block", 40, &[&repeated(30)[..], &of_queries].concat(), |device| {
+        merged_by_the_last(device, Dtype::F16, 2)
+    });
+}
+
+#[test]
+fn a_merge_by_the_last_block_of_8_bit_floats_needs_all_that_its_threads_wait_for() {
+    check("attention of 8-bit floats, merged by the last block", 40, &repeated(29), |device| {
+        merged_by_the_last(device, Dtype::F8E4M3, 16)
+    });
+}
+
+#[test]
+fn a_merge_by_the_last_block_without_wgmma_needs_all_that_its_threads_wait_for() {
+    check_on(Profile::A100, "attention by mma.sync, merged by the last block", 10, &[], |device| {
+        merged_by_the_last(device, Dtype::F16, 16)
     });
 }
 

@@ -348,6 +348,12 @@ impl<'a> Attention<'a> {
         }
         let [scale_q, scale_k, scale_v] = self.tensor_scales;
         let scale = self.scale.unwrap_or_else(|| 1.0 / (head_dim.max(1) as f64).sqrt()) * scale_q * scale_k;
+        if !scale.is_finite() {
+            return Err(out_of_range("scale", "a finite number"));
+        }
+        if !scale_v.is_finite() {
+            return Err(out_of_range("scale-v", "a finite number"));
+        }
         if self.softcap.is_some_and(|softcap| !(softcap > 0.0 && softcap.is_finite())) {
             return Err(out_of_range("softcap", "above 0"));
         }

@@ -222,7 +222,8 @@ pub(super) struct Command {
     #[serde(default, alias = "in_place")]
     in_place: bool,
     /// What the bytes of the inputs mean, one type an input or one for the first: bf16 in a file of
-    /// uint16, f8e4m3 or f8e5m2 in one of uint8 or of bytes without a type.
+    /// uint16, f8e4m3 or f8e5m2 in one of uint8 or of bytes without a type. One of 8 bits is that
+    /// of all inputs of uint8 where the first input has wider elements.
     #[arg(long, value_name = "DTYPES", value_delimiter = ',')]
     #[serde(default, deserialize_with = "dtypes", alias = "input_dtype")]
     input_dtype: Vec<Dtype>,
@@ -374,18 +375,18 @@ impl Command {
         if self.input_dtype.len() > paths.len() {
             return Err(Failure::usage("there are more input types than inputs"));
         }
-        let inputs: Vec<Array> =
-            paths.iter().enumerate().map(|(i, path)| self.read(i, path)).collect::<Result<_, _>>()?;
+        let read = paths.iter().enumerate().map(|(i, path)| self.read(i, path));
+        let mut inputs: Vec<Array> = read.collect::<Result<_, _>>()?;
+        self.take_bytes(&paths, &mut inputs)?;
         Ok(Prepared { operator, command: self, inputs })
     }
 
     fn read(&self, number: usize, path: &Path) -> Result<Array, Failure> {
         let meant = self.input_dtype.get(number);
         let mut array = npy::read(path, meant.copied())?;
-        if let Some(dtype) = meant {
+        if let Some(dtype) = meant.filter(|dtype| !self.is_of_bytes(**dtype, &array)) {
             if dtype.bytes() != array.dtype.bytes() {
-                let (path, found) = (path.display(), array.dtype);
-                return Err(Failure::usage(format!("{path}: elements of type {found} cannot be taken as {dtype}")));
+                return Err(mistaken(path, &array, *dtype));
             }
             array.dtype = *dtype;
         }
@@ -395,6 +396,29 @@ impl Command {
         }
         Ok(array)
     }
+
+    /// Whether one float type of 8 bits is given, and the first input has wider elements.
+    fn is_of_bytes(&self, dtype: Dtype, first: &Array) -> bool {
+        self.input_dtype.len() == 1 && dtype.is_float() && dtype.bytes() == 1 && first.dtype.bytes() > 1
+    }
+
+    /// Such a type is that of the inputs that are bytes: keys and values of eight bits.
+    fn take_bytes(&self, paths: &[&PathBuf], inputs: &mut [Array]) -> Result<(), Failure> {
+        let ([dtype], [first, others @ ..]) = (&self.input_dtype[..], inputs) else { return Ok(()) };
+        if !self.is_of_bytes(*dtype, first) {
+            return Ok(());
+        }
+        let mut of_bytes = others.iter_mut().filter(|array| array.dtype == Dtype::U8).peekable();
+        if of_bytes.peek().is_none() {
+            return Err(mistaken(paths[0], first, *dtype));
+        }
+        of_bytes.for_each(|array| array.dtype = *dtype);
+        Ok(())
+    }
+}
+
+fn mistaken(path: &Path, array: &Array, dtype: Dtype) -> Failure {
+    Failure::usage(format!("{}: elements of type {} cannot be taken as {dtype}", path.display(), array.dtype))
 }
 
 impl Prepared<'_> {

@@ -1,12 +1,12 @@
 //! Plans are made once, and what is captured reads lengths, tables and slots when it is launched.
 
-use warpfold::{Attention, Dtype, Queue, Tensor};
+use warpfold::{Attention, Dtype, PagedKeys, Queue, Tensor};
 use warpfold_device::{Buffer, View};
-use warpfold_kernels::attention::{self as kernel, Keys, Problem, Queries};
+use warpfold_kernels::attention::{self as kernel, Choice, Keys, Problem, Queries};
 use warpfold_kernels::kv_cache::{self, CacheWrite};
-use warpfold_kernels::plan::{Family, Workspace};
+use warpfold_kernels::plan::{Family, KernelCache, Planner, Workspace};
 
-use crate::support::{device, ints, is_clean, numbers, tensor};
+use crate::support::{device, ints, is_clean, numbers, on_every_device, tensor};
 
 #[test]
 fn the_second_call_plans_nothing() {
@@ -63,28 +63,10 @@ fn decode_of_two() -> Problem {
     let [head, token, page] = [DIM, KV_HEADS * DIM, PAGE * KV_HEADS * DIM].map(|stride| stride as i64);
     let (row, of_head) = ((HEADS * DIM) as i64, DIM as i64);
     let strides = [page, head, token, 1];
-    Problem {
-        dtype: Dtype::F32,
-        kv_dtype: Dtype::F32,
-        output: Dtype::F32,
-        products: None,
-        heads: HEADS as u64,
-        kv_heads: KV_HEADS as u64,
-        head_dim: DIM as u64,
-        value_dim: DIM as u64,
-        queries: Queries::Dense { batch: 2, len: 1, strides: [row, of_head, 0, 1], out_strides: [row, of_head, 0] },
-        keys: Keys::Paged { page: PAGE as u64, pages: PAGES as u64, width: 2, k_strides: strides, v_strides: strides },
-        scale_bits: 0.25_f32.to_bits(),
-        value_scale_bits: 1.0_f32.to_bits(),
-        causal: None,
-        window: None,
-        softcap_bits: None,
-        mask: None,
-        sinks: None,
-        lse: false,
-        score: None,
-        alignment: 16,
-    }
+    let queries = Queries::Dense { batch: 2, len: 1, strides: [row, of_head, 0, 1], out_strides: [row, of_head, 0] };
+    let (page, pages) = (PAGE as u64, PAGES as u64);
+    let keys = Keys::Paged { page, pages, width: 2, k_strides: strides, v_strides: strides };
+    Problem::new(Dtype::F32, [HEADS, KV_HEADS].map(|heads| heads as u64), [DIM as u64; 2], queries, keys)
 }
 
 #[test]
@@ -145,4 +127,58 @@ fn a_captured_step_is_launched_again_with_other_lengths_tables_and_slots() {
         }
     }
     is_clean(&device);
+}
+
+#[test]
+fn captured_parts_of_keys_are_merged_again_with_other_lengths_and_tables() {
+    on_every_device(|device, _| {
+        // Two segments of keys for each of two sequences.
+        let width = 80;
+        let of = |seed, shape: &[usize]| tensor(&device, seed, Dtype::F16, shape);
+        let (q, k, v) =
+            (of(1, &[2, HEADS, DIM]), of(2, &[170, PAGE, KV_HEADS, DIM]), of(3, &[170, PAGE, KV_HEADS, DIM]));
+        let [head, token, page] = [DIM, KV_HEADS * DIM, PAGE * KV_HEADS * DIM].map(|stride| stride as i64);
+        let (row, strides) = ((HEADS * DIM) as i64, [page, head, token, 1]);
+        let (q_strides, out_strides) = ([row, head, 0, 1], [row, head, 0]);
+        let queries = Queries::Dense { batch: 2, len: 1, strides: q_strides, out_strides };
+        let keys = Keys::Paged { page: PAGE as u64, pages: 170, width, k_strides: strides, v_strides: strides };
+        let heads = [HEADS, KV_HEADS].map(|heads| heads as u64);
+        let problem = Problem { lse: true, ..Problem::new(Dtype::F16, heads, [DIM as u64; 2], queries, keys) };
+        let (target, kernels) = (device.target(), KernelCache::default());
+        let planner = Planner::new(&target, device.limits(), &kernels);
+        let planned = kernel::Attention.choose(&problem, &planner);
+        for single_launch in [false, true] {
+            let choice = Choice { splits: 2, segments: 1, single_launch, ..planned };
+            let decode = kernel::Attention.plan_with(&problem, choice, &planner).unwrap().ready(&device).unwrap();
+            let stream = device.new_stream().unwrap();
+            let memory = [&q, &k, &v].map(|tensor| device.upload(&tensor.to_bytes().unwrap()).unwrap());
+            let mut lens = device.upload(&[0_i32; 2]).unwrap();
+            let mut table = device.upload(&vec![0_i32; 2 * width as usize]).unwrap();
+            let mut outputs = [0, 1].map(|i| device.alloc::<u8>(decode.plan().outputs[i].bytes as usize).unwrap());
+            let mut workspace = Workspace::new();
+            stream.synchronize().unwrap();
+            let (graph, ()) = stream
+                .capture(|| {
+                    let tensors = memory.iter().map(|memory| Some(memory.as_view()));
+                    let lists = [&lens, &table].map(|list| Some(list.as_view().bytes()));
+                    let inputs: Vec<_> = tensors.chain(lists).collect();
+                    let [output, lse] = &mut outputs;
+                    decode.launch(&stream, &inputs, &mut [output.as_view_mut(), lse.as_view_mut()], &mut workspace)
+                })
+                .unwrap();
+            for (step, lengths) in [(7, [1280, 3]), (3, [5, 1100]), (11, [0, 1025]), (1, [1024, 16])] {
+                let pages: Vec<i32> = (0..2 * width as i32).map(|i| i * step % 169).collect();
+                stream.copy_from_host(&mut table, &pages).unwrap();
+                stream.copy_from_host(&mut lens, &lengths).unwrap();
+                graph.launch().unwrap();
+                let blocks = Tensor::from_slice(&device, &pages, &[2, width as usize]).unwrap();
+                let cache = PagedKeys { keys: &k, values: &v, block_table: &blocks, lens: &ints(&device, &lengths) };
+                let expected = Attention::new().run_paged(&q, cache, None).unwrap();
+                let what = format!("{lengths:?}, merged by the last: {single_launch}");
+                assert_eq!(outputs[0].download().unwrap(), expected.output.to_bytes().unwrap(), "{what}");
+                assert_eq!(outputs[1].download().unwrap(), expected.lse.to_bytes().unwrap(), "{what}");
+            }
+        }
+        is_clean(&device);
+    });
 }

@@ -3,11 +3,14 @@
 //! the split of its keys or the pages.
 
 mod reference;
+mod sequences;
 mod support;
 
 mod banks;
 mod cache;
+mod combined;
 mod contract;
 mod graphs;
 mod options;
 mod paged;
+mod splits;

@@ -4,16 +4,16 @@ use warpfold::{Attention, Device, Dtype, HeadLayout, Score, Tensor};
 use warpfold_device::Severity;
 
 use crate::reference::{At, Sizes, attention, no_sink};
-use crate::support::{agrees, device, ints, is_clean, on_every_device, same, tensor, values};
+use crate::support::{agrees, device, ints, is_clean, on_every_device, same, tensor, tolerance, values};
 
-const HIDDEN: f64 = f64::NEG_INFINITY;
+pub(crate) const HIDDEN: f64 = f64::NEG_INFINITY;
 
-fn sizes(heads: [usize; 2], [len, keys]: [usize; 2], [dim, value_dim]: [usize; 2]) -> Sizes {
+pub(crate) fn sizes(heads: [usize; 2], [len, keys]: [usize; 2], [dim, value_dim]: [usize; 2]) -> Sizes {
     Sizes { batch: 2, heads: heads[0], kv_heads: heads[1], len, keys, dim, value_dim }
 }
 
 /// Queries, keys and values.
-fn inputs(device: &Device, dtype: Dtype, sizes: Sizes) -> [Tensor; 3] {
+pub(crate) fn inputs(device: &Device, dtype: Dtype, sizes: Sizes) -> [Tensor; 3] {
     let Sizes { batch, heads, kv_heads, len, keys, dim, value_dim } = sizes;
     [
         tensor(device, 1, dtype, &[batch, heads, len, dim]),
@@ -24,7 +24,7 @@ fn inputs(device: &Device, dtype: Dtype, sizes: Sizes) -> [Tensor; 3] {
 
 /// Runs an attention and compares; `score` is what the reference makes of the scaled product.
 #[track_caller]
-fn check(
+pub(crate) fn check(
     device: &Device,
     dtype: Dtype,
     sizes: Sizes,
@@ -43,7 +43,7 @@ fn check(
 }
 
 /// Which keys a causal query sees: those up to itself, counted from either corner.
-fn sees(corner: Option<bool>, sizes: Sizes, at: At) -> bool {
+pub(crate) fn sees(corner: Option<bool>, sizes: Sizes, at: At) -> bool {
     match corner {
         None => true,
         Some(true) => at.key + sizes.len <= at.query + sizes.keys,
@@ -51,7 +51,7 @@ fn sees(corner: Option<bool>, sizes: Sizes, at: At) -> bool {
     }
 }
 
-fn causal<'a>(corner: Option<bool>) -> Attention<'a> {
+pub(crate) fn causal<'a>(corner: Option<bool>) -> Attention<'a> {
     match corner {
         None => Attention::new(),
         Some(true) => Attention::new().causal(),
@@ -59,7 +59,7 @@ fn causal<'a>(corner: Option<bool>) -> Attention<'a> {
     }
 }
 
-const CORNERS: [Option<bool>; 3] = [None, Some(true), Some(false)];
+pub(crate) const CORNERS: [Option<bool>; 3] = [None, Some(true), Some(false)];
 
 #[test]
 fn lengths_around_tiles_and_segments_and_nothing_at_all() {
@@ -92,13 +92,20 @@ fn head_sizes_of_keys_and_of_values_that_differ() {
                 check(&device, dtype, sizes([2, 1], [3, 45], dims), &Attention::new(), |s, _| s, no_sink);
             }
         }
+        // No multiples of 16, over tiles of rows and of keys and one more of each.
+        for dims in [[7, 33], [20, 100], [136, 200], [255, 129]] {
+            let sizes = Sizes { batch: 1, ..sizes([2, 1], [33, 129], dims) };
+            for dtype in dtypes.iter().copied() {
+                check(&device, dtype, sizes, &Attention::new(), |s, _| s, no_sink);
+            }
+        }
     });
 }
 
 #[test]
 fn groups_of_heads_of_any_ratio() {
     on_every_device(|device, _| {
-        for group in [1, 2, 3, 7, 8, 16] {
+        for group in 1..=16 {
             for len in [1, 5] {
                 let sizes = sizes([2 * group, 2], [len, 70], [16, 16]);
                 let score = |s: f64, at: At| if sees(Some(true), sizes, at) { s } else { HIDDEN };
@@ -119,6 +126,9 @@ fn windows_smaller_than_a_tile_and_larger_than_a_segment() {
             (33, 70),
             (100, 300),
             (128, 300),
+            (5, 129),
+            (127, 129),
+            (129, 257),
             (usize::MAX >> 33, 70),
             (1030, 2100),
         ] {
@@ -179,28 +189,42 @@ fn masks_of_every_shape_that_repeats() {
 
 #[test]
 fn a_mask_hides_rows_by_infinity_and_evens_them_by_the_lowest_number() {
-    let device = device();
-    let sizes = sizes([2, 1], [3, 40], [8, 8]);
-    let row = |x: f32| vec![x; 40];
-    let rows = [row(f32::NEG_INFINITY), row(f32::MIN), row(0.0)].concat();
-    let mask = Tensor::from_slice(&device, &rows, &[3, 40]).unwrap();
-    let score = |s: f64, at: At| match at.query {
-        0 => HIDDEN,
-        1 => 0.0,
-        _ => s,
-    };
-    let [q, k, v] = inputs(&device, Dtype::F32, sizes);
-    let attended = Attention::new().mask(&mask).run(&q, &k, &v).unwrap();
-    let scale = 1.0 / 8_f64.sqrt();
-    let expected =
-        attention(sizes, [&values(&q), &values(&k), &values(&v)], |dot, at| score(dot * scale, at), no_sink).0;
-    crate::support::close("lowest", &values(&attended.output), &expected, 1e-5);
-    let lse = attended.lse.to_vec::<f32>().unwrap();
-    assert!(
-        lse.chunks(3).all(|rows| rows[0] == f32::NEG_INFINITY && rows[1] < -1e38 && rows[2].is_finite()),
-        "{lse:?}"
-    );
-    is_clean(&device);
+    on_every_device(|device, dtypes| {
+        for (dtype, keys) in dtypes.iter().flat_map(|dtype| [40, 64, 129, 1030].map(|keys| (*dtype, keys))) {
+            let sizes = sizes([2, 1], [3, keys], [8, 8]);
+            let row = |x: f32| vec![x; keys];
+            let rows = [row(f32::NEG_INFINITY), row(f32::MIN), row(0.0)].concat();
+            let mask = Tensor::from_slice(&device, &rows, &[3, keys]).unwrap();
+            let score = |s: f64, at: At| match at.query {
+                0 => HIDDEN,
+                1 => 0.0,
+                _ => s,
+            };
+            let [q, k, v] = inputs(&device, dtype, sizes);
+            let attended = Attention::new().mask(&mask).run(&q, &k, &v).unwrap();
+            let scale = 1.0 / 8_f64.sqrt();
+            let of = |dot, at: At| score(dot * scale, at);
+            let (expected, _) = attention(sizes, [&values(&q), &values(&k), &values(&v)], of, no_sink);
+            let found = values(&attended.output);
+            crate::support::close(&format!("{dtype}, {keys} keys"), &found, &expected, tolerance(dtype, sizes));
+            let lse = attended.lse.to_vec::<f32>().unwrap();
+            let is_fine = |rows: &[f32]| {
+                rows[0] == f32::NEG_INFINITY && rows[1] < -1e38 && rows[1].is_finite() && rows[2] > -10.0
+            };
+            assert!(lse.chunks(3).all(is_fine), "{dtype}, {keys} keys: {lse:?}");
+            // The same by truths: a row without any is zero, its log-sum-exp minus infinity.
+            let truths: Vec<u8> = (0..3 * keys).map(|i| u8::from(i / keys == 1)).collect();
+            let mask = Tensor::from_bytes(q.queue(), Dtype::Bool, &truths, &[3, keys]).unwrap();
+            let attended = Attention::new().mask(&mask).run(&q, &k, &v).unwrap();
+            let is_hidden = |row: usize| row % 3 != 1;
+            let results = values(&attended.output);
+            for (row, (results, lse)) in results.chunks(8).zip(values(&attended.lse)).enumerate() {
+                let is_none = results.iter().all(|x| *x == 0.0) && lse == HIDDEN;
+                assert_eq!(is_none, is_hidden(row), "{dtype}, {keys} keys, row {row}: {results:?}, {lse}");
+            }
+        }
+        is_clean(&device);
+    });
 }
 
 #[test]
@@ -358,9 +382,8 @@ fn what_cannot_be_attended_to_is_refused() {
 /// Weights that are rounded to 8 bits are off by up to 1/16, the small ones by half of the least
 /// number; so is each product with a value, and they add up to the result.
 #[track_caller]
-fn check_products(sizes: Sizes, options: &Attention<'_>, score: impl Fn(f64, At) -> f64) {
-    let device = device();
-    let [q, k, v] = inputs(&device, Dtype::F8E4M3, sizes);
+fn check_products(device: &Device, sizes: Sizes, options: &Attention<'_>, score: impl Fn(f64, At) -> f64) {
+    let [q, k, v] = inputs(device, Dtype::F8E4M3, sizes);
     let what = format!("{sizes:?}");
     let options = options.clone().products(Dtype::F8E4M3).output_dtype(Dtype::F16);
     let attended = options.run(&q, &k, &v).unwrap_or_else(|error| panic!("{what}: {error}"));
@@ -396,7 +419,8 @@ fn check_products(sizes: Sizes, options: &Attention<'_>, score: impl Fn(f64, At)
 
 #[test]
 fn products_of_8_bit_floats_are_off_by_no_more_than_the_rounding_of_weights() {
-    if !device().limits().has_wgmma {
+    let device = device();
+    if !device.limits().has_wgmma {
         println!("skipped: no WGMMA");
         return;
     }
@@ -404,16 +428,19 @@ fn products_of_8_bit_floats_are_off_by_no_more_than_the_rounding_of_weights() {
         for corner in CORNERS {
             let sizes = Sizes { batch: 1, ..sizes([2, 1], [len, keys], [32, 48]) };
             let score = |s: f64, at: At| if sees(corner, sizes, at) { s } else { HIDDEN };
-            check_products(sizes, &causal(corner), score);
+            check_products(&device, sizes, &causal(corner), score);
         }
     }
     for dims in [[64, 64], [128, 128], [256, 256], [7, 33], [80, 40], [128, 200]] {
-        check_products(sizes([4, 2], [9, 150], dims), &Attention::new(), |s, _| s);
+        check_products(&device, sizes([4, 2], [9, 150], dims), &Attention::new(), |s, _| s);
     }
     let small = Sizes { batch: 1, ..sizes([6, 2], [40, 300], [64, 64]) };
     let window = |s: f64, at: At| if at.key.abs_diff(at.query + 260) < 50 { s } else { HIDDEN };
-    check_products(small, &Attention::new().window(50), window);
-    check_products(small, &Attention::new().softcap(0.5), |s, _| 0.5 * (s / 0.5).tanh());
+    check_products(&device, small, &Attention::new().window(50), window);
+    check_products(&device, small, &Attention::new().softcap(0.5), |s, _| 0.5 * (s / 0.5).tanh());
+    let mask = tensor(&device, 9, Dtype::F32, &[40, 300]);
+    let of_mask = values(&mask);
+    check_products(&device, small, &Attention::new().mask(&mask), |s, at| s + of_mask[at.query * 300 + at.key]);
 }
 
 #[test]

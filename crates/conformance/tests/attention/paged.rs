@@ -69,40 +69,55 @@ fn pages_of_any_size_and_layout_hold_what_a_tensor_holds() {
 
 #[test]
 fn what_lies_beyond_a_sequence_does_not_show() {
-    on_every_device(|device, dtypes| dtypes.iter().for_each(|dtype| is_not_poisoned(&device, *dtype)));
-}
-
-fn is_not_poisoned(device: &Device, dtype: Dtype) {
-    let (page, dim) = (16, 16);
-    let clean = numbers_of_pages(page * KV_HEADS * dim);
-    for poison in [f32::NAN, f32::INFINITY] {
-        let lens = [1, 15, 16, 33];
-        let mut dirty = clean.clone();
-        // Sequence `s` has the pages 3 s and on.
-        for (slot, element) in dirty.chunks_mut(KV_HEADS * dim).enumerate() {
-            let (sequence, position) = (slot / (3 * page), slot % (3 * page));
-            if position >= lens[sequence] {
-                element.fill(poison);
-            }
+    let of_devices = |device: &Device, dtypes: &[Dtype]| {
+        for dtype in dtypes.iter().copied().chain([Dtype::Bf16]) {
+            [f32::NAN, f32::INFINITY].into_iter().for_each(|poison| is_not_poisoned(device, [dtype; 2], poison));
+            // Of 8 bits NaN is all that is no number.
+            is_not_poisoned(device, [dtype, Dtype::F8E4M3], f32::NAN);
         }
-        let shape = [12, page, KV_HEADS, dim];
-        let of = |elements: &[f32]| Tensor::from_slice(device, elements, &shape).unwrap().cast(dtype).unwrap();
-        let blocks = table(device, &[&[0, 1, 2], &[3, 4, 5], &[6, 7, 8], &[9, 10, 11]]);
-        let list = ints(device, &lens.map(|len| len as i32));
-        let q = tensor(device, 3, dtype, &[4, 6, dim]);
-        let run = |pages: &Tensor| {
-            let cache = PagedKeys { keys: pages, values: pages, block_table: &blocks, lens: &list };
-            Attention::new().run_paged(&q, cache, None).unwrap()
-        };
-        let attended = run(&of(&dirty));
-        assert!(values(&attended.output).iter().all(|x| x.is_finite()));
-        same("a poisoned pool", &attended, &run(&of(&clean)));
-        is_clean(device);
+    };
+    on_every_device(|device, dtypes| of_devices(&device, dtypes));
+    let hopper = device();
+    if hopper.limits().has_wgmma {
+        is_not_poisoned(&hopper, [Dtype::F8E4M3; 2], f32::NAN);
     }
 }
 
-fn numbers_of_pages(elements: usize) -> Vec<f32> {
-    crate::support::numbers(5, 12 * elements)
+/// Of queries of a type over pages of another, of both layouts; what has 8 bits alone is multiplied
+/// as it is.
+fn is_not_poisoned(device: &Device, [dtype, of_pages]: [Dtype; 2], poison: f32) {
+    let (page, dim) = (16, 16);
+    let lens = [1, 15, 16, 33];
+    let clean: Vec<f32> = crate::support::numbers(5, 12 * page * KV_HEADS * dim);
+    let mut dirty = clean.clone();
+    // Sequence `s` has the pages 3 s and on.
+    for (slot, element) in dirty.chunks_mut(KV_HEADS * dim).enumerate() {
+        let (sequence, position) = (slot / (3 * page), slot % (3 * page));
+        if position >= lens[sequence] {
+            element.fill(poison);
+        }
+    }
+    let shape = [12, page, KV_HEADS, dim];
+    let of = |elements: &[f32]| Tensor::from_slice(device, elements, &shape).unwrap().cast(of_pages).unwrap();
+    let blocks = table(device, &[&[0, 1, 2], &[3, 4, 5], &[6, 7, 8], &[9, 10, 11]]);
+    let list = ints(device, &lens.map(|len| len as i32));
+    let q = tensor(device, 3, dtype, &[4, 6, dim]);
+    let attention = Attention::new();
+    let attention = if dtype.bytes() == 1 { attention.products(dtype) } else { attention };
+    for layout in [PageLayout::Nhd, PageLayout::Hnd] {
+        let run = |pages: &Tensor| {
+            let pages = match layout {
+                PageLayout::Nhd => pages.clone(),
+                PageLayout::Hnd => pages.permute(&[0, 2, 1, 3]).unwrap().copy().unwrap(),
+            };
+            let cache = PagedKeys { keys: &pages, values: &pages, block_table: &blocks, lens: &list };
+            attention.clone().page_layout(layout).run_paged(&q, cache, None).unwrap()
+        };
+        let attended = run(&of(&dirty));
+        assert!(values(&attended.output).iter().all(|x| x.is_finite()), "{dtype} over {of_pages} with {poison}");
+        same("a poisoned pool", &attended, &run(&of(&clean)));
+        is_clean(device);
+    }
 }
 
 #[test]

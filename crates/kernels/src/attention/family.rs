@@ -344,27 +344,11 @@ const HOPPER_SHARED_BYTES: u32 = 227 << 10;
 /// Kernels as they ship, with the threads of their blocks, to be assembled and compared: with one
 /// part and with several, of every type, and with every option.
 pub(crate) fn kernels() -> Vec<(AnyKernel, u32)> {
-    let of = |dtype, kv_dtype, [head_dim, value_dim]: [u64; 2], queries, keys| Problem {
-        dtype,
+    let of = |dtype, kv_dtype, dims, queries, keys| Problem {
         kv_dtype,
-        output: if dtype == Dtype::F8E4M3 { Dtype::F32 } else { dtype },
-        products: None,
-        heads: 8,
-        kv_heads: 2,
-        head_dim,
-        value_dim,
-        queries,
-        keys,
-        scale_bits: 0.125_f32.to_bits(),
-        value_scale_bits: 1.0_f32.to_bits(),
         causal: Some(Causal::BottomRight),
-        window: None,
-        softcap_bits: None,
-        mask: None,
-        sinks: None,
         lse: true,
-        score: None,
-        alignment: 16,
+        ..Problem::new(dtype, [8, 2], dims, queries, keys)
     };
     let strides = |dim: i64| [4096 * 8 * dim, dim, 8 * dim, 1];
     let dense = |dim: i64| Queries::Dense {

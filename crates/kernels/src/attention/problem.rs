@@ -224,6 +224,56 @@ const LIMIT: u64 = 1 << 29;
 pub(super) const MAX_DIM: u64 = 256;
 
 impl Problem {
+    /// Queries over keys and values of their type, whose heads have so many elements: every query
+    /// sees every key, scores are divided by the square root of the head size, and 8-bit floats
+    /// give `f32`. What is to be otherwise is said by name.
+    ///
+    /// ```
+    /// use warpfold_kernels::Dtype;
+    /// use warpfold_kernels::attention::{Causal, Keys, Problem, Queries};
+    ///
+    /// // Two sequences of 300 tokens, `[batch, length, heads, head size]`.
+    /// let of = |heads: i64| [300 * heads * 64, 64, heads * 64, 1];
+    /// let strides @ [batch, head, position, _] = of(6);
+    /// let queries = Queries::Dense { batch: 2, len: 300, strides, out_strides: [batch, head, position] };
+    /// let keys = Keys::Dense { len: 300, k_strides: of(2), v_strides: of(2) };
+    /// let plain = Problem::new(Dtype::Bf16, [6, 2], [64, 64], queries, keys);
+    /// assert_eq!(plain.scale_bits, 0.125_f32.to_bits());
+    /// let prefill = Problem { causal: Some(Causal::BottomRight), ..plain };
+    /// assert_eq!((prefill.group(), prefill.rows()), (3, 3600));
+    /// ```
+    #[must_use]
+    pub fn new(
+        dtype: Dtype,
+        [heads, kv_heads]: [u64; 2],
+        [head_dim, value_dim]: [u64; 2],
+        queries: Queries,
+        keys: Keys,
+    ) -> Self {
+        Self {
+            dtype,
+            kv_dtype: dtype,
+            output: if dtype.bytes() == 1 { Dtype::F32 } else { dtype },
+            products: None,
+            heads,
+            kv_heads,
+            head_dim,
+            value_dim,
+            queries,
+            keys,
+            scale_bits: ((1.0 / (head_dim.max(1) as f64).sqrt()) as f32).to_bits(),
+            value_scale_bits: 1.0_f32.to_bits(),
+            causal: None,
+            window: None,
+            softcap_bits: None,
+            mask: None,
+            sinks: None,
+            lse: false,
+            score: None,
+            alignment: 16,
+        }
+    }
+
     /// Sequences.
     #[must_use]
     pub const fn batch(&self) -> u64 {

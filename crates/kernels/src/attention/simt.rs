@@ -252,26 +252,23 @@ impl Block<'_> {
         dim: u32,
         pitch: u32,
     ) {
-        let units = dim.div_ceil(4);
-        let num_units = TILE * units;
+        // Whole multiples of 32 columns, zeros behind the last one: lanes that go on in the next
+        // row then meet no others in a bank, and lanes have columns that values do not.
+        let units = dim.next_multiple_of(32) / 4;
         let (dtype, wide) = (self.launch.config.kv_dtype, self.launch.config.wide[1]);
-        range(thread_idx().x, num_units, BLOCK, |unit| {
+        range(thread_idx().x, TILE * units, BLOCK, |unit| {
             let (key, column) = (unit / units, unit % units * 4);
             let position = first + key;
-            let exists = position.lt(item.num_keys);
+            let mut exists = position.lt(item.num_keys);
+            if !dim.is_multiple_of(32) {
+                exists &= column.lt(dim);
+            }
             let inside = position.min(item.num_keys - 1);
             let first = self.launch.place_of_key(item, inside, strides);
             let from = Elements { memory, dtype, wide, first, stride: strides[3] };
             let values = four(&from, column, dim, exists);
             self.tile.at(key * pitch + column).set_vec(values);
         });
-        if dim.next_multiple_of(4) < pitch && pitch.is_multiple_of(32) {
-            // Columns that lanes have and values do not.
-            let (from, rest) = (dim.next_multiple_of(4), pitch - dim.next_multiple_of(4));
-            range(thread_idx().x, TILE * rest, BLOCK, |i| {
-                self.tile.at(i / rest * pitch + i % rest + from).set(0.0_f32);
-            });
-        }
     }
 
     /// The scores of the rows with the key of this lane, times log2(e); minus infinity where it is
@@ -336,7 +333,9 @@ impl Block<'_> {
 fn four(from: &Elements, column: Val<u32>, dim: u32, exists: Val<bool>) -> [Val<f32>; 4] {
     let Elements { memory, dtype, wide, first, stride } = *from;
     let loaded: Vec<Val<f32>> = if wide {
-        load(dtype, memory.at(bytes_at(dtype, first + column.cast::<i64>())), 4, true)
+        // Rows have whole fours then.
+        let inside = if dim.is_multiple_of(32) { column } else { column.min(dim - 4) };
+        load(dtype, memory.at(bytes_at(dtype, first + inside.cast::<i64>())), 4, true)
     } else {
         let one = |i: u32| {
             let inside = (column + i).min(dim - 1);

@@ -46,28 +46,8 @@ fn problem(of: Of, dtype: Dtype, size: Heads) -> Problem {
             (queries(1), Keys::Paged { page, pages, width, k_strides: strides, v_strides: strides })
         }
     };
-    Problem {
-        dtype,
-        kv_dtype: dtype,
-        output: dtype,
-        products: None,
-        heads,
-        kv_heads,
-        head_dim: dim,
-        value_dim: dim,
-        queries,
-        keys,
-        scale_bits: (1.0 / (dim as f32).sqrt()).to_bits(),
-        value_scale_bits: 1.0_f32.to_bits(),
-        causal: size.causal.then_some(Causal::BottomRight),
-        window: None,
-        softcap_bits: None,
-        mask: None,
-        sinks: None,
-        lse: false,
-        score: None,
-        alignment: 16,
-    }
+    let causal = size.causal.then_some(Causal::BottomRight);
+    Problem { causal, ..Problem::new(dtype, [heads, kv_heads], [dim; 2], queries, keys) }
 }
 
 /// Its plan for an H200, with one launch: where few blocks would share keys, as it is in decode,
