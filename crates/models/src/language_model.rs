@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use warpfold::{Arena, CacheShape as PageShape, DrawRows, Dtype, PageLayout, PagedCache, Queue, Tensor};
-use warpfold_device::{HostBuffer, HostView};
+use warpfold_device::{HostBuffer, HostView, Stream};
 use warpfold_engine::{Batch, CacheShape, Limits, Model, ModelError, Moves, Sampled, Ticket};
 
 use crate::draws;
@@ -318,6 +318,9 @@ impl Pinned {
 struct Cache {
     layers: Vec<PagedCache>,
     angles: [Angles; 2],
+    /// What is swapped goes over a stream of its own: a layer waits for its own pages alone, while
+    /// the layers before it run.
+    copies: Stream,
     /// Blocks on the host, each with the pages of all layers one after the other.
     host: HostBuffer<u8>,
     /// Bytes of a block of one layer, keys or values.
@@ -391,7 +394,8 @@ impl LanguageModel {
         let page_bytes = shape.block_size * config.kv_len() * self.dtype.bytes() as usize;
         let host_blocks = if shape.num_host_blocks > 1 { shape.num_host_blocks } else { 0 };
         let host = self.queue.device().host_buffer(host_blocks * 2 * config.num_layers * page_bytes)?;
-        Ok(Cache { layers, angles, host, page_bytes })
+        let copies = self.queue.device().new_stream()?;
+        Ok(Cache { layers, angles, copies, host, page_bytes })
     }
 
     /// Runs every step launch by launch, instead of capturing those that come again. Answers are
@@ -508,7 +512,7 @@ impl LanguageModel {
     }
 
     fn move_blocks(&mut self, moves: &Moves) -> Result<(), Error> {
-        let Cache { layers, host, page_bytes, .. } = known(&mut self.cache)?;
+        let Cache { layers, host, copies, page_bytes, .. } = known(&mut self.cache)?;
         let block_bytes = 2 * layers.len() * *page_bytes;
         let place = |block: u32, layer: usize, part: usize| {
             let start = block as usize * block_bytes + (2 * layer + part) * *page_bytes;
@@ -516,10 +520,10 @@ impl LanguageModel {
         };
         for (number, layer) in layers.iter_mut().enumerate() {
             for (from, to) in &moves.swap_out {
-                layer.page_to_host(*from, [0, 1].map(|part| place(*to, number, part)), host)?;
+                layer.page_to_host(copies, *from, [0, 1].map(|part| place(*to, number, part)), host)?;
             }
             for (from, to) in &moves.swap_in {
-                layer.page_from_host([0, 1].map(|part| place(*from, number, part)), host, *to)?;
+                layer.page_from_host(copies, [0, 1].map(|part| place(*from, number, part)), host, *to)?;
             }
             for (from, to) in &moves.copies {
                 layer.copy_page(*from, *to)?;
