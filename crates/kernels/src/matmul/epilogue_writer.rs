@@ -236,6 +236,24 @@ impl<'a, A: Accumulator> EpilogueWriter<'a, A> {
         }
     }
 
+    /// The same for values that are made where they are inside the result, of rows of whole groups.
+    #[track_caller]
+    pub(crate) fn store_row_of<const N: usize>(
+        &self,
+        values: impl FnOnce() -> [Val<A>; N],
+        row: Val<u32>,
+        column: Val<u32>,
+    ) {
+        assert!(self.key.is_whole && N <= GROUP as usize, "rows are whole groups");
+        let [m, n] = self.sizes;
+        when(row.lt(m) & column.lt(n), || self.group(&values(), row, column));
+    }
+
+    /// Whether the result has a column.
+    pub(super) fn has_column(&self, column: Val<u32>) -> Val<bool> {
+        column.lt(self.sizes[1])
+    }
+
     /// Whether groups of [`GROUP`] neighbours in a row of the result are stored as one.
     pub(super) fn is_wide(&self) -> bool {
         self.key.is_whole && self.key.result.by_row == RowAccess::Vector

@@ -1,10 +1,10 @@
 //! Products with a gate: `activation(gate) · up`, as the MLPs of language models have it.
 //!
-//! Columns come in groups of eight, of the gate and of what it multiplies in turns. So a thread of a
-//! warpgroup, which has pairs of columns of every group, holds both of a result, and the epilogue
-//! multiplies them (`wgmma/store.rs`). Where the factors do not suit WGMMA a launch of its own reads
-//! the product. Both round gate and `up` to the type of the result before, so that the bits are
-//! those of a product, an activation and a multiplication.
+//! Columns come in groups of eight, of the gate and of what it multiplies in turns. So a thread of
+//! a warpgroup, which has pairs of columns of every group, holds both of a result, and the epilogue
+//! multiplies them (`wgmma/store.rs`). Where the factors do not suit WGMMA a launch of its own
+//! reads the product. Both round gate and `up` to the type of the result before, so that the bits
+//! are those of a product, an activation and a multiplication.
 
 use half::{bf16, f16};
 use warpfold_device::LaunchConfig;

@@ -72,7 +72,6 @@ impl<S: Accumulator> Store<S> {
         let first = self.first;
         let gate = block.configuration.epilogue.gate();
         let column = if gate.is_some() { work.column >> 1 } else { work.column };
-        let end = |pairs: Pairs<S>| gate.map_or_else(|| pairs.clone(), |gate| gated(gate, &pairs));
         let put = |pairs: Pairs<S>| match (&self.copied, im2col) {
             (None, Some(im2col)) if im2col.has_planes => {
                 let pixels = block.strides.at(0).cast::<u32>() * block.strides.at(1).cast::<u32>();
@@ -80,12 +79,19 @@ impl<S: Accumulator> Store<S> {
                 store_planes(writer, pairs, at, sizes, pixels);
             }
             (None, _) => {
-                for (down, right, pair) in end(pairs) {
-                    writer.store_row(&pair, work.row + first + down, column + right);
+                let Some(gate) = gate else {
+                    for (down, right, pair) in pairs {
+                        writer.store_row(&pair, work.row + first + down, column + right);
+                    }
+                    return;
+                };
+                for (down, right, sums) in both_of(&pairs) {
+                    // Computed where it is stored: tensor cores would wait for what stands between.
+                    writer.store_row_of(|| gated(gate, sums), work.row + first + down, column + right);
                 }
             }
             (Some(copied), _) => {
-                copied.store(block.configuration, results.c, writer, end(pairs), (work, column), first);
+                copied.store(block.configuration, results.c, writer, pairs, (work, column), first);
             }
         };
         match &self.exchange {
@@ -100,18 +106,24 @@ impl<S: Accumulator> Store<S> {
     }
 }
 
-/// Of every other group of eight columns, of gates, and the group after it: their results.
-fn gated<S: Accumulator>(gate: Gate, pairs: &Pairs<S>) -> Pairs<S> {
-    // A thread has two rows of each group.
+/// A pair of columns of gates, and of those that they are multiplied with.
+type Both<S> = [[Val<S>; 2]; 2];
+
+/// The pairs of every other group of eight columns, of gates, with those of the group after it, and
+/// the place of their results. A thread has two rows of each group.
+fn both_of<S: Accumulator>(pairs: &Pairs<S>) -> Vec<(Val<u32>, Val<u32>, Both<S>)> {
     let halves = (0_u32..).zip(pairs.chunks_exact(4));
-    let results = halves.flat_map(|(i, both)| {
+    let both = halves.flat_map(|(i, both)| {
         [0, 1].map(|row| {
             let ((down, right, gates), (.., others)) = (both[row], both[2 + row]);
-            let results = [0, 1].map(|j| gate.apply(gates[j], others[j]));
-            (down, right - i * gate::COLUMNS, results)
+            (down, right - i * gate::COLUMNS, [gates, others])
         })
     });
-    results.collect()
+    both.collect()
+}
+
+fn gated<S: Accumulator>(gate: Gate, [gates, others]: Both<S>) -> [Val<S>; 2] {
+    [0, 1].map(|j| gate.apply(gates[j], others[j]))
 }
 
 /// Stores the results of pixels of image after image, each of whose channels is a plane of
@@ -211,11 +223,23 @@ fn store_halves<S: Accumulator, H: HalfOfPair>(
         when(is_copying(), || bulk_wait_read(0));
         sync_warpgroup();
     }
-    let words = pairs.into_iter().map(|(row, right, pair)| {
+    let word = |(row, right, pair): (Val<u32>, Val<u32>, [Val<S>; 2])| {
         let [left, right] = writer.pair(pair, work.row + first + row, column + right);
         Val::<H::Pair>::from_f32(left.cast::<f32>(), right.cast::<f32>())
-    });
-    tile.store_pairs(&words.collect::<Vec<_>>());
+    };
+    match configuration.epilogue.gate() {
+        None => tile.store_pairs(&pairs.into_iter().map(word).collect::<Vec<_>>()),
+        // Some columns after the others: what gates compute takes registers that sums leave.
+        // Without a branch, which every tile takes, ptxas computes all at once and spills.
+        Some(gate) => {
+            for (i, pieces) in (0_u32..).zip(both_of(&pairs).chunks_exact(4)) {
+                when(writer.has_column(column), || {
+                    let words = pieces.iter().map(|(row, right, both)| word((*row, *right, gated(gate, *both))));
+                    tile.store_pairs_from(16 * i, &words.collect::<Vec<_>>());
+                });
+            }
+        }
+    }
     fence_async();
     sync_warpgroup();
     when(is_copying(), || {
