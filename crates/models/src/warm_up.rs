@@ -163,6 +163,11 @@ fn halves(last: usize) -> impl Iterator<Item = usize> {
     powers.flat_map(|n| [n, n + n / 2]).skip(1).take_while(move |n| *n < last).chain([last])
 }
 
+/// Powers of two, and the last.
+fn powers(last: usize) -> impl Iterator<Item = usize> {
+    (0..usize::BITS).map(|i| 1_usize << i).take_while(move |n| *n < last).chain([last])
+}
+
 /// Plans every kind of step.
 fn plan(outline: &Queue, network: &Network, config: &ModelConfig, dtype: Dtype, steps: Steps) -> Result<(), Error> {
     let Steps { budget, max_seqs, longest, block_size } = steps;
@@ -199,8 +204,8 @@ fn plan(outline: &Queue, network: &Network, config: &ModelConfig, dtype: Dtype, 
         plan_step(StepShape::mixed(rows, 1, blocks, rows.min(max_seqs)))?;
     }
     for rows in halves(budget) {
-        for sequences in halves(rows.min(max_seqs)) {
-            for width in halves(blocks) {
+        for sequences in powers(rows.min(max_seqs)) {
+            for width in powers(blocks) {
                 plan_step(StepShape::mixed(rows, sequences, width, sequences))?;
             }
         }
@@ -232,5 +237,6 @@ mod tests {
         assert!(rows.is_sorted() && rows.len() < 200, "{}", rows.len());
         assert!((8..=256).step_by(8).chain([512, 1024, 8192]).all(|n| rows.contains(&n)));
         assert_eq!(halves(16).collect::<Vec<_>>(), [1, 2, 3, 4, 6, 8, 12, 16]);
+        assert_eq!(powers(9).collect::<Vec<_>>(), [1, 2, 4, 8, 9]);
     }
 }

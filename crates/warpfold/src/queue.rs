@@ -192,10 +192,10 @@ impl Queue {
         outputs: &mut [ViewMut<'_, u8>],
     ) -> Result<(), Error> {
         if let Some(outline) = &self.inner.outline {
-            return match outline.is_new(&problem) {
-                true => Ok(outline.tell(&self.inner.cache.outline(self.device(), family, &problem)?)),
-                false => Ok(()),
-            };
+            if outline.is_new(&problem) {
+                outline.tell(&self.inner.cache.outline(self.device(), family, &problem)?);
+            }
+            return Ok(());
         }
         let ready = self.inner.cache.get(self.device(), family, problem)?;
         ready.launch(self.stream(), inputs, outputs, &mut self.workspace())
