@@ -143,7 +143,7 @@ impl Serve {
         handle: &Handle,
     ) -> Result<(), Failure> {
         let free_bytes = place.free_memory_bytes()?;
-        let mut model = model::load(&files, place, self.dtype)?;
+        let mut model = model::load(&files, place, self.dtype, self.engine.steps(files.config().max_len))?;
         let config = self.config(&mut model, free_bytes, place.is_virtual())?;
         let text = Text { tokenizer: files.into_tokenizer().map(Arc::new), template };
         handle.serve(model, config, text)?;
@@ -169,9 +169,13 @@ impl Serve {
         if config.num_blocks < sizing.num_blocks {
             output::print(&format!("{} blocks on the device are enough, and are taken\n", config.num_blocks))?;
         }
+        if let Some(warmed) = model.warmed() {
+            output::print(&model::told(warmed))?;
+        }
         if !is_virtual {
             model::dry_run(model, &config, &sizing)?;
         }
+        model.capture_ahead(config.max_seqs);
         Ok(config)
     }
 }

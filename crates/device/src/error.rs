@@ -250,6 +250,9 @@ pub enum ErrorKind {
     /// What cannot go into a graph, or would disturb one that is being captured.
     #[error("{0} cannot be captured in a graph")]
     NotCapturable(&'static str),
+    /// The use of a buffer that has no memory.
+    #[error("a placeholder has no memory that could be used")]
+    Placeholder,
     /// The driver's compiler refuses the PTX text.
     #[error("the driver's compiler refuses the PTX ({reason}):\n{log}")]
     Jit {

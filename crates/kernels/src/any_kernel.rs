@@ -14,6 +14,7 @@ pub struct AnyKernel {
 }
 
 trait Erased: Send + Sync {
+    fn id(&self) -> u64;
     fn name(&self) -> &str;
     fn build(&self, target: &Target) -> Result<Built, warpfold_lang::Error>;
     fn build_with_lines(&self, target: &Target) -> Result<Built, warpfold_lang::Error>;
@@ -21,6 +22,10 @@ trait Erased: Send + Sync {
 }
 
 impl<Ps: Params> Erased for Kernel<Ps> {
+    fn id(&self) -> u64 {
+        Self::id(self)
+    }
+
     fn name(&self) -> &str {
         Self::name(self)
     }
@@ -45,6 +50,12 @@ impl<Ps: Params + 'static> From<Kernel<Ps>> for AnyKernel {
 }
 
 impl AnyKernel {
+    /// A number that its clones have and no other kernel.
+    #[must_use]
+    pub fn id(&self) -> u64 {
+        self.kernel.id()
+    }
+
     /// The name of its entry.
     #[must_use]
     pub fn name(&self) -> &str {

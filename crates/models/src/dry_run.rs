@@ -22,7 +22,10 @@ impl LanguageModel {
         device.restart_peak();
         let before = device.allocated_bytes();
         let shape = CacheShape { block_size: config.block_size, num_blocks: 1, num_host_blocks: 1 };
+        // Steps are captured with the cache that they will have.
+        let ahead = self.ahead.take();
         let run = self.allocate(shape).and_then(|()| self.step(&batch));
+        self.ahead = ahead;
         device.synchronize()?;
         run.map_err(error::of_model)?;
         let cache = shape.block_size as u64 * self.limits().kv_bytes_per_token;

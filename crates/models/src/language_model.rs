@@ -3,17 +3,18 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use warpfold::{Arena, CacheShape as PageShape, DrawRows, Dtype, PageLayout, PagedCache, Queue, Tensor};
-use warpfold_device::{HostBuffer, HostView};
+use warpfold_device::{HostBuffer, HostView, Stream};
 use warpfold_engine::{Batch, CacheShape, Limits, Model, ModelError, Moves, Sampled, Ticket};
 
-use crate::architectures::{self, Layers};
 use crate::draws;
 use crate::error::{self, ErrorKind};
 use crate::files::{Checkpoint, Storage, gguf};
 use crate::graphs::Graphs;
-use crate::layers::{Angles, Linear, Loader, Shard, Step, StepShape};
+use crate::layers::{Angles, Loader, Shard, StepShape};
+use crate::network::Network;
 use crate::{Architecture, ChatTemplate, Error, ModelConfig, RopeScaling, Tokenizer, config, template};
 
 /// A model's files, opened: what it is and how it reads, without its weights.
@@ -53,6 +54,10 @@ impl ModelFiles {
         checkpoint: Checkpoint,
     ) -> Self {
         Self { config, tokenizer: Some(tokenizer), template, checkpoint }
+    }
+
+    pub(crate) fn checkpoint(&self) -> &Checkpoint {
+        &self.checkpoint
     }
 
     /// What the model is.
@@ -126,43 +131,22 @@ impl ModelFiles {
     ) -> Result<LanguageModel, Error> {
         let config = &shard.as_ref().map_or_else(|| self.config.clone(), |shard| shard.config(&self.config));
         // A stream of the model's own: that of the device cannot be captured.
-        let queue = &Queue::new(queue.device().new_stream()?);
-        let (checkpoint, none) = (&self.checkpoint, 0);
-        let stages = [queue.device().host_buffer(0)?, queue.device().host_buffer(0)?];
-        let mut loader = Loader {
-            checkpoint,
-            queue,
-            dtype,
-            shard: shard.as_ref(),
-            progress,
-            read_bytes: none,
-            loaded_bytes: none,
-            stages,
-        };
-        let embedding = loader.matrix("model.embed_tokens.weight", [config.vocab, config.hidden])?;
-        let layers = architectures::load(config, &mut loader)?;
-        let is_tied = config.is_tied.unwrap_or(!self.checkpoint.has("lm_head.weight"));
-        let tokens = shard.as_ref().and_then(|shard| shard.vocab(config.vocab));
-        let name = "lm_head".to_owned();
-        let head = match (is_tied, tokens) {
-            (true, None) => Linear::new(&embedding, None)?,
-            (true, Some(tokens)) => Linear::new(&embedding.slice(0, tokens)?, None)?,
-            (false, None) => loader.linear(&[(name, config.vocab)], config.hidden, false)?,
-            (false, Some(tokens)) => loader.columns(&[(name, tokens.len())], config.hidden, false)?,
-        };
+        let queue = &queue.beside()?;
+        let mut loader = Loader::new(&self.checkpoint, queue, dtype, progress)?;
+        loader.shard = shard.as_ref();
+        let network = Network::load(config, &mut loader)?;
         let weight_bytes = loader.loaded_bytes;
         let drawn = Drawn { words: Drawn::room(queue, Drawn::WORDS)?, stride: 2 };
         Ok(LanguageModel {
             config: config.clone(),
             queue: queue.clone(),
             dtype,
-            embedding,
-            layers,
-            head,
+            network,
             weight_bytes,
             cache: None,
             arena: Arena::default(),
-            graphs: Some(Graphs::default()),
+            graphs: Some(Graphs::new(shard.is_none())),
+            ahead: None,
             pinned: [Pinned::empty(queue)?, Pinned::empty(queue)?],
             drawn,
             running: VecDeque::new(),
@@ -208,15 +192,15 @@ pub struct LanguageModel {
     config: ModelConfig,
     queue: Queue,
     dtype: Dtype,
-    embedding: Tensor,
-    layers: Box<dyn Layers>,
-    head: Linear,
+    network: Network,
     weight_bytes: u64,
     cache: Option<Cache>,
     /// Memory of a step's tensors.
     arena: Arena,
     /// Steps that were captured, unless every step runs launch by launch.
     graphs: Option<Graphs>,
+    /// What is captured as soon as there is a cache.
+    pub(crate) ahead: Option<Ahead>,
     /// Of the next step, and of the one before it, which may still run.
     pinned: [Pinned; 2],
     drawn: Drawn,
@@ -225,6 +209,58 @@ pub struct LanguageModel {
     draws: DrawRows,
     /// The device's place, if several share the model. The sizes are those of what it has then.
     shard: Option<Shard>,
+}
+
+/// The cache, once there is one.
+fn known(cache: &mut Option<Cache>) -> Result<&mut Cache, Error> {
+    cache.as_mut().ok_or_else(|| ErrorKind::Batch("there is no cache yet".to_owned()).into())
+}
+
+/// What gives the launches of a step.
+struct Forward<'a> {
+    network: &'a Network,
+    cache: &'a mut Cache,
+    drawn: &'a Drawn,
+    shard: Option<&'a Shard>,
+    /// Tokens of all devices.
+    vocab: usize,
+}
+
+impl Forward<'_> {
+    /// The logits of the samples of a step of words on the device, in a tensor that is given or in
+    /// one of its own; nothing without samples.
+    fn run(&mut self, words: &Tensor, shape: StepShape, logits: Option<Tensor>) -> Result<Option<Tensor>, Error> {
+        let Cache { layers, angles: [global, local], .. } = &mut *self.cache;
+        let rows = self.network.rows([words, &self.drawn.words], shape, [global, local], layers)?;
+        let Some(rows) = rows else { return Ok(None) };
+        let shard = self.shard.filter(|shard| shard.vocab(self.vocab).is_some());
+        let head = &self.network.head;
+        Ok(Some(match (shard, logits) {
+            (Some(shard), _) => shard.gather(&head.forward_f32(&rows)?)?,
+            (None, Some(mut logits)) => {
+                head.forward_f32_into(&rows, &mut logits)?;
+                logits
+            }
+            (None, None) => head.forward_f32(&rows)?,
+        }))
+    }
+
+    /// The same of a step in which each row has a sample.
+    fn of_all(&mut self, words: &Tensor, shape: StepShape, logits: Option<Tensor>) -> Result<Tensor, Error> {
+        Ok(self.run(words, shape, logits)?.expect("each row of a step that decodes has a sample"))
+    }
+}
+
+/// Steps to be captured before the first request.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Ahead {
+    max_seqs: usize,
+    limit: Duration,
+}
+
+impl Ahead {
+    /// Blocks of the longest sequences of such steps.
+    const WIDTH: usize = 128;
 }
 
 /// What the last step drew, for rows of the next one.
@@ -282,6 +318,9 @@ impl Pinned {
 struct Cache {
     layers: Vec<PagedCache>,
     angles: [Angles; 2],
+    /// What is swapped goes over a stream of its own: a layer waits for its own pages alone, while
+    /// the layers before it run.
+    copies: Stream,
     /// Blocks on the host, each with the pages of all layers one after the other.
     host: HostBuffer<u8>,
     /// Bytes of a block of one layer, keys or values.
@@ -355,7 +394,8 @@ impl LanguageModel {
         let page_bytes = shape.block_size * config.kv_len() * self.dtype.bytes() as usize;
         let host_blocks = if shape.num_host_blocks > 1 { shape.num_host_blocks } else { 0 };
         let host = self.queue.device().host_buffer(host_blocks * 2 * config.num_layers * page_bytes)?;
-        Ok(Cache { layers, angles, host, page_bytes })
+        let copies = self.queue.device().new_stream()?;
+        Ok(Cache { layers, angles, copies, host, page_bytes })
     }
 
     /// Runs every step launch by launch, instead of capturing those that come again. Answers are
@@ -367,9 +407,7 @@ impl LanguageModel {
 
     /// The logits of a batch's samples, and perhaps of further rows after them.
     fn logits(&mut self, batch: &Batch) -> Result<Option<Tensor>, Error> {
-        let Self { queue, embedding, layers, head, cache, graphs, pinned: [pinned, _], drawn, shard, .. } = self;
-        let shard = shard.as_ref().filter(|shard| shard.vocab(self.config.vocab).is_some());
-        let cache = cache.as_mut().ok_or_else(|| ErrorKind::Batch("there is no cache yet".to_owned()))?;
+        let Self { config, network, queue, cache, graphs, pinned: [pinned, _], drawn, shard, .. } = self;
         if batch.num_rows() == 0 {
             return Ok(None);
         }
@@ -377,25 +415,40 @@ impl LanguageModel {
         let num_bytes = 4 * shape.words();
         Pinned::bytes(&mut pinned.words, queue, num_bytes)?;
         shape.pack(batch, drawn.stride, pinned.words.range_mut(..num_bytes)?);
-        let [global, local] = &cache.angles;
-        let mut forward = |words: &Tensor| {
-            let mut step = Step::new(words, &drawn.words, shape, [global, local], &mut cache.layers)?;
-            let x = layers.forward(embedding, &mut step)?;
-            let rows = match &step.samples {
-                Some(samples) if samples.is_empty() => return Ok(None),
-                Some(samples) => x.gather_rows_known(samples)?,
-                None => x,
-            };
-            let logits = head.forward_f32(&layers.last_norm(&rows)?)?;
-            shard.map_or(Ok(logits.clone()), |shard| shard.gather(&logits)).map(Some)
-        };
+        let mut forward = Forward { network, drawn, cache: known(cache)?, shard: shard.as_ref(), vocab: config.vocab };
         if let Some(graphs) = graphs.as_mut().filter(|_| shape.is_decode()) {
-            let forward = |words: &Tensor| Ok(forward(words)?.expect("each row of a step that decodes has a sample"));
-            if let Some(logits) = graphs.run(queue, shape, &pinned.words, forward)? {
+            let of_all = |words: &Tensor, logits| forward.of_all(words, shape, logits);
+            if let Some(logits) = graphs.run(queue, shape, &pinned.words, of_all)? {
                 return Ok(Some(logits));
             }
         }
-        forward(&uploaded(queue, pinned.words.view(..num_bytes)?)?)
+        forward.run(&uploaded(queue, pinned.words.view(..num_bytes)?)?, shape, None)
+    }
+
+    /// From here on captures decode steps as soon as there is a cache, before the first request:
+    /// those of few and of many sequences up to `max_seqs`, until `limit` is over.
+    pub fn capture_ahead(&mut self, max_seqs: usize, limit: Duration) {
+        self.ahead = Some(Ahead { max_seqs, limit });
+    }
+
+    /// Steps that are captured.
+    #[must_use]
+    pub fn num_captured(&self) -> usize {
+        self.graphs.as_ref().map_or(0, Graphs::len)
+    }
+
+    fn capture_all(&mut self, shape: CacheShape) -> Result<(), Error> {
+        let Self { config, network, queue, cache, arena, graphs, ahead, drawn, shard, .. } = self;
+        let (Some(Ahead { max_seqs, limit }), Some(graphs)) = (*ahead, graphs.as_mut()) else { return Ok(()) };
+        let begin = Instant::now();
+        let most = config.max_len.div_ceil(shape.block_size).min(shape.num_blocks).min(Ahead::WIDTH);
+        let mut forward = Forward { network, drawn, cache: known(cache)?, shard: shard.as_ref(), vocab: config.vocab };
+        queue.reuse(arena, || {
+            for shape in StepShape::decodes(max_seqs, most).take_while(|_| begin.elapsed() < limit) {
+                graphs.capture(queue, shape, |words, logits| forward.of_all(words, shape, logits))?;
+            }
+            Ok(())
+        })
     }
 
     /// Draws a token of each of a batch's samples, from logits of at least as many rows: keeps them
@@ -459,8 +512,7 @@ impl LanguageModel {
     }
 
     fn move_blocks(&mut self, moves: &Moves) -> Result<(), Error> {
-        let cache = self.cache.as_mut().ok_or_else(|| ErrorKind::Batch("there is no cache yet".to_owned()))?;
-        let Cache { layers, host, page_bytes, .. } = cache;
+        let Cache { layers, host, copies, page_bytes, .. } = known(&mut self.cache)?;
         let block_bytes = 2 * layers.len() * *page_bytes;
         let place = |block: u32, layer: usize, part: usize| {
             let start = block as usize * block_bytes + (2 * layer + part) * *page_bytes;
@@ -468,10 +520,10 @@ impl LanguageModel {
         };
         for (number, layer) in layers.iter_mut().enumerate() {
             for (from, to) in &moves.swap_out {
-                layer.page_to_host(*from, [0, 1].map(|part| place(*to, number, part)), host)?;
+                layer.page_to_host(copies, *from, [0, 1].map(|part| place(*to, number, part)), host)?;
             }
             for (from, to) in &moves.swap_in {
-                layer.page_from_host([0, 1].map(|part| place(*from, number, part)), host, *to)?;
+                layer.page_from_host(copies, [0, 1].map(|part| place(*from, number, part)), host, *to)?;
             }
             for (from, to) in &moves.copies {
                 layer.copy_page(*from, *to)?;
@@ -492,7 +544,7 @@ impl Model for LanguageModel {
         // They hold the old cache.
         self.graphs.iter_mut().for_each(Graphs::clear);
         self.cache = Some(self.make_cache(cache)?);
-        Ok(())
+        Ok(self.capture_all(cache)?)
     }
 
     fn copy(&mut self, moves: &Moves) -> Result<(), ModelError> {

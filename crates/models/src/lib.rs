@@ -26,7 +26,8 @@
 //! `config/` reads sizes, `files/` weights, `tokenizer/` vocabularies, `template.rs` chat templates;
 //! `layers/` has the parts that `architectures/` are made of, one file an architecture;
 //! `language_model.rs` is the engine's model, `graphs.rs` captures its steps, `draws.rs` its draws,
-//! `dry_run.rs` measures the largest step; `parallel.rs` is one model on several devices, of which
+//! `network.rs` has the weights, `dry_run.rs` measures the largest step, `warm_up.rs` compiles
+//! kernels ahead; `parallel.rs` is one model on several devices, of which
 //! `layers/shard.rs` says what each has; `shipped.rs` is the model that is part of the program;
 //! `json_schema.rs` makes answers JSON of a schema. A new architecture is a name in `config/mod.rs`
 //! and a file in `architectures/`.
@@ -46,10 +47,12 @@ mod graphs;
 mod json_schema;
 mod language_model;
 mod layers;
+mod network;
 mod parallel;
 mod shipped;
 mod template;
 mod tokenizer;
+mod warm_up;
 
 pub use config::{Architecture, ExpertsConfig, ModelConfig, Rope, RopeScaling};
 pub use error::{Error, ErrorKind};
@@ -59,3 +62,4 @@ pub use parallel::ParallelModel;
 pub use shipped::{SHIPPED, SHIPPED_OPENING, SHIPPED_TEMPERATURE};
 pub use template::{ChatOptions, ChatTemplate};
 pub use tokenizer::Tokenizer;
+pub use warm_up::{Steps, WarmUp, Warmed};

@@ -1,6 +1,9 @@
 //! GEMM: products of matrices, and of batches of them.
 
+use warpfold_device::ViewMut;
+use warpfold_kernels::layout::Layout;
 use warpfold_kernels::matmul::{self, Activation, BatchInvariance, Epilogue, F32Math, Matrix, Problem};
+use warpfold_kernels::plan::alignment_of;
 use warpfold_kernels::{Dtype, Error, ErrorKind};
 
 use crate::Tensor;
@@ -53,6 +56,7 @@ pub struct Matmul {
     batch_invariance: BatchInvariance,
     f32_math: F32Math,
     standard: Standard,
+    gate: Option<Activation>,
 }
 
 /// The parts of the standard epilogue.
@@ -142,6 +146,29 @@ impl Matmul {
         self
     }
 
+    /// Half as many columns: the activation of a gate's columns times others. Columns of the right
+    /// matrix come in groups of eight, of the gate and of the others in turns; both are rounded to
+    /// the type of the result first. Of two matrices, and nothing else is done to the sums.
+    ///
+    /// ```
+    /// use warpfold::{Activation, Device, Matmul, Profile, Tensor};
+    ///
+    /// let device = Device::virtual_gpu(Profile::H200);
+    /// let x = Tensor::ones((1, 1), Dtype::F32, &device)?;
+    /// // Eight columns of a gate, eight of what it multiplies.
+    /// let weights: Vec<f32> = (0..16).map(|i| if i < 8 { 2.0 } else { i as f32 }).collect();
+    /// let weights = Tensor::from_slice(&device, &weights, &[1, 16])?;
+    /// let y = Matmul::new().gate(Activation::Relu).run(&x, &weights)?;
+    /// assert_eq!(y.to_vec::<f32>()?, [16.0, 18.0, 20.0, 22.0, 24.0, 26.0, 28.0, 30.0]);
+    /// # use warpfold::Dtype;
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    #[must_use]
+    pub const fn gate(mut self, activation: Activation) -> Self {
+        self.gate = Some(activation);
+        self
+    }
+
     /// Adds another tensor after the activation.
     #[must_use]
     pub fn residual(mut self, residual: &Tensor) -> Self {
@@ -190,9 +217,16 @@ impl Matmul {
             let broadcast = input.layout().broadcast(&shapes.result)?;
             MatrixView::new(input, shapes.result_as(&broadcast)?, &shapes.batch)
         };
+        let tensors = [scale_a, scale_b, scale_result, bias, residual];
+        let is_plain = alpha.is_none() && scaled.is_none() && activation.is_none();
+        if let Some(gate) = self.gate {
+            if !is_plain || tensors.into_iter().any(Option::is_some) || !self.epilogue.steps().is_empty() {
+                let reason = "nothing but a gate is done to the sums: no scale, bias, activation or epilogue";
+                return Err(ErrorKind::Operand { operator: "matmul", reason: reason.to_owned() }.into());
+            }
+            return Ok((Epilogue::new().gate(gate), Vec::new()));
+        }
         if !self.epilogue.steps().is_empty() {
-            let tensors = [scale_a, scale_b, scale_result, bias, residual];
-            let is_plain = alpha.is_none() && scaled.is_none() && activation.is_none();
             if !is_plain || tensors.into_iter().any(Option::is_some) {
                 let reason = "a user-defined epilogue takes the place of scales, alpha, bias, activation and the like";
                 return Err(ErrorKind::Operand { operator: "matmul", reason: reason.to_owned() }.into());
@@ -242,21 +276,65 @@ impl Matmul {
     /// device says.
     pub fn run(&self, left: &Tensor, right: &Tensor) -> Result<Tensor, Error> {
         let shapes = Shapes::of(left.shape(), right.shape())?;
-        if left.dtype() == Dtype::U64 && self.standard.activation.is_some() {
-            // Sums without sign are kept in registers with one, where half of them seem negative.
-            return Err(ErrorKind::Unsupported { op: "matmul with an activation".to_owned(), dtype: Dtype::U64 }.into());
+        let dtype = self.result_dtype(left);
+        let mut output = Allocated::new(left.queue(), dtype, &self.result_shape(&shapes))?;
+        let place = (dtype, &output.layout, output.buffer.as_view_mut());
+        self.write(left, right, &shapes, place)?;
+        Ok(output.finish())
+    }
+
+    /// As [`Matmul::run`], over the elements of a tensor of the result's shape and type, which lie
+    /// side by side. No clone and no view of it may be left.
+    ///
+    /// # Errors
+    /// [`ErrorKind::SharedMemory`], [`ErrorKind::DtypeMismatch`], [`ErrorKind::LengthMismatch`] for
+    /// another shape; those of [`Matmul::run`].
+    pub fn run_into(&self, left: &Tensor, right: &Tensor, output: &mut Tensor) -> Result<(), Error> {
+        let shapes = Shapes::of(left.shape(), right.shape())?;
+        output.expect_dtype(self.result_dtype(left))?;
+        let shape = self.result_shape(&shapes);
+        if output.shape() != shape || !output.layout.is_contiguous() {
+            let found = output.len();
+            return Err(ErrorKind::LengthMismatch { shape, found }.into());
         }
-        let (epilogue, more) = self.steps(&shapes)?;
-        let dtype = self.dtype.unwrap_or(match left.dtype() {
+        let (dtype, layout) = (output.dtype, output.layout.clone());
+        self.write(left, right, &shapes, (dtype, &layout, output.view_mut()?))
+    }
+
+    /// The sizes of the result.
+    fn result_shape(&self, shapes: &Shapes) -> Vec<usize> {
+        let mut shape = shapes.result.clone();
+        if let (Some(_), Some(columns)) = (self.gate, shape.last_mut()) {
+            *columns /= 2;
+        }
+        shape
+    }
+
+    /// The element type of the result.
+    fn result_dtype(&self, left: &Tensor) -> Dtype {
+        self.dtype.unwrap_or(match left.dtype() {
             dtype @ (Dtype::I64 | Dtype::U64) => dtype,
             Dtype::U16 | Dtype::U32 => Dtype::I64,
             dtype if dtype.is_integer() => Dtype::I32,
             Dtype::F8E4M3 | Dtype::F8E5M2 => Dtype::F32,
             dtype => dtype,
-        });
+        })
+    }
+
+    fn write(
+        &self,
+        left: &Tensor,
+        right: &Tensor,
+        shapes: &Shapes,
+        (dtype, layout, output): (Dtype, &Layout, ViewMut<'_, u8>),
+    ) -> Result<(), Error> {
+        if left.dtype() == Dtype::U64 && self.standard.activation.is_some() {
+            // Sums without sign are kept in registers with one, where half of them seem negative.
+            return Err(ErrorKind::Unsupported { op: "matmul with an activation".to_owned(), dtype: Dtype::U64 }.into());
+        }
+        let (epilogue, more) = self.steps(shapes)?;
         let a = MatrixView::new(left, shapes.left_as(left.layout())?, &shapes.batch)?;
         let b = MatrixView::new(right, shapes.right_as(right.layout())?, &shapes.batch)?;
-        let mut output = Allocated::new(left.queue(), dtype, &shapes.result)?;
         let mut batch = [1; Matrix::MAX_BATCH_RANK];
         for (place, size) in batch.iter_mut().rev().zip(shapes.batch.iter().rev()) {
             *place = *size as u64;
@@ -268,7 +346,7 @@ impl Matmul {
             batch,
             a: a.matrix()?,
             b: b.matrix()?,
-            c: matrix(dtype, &shapes.result_as(&output.layout)?),
+            c: Matrix { alignment: alignment_of([output.address()]), ..matrix(dtype, &shapes.result_as(layout)?) },
             epilogue,
             inputs: more.iter().map(MatrixView::matrix).collect::<Result<_, _>>()?,
             batch_invariance: self.batch_invariance,
@@ -276,8 +354,7 @@ impl Matmul {
         };
         let views = [&a, &b].into_iter().chain(&more).map(|view| view.tensor.view_of_all().map(Some));
         let views = views.collect::<Result<Vec<_>, _>>()?;
-        left.queue().run(&matmul::Matmul, problem, &views, &mut [output.buffer.as_view_mut()])?;
-        Ok(output.finish())
+        left.queue().run(&matmul::Matmul, problem, &views, &mut [output])
     }
 }
 

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use warpfold_device::HostBuffer;
+use warpfold_device::{HostBuffer, Stream};
 use warpfold_kernels::kv_cache::{CacheWrite, Problem, Rotary};
 use warpfold_kernels::plan::alignment_of;
 use warpfold_kernels::rotary::Pairs;
@@ -253,30 +253,42 @@ impl PagedCache {
         Ok(())
     }
 
-    /// Copies a page to parts of a pinned buffer, one of keys and one of values; returns before it
-    /// is done.
+    /// Copies a page to parts of a pinned buffer, one of keys and one of values, on a stream that
+    /// may be another than the tensors' own: what uses the pages there waits for it. Returns before
+    /// it is done.
     ///
     /// # Errors
     /// [`ErrorKind::Operand`] for a page that is not in the pool; what the device says of the
     /// parts.
-    pub fn page_to_host(&self, from: u32, to: [Range<usize>; 2], host: &mut HostBuffer<u8>) -> Result<(), Error> {
+    pub fn page_to_host(
+        &self,
+        stream: &Stream,
+        from: u32,
+        to: [Range<usize>; 2],
+        host: &mut HostBuffer<u8>,
+    ) -> Result<(), Error> {
         for (tensor, part) in [&self.keys, &self.values].into_iter().zip(to) {
             let page = tensor.memory.view(page_bytes(tensor, from)?)?;
-            tensor.queue.stream().copy_to_host_async(page, host.view_mut(part)?)?;
+            stream.copy_to_host_async(page, host.view_mut(part)?)?;
         }
         Ok(())
     }
 
-    /// Copies parts of a pinned buffer to a page, one of keys and one of values; returns before it
-    /// is done.
+    /// Copies parts of a pinned buffer to a page, one of keys and one of values, as
+    /// [`PagedCache::page_to_host`] does.
     ///
     /// # Errors
     /// Those of [`PagedCache::page_to_host`], and [`ErrorKind::SharedMemory`] where others see the
     /// cache.
-    pub fn page_from_host(&mut self, from: [Range<usize>; 2], host: &HostBuffer<u8>, to: u32) -> Result<(), Error> {
+    pub fn page_from_host(
+        &mut self,
+        stream: &Stream,
+        from: [Range<usize>; 2],
+        host: &HostBuffer<u8>,
+        to: u32,
+    ) -> Result<(), Error> {
         for (tensor, part) in [&mut self.keys, &mut self.values].into_iter().zip(from) {
             let page = page_bytes(tensor, to)?;
-            let stream = tensor.queue.stream().clone();
             let memory = Arc::get_mut(&mut tensor.memory).ok_or(ErrorKind::SharedMemory)?;
             stream.copy_from_host_async(memory.view_mut(page)?, host.view(part)?)?;
         }

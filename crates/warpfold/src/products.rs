@@ -87,7 +87,9 @@ impl Tensor {
     /// Those of [`Tensor::gather_rows`] but the first.
     pub fn gather_rows_known(&self, indices: &Self) -> Result<Self, Error> {
         let mut bad = Allocated::new(self.queue(), Dtype::U64, &[1])?;
-        self.queue().stream().fill_bytes(bad.buffer.view_mut(..8)?, 0xff)?;
+        if !self.queue().is_outline() {
+            self.queue().stream().fill_bytes(bad.buffer.view_mut(..8)?, 0xff)?;
+        }
         let view = bad.buffer.view_mut(..8)?;
         self.gather_to(indices, view)
     }

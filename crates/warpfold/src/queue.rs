@@ -1,11 +1,14 @@
 //! The stream that operators run on, and the workspace that they share.
 
+use std::any::Any;
+use std::collections::HashSet;
 use std::fmt;
+use std::hash::Hash;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
 use warpfold_device::{Device, Stream, View, ViewMut};
-use warpfold_kernels::Error;
-use warpfold_kernels::plan::{Family, PlanCache, PlanCounts, Workspace};
+use warpfold_kernels::plan::{Family, Key, Plan, PlanCache, PlanCounts, Workspace};
+use warpfold_kernels::{AnyKernel, Error};
 
 use crate::arena::{Arena, Memory};
 
@@ -22,11 +25,36 @@ pub struct Queue {
 struct Inner {
     stream: Stream,
     workspace: Mutex<Workspace>,
-    cache: PlanCache,
+    cache: Arc<PlanCache>,
+    /// Nothing for a queue that does what it is given.
+    outline: Option<Outline>,
     /// Where tensors take their memory from, if not from the device.
     arena: Mutex<Option<Arena>>,
     /// The seed of random tensors, and how many were drawn from it.
     random: Mutex<(u64, u64)>,
+}
+
+/// What a queue does that plans and runs nothing.
+struct Outline {
+    /// Problems that were planned.
+    planned: Mutex<HashSet<Key>>,
+    /// Kernels that were told.
+    told: Mutex<HashSet<u64>>,
+    tell: Box<dyn Fn(&AnyKernel) + Send + Sync>,
+}
+
+impl Outline {
+    fn is_new<P: Any + Clone + fmt::Debug + Eq + Hash + Send + Sync>(&self, problem: &P) -> bool {
+        self.planned.lock().unwrap_or_else(PoisonError::into_inner).insert(Key::of(problem.clone()))
+    }
+
+    fn tell(&self, plan: &Plan) {
+        for kernel in plan.steps.iter().map(|step| &step.kernel) {
+            if self.told.lock().unwrap_or_else(PoisonError::into_inner).insert(kernel.id()) {
+                (self.tell)(kernel);
+            }
+        }
+    }
 }
 
 impl Queue {
@@ -34,15 +62,51 @@ impl Queue {
     /// to the largest need.
     #[must_use]
     pub fn new(stream: Stream) -> Self {
-        Self {
-            inner: Arc::new(Inner {
-                stream,
-                workspace: Mutex::default(),
-                cache: PlanCache::default(),
-                arena: Mutex::default(),
-                random: Mutex::default(),
-            }),
-        }
+        Self::with(stream, Arc::default(), None)
+    }
+
+    fn with(stream: Stream, cache: Arc<PlanCache>, outline: Option<Outline>) -> Self {
+        let (workspace, arena, random) = (Mutex::default(), Mutex::default(), Mutex::default());
+        Self { inner: Arc::new(Inner { stream, workspace, cache, outline, arena, random }) }
+    }
+
+    /// A queue on a new stream of the device, for work side by side, that knows the plans of this
+    /// one.
+    ///
+    /// # Errors
+    /// What the device says.
+    pub fn beside(&self) -> Result<Self, Error> {
+        Ok(Self::with(self.device().new_stream()?, self.inner.cache.clone(), None))
+    }
+
+    /// A queue that plans and does nothing: its tensors have no memory, its operators launch
+    /// nothing. `tell` is told every kernel that they would launch, once, so that it can be
+    /// [prepared](AnyKernel::prepare) ahead, on another thread, before the data is there. This
+    /// queue and those [beside](Self::beside) it then launch the same kernels.
+    ///
+    /// ```
+    /// use std::sync::mpsc::channel;
+    /// use warpfold::{Device, Dtype, Profile, Queue, Tensor};
+    ///
+    /// let device = Device::virtual_gpu(Profile::H200);
+    /// let queue = Queue::of(&device);
+    /// let (sender, kernels) = channel();
+    /// let outline = queue.outline(move |kernel| sender.send(kernel.clone()).expect("somebody listens"));
+    /// Tensor::uninitialized(&outline, Dtype::F32, &[8, 1000])?.softmax(-1)?;
+    /// drop(outline);
+    /// for kernel in kernels {
+    ///     kernel.prepare(&device)?;
+    /// }
+    /// let before = device.kernel_counts();
+    /// Tensor::randn(0.0_f32, 1.0, (8, 1000), &device)?.softmax(-1)?;
+    /// // That which draws the elements.
+    /// assert_eq!(device.kernel_counts().loaded, before.loaded + 1);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    #[must_use]
+    pub fn outline(&self, tell: impl Fn(&AnyKernel) + Send + Sync + 'static) -> Self {
+        let outline = Outline { planned: Mutex::default(), told: Mutex::default(), tell: Box::new(tell) };
+        Self::with(self.stream().clone(), self.inner.cache.clone(), Some(outline))
     }
 
     /// The queue of a device's default stream: every tensor's unless it is told another.
@@ -57,6 +121,11 @@ impl Queue {
         let queue = Self::new(device.default_stream());
         queues.push(queue.clone());
         queue
+    }
+
+    /// Whether it [plans and does nothing](Self::outline).
+    pub(crate) fn is_outline(&self) -> bool {
+        self.inner.outline.is_some()
     }
 
     /// The stream.
@@ -104,6 +173,9 @@ impl Queue {
 
     /// Memory for a tensor, of any content.
     pub(crate) fn allocate(&self, bytes: usize) -> Result<Memory, Error> {
+        if self.inner.outline.is_some() {
+            return Ok(self.device().placeholder::<u8>(bytes).into());
+        }
         let arena = self.arena().clone();
         match arena {
             Some(arena) if bytes > 0 => arena.take(self.device(), bytes),
@@ -119,6 +191,12 @@ impl Queue {
         inputs: &[Option<View<'_, u8>>],
         outputs: &mut [ViewMut<'_, u8>],
     ) -> Result<(), Error> {
+        if let Some(outline) = &self.inner.outline {
+            if outline.is_new(&problem) {
+                outline.tell(&self.inner.cache.outline(self.device(), family, &problem)?);
+            }
+            return Ok(());
+        }
         let ready = self.inner.cache.get(self.device(), family, problem)?;
         ready.launch(self.stream(), inputs, outputs, &mut self.workspace())
     }

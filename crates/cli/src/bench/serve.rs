@@ -137,12 +137,17 @@ impl Serve {
         let files = model::open(self.model.as_deref())?;
         let place = Place::open(self.device.as_deref(), self.engine.tensor_parallel, &files)?;
         let free_bytes = place.free_memory_bytes()?;
-        let model = model::load(&files, &place, self.dtype)?;
+        let steps = self.engine.steps(files.config().max_len);
+        let mut model = model::load(&files, &place, self.dtype, steps)?;
         let limits = model.limits();
         let max_len = self.engine.max_len.unwrap_or(usize::MAX).min(limits.max_len);
         let blocks = max_len.div_ceil(Config::default().block_size) + 1;
         let enough_blocks = self.engine.max_seqs.saturating_mul(blocks);
         let (config, _) = self.engine.config(&model, CacheRoom { longest: max_len, enough_blocks, free_bytes })?;
+        if let Some(warmed) = model.warmed() {
+            output::note(&model::told(warmed));
+        }
+        model.capture_ahead(config.max_seqs);
         let vocab = u32::try_from(limits.vocab).unwrap_or(u32::MAX);
         let room = Room { alphabet: (0..vocab).collect(), max_len: config.longest(&limits) };
         let service = Service::spawn(Engine::new(model, config)?, Options { max_waiting: usize::MAX });

@@ -86,7 +86,10 @@ impl Generate {
         let asked = self.requests(&files)?;
         let place = Place::open(self.device.as_deref(), self.engine.tensor_parallel, &files)?;
         let free_bytes = place.free_memory_bytes()?;
-        let mut model = model::load(&files, &place, self.dtype)?;
+        let max_len = files.config().max_len;
+        let longest = asked.iter().map(|request| longest(request, max_len)).max();
+        let steps = self.largest(&asked, max_len).steps(longest.unwrap_or(1));
+        let mut model = model::load(&files, &place, self.dtype, steps)?;
         let config = self.config(&mut model, &asked, free_bytes, !place.is_virtual())?;
         let tokenizer = files.into_tokenizer().map(Arc::new);
         let mut engine = Engine::new(model, config)?;
@@ -137,25 +140,24 @@ impl Generate {
         is_measured: bool,
     ) -> Result<Config, Failure> {
         let (max_len, block_size) = (model.limits().max_len, self.engine.block_size.max(1));
-        let longest = |r: &Request| (r.prompt.len() + r.max_tokens.unwrap_or(max_len)).min(max_len);
-        let sum = |of: &dyn Fn(&Request) -> usize| asked.iter().map(of).fold(0, usize::saturating_add);
-        let wanted = sum(&|r| (longest(r).div_ceil(block_size) + 1) * r.num_sequences()).saturating_add(2);
+        let longest = |r: &Request| longest(r, max_len);
+        let wanted = asked.iter().map(|r| (longest(r).div_ceil(block_size) + 1) * r.num_sequences());
+        let wanted = wanted.fold(2, usize::saturating_add);
         let room = Room {
             longest: asked.iter().map(longest).max().unwrap_or(1),
             // Admission leaves a share of the blocks free.
             enough_blocks: wanted.saturating_add(wanted / 50 + 2),
             free_bytes,
         };
-        // No step has more rows than all requests together.
-        let mut step = self.engine.clone();
-        step.budget = step.budget.min(sum(&|r| longest(r).saturating_mul(r.num_sequences())));
-        step.max_seqs = step.max_seqs.min(sum(&Request::num_sequences));
-        let (largest, sizing) = step.config(model, room)?;
+        let (largest, sizing) = self.largest(asked, max_len).config(model, room)?;
         let mut config = Config { budget: self.engine.budget, max_seqs: self.engine.max_seqs, ..largest.clone() };
         config.trace = self.trace;
         config.validate(&model.limits())?;
         if self.sizes {
             output::note(&format!("{}{sizing}", model.heading()));
+        }
+        if let Some(warmed) = model.warmed().filter(|_| self.sizes) {
+            output::note(&model::told(warmed));
         }
         if self.sizes || is_measured {
             let peak = model::dry_run(model, &largest, &sizing)?;
@@ -164,7 +166,17 @@ impl Generate {
                 output::note(&format!("the largest step took {peak} bytes, {computed} were computed\n"));
             }
         }
+        model.capture_ahead(largest.max_seqs);
         Ok(config)
+    }
+
+    /// Options with which no step has more rows than all requests together.
+    fn largest(&self, asked: &[Request], max_len: usize) -> EngineOptions {
+        let sum = |of: &dyn Fn(&Request) -> usize| asked.iter().map(of).fold(0, usize::saturating_add);
+        let mut largest = self.engine.clone();
+        largest.budget = largest.budget.min(sum(&|r| longest(r, max_len).saturating_mul(r.num_sequences())));
+        largest.max_seqs = largest.max_seqs.min(sum(&Request::num_sequences));
+        largest
     }
 
     fn answer(&self, mut engine: Engine<PlacedModel>, asked: &[Request]) -> Result<Ending, Failure> {
@@ -189,7 +201,11 @@ impl Generate {
     }
 }
 
-/// The chat template of a model.
+/// Positions of a request's sequence at most.
+fn longest(request: &Request, max_len: usize) -> usize {
+    (request.prompt.len() + request.max_tokens.unwrap_or(max_len)).min(max_len)
+}
+
 /// The constraint that answers are JSON of the schema in a file.
 fn constraint(file: &Path, files: &ModelFiles) -> Result<Box<dyn Constraint>, Failure> {
     let wrong = |reason: &dyn std::fmt::Display| Failure::usage(format!("{}: {reason}", file.display()));
@@ -200,6 +216,7 @@ fn constraint(file: &Path, files: &ModelFiles) -> Result<Box<dyn Constraint>, Fa
     schemas.constraint(&schema).map_err(|error| wrong(&error))
 }
 
+/// The chat template of a model.
 fn template(files: &ModelFiles) -> Result<ChatTemplate, Failure> {
     let none = || Failure::usage("--chat needs a chat template, and the model has none");
     files.chat_template()?.ok_or_else(none)

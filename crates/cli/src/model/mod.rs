@@ -6,11 +6,12 @@ mod options;
 mod place;
 
 use std::path::Path;
+use std::time::Duration;
 
 use warpfold::Dtype;
 use warpfold_engine::Config;
 use warpfold_engine::sizing::Sizing;
-use warpfold_models::{ModelFiles, SHIPPED};
+use warpfold_models::{ModelFiles, SHIPPED, Steps, Warmed};
 
 use crate::failure::Failure;
 use crate::progress::Progress;
@@ -43,8 +44,14 @@ pub(crate) fn parse_dtype(name: &str) -> Result<Dtype, String> {
     }
 }
 
-/// Brings the weights to where the model runs, with a bar for those who watch.
-pub(crate) fn load(files: &ModelFiles, place: &Place, dtype: Option<Dtype>) -> Result<PlacedModel, Failure> {
+/// Brings the weights to where the model runs, with a bar for those who watch, and meanwhile
+/// compiles the kernels of such steps.
+pub(crate) fn load(
+    files: &ModelFiles,
+    place: &Place,
+    dtype: Option<Dtype>,
+    steps: Option<Steps>,
+) -> Result<PlacedModel, Failure> {
     let dtype = dtype.unwrap_or(files.dtype());
     let (need, free) = (place.weight_bytes(files, dtype), place.free_memory_bytes()?);
     if need > free {
@@ -54,11 +61,26 @@ pub(crate) fn load(files: &ModelFiles, place: &Place, dtype: Option<Dtype>) -> R
              free some, or take another --device or --dtype"
         )));
     }
+    let steps = steps.filter(|_| !place.is_virtual());
+    let warm_up = steps.map(|steps| place.warm_up(files, dtype, steps)).transpose()?.flatten();
     let progress = Progress::new();
     progress.begin("loading weights");
     let model = place.load(files, dtype, &mut |done, all| progress.show_bytes(done, all));
     progress.end();
-    Ok(model?)
+    let mut model = model?;
+    if let Some(warm_up) = warm_up {
+        progress.begin("compiling kernels");
+        let warmed = warm_up.finish();
+        progress.end();
+        model.set_warmed(warmed?);
+    }
+    Ok(model)
+}
+
+/// What a warm-up did, as a line.
+pub(crate) fn told(warmed: &Warmed) -> String {
+    let Warmed { kernels, time, threads } = warmed;
+    format!("{kernels} kernels compiled in {:.2} s, by {threads} threads beside the loading\n", time.as_secs_f64())
 }
 
 /// Runs the largest step without a cache and compares what it took with what was computed. Returns
@@ -75,6 +97,9 @@ pub(crate) fn dry_run(model: &mut PlacedModel, config: &Config, sizing: &Sizing)
     sizing.check_peak(peak)?;
     Ok(peak)
 }
+
+/// How long steps are captured before the first request.
+const CAPTURE_TIME: Duration = Duration::from_secs(1);
 
 #[cfg(test)]
 mod tests {
@@ -95,7 +120,7 @@ mod tests {
         let run = || {
             let files = open(None)?;
             let free_bytes = device.free_memory_bytes()?;
-            let mut model = load(&files, &Place::One(device.clone()), None)?;
+            let mut model = load(&files, &Place::One(device.clone()), None, None)?;
             let room = Room { longest: 512, enough_blocks: 1000, free_bytes };
             let (config, sizing) = options(args).config(&model, room)?;
             dry_run(&mut model, &config, &sizing)

@@ -5,6 +5,7 @@ use std::hash::{BuildHasher, RandomState};
 use clap::Args;
 use warpfold_engine::sizing::{Memory, Sizing};
 use warpfold_engine::{Allocator, Config, Model, Policy, Speculation};
+use warpfold_models::Steps;
 
 use super::PlacedModel;
 use crate::failure::Failure;
@@ -55,6 +56,10 @@ pub(crate) struct EngineOptions {
     /// Do not prepare a step while the one before runs.
     #[arg(long)]
     pub(crate) no_overlap: bool,
+    /// Do not compile kernels and capture steps before the first request, which then waits for what
+    /// it needs. The virtual GPU compiles nothing, and is never warmed up.
+    #[arg(long)]
+    pub(crate) no_warm_up: bool,
     /// The probability that a running request is preempted at the beginning of a step, to see that
     /// answers stay.
     #[arg(long, value_name = "P", default_value_t = 0.0, allow_negative_numbers = true)]
@@ -78,6 +83,13 @@ fn guesses(num_drafts: usize) -> Speculation {
 }
 
 impl EngineOptions {
+    /// What to warm up for: steps with sequences of up to `max_len` positions.
+    pub(crate) fn steps(&self, max_len: usize) -> Option<Steps> {
+        let Self { budget, max_seqs, block_size, .. } = *self;
+        let longest = self.max_len.map_or(max_len, |len| len.min(max_len));
+        (!self.no_warm_up).then_some(Steps { budget, max_seqs, longest, block_size })
+    }
+
     /// The engine's settings for a model. Without `--kv-blocks` and `--kv-bytes` the cache holds
     /// what is enough, or as much of it as the device has room for; the sizes say all of the room.
     pub(crate) fn config(&self, model: &PlacedModel, room: Room) -> Result<(Config, Sizing), Failure> {

@@ -4,8 +4,8 @@ use std::fmt;
 
 use warpfold::{Device, Dtype, Queue};
 use warpfold_device::DeviceKind;
-use warpfold_engine::{Batch, CacheShape, Config, Limits, Model, ModelError, Moves, Sampled};
-use warpfold_models::{Error, LanguageModel, ModelFiles, ParallelModel};
+use warpfold_engine::{Batch, CacheShape, Config, Limits, Model, ModelError, Moves, Sampled, Ticket};
+use warpfold_models::{Error, LanguageModel, ModelFiles, ParallelModel, Steps, WarmUp, Warmed};
 
 use crate::device_choice;
 use crate::failure::Failure;
@@ -62,6 +62,15 @@ impl Place {
         files.weight_bytes_of_each(dtype, self.devices().len())
     }
 
+    /// Begins to compile kernels for such steps; not for several devices, whose ranks compile at
+    /// their first step, beside one another.
+    pub(super) fn warm_up(&self, files: &ModelFiles, dtype: Dtype, steps: Steps) -> Result<Option<WarmUp>, Error> {
+        match self {
+            Self::One(device) => files.warm_up(&Queue::of(device), dtype, steps).map(Some),
+            Self::Parallel(_) => Ok(None),
+        }
+    }
+
     pub(super) fn load(
         &self,
         files: &ModelFiles,
@@ -69,7 +78,9 @@ impl Place {
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<PlacedModel, Error> {
         Ok(match self {
-            Self::One(device) => PlacedModel::One(Box::new(files.load(&Queue::of(device), dtype, progress)?)),
+            Self::One(device) => {
+                PlacedModel::One { model: Box::new(files.load(&Queue::of(device), dtype, progress)?), warmed: None }
+            }
             Self::Parallel(devices) => PlacedModel::Parallel(files.load_parallel(devices, dtype, progress)?),
         })
     }
@@ -87,7 +98,7 @@ impl fmt::Display for Place {
 /// A model where it runs.
 #[derive(Debug)]
 pub(crate) enum PlacedModel {
-    One(Box<LanguageModel>),
+    One { model: Box<LanguageModel>, warmed: Option<Warmed> },
     Parallel(ParallelModel),
 }
 
@@ -95,7 +106,7 @@ impl PlacedModel {
     /// Devices that share the model.
     pub(crate) fn num_devices(&self) -> usize {
         match self {
-            Self::One(_) => 1,
+            Self::One { .. } => 1,
             Self::Parallel(model) => model.num_devices(),
         }
     }
@@ -111,7 +122,7 @@ impl PlacedModel {
     /// Bytes of the weights on each device.
     pub(crate) fn weight_bytes(&self) -> u64 {
         match self {
-            Self::One(model) => model.weight_bytes(),
+            Self::One { model, .. } => model.weight_bytes(),
             Self::Parallel(model) => model.weight_bytes(),
         }
     }
@@ -119,7 +130,7 @@ impl PlacedModel {
     /// Bytes of a step's activations on each device.
     pub(crate) fn activation_bytes(&self, rows: usize, samples: usize) -> Result<u64, Error> {
         match self {
-            Self::One(model) => Ok(model.activation_bytes(rows, samples)),
+            Self::One { model, .. } => Ok(model.activation_bytes(rows, samples)),
             Self::Parallel(model) => model.activation_bytes(rows, samples),
         }
     }
@@ -127,36 +138,91 @@ impl PlacedModel {
     /// Bytes that the largest step took on each device.
     pub(crate) fn dry_run(&mut self, config: &Config) -> Result<u64, Error> {
         match self {
-            Self::One(model) => model.dry_run(config),
+            Self::One { model, .. } => model.dry_run(config),
             Self::Parallel(model) => model.dry_run(config),
         }
     }
 
-    fn model(&mut self) -> &mut dyn Model {
+    /// Notes that kernels were compiled: steps are captured next.
+    pub(super) fn set_warmed(&mut self, done: Warmed) {
         match self {
-            Self::One(model) => &mut **model,
+            Self::One { warmed, .. } => *warmed = Some(done),
+            Self::Parallel(_) => {}
+        }
+    }
+
+    /// What was done before the first request.
+    pub(crate) fn warmed(&self) -> Option<&Warmed> {
+        match self {
+            Self::One { warmed, .. } => warmed.as_ref(),
+            Self::Parallel(_) => None,
+        }
+    }
+
+    /// If kernels were compiled, captures steps of so many sequences as soon as there is a cache.
+    pub(crate) fn capture_ahead(&mut self, max_seqs: usize) {
+        if let Self::One { model, warmed: Some(_) } = self {
+            model.capture_ahead(max_seqs, super::CAPTURE_TIME);
+        }
+    }
+
+    fn model(&self) -> &dyn Model {
+        match self {
+            Self::One { model, .. } => &**model,
+            Self::Parallel(model) => model,
+        }
+    }
+
+    fn model_mut(&mut self) -> &mut dyn Model {
+        match self {
+            Self::One { model, .. } => &mut **model,
             Self::Parallel(model) => model,
         }
     }
 }
 
+// Everything is the model's own, what the trait would do by itself, too.
 impl Model for PlacedModel {
     fn limits(&self) -> Limits {
-        match self {
-            Self::One(model) => model.limits(),
-            Self::Parallel(model) => model.limits(),
-        }
+        self.model().limits()
     }
 
     fn allocate(&mut self, cache: CacheShape) -> Result<(), ModelError> {
-        self.model().allocate(cache)
+        self.model_mut().allocate(cache)
     }
 
     fn copy(&mut self, moves: &Moves) -> Result<(), ModelError> {
-        self.model().copy(moves)
+        self.model_mut().copy(moves)
     }
 
     fn step(&mut self, batch: &Batch) -> Result<Vec<Sampled>, ModelError> {
-        self.model().step(batch)
+        self.model_mut().step(batch)
+    }
+
+    fn overlaps(&self) -> bool {
+        self.model().overlaps()
+    }
+
+    fn submit(&mut self, batch: &Batch) -> Result<Ticket, ModelError> {
+        self.model_mut().submit(batch)
+    }
+
+    fn wait(&mut self, ticket: Ticket) -> Result<Vec<Sampled>, ModelError> {
+        self.model_mut().wait(ticket)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use warpfold_device::Profile;
+
+    use super::*;
+
+    #[test]
+    fn a_placed_model_overlaps_steps_as_the_model_by_itself_does() {
+        let files = ModelFiles::shipped().expect("it is part of the program");
+        let load = |place: Place| place.load(&files, files.dtype(), &mut |_, _| ()).expect("there is room");
+        assert!(load(Place::One(Device::virtual_gpu(Profile::H200))).overlaps());
+        assert!(!load(Place::Parallel(Device::virtual_peers(Profile::H200, 1))).overlaps());
     }
 }

@@ -230,6 +230,25 @@ impl Device {
         Ok(Buffer::new(Allocation::new(self, bytes as u64, name)?, len))
     }
 
+    /// A buffer with a size and a place that no other one has, and without memory: to plan work
+    /// before its memory is there. Whatever would read or write it is refused.
+    ///
+    /// ```
+    /// use warpfold_device::{Device, Profile};
+    ///
+    /// let device = Device::virtual_gpu(Profile::H200);
+    /// let weights = device.placeholder::<f32>(1 << 40);
+    /// assert_eq!((device.allocated_bytes(), weights.num_bytes()), (0, 4 << 40));
+    /// let first = weights.view(..1)?.bytes();
+    /// assert!(device.default_stream().copy_to_host(first, &mut [0; 4]).is_err());
+    /// # Ok::<(), warpfold_device::Error>(())
+    /// ```
+    #[must_use]
+    pub fn placeholder<T: Element>(&self, len: usize) -> Buffer<T> {
+        let bytes = (len as u64).saturating_mul(size_of::<T>() as u64).min(1 << 56);
+        Buffer::new(Allocation::placeholder(self, bytes), len)
+    }
+
     /// `len` zeros.
     ///
     /// # Errors

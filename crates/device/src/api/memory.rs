@@ -24,6 +24,8 @@ pub(crate) enum Access {
 enum Ownership {
     Ours,
     Borrowed,
+    /// There is no memory at the address.
+    Placeholder,
 }
 
 #[derive(Debug)]
@@ -85,6 +87,15 @@ impl Allocation {
         Arc::new(Self::with(device, address, name, Ownership::Borrowed, stream))
     }
 
+    /// A place of its own for `bytes`, and no memory.
+    pub(crate) fn placeholder(device: &Device, bytes: u64) -> Arc<Self> {
+        // Above what devices address.
+        static NEXT: AtomicU64 = AtomicU64::new(1 << 60);
+        let address = NEXT.fetch_add(bytes.next_multiple_of(256) + 256, Ordering::Relaxed);
+        let stream = device.backend().default_stream();
+        Arc::new(Self::with(device, address, "placeholder", Ownership::Placeholder, stream))
+    }
+
     fn with(device: &Device, address: u64, name: &str, ownership: Ownership, writer: Arc<dyn BackendStream>) -> Self {
         let order = Mutex::new(Order { writer: Use { stream: writer, capture: None }, readers: Vec::new() });
         Self { device: device.clone(), address, owned_bytes: 0, name: name.to_owned(), ownership, order }
@@ -118,6 +129,9 @@ impl Allocation {
         stream: &Arc<dyn BackendStream>,
         access: Access,
     ) -> Result<Option<CaptureId>, Error> {
+        if self.ownership == Ownership::Placeholder {
+            return Err(ErrorKind::Placeholder.into());
+        }
         let mut order = self.order.lock().unwrap_or_else(PoisonError::into_inner);
         let others = order.before(stream, access);
         let is_in_capture =
@@ -143,7 +157,7 @@ impl Drop for Allocation {
     /// Frees it after all uses, on the stream that wrote last. A graph keeps its memory, so a
     /// stream that is being captured has used it before the capture, or not at all.
     fn drop(&mut self) {
-        if self.ownership == Ownership::Borrowed {
+        if self.ownership != Ownership::Ours {
             return;
         }
         self.device.memory_use().remove(self.owned_bytes);

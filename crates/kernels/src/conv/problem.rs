@@ -143,6 +143,9 @@ impl Problem {
         if found > 2 {
             return Err(refused(format!("the epilogue ({epilogue}) takes {found} inputs; at most 2 are possible")));
         }
+        if epilogue.gate_activation().is_some() {
+            return Err(refused("a convolution has no gate".to_owned()));
+        }
         epilogue.check(self.accumulator())
     }
 

@@ -8,7 +8,8 @@ use warpfold_lang::Arch;
 use super::algorithm::Algorithm;
 use super::cost::{self, CostInput};
 use super::eligibility::{
-    FEW_ROWS, can_swap_ab, few_blocks, has_room, is_promoted, majors_of, pieces, pieces_of, suits_tile, tma_majors,
+    FEW_ROWS, can_swap_ab, few_blocks, has_room, is_promoted, majors_of, pieces, pieces_of, suits_end, suits_tile,
+    tma_majors,
 };
 use super::epilogue::Epilogue;
 use super::epilogue_writer::EpilogueKey;
@@ -85,6 +86,7 @@ impl Choice {
         let most = match problem.batch_invariance {
             // Sums that are not split are one chain whatever the tile.
             BatchInvariance::On => 1,
+            BatchInvariance::Off if problem.epilogue.gate_activation().is_some() => 1,
             BatchInvariance::Off => (problem.k / LEAST_PART).clamp(1, MAX_PARTS),
         };
         let simt = Tile::ALL.into_iter().filter(|tile| has_room(*tile, work.accumulator)).map(Algorithm::Simt);
@@ -105,6 +107,7 @@ impl Choice {
         let takes_mma = wgmma.is_empty() || is_planned;
         let takes_simt = (wgmma.is_empty() && mma.is_empty()) || is_planned;
         let algorithms = simt.filter(|_| takes_simt).chain(mma.into_iter().filter(|_| takes_mma)).chain(wgmma);
+        let algorithms = algorithms.filter(|algorithm| suits_end(algorithm, &problem));
         let candidates = algorithms.flat_map(|algorithm| {
             let splits = match algorithm.own_parts() {
                 Some(parts) => vec![parts],
@@ -115,7 +118,8 @@ impl Choice {
                 .map(|num_parts| (algorithm.clocks(&work, num_parts), algorithm, num_parts))
                 .collect::<Vec<_>>()
         });
-        let (_, algorithm, num_parts) = candidates.min_by(|a, b| a.0.total_cmp(&b.0)).expect("there are tiles");
+        let best = candidates.min_by(|a, b| a.0.total_cmp(&b.0));
+        let (_, algorithm, num_parts) = best.ok_or_else(|| refused(format!("no tile has a gate for {problem}")))?;
         Self::made(problem, work, (algorithm, num_parts as u32))
     }
 
@@ -141,7 +145,8 @@ impl Choice {
             Algorithm::Mma(_) => pieces(&problem, limits).is_some(),
             Algorithm::Simt(_) => true,
         };
-        if !is_possible {
+        let is_gated = problem.epilogue.gate_activation().is_some();
+        if !is_possible || !suits_end(&algorithm, &problem) || (is_gated && num_parts > 1) {
             return Err(refused(format!("{algorithm} is not possible for the layout of {problem}, or the device")));
         }
         if num_parts == 0 || (num_parts > 1 && problem.batch_invariance == BatchInvariance::On) {
@@ -269,11 +274,12 @@ impl Choice {
     pub(super) fn wgmma_configuration(&self, tile: WgmmaTile) -> WgmmaConfiguration {
         let first = self.multiplied();
         let Problem { m, n, a, c, batch, .. } = first;
+        let is_gated = first.epilogue.gate_activation().is_some();
         // Copies store whole groups of 16 bytes: on an H200 they overwrite what follows a row that
         // ends inside of one.
         let is_copied = matches!(c.dtype, Dtype::F16 | Dtype::Bf16)
             && n.is_multiple_of(8)
-            && tile.result_panel().is_some()
+            && tile.panel_of(if is_gated { tile.columns / 2 } else { tile.columns }).is_some()
             && wgmma::is_for_tma(&c, m, n, batch)
             && c.batch_strides_differ(batch);
         let majors = majors_of(&first).expect("plans with warpgroups are made for factors that copies bring");

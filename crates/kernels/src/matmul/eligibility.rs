@@ -68,7 +68,12 @@ fn suits_tensor_cores(problem: &Problem) -> bool {
 /// its own, but for what does not split them.
 pub(super) fn few_blocks(problem: &Problem, majors: [OperandMajor; 2], limits: &Limits) -> Vec<Algorithm> {
     let dtype = problem.a.dtype;
-    let step = if majors[1] == OperandMajor::K { 16 } else { COLUMNS_SIDE_BY_SIDE };
+    let step = match majors[1] {
+        // Copies store a multiple of 16 columns.
+        OperandMajor::K if problem.epilogue.gate_activation().is_some() => 32,
+        OperandMajor::K => 16,
+        OperandMajor::Mn => COLUMNS_SIDE_BY_SIDE,
+    };
     let tiles = WgmmaTile::of_few(problem.m, problem.n, limits.num_sms.max(1).into(), step).into_iter();
     // Of many rows the blocks stand all at once, where they gain (256 x 1024 x 4096 takes 9.7 us,
     // by other tiles 13.7).
@@ -114,6 +119,13 @@ pub(super) fn can_swap_ab(tile: WgmmaTile, problem: &Problem) -> bool {
 /// Whether elements are integers of eight bits, of which products have a multiple of 16 columns.
 pub(super) const fn is_eight_bits(dtype: Dtype) -> bool {
     matches!(dtype, Dtype::I8 | Dtype::U8)
+}
+
+/// Whether an algorithm can end as a problem wants it: a gate wants both of its columns in one
+/// thread.
+pub(super) fn suits_end(algorithm: &Algorithm, problem: &Problem) -> bool {
+    let is_whole = matches!(algorithm, Algorithm::Wgmma(tile) if tile.split == 1 && tile.columns.is_multiple_of(16));
+    is_whole || problem.epilogue.gate_activation().is_none()
 }
 
 /// Whether factors suit a tile: its columns are whole panels of the right one, where columns lie

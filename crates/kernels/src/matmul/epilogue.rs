@@ -54,6 +54,9 @@ pub enum Step {
     Activate(Activation),
     /// A function of the caller; of sums in `f32` only.
     Apply(Custom),
+    /// The activation of a column times another one: of groups of eight columns every other one is
+    /// of gates, and the result has half as many. The only step, and of products of two matrices.
+    Gate(Activation),
 }
 
 /// What stands between layers of a network.
@@ -204,6 +207,32 @@ impl Epilogue {
         self
     }
 
+    /// Half as many columns: the activation of those of a gate times others. Columns of the right
+    /// matrix come in groups of eight, of the gate and of the others in turns; both are rounded to
+    /// the type of the result first. It stands alone.
+    ///
+    /// ```
+    /// use warpfold_kernels::Dtype;
+    /// use warpfold_kernels::matmul::{Activation, Epilogue, Problem};
+    ///
+    /// let swiglu = Epilogue::new().gate(Activation::Silu);
+    /// let problem = Problem { epilogue: swiglu, ..Problem::new(Dtype::Bf16, 4, 32, 64) };
+    /// assert_eq!(problem.result_columns(), 16);
+    /// ```
+    #[must_use]
+    pub fn gate(mut self, activation: Activation) -> Self {
+        self.steps.push(Step::Gate(activation));
+        self
+    }
+
+    /// The activation of the gate, if there is one.
+    pub(crate) fn gate_activation(&self) -> Option<Activation> {
+        self.steps.iter().find_map(|step| match step {
+            Step::Gate(activation) => Some(*activation),
+            _ => None,
+        })
+    }
+
     /// Gives functions this many inputs beside those that steps take.
     #[must_use]
     pub const fn with_inputs(mut self, more: usize) -> Self {
@@ -240,6 +269,7 @@ impl Epilogue {
             Step::AddScaled => "_as".to_owned(),
             Step::Activate(activation) => format!("_{}", activation.name().replace('-', "_")),
             Step::Apply(custom) => format!("_{}{}", custom.name, custom.id),
+            Step::Gate(activation) => format!("_gate_{}", activation.name().replace('-', "_")),
         };
         let more = if self.more_inputs > 0 { format!("_i{}", self.more_inputs) } else { String::new() };
         self.steps.iter().map(step).collect::<String>() + &more
@@ -254,11 +284,14 @@ impl Epilogue {
             }
         }
         let is_for_f32 = |step: &Step| match step {
-            Step::Apply(_) => true,
+            Step::Apply(_) | Step::Gate(_) => true,
             Step::Multiply => accumulator.is_integer(),
             Step::Activate(activation) => *activation != Activation::Relu && accumulator.is_integer(),
             Step::Scale | Step::Add | Step::AddScaled => false,
         };
+        if self.gate_activation().is_some() && (self.steps.len() > 1 || self.more_inputs > 0) {
+            return Err(super::problem::refused(format!("a gate stands alone, not in the epilogue ({self})")));
+        }
         if accumulator != Dtype::F32 && self.steps.iter().any(is_for_f32) {
             return Err(ErrorKind::Unsupported { op: format!("the epilogue ({self})"), dtype: accumulator }.into());
         }
@@ -268,7 +301,7 @@ impl Epilogue {
         let options = self.steps.iter().filter_map(|step| match step {
             Step::Scale => Some("alpha"),
             Step::AddScaled => Some("beta"),
-            Step::Multiply | Step::Add | Step::Activate(_) | Step::Apply(_) => None,
+            Step::Multiply | Step::Add | Step::Activate(_) | Step::Apply(_) | Step::Gate(_) => None,
         });
         let mut numbers = options.zip(&self.scalars);
         numbers.try_for_each(|(option, number)| Number::from(*number).expect_whole("matmul", option))
@@ -328,6 +361,9 @@ impl fmt::Display for Epilogue {
             Step::AddScaled => "add scaled",
             Step::Activate(activation) => activation.name(),
             Step::Apply(custom) => &custom.name,
+            Step::Gate(Activation::Silu) => "silu gate",
+            Step::Gate(Activation::GeluTanh) => "gelu-tanh gate",
+            Step::Gate(_) => "gate",
         });
         f.write_str(&names.collect::<Vec<_>>().join(", "))
     }

@@ -8,6 +8,7 @@ use warpfold_lang::{Array, Global, Registers, Val, when, when_else};
 
 use super::accumulator::Accumulator;
 use super::epilogue::{Epilogue, MAX_INPUTS, MAX_SCALARS, OutputCoord, Step};
+use super::gate::Gate;
 use super::problem::{BATCH_RANK, Matrix, Problem};
 use crate::Dtype;
 use crate::elements;
@@ -73,12 +74,12 @@ impl EpilogueKey {
             let by_row = match matrix.column_stride {
                 0 if matrix.row_stride == 0 => RowAccess::Scalar,
                 0 => RowAccess::PerRow,
-                _ if matrix.groups_are_wide(problem.n, GROUP.into()) => RowAccess::Vector,
+                _ if matrix.groups_are_wide(problem.result_columns(), GROUP.into()) => RowAccess::Vector,
                 _ => RowAccess::Strided,
             };
             TensorAccess { dtype: matrix.dtype, by_row }
         };
-        let is_whole = problem.n.is_multiple_of(GROUP.into());
+        let is_whole = problem.result_columns().is_multiple_of(GROUP.into());
         let result = access(&problem.c);
         let inputs: Vec<TensorAccess> = problem.inputs.iter().map(access).collect();
         let describe = |access: &TensorAccess| {
@@ -104,6 +105,12 @@ impl EpilogueKey {
     /// Whether rows are whole groups of [`GROUP`].
     pub(super) const fn is_whole(&self) -> bool {
         self.is_whole
+    }
+
+    /// How two sums become one result, if they do.
+    pub(super) fn gate(&self) -> Option<Gate> {
+        let [Step::Gate(activation)] = self.steps[..] else { return None };
+        Some(Gate { activation, dtype: self.result.dtype })
     }
 
     /// As part of a kernel's name.
@@ -132,7 +139,7 @@ pub(crate) struct EpilogueOperands {
 pub(crate) fn stride_words(problem: &Problem) -> [i64; STRIDES] {
     let mut words = [0; STRIDES];
     for (place, matrix) in words.chunks_mut(WORDS).zip(std::iter::once(&problem.c).chain(&problem.inputs)) {
-        place.copy_from_slice(&matrix.words([problem.m, problem.n], problem.batch));
+        place.copy_from_slice(&matrix.words([problem.m, problem.result_columns()], problem.batch));
     }
     words
 }
@@ -229,6 +236,24 @@ impl<'a, A: Accumulator> EpilogueWriter<'a, A> {
         }
     }
 
+    /// The same for values that are made where they are inside the result, of rows of whole groups.
+    #[track_caller]
+    pub(crate) fn store_row_of<const N: usize>(
+        &self,
+        values: impl FnOnce() -> [Val<A>; N],
+        row: Val<u32>,
+        column: Val<u32>,
+    ) {
+        assert!(self.key.is_whole && N <= GROUP as usize, "rows are whole groups");
+        let [m, n] = self.sizes;
+        when(row.lt(m) & column.lt(n), || self.group(&values(), row, column));
+    }
+
+    /// Whether the result has a column.
+    pub(super) fn has_column(&self, column: Val<u32>) -> Val<bool> {
+        column.lt(self.sizes[1])
+    }
+
     /// Whether groups of [`GROUP`] neighbours in a row of the result are stored as one.
     pub(super) fn is_wide(&self) -> bool {
         self.key.is_whole && self.key.result.by_row == RowAccess::Vector
@@ -307,6 +332,8 @@ impl<'a, A: Accumulator> EpilogueWriter<'a, A> {
             Step::AddScaled => input().mul_add(scalar(), value),
             Step::Activate(activation) => A::activate(*activation, value),
             Step::Apply(function) => A::call(function, value, place, inputs),
+            // It was applied to both of its columns.
+            Step::Gate(_) => value,
         })
     }
 }

@@ -6,6 +6,7 @@ use warpfold_lang::{F8E4M3, F8E5M2};
 
 use super::algorithm::Algorithm;
 use super::choice::Choice;
+use super::eligibility::tma_majors;
 use super::epilogue::MAX_INPUTS;
 use super::epilogue_writer::{EpilogueKey, scalar_words, stride_words};
 use super::mma::{MmaConfiguration, mma};
@@ -14,7 +15,7 @@ use super::problem::{Matrix, Problem};
 use super::simt::{Configuration, matrix_words, simt, size_words};
 use super::split_k_reduce::split_k_reduce;
 use super::wgmma::{WgmmaConfiguration, layout, wgmma};
-use super::{repack, vector};
+use super::{gate, repack, vector};
 use crate::plan::{Arg, Family, MemoryMap, Operand, Plan, Planner, Step};
 use crate::{AnyKernel, Dtype, Error};
 
@@ -87,6 +88,10 @@ impl Family for Matmul {
     fn plan(&self, problem: &Problem, planner: &Planner<'_>) -> Result<Plan, Error> {
         problem.check()?;
         let mut plan = operands(problem)?;
+        if let Some(gate) = EpilogueKey::new(problem).gate().filter(|_| tma_majors(problem, planner.limits).is_none()) {
+            gate::plan_apart(&mut plan, problem, gate, planner, |product| self.plan(product, planner))?;
+            return Ok(plan);
+        }
         if vector::plan(&mut plan, problem, planner)? {
             return Ok(plan);
         }
@@ -116,7 +121,7 @@ fn operands(problem: &Problem) -> Result<Plan, Error> {
     let mut plan = Plan::new("matmul")
         .input(a.operand("the left matrix", [m, k], batch)?)
         .input(b.operand("the right matrix", [k, n], batch)?)
-        .output(c.operand("the result", [m, n], batch)?);
+        .output(c.operand("the result", [m, problem.result_columns()], batch)?);
     for input in inputs {
         plan = plan.input(input.operand("an input", [m, n], batch)?);
     }
@@ -204,8 +209,10 @@ fn with_maps(
     let [major_a, major_b] = configuration.majors;
     let step = step.arg(factor(factors[0], a, m, major_a, rows));
     let step = step.arg(factor(factors[1], &b.transposed(), n, major_b, tile.copied_columns()));
-    match copied.and(tile.result_panel()) {
-        Some(columns) => step.arg(map(result, c, [m, n], [rows.min(64), columns * c.dtype.bytes() as u32])),
+    match copied.and(configuration.result_panel()) {
+        Some(columns) => {
+            step.arg(map(result, c, [m, problem.result_columns()], [rows.min(64), columns * c.dtype.bytes() as u32]))
+        }
         None => step.arg(no_map()),
     }
 }

@@ -26,6 +26,7 @@ mod eligibility;
 mod epilogue;
 mod epilogue_writer;
 mod family;
+mod gate;
 mod load;
 mod main_loop;
 mod mma;

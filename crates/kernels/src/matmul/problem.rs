@@ -200,6 +200,12 @@ impl Problem {
         }
     }
 
+    /// Columns of `c`: half of `n` with a [gate](Epilogue::gate).
+    #[must_use]
+    pub fn result_columns(&self) -> u64 {
+        if self.epilogue.gate_activation().is_some() { self.n / 2 } else { self.n }
+    }
+
     /// The problem whose result is this one's with rows and columns exchanged.
     pub(super) fn swapped(&self) -> Self {
         let [a, b, c] = [self.b, self.a, self.c].map(Matrix::transposed);
@@ -253,6 +259,11 @@ impl Problem {
         let (expected, found) = (epilogue.num_inputs(), inputs.len());
         if expected != found {
             return Err(refused(format!("the epilogue ({epilogue}) takes {expected} input(s), not {found}")));
+        }
+        let is_gated = epilogue.gate_activation().is_some();
+        if is_gated && (!n.is_multiple_of(16) || self.num_products() != 1 || self.c.column_stride != 1) {
+            let reason = "a gate takes one product, groups of eight columns in pairs, and rows of results without gaps";
+            return Err(refused(format!("{reason}, not {self}")));
         }
         if let Some(size) = [m, n, k].into_iter().chain(batch).find(|size| **size > 1 << 31) {
             return Err(refused(format!(

@@ -36,6 +36,12 @@ fn with_layer() -> Problem {
     Problem { inputs: vec![bias, halves.c], epilogue, ..halves }
 }
 
+/// The same with a gate.
+fn gated(problem: Problem) -> Problem {
+    let epilogue = Epilogue::new().gate(Activation::Silu);
+    Problem { c: Matrix::rows(problem.c.dtype, problem.n / 2), epilogue, ..problem }
+}
+
 /// Of CUDA cores.
 fn simt_choices() -> Vec<(Problem, Algorithm, u32)> {
     let plain = |dtype| Problem::new(dtype, 4096, 4096, 4096);
@@ -103,6 +109,9 @@ fn wgmma_choices() -> Vec<(Problem, Algorithm, u32)> {
         (few.clone(), WgmmaTile { split: 2, ..WgmmaTile::DEEP }, 2),
         (hundred.clone(), WgmmaTile::APART, 1),
         (hundred.clone(), WgmmaTile::APART_NARROW, 1),
+        (gated(halves.clone()), WgmmaTile::LARGE, 1),
+        (gated(few.clone()), WgmmaTile::DEEP, 1),
+        (gated(hundred.clone()), WgmmaTile::wave(128, 28_672, 132, 32), 1),
         (hundred, WgmmaTile::wave(128, 28_672, 132, 16), 1),
         (with_layer(), WgmmaTile::LARGE, 1),
         (Problem { c: Matrix::rows(Dtype::F32, 4096), ..with_layer() }, WgmmaTile::MEDIUM, 1),

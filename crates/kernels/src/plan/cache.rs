@@ -55,6 +55,16 @@ impl PlanCache {
         })
     }
 
+    /// The plan of a problem that is not to run: nothing is loaded, and the plan is not kept. Its
+    /// kernels are those that [`PlanCache::get`] takes.
+    ///
+    /// # Errors
+    /// Those of [`Family::plan`].
+    pub fn outline<F: Family>(&self, device: &Device, family: &F, problem: &F::Problem) -> Result<Plan, Error> {
+        let target = device.target();
+        family.plan(problem, &Planner::new(&target, device.limits(), &self.kernels))
+    }
+
     /// The plan of this key. Compiled once, not once for each family.
     fn get_or_plan(
         &self,

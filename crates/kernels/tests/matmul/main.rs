@@ -2,6 +2,7 @@
 //! types, epilogues.
 
 mod case;
+mod gate;
 mod mma;
 mod wgmma;
 

@@ -302,10 +302,24 @@ impl<H: HalfOfPair> Tile<H> {
         if self.rows() != 64 || self.columns() != columns || !columns.is_multiple_of(16) {
             untyped::fail(ErrorKind::Misuse(format!("64 x {columns} halves of a warpgroup do not fill {self:?}")));
         }
+        self.store_columns(0, pairs);
+    }
+
+    /// The same for the columns from one on, a multiple of 16, and as many as there are pairs of.
+    #[track_caller]
+    pub fn store_pairs_from(self, first: u32, pairs: &[Val<H::Pair>]) {
+        let end = first + 4 * pairs.len() as u32;
+        if self.rows() != 64 || end > self.columns() || !first.is_multiple_of(16) || !end.is_multiple_of(16) {
+            untyped::fail(ErrorKind::Misuse(format!("columns {first} to {end} of a warpgroup are not in {self:?}")));
+        }
+        self.store_columns(first, pairs);
+    }
+
+    fn store_columns(self, first: u32, pairs: &[Val<H::Pair>]) {
         let row = (warp_id() & 3) * 16;
         for (block, words) in pairs.chunks_exact(4).enumerate() {
             let words = std::array::from_fn(|i| words[i].raw());
-            store_16x16(self, row, Val::constant(16 * block as u32), words);
+            store_16x16(self, row, Val::constant(first + 16 * block as u32), words);
         }
     }
 }

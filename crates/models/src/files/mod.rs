@@ -24,7 +24,7 @@ use crate::Error;
 use crate::error;
 
 pub(crate) use format::Format;
-pub(crate) use part::Part;
+pub(crate) use part::{Part, Stored};
 
 /// The tensors of a model.
 #[derive(Debug)]

@@ -101,7 +101,28 @@ pub(crate) struct Stored<'a> {
     pub(crate) len: usize,
 }
 
+/// A piece of stored values that is to be read: from which of its bytes on, and where to.
+pub(crate) type Piece<'a, 'b> = (&'a Stored<'a>, usize, &'b mut [u8]);
+
 impl Stored<'_> {
+    /// Reads pieces: a large one by several threads, and so many small ones that they are large
+    /// together.
+    pub(crate) fn read_all(pieces: &mut [Piece<'_, '_>]) -> Result<(), Error> {
+        const THREADS: usize = 4;
+        const LARGE: usize = 4 << 20;
+        let read = |pieces: &mut [Piece<'_, '_>]| pieces.iter_mut().try_for_each(|(of, first, to)| of.read(*first, to));
+        let is_large = |len: usize| len >= LARGE;
+        let all = pieces.iter().map(|(.., to)| to.len()).sum();
+        if pieces.len() < THREADS || !is_large(all) || pieces.iter().any(|(.., to)| is_large(to.len())) {
+            return read(pieces);
+        }
+        let each = pieces.len().div_ceil(THREADS);
+        std::thread::scope(|scope| {
+            let threads: Vec<_> = pieces.chunks_mut(each).map(|pieces| scope.spawn(move || read(pieces))).collect();
+            threads.into_iter().try_for_each(|thread| thread.join().expect("a read does not panic"))
+        })
+    }
+
     /// Reads the bytes from `first` on.
     pub(crate) fn read(&self, first: usize, bytes: &mut [u8]) -> Result<(), Error> {
         let (path, file) = &self.of.files[self.entry.file];

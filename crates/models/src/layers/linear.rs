@@ -1,6 +1,6 @@
 //! `x W^T + b`, in bits that do not depend on how many rows there are.
 
-use warpfold::{Dtype, Matmul, Tensor};
+use warpfold::{Activation, Dtype, Matmul, Tensor};
 
 use super::Shard;
 use crate::Error;
@@ -35,12 +35,23 @@ impl Linear {
         }
     }
 
+    /// The activation of a gate times the other half of the columns, which lie as
+    /// [`Loader::gated`](super::Loader::gated) has them.
+    pub(crate) fn forward_gated(&self, x: &Tensor, activation: Activation) -> Result<Tensor, Error> {
+        Ok(self.product().gate(activation).run(x, &self.weight)?)
+    }
+
     /// The product plus what goes around it.
     pub(crate) fn forward_add(&self, x: &Tensor, residual: &Tensor) -> Result<Tensor, Error> {
         match &self.shard {
             Some(shard) => shard.product(x, &self.weight, self.bias.as_ref(), Some(residual)),
             None => Ok(self.product().residual(residual).run(x, &self.weight)?),
         }
+    }
+
+    /// As [`Self::forward_f32`], over what a tensor has.
+    pub(crate) fn forward_f32_into(&self, x: &Tensor, result: &mut Tensor) -> Result<(), Error> {
+        Ok(self.product().dtype(Dtype::F32).run_into(x, &self.weight, result)?)
     }
 
     /// The product as it is summed, not rounded to the type of the rows.

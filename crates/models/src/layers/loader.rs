@@ -5,7 +5,7 @@ use warpfold_device::HostBuffer;
 
 use super::{Linear, Norm, Shard};
 use crate::Error;
-use crate::files::{Checkpoint, Part};
+use crate::files::{Checkpoint, Part, Stored};
 
 /// Brings the tensors of a checkpoint to a device, in the element type that the model computes in.
 pub(crate) struct Loader<'a> {
@@ -23,6 +23,22 @@ pub(crate) struct Loader<'a> {
     /// Pinned memory that bytes of files go through: one part is read while the one before is
     /// copied.
     pub(crate) stages: [HostBuffer<u8>; 2],
+    /// Whether tensors get their sizes alone, and no file is read.
+    pub(crate) is_outline: bool,
+}
+
+impl<'a> Loader<'a> {
+    /// For all of a model.
+    pub(crate) fn new(
+        checkpoint: &'a Checkpoint,
+        queue: &'a Queue,
+        dtype: Dtype,
+        progress: &'a mut dyn FnMut(u64, u64),
+    ) -> Result<Self, Error> {
+        let stages = [queue.device().host_buffer(0)?, queue.device().host_buffer(0)?];
+        let (shard, none, is_outline) = (None, 0, false);
+        Ok(Self { checkpoint, queue, dtype, shard, progress, read_bytes: none, loaded_bytes: none, stages, is_outline })
+    }
 }
 
 /// Bytes of pinned memory that are copied at once.
@@ -34,6 +50,9 @@ impl Loader<'_> {
     }
 
     fn read_part(&mut self, name: &str, shape: &[usize], part: &Part, dtype: Dtype) -> Result<Vec<u8>, Error> {
+        if self.is_outline {
+            return Ok(Vec::new());
+        }
         let bytes = self.checkpoint.read_part(name, shape, part, dtype)?;
         self.read_bytes += self.checkpoint.num_bytes_of(name, part);
         (self.progress)(self.read_bytes, self.checkpoint.num_bytes());
@@ -43,6 +62,9 @@ impl Loader<'_> {
     /// Tensors one after the other as one of this shape: what is stored as it is wanted goes
     /// through pinned memory.
     fn joined(&mut self, parts: &[(String, Vec<usize>, Part)], shape: &[usize]) -> Result<Tensor, Error> {
+        if self.is_outline {
+            return Ok(Tensor::uninitialized(self.queue, self.dtype, shape)?);
+        }
         let stored =
             |(name, shape, part): &(String, Vec<usize>, Part)| self.checkpoint.stored(name, shape, part, self.dtype);
         let Some(stored) = parts.iter().map(stored).collect::<Option<Vec<_>>>() else {
@@ -54,28 +76,40 @@ impl Loader<'_> {
         };
         let mut tensor = Tensor::uninitialized(self.queue, self.dtype, shape)?;
         let size = self.dtype.bytes() as usize;
-        let mut done = 0;
-        for stored in &stored {
-            for first in (0..stored.len).step_by(STAGE_BYTES) {
-                let len = STAGE_BYTES.min(stored.len - first);
-                self.stages.swap(0, 1);
-                let stage = &mut self.stages[0];
-                if stage.len() < len {
-                    *stage = self.queue.device().host_buffer(len.next_power_of_two())?;
-                }
-                // Waits for the copy before the last one.
-                stored.read(first, stage.range_mut(..len)?)?;
-                tensor.copy_part_from_pinned(done / size, stage.view(..len)?)?;
-                done += len;
-                self.read_bytes += len as u64;
-                (self.progress)(self.read_bytes, self.checkpoint.num_bytes());
+        let all: usize = stored.iter().map(|stored| stored.len).sum();
+        // Those that are not read yet, and how much of the first of them is.
+        let (mut rest, mut first) = (&stored[..], 0);
+        for copied in (0..all).step_by(STAGE_BYTES) {
+            let room = STAGE_BYTES.min(all - copied);
+            self.stages.swap(0, 1);
+            if self.stages[0].len() < room {
+                self.stages[0] = self.queue.device().host_buffer(room.next_power_of_two())?;
             }
+            // Waits for the copy before the last one.
+            let mut bytes = self.stages[0].range_mut(..room)?;
+            let mut pieces = Vec::new();
+            while let ([stored, others @ ..], false) = (rest, bytes.is_empty()) {
+                let len = bytes.len().min(stored.len - first);
+                let (piece, more) = bytes.split_at_mut(len);
+                pieces.push((stored, first, piece));
+                (bytes, first) = (more, first + len);
+                if first == stored.len {
+                    (rest, first) = (others, 0);
+                }
+            }
+            Stored::read_all(&mut pieces)?;
+            tensor.copy_part_from_pinned(copied / size, self.stages[0].view(..room)?)?;
+            self.read_bytes += room as u64;
+            (self.progress)(self.read_bytes, self.checkpoint.num_bytes());
         }
-        self.loaded_bytes += done as u64;
+        self.loaded_bytes += all as u64;
         Ok(tensor)
     }
 
     fn upload(&mut self, dtype: Dtype, bytes: &[u8], shape: &[usize]) -> Result<Tensor, Error> {
+        if self.is_outline {
+            return Ok(Tensor::uninitialized(self.queue, dtype, shape)?);
+        }
         self.loaded_bytes += bytes.len() as u64;
         Ok(Tensor::from_bytes(self.queue, dtype, bytes, shape)?)
     }
@@ -113,6 +147,20 @@ impl Loader<'_> {
         let weight = self.joined(&weights, &[outputs, inputs])?;
         let bias = has_bias.then(|| self.upload(self.dtype, &biases, &[outputs])).transpose()?;
         Linear::new(&weight, bias)
+    }
+
+    /// One product of a gate and of what it multiplies: `own` columns of each, eight of the one and
+    /// eight of the other in turns.
+    pub(crate) fn gated(&mut self, names: [String; 2], own: usize, inputs: usize) -> Result<Linear, Error> {
+        let both = names.map(|name| {
+            let (all, lines) = self.shard.map_or((own, 0..own), |shard| shard.lines(&name, own));
+            (format!("{name}.weight"), vec![all, inputs], lines.start)
+        });
+        let group = |(name, shape, start): &(String, Vec<usize>, usize), i: usize| {
+            (name.clone(), shape.clone(), Part::Rows(start + 8 * i..start + 8 * i + 8))
+        };
+        let groups: Vec<_> = (0..own / 8).flat_map(|i| [group(&both[0], i), group(&both[1], i)]).collect();
+        Linear::new(&self.joined(&groups, &[2 * own, inputs])?, None)
     }
 
     /// One product whose sums go over what other devices have, too: of its `inputs` a device has

@@ -1,13 +1,13 @@
 //! Gated MLPs: `down(gate(x W_g) · (x W_u))`.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use warpfold::{Dtype, Tensor};
+use warpfold::{Activation, Dtype, Tensor};
 use warpfold_kernels::elements::{Sink, Source};
 use warpfold_kernels::map::Map;
 
-use super::{Linear, Loader};
+use super::{Linear, Loader, Shard};
 use crate::{Error, ModelConfig};
 
 /// The function of a gate.
@@ -17,12 +17,36 @@ pub(crate) enum Gate {
     GeluTanh,
 }
 
-/// `gate(x) · y` in one launch; shared by the layers of a model, as its kernels are kept with it.
+impl Gate {
+    const fn activation(self) -> Activation {
+        match self {
+            Self::Silu => Activation::Silu,
+            Self::GeluTanh => Activation::GeluTanh,
+        }
+    }
+}
+
+/// `gate(x) · y` in a launch of its own, where columns are no whole groups. There is one of each
+/// kind, as its kernels are kept with it.
 #[derive(Clone)]
-pub(crate) struct Gating(Arc<dyn Fn(&Tensor, &Tensor) -> Result<Tensor, Error> + Send + Sync>);
+pub(crate) struct Gating {
+    gate: Gate,
+    apart: Arc<dyn Fn(&Tensor, &Tensor) -> Result<Tensor, Error> + Send + Sync>,
+}
 
 impl Gating {
     pub(crate) fn new(gate: Gate, dtype: Dtype) -> Self {
+        static KNOWN: Mutex<Vec<(Gate, Dtype, Gating)>> = Mutex::new(Vec::new());
+        let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((.., gating)) = known.iter().find(|(of, with, _)| (*of, *with) == (gate, dtype)) {
+            return gating.clone();
+        }
+        let gating = Self::make(gate, dtype);
+        known.push((gate, dtype, gating.clone()));
+        gating
+    }
+
+    fn make(gate: Gate, dtype: Dtype) -> Self {
         let source = Source::one::<f32>(dtype).zip(Source::one::<f32>(dtype));
         let sink = Sink::one::<f32>(dtype);
         let map = match gate {
@@ -35,16 +59,19 @@ impl Gating {
                 Map::new("gelu_tanh_gate", gelu, sink)
             }
         };
-        Self(Arc::new(move |x, y| Ok(x.map(&[y], &map)?.remove(0))))
+        Self { gate, apart: Arc::new(move |x, y| Ok(x.map(&[y], &map)?.remove(0))) }
     }
 }
 
 /// The weights of an MLP. Both products into it are one, whose columns are those of the gate and
-/// then those of `up`.
+/// those of `up` in turns, eight at a time, so that the gate is part of it; where they are no whole
+/// groups, those of the gate come before those of `up`.
 pub(crate) struct Mlp {
     gate_up: Linear,
     down: Linear,
     gating: Gating,
+    /// Whether the gate is part of the product into it.
+    is_gated: bool,
     intermediate: usize,
 }
 
@@ -64,15 +91,26 @@ impl Mlp {
     ) -> Result<Self, Error> {
         let (hidden, intermediate) = (config.hidden, config.intermediate);
         let of = |part: &str| (format!("{prefix}.{part}_proj"), intermediate);
-        let gate_up = loader.columns(&[of("gate"), of("up")], hidden, false)?;
+        // However many devices share the model, all have their columns so, or none.
+        let is_gated = match loader.shard {
+            None => intermediate.is_multiple_of(8),
+            Some(shard) => shard.lines(&of("gate").0, intermediate).0.is_multiple_of(8 * Shard::MOST),
+        };
+        let gate_up = match is_gated {
+            true => loader.gated([of("gate").0, of("up").0], intermediate, hidden)?,
+            false => loader.columns(&[of("gate"), of("up")], hidden, false)?,
+        };
         let down = loader.sums(&format!("{prefix}.down_proj"), hidden, intermediate, false)?;
-        Ok(Self { gate_up, down, gating: gating.clone(), intermediate })
+        Ok(Self { gate_up, down, gating: gating.clone(), is_gated, intermediate })
     }
 
     fn inner(&self, x: &Tensor) -> Result<Tensor, Error> {
+        if self.is_gated {
+            return self.gate_up.forward_gated(x, self.gating.gate.activation());
+        }
         let both = self.gate_up.forward(x)?;
         let (gate, up) = (both.slice(1, ..self.intermediate)?, both.slice(1, self.intermediate..)?);
-        (self.gating.0)(&gate, &up)
+        (self.gating.apart)(&gate, &up)
     }
 
     pub(crate) fn forward(&self, x: &Tensor) -> Result<Tensor, Error> {

@@ -28,6 +28,9 @@ pub(crate) struct Shard {
 }
 
 impl Shard {
+    /// Devices that share a model at most.
+    pub(super) const MOST: usize = PARTS;
+
     /// The place of a rank, if the sizes of the model can be split so.
     pub(crate) fn new(rank: Communicator, config: &ModelConfig) -> Result<Self, Error> {
         let count = rank.size();

@@ -49,6 +49,26 @@ impl StepShape {
         Self { rows, sequences, width: batch.table_width, kind }
     }
 
+    /// The shapes of steps that decode, of up to so many sequences with tables of up to so many
+    /// blocks: the shortest tables first, and of those the most rows.
+    pub(crate) fn decodes(max_seqs: usize, most: usize) -> impl Iterator<Item = Self> {
+        let decode = |rows: usize, width| Self { rows, sequences: rows, width, kind: Kind::Decode };
+        let widths = std::iter::successors(Some(16), |width| Some(width * 2));
+        let last = most.next_power_of_two().max(16);
+        let rows = move || {
+            let tens = (1..=max_seqs.div_ceil(16)).rev().map(|i| 16 * i).filter(move |_| max_seqs > 8);
+            let few = [8, 4, 2, 1].into_iter().filter(move |rows| *rows < 2 * max_seqs);
+            tens.chain(few)
+        };
+        let widths = widths.take_while(move |width| *width <= last);
+        widths.flat_map(move |width| rows().map(move |rows| decode(rows, width)))
+    }
+
+    /// A step of sequences of several rows.
+    pub(crate) const fn mixed(rows: usize, sequences: usize, width: usize, samples: usize) -> Self {
+        Self { rows, sequences, width, kind: Kind::Mixed { samples } }
+    }
+
     /// Whether the same shape is likely to come again.
     pub(crate) fn is_decode(&self) -> bool {
         self.kind == Kind::Decode
@@ -221,6 +241,23 @@ mod tests {
         mixed.samples.pop();
         assert_eq!(StepShape::of(&mixed).rows, 3);
         assert!(!StepShape::of(&mixed).is_decode());
+    }
+
+    #[test]
+    fn shapes_that_are_captured_ahead_are_those_that_come() {
+        for max_seqs in [1, 3, 8, 9, 20, 32] {
+            let ahead: Vec<StepShape> = StepShape::decodes(max_seqs, 40).collect();
+            let width = |width| move |shape: &&StepShape| shape.width == width;
+            let mut come: Vec<usize> = (1..=max_seqs).map(|rows| StepShape::of(&decode(rows as u32)).rows).collect();
+            come.dedup();
+            come.reverse();
+            for blocks in [16, 32, 64] {
+                let rows: Vec<usize> = ahead.iter().filter(width(blocks)).map(|shape| shape.rows).collect();
+                assert_eq!(rows, come, "{max_seqs} sequences, {blocks} blocks");
+            }
+            assert_eq!(ahead.len(), 3 * come.len());
+            assert!(ahead.contains(&StepShape::of(&decode(max_seqs as u32))));
+        }
     }
 
     #[test]

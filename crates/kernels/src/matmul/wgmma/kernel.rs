@@ -70,6 +70,18 @@ pub(crate) struct WgmmaConfiguration {
     pub epilogue: EpilogueKey,
 }
 
+impl WgmmaConfiguration {
+    /// Columns of the result that a tile gives: a gate leaves half of them.
+    pub(super) fn result_columns(&self) -> u32 {
+        if self.epilogue.gate().is_some() { self.tile.columns / 2 } else { self.tile.columns }
+    }
+
+    /// Columns that a copy of the result stores.
+    pub(in crate::matmul) fn result_panel(&self) -> Option<u32> {
+        self.tile.panel_of(self.result_columns())
+    }
+}
+
 /// The kernel for factors of one type.
 #[must_use]
 pub(crate) fn wgmma<T: Multiplicand>(configuration: &WgmmaConfiguration) -> Wgmma<T>

@@ -10,10 +10,10 @@ use super::consume::Pairs;
 use super::dsmem_reduce::DsmemReduce;
 use super::kernel::{Block, WgmmaConfiguration};
 use super::source::Factor;
-use super::tile::WgmmaTile;
 use crate::Dtype;
 use crate::matmul::accumulator::Accumulator;
 use crate::matmul::epilogue_writer::{EpilogueOperands, EpilogueWriter};
+use crate::matmul::gate::{self, Gate};
 use crate::matmul::operand_major::OperandMajor;
 use crate::matmul::simt::MATRICES;
 use crate::matmul::tile_scheduler::TileWork;
@@ -38,7 +38,7 @@ impl<S: Accumulator> Store<S> {
     pub(super) fn new<T: Multiplicand>(block: &Block<'_, T>, first: Val<u32>) -> Self {
         let WgmmaConfiguration { tile, copied, .. } = *block.configuration;
         let exchange = (tile.split > 1).then(|| DsmemReduce::new(tile));
-        Self { first, exchange, copied: copied.map(|dtype| Copied::new(dtype, tile, &block.a)) }
+        Self { first, exchange, copied: copied.map(|dtype| Copied::new(dtype, block.configuration, &block.a)) }
     }
 
     /// The end of a piece of work, whose inputs are on their way from here on.
@@ -54,12 +54,9 @@ impl<S: Accumulator> Store<S> {
         // After a block's rows come those of the next.
         let (end, is_cut) = (block.sizes.at(0), tile.cluster > 1 && *rows < tile.rows());
         let end = if is_cut { end.min(work.row + *rows) } else { end };
-        EpilogueWriter::new(
-            epilogue,
-            EpilogueOperands { result, ..results.outputs },
-            [end, block.sizes.at(1)],
-            work.position,
-        )
+        let columns = block.sizes.at(1);
+        let columns = if epilogue.gate().is_some() { columns >> 1 } else { columns };
+        EpilogueWriter::new(epilogue, EpilogueOperands { result, ..results.outputs }, [end, columns], work.position)
     }
 
     /// Stores the sums of a piece of work.
@@ -73,6 +70,8 @@ impl<S: Accumulator> Store<S> {
     ) {
         let im2col = block.configuration.im2col;
         let first = self.first;
+        let gate = block.configuration.epilogue.gate();
+        let column = if gate.is_some() { work.column >> 1 } else { work.column };
         let put = |pairs: Pairs<S>| match (&self.copied, im2col) {
             (None, Some(im2col)) if im2col.has_planes => {
                 let pixels = block.strides.at(0).cast::<u32>() * block.strides.at(1).cast::<u32>();
@@ -80,11 +79,20 @@ impl<S: Accumulator> Store<S> {
                 store_planes(writer, pairs, at, sizes, pixels);
             }
             (None, _) => {
-                for (down, right, pair) in pairs {
-                    writer.store_row(&pair, work.row + first + down, work.column + right);
+                let Some(gate) = gate else {
+                    for (down, right, pair) in pairs {
+                        writer.store_row(&pair, work.row + first + down, column + right);
+                    }
+                    return;
+                };
+                for (down, right, sums) in both_of(&pairs) {
+                    // Computed where it is stored: tensor cores would wait for what stands between.
+                    writer.store_row_of(|| gated(gate, sums), work.row + first + down, column + right);
                 }
             }
-            (Some(copied), _) => copied.store(block.configuration, results.c, writer, pairs, work, first),
+            (Some(copied), _) => {
+                copied.store(block.configuration, results.c, writer, pairs, (work, column), first);
+            }
         };
         match &self.exchange {
             Some(exchange) => exchange.fold(pairs, put),
@@ -96,6 +104,26 @@ impl<S: Accumulator> Store<S> {
     pub(super) fn end(&self) {
         self.copied.iter().for_each(|_| when(is_copying(), || bulk_wait_read(0)));
     }
+}
+
+/// A pair of columns of gates, and of those that they are multiplied with.
+type Both<S> = [[Val<S>; 2]; 2];
+
+/// The pairs of every other group of eight columns, of gates, with those of the group after it, and
+/// the place of their results. A thread has two rows of each group.
+fn both_of<S: Accumulator>(pairs: &Pairs<S>) -> Vec<(Val<u32>, Val<u32>, Both<S>)> {
+    let halves = (0_u32..).zip(pairs.chunks_exact(4));
+    let both = halves.flat_map(|(i, both)| {
+        [0, 1].map(|row| {
+            let ((down, right, gates), (.., others)) = (both[row], both[2 + row]);
+            (down, right - i * gate::COLUMNS, [gates, others])
+        })
+    });
+    both.collect()
+}
+
+fn gated<S: Accumulator>(gate: Gate, [gates, others]: Both<S>) -> [Val<S>; 2] {
+    [0, 1].map(|j| gate.apply(gates[j], others[j]))
 }
 
 /// Stores the results of pixels of image after image, each of whose channels is a plane of
@@ -127,24 +155,25 @@ enum Copied {
 }
 
 impl Copied {
-    fn new<T: Multiplicand>(dtype: Dtype, tile: WgmmaTile, a: &Factor<T>) -> Self {
+    fn new<T: Multiplicand>(dtype: Dtype, configuration: &WgmmaConfiguration, a: &Factor<T>) -> Self {
         match dtype {
-            Dtype::F16 => Self::F16(Self::tiles(tile, a)),
-            Dtype::Bf16 => Self::Bf16(Self::tiles(tile, a)),
+            Dtype::F16 => Self::F16(Self::tiles(configuration, a)),
+            Dtype::Bf16 => Self::Bf16(Self::tiles(configuration, a)),
             dtype => unreachable!("no plan has copies store {dtype}"),
         }
     }
 
-    fn tiles<T: Multiplicand, H: HalfOfPair>(tile: WgmmaTile, a: &Factor<T>) -> Tiles<H> {
-        let swizzle = match tile.result_panel() {
+    fn tiles<T: Multiplicand, H: HalfOfPair>(configuration: &WgmmaConfiguration, a: &Factor<T>) -> Tiles<H> {
+        let (tile, columns) = (configuration.tile, configuration.result_columns());
+        let swizzle = match configuration.result_panel() {
             Some(16) => Swizzle::Bytes32,
             Some(32) => Swizzle::Bytes64,
             _ => Swizzle::Bytes128,
         };
         if tile.once {
-            a.lend(tile.consumers, 64, tile.columns, swizzle)
+            a.lend(tile.consumers, 64, columns, swizzle)
         } else {
-            tiles(tile.consumers, 64, tile.columns, swizzle)
+            tiles(tile.consumers, 64, columns, swizzle)
         }
     }
 
@@ -154,12 +183,12 @@ impl Copied {
         c: TensorMap<bf16>,
         writer: &EpilogueWriter<'_, S>,
         pairs: Pairs<S>,
-        work: &TileWork,
+        place: (&TileWork, Val<u32>),
         first: Val<u32>,
     ) {
         match self {
-            Self::F16(tiles) => store_halves(*tiles, configuration, c, writer, pairs, work, first),
-            Self::Bf16(tiles) => store_halves(*tiles, configuration, c, writer, pairs, work, first),
+            Self::F16(tiles) => store_halves(*tiles, configuration, c, writer, pairs, place, first),
+            Self::Bf16(tiles) => store_halves(*tiles, configuration, c, writer, pairs, place, first),
         }
     }
 }
@@ -174,18 +203,19 @@ const OF_CONSUMERS: u32 = 15;
 
 fn store_halves<S: Accumulator, H: HalfOfPair>(
     tiles: Tiles<H>,
-    &WgmmaConfiguration { tile: shape, is_batch, majors, .. }: &WgmmaConfiguration,
+    configuration: &WgmmaConfiguration,
     c: TensorMap<bf16>,
     writer: &EpilogueWriter<'_, S>,
     pairs: Pairs<S>,
-    work: &TileWork,
+    (work, column): (&TileWork, Val<u32>),
     first: Val<u32>,
 ) {
+    let &WgmmaConfiguration { tile: shape, is_batch, majors, .. } = configuration;
     let tile = tiles.at(warpgroup_idx() - 1);
     if shape.once {
         // Other warps may still read rows that lie there, unless each has its own rows there before
         // and after.
-        let is_own = shape.consumers == 1 && shape.result_panel() == Some(64) && majors[0] == OperandMajor::K;
+        let is_own = shape.consumers == 1 && configuration.result_panel() == Some(64) && majors[0] == OperandMajor::K;
         if !is_own {
             NamedBarrier { id: OF_CONSUMERS, threads: 128 * shape.consumers }.sync();
         }
@@ -193,17 +223,29 @@ fn store_halves<S: Accumulator, H: HalfOfPair>(
         when(is_copying(), || bulk_wait_read(0));
         sync_warpgroup();
     }
-    let words = pairs.into_iter().map(|(row, column, pair)| {
-        let [left, right] = writer.pair(pair, work.row + first + row, work.column + column);
+    let word = |(row, right, pair): (Val<u32>, Val<u32>, [Val<S>; 2])| {
+        let [left, right] = writer.pair(pair, work.row + first + row, column + right);
         Val::<H::Pair>::from_f32(left.cast::<f32>(), right.cast::<f32>())
-    });
-    tile.store_pairs(&words.collect::<Vec<_>>());
+    };
+    match configuration.epilogue.gate() {
+        None => tile.store_pairs(&pairs.into_iter().map(word).collect::<Vec<_>>()),
+        // Some columns after the others: what gates compute takes registers that sums leave.
+        // Without a branch, which every tile takes, ptxas computes all at once and spills.
+        Some(gate) => {
+            for (i, pieces) in (0_u32..).zip(both_of(&pairs).chunks_exact(4)) {
+                when(writer.has_column(column), || {
+                    let words = pieces.iter().map(|(row, right, both)| word((*row, *right, gated(gate, *both))));
+                    tile.store_pairs_from(16 * i, &words.collect::<Vec<_>>());
+                });
+            }
+        }
+    }
     fence_async();
     sync_warpgroup();
     when(is_copying(), || {
         let [outer, middle, inner] = work.position.each;
         for (right, panel) in tile.panels() {
-            let (panel, column, row) = (panel.reinterpret::<bf16>(), work.column + right, work.row + first);
+            let (panel, column, row) = (panel.reinterpret::<bf16>(), column + right, work.row + first);
             if is_batch { c.store(panel, [column, row, inner, middle, outer]) } else { c.store(panel, [column, row]) }
         }
         bulk_commit();

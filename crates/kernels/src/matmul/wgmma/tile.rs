@@ -185,9 +185,9 @@ impl WgmmaTile {
     }
 
     /// Columns of the panels in which copies store a result of halves, if they can.
-    pub(in crate::matmul) const fn result_panel(self) -> Option<u32> {
+    pub(in crate::matmul) const fn panel_of(self, columns: u32) -> Option<u32> {
         let can_be_short = self.once && self.split == 1;
-        match self.columns {
+        match columns {
             columns if columns.is_multiple_of(64) && self.split == 1 => Some(64),
             columns if columns.is_multiple_of(32) && can_be_short => Some(32),
             columns if columns.is_multiple_of(16) && can_be_short => Some(16),

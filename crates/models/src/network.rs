@@ -1,0 +1,53 @@
+//! The layers of a model from tokens to logits: what a step launches.
+
+use warpfold::{PagedCache, Tensor};
+
+use crate::architectures::{self, Layers};
+use crate::layers::{Angles, Linear, Loader, Step, StepShape};
+use crate::{Error, ModelConfig};
+
+/// The weights of a model.
+#[derive(Debug)]
+pub(crate) struct Network {
+    embedding: Tensor,
+    layers: Box<dyn Layers>,
+    pub(crate) head: Linear,
+}
+
+impl Network {
+    /// Reads the weights. Sizes are those of what the device has.
+    pub(crate) fn load(config: &ModelConfig, loader: &mut Loader<'_>) -> Result<Self, Error> {
+        let embedding = loader.matrix("model.embed_tokens.weight", [config.vocab, config.hidden])?;
+        let layers = architectures::load(config, loader)?;
+        let is_tied = config.is_tied.unwrap_or(!loader.checkpoint.has("lm_head.weight"));
+        let tokens = loader.shard.and_then(|shard| shard.vocab(config.vocab));
+        let name = "lm_head".to_owned();
+        let head = match (is_tied, tokens) {
+            (true, None) => Linear::new(&embedding, None)?,
+            (true, Some(tokens)) => Linear::new(&embedding.slice(0, tokens)?, None)?,
+            (false, None) => loader.linear(&[(name, config.vocab)], config.hidden, false)?,
+            (false, Some(tokens)) => loader.columns(&[(name, tokens.len())], config.hidden, false)?,
+        };
+        Ok(Self { embedding, layers, head })
+    }
+
+    /// Runs the layers of a step whose lists are `words`, as [`StepShape::pack`] writes them, and
+    /// norms the rows whose logits are wanted; nothing if there are none. `drawn` is what the step
+    /// before drew.
+    pub(crate) fn rows(
+        &self,
+        [words, drawn]: [&Tensor; 2],
+        shape: StepShape,
+        angles: [&Angles; 2],
+        caches: &mut [PagedCache],
+    ) -> Result<Option<Tensor>, Error> {
+        let mut step = Step::new(words, drawn, shape, angles, caches)?;
+        let x = self.layers.forward(&self.embedding, &mut step)?;
+        let rows = match &step.samples {
+            Some(samples) if samples.is_empty() => return Ok(None),
+            Some(samples) => x.gather_rows_known(samples)?,
+            None => x,
+        };
+        self.layers.last_norm(&rows).map(Some)
+    }
+}
