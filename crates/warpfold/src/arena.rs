@@ -72,7 +72,9 @@ impl Memory {
     /// `stream`.
     #[cfg(feature = "candle-cuda")]
     pub(crate) fn freed_on(stream: &Stream, buffer: Buffer<u8>, owner: Box<dyn Send + Sync>) -> Self {
-        Self { freed_on: Some(stream.clone()), ..Self::owned_by(buffer, owner) }
+        let mut memory = Self::owned_by(buffer, owner);
+        memory.freed_on = Some(stream.clone());
+        memory
     }
 
     /// Whether somebody else keeps it.

@@ -18,7 +18,9 @@
 //! - Tensors of the CPU are copied to a device and back: a virtual GPU, on which tests run without
 //!   a GPU, or another one ([`Op::for_cpu`]).
 //! - CUDA tensors are used where they are, with their strides, on candle's own stream: nothing
-//!   waits, and the result is copied once on the device. With the feature `candle-cuda`.
+//!   waits, and the result is copied once on the device. A tensor that the closure keeps sees what
+//!   candle writes to that memory later. With the feature `candle-cuda`, which turns on candle's
+//!   `cuda`: that builds candle's kernels by CUDA's nvcc, and links the driver.
 //!
 //! [`Tensor::from_candle`] and [`Tensor::to_candle`] copy elements.
 

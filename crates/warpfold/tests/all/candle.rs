@@ -92,3 +92,38 @@ fn tensors_of_the_cpu_run_where_they_are_told_to() -> Result<()> {
     assert_eq!(ones.to_vec2::<f32>()?, [[1.; 3]; 2]);
     Ok(())
 }
+
+/// Views of several types on candle's own stream give what they give on the CPU.
+#[cfg(feature = "candle-cuda")]
+#[test]
+fn operations_run_on_candles_own_stream() -> Result<()> {
+    let cuda = match Device::new_cuda_with_stream(0) {
+        Ok(cuda) => cuda,
+        Err(error) => {
+            println!("no CUDA device for candle: {error}");
+            return Ok(());
+        }
+    };
+    let rows = Tensor::arange(0_f32, 5000.0, &Device::Cpu)?.reshape((50, 100))?;
+    let double = Op::new("double", |[x]| {
+        assert!(x.device().driver_version().is_some(), "it runs on the GPU");
+        x.add(x)
+    });
+    for dtype in [DType::F32, DType::F16, DType::I64] {
+        let theirs = rows.to_dtype(dtype)?;
+        let moved = theirs.to_device(&cuda)?;
+        for (here, there) in [(theirs.t()?, moved.t()?), (theirs.narrow(1, 3, 7)?, moved.narrow(1, 3, 7)?)] {
+            // What candle computes before and after is on the same stream: nothing waits in between.
+            let there = (double.apply([&there])? + &there)?.to_device(&Device::Cpu)?;
+            let here = (&here + (&here + &here)?)?;
+            let elements = |x: &Tensor| x.flatten_all()?.to_dtype(DType::F32)?.to_vec1::<f32>();
+            assert_eq!(elements(&there)?, elements(&here)?);
+        }
+    }
+    let x = Var::from_tensor(&rows.to_device(&cuda)?)?;
+    let square = Op::new("square", |[x]| x.sqr()).backward(|[x], _, grad| Ok([Some((x * 2.0)?.mul(grad)?)]));
+    let gradients = square.apply([&x])?.sum_all()?.backward()?;
+    let gradient = gradients.get(&x).expect("x takes part").to_device(&Device::Cpu)?;
+    assert_eq!(gradient.to_vec2::<f32>()?, (rows * 2.0)?.to_vec2::<f32>()?);
+    Ok(())
+}
