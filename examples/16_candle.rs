@@ -1,8 +1,8 @@
-//! A kernel of one's own as an operation of candle, with its gradient.
+//! A user-defined kernel as an operation of candle, with its gradient.
 //!
-//! Tensors of the CPU go through a virtual GPU, so this runs, and is tested, without a GPU. With the
-//! feature `candle-cuda` and tensors of candle's CUDA device, the same operation runs on candle's
-//! stream, where the tensors are:
+//! Tensors of the CPU go through a virtual GPU, so this runs without a GPU. With the feature
+//! `candle-cuda` and tensors of candle's CUDA device, the same operation runs on candle's stream,
+//! where the tensors are:
 //!
 //! ```text
 //! cargo run --release -p warpfold --features candle --example candle

@@ -115,7 +115,7 @@ impl Drop for Memory {
                 let bytes = buffer.as_view_mut();
                 let ordered = self.freed_on.take().map(|stream| stream.with_raw_stream(&[], &[&bytes], |_| ()));
                 if !matches!(ordered, Some(Ok(_))) {
-                    // A device that fails here has failed for good, and every later call reports that.
+                    // A device that fails here has failed for good, and later calls report that.
                     let _ = bytes.device().synchronize();
                 }
             }

@@ -26,7 +26,8 @@ impl Tensor {
     /// ```
     ///
     /// # Errors
-    /// [`ErrorKind::Operand`] for the shapes, [`ErrorKind::DtypeMismatch`], [`ErrorKind::TooLarge`].
+    /// [`ErrorKind::Operand`] for the shapes, [`ErrorKind::DtypeMismatch`],
+    /// [`ErrorKind::TooLarge`].
     pub fn nms(&self, scores: &Self, threshold: f32) -> Result<Self, Error> {
         self.expect_dtype("the boxes", Dtype::F32)?;
         scores.expect_dtype("the scores", Dtype::F32)?;

@@ -62,7 +62,7 @@ impl Tensor {
         self + left.mm(right)?
     }
 
-    /// `self @ weights.t() + bias`, in one launch: a layer whose weights have a row for each output.
+    /// `self @ weights.t() + bias`, in one launch: a layer whose weights have a row an output.
     ///
     /// # Errors
     /// Those of [`Matmul::run`].

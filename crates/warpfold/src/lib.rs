@@ -28,8 +28,9 @@
 //! - `candle`: operations of candle that warpfold computes; with `candle-cuda`, which takes CUDA's
 //!   nvcc as candle's kernels do, on candle's CUDA streams.
 //!
-//! The driver's bindings are in the interface ([`device::cudarc`]), at version 0.19: a program that
-//! shares contexts with another user of cudarc needs that version there, too.
+//! The driver's bindings are in the interface ([`device::cudarc`]), at version 0.19.10 or a later
+//! 0.19: a program that shares contexts with another user of cudarc needs that there, too. Where
+//! that user links the driver, as candle does, it is linked; else it is loaded at run time.
 
 mod activations;
 mod arena;

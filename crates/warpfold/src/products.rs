@@ -25,8 +25,8 @@ impl Tensor {
     /// ```
     ///
     /// # Errors
-    /// [`ErrorKind::Operand`] for the shapes, [`ErrorKind::DtypeMismatch`], [`ErrorKind::Unsupported`]
-    /// unless they are floats of 16 to 64 bits.
+    /// [`ErrorKind::Operand`] for the shapes, [`ErrorKind::DtypeMismatch`],
+    /// [`ErrorKind::Unsupported`] unless they are floats of 16 to 64 bits.
     pub fn gemv(&self, vector: &Self) -> Result<Self, Error> {
         vector.expect_dtype("the vector", self.dtype())?;
         let ([m, k], [len]) = (self.shape(), vector.shape()) else {

@@ -46,8 +46,8 @@ impl Problem {
     /// The results.
     ///
     /// # Errors
-    /// [`ErrorKind::DtypeMismatch`], [`ErrorKind::Operand`] for the shapes, [`ErrorKind::Empty`] without
-    /// positions, [`ErrorKind::Unsupported`] for an element type that is no float.
+    /// [`ErrorKind::DtypeMismatch`], [`ErrorKind::Operand`] for the shapes, [`ErrorKind::Empty`]
+    /// without positions, [`ErrorKind::Unsupported`] for an element type that is no float.
     pub fn results(&self) -> Result<TensorSpec, Error> {
         let (scores, values) = (self.scores.layout.shape(), self.values.layout.shape());
         let dtype = self.scores.dtype;

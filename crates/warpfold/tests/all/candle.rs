@@ -113,7 +113,7 @@ fn operations_run_on_candles_own_stream() -> Result<()> {
         let theirs = rows.to_dtype(dtype)?;
         let moved = theirs.to_device(&cuda)?;
         for (here, there) in [(theirs.t()?, moved.t()?), (theirs.narrow(1, 3, 7)?, moved.narrow(1, 3, 7)?)] {
-            // What candle computes before and after is on the same stream: nothing waits in between.
+            // What candle computes before and after is on the same stream.
             let there = (double.apply([&there])? + &there)?.to_device(&Device::Cpu)?;
             let here = (&here + (&here + &here)?)?;
             let elements = |x: &Tensor| x.flatten_all()?.to_dtype(DType::F32)?.to_vec1::<f32>();
