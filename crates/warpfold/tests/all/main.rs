@@ -4,6 +4,7 @@
 mod candle;
 mod display;
 mod dlpack;
+mod errors;
 mod folds;
 mod guesses;
 mod guesses_next;
