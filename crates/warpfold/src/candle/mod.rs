@@ -134,7 +134,7 @@ impl Tensor {
     /// use warpfold::{Device, Profile, Tensor};
     ///
     /// let theirs = candle_core::Tensor::new(&[[1_f32, 2.], [3., 4.]], &candle_core::Device::Cpu)?;
-    /// let ours = Tensor::from_candle(&theirs.t()?, Device::virtual_gpu(Profile::H200))?;
+    /// let ours = Tensor::from_candle(&theirs.t()?, &Device::virtual_gpu(Profile::H200))?;
     /// assert_eq!(ours.to_vec2::<f32>()?, [[1., 3.], [2., 4.]]);
     /// assert_eq!((ours * 2.0)?.to_candle(&candle_core::Device::Cpu)?.to_vec2::<f32>()?, [[2., 6.], [4., 8.]]);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
