@@ -59,6 +59,7 @@ pub use api::inspect::{Inspect, Inspection};
 pub use api::kernel_cache::KernelCounts;
 pub use api::mapped::MappedBuffer;
 pub use api::module::{Function, Module};
+#[cfg(feature = "nccl")]
 pub use api::nccl::{Nccl, NcclCommunicator, NcclId};
 #[cfg(feature = "virtual-gpu")]
 pub use api::peers::PeerGroup;

@@ -141,6 +141,12 @@ impl Configuration {
     }
 }
 
+/// There is not one label for each row of the logits.
+fn labels_do_not_fit(logits: &[usize], labels: &[usize]) -> Error {
+    let reason = format!("logits {logits:?} take labels {:?}, not {labels:?}", &logits[..logits.len().max(1) - 1]);
+    ErrorKind::Operand { operator: "cross-entropy", reason }.into()
+}
+
 impl Family for CrossEntropyLoss {
     type Problem = Problem;
 
@@ -149,7 +155,7 @@ impl Family for CrossEntropyLoss {
         let configuration = Configuration::of(problem)?;
         let (shape, rows) = (logits.layout.shape(), labels.layout.shape());
         if shape.split_last().is_none_or(|(_, of_rows)| of_rows != rows) {
-            return Err(ErrorKind::ShapeMismatch { left: shape.to_vec(), right: rows.to_vec() }.into());
+            return Err(labels_do_not_fit(shape, rows));
         }
         let strides = labels.layout.strides().iter().copied().chain([0]).collect();
         let repeated = TensorSpec { layout: Layout::new(shape.to_vec(), strides)?, ..labels.clone() };

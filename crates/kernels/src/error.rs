@@ -87,12 +87,14 @@ pub enum ErrorKind {
         found: usize,
     },
     /// Element types that do not fit each other.
-    #[error("element types {left} and {right} do not fit each other")]
+    #[error("{operand} has elements of type {found}, not {expected}: cast one of them")]
     DtypeMismatch {
-        /// One of them.
-        left: crate::Dtype,
-        /// The other.
-        right: crate::Dtype,
+        /// What has them: `input 1 of add`.
+        operand: String,
+        /// The type that it has.
+        found: crate::Dtype,
+        /// The type that the others ask for.
+        expected: crate::Dtype,
     },
     /// Axes that do not name each dimension once.
     #[error("axes {axes:?} do not order {rank} dimension(s)")]
@@ -103,8 +105,10 @@ pub enum ErrorKind {
         rank: usize,
     },
     /// A range beyond the end of an axis.
-    #[error("the range {start}..{end} is not inside an axis of {size}")]
+    #[error("the range {start}..{end} is not inside axis {axis} of {size}")]
     SliceOutOfRange {
+        /// The axis.
+        axis: usize,
         /// Its start.
         start: usize,
         /// Its end.
@@ -229,11 +233,18 @@ pub enum ErrorKind {
 /// The axis, from the end, in which two shapes cannot be broadcast, with both sizes.
 fn where_not(left: &[usize], right: &[usize]) -> String {
     let pairs = left.iter().rev().zip(right.iter().rev()).zip(1..);
-    match pairs.into_iter().find(|((a, b), _)| a != b && **a != 1 && **b != 1) {
+    // A size of 1 repeats on one of the sides only, so it is to blame where nothing else is.
+    let differs = |ones: bool| pairs.clone().find(|((a, b), _)| a != b && (ones || **a != 1 && **b != 1));
+    match differs(false).or_else(|| differs(left.len() == right.len())) {
         Some(((a, b), axis)) => format!(": {a} and {b} in axis -{axis}"),
         None if left.len() != right.len() => format!(": {} and {} dimensions", left.len(), right.len()),
         None => String::new(),
     }
+}
+
+/// `input 1 of add`.
+pub(crate) fn input_of(position: usize, op: impl fmt::Display) -> String {
+    format!("input {position} of {op}")
 }
 
 /// `1`, `1 to 3`.

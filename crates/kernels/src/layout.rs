@@ -166,13 +166,17 @@ fn strides_within(dims: &[Dim], shape: &[usize]) -> Option<Vec<isize>> {
 pub fn broadcast_shape(shapes: &[&[usize]]) -> Result<Vec<usize>, Error> {
     let rank = shapes.iter().map(|shape| shape.len()).max().unwrap_or(0);
     let mut common = vec![1; rank];
-    for shape in shapes {
-        for (place, &size) in common[rank - shape.len()..].iter_mut().zip(*shape) {
+    for (number, shape) in shapes.iter().enumerate() {
+        for (from_end, (place, &size)) in (1..).zip(common.iter_mut().rev().zip(shape.iter().rev())) {
             match (*place, size) {
                 (1, _) => *place = size,
                 (_, 1) => {}
                 (a, b) if a == b => {}
-                _ => return Err(ErrorKind::ShapeMismatch { left: shapes[0].to_vec(), right: shape.to_vec() }.into()),
+                (a, _) => {
+                    let has = |other: &&&[usize]| other.len() >= from_end && other[other.len() - from_end] == a;
+                    let left = shapes[..number].iter().find(has).expect("an earlier shape has the size");
+                    return Err(ErrorKind::ShapeMismatch { left: left.to_vec(), right: shape.to_vec() }.into());
+                }
             }
         }
     }
@@ -287,6 +291,7 @@ mod tests {
     fn shapes_broadcast_as_in_numpy() {
         assert_eq!(broadcast_shape(&[&[3, 1], &[4]]), Ok(vec![3, 4]));
         assert_eq!(broadcast_shape(&[&[0], &[1]]), Ok(vec![0]));
-        assert!(broadcast_shape(&[&[3], &[4]]).is_err());
+        let error = broadcast_shape(&[&[1, 1], &[2, 3], &[4, 3]]).unwrap_err();
+        assert_eq!(error.to_string(), "shapes [2, 3] and [4, 3] do not fit each other: 2 and 4 in axis -2");
     }
 }

@@ -5,7 +5,7 @@ use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use warpfold_device::{Buffer, Device};
+use warpfold_device::{Buffer, Device, Stream};
 use warpfold_kernels::Error;
 
 /// Memory for what operators give between [`Queue::reuse`](crate::Queue::reuse)'s beginning and
@@ -28,7 +28,7 @@ impl Arena {
             Some(buffer) => buffer,
             None => device.alloc::<u8>(class)?,
         };
-        Ok(Memory { buffer: Some(buffer), arena: Some(self.clone()), owner: None })
+        Ok(Memory { buffer: Some(buffer), arena: Some(self.clone()), owner: None, freed_on: None })
     }
 
     /// Bytes that it has at the moment, of those that nobody uses.
@@ -58,12 +58,23 @@ pub(crate) struct Memory {
     arena: Option<Arena>,
     /// Who has the memory if not the buffer; is dropped when nobody uses it any more.
     owner: Option<Box<dyn Send + Sync>>,
+    /// The stream on which the owner frees, where that is known: it waits for us there.
+    freed_on: Option<Stream>,
 }
 
 impl Memory {
     /// Memory that somebody else keeps until `owner` is dropped.
     pub(crate) fn owned_by(buffer: Buffer<u8>, owner: Box<dyn Send + Sync>) -> Self {
-        Self { buffer: Some(buffer), arena: None, owner: Some(owner) }
+        Self { buffer: Some(buffer), arena: None, owner: Some(owner), freed_on: None }
+    }
+
+    /// Memory that somebody else keeps until `owner` is dropped, and then frees in the order of
+    /// `stream`.
+    #[cfg(feature = "candle-cuda")]
+    pub(crate) fn freed_on(stream: &Stream, buffer: Buffer<u8>, owner: Box<dyn Send + Sync>) -> Self {
+        let mut memory = Self::owned_by(buffer, owner);
+        memory.freed_on = Some(stream.clone());
+        memory
     }
 
     /// Whether somebody else keeps it.
@@ -79,7 +90,7 @@ impl Memory {
 
 impl From<Buffer<u8>> for Memory {
     fn from(buffer: Buffer<u8>) -> Self {
-        Self { buffer: Some(buffer), arena: None, owner: None }
+        Self { buffer: Some(buffer), arena: None, owner: None, freed_on: None }
     }
 }
 
@@ -100,8 +111,14 @@ impl DerefMut for Memory {
 impl Drop for Memory {
     fn drop(&mut self) {
         if let Some(owner) = self.owner.take() {
-            // A device that fails here has failed for good, and every later call reports that.
-            let _ = self.buffer.as_ref().map(|buffer| buffer.device().synchronize());
+            if let Some(buffer) = &mut self.buffer {
+                let bytes = buffer.as_view_mut();
+                let ordered = self.freed_on.take().map(|stream| stream.with_raw_stream(&[], &[&bytes], |_| ()));
+                if !matches!(ordered, Some(Ok(_))) {
+                    // A device that fails here has failed for good, and later calls report that.
+                    let _ = bytes.device().synchronize();
+                }
+            }
             drop(owner);
         }
         let (Some(arena), Some(buffer)) = (self.arena.take(), self.buffer.take()) else { return };

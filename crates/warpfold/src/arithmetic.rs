@@ -152,6 +152,56 @@ methods! {
     logical_or Or;
     /// `self ^ other`, of `bool` and of the bits of integers.
     logical_xor Xor;
+    /// As [`Tensor::maximum`].
+    broadcast_maximum Maximum;
+    /// As [`Tensor::minimum`].
+    broadcast_minimum Minimum;
+    /// As [`Tensor::pow`].
+    broadcast_pow Pow;
+    /// As [`Tensor::eq`].
+    broadcast_eq Eq;
+    /// As [`Tensor::ne`].
+    broadcast_ne Ne;
+    /// As [`Tensor::lt`].
+    broadcast_lt Lt;
+    /// As [`Tensor::le`].
+    broadcast_le Le;
+    /// As [`Tensor::gt`].
+    broadcast_gt Gt;
+    /// As [`Tensor::ge`].
+    broadcast_ge Ge;
+    /// As [`Tensor::sub`].
+    subtract Sub;
+    /// As [`Tensor::mul`].
+    multiply Mul;
+    /// As [`Tensor::div`].
+    divide Div;
+    /// As [`Tensor::rem`].
+    fmod Rem;
+    /// As [`Tensor::ne`].
+    not_equal Ne;
+    /// As [`Tensor::lt`].
+    less Lt;
+    /// As [`Tensor::le`].
+    less_equal Le;
+    /// As [`Tensor::gt`].
+    greater Gt;
+    /// As [`Tensor::ge`].
+    greater_equal Ge;
+    /// As [`Tensor::logical_and`].
+    bitwise_and And;
+    /// As [`Tensor::logical_or`].
+    bitwise_or Or;
+    /// As [`Tensor::logical_xor`].
+    bitwise_xor Xor;
+    /// The larger one; the number if the other is NaN.
+    fmax Fmax;
+    /// The smaller one; the number if the other is NaN.
+    fmin Fmin;
+    /// `self * 2^other` of integers.
+    bitwise_left_shift Shl;
+    /// `self / 2^other` of integers, rounded down.
+    bitwise_right_shift Shr;
 }
 
 impl Tensor {
@@ -170,6 +220,76 @@ impl Tensor {
     /// Those of [`Tensor::add`].
     pub fn clamp<'b>(&self, low: impl Into<Operand<'b>>, high: impl Into<Operand<'b>>) -> Result<Self, Error> {
         self.maximum(low)?.minimum(high)
+    }
+
+    /// As [`Tensor::clamp`].
+    ///
+    /// # Errors
+    /// Those of [`Tensor::add`].
+    pub fn clip<'b>(&self, low: impl Into<Operand<'b>>, high: impl Into<Operand<'b>>) -> Result<Self, Error> {
+        self.clamp(low, high)
+    }
+
+    /// Each element, but at least `low`; NaN stays.
+    ///
+    /// # Errors
+    /// Those of [`Tensor::add`].
+    pub fn clamp_min<'b>(&self, low: impl Into<Operand<'b>>) -> Result<Self, Error> {
+        self.maximum(low)
+    }
+
+    /// Each element, but at most `high`; NaN stays.
+    ///
+    /// # Errors
+    /// Those of [`Tensor::add`].
+    pub fn clamp_max<'b>(&self, high: impl Into<Operand<'b>>) -> Result<Self, Error> {
+        self.minimum(high)
+    }
+
+    /// `self + weight * (end - self)`.
+    ///
+    /// # Errors
+    /// Those of [`Tensor::add`].
+    pub fn lerp<'b>(&self, end: &Self, weight: impl Into<Operand<'b>>) -> Result<Self, Error> {
+        self + end.sub(self)?.mul(weight)?
+    }
+
+    /// `self + value * x * y`.
+    ///
+    /// # Errors
+    /// Those of [`Tensor::add`].
+    pub fn addcmul(&self, x: &Self, y: &Self, value: f64) -> Result<Self, Error> {
+        self + (x * y)? * value
+    }
+
+    /// Whether elements are close, as `bool`: equal, or no further from each other than `atol +
+    /// rtol * |other|`.
+    ///
+    /// # Errors
+    /// Those of [`Tensor::add`].
+    pub fn isclose(&self, other: &Self, rtol: f64, atol: f64) -> Result<Self, Error> {
+        let reach = ((other.abs()? * rtol)? + atol)?;
+        self.sub(other)?.abs()?.le(&reach)?.logical_or(&self.eq(other)?)
+    }
+
+    /// Whether all elements are close: see [`Tensor::isclose`]. Waits for the device.
+    ///
+    /// # Errors
+    /// Those of [`Tensor::add`].
+    pub fn allclose(&self, other: &Self, rtol: f64, atol: f64) -> Result<bool, Error> {
+        self.isclose(other, rtol, atol)?.is_true_everywhere()
+    }
+
+    /// Whether shapes and all elements are equal. Waits for the device.
+    ///
+    /// # Errors
+    /// [`ErrorKind::DtypeMismatch`], and what the device says.
+    pub fn equal(&self, other: &Self) -> Result<bool, Error> {
+        Ok(self.shape() == other.shape() && self.eq(other)?.is_true_everywhere()?)
+    }
+
+    fn is_true_everywhere(&self) -> Result<bool, Error> {
+        Ok(self.all_all()?.to_bytes()? == [1])
     }
 }
 

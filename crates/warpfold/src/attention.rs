@@ -342,9 +342,10 @@ impl<'a> Attention<'a> {
             })
         };
         let (head_dim, value_dim) = (k.shape()[k.rank() - 1], v.shape()[v.rank() - 1]);
-        v.expect_dtype(k.dtype())?;
+        v.expect_dtype("the values", k.dtype())?;
         if k.dtype() != q.dtype() && k.dtype().bytes() != 1 {
-            return Err(ErrorKind::DtypeMismatch { left: q.dtype(), right: k.dtype() }.into());
+            let operand = "the keys".to_owned();
+            return Err(ErrorKind::DtypeMismatch { operand, found: k.dtype(), expected: q.dtype() }.into());
         }
         let [scale_q, scale_k, scale_v] = self.tensor_scales;
         let scale = self.scale.unwrap_or_else(|| 1.0 / (head_dim.max(1) as f64).sqrt()) * scale_q * scale_k;
@@ -441,7 +442,7 @@ impl PagedShape {
         let (k, v) = (by_heads("keys", cache.keys)?, by_heads("values", cache.values)?);
         let ([pages, kv_heads, page, head_dim], [.., value_dim]) = (sizes(&k), sizes(&v));
         expect("pages of values", sizes(&v), [pages, kv_heads, page, value_dim])?;
-        cache.block_table.expect_dtype(Dtype::I32)?;
+        cache.block_table.expect_dtype("the block table", Dtype::I32)?;
         let [batch, width] = *cache.block_table.shape() else {
             return Err(refused(format!("the block table has 2 axes, not {}", cache.block_table.rank())));
         };
@@ -514,7 +515,7 @@ fn list(name: &str, tensor: &Tensor) -> Result<usize, Error> {
 }
 
 fn list_of(name: &str, tensor: &Tensor, dtype: Dtype) -> Result<usize, Error> {
-    tensor.expect_dtype(dtype)?;
+    tensor.expect_dtype(name, dtype)?;
     match (tensor.shape(), tensor.layout().is_contiguous()) {
         ([len], true) => Ok(*len),
         _ => Err(refused(format!("{name} is a list without gaps, not {:?}", tensor.shape()))),

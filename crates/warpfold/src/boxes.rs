@@ -26,14 +26,16 @@ impl Tensor {
     /// ```
     ///
     /// # Errors
-    /// [`ErrorKind::ShapeMismatch`], [`ErrorKind::DtypeMismatch`], [`ErrorKind::TooLarge`].
+    /// [`ErrorKind::Operand`] for the shapes, [`ErrorKind::DtypeMismatch`],
+    /// [`ErrorKind::TooLarge`].
     pub fn nms(&self, scores: &Self, threshold: f32) -> Result<Self, Error> {
-        self.expect_dtype(Dtype::F32)?;
-        scores.expect_dtype(Dtype::F32)?;
+        self.expect_dtype("the boxes", Dtype::F32)?;
+        scores.expect_dtype("the scores", Dtype::F32)?;
         let num_boxes = match (self.shape(), scores.shape()) {
             ([boxes, 4], [len]) if boxes == len => *len,
             (left, right) => {
-                return Err(ErrorKind::ShapeMismatch { left: left.to_vec(), right: right.to_vec() }.into());
+                let reason = format!("boxes [n, 4] and scores [n] have {left:?} and {right:?}");
+                return Err(ErrorKind::Operand { operator: "nms", reason }.into());
             }
         };
         let (boxes, scores) = (self.contiguous()?, scores.contiguous()?);

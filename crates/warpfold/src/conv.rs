@@ -127,17 +127,16 @@ impl Conv2d {
     /// Convolves.
     ///
     /// # Errors
-    /// [`ErrorKind::ShapeMismatch`] for tensors that do not fit each other,
+    /// [`ErrorKind::Operand`] for tensors that do not fit each other,
     /// [`ErrorKind::DtypeMismatch`], [`ErrorKind::Unsupported`] unless they are floats of 16 to 64
     /// bits, [`ErrorKind::Operand`] for filters that fit nowhere and groups that divide nothing;
     /// what the device says.
     pub fn run(&self, images: &Tensor, filters: &Tensor) -> Result<Tensor, Error> {
-        let mismatch = |left: &Tensor, right: &Tensor| {
-            Error::from(ErrorKind::ShapeMismatch { left: left.shape().to_vec(), right: right.shape().to_vec() })
-        };
-        filters.expect_dtype(images.dtype())?;
+        let refused = |reason: String| Error::from(ErrorKind::Operand { operator: "conv2d", reason });
+        filters.expect_dtype("the filters", images.dtype())?;
         let (&[n, i, j, l], &[k, r, s, t]) = (images.shape(), filters.shape()) else {
-            return Err(mismatch(images, filters));
+            let (images, filters) = (images.shape(), filters.shape());
+            return Err(refused(format!("images and filters have 4 axes, not {images:?} and {filters:?}")));
         };
         let ([channels, height, width], [of_group, down, across]) = match self.layout {
             Layout::Nchw => ([i, j, l], [r, s, t]),
@@ -145,11 +144,14 @@ impl Conv2d {
         };
         let groups = self.groups.unwrap_or(1);
         if of_group.checked_mul(groups) != Some(channels) {
-            return Err(mismatch(images, filters));
+            let (images, filters) = (images.shape(), filters.shape());
+            return Err(refused(format!(
+                "{channels} channel(s) of images, and {groups} group(s) of {of_group} of filters: the images are \
+                 {images:?}, the filters {filters:?}"
+            )));
         }
         if self.residual.is_some() && self.bias.is_none() {
-            let reason = "a residual needs a bias before it".to_owned();
-            return Err(ErrorKind::Operand { operator: "conv2d", reason }.into());
+            return Err(refused("a residual needs a bias before it".to_owned()));
         }
         let inputs: Vec<&Tensor> = self.bias.iter().chain(&self.residual).collect();
         let result = self.dtype.unwrap_or(images.dtype());
@@ -173,11 +175,10 @@ impl Conv2d {
             Layout::Nchw => [n, k, p, q],
             Layout::Nhwc => [n, p, q, k],
         };
-        for (input, expected) in inputs.iter().zip([&[k][..], &shape]) {
-            input.expect_dtype(result)?;
+        for (input, (name, expected)) in inputs.iter().zip([("the bias", &[k][..]), ("the residual", &shape)]) {
+            input.expect_dtype(name, result)?;
             if input.shape() != expected {
-                let (left, right) = (input.shape().to_vec(), expected.to_vec());
-                return Err(ErrorKind::ShapeMismatch { left, right }.into());
+                return Err(refused(format!("{name} is {:?}, not {expected:?}", input.shape())));
             }
         }
         let [images, filters] = [aligned(images)?, aligned(filters)?];

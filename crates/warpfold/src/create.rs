@@ -213,6 +213,31 @@ impl Tensor {
         compare(&positions.unsqueeze(1)?, &positions)?.cast(dtype)
     }
 
+    /// Elements of any content, to be written before they are read.
+    ///
+    /// # Errors
+    /// [`ErrorKind::TooLarge`], and what the device says.
+    pub fn empty(shape: impl Into<Shape>, dtype: Dtype, at: impl Into<Queue>) -> Result<Self, Error> {
+        Self::uninitialized(&at.into(), dtype, shape.into().sizes())
+    }
+
+    /// Elements of any content, as many and of the type of another tensor's.
+    ///
+    /// # Errors
+    /// What the device says.
+    pub fn empty_like(&self) -> Result<Self, Error> {
+        Self::uninitialized(self.queue(), self.dtype(), self.shape())
+    }
+
+    /// The numbers below `n`, as `i64`, in a random order; from the queue's
+    /// [seed](Queue::set_seed).
+    ///
+    /// # Errors
+    /// What the device says.
+    pub fn randperm(n: usize, at: impl Into<Queue>) -> Result<Self, Error> {
+        Self::rand(0_f64, 1.0, n, at)?.argsort(0)
+    }
+
     /// Random numbers from `low` up to `high`, whose type is the elements'; from the queue's
     /// [seed](Queue::set_seed).
     ///

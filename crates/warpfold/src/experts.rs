@@ -54,9 +54,10 @@ impl Experts {
         expect("the residual", residual, &[rows, hidden])?;
         expect("the weights of gate and up", &self.gate_up, &[num, 2 * inner, hidden])?;
         expect("the weights of down", &self.down, &[num, hidden, inner])?;
-        logits.expect_dtype(Dtype::F32)?;
-        for other in [&self.gate_up, &self.down, residual] {
-            other.expect_dtype(x.dtype())?;
+        logits.expect_dtype("the logits", Dtype::F32)?;
+        let others = [("gate and up", &self.gate_up), ("down", &self.down), ("the residual", residual)];
+        for (name, other) in others {
+            other.expect_dtype(name, x.dtype())?;
         }
         let inputs = [x, logits, &self.gate_up, &self.down, residual];
         let inputs: Vec<Tensor> = inputs.into_iter().map(Tensor::contiguous).collect::<Result<_, _>>()?;

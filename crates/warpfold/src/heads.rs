@@ -48,18 +48,18 @@ impl PagedCache {
         if self.scales != [1.0; 2] {
             return Err(refused("a cache with scales takes keys and values that are apart".to_owned()));
         }
-        product.expect_dtype(self.keys.dtype())?;
-        positions.expect_dtype(slots.dtype())?;
+        product.expect_dtype("the product", self.keys.dtype())?;
+        positions.expect_dtype("the list of positions", slots.dtype())?;
         expect("slots", slots, &[tokens])?;
         expect("positions", positions, &[tokens])?;
         let rows = cos.shape().first().copied().unwrap_or(0);
         for (name, table) in [("cosines", cos), ("sines", sin)] {
-            table.expect_dtype(Dtype::F32)?;
+            table.expect_dtype(name, Dtype::F32)?;
             expect(name, table, &[rows, head_dim / 2])?;
         }
         let mut inputs = vec![product, slots, positions, cos, sin];
         for scale in norms.iter().flat_map(|(scales, _)| scales) {
-            scale.expect_dtype(Dtype::F32)?;
+            scale.expect_dtype("the scales", Dtype::F32)?;
             expect("scales", scale, &[head_dim])?;
             inputs.push(scale);
         }

@@ -32,7 +32,7 @@ impl Tensor {
         let axis = first.axis(axis)?;
         let mut shape = first.shape().to_vec();
         for (number, other) in (1..).zip(others) {
-            other.expect_dtype(first.dtype())?;
+            other.expect_dtype(&format!("tensor {number} of cat"), first.dtype())?;
             if other.rank() != first.rank() {
                 let (found, expected) = (other.rank(), first.rank());
                 return Err(refuse(format!("tensor {number} has {found} dimension(s), tensor 0 has {expected}")));

@@ -25,22 +25,30 @@
 //! - `virtual-gpu` (on): the virtual GPU. Without it a program needs a GPU, and the simulator is
 //!   not built.
 //! - `ndarray`: tensors from and to arrays of that crate.
+//! - `candle`: operations of candle that warpfold computes; with `candle-cuda`, which takes CUDA's
+//!   nvcc as candle's kernels do, on candle's CUDA streams.
 //!
-//! The driver's bindings are in the interface ([`device::cudarc`]), at version 0.19: a program that
-//! shares contexts with another user of cudarc needs that version there, too.
+//! The driver's bindings are in the interface ([`device::cudarc`]), at version 0.19.10 or a later
+//! 0.19: a program that shares contexts with another user of cudarc needs that there, too. Where
+//! that user links the driver, as candle does, it is linked; else it is loaded at run time.
 
+mod activations;
 mod arena;
 mod arithmetic;
+mod arrange;
 mod attention;
 mod axes;
 mod boxes;
 pub mod by_name;
+#[cfg(feature = "candle")]
+pub mod candle;
 mod conv;
 mod create;
 mod display;
 pub mod dlpack;
 mod element;
 mod experts;
+mod factors;
 mod heads;
 mod in_place;
 mod index;

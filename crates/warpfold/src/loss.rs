@@ -27,15 +27,13 @@ impl Tensor {
     /// ```
     ///
     /// # Errors
-    /// [`ErrorKind::ShapeMismatch`] unless there is a label for each row,
+    /// [`ErrorKind::Operand`] unless there is a label for each row,
     /// [`ErrorKind::Unsupported`] for an element type.
     pub fn cross_entropy(&self, labels: &Self, ignored: Option<i64>) -> Result<(Self, Self), Error> {
-        let mismatch =
-            || Error::from(ErrorKind::ShapeMismatch { left: self.shape().to_vec(), right: labels.shape().to_vec() });
-        let Some((classes, rows)) = self.shape().split_last() else { return Err(mismatch()) };
-        if labels.shape() != rows {
-            return Err(mismatch());
-        }
+        let Some((classes, rows)) = self.shape().split_last() else {
+            let reason = "the logits have no axis of classes".to_owned();
+            return Err(ErrorKind::Operand { operator: "cross-entropy", reason }.into());
+        };
         if *classes == 0 {
             return Err(ErrorKind::Empty("cross-entropy".to_owned()).into());
         }

@@ -61,22 +61,25 @@ pub(crate) struct Shapes {
 
 impl Shapes {
     pub(crate) fn of(left: &[usize], right: &[usize]) -> Result<Self, Error> {
-        let mismatch = || Error::from(ErrorKind::ShapeMismatch { left: left.to_vec(), right: right.to_vec() });
+        let refused = |what: &str| {
+            let reason = format!("{what}: the left factor is {left:?}, the right {right:?}");
+            Error::from(ErrorKind::Operand { operator: "matmul", reason })
+        };
         let (batch_left, m, k, is_row) = match left {
-            [] => return Err(mismatch()),
+            [] => return Err(refused("no axes on the left")),
             [k] => (&[][..], 1, *k, true),
             [batch @ .., m, k] => (batch, *m, *k, false),
         };
         let (batch_right, k_right, n, is_column) = match right {
-            [] => return Err(mismatch()),
+            [] => return Err(refused("no axes on the right")),
             [k] => (&[][..], *k, 1, true),
             [batch @ .., k, n] => (batch, *k, *n, false),
         };
         if k != k_right {
-            let reason = format!("inner {k} and {k_right}: the left factor is {left:?}, the right {right:?}");
-            return Err(ErrorKind::Operand { operator: "matmul", reason }.into());
+            return Err(refused(&format!("inner {k} and {k_right}")));
         }
-        let batch = broadcast_shape(&[batch_left, batch_right]).map_err(|_| mismatch())?;
+        let batch = broadcast_shape(&[batch_left, batch_right])
+            .map_err(|_| refused(&format!("batches {batch_left:?} and {batch_right:?}")))?;
         let mut result = batch.clone();
         result.extend((!is_row).then_some(m));
         result.extend((!is_column).then_some(n));

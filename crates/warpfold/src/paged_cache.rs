@@ -171,7 +171,7 @@ impl PagedCache {
         expect("slots", slots, &[num])?;
         expect("keys", keys, &[num, kv_heads, head_dim])?;
         expect("values", values, &[num, kv_heads, value_dim])?;
-        values.expect_dtype(keys.dtype())?;
+        values.expect_dtype("the values", keys.dtype())?;
         let (keys, values, slots) =
             (keys.with_columns_together()?, values.with_columns_together()?, slots.contiguous()?);
         let mut inputs = vec![keys, values, slots];
@@ -188,7 +188,7 @@ impl PagedCache {
         if let Some(queries) = &queries {
             let heads = queries.shape().get(1).copied().unwrap_or(0);
             expect("queries", queries, &[num, heads, head_dim])?;
-            queries.expect_dtype(inputs[0].dtype())?;
+            queries.expect_dtype("the queries", inputs[0].dtype())?;
             if queries.layout().strides()[2] != 1 {
                 return Err(refused("the elements of a query do not lie side by side".to_owned()));
             }
@@ -313,7 +313,7 @@ fn of_rotary([cos, sin, positions]: [&Tensor; 3], pairs: Pairs, tokens: usize) -
         return Err(refused(format!("cosines have 2 axes, not {}", cos.rank())));
     };
     expect("sines", sin, &[rows, columns])?;
-    sin.expect_dtype(cos.dtype())?;
+    sin.expect_dtype("the table of sines", cos.dtype())?;
     expect("positions", positions, &[tokens])?;
     let (cos, sin) = (cos.with_columns_together()?, sin.with_columns_together()?);
     let rotary = Rotary {

@@ -25,16 +25,17 @@ impl Tensor {
     /// ```
     ///
     /// # Errors
-    /// [`ErrorKind::ShapeMismatch`], [`ErrorKind::DtypeMismatch`], [`ErrorKind::Unsupported`]
-    /// unless they are floats of 16 to 64 bits.
+    /// [`ErrorKind::Operand`] for the shapes, [`ErrorKind::DtypeMismatch`],
+    /// [`ErrorKind::Unsupported`] unless they are floats of 16 to 64 bits.
     pub fn gemv(&self, vector: &Self) -> Result<Self, Error> {
-        vector.expect_dtype(self.dtype())?;
+        vector.expect_dtype("the vector", self.dtype())?;
         let ([m, k], [len]) = (self.shape(), vector.shape()) else {
-            let (left, right) = (self.shape().to_vec(), vector.shape().to_vec());
-            return Err(ErrorKind::ShapeMismatch { left, right }.into());
+            let reason = format!("a matrix and a vector have {:?} and {:?}", self.shape(), vector.shape());
+            return Err(ErrorKind::Operand { operator: "gemv", reason }.into());
         };
         if k != len {
-            return Err(ErrorKind::ShapeMismatch { left: vec![*m, *k], right: vec![*len] }.into());
+            let reason = format!("inner {k} and {len}: the matrix is {:?}, the vector {:?}", [m, k], [len]);
+            return Err(ErrorKind::Operand { operator: "gemv", reason }.into());
         }
         let (m, k) = (*m as u64, *k as u64);
         let strides = [0, 1].map(|axis| self.layout().strides()[axis] as i64);

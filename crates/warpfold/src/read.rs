@@ -30,6 +30,18 @@ impl Tensor {
 
     /// Elements, as [`Tensor::len`].
     #[must_use]
+    pub fn nelement(&self) -> usize {
+        self.len()
+    }
+
+    /// Dimensions, as [`Tensor::rank`].
+    #[must_use]
+    pub fn ndim(&self) -> usize {
+        self.rank()
+    }
+
+    /// Elements, as [`Tensor::len`].
+    #[must_use]
     pub fn numel(&self) -> usize {
         self.len()
     }
@@ -94,6 +106,22 @@ impl Tensor {
                 Err(ErrorKind::Operand { operator: "to_scalar", reason }.into())
             }
         }
+    }
+
+    /// As [`Tensor::to_scalar`].
+    ///
+    /// # Errors
+    /// Those of [`Tensor::to_scalar`].
+    pub fn to_vec0<T: TensorElement>(&self) -> Result<T, Error> {
+        self.to_scalar()
+    }
+
+    /// As [`Tensor::to_scalar`].
+    ///
+    /// # Errors
+    /// Those of [`Tensor::to_scalar`].
+    pub fn item<T: TensorElement>(&self) -> Result<T, Error> {
+        self.to_scalar()
     }
 
     /// The elements of a tensor of one axis.

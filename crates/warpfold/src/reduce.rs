@@ -47,12 +47,18 @@ methods! {
     sum sum_keepdim sum_all Sum;
     /// The product. Of integers it has 64 bits.
     product product_keepdim product_all Product;
+    /// As [`Tensor::product`].
+    prod prod_keepdim prod_all Product;
     /// The mean; of nothing NaN.
     mean mean_keepdim mean_all Mean;
     /// The smallest element; NaN if there is one.
     min min_keepdim min_all Min;
     /// The largest element; NaN if there is one.
     max max_keepdim max_all Max;
+    /// As [`Tensor::min`].
+    amin amin_keepdim amin_all Min;
+    /// As [`Tensor::max`].
+    amax amax_keepdim amax_all Max;
     /// Whether any element is not zero.
     any any_keepdim any_all Any;
     /// Whether no element is zero.
@@ -69,12 +75,16 @@ methods! {
     l1_norm l1_norm_keepdim l1_norm_all L1;
     /// The root of the sum of squares.
     l2_norm l2_norm_keepdim l2_norm_all L2;
+    /// As [`Tensor::l2_norm`].
+    norm norm_keepdim norm_all L2;
     /// The largest magnitude.
     abs_max abs_max_keepdim abs_max_all AbsMax;
     /// The sum of squares.
     sum_squares sum_squares_keepdim sum_squares_all SumSquares;
     /// The logarithm of the sum of exponentials.
     log_sum_exp log_sum_exp_keepdim log_sum_exp_all LogSumExp;
+    /// As [`Tensor::log_sum_exp`].
+    logsumexp logsumexp_keepdim logsumexp_all LogSumExp;
     /// The mean of squared distances from the mean.
     variance variance_keepdim variance_all Variance;
     /// The root of the variance.
@@ -171,6 +181,58 @@ impl Tensor {
         self.var(axes)?.keep_axes(axes, self.rank())
     }
 
+    /// As [`Tensor::var`], over all axes.
+    ///
+    /// # Errors
+    /// Those of [`Tensor::reduce`].
+    pub fn var_all(&self) -> Result<Self, Error> {
+        self.var(..)
+    }
+
+    /// The root of [`Tensor::var`], with `n - 1` in the divisor, as PyTorch's `std`.
+    ///
+    /// # Errors
+    /// Those of [`Tensor::reduce`].
+    pub fn std<'b>(&self, axes: impl Into<Axes<'b>>) -> Result<Self, Error> {
+        let options = Options { ddof: Some(1), ..Options::default() };
+        Ok(self.reduce(Reduction::StandardDeviation, axes, options)?.remove(0))
+    }
+
+    /// As [`Tensor::std`], with the axes in the result, of size 1.
+    ///
+    /// # Errors
+    /// Those of [`Tensor::reduce`].
+    pub fn std_keepdim<'b>(&self, axes: impl Into<Axes<'b>>) -> Result<Self, Error> {
+        let axes = axes.into();
+        self.std(axes)?.keep_axes(axes, self.rank())
+    }
+
+    /// As [`Tensor::std`], over all axes.
+    ///
+    /// # Errors
+    /// Those of [`Tensor::reduce`].
+    pub fn std_all(&self) -> Result<Self, Error> {
+        self.std(..)
+    }
+
+    /// The variance as [`Tensor::var`], and the mean, in one pass.
+    ///
+    /// # Errors
+    /// Those of [`Tensor::reduce`].
+    pub fn var_mean<'b>(&self, axes: impl Into<Axes<'b>>) -> Result<(Self, Self), Error> {
+        let options = Options { ddof: Some(1), ..Options::default() };
+        let (mean, variance) = two(self.reduce(Reduction::MeanVariance, axes, options)?);
+        Ok((variance, mean))
+    }
+
+    /// The smallest and the largest element, in one pass; NaN if there is one.
+    ///
+    /// # Errors
+    /// Those of [`Tensor::reduce`].
+    pub fn aminmax<'b>(&self, axes: impl Into<Axes<'b>>) -> Result<(Self, Self), Error> {
+        Ok(two(self.reduce(Reduction::MinMax, axes, Options::default())?))
+    }
+
     fn reduce_to_one(&self, reduction: Reduction, axes: Axes<'_>) -> Result<Self, Error> {
         let results = self.reduce(reduction, axes, Options::default())?;
         Ok(results.into_iter().next().expect("a reduction has a result"))
@@ -233,6 +295,20 @@ impl Tensor {
         };
         Ok((values.permute(&back)?, positions.permute(&back)?))
     }
+
+    /// As [`Tensor::top_k`].
+    ///
+    /// # Errors
+    /// Those of [`Tensor::top_k`].
+    pub fn topk(&self, k: usize, axis: isize) -> Result<(Self, Self), Error> {
+        self.top_k(k, axis)
+    }
+}
+
+/// The results of a reduction that has two.
+fn two(results: Vec<Tensor>) -> (Tensor, Tensor) {
+    let Ok([first, second]) = <[Tensor; 2]>::try_from(results) else { unreachable!("the reduction has two results") };
+    (first, second)
 }
 
 /// Folds tensors of one shape together by a reduction.
@@ -331,6 +407,6 @@ mod tests {
             assert!(matches!(error.kind(), ErrorKind::NumInputs { least: 2, most: 2, found: 1, .. }), "{error}");
         }
         let error = x.fold_with(&x, &dot, Axes::All).unwrap_err();
-        assert_eq!(*error.kind(), ErrorKind::DtypeMismatch { left: Dtype::I32, right: Dtype::F32 });
+        assert_eq!(error.to_string(), "input 0 of the fold has elements of type i32, not f32: cast one of them");
     }
 }

@@ -62,7 +62,7 @@ impl Tensor {
         };
         let rotary_dim = options.rotary_dim.unwrap_or(head_dim);
         let (cos, sin) = (cos.with_columns_together()?, sin.with_columns_together()?);
-        cos.expect_dtype(sin.dtype())?;
+        cos.expect_dtype("the table of cosines", sin.dtype())?;
         let tables = [("cosines", &cos), ("sines", &sin)];
         let (rows, table_strides) = match positions {
             Some(_) => {

@@ -115,7 +115,7 @@ impl Tensor {
     /// axes, [`ErrorKind::Unsupported`] for an element type, and those of [`Axes::resolve`].
     pub fn layer_norm<'b>(&self, axes: impl Into<Axes<'b>>, inputs: NormInputs<'_>) -> Result<LayerNormed, Error> {
         let axes = axes.into();
-        let [results, stats] = self.norm(RowOp::LayerNorm, axes, inputs)?;
+        let [results, stats] = self.normed(RowOp::LayerNorm, axes, inputs)?;
         let (mut results, mut stats) = (results.into_iter(), stats.into_iter());
         let [Some(result), Some(mean), Some(rstd)] = [results.next(), stats.next(), stats.next()] else {
             unreachable!("layer norm has a result and two statistics");
@@ -133,7 +133,7 @@ impl Tensor {
     /// Those of [`Tensor::layer_norm`].
     pub fn rms_norm<'b>(&self, axes: impl Into<Axes<'b>>, inputs: NormInputs<'_>) -> Result<RmsNormed, Error> {
         let axes = axes.into();
-        let [results, stats] = self.norm(RowOp::RmsNorm, axes, inputs)?;
+        let [results, stats] = self.normed(RowOp::RmsNorm, axes, inputs)?;
         let (mut results, mut stats) = (results.into_iter(), stats.into_iter());
         let [Some(result), Some(rstd)] = [results.next(), stats.next()] else {
             unreachable!("RMS norm has a result and a statistic");
@@ -141,7 +141,7 @@ impl Tensor {
         Ok(RmsNormed { result, rstd, sum: results.next() })
     }
 
-    fn norm(&self, op: fn(Norm) -> RowOp, axes: Axes<'_>, inputs: NormInputs<'_>) -> Result<[Vec<Self>; 2], Error> {
+    fn normed(&self, op: fn(Norm) -> RowOp, axes: Axes<'_>, inputs: NormInputs<'_>) -> Result<[Vec<Self>; 2], Error> {
         let residual: Vec<_> = inputs.residual.into_iter().collect();
         let done = rows(op(inputs.norm()?), First::Read(self), &residual, &inputs.columns(), axes)?;
         Ok([done.results, done.stats])

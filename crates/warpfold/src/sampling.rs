@@ -32,8 +32,8 @@ impl Tensor {
     /// [`ErrorKind::Operand`] for another number of rows or words, [`ErrorKind::DtypeMismatch`],
     /// [`ErrorKind::Empty`] for an empty vocabulary; what the device says.
     pub fn sample(&self, rows: &Rows, records: &Self) -> Result<Self, Error> {
-        self.expect_dtype(Dtype::F32)?;
-        records.expect_dtype(Dtype::I32)?;
+        self.expect_dtype("the logits", Dtype::F32)?;
+        records.expect_dtype("the records", Dtype::I32)?;
         let refused = |reason: String| Error::from(ErrorKind::Operand { operator: "sampling", reason });
         let [num, vocab] = *self.shape() else {
             return Err(refused(format!("logits have 2 axes, not {}", self.rank())));

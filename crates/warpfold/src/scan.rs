@@ -73,6 +73,22 @@ impl Tensor {
     pub fn cumprod(&self, axis: isize) -> Result<Self, Error> {
         self.scan(Cumulative::Product, axis, ScanOrder::default(), None)
     }
+
+    /// The largest element so far along an axis, without positions; from a NaN on, NaN.
+    ///
+    /// # Errors
+    /// Those of [`Tensor::scan`].
+    pub fn cummax(&self, axis: isize) -> Result<Self, Error> {
+        self.scan(Cumulative::Max, axis, ScanOrder::default(), None)
+    }
+
+    /// The smallest element so far along an axis, without positions; from a NaN on, NaN.
+    ///
+    /// # Errors
+    /// Those of [`Tensor::scan`].
+    pub fn cummin(&self, axis: isize) -> Result<Self, Error> {
+        self.scan(Cumulative::Min, axis, ScanOrder::default(), None)
+    }
 }
 
 /// Scans tensors of one shape together along an axis.

@@ -37,6 +37,38 @@ impl Tensor {
         self.in_order(axis, true)
     }
 
+    /// The positions that put an axis in order, the smallest first: see [`Tensor::sort`].
+    ///
+    /// # Errors
+    /// Those of [`Tensor::sort`].
+    pub fn argsort(&self, axis: isize) -> Result<Self, Error> {
+        Ok(self.sort(axis)?.1)
+    }
+
+    /// The positions that put an axis in order, the largest first: see [`Tensor::sort_descending`].
+    ///
+    /// # Errors
+    /// Those of [`Tensor::sort`].
+    pub fn argsort_descending(&self, axis: isize) -> Result<Self, Error> {
+        Ok(self.sort_descending(axis)?.1)
+    }
+
+    /// The last axis in order, and the positions that its elements had, as candle's.
+    ///
+    /// # Errors
+    /// Those of [`Tensor::sort`].
+    pub fn sort_last_dim(&self, ascending: bool) -> Result<(Self, Self), Error> {
+        self.in_order(-1, !ascending)
+    }
+
+    /// The positions that put the last axis in order, as candle's.
+    ///
+    /// # Errors
+    /// Those of [`Tensor::sort`].
+    pub fn arg_sort_last_dim(&self, ascending: bool) -> Result<Self, Error> {
+        Ok(self.sort_last_dim(ascending)?.1)
+    }
+
     fn in_order(&self, axis: isize, descending: bool) -> Result<(Self, Self), Error> {
         let axis = self.axis(axis)?;
         // The axis goes last and comes back.

@@ -172,7 +172,7 @@ impl Tensor {
     /// [`ErrorKind::SharedMemory`], [`ErrorKind::DtypeMismatch`], [`ErrorKind::LengthMismatch`] if
     /// the other one has more elements or either does not lie side by side; what the device says.
     pub fn copy_over_first(&mut self, from: &Self) -> Result<(), Error> {
-        from.expect_dtype(self.dtype)?;
+        from.expect_dtype("what is copied", self.dtype)?;
         if !self.layout.is_contiguous() || !from.layout.is_contiguous() || from.len() > self.len() {
             return Err(ErrorKind::LengthMismatch { shape: self.shape().to_vec(), found: from.len() }.into());
         }
@@ -287,6 +287,54 @@ impl Tensor {
         Ok(self.view_mut()?.slice(..len)?)
     }
 
+    /// The elements of a contiguous tensor where they are, for kernels of the caller's.
+    ///
+    /// ```
+    /// use warpfold::lang::{Global, kernel, thread_idx};
+    /// use warpfold::{Device, Profile, Tensor, device::LaunchConfig};
+    ///
+    /// let device = Device::virtual_gpu(Profile::H200);
+    /// let negate = kernel("negate", |x: Global<f32>, y: Global<f32>| {
+    ///     let i = thread_idx().x;
+    ///     y.at(i).set(-x.at(i).get());
+    /// });
+    /// let x = Tensor::new(&[1_f32, 2.], &device)?;
+    /// let mut y = x.zeros_like()?;
+    /// device.launch(&negate, LaunchConfig::new(1, 2), (x.device_elements::<f32>()?, y.device_elements_mut::<f32>()?))?;
+    /// assert_eq!(y.to_vec::<f32>()?, [-1.0, -2.0]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`ErrorKind::Operand`] unless the tensor is contiguous and `T` is the elements' type.
+    pub fn device_elements<T: TensorElement>(&self) -> Result<View<'_, T>, Error> {
+        self.expect_elements(T::DTYPE)?;
+        self.device_bytes()?.elements().ok_or_else(|| self.unaligned())
+    }
+
+    /// The same to be written. No clone and no view of the tensor may be left.
+    ///
+    /// # Errors
+    /// As [`Tensor::device_elements`], and [`ErrorKind::SharedMemory`].
+    pub fn device_elements_mut<T: TensorElement>(&mut self) -> Result<ViewMut<'_, T>, Error> {
+        self.expect_elements(T::DTYPE)?;
+        let unaligned = self.unaligned();
+        self.device_bytes_mut()?.elements().ok_or(unaligned)
+    }
+
+    fn expect_elements(&self, expected: Dtype) -> Result<(), Error> {
+        if self.dtype == expected {
+            return Ok(());
+        }
+        let reason = format!("the tensor's elements are {}, {expected} is asked for: cast first", self.dtype);
+        Err(ErrorKind::Operand { operator: "device_elements", reason }.into())
+    }
+
+    fn unaligned(&self) -> Error {
+        let reason = format!("address {:#x} is not aligned to elements of type {}", self.address(), self.dtype);
+        ErrorKind::Operand { operator: "device_elements", reason }.into()
+    }
+
     /// Where the bytes of a contiguous tensor begin, and how many there are.
     fn span_of_bytes(&self) -> Result<(usize, usize), Error> {
         if !self.layout.is_contiguous() {
@@ -322,11 +370,9 @@ impl Tensor {
 
     /// # Errors
     /// [`ErrorKind::DtypeMismatch`].
-    pub(crate) fn expect_dtype(&self, expected: Dtype) -> Result<(), Error> {
-        if self.dtype == expected {
-            return Ok(());
-        }
-        Err(ErrorKind::DtypeMismatch { left: self.dtype, right: expected }.into())
+    pub(crate) fn expect_dtype(&self, operand: &str, expected: Dtype) -> Result<(), Error> {
+        let (operand, found) = (operand.to_owned(), self.dtype);
+        if found == expected { Ok(()) } else { Err(ErrorKind::DtypeMismatch { operand, found, expected }.into()) }
     }
 }
 
@@ -353,7 +399,9 @@ impl First<'_> {
     /// it overwrites.
     pub(crate) fn allocated<'a>(&self, results: &'a [Dtype]) -> Result<&'a [Dtype], Error> {
         match (self, results) {
-            (Self::Overwritten(tensor), [first, others @ ..]) => tensor.expect_dtype(*first).map(|()| others),
+            (Self::Overwritten(tensor), [first, others @ ..]) => {
+                tensor.expect_dtype("the result in place", *first).map(|()| others)
+            }
             _ => Ok(results),
         }
     }
@@ -390,7 +438,8 @@ pub(crate) fn expect_inputs<'a>(
     if found != most {
         return Err(ErrorKind::NumInputs { op: what.to_owned(), least: most, most, found }.into());
     }
-    inputs.zip(expected).try_for_each(|(input, dtype)| input.expect_dtype(*dtype))
+    let mut inputs = inputs.zip(expected).enumerate();
+    inputs.try_for_each(|(i, (input, dtype))| input.expect_dtype(&format!("input {i} of {what}"), *dtype))
 }
 
 /// A tensor that is about to be written, and nobody else has.

@@ -23,8 +23,12 @@ macro_rules! methods {
 methods! {
     /// `|x|`.
     abs Abs;
+    /// `|x|`.
+    absolute Abs;
     /// `-x`; also `-&x`.
     neg Neg;
+    /// `-x`.
+    negative Neg;
     /// `e^x`.
     exp Exp;
     /// `2^x`.
@@ -65,6 +69,8 @@ methods! {
     gelu_tanh GeluTanh;
     /// `x * sigmoid(x)`.
     silu Silu;
+    /// `x * sigmoid(x)`.
+    swish Silu;
     /// The error function.
     erf Erf;
     /// The sine.
@@ -85,6 +91,8 @@ methods! {
     sign Sign;
     /// Whether `x` is false; of integers, every bit the other way.
     logical_not Not;
+    /// Every bit of integers the other way.
+    bitwise_not Not;
     /// Whether `x` is NaN, as `bool`.
     isnan IsNan;
     /// Whether `x` is infinite, as `bool`.
@@ -119,4 +127,39 @@ impl Tensor {
     pub fn to_dtype(&self, dtype: Dtype) -> Result<Self, Error> {
         if self.dtype() == dtype { Ok(self.clone()) } else { self.cast(dtype) }
     }
+
+    /// The elements in the type of another tensor's.
+    ///
+    /// # Errors
+    /// What the device says.
+    pub fn type_as(&self, other: &Self) -> Result<Self, Error> {
+        self.to_dtype(other.dtype())
+    }
+}
+
+macro_rules! types {
+    ($($method:ident $dtype:ident $name:literal;)*) => {
+        /// Casts by PyTorch's names; [`Tensor::to_dtype`] has every type.
+        impl Tensor {$(
+            #[doc = concat!("The elements as `", $name, "`.")]
+            ///
+            /// # Errors
+            /// What the device says.
+            pub fn $method(&self) -> Result<Self, Error> {
+                self.to_dtype(Dtype::$dtype)
+            }
+        )*}
+    };
+}
+
+types! {
+    float F32 "f32";
+    double F64 "f64";
+    half F16 "f16";
+    bfloat16 Bf16 "bf16";
+    int I32 "i32";
+    long I64 "i64";
+    short I16 "i16";
+    byte U8 "u8";
+    bool Bool "bool";
 }

@@ -77,7 +77,7 @@ impl Tensor {
             Bound::Unbounded => size,
         };
         if start > end || end > size {
-            return Err(ErrorKind::SliceOutOfRange { start, end, size }.into());
+            return Err(ErrorKind::SliceOutOfRange { axis, start, end, size }.into());
         }
         let mut shape = self.shape().to_vec();
         shape[axis] = end - start;
@@ -88,12 +88,15 @@ impl Tensor {
         Ok(Self { first, ..self.seen(layout) })
     }
 
-    /// An axis in reverse order.
+    /// Axes in reverse order.
     ///
     /// # Errors
-    /// [`ErrorKind::AxisOutOfRange`].
-    pub fn flip(&self, axis: isize) -> Result<Self, Error> {
-        let axis = self.axis(axis)?;
+    /// [`ErrorKind::AxisOutOfRange`], [`ErrorKind::RepeatedAxis`].
+    pub fn flip<'b>(&self, axes: impl Into<Axes<'b>>) -> Result<Self, Error> {
+        axes.into().resolve(self.rank())?.into_iter().try_fold(self.clone(), |tensor, axis| tensor.flipped(axis))
+    }
+
+    fn flipped(&self, axis: usize) -> Result<Self, Error> {
         let mut strides = self.layout.strides().to_vec();
         let last = self.shape()[axis].saturating_sub(1) as isize * strides[axis];
         strides[axis] = -strides[axis];

@@ -255,6 +255,20 @@ macro_rules! view_methods {
             }
         }
 
+        impl<'a> $view<'a, u8> {
+            /// The same memory as elements of another type; `None` unless it begins at one and has
+            /// whole ones only.
+            #[must_use]
+            pub fn elements<T: Element>(self) -> Option<$view<'a, T>> {
+                let scale = size_of::<T>();
+                let fits = self.address().is_multiple_of(scale as u64)
+                    && self.first.is_multiple_of(scale)
+                    && self.len.is_multiple_of(scale);
+                let (first, len) = (self.first / scale, self.len / scale);
+                fits.then(|| $view { memory: self.memory, first, len, borrow: PhantomData })
+            }
+        }
+
         impl<T: Element> fmt::Debug for $view<'_, T> {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 let (view, element, name) = (stringify!($view), T::NAME, self.memory.name());

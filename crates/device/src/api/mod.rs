@@ -25,6 +25,7 @@ pub(crate) mod kernel_cache;
 pub(crate) mod mapped;
 pub(crate) mod memory;
 pub(crate) mod module;
+#[cfg(feature = "nccl")]
 pub(crate) mod nccl;
 #[cfg(feature = "virtual-gpu")]
 pub(crate) mod peers;

@@ -4,6 +4,7 @@ use std::ffi::CStr;
 use std::sync::OnceLock;
 
 use cudarc::driver::{DriverError, result, sys};
+use libloading::Library;
 
 use crate::backend::DriverVersion;
 use crate::{Error, ErrorKind};
@@ -31,8 +32,7 @@ fn start() -> Result<DriverVersion, Error> {
     let absent = |reason: String| ErrorKind::NoDriver { reason };
     // NOTE: every other function of cudarc panics where the library is missing, so this comes
     // first.
-    // SAFETY: loading the driver's library runs its initialisers, which have no requirements.
-    if !unsafe { sys::is_culib_present() } {
+    if library().is_none() {
         return Err(absent("its library (libcuda.so, nvcuda.dll) does not load".to_owned()).into());
     }
     let mut number = 0;
@@ -64,10 +64,29 @@ pub(super) fn ptx_version(driver: DriverVersion) -> (u32, u32) {
     }
 }
 
+/// The driver's library, by the first of the names that loads; cudarc, which tries these among
+/// others or is linked to it, uses the same one.
+fn library() -> Option<&'static Library> {
+    static LIBRARY: OnceLock<Option<Library>> = OnceLock::new();
+    let names: &[&str] = if cfg!(windows) { &["nvcuda.dll"] } else { &["libcuda.so", "libcuda.so.1"] };
+    // SAFETY: loading the driver's library runs its initialisers, which have no requirements.
+    let load = |name: &&str| unsafe { Library::new(*name) }.ok();
+    LIBRARY.get_or_init(|| names.iter().find_map(load)).as_ref()
+}
+
+/// A function of the library, or none where the driver is too old for it.
+///
+/// # Safety
+/// `F` is the type of the function.
+pub(super) unsafe fn function<F: Copy>(name: &CStr) -> Option<F> {
+    // SAFETY: the caller knows the type, and the library is never unloaded.
+    library().and_then(|library| unsafe { library.get::<F>(name.to_bytes_with_nul()) }.ok()).map(|function| *function)
+}
+
 /// Whether the library has a function that older drivers lack.
-pub(super) fn has(function: &CStr) -> bool {
-    // SAFETY: callers hold a version, so the library is loaded; the symbol is not called.
-    unsafe { sys::culib().get::<unsafe extern "C" fn()>(function.to_bytes_with_nul()) }.is_ok()
+pub(super) fn has(name: &CStr) -> bool {
+    // SAFETY: the function is not called.
+    unsafe { function::<unsafe extern "C" fn()>(name) }.is_some()
 }
 
 /// The error for a failed call whose reason is no other kind.

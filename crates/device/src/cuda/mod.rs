@@ -14,6 +14,7 @@ mod graph;
 mod in_flight;
 mod interop;
 mod module;
+#[cfg(feature = "nccl")]
 pub(crate) mod nccl;
 mod parameters;
 mod peer;

@@ -372,7 +372,7 @@ fn elapsed_ms(start: sys::CUevent, end: sys::CUevent) -> Result<f32, DriverError
     // Management"), which drivers before 12.8 have instead of the second version. Both events are
     // alive, recorded and reached.
     let status = unsafe {
-        let Ok(function) = sys::culib().get::<ElapsedTime>(b"cuEventElapsedTime\0") else {
+        let Some(function) = driver::function::<ElapsedTime>(c"cuEventElapsedTime") else {
             return Err(DriverError(sys::CUresult::CUDA_ERROR_NOT_FOUND));
         };
         function(&raw mut milliseconds, start, end)

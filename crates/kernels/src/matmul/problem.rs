@@ -293,7 +293,8 @@ impl Problem {
     pub fn accumulator(&self) -> Result<Dtype, Error> {
         let (left, right) = (self.a.dtype, self.b.dtype);
         if left != right {
-            return Err(ErrorKind::DtypeMismatch { left, right }.into());
+            let operand = "the right factor".to_owned();
+            return Err(ErrorKind::DtypeMismatch { operand, found: right, expected: left }.into());
         }
         match left {
             Dtype::F16 | Dtype::Bf16 | Dtype::F32 | Dtype::F8E4M3 | Dtype::F8E5M2 => Ok(Dtype::F32),

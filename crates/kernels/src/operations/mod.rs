@@ -204,7 +204,7 @@ impl Default for Options {
 /// let less = map_of(Operation::Lt, &[Dtype::F16; 2], &Options::default())?;
 /// assert_eq!(less.outputs(), [Dtype::Bool]);
 /// let error = map_of(Operation::Add, &[Dtype::F32, Dtype::I32], &Options::default()).unwrap_err();
-/// assert_eq!(error.to_string(), "element types f32 and i32 do not fit each other");
+/// assert_eq!(error.to_string(), "input 1 of add has elements of type i32, not f32: cast one of them");
 /// # Ok::<(), warpfold_kernels::Error>(())
 /// ```
 ///

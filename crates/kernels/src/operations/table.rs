@@ -5,6 +5,7 @@ use warpfold_lang::Val;
 
 use super::{Operation, binary, ternary, unary};
 use crate::elements::{Compute, Sink, Source};
+use crate::error::input_of;
 use crate::map::{Map, Scalars, Weight};
 use crate::plan::Key;
 use crate::{Dtype, Error, ErrorKind};
@@ -66,11 +67,13 @@ pub(super) fn make(operation: Operation, dtypes: &[Dtype], to: Option<Dtype>) ->
         return Err(ErrorKind::NumInputs { op, least: expected, most: expected, found }.into());
     }
     if operation == Operation::Where && dtypes[0] != Dtype::Bool {
-        return Err(ErrorKind::DtypeMismatch { left: dtypes[0], right: Dtype::Bool }.into());
+        let (operand, found) = (input_of(0, operation), dtypes[0]);
+        return Err(ErrorKind::DtypeMismatch { operand, found, expected: Dtype::Bool }.into());
     }
     let of_one_type = if operation == Operation::Where { &dtypes[1..] } else { dtypes };
-    if let Some(other) = of_one_type.iter().find(|dtype| **dtype != of_one_type[0]) {
-        return Err(ErrorKind::DtypeMismatch { left: of_one_type[0], right: *other }.into());
+    if let Some(other) = of_one_type.iter().position(|dtype| *dtype != of_one_type[0]) {
+        let operand = input_of(found - of_one_type.len() + other, operation);
+        return Err(ErrorKind::DtypeMismatch { operand, found: of_one_type[other], expected: of_one_type[0] }.into());
     }
     if to.is_none() && matches!(operation, Operation::Cast | Operation::Fill) {
         return Err(ErrorKind::MissingOption { op: operation.name().to_owned(), option: "dtype" }.into());

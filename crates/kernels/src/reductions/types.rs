@@ -1,6 +1,7 @@
 //! The element types of results.
 
 use super::{Options, Reduction};
+use crate::error::input_of;
 use crate::{Dtype, Error, ErrorKind};
 
 /// The element types of a reduction's results over elements of these types, one an input.
@@ -17,8 +18,9 @@ pub fn outputs(reduction: Reduction, dtypes: &[Dtype], options: Options) -> Resu
         return Err(ErrorKind::NumInputs { op, least: inputs, most: inputs, found: dtypes.len() }.into());
     }
     let from = dtypes[0];
-    if let Some(other) = dtypes.iter().find(|dtype| **dtype != from) {
-        return Err(ErrorKind::DtypeMismatch { left: from, right: *other }.into());
+    if let Some(other) = dtypes.iter().position(|dtype| *dtype != from) {
+        let (operand, found) = (input_of(other, reduction), dtypes[other]);
+        return Err(ErrorKind::DtypeMismatch { operand, found, expected: from }.into());
     }
     if reduction == Reduction::ReproducibleSum && !from.is_float() {
         return Err(ErrorKind::Unsupported { op: reduction.to_string(), dtype: from }.into());

@@ -46,13 +46,14 @@ impl Problem {
     /// The results.
     ///
     /// # Errors
-    /// [`ErrorKind::DtypeMismatch`], [`ErrorKind::ShapeMismatch`], [`ErrorKind::Empty`] without
-    /// positions, [`ErrorKind::Unsupported`] for an element type that is no float.
+    /// [`ErrorKind::DtypeMismatch`], [`ErrorKind::Operand`] for the shapes, [`ErrorKind::Empty`]
+    /// without positions, [`ErrorKind::Unsupported`] for an element type that is no float.
     pub fn results(&self) -> Result<TensorSpec, Error> {
         let (scores, values) = (self.scores.layout.shape(), self.values.layout.shape());
         let dtype = self.scores.dtype;
         if self.values.dtype != dtype {
-            return Err(ErrorKind::DtypeMismatch { left: self.values.dtype, right: dtype }.into());
+            let operand = "the values of softmax-v".to_owned();
+            return Err(ErrorKind::DtypeMismatch { operand, found: self.values.dtype, expected: dtype }.into());
         }
         let shape = match (scores, values) {
             ([batch @ .., rows, len], [batch_of_values @ .., len_of_values, width])
@@ -60,7 +61,12 @@ impl Problem {
             {
                 [batch, &[*rows, *width]].concat()
             }
-            _ => return Err(ErrorKind::ShapeMismatch { left: scores.to_vec(), right: values.to_vec() }.into()),
+            _ => {
+                let reason = format!(
+                    "scores [batch…, rows, positions] and values [batch…, positions, width] have {scores:?} and {values:?}"
+                );
+                return Err(ErrorKind::Operand { operator: "softmax-v", reason }.into());
+            }
         };
         if scores.last() == Some(&0) {
             return Err(ErrorKind::Empty("softmax-v".to_owned()).into());

@@ -194,10 +194,12 @@ fn integers_divide_at_their_limits() {
 fn elements_of_two_types_are_refused_with_both_names() {
     for operation in operations() {
         let error = map_of(operation, &[Dtype::F32, Dtype::F64], &Options::default()).unwrap_err();
-        assert_eq!(error.kind(), &ErrorKind::DtypeMismatch { left: Dtype::F32, right: Dtype::F64 });
+        let operand = format!("input 1 of {operation}");
+        let expected = ErrorKind::DtypeMismatch { operand, found: Dtype::F64, expected: Dtype::F32 };
+        assert_eq!(error.kind(), &expected);
     }
     let error = map_of(Operation::Where, &[Dtype::U8, Dtype::F32, Dtype::F32], &Options::default()).unwrap_err();
-    assert_eq!(error.to_string(), "element types u8 and bool do not fit each other");
+    assert_eq!(error.to_string(), "input 0 of where has elements of type u8, not bool: cast one of them");
     let error = map_of(Operation::Shl, &[Dtype::F16; 2], &Options::default()).unwrap_err();
     assert_eq!(error.to_string(), "shl does not take elements of type f16");
 }

@@ -329,7 +329,8 @@ fn inputs_of_another_number_or_type_are_refused() {
     };
     let expected = ErrorKind::NumInputs { op: "dot".to_owned(), least: 2, most: 2, found: 1 };
     assert_eq!(kind(Reduction::Dot, &[Dtype::F32]), expected);
-    let expected = ErrorKind::DtypeMismatch { left: Dtype::F32, right: Dtype::F16 };
+    let operand = "input 1 of dot".to_owned();
+    let expected = ErrorKind::DtypeMismatch { operand, found: Dtype::F16, expected: Dtype::F32 };
     assert_eq!(kind(Reduction::Dot, &[Dtype::F32, Dtype::F16]), expected);
     let expected = ErrorKind::Unsupported { op: "reproducible-sum".to_owned(), dtype: Dtype::I32 };
     assert_eq!(kind(Reduction::ReproducibleSum, &[Dtype::I32]), expected);

@@ -1,9 +1,13 @@
 //! What users of the library meet: tensors and operators.
 
+#[cfg(feature = "candle")]
+mod candle;
 mod display;
 mod dlpack;
+mod errors;
 mod folds;
 mod guesses;
+mod guesses_next;
 mod in_place;
 mod language;
 mod npy;

@@ -1,0 +1,156 @@
+//! Activations, and other functions that are composed of element-wise operations: each step rounds
+//! to the elements' type.
+
+use warpfold_kernels::Error;
+
+use crate::{Axes, Tensor};
+
+/// Functions that [`Tensor::elementwise`] has no operation for.
+impl Tensor {
+    /// `x` between 0 and 6.
+    ///
+    /// # Errors
+    /// Those of [`Tensor::clamp`].
+    pub fn relu6(&self) -> Result<Self, Error> {
+        self.clamp(0, 6)
+    }
+
+    /// `x` between two numbers, as [`Tensor::clamp`].
+    ///
+    /// # Errors
+    /// Those of [`Tensor::clamp`].
+    pub fn hardtanh(&self, low: f64, high: f64) -> Result<Self, Error> {
+        self.clamp(low, high)
+    }
+
+    /// `relu6(x + 3) / 6`.
+    ///
+    /// # Errors
+    /// Those of [`Tensor::relu`].
+    pub fn hardsigmoid(&self) -> Result<Self, Error> {
+        (self + 3.0)?.relu6()? / 6.0
+    }
+
+    /// `x * relu6(x + 3) / 6`.
+    ///
+    /// # Errors
+    /// Those of [`Tensor::relu`].
+    pub fn hardswish(&self) -> Result<Self, Error> {
+        self * self.hardsigmoid()?
+    }
+
+    /// `ln(1 + e^x)`, which no `x` overflows.
+    ///
+    /// # Errors
+    /// Those of [`Tensor::exp`].
+    pub fn softplus(&self) -> Result<Self, Error> {
+        self.relu()? + self.abs()?.neg()?.exp()?.log1p()?
+    }
+
+    /// `ln(sigmoid(x))`, which no `x` overflows.
+    ///
+    /// # Errors
+    /// Those of [`Tensor::exp`].
+    pub fn log_sigmoid(&self) -> Result<Self, Error> {
+        self.neg()?.softplus()?.neg()
+    }
+
+    /// `x / (1 + |x|)`.
+    ///
+    /// # Errors
+    /// Those of [`Tensor::abs`].
+    pub fn softsign(&self) -> Result<Self, Error> {
+        self / (self.abs()? + 1.0)?
+    }
+
+    /// `x * tanh(softplus(x))`.
+    ///
+    /// # Errors
+    /// Those of [`Tensor::exp`].
+    pub fn mish(&self) -> Result<Self, Error> {
+        self * self.softplus()?.tanh()?
+    }
+
+    /// The scaled exponential linear unit (Klambauer et al., 2017).
+    ///
+    /// # Errors
+    /// Those of [`Tensor::elu`].
+    pub fn selu(&self) -> Result<Self, Error> {
+        self.elu(1.673_263_242_354_377_2)? * 1.050_700_987_355_480_5
+    }
+
+    /// The hyperbolic sine.
+    ///
+    /// # Errors
+    /// Those of [`Tensor::expm1`].
+    pub fn sinh(&self) -> Result<Self, Error> {
+        (self.expm1()? - self.neg()?.expm1()?)? * 0.5
+    }
+
+    /// The hyperbolic cosine.
+    ///
+    /// # Errors
+    /// Those of [`Tensor::exp`].
+    pub fn cosh(&self) -> Result<Self, Error> {
+        (self.exp()? + self.neg()?.exp()?)? * 0.5
+    }
+
+    /// What is after the decimal point, with the sign of `x`.
+    ///
+    /// # Errors
+    /// Those of [`Tensor::trunc`].
+    pub fn frac(&self) -> Result<Self, Error> {
+        self - self.trunc()?
+    }
+
+    /// The nearest number of so many decimals, ties to even; before the decimal point with a
+    /// negative number.
+    ///
+    /// # Errors
+    /// Those of [`Tensor::round`].
+    pub fn round_to(&self, decimals: i32) -> Result<Self, Error> {
+        let scale = 10_f64.powi(decimals);
+        (self * scale)?.round()? / scale
+    }
+
+    /// The softmax of `-x`.
+    ///
+    /// # Errors
+    /// Those of [`Tensor::softmax`].
+    pub fn softmin<'b>(&self, axes: impl Into<Axes<'b>>) -> Result<Self, Error> {
+        self.neg()?.softmax(axes)
+    }
+
+    /// Divided by the Euclidean norm over some axes, but not by less than `1e-12`.
+    ///
+    /// # Errors
+    /// Those of [`Tensor::l2_norm`].
+    pub fn normalize<'b>(&self, axes: impl Into<Axes<'b>>) -> Result<Self, Error> {
+        self / self.l2_norm_keepdim(axes)?.maximum(1e-12)?
+    }
+
+    /// The cosine of the angle between two tensors along an axis; each norm is at least `1e-8`.
+    ///
+    /// # Errors
+    /// Those of [`Tensor::l2_norm`] and [`Tensor::mul`].
+    pub fn cosine_similarity(&self, other: &Self, axis: isize) -> Result<Self, Error> {
+        let norms = (self.l2_norm(axis)?.maximum(1e-8)? * other.l2_norm(axis)?.maximum(1e-8)?)?;
+        (self * other)?.sum(axis)? / norms
+    }
+
+    /// The mean of squared differences.
+    ///
+    /// # Errors
+    /// Those of [`Tensor::sub`].
+    pub fn mse_loss(&self, target: &Self) -> Result<Self, Error> {
+        self.sub(target)?.sqr()?.mean_all()
+    }
+
+    /// The mean of magnitudes of differences.
+    ///
+    /// # Errors
+    /// Those of [`Tensor::sub`].
+    pub fn l1_loss(&self, target: &Self) -> Result<Self, Error> {
+        self.sub(target)?.abs()?.mean_all()
+    }
+}

@@ -1,0 +1,307 @@
+//! Elements in another arrangement, by the names of PyTorch and candle.
+
+use std::borrow::Borrow;
+
+use warpfold_kernels::layout::Layout;
+use warpfold_kernels::{Dtype, Error, ErrorKind};
+
+use crate::{Shape, Tensor};
+
+/// Axes moved, taken apart and repeated.
+impl Tensor {
+    /// As [`Tensor::transpose`].
+    ///
+    /// # Errors
+    /// Those of [`Tensor::transpose`].
+    pub fn swapaxes(&self, first: isize, second: isize) -> Result<Self, Error> {
+        self.transpose(first, second)
+    }
+
+    /// As [`Tensor::transpose`].
+    ///
+    /// # Errors
+    /// Those of [`Tensor::transpose`].
+    pub fn swapdims(&self, first: isize, second: isize) -> Result<Self, Error> {
+        self.transpose(first, second)
+    }
+
+    /// An axis at another position; the others keep their order.
+    ///
+    /// # Errors
+    /// [`ErrorKind::AxisOutOfRange`].
+    pub fn movedim(&self, from: isize, to: isize) -> Result<Self, Error> {
+        let (from, to) = (self.axis(from)?, self.axis(to)?);
+        let mut order: Vec<isize> = (0..self.rank() as isize).collect();
+        let axis = order.remove(from);
+        order.insert(to, axis);
+        self.permute(&order)
+    }
+
+    /// As [`Tensor::movedim`].
+    ///
+    /// # Errors
+    /// Those of [`Tensor::movedim`].
+    pub fn moveaxis(&self, from: isize, to: isize) -> Result<Self, Error> {
+        self.movedim(from, to)
+    }
+
+    /// All dimensions as one: a view where it can be.
+    ///
+    /// # Errors
+    /// Those of [`Tensor::flatten_all`].
+    pub fn ravel(&self) -> Result<Self, Error> {
+        self.flatten_all()
+    }
+
+    /// One axis as several, whose sizes multiply to its size.
+    ///
+    /// # Errors
+    /// [`ErrorKind::AxisOutOfRange`], and those of [`Tensor::reshape`].
+    pub fn unflatten(&self, axis: isize, sizes: impl Into<Shape>) -> Result<Self, Error> {
+        let axis = self.axis(axis)?;
+        self.reshape([&self.shape()[..axis], sizes.into().sizes(), &self.shape()[axis + 1..]].concat())
+    }
+
+    /// A view with the shape of another tensor.
+    ///
+    /// # Errors
+    /// Those of [`Tensor::view`].
+    pub fn view_as(&self, other: &Self) -> Result<Self, Error> {
+        self.view(other.shape())
+    }
+
+    /// The elements in the shape of another tensor.
+    ///
+    /// # Errors
+    /// Those of [`Tensor::reshape`].
+    pub fn reshape_as(&self, other: &Self) -> Result<Self, Error> {
+        self.reshape(other.shape())
+    }
+
+    /// Repeated to the shape of another tensor, as a view.
+    ///
+    /// # Errors
+    /// Those of [`Tensor::broadcast`].
+    pub fn expand_as(&self, other: &Self) -> Result<Self, Error> {
+        self.broadcast(other.shape())
+    }
+
+    /// As [`Tensor::broadcast`].
+    ///
+    /// # Errors
+    /// Those of [`Tensor::broadcast`].
+    pub fn broadcast_to(&self, shape: impl Into<Shape>) -> Result<Self, Error> {
+        self.broadcast(shape)
+    }
+
+    /// Repeated along new axes in front, as a view.
+    ///
+    /// # Errors
+    /// Those of [`Tensor::broadcast`].
+    pub fn broadcast_left(&self, left: impl Into<Shape>) -> Result<Self, Error> {
+        self.broadcast([left.into().sizes(), self.shape()].concat())
+    }
+
+    /// The view at one position of an axis, which goes; negative ones count from the end.
+    ///
+    /// # Errors
+    /// [`ErrorKind::AxisOutOfRange`], [`ErrorKind::Operand`] for a position that the axis does not
+    /// have.
+    pub fn select(&self, axis: isize, position: isize) -> Result<Self, Error> {
+        let axis = self.axis(axis)?;
+        let size = self.shape()[axis];
+        let from_start = if position < 0 { position + size as isize } else { position };
+        let Some(start) = usize::try_from(from_start).ok().filter(|start| *start < size) else {
+            let reason = format!("axis {axis} has {size} position(s), and none at {position}");
+            return Err(ErrorKind::Operand { operator: "select", reason }.into());
+        };
+        self.slice(axis as isize, start..start + 1)?.squeeze(axis as isize)
+    }
+
+    /// The view at one position of an axis, which goes.
+    ///
+    /// # Errors
+    /// Those of [`Tensor::select`].
+    pub fn get_on_dim(&self, axis: isize, position: usize) -> Result<Self, Error> {
+        self.select(axis, position as isize)
+    }
+
+    /// A view of every position of an axis, which goes.
+    ///
+    /// # Errors
+    /// [`ErrorKind::AxisOutOfRange`].
+    pub fn unbind(&self, axis: isize) -> Result<Vec<Self>, Error> {
+        (0..self.dim(axis)?).map(|position| self.get_on_dim(axis, position)).collect()
+    }
+
+    /// Windows of an axis, `step` apart, as a view: the axis counts windows, and a new last one has
+    /// the elements of each.
+    ///
+    /// # Errors
+    /// [`ErrorKind::AxisOutOfRange`], [`ErrorKind::TooManyDimensions`]; [`ErrorKind::Operand`] for a
+    /// window larger than the axis, and for no step.
+    pub fn unfold(&self, axis: isize, size: usize, step: usize) -> Result<Self, Error> {
+        let axis = self.axis(axis)?;
+        let len = self.shape()[axis];
+        if size > len || step == 0 {
+            let reason = format!("windows of {size}, {step} apart, do not fit axis {axis} of {len}");
+            return Err(ErrorKind::Operand { operator: "unfold", reason }.into());
+        }
+        let (mut shape, mut strides) = (self.shape().to_vec(), self.layout.strides().to_vec());
+        shape[axis] = (len - size) / step + 1;
+        shape.push(size);
+        strides.push(strides[axis]);
+        strides[axis] *= step as isize;
+        Ok(Self { layout: Layout::new(shape, strides)?, ..self.clone() })
+    }
+
+    /// The diagonal of a matrix, or of each matrix of a batch, as a view.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Operand`] for fewer than two dimensions.
+    pub fn diagonal(&self) -> Result<Self, Error> {
+        let ([batch @ .., m, n], [of_batch @ .., down, along]) = (self.shape(), self.layout.strides()) else {
+            let reason = format!("a matrix has 2 dimensions, the tensor {}", self.rank());
+            return Err(ErrorKind::Operand { operator: "diagonal", reason }.into());
+        };
+        let layout = Layout::new([batch, &[*m.min(n)]].concat(), [of_batch, &[down + along]].concat())?;
+        Ok(Self { layout, ..self.clone() })
+    }
+
+    /// The sum of the diagonal of a matrix, or of each matrix of a batch.
+    ///
+    /// # Errors
+    /// Those of [`Tensor::diagonal`] and [`Tensor::sum`].
+    pub fn trace(&self) -> Result<Self, Error> {
+        self.diagonal()?.sum(-1)
+    }
+
+    /// A matrix, or each of a batch, with zeros above a diagonal: the main one, or the `diagonal`th
+    /// above it (below it if negative).
+    ///
+    /// # Errors
+    /// [`ErrorKind::Operand`] for fewer than two dimensions.
+    pub fn tril(&self, diagonal: i64) -> Result<Self, Error> {
+        self.triangle("tril", |row, column| column.le(&(row + diagonal)?))
+    }
+
+    /// A matrix, or each of a batch, with zeros below a diagonal: the main one, or the `diagonal`th
+    /// above it (below it if negative).
+    ///
+    /// # Errors
+    /// [`ErrorKind::Operand`] for fewer than two dimensions.
+    pub fn triu(&self, diagonal: i64) -> Result<Self, Error> {
+        self.triangle("triu", |row, column| column.ge(&(row + diagonal)?))
+    }
+
+    fn triangle(
+        &self,
+        operator: &'static str,
+        is_kept: impl Fn(&Self, &Self) -> Result<Self, Error>,
+    ) -> Result<Self, Error> {
+        let [.., rows, columns] = *self.shape() else {
+            let reason = format!("a matrix has 2 dimensions, the tensor {}", self.rank());
+            return Err(ErrorKind::Operand { operator, reason }.into());
+        };
+        let positions = |len: usize| Self::arange(0, len as i64, self.queue());
+        let mask = is_kept(&positions(rows)?.unsqueeze(1)?, &positions(columns)?)?;
+        mask.where_cond(self, &Self::filled(self.queue(), self.dtype(), 0, ())?)
+    }
+
+    /// Elements of an axis moved by so many positions; those that leave at one end come in at the
+    /// other.
+    ///
+    /// # Errors
+    /// [`ErrorKind::AxisOutOfRange`].
+    pub fn roll(&self, shift: isize, axis: isize) -> Result<Self, Error> {
+        let len = self.dim(axis)?;
+        if len == 0 {
+            return Ok(self.clone());
+        }
+        let start = (-shift).rem_euclid(len as isize) as usize;
+        Self::cat(&[self.slice(axis, start..)?, self.slice(axis, ..start)?], axis)
+    }
+
+    /// Each position of an axis so many times, one after the other.
+    ///
+    /// # Errors
+    /// [`ErrorKind::AxisOutOfRange`], [`ErrorKind::TooManyDimensions`].
+    pub fn repeat_interleave(&self, times: usize, axis: isize) -> Result<Self, Error> {
+        let axis = self.axis(axis)?;
+        let (mut repeated, mut merged) = (self.shape().to_vec(), self.shape().to_vec());
+        repeated.insert(axis + 1, times);
+        merged[axis] *= times;
+        self.unsqueeze(axis as isize + 1)?.broadcast(repeated)?.reshape(merged)
+    }
+
+    /// As [`Tensor::repeat`].
+    ///
+    /// # Errors
+    /// Those of [`Tensor::repeat`].
+    pub fn tile(&self, times: impl Into<Shape>) -> Result<Self, Error> {
+        self.repeat(times)
+    }
+
+    /// A copy with another tensor in the place of the positions of an axis from `start` on.
+    ///
+    /// # Errors
+    /// [`ErrorKind::SliceOutOfRange`], and those of [`Tensor::cat`].
+    pub fn slice_scatter(&self, source: &Self, axis: isize, start: usize) -> Result<Self, Error> {
+        let end = start.saturating_add(source.dim(axis)?);
+        Self::cat(&[self.slice(axis, ..start)?, source.clone(), self.slice(axis, end..)?], axis)
+    }
+
+    /// As [`Tensor::cat`].
+    ///
+    /// # Errors
+    /// Those of [`Tensor::cat`].
+    pub fn concat<T: Borrow<Self>>(tensors: &[T], axis: isize) -> Result<Self, Error> {
+        Self::cat(tensors, axis)
+    }
+
+    /// Tensors side by side: along the second axis, or along the only one.
+    ///
+    /// # Errors
+    /// Those of [`Tensor::cat`].
+    pub fn hstack<T: Borrow<Self>>(tensors: &[T]) -> Result<Self, Error> {
+        let has_one_axis = tensors.first().is_some_and(|first| first.borrow().rank() == 1);
+        Self::cat(tensors, if has_one_axis { 0 } else { 1 })
+    }
+
+    /// Tensors one below the other: along the first axis; those of one axis are rows.
+    ///
+    /// # Errors
+    /// Those of [`Tensor::cat`].
+    pub fn vstack<T: Borrow<Self>>(tensors: &[T]) -> Result<Self, Error> {
+        let has_one_axis = tensors.first().is_some_and(|first| first.borrow().rank() == 1);
+        if has_one_axis { Self::stack(tensors, 0) } else { Self::cat(tensors, 0) }
+    }
+
+    /// Coordinates of a grid, from one list an axis: views of one shape, the first of which varies
+    /// along the first axis ("ij").
+    ///
+    /// # Errors
+    /// [`ErrorKind::Operand`] for a list of other than one axis, [`ErrorKind::TooManyDimensions`].
+    pub fn meshgrid<T: Borrow<Self>>(lists: &[T]) -> Result<Vec<Self>, Error> {
+        let shape: Vec<usize> = lists.iter().map(|list| list.borrow().dims1()).collect::<Result<_, _>>()?;
+        let along = |(axis, list): (usize, &T)| {
+            let mut sizes = vec![1; shape.len()];
+            sizes[axis] = shape[axis];
+            list.borrow().reshape(sizes)?.broadcast(&shape)
+        };
+        lists.iter().enumerate().map(along).collect()
+    }
+
+    /// For each class number a row of zeros with a one at its position, as `i64`; of a number that
+    /// is no class, zeros.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unsupported`] unless the elements are integers.
+    pub fn one_hot(&self, classes: usize) -> Result<Self, Error> {
+        if !self.dtype().is_integer() {
+            return Err(ErrorKind::Unsupported { op: "one_hot".to_owned(), dtype: self.dtype() }.into());
+        }
+        let numbers = Self::arange(0, classes as i64, self.queue())?;
+        self.to_dtype(Dtype::I64)?.unsqueeze(-1)?.eq(&numbers)?.cast(Dtype::I64)
+    }
+}
