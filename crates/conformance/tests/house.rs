@@ -48,6 +48,7 @@ const UNSAFE_PLACES: &[&str] = &[
     "crates/device/src/cuda/",
     "examples/10_foreign_memory.rs",
     "examples/13_graph.rs",
+    "crates/python/src/dlpack.rs",
     "crates/warpfold/src/dlpack/",
     "crates/warpfold/tests/all/dlpack.rs",
     "crates/sim/src/alu/",

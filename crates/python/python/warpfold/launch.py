@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 
 from . import _native
-from .arrays import HostArray, LaunchMemory, host_array
+from .arrays import AtAddress, HostArray, LaunchMemory, host_array
 from .errors import ArgumentError, LaunchError
 from .report import Report, make_report, publish
 from .source import SourceMap
@@ -174,7 +174,12 @@ class Module:
         with LaunchMemory(self._memory, present) as memory:
             packed = bytearray(kernel["param_bytes"])
             for param, arg, array in zip(params, args, arrays, strict=True):
-                content = param.encode(arg) if array is None else param.address(memory.address(array))
+                if array is None:
+                    content = param.encode(arg)
+                elif isinstance(arg, AtAddress):
+                    content = param.encode(arg.encode(memory.address(array)))
+                else:
+                    content = param.address(memory.address(array))
                 packed[param.offset : param.offset + len(content)] = content
             raw = self._program.launch(
                 kernel["name"], grid3, block3, cluster3, shared, bytes(packed), native_check,
