@@ -140,3 +140,22 @@ def checked(where: Tensor, n: int) -> Tensor:
         if least < 0:
             places = functional.where(functional.lt(places, 0), functional.add(places, n), places)
     return places
+
+
+def assigned(tensor: Tensor, index: Any, value: Any) -> Tensor:
+    """A tensor with other elements at an index, which may be all that NumPy takes."""
+    from .joining import cat
+    from .promotion import tensor_of
+
+    parts = tuple(np.asarray(p) if isinstance(p, Tensor) else p for p in (index if isinstance(index, tuple) else (index,)))
+    try:
+        places = np.arange(tensor.size).reshape(tensor.shape)[parts]
+    except IndexError as error:
+        raise AxisError(str(error)) from None
+    if not places.size:
+        return tensor
+    new = tensor_of(value, tensor).to(tensor._native.dtype).expand(*places.shape).reshape(places.size)
+    sources = np.arange(tensor.size) + places.size
+    sources[places.reshape(-1)] = np.arange(places.size)
+    all_elements = cat([new, tensor.reshape(tensor.size)])
+    return operate("gather", [all_elements, Tensor(sources, device=tensor.device)])[0].reshape(tensor.shape)

@@ -78,7 +78,7 @@ class Tensor:
             return
         else:
             content = np.asarray(array)
-            if content.dtype == np.float64:
+            if content.dtype == np.float64 and dtype is None:
                 # As PyTorch: Python's floats are float32.
                 content = content.astype(np.float32)
         if dtype is not None and dtype_name(dtype) not in ("bf16", "f8e4m3", "f8e5m2"):
@@ -268,6 +268,18 @@ class Tensor:
         from .indexing import item
 
         return item(self, index)
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        """Gives this tensor other memory, with other elements at an index; views and others that share it keep theirs."""
+        from .indexing import assigned
+
+        self._native = assigned(self, index, value)._native
+
+    def to_device(self, device: str | _native.Device, /, *, stream: Any = None) -> Tensor:
+        """On another device, as the array API has it."""
+        if stream is not None:
+            raise ArgumentError("a tensor is moved on its device's own stream: stream is None")
+        return self.to(device_of(device))
 
     def __len__(self) -> int:
         if not self.ndim:
