@@ -150,7 +150,12 @@ def remainder(input: Any, other: Any) -> Tensor:
     rest = operate("rem", [a, b])[0]
     if a._native.dtype[0] == "u":
         return rest
-    return where(bitwise_and(ne(rest, 0), ne(lt(rest, 0), lt(b, 0))), add(rest, b), rest)
+    is_less = lt(b, 0)
+    result = where(bitwise_and(ne(rest, 0), ne(lt(rest, 0), is_less)), add(rest, b), rest)
+    if not _is_float(a):
+        return result
+    # As Python and NumPy: nothing that is left has other's sign, too.
+    return where(eq(result, 0), where(is_less, _tensor(-0.0, a), _tensor(0.0, a)), result)
 
 
 def _truth(value: Any) -> Tensor:

@@ -66,7 +66,7 @@ def asinh(x: Tensor) -> Tensor:
 def acosh(x: Tensor) -> Tensor:
     """The inverse hyperbolic cosine."""
     most = _large(x)
-    b = F.clamp(x, max=most) - 1
+    b = F.clamp(x, 0.0, most) - 1
     return F.where(x > most, F.log(x) + math.log(2), F.log1p(b + F.sqrt(b * (b + 2))))
 
 
