@@ -75,7 +75,7 @@ def isdtype(dtype: Any, kind: Any) -> builtins.bool:
         if kind not in _DTYPES:
             raise ArgumentError(f"no kind of element types is '{kind}': expected one of {', '.join(_DTYPES)}")
         return dtype in _DTYPES[kind]
-    return dtype == kind
+    return builtins.bool(dtype == kind)
 
 
 def _kind(dtype: Any) -> str:
@@ -102,7 +102,7 @@ def result_type(*arrays_and_dtypes: Any) -> np.dtype[Any]:
 def can_cast(from_: Any, to: Any) -> builtins.bool:
     """Whether the conversion loses nothing by the rules of promotion."""
     try:
-        return result_type(from_, to) == to
+        return builtins.bool(result_type(from_, to) == to)
     except DtypeError:
         return False
 

@@ -182,7 +182,7 @@ class LaunchMemory:
         old = array.result
         content = np.zeros(array.high - array.low, np.uint8)
         if content.size:
-            self._memory.read(self.address(array) - (array.address - array.low), memoryview(content))
+            self._memory.read(self.address(array) - (array.address - array.low), content.data)
         return np.ndarray(old.shape, old.dtype, content, array.address - array.low, old.strides)
 
     def __exit__(self, *_: object) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import builtins
 import functools
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -645,22 +646,31 @@ def _method(function: Callable[..., Any]) -> Callable[..., Any]:
     def method(self: Tensor, *args: Any, **kwargs: Any) -> Any:
         return function(self, *args, **kwargs)
 
+    made = inspect.signature(function)
+    first, *others = made.parameters.values()
+    shown = made.replace(parameters=[first.replace(name="self", annotation=inspect.Parameter.empty), *others])
+    method.__signature__ = shown  # type: ignore[attr-defined]
+    return method
+
+
+def _reflected(function: Callable[..., Any]) -> Callable[..., Any]:
+    def method(self: Tensor, other: Any) -> Any:
+        return function(_tensor(other, self), self)
+
     return method
 
 
 def _attach() -> None:
     """Makes methods of functions, and operators of Python of some."""
-    import inspect
-
     parts = (joining, order, pooling, random)
     of_others = {name: getattr(part, name) for part in parts for name in part.__all__}
-    own = {name: f for name, f in globals().items() if inspect.isfunction(f) and f.__module__ == __name__}
+    own: dict[str, Any] = {name: f for name, f in globals().items() if inspect.isfunction(f) and f.__module__ == __name__}
     for name, function in {**own, **of_others}.items():
         is_method = next(iter(inspect.signature(function).parameters), None) == "input"
         if is_method and not name.startswith("_") and name not in vars(Tensor):
             setattr(Tensor, name, _method(function))
-    unary = {"neg": neg, "pos": lambda x: x, "abs": abs, "invert": bitwise_not}
-    binary = {
+    unary: dict[str, Any] = {"neg": neg, "pos": lambda x: x, "abs": abs, "invert": bitwise_not}
+    binary: dict[str, Any] = {
         "add": add, "sub": sub, "mul": mul, "truediv": div, "floordiv": floor_divide, "mod": remainder, "pow": pow,
         "matmul": matmul, "and": bitwise_and, "or": bitwise_or, "xor": bitwise_xor, "lshift": bitwise_left_shift,
         "rshift": bitwise_right_shift,
@@ -669,7 +679,7 @@ def _attach() -> None:
     for name, function in {**unary, **binary, **compare}.items():
         setattr(Tensor, f"__{name}__", _method(function))
     for name, function in binary.items():
-        setattr(Tensor, f"__r{name}__", lambda self, other, function=function: function(_tensor(other, self), self))
+        setattr(Tensor, f"__r{name}__", _reflected(function))
 
 
 _attach()

@@ -85,7 +85,7 @@ def _sliced(tensor: Tensor, axis: int, part: slice) -> Tensor:
     if step == -1:
         whole = _wrap(tensor._native.slice(axis, min(stop + 1, start + 1), start + 1))
         return whole.flip(axis)
-    return _listed(tensor, axis, Tensor(np.arange(start, stop, step, np.int64), device=tensor.device))
+    return _listed(tensor, axis, Tensor(np.arange(start, stop, step, dtype=np.int64), device=tensor.device))
 
 
 def _listed(tensor: Tensor, axis: int, where: Tensor) -> Tensor:

@@ -15,7 +15,6 @@ from . import _native
 from .arrays import AtAddress, HostArray, LaunchMemory, host_array
 from .errors import ArgumentError, LaunchError
 from .report import Report, make_report, publish
-from .source import SourceMap
 
 __all__ = ["Check", "Module", "run"]
 
@@ -112,7 +111,7 @@ class Module:
     def __init__(self, ptx: str, *, arch: str = "sm_90a", source_file: str | None = None) -> None:
         self._memory = _native.Memory(MEMORY_BYTES)
         self._program = _native.Program(self._memory, ptx, arch)
-        self.sources = SourceMap(ptx, source_file)
+        self.source_file = source_file
         self.kernels: dict[str, dict[str, Any]] = {}
         for kernel in self._program.kernels():
             params = [Param(i, *param) for i, param in enumerate(kernel["params"], start=1)]
@@ -190,7 +189,7 @@ class Module:
             sys.stdout.write(raw["printed"])
         report = make_report(
             raw, kernel=kernel["name"], grid=grid3, block=block3, check=check,
-            outputs=[array.result for array in present], sources=self.sources,
+            outputs=[array.result for array in present], source_file=self.source_file,
         )  # fmt: skip
         publish(report)
         return report

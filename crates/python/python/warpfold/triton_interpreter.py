@@ -208,6 +208,8 @@ def _descriptor(name: str, meta: Any, value: Any) -> Iterator[tuple[str, Any]]:
 class _DescriptorsOfNumpy:
     """Lets ``TensorDescriptor`` take NumPy arrays until it is undone."""
 
+    undo: Callable[[], None]
+
     def __init__(self) -> None:
         try:
             from triton.tools.tensor_descriptor import TensorDescriptor
