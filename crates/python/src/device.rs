@@ -72,9 +72,9 @@ impl Device {
     /// The stream that its tensors are used on, as DLPack numbers CUDA's streams (1 is the default
     /// one); none on the virtual GPU.
     #[getter]
-    fn dlpack_stream(&self) -> Option<usize> {
-        let stream = Queue::of(&self.device).stream().cudarc_stream()?;
-        Some(stream.cu_stream().addr().max(1))
+    fn dlpack_stream(&self, py: Python<'_>) -> PyResult<Option<usize>> {
+        let raw = Queue::of(&self.device).stream().with_raw_stream(&[], &[], |raw| raw.addr().max(1));
+        raw.map_err(|error| of_tensors(py, &error.into()))
     }
 
     /// Bytes that tensors and others hold of its memory.

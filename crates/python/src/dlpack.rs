@@ -81,8 +81,8 @@ fn taken<F: InCapsule>(capsule: &Bound<'_, PyCapsule>) -> PyResult<Option<Export
     Ok(Some(unsafe { Exported::from_raw(managed.cast()) }))
 }
 
-/// A capsule with a tensor's memory, in place: with a version and these flags, or of the form before
-/// versions.
+/// A capsule with a tensor's memory, in place: with a version and these flags, or of the form
+/// before versions.
 #[pyfunction]
 pub(crate) fn to_dlpack<'py>(py: Python<'py>, tensor: &Tensor, flags: Option<u64>) -> PyResult<Bound<'py, PyCapsule>> {
     let interrupt = Arc::clone(&tensor.device.get().interrupt);

@@ -1,9 +1,10 @@
 //! The compiled half of the Python package: what crosses the border, and nothing else.
 //!
-//! Start with `machine`: a memory, a program and a launch of the virtual GPU. `tensor` and
-//! `operators` are the tensors of `warpfold`, `dlpack` is how others share them, `wait` is how a long run releases the
-//! interpreter and is interrupted, `report` and `errors` turn results into Python's. What users
-//! see is written in Python, in `python/warpfold/`; it is tested there, in `tests/`.
+//! Start with `machine`: a memory, a program and a launch of the virtual GPU; `tensor_map` makes the
+//! descriptors of its kernels. `tensor` and `operators` are the tensors of `warpfold`, `dlpack` is
+//! how others share them, `wait` is how a long run releases the interpreter and is interrupted,
+//! `report` and `errors` turn results into Python's. What users see is written in Python, in
+//! `python/warpfold/`; it is tested there, in `tests/`.
 
 mod device;
 mod dlpack;

@@ -43,8 +43,8 @@ impl Parser<'_> {
         match self.current() {
             ".reg" => statements.push(Statement::Register(self.register()?)),
             ".loc" => {
-                // LLVM counts a line of the source for each line of inline assembly, of which Triton
-                // makes loads and stores: the line before it is the right one.
+                // LLVM counts a line of source for each line of inline assembly, of which Triton
+                // makes loads and stores: the line before it is right.
                 let is_made_up = self.lexer.is_inline_asm();
                 let location = self.location()?;
                 if !is_made_up {
