@@ -266,7 +266,7 @@ def _binary(function: Callable[..., Tensor], *kinds: str) -> Callable[[Any, Any]
 
 
 _REAL = "real floating"
-abs, negative, square, sign = (_unary(f, "numeric") for f in (F.abs, F.neg, F.square, F.sign))
+abs, negative, square = (_unary(f, "numeric") for f in (F.abs, F.neg, F.square))
 exp, expm1, log, log2, log10, log1p = (_unary(f, _REAL) for f in (F.exp, F.expm1, F.log, F.log2, F.log10, F.log1p))
 sqrt, reciprocal, sin, cos, tan, tanh = (_unary(f, _REAL) for f in (F.sqrt, F.reciprocal, F.sin, F.cos, F.tan, F.tanh))
 floor, ceil, round, trunc = (_unary(f, "numeric") for f in (F.floor, F.ceil, F.round, F.trunc))
@@ -283,6 +283,13 @@ bitwise_and, bitwise_or, bitwise_xor = (
 )
 bitwise_left_shift = _binary(F.bitwise_left_shift, "integral")
 bitwise_right_shift = _binary(F.bitwise_right_shift, "integral")
+
+
+def sign(x: Tensor, /) -> Tensor:
+    """-1, 0 or 1; of -0 too it is 0."""
+    if not isdtype(x.dtype, "numeric"):
+        raise DtypeError(f"sign does not take elements of type {x.dtype}")
+    return F.where(F.eq(x, 0), zeros_like(x), F.sign(x))
 
 
 acos, acosh, asin, asinh, atan, atanh, cosh, sinh = (
