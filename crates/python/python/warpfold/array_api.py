@@ -100,11 +100,9 @@ def result_type(*arrays_and_dtypes: Any) -> np.dtype[Any]:
 
 
 def can_cast(from_: Any, to: Any) -> builtins.bool:
-    """Whether the conversion loses nothing by the rules of promotion."""
-    try:
-        return builtins.bool(result_type(from_, to) == to)
-    except DtypeError:
-        return False
+    """Whether the conversion loses nothing, as NumPy has it."""
+    source = from_.dtype if isinstance(from_, Tensor) else from_
+    return builtins.bool(np.can_cast(source, to))
 
 
 class _FloatInfo:
@@ -425,6 +423,9 @@ def matrix_transpose(x: Tensor, /) -> Tensor:
 def vecdot(x1: Tensor, x2: Tensor, /, *, axis: int = -1) -> Tensor:
     """The sums of products along an axis."""
     common = result_type(x1, x2)
+    sizes = [x.shape[axis] for x in (x1, x2)]
+    if sizes[0] != sizes[1]:
+        raise ArgumentError(f"axis {axis} has {sizes[0]} elements in the first tensor and {sizes[1]} in the second")
     return sum(F.mul(x1.to(common), x2.to(common)), axis=axis, dtype=common)
 
 
@@ -438,7 +439,7 @@ def tensordot(x1: Tensor, x2: Tensor, /, *, axes: Any = 2) -> Tensor:
     inner = math.prod(x1.shape[i] for i in left)
     a = x1.permute(kept[0] + left).reshape(math.prod(x1.shape[i] for i in kept[0]), inner)
     b = x2.permute(right + kept[1]).reshape(inner, math.prod(x2.shape[i] for i in kept[1]))
-    return matmul(a, b).reshape(shape)
+    return matmul(a, b).to(result_type(x1, x2)).reshape(shape)
 
 
 # Shapes.
