@@ -49,6 +49,7 @@ const UNSAFE_PLACES: &[&str] = &[
     "examples/10_foreign_memory.rs",
     "examples/13_graph.rs",
     "crates/warpfold/src/candle/cuda.rs",
+    "crates/python/src/dlpack.rs",
     "crates/warpfold/src/dlpack/",
     "crates/warpfold/tests/all/dlpack.rs",
     "crates/sim/src/alu/",

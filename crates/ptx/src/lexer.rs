@@ -49,6 +49,8 @@ pub(crate) struct Lexer<'t> {
     line_start: usize,
     /// UTF-8 continuation bytes since `line_start`: they are no columns.
     continuation: usize,
+    /// Whether the latest token stands between `// begin inline asm` and `// end inline asm`.
+    is_inline_asm: bool,
 }
 
 const fn follows(byte: u8) -> bool {
@@ -57,7 +59,7 @@ const fn follows(byte: u8) -> bool {
 
 impl<'t> Lexer<'t> {
     pub(crate) const fn new(text: &'t str) -> Self {
-        Self { bytes: text.as_bytes(), position: 0, line: 1, line_start: 0, continuation: 0 }
+        Self { bytes: text.as_bytes(), position: 0, line: 1, line_start: 0, continuation: 0, is_inline_asm: false }
     }
 
     /// The next token.
@@ -125,8 +127,18 @@ impl<'t> Lexer<'t> {
         Ok(())
     }
 
+    /// Whether the latest token is inline assembly, which compilers put between comments.
+    pub(crate) const fn is_inline_asm(&self) -> bool {
+        self.is_inline_asm
+    }
+
     /// Steps up to the end of the line.
     fn skip_line(&mut self) {
+        for (comment, begins) in [(&b"// begin inline asm"[..], true), (b"// end inline asm", false)] {
+            if self.bytes[self.position..].starts_with(comment) {
+                self.is_inline_asm = begins;
+            }
+        }
         while let Some(byte) = self.peek(0).filter(|&b| b != b'\n') {
             self.step(byte);
         }

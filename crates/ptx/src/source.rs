@@ -242,6 +242,12 @@ mod tests {
     }
 
     #[test]
+    fn inline_assembly_is_of_the_line_before_it() {
+        let asm = ".loc 1 7 3\n// begin inline asm\n.loc 1 8 3\nmov.u32 %r0, 0;\n// end inline asm\n.loc 1 9 3";
+        assert_eq!(lines(&format!(".reg .b32 %r<1>;\n{asm}"), FILES), ["k.cu:7", "k.cu:9"]);
+    }
+
+    #[test]
     fn the_name_of_an_inlined_function_is_read() {
         let text = format!(
             ".version 8.0\n.target sm_80\n.address_size 64\n.entry f()\n{{\n.loc 1 5 1, function_name $L, inlined_at 1 9 1\nret;\n}}\n{FILES}\n.section .debug_str\n{{\n$K:\n.b8 65,0\n$L:\n.b8 102,111,111,0\n}}\n"

@@ -5,6 +5,9 @@ use std::sync::atomic::AtomicBool;
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use warpfold::Queue;
+use warpfold::dlpack::abi;
+use warpfold_device::DeviceKind;
 use warpfold_sim as sim;
 
 use crate::errors::{of_tensors, raise};
@@ -57,9 +60,37 @@ impl Device {
         self.device.fallback_reason().map(ToString::to_string)
     }
 
+    /// Type and number of its memory, as DLPack has them: the virtual GPU's is the host's.
+    #[getter]
+    fn dlpack_device(&self) -> (i32, i32) {
+        match self.device.kind() {
+            DeviceKind::Cuda { ordinal } => (abi::CUDA, ordinal as i32),
+            _ => (abi::CPU, 0),
+        }
+    }
+
+    /// The stream that its tensors are used on, as DLPack numbers CUDA's streams (1 is the default
+    /// one); none on the virtual GPU.
+    #[getter]
+    fn dlpack_stream(&self, py: Python<'_>) -> PyResult<Option<usize>> {
+        let raw = Queue::of(&self.device).stream().with_raw_stream(&[], &[], |raw| raw.addr().max(1));
+        raw.map_err(|error| of_tensors(py, &error.into()))
+    }
+
+    /// Bytes that tensors and others hold of its memory.
+    #[getter]
+    fn allocated_bytes(&self) -> u64 {
+        self.device.allocated_bytes()
+    }
+
     /// Waits for everything that was enqueued.
     fn synchronize(&self, py: Python<'_>) -> PyResult<()> {
         py.detach(|| self.device.synchronize()).map_err(|error| of_tensors(py, &error.into()))
+    }
+
+    /// The seed of random tensors to come.
+    fn manual_seed(&self, seed: u64) {
+        Queue::of(&self.device).set_seed(seed);
     }
 
     /// Chooses the checks of later launches: 'all' or 'none'.

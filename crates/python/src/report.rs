@@ -29,9 +29,16 @@ pub(crate) fn counters<'py>(py: Python<'py>, counters: &sim::Counters) -> PyResu
     Ok(into)
 }
 
+/// Where an instruction comes from, innermost call first: file, line, column of each.
+fn frames(source: Option<&sim::Source>) -> Vec<(&str, u32, u32)> {
+    let lines = source.into_iter().flat_map(sim::Source::lines);
+    lines.map(|line| (line.file.as_str(), line.line, line.column)).collect()
+}
+
 fn access<'py>(py: Python<'py>, access: &sim::Access) -> PyResult<Bound<'py, PyDict>> {
     let into = PyDict::new(py);
     into.set_item("ptx_line", access.line)?;
+    into.set_item("frames", frames(access.source.as_deref()))?;
     into.set_item("instruction", &access.instruction)?;
     into.set_item("block", access.block)?;
     into.set_item("thread", access.thread)?;
@@ -67,6 +74,7 @@ pub(crate) fn instructions<'py>(
         let into = PyDict::new(py);
         into.set_item("function", &instruction.function)?;
         into.set_item("ptx_line", instruction.line)?;
+        into.set_item("frames", frames(instruction.source.as_deref()))?;
         into.set_item("instruction", &instruction.text)?;
         into.set_item("executions", instruction.executions)?;
         into.set_item("active_lanes", instruction.active_lanes)?;

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use pyo3::buffer::PyBuffer;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use warpfold::{Dtype, Error, Queue};
+use warpfold::{Distribution, Dtype, Error, Queue};
 
 use crate::device::Device;
-use crate::errors::of_tensors;
+use crate::errors::{of_tensors, raise};
 use crate::wait::interruptible;
 
 /// A tensor of a device.
@@ -33,6 +33,17 @@ impl Tensor {
     ) -> PyResult<Self> {
         let tensor = view(&self.tensor).map_err(|error| of_tensors(py, &error))?;
         Ok(Self { tensor, device: self.device.clone_ref(py) })
+    }
+
+    /// As [`Self::view`], of what may take long.
+    fn run(
+        &self,
+        py: Python<'_>,
+        work: impl FnOnce(&warpfold::Tensor) -> Result<warpfold::Tensor, Error> + Send,
+    ) -> PyResult<Self> {
+        let interrupt = Arc::clone(&self.device.get().interrupt);
+        let made = interruptible(py, &interrupt, || work(&self.tensor))?;
+        Ok(Self { tensor: made.map_err(|error| of_tensors(py, &error))?, device: self.device.clone_ref(py) })
     }
 }
 
@@ -60,6 +71,47 @@ impl Tensor {
         let queue = Queue::of(&device.get().device);
         let made = py.detach(|| warpfold::Tensor::filled(&queue, dtype, number, &shape));
         Ok(Self { tensor: made.map_err(|error| of_tensors(py, &error))?, device })
+    }
+
+    /// Random numbers: 'uniform' from `a` up to `b`, 'normal' of mean `a` and deviation `b`, or
+    /// 'integers' from `a` up to `b`.
+    #[staticmethod]
+    fn random(
+        py: Python<'_>,
+        device: Py<Device>,
+        distribution: &str,
+        a: f64,
+        b: f64,
+        dtype_name: &str,
+        shape: Vec<usize>,
+    ) -> PyResult<Self> {
+        let distribution = match distribution {
+            "uniform" => Distribution::Uniform { low: a, high: b },
+            "normal" => Distribution::Normal { mean: a, std: b },
+            _ => Distribution::Integers { low: a as i64, high: b as i64 },
+        };
+        let (dtype, queue) = (dtype(py, dtype_name)?, Queue::of(&device.get().device));
+        let interrupt = Arc::clone(&device.get().interrupt);
+        let made = interruptible(py, &interrupt, || warpfold::Tensor::random(distribution, dtype, shape, &queue))?;
+        Ok(Self { tensor: made.map_err(|error| of_tensors(py, &error))?, device })
+    }
+
+    /// The tensors one after the other along an axis.
+    #[staticmethod]
+    fn cat(py: Python<'_>, tensors: Vec<Py<Self>>, axis: isize) -> PyResult<Self> {
+        let Some(first) = tensors.first() else {
+            return Err(raise(py, "ArgumentError", "cat takes tensors; none is given"));
+        };
+        let device = first.get().device.clone_ref(py);
+        let interrupt = Arc::clone(&device.get().interrupt);
+        let parts: Vec<_> = tensors.iter().map(|tensor| tensor.get().tensor.clone()).collect();
+        let made = interruptible(py, &interrupt, || warpfold::Tensor::cat(&parts, axis))?;
+        Ok(Self { tensor: made.map_err(|error| of_tensors(py, &error))?, device })
+    }
+
+    /// The element at the index that each index says along an axis.
+    fn gather(&self, py: Python<'_>, indices: &Self, axis: isize) -> PyResult<Self> {
+        self.run(py, |tensor| tensor.gather(&indices.tensor, axis))
     }
 
     /// The elements as bytes in C order.
@@ -115,12 +167,12 @@ impl Tensor {
 
     /// Another shape of the same memory; an error where strides cannot say it.
     fn view_as(&self, py: Python<'_>, shape: Vec<usize>) -> PyResult<Self> {
-        self.view(py, |tensor| tensor.reshape(&shape))
+        self.view(py, |tensor| tensor.view(&shape))
     }
 
     /// Another shape: a view where strides can say it, else a copy.
     fn reshape(&self, py: Python<'_>, shape: Vec<usize>) -> PyResult<Self> {
-        self.view(py, |tensor| tensor.reshape(&shape).or_else(|_| tensor.contiguous()?.reshape(&shape)))
+        self.run(py, |tensor| tensor.reshape(&shape))
     }
 
     fn broadcast(&self, py: Python<'_>, shape: Vec<usize>) -> PyResult<Self> {
@@ -132,6 +184,6 @@ impl Tensor {
     }
 
     fn contiguous(&self, py: Python<'_>) -> PyResult<Self> {
-        self.view(py, warpfold::Tensor::contiguous)
+        self.run(py, warpfold::Tensor::contiguous)
     }
 }

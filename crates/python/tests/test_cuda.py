@@ -68,5 +68,8 @@ def test_a_raw_kernel_of_cupy_brings_its_source():
     import cupy
 
     kernel = cupy.RawKernel('extern "C" ' + REVERSE.partition("\n\n")[2].replace("twice", ""), "reverse")
+    module = cupy.RawModule(code='extern "C" ' + REVERSE.partition("\n\n")[2].replace("twice", ""))
     x, out = np.arange(64, dtype=np.float32), np.zeros(64, np.float32)
-    assert "race" in {finding.kind for finding in warpfold.run_cuda(kernel, None, 1, 64, [out, x, 64, 1.0]).errors}
+    for source in (kernel, module):
+        report = warpfold.run_cuda(source, "reverse" if source is module else None, 1, 64, [out, x, 64, 1.0])
+        assert "race" in {finding.kind for finding in report.errors}

@@ -52,6 +52,15 @@ def test_a_kernel_runs_with_arrays_of_any_layout():
         assert session.reports[0].kernel == "scale"
 
 
+def test_forall_launches_as_many_threads_as_there_are_tasks():
+    x, out = np.ones((200, 2), np.float32), np.zeros(200, np.float32)
+    with warpfold.interpret_numba(check="deny") as session:
+        scale.forall(200)(out, x, 3.0)
+        scale.forall(200, tpb=64)(out, x, 3.0)
+    assert (out == 3).all()
+    assert [(report.grid[0], report.block[0]) for report in session.reports] == [(2, 128), (4, 64)]
+
+
 def test_a_missing_barrier_is_found_at_its_python_line():
     x, out = np.arange(64, dtype=np.float32), np.zeros(64, np.float32)
     report = warpfold.run_numba(reverse, 1, 64, [out, x])

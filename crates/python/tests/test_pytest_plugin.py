@@ -6,6 +6,10 @@ import pytest
 
 from kernels import RACE, VECTOR_ADD
 
+if importlib.util.find_spec("triton") is not None:
+    # pytester forgets what a test imports, and Triton's library does not bear to be loaded twice.
+    import triton.compiler.compiler  # noqa: F401
+
 PRELUDE = f"import numpy as np, pytest, warpfold\nADD = {VECTOR_ADD!r}\nRACE = {RACE!r}\n"
 
 RACY = PRELUDE + "def test_racy(warpfold_check):\n    warpfold.run(RACE, None, 1, None, [np.zeros(1, np.uint32)])\n"
@@ -49,6 +53,24 @@ def test_the_fixture_runs_tritons_kernels_on_the_virtual_gpu(pytester):
         test_kernel="import numpy as np\nfrom kernel import racy\n"
         "def test_racy(warpfold_check):\n"
         "    racy[(4,)](np.zeros(1, np.float32))\n",
+    )
+    result = pytester.runpytest_subprocess()
+    result.assert_outcomes(passed=1, errors=1)
+    result.stdout.fnmatch_lines(["*race in kernel racy at *kernel.py:4*"])
+
+
+def test_the_fixture_runs_numbas_kernels_on_the_virtual_gpu(pytester):
+    pytest.importorskip("numba.cuda")
+    if importlib.util.find_spec("nvidia") is None:
+        pytest.skip("NVVM is not installed")
+    pytester.makepyfile(
+        kernel="from numba import cuda\n"
+        "@cuda.jit\n"
+        "def racy(out):\n"
+        "    out[0] += 1\n",
+        test_kernel="import numpy as np\nfrom kernel import racy\n"
+        "def test_racy(warpfold_check):\n"
+        "    racy[4, 32](np.zeros(1, np.float32))\n",
     )
     result = pytester.runpytest_subprocess()
     result.assert_outcomes(passed=1, errors=1)

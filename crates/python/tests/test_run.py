@@ -176,3 +176,28 @@ def test_a_long_run_lets_other_threads_run_and_is_interrupted():
 def test_an_endless_loop_ends_at_the_limit():
     report = warpfold.run(ENDLESS, "endless", 1, 32, [np.zeros(1, np.uint32)], limit=100_000)
     assert report.aborted and [finding.kind for finding in report.errors] == ["deadlock"]
+
+
+def test_a_long_operator_of_tensors_is_interrupted_and_the_device_goes_on():
+    device = warpfold.Device("virtual")
+    device.set_checks("all")
+    matrix = warpfold.Tensor(np.ones((1024, 1024), np.float32), device=device)
+    ticks = []
+
+    def tick():
+        for _ in range(10):
+            ticks.append(time.monotonic())
+            time.sleep(0.02)
+        signal.raise_signal(signal.SIGINT)
+
+    thread = threading.Thread(target=tick)
+    start = time.monotonic()
+    thread.start()
+    with pytest.raises(KeyboardInterrupt):
+        for _ in range(1000):
+            matrix.matmul(matrix).numpy()
+    thread.join()
+    assert len(ticks) == 10 and time.monotonic() - start < 20
+    device.set_checks("none")
+    small = warpfold.Tensor(np.ones((4, 4), np.float32), device=device)
+    assert (small @ small).sum().item() == 64

@@ -71,3 +71,115 @@ def test_functions_agree_with_pytorchs():
         ours = F.scaled_dot_product_attention(q, k, v, **options)
         theirs = T.scaled_dot_product_attention(q, k, v, **options)
         torch.testing.assert_close(torch.from_dlpack(ours), theirs, rtol=1e-4, atol=1e-4)
+
+
+def same(ours, theirs):
+    if isinstance(theirs, tuple | list):
+        assert len(ours) == len(theirs)
+        for mine, other in zip(ours, theirs, strict=True):
+            same(mine, other)
+        return
+    torch.testing.assert_close(torch.from_dlpack(ours).clone(), theirs, rtol=1e-5, atol=1e-5)
+
+
+FUNCTIONS = {
+    "sort": lambda f, x: f.sort(x, dim=0, descending=True),
+    "argsort": lambda f, x: f.argsort(x, dim=1),
+    "msort": lambda f, x: f.msort(x),
+    "topk": lambda f, x: f.topk(x, k=2, dim=1, largest=True, sorted=True),
+    "topk of the smallest": lambda f, x: f.topk(x, k=2, dim=1, largest=False),
+    "kthvalue": lambda f, x: f.kthvalue(x, k=3, dim=1, keepdim=True),
+    "median": lambda f, x: (f.median(x), *f.median(x, dim=1)),
+    "unique": lambda f, x: f.unique((x * 2).round(), sorted=True, return_inverse=True, return_counts=True),
+    "unique along": lambda f, x: f.unique((x[:, :1] > 0), dim=0, return_inverse=True),
+    "nonzero": lambda f, x: (f.nonzero(x > 0), *f.nonzero(x > 0, as_tuple=True)),
+    "masked_select": lambda f, x: f.masked_select(x, x > 0),
+    "masked_fill": lambda f, x: f.masked_fill(x, x > 0, -1.0),
+    "take": lambda f, x: f.take(x, f.argsort(x, dim=1)),
+    "gather": lambda f, x: f.gather(x, 1, f.argsort(x, dim=1)[:, :2]),
+    "take_along_dim": lambda f, x: f.take_along_dim(x, f.argmax(x, dim=1, keepdim=True), dim=1),
+    "cat": lambda f, x: f.cat((x, x[:1]), dim=0),
+    "stack": lambda f, x: f.stack((x, x), dim=-1),
+    "split": lambda f, x: (*f.split(x, 4, dim=1), *f.split(x, [1, 5], dim=1)),
+    "chunk": lambda f, x: f.chunk(x, 4, dim=1),
+    "unbind": lambda f, x: f.unbind(x, dim=1),
+    "var": lambda f, x: (f.var(x, dim=1, unbiased=False), f.var(x, dim=0, correction=2, keepdim=True)),
+    "std_mean": lambda f, x: f.std_mean(x, dim=1, keepdim=True),
+    "amin": lambda f, x: (f.amin(x, dim=(0, 1)), *f.aminmax(x, dim=1, keepdim=True)),
+    "prod": lambda f, x: f.prod(x, dim=1, keepdim=True),
+    "norm": lambda f, x: f.norm(x, p=1, dim=1),
+    "cumsum": lambda f, x: f.cumsum(x, dim=1),
+    "baddbmm": lambda f, x: f.baddbmm(x[None], x[None, :, :4], x[None], beta=0.5, alpha=2),
+    "outer": lambda f, x: f.outer(x[0], x[1]),
+    "index_select": lambda f, x: f.index_select(x, 1, f.argsort(x, dim=1)[0]),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_functions_take_pytorchs_arguments_and_give_what_pytorch_gives(name):
+    import warpfold.functional as F
+
+    torch.manual_seed(1)
+    x = torch.randn(4, 6)
+    same(FUNCTIONS[name](F, warpfold.Tensor(x)), FUNCTIONS[name](torch, x))
+
+
+LAYERS = {
+    "max_pool2d": lambda f, x: f.max_pool2d(x, 3, stride=2, padding=1, ceil_mode=True, return_indices=True),
+    "max_pool1d": lambda f, x: f.max_pool1d(x[:, :, 0], kernel_size=2, dilation=2),
+    "max_pool3d": lambda f, x: f.max_pool3d(x[None], (1, 2, 2), return_indices=True),
+    "avg_pool2d": lambda f, x: (f.avg_pool2d(x, (2, 3), padding=1, count_include_pad=False), f.avg_pool2d(x[0], 2)),
+    "lp_pool2d": lambda f, x: f.lp_pool2d(x.abs(), 2, 2, stride=1),
+    "adaptive": lambda f, x: (f.adaptive_avg_pool2d(x, 3), *f.adaptive_max_pool2d(x, (2, 5), return_indices=True)),
+    "conv1d": lambda f, x: f.conv1d(x[:, :, 0], x[:, :, 1, :3], stride=2, padding=1),
+    "conv2d": lambda f, x: (f.conv2d(x, x[:, :, :3, :3], padding="same"), f.conv2d(x, x[:, :, :2, :2], padding="valid")),
+    "rms_norm": lambda f, x: (f.rms_norm(x, (7,)), f.rms_norm(x, (7,), weight=x[0, 0, 0], eps=0.5)),
+    "layer_norm": lambda f, x: f.layer_norm(x, (6, 7), x[0, 0], x[0, 1], eps=1e-3),
+    "softmax": lambda f, x: (f.softmax(x, dim=1), f.log_softmax(x, dim=2)),
+}
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_layers_take_pytorchs_arguments_and_give_what_pytorch_gives(name):
+    import torch.nn.functional as T
+
+    import warpfold.functional as F
+
+    torch.manual_seed(1)
+    x = torch.randn(2, 2, 6, 7)
+    same(LAYERS[name](F, warpfold.Tensor(x)), LAYERS[name](T, x))
+
+
+def test_attention_takes_pytorchs_masks_and_groups():
+    import torch.nn.functional as T
+
+    import warpfold.functional as F
+
+    torch.manual_seed(1)
+    q, k, v = torch.randn(1, 4, 8, 64), torch.randn(1, 2, 8, 64), torch.randn(1, 2, 8, 64)
+    options = {"attn_mask": torch.rand(8, 8) > 0.3, "enable_gqa": True, "dropout_p": 0.0}
+    same(F.scaled_dot_product_attention(q, k, v, **options), T.scaled_dot_product_attention(q, k, v, **options))
+    with pytest.raises(warpfold.ArgumentError, match="4 heads, keys 2: that takes enable_gqa=True"):
+        F.scaled_dot_product_attention(q, k, v)
+    with pytest.raises(warpfold.ArgumentError, match="there is no dropout"):
+        F.scaled_dot_product_attention(q, q, q, dropout_p=0.5)
+
+
+def test_segments_are_pytorchs():
+    import warpfold.functional as F
+
+    x = torch.arange(6.0)
+    for reduce in ("sum", "mean", "max", "min", "prod"):
+        theirs = torch.segment_reduce(x, reduce, lengths=torch.tensor([2, 3, 1]))
+        same(F.segment_reduce(x, reduce, lengths=torch.tensor([2, 3, 1])), theirs)
+        same(F.segment_reduce(x, reduce, offsets=torch.tensor([0, 2, 5, 6])), theirs)
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float8_e4m3fn", "float8_e5m2", "float16", "bool", "uint8", "int64"])
+def test_every_element_type_comes_and_goes_by_dlpack(dtype):
+    x = torch.arange(6).reshape(2, 3).to(getattr(torch, dtype))
+    ours = warpfold.from_dlpack(x.t())
+    back = torch.from_dlpack(ours)
+    assert back.dtype == x.dtype and torch.equal(back.float(), x.t().float())
+    # The same memory, for PyTorch asks by a version.
+    assert back.data_ptr() == torch.from_dlpack(ours).data_ptr()

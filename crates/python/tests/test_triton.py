@@ -89,6 +89,52 @@ def test_tensor_cores_multiply(arch):
     assert np.array_equal(c, a.astype(np.float32) @ b.astype(np.float32))
 
 
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
+@pytest.mark.parametrize("makes", ["inside", "outside"])
+def test_descriptors_that_the_host_made_are_taken(arch, makes):
+    descriptors = pytest.importorskip("triton.tools.tensor_descriptor")
+    of_tensor = lambda array, shape: descriptors.TensorDescriptor.from_tensor(array, shape)  # noqa: E731
+    rng = np.random.default_rng(2)
+    x, y = (rng.integers(-4, 4, (128, 128)).astype(np.float16) for _ in range(2))
+    out = np.zeros((128, 128), np.float32)
+    arrays = (x, y, out)
+    if makes == "outside":
+        # There, Triton takes tensors only.
+        torch = pytest.importorskip("torch")
+        args = [of_tensor(torch.from_numpy(array), [64, 64]) for array in arrays]
+    with warpfold.interpret_triton(check="deny", arch=arch) as session:
+        if makes == "inside":
+            args = [of_tensor(array, [64, 64]) for array in arrays]
+        kernels.descriptor_kernel[(2, 2)](*args, 128, M=64, N=64, STEP=64, num_warps=4)
+    assert np.array_equal(out, x.astype(np.float32) @ y.astype(np.float32))
+    assert len(session.reports[0].outputs) == 3
+
+
+def test_a_descriptor_pads_with_what_it_says():
+    from triton.tools.tensor_descriptor import TensorDescriptor
+
+    x = np.arange(10, dtype=np.float32)
+    for padding, beyond in (("zero", 0), ("nan", np.nan)):
+        out = np.ones(8, np.float32)
+        with warpfold.interpret_triton(check="deny"):
+            kernels.edge_kernel[(1,)](TensorDescriptor(x, [10], [1], [8], padding), out, N=8)
+        assert np.array_equal(out, [6, 7, 8, 9] + [beyond] * 4, equal_nan=True)
+    with warpfold.interpret_triton(), pytest.raises(warpfold.ArgumentError, match="floating-point elements, not of int32"):
+        TensorDescriptor(x.astype(np.int32), [10], [1], [8], "nan")
+
+
+def test_a_race_through_descriptors_is_found_at_its_python_line():
+    from triton.tools.tensor_descriptor import TensorDescriptor
+
+    x, out = np.arange(256, dtype=np.float32), np.zeros(64, np.float32)
+    with pytest.warns(warpfold.FindingWarning), warpfold.interpret_triton() as session:
+        of_tensor = TensorDescriptor.from_tensor
+        kernels.same_place_kernel[(4,)](of_tensor(x, [64]), of_tensor(out, [64]), N=64)
+    races = [finding for finding in session.errors if finding.kind == "race"]
+    assert races and {race.line for race in races} == {line_of("every program stores here")}
+    assert (races[0].place or "").startswith("out")
+
+
 def test_uninitialised_outputs_are_marked_by_out():
     x, y, _ = vectors()
     out = warpfold.Out(x.shape, np.float32)

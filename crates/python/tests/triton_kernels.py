@@ -45,3 +45,24 @@ def matmul_kernel(a, b, c, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr):
     left = tl.load(a + rows[:, None] * K + inner[None, :])
     right = tl.load(b + inner[:, None] * N + columns[None, :])
     tl.store(c + rows[:, None] * N + columns[None, :], tl.dot(left, right))
+
+
+@triton.jit
+def descriptor_kernel(x, y, out, K, M: tl.constexpr, N: tl.constexpr, STEP: tl.constexpr):
+    row, column = tl.program_id(0) * M, tl.program_id(1) * N
+    total = tl.zeros((M, N), tl.float32)
+    for k in range(0, K, STEP):
+        total = tl.dot(x.load([row, k]), y.load([k, column]), total)
+    out.store([row, column], total)
+
+
+@triton.jit
+def same_place_kernel(x, out, N: tl.constexpr):
+    tile = x.load([tl.program_id(0) * N])
+    out.store([0], tile)  # every program stores here
+
+
+@triton.jit
+def edge_kernel(x, out, N: tl.constexpr):
+    tile = x.load([6])
+    tl.store(out + tl.arange(0, N), tile)

@@ -42,7 +42,15 @@ impl Parser<'_> {
     fn directive_statement(&mut self, statements: &mut Vec<Statement>) -> Result<()> {
         match self.current() {
             ".reg" => statements.push(Statement::Register(self.register()?)),
-            ".loc" => statements.push(self.location()?),
+            ".loc" => {
+                // LLVM counts a line of source for each line of inline assembly, of which Triton
+                // makes loads and stores: the line before it is right.
+                let is_made_up = self.lexer.is_inline_asm();
+                let location = self.location()?;
+                if !is_made_up {
+                    statements.push(location);
+                }
+            }
             ".pragma" => statements.push(Statement::Pragma(self.pragma()?)),
             _ => {
                 let variables = self.variables(None, "a statement or `}`")?;

@@ -1,7 +1,7 @@
 """The array API standard as far as the operators go: ``import warpfold.array_api as xp``.
 
-Absent, as there is no operator: complex numbers, sorting, searching, sets, concatenation, linear algebra beyond products,
-and what changes an array in place. Results whose shape depends on values are not there either.
+Absent, as there is no operator: complex numbers, and the extensions ``linalg`` and ``fft``.
+``array_api_fails.txt`` beside the package's sources lists what of the standard's own tests fails.
 """
 
 from __future__ import annotations
@@ -9,11 +9,12 @@ from __future__ import annotations
 import builtins
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from . import functional as F
+from . import inverse, joining, order
 from .dtypes import dtype_name
 from .errors import ArgumentError, DtypeError
 from .tensors import Tensor, _wrap, default_device, from_dlpack, operate
@@ -46,7 +47,7 @@ class _Info:
     """What is known of the namespace."""
 
     def capabilities(self) -> dict[str, Any]:
-        return {"boolean indexing": False, "data-dependent shapes": False, "max dimensions": 8}
+        return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": 8}
 
     def default_device(self) -> Any:
         return default_device()
@@ -74,7 +75,7 @@ def isdtype(dtype: Any, kind: Any) -> builtins.bool:
         if kind not in _DTYPES:
             raise ArgumentError(f"no kind of element types is '{kind}': expected one of {', '.join(_DTYPES)}")
         return dtype in _DTYPES[kind]
-    return dtype == kind
+    return builtins.bool(dtype == kind)
 
 
 def _kind(dtype: Any) -> str:
@@ -99,11 +100,9 @@ def result_type(*arrays_and_dtypes: Any) -> np.dtype[Any]:
 
 
 def can_cast(from_: Any, to: Any) -> builtins.bool:
-    """Whether the conversion loses nothing by the rules of promotion."""
-    try:
-        return result_type(from_, to) == to
-    except DtypeError:
-        return False
+    """Whether the conversion loses nothing, as NumPy has it."""
+    source = from_.dtype if isinstance(from_, Tensor) else from_
+    return builtins.bool(np.can_cast(source, to))
 
 
 class _FloatInfo:
@@ -219,7 +218,7 @@ def triu(x: Tensor, /, *, k: int = 0) -> Tensor:
     return F.where(_below(x, k - 1), zeros_like(x), x)
 
 
-def meshgrid(*arrays: Tensor, indexing: str = "xy") -> tuple[Tensor, ...]:
+def meshgrid(*arrays: Tensor, indexing: str = "xy") -> list[Tensor]:
     """Coordinates on a grid."""
     order = list(range(len(arrays)))
     if indexing == "xy" and len(arrays) > 1:
@@ -229,7 +228,7 @@ def meshgrid(*arrays: Tensor, indexing: str = "xy") -> tuple[Tensor, ...]:
     for i, x in enumerate(arrays):
         place = order.index(i)
         views.append(x.reshape([x.size if at == place else 1 for at in range(len(shape))]).expand(shape))
-    return tuple(views)
+    return views
 
 
 # Element by element: what has another name or other rules than PyTorch's.
@@ -265,7 +264,7 @@ def _binary(function: Callable[..., Tensor], *kinds: str) -> Callable[[Any, Any]
 
 
 _REAL = "real floating"
-abs, negative, square, sign = (_unary(f, "numeric") for f in (F.abs, F.neg, F.square, F.sign))
+abs, negative, square = (_unary(f, "numeric") for f in (F.abs, F.neg, F.square))
 exp, expm1, log, log2, log10, log1p = (_unary(f, _REAL) for f in (F.exp, F.expm1, F.log, F.log2, F.log10, F.log1p))
 sqrt, reciprocal, sin, cos, tan, tanh = (_unary(f, _REAL) for f in (F.sqrt, F.reciprocal, F.sin, F.cos, F.tan, F.tanh))
 floor, ceil, round, trunc = (_unary(f, "numeric") for f in (F.floor, F.ceil, F.round, F.trunc))
@@ -282,6 +281,34 @@ bitwise_and, bitwise_or, bitwise_xor = (
 )
 bitwise_left_shift = _binary(F.bitwise_left_shift, "integral")
 bitwise_right_shift = _binary(F.bitwise_right_shift, "integral")
+
+
+def sign(x: Tensor, /) -> Tensor:
+    """-1, 0 or 1; of -0 too it is 0."""
+    if not isdtype(x.dtype, "numeric"):
+        raise DtypeError(f"sign does not take elements of type {x.dtype}")
+    return F.where(F.eq(x, 0), zeros_like(x), F.sign(x))
+
+
+acos, acosh, asin, asinh, atan, atanh, cosh, sinh = (
+    _unary(f, _REAL)
+    for f in (
+        inverse.acos, inverse.acosh, inverse.asin, inverse.asinh, inverse.atan, inverse.atanh, inverse.cosh, inverse.sinh
+    )
+)  # fmt: skip
+signbit = _unary(inverse.signbit, _REAL)
+atan2, copysign, hypot, logaddexp = (
+    _binary(f, _REAL) for f in (inverse.atan2, inverse.copysign, inverse.hypot, inverse.logaddexp)
+)
+
+
+def nextafter(x1: Any, x2: Any, /) -> Tensor:
+    """The float after x1 towards x2. No operator counts floats: this is computed on the host."""
+    a, b = (x if isinstance(x, Tensor) else asarray(x) for x in (x1, x2))
+    common = np.dtype(result_type(*(x for x in (x1, x2) if isinstance(x, Tensor))))
+    if not isdtype(common, _REAL):
+        raise DtypeError(f"nextafter does not take elements of type {common}")
+    return Tensor(np.nextafter(a.to(common).numpy(), b.to(common).numpy()), device=a.device)
 
 
 def positive(x: Tensor, /) -> Tensor:
@@ -358,22 +385,24 @@ def std(x: Tensor, /, *, axis: Axis = None, correction: float = 0, keepdims: bui
     return F.std(x, axis, correction=int(correction), keepdim=keepdims)
 
 
-def _cumulative(name: str) -> Callable[..., Tensor]:
+def _cumulative(name: str, first: int) -> Callable[..., Tensor]:
     def scan(
         x: Tensor, /, *, axis: int | None = None, dtype: Any = None, include_initial: builtins.bool = False
     ) -> Tensor:
-        if include_initial:
-            raise ArgumentError(f"{name} with include_initial needs concatenation, which no operator does")
         if axis is None and x.ndim != 1:
             raise ArgumentError(f"{name} of {x.ndim} dimensions needs an axis")
         to = _sum_dtype(x, dtype)
-        options = {"axes": [0 if axis is None else axis], "dtype": dtype_name(to)}
-        return operate(name, [astype(x, to, copy=False)], **options)[0]
+        along = 0 if axis is None else x._axis(axis)
+        result = operate(name, [astype(x, to, copy=False)], axes=[along], dtype=dtype_name(to))[0]
+        if not include_initial:
+            return result
+        shape = [1 if i == along else n for i, n in enumerate(x.shape)]
+        return joining.cat([full(shape, first, dtype=to, device=x.device), result], along)
 
     return scan
 
 
-cumulative_sum, cumulative_prod = _cumulative("cumsum"), _cumulative("cumprod")
+cumulative_sum, cumulative_prod = _cumulative("cumsum", 0), _cumulative("cumprod", 1)
 
 
 # Products.
@@ -394,6 +423,9 @@ def matrix_transpose(x: Tensor, /) -> Tensor:
 def vecdot(x1: Tensor, x2: Tensor, /, *, axis: int = -1) -> Tensor:
     """The sums of products along an axis."""
     common = result_type(x1, x2)
+    sizes = [x.shape[axis] for x in (x1, x2)]
+    if sizes[0] != sizes[1]:
+        raise ArgumentError(f"axis {axis} has {sizes[0]} elements in the first tensor and {sizes[1]} in the second")
     return sum(F.mul(x1.to(common), x2.to(common)), axis=axis, dtype=common)
 
 
@@ -407,7 +439,7 @@ def tensordot(x1: Tensor, x2: Tensor, /, *, axes: Any = 2) -> Tensor:
     inner = math.prod(x1.shape[i] for i in left)
     a = x1.permute(kept[0] + left).reshape(math.prod(x1.shape[i] for i in kept[0]), inner)
     b = x2.permute(right + kept[1]).reshape(inner, math.prod(x2.shape[i] for i in kept[1]))
-    return matmul(a, b).reshape(shape)
+    return matmul(a, b).to(result_type(x1, x2)).reshape(shape)
 
 
 # Shapes.
@@ -434,7 +466,7 @@ def moveaxis(x: Tensor, source: Any, destination: Any, /) -> Tensor:
     return x.permute(order)
 
 
-def expand_dims(x: Tensor, /, *, axis: int = 0) -> Tensor:
+def expand_dims(x: Tensor, /, axis: int) -> Tensor:
     """With a dimension of size 1."""
     if not -x.ndim - 1 <= axis <= x.ndim:
         raise IndexError(f"axis {axis} is out of range for {x.ndim + 1} dimension(s)")
@@ -506,17 +538,156 @@ def tile(x: Tensor, repetitions: tuple[int, ...], /) -> Tensor:
     return x
 
 
-def repeat(x: Tensor, repeats: int, /, *, axis: int | None = None) -> Tensor:
-    """Each entry repeated."""
-    if not isinstance(repeats, int):
-        raise ArgumentError("repeats is one number here: a tensor of them would decide the result's shape")
+def repeat(x: Tensor, repeats: Any, /, *, axis: int | None = None) -> Tensor:
+    """Each entry repeated: all as often, or each as a tensor says."""
     if axis is None:
         x, axis = x.flatten(), 0
-    return F.index_select(x, axis, Tensor(np.repeat(np.arange(x.shape[axis]), repeats), device=x.device))
+    times = repeats.numpy() if isinstance(repeats, Tensor) else repeats
+    return F.index_select(x, axis, Tensor(np.repeat(np.arange(x.shape[axis]), times), device=x.device))
+
+
+def _of_one_type(arrays: Sequence[Tensor]) -> list[Tensor]:
+    common = result_type(*arrays)
+    return [x.to(common) for x in arrays]
+
+
+def concat(arrays: Sequence[Tensor], /, *, axis: int | None = 0) -> Tensor:
+    """One after the other along an axis; along None all of their elements."""
+    parts = _of_one_type(arrays)
+    return joining.cat([x.flatten() for x in parts]) if axis is None else joining.cat(parts, axis)
+
+
+def stack(arrays: Sequence[Tensor], /, *, axis: int = 0) -> Tensor:
+    """Side by side along a new axis."""
+    return joining.stack(_of_one_type(arrays), axis)
+
+
+def diff(x: Tensor, /, *, axis: int = -1, n: int = 1, prepend: Any = None, append: Any = None) -> Tensor:
+    """The differences of neighbours, n times."""
+    parts = [part for part in (prepend, x, append) if part is not None]
+    x = concat(parts, axis=axis) if len(parts) > 1 else x
+    for _ in range(n):
+        size = x.shape[axis]
+        x = x if size == 0 else F.sub(x.narrow(axis, 1, size - 1), x.narrow(axis, 0, size - 1))
+    return x
+
+
+# Order.
+
+
+def sort(x: Tensor, /, *, axis: int = -1, descending: builtins.bool = False, stable: builtins.bool = True) -> Tensor:
+    """The elements along an axis in order."""
+    return order.sort(x, axis, descending).values
+
+
+def argsort(x: Tensor, /, *, axis: int = -1, descending: builtins.bool = False, stable: builtins.bool = True) -> Tensor:
+    """The indices of the elements in order."""
+    return order.sort(x, axis, descending).indices
+
+
+def nonzero(x: Tensor, /) -> tuple[Tensor, ...]:
+    """The indices of elements that are not zero, a vector for each dimension."""
+    if x.ndim == 0:
+        raise ArgumentError("nonzero takes a tensor of at least one dimension")
+    return tuple(order.nonzero(x, as_tuple=True))
+
+
+def searchsorted(x1: Tensor, x2: Any, /, *, side: str = "left", sorter: Tensor | None = None) -> Tensor:
+    """Where elements of x2 belong among the sorted elements of x1: before equal ones, or with side "right" after them."""
+    if side not in ("left", "right"):
+        raise ArgumentError(f"side is 'left' or 'right', not {side!r}")
+    x1 = x1 if sorter is None else F.index_select(x1, 0, sorter)
+    wanted = x2 if isinstance(x2, Tensor) else asarray(x2, dtype=x1.dtype, device=x1.device)
+    known, asked = _of_one_type([x1, wanted.flatten()])
+    num_known, num_asked = known.size, asked.size
+    # A stable sort of both puts each before or behind its equals; how many of x1 come before is its place.
+    ranks = order.argsort(joining.cat([asked, known] if side == "left" else [known, asked]))
+    is_known = F.ge(ranks, num_asked) if side == "left" else F.lt(ranks, num_known)
+    before = F.cumsum(is_known.to("i64"), 0)
+    places = order.argsort(ranks).narrow(0, 0 if side == "left" else num_known, num_asked)
+    return F.index_select(before, 0, places).reshape(wanted.shape) if num_asked else zeros(wanted.shape, dtype=int64)
+
+
+def take_along_axis(x: Tensor, indices: Tensor, /, *, axis: int = -1) -> Tensor:
+    """The elements along an axis at the indices at the same place."""
+    size = x.shape[axis]
+    return joining.take_along_dim(x, F.where(F.lt(indices, 0), F.add(indices, size), indices), axis)
+
+
+class UniqueAll(NamedTuple):
+    """What unique_all gives."""
+
+    values: Tensor
+    indices: Tensor
+    inverse_indices: Tensor
+    counts: Tensor
+
+
+class UniqueCounts(NamedTuple):
+    """What unique_counts gives."""
+
+    values: Tensor
+    counts: Tensor
+
+
+class UniqueInverse(NamedTuple):
+    """What unique_inverse gives."""
+
+    values: Tensor
+    inverse_indices: Tensor
+
+
+def unique_all(x: Tensor, /) -> UniqueAll:
+    """The distinct elements, where each comes first, which of them each element is, and their counts."""
+    values, indices, inverse_indices, counts = operate("unique", [x])
+    flat = x.flatten()
+    if x.dtype.kind == "f" and values.size and builtins.bool(F.isnan(values[-1])):
+        # The operator takes all NaN for one element, the standard takes each for one of its own.
+        is_nan = F.isnan(flat)
+        found = order._true_positions(is_nan)
+        rest = values.size - 1
+        values = joining.cat([values[:-1], F.index_select(flat, 0, found)])
+        indices = joining.cat([indices[:-1], found])
+        counts = joining.cat([counts[:-1], ones(found.size, dtype=int64, device=x.device)])
+        number = F.add(F.cumsum(is_nan.to("i64"), 0), rest - 1)
+        inverse_indices = F.where(is_nan, number, inverse_indices.flatten())
+    return UniqueAll(values, indices, inverse_indices.reshape(x.shape), counts)
+
+
+def unique_counts(x: Tensor, /) -> UniqueCounts:
+    """The distinct elements and their counts."""
+    found = unique_all(x)
+    return UniqueCounts(found.values, found.counts)
+
+
+def unique_inverse(x: Tensor, /) -> UniqueInverse:
+    """The distinct elements, and which of them each element is."""
+    found = unique_all(x)
+    return UniqueInverse(found.values, found.inverse_indices)
+
+
+def unique_values(x: Tensor, /) -> Tensor:
+    """The distinct elements."""
+    return unique_all(x).values
+
+
+def real(x: Tensor, /) -> Tensor:
+    """x, as there are no complex numbers."""
+    return x
+
+
+def conj(x: Tensor, /) -> Tensor:
+    """x, as there are no complex numbers."""
+    return x
+
+
+def imag(x: Tensor, /) -> Tensor:
+    """Zeros, as there are no complex numbers."""
+    return zeros_like(x)
 
 
 _NOT_OURS = (
-    "Any", "ArgumentError", "Axis", "Callable", "DtypeError", "F", "Sequence", "Tensor", "annotations", "builtins",
-    "default_device", "dtype_name", "math", "np", "operate",
+    "Any", "ArgumentError", "Axis", "Callable", "DtypeError", "F", "NamedTuple", "Sequence", "Tensor", "annotations",
+    "builtins", "default_device", "dtype_name", "inverse", "joining", "math", "np", "operate", "order",
 )  # fmt: skip
 __all__ = [name for name in dir() if not name.startswith("_") and name not in _NOT_OURS]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -41,6 +41,15 @@ class Out:
         made = host_array(self.array, "out")
         assert made is not None
         return made.address
+
+
+@dataclasses.dataclass
+class AtAddress:
+    """A parameter that depends on where an array of the launch is: a tensor map."""
+
+    array: Any
+    #: The parameter's bytes for a device address.
+    encode: Callable[[int], bytes]
 
 
 @dataclasses.dataclass
@@ -97,6 +106,8 @@ def host_array(value: Any, name: str) -> HostArray | None:
     if isinstance(value, Out):
         made = host_array(value.array, name)
         return made and dataclasses.replace(made, is_initialized=False)
+    if isinstance(value, AtAddress):
+        return host_array(value.array, name)
     if isinstance(value, np.generic | int | float | bytes | None):
         return None
     if isinstance(value, np.ndarray):
@@ -171,7 +182,7 @@ class LaunchMemory:
         old = array.result
         content = np.zeros(array.high - array.low, np.uint8)
         if content.size:
-            self._memory.read(self.address(array) - (array.address - array.low), memoryview(content))
+            self._memory.read(self.address(array) - (array.address - array.low), content.data)
         return np.ndarray(old.shape, old.dtype, content, array.address - array.low, old.strides)
 
     def __exit__(self, *_: object) -> None:

@@ -104,11 +104,12 @@ def run_cuda(
 ) -> Report:
     """Compiles CUDA C++ and runs a kernel of it, as :func:`warpfold.run` does.
 
-    ``source`` is the text, a file's name, or a CuPy ``RawKernel``, whose own source, name and options are taken.
+    ``source`` is the text, a file's name, or a CuPy ``RawKernel`` or ``RawModule``, whose source, name and options are taken.
     Arguments are NumPy arrays: CuPy's lie on a GPU. Python's integers and floats take the parameter's type.
     """
     if hasattr(source, "code") and hasattr(source, "options"):
-        entry = entry or source.name
+        # A RawModule has no name.
+        entry = entry or getattr(source, "name", None)
         options = (*(source.options or ()), *options)
         source = source.code
     ptx = compile_cuda(source, name=name, arch=arch, options=options)

@@ -51,4 +51,5 @@ def numpy_dtype(name: str) -> np.dtype[Any]:
         import ml_dtypes
     except ImportError:
         raise DtypeError(f"NumPy has no {full}: cast the tensor first, or install ml_dtypes") from None
-    return np.dtype(getattr(ml_dtypes, full))
+    made: np.dtype[Any] = np.dtype(getattr(ml_dtypes, full))
+    return made

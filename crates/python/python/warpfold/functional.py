@@ -7,72 +7,23 @@ from __future__ import annotations
 
 import builtins
 import functools
-from collections.abc import Callable, Sequence
+import inspect
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from . import _native, joining, order, pooling, random
 from .dtypes import dtype_name
 from .errors import ArgumentError
+from .indexing import checked
+from .joining import *  # noqa: F403 (they are functions of this module, too)
+from .order import *  # noqa: F403
+from .pooling import *  # noqa: F403
+from .promotion import Dim, promoted as _promoted, tensor_of as _tensor
+from .promotion import axes_of as _axes, floating as _floating, is_float as _is_float
+from .random import *  # noqa: F403
 from .tensors import Tensor, _wrap, device_of, operate
-from . import _native
-
-Dim = int | Sequence[int] | None
-
-_FLOATS = ("f16", "bf16", "f32", "f64", "f8e4m3", "f8e5m2")
-
-
-def _is_float(tensor: Tensor) -> bool:
-    return tensor._native.dtype in _FLOATS
-
-
-def _tensor(value: Any, like: Tensor | None = None) -> Tensor:
-    if isinstance(value, Tensor):
-        return value
-    if like is not None and isinstance(value, bool | int | float):
-        name = like._native.dtype
-        if isinstance(value, float) and not _is_float(like):
-            name = "f32"
-        elif isinstance(value, int) and not isinstance(value, bool) and name == "bool":
-            name = "i64"
-        # Beyond 2^53 a float does not hold the number.
-        if isinstance(value, int) and builtins.abs(value) > 1 << 53:
-            return Tensor(np.array(value, np.dtype({"i": "int64", "u": "uint64"}.get(name[0], "float64"))), device=like.device)
-        return _wrap(_native.Tensor.full(like.device, name, float(value), []))
-    return Tensor(value, device=like.device if like is not None else None)
-
-
-def _promoted(*values: Any) -> list[Tensor]:
-    """Tensors of one type: NumPy's common type of theirs."""
-    like = next((value for value in values if isinstance(value, Tensor)), None)
-    if like is not None and not _is_float(like) and builtins.any(isinstance(value, float) for value in values):
-        # As PyTorch: an integer tensor and a float of Python's give float32.
-        values = tuple(value.to("f32") if isinstance(value, Tensor) and not _is_float(value) else value for value in values)
-        like = next(value for value in values if isinstance(value, Tensor))
-    tensors = [_tensor(value, like) for value in values]
-    names = {tensor._native.dtype for tensor in tensors}
-    if len(names) == 1:
-        return tensors
-    floats = [name for name in names if name in ("bf16", "f8e4m3", "f8e5m2")]
-    others = names - set(floats)
-    if floats and (len(floats) > 1 or any(name in ("f16", *floats) for name in others)):
-        common = "f32"
-    elif floats:
-        common = "f64" if "f64" in others else "f32" if "f32" in others else floats[0]
-    else:
-        common = dtype_name(np.result_type(*(tensor.dtype for tensor in tensors)))
-    return [tensor.to(common) for tensor in tensors]
-
-
-def _floating(input: Any) -> Tensor:
-    """As PyTorch: what has only floats as results takes integers as float32."""
-    tensor = _tensor(input)
-    return tensor if _is_float(tensor) else tensor.to("f32")
-
-
-def _axes(dim: Dim) -> list[int] | None:
-    return None if dim is None else [dim] if isinstance(dim, int | np.integer) else list(dim)
-
 
 # Element by element.
 
@@ -200,7 +151,12 @@ def remainder(input: Any, other: Any) -> Tensor:
     rest = operate("rem", [a, b])[0]
     if a._native.dtype[0] == "u":
         return rest
-    return where(bitwise_and(ne(rest, 0), ne(lt(rest, 0), lt(b, 0))), add(rest, b), rest)
+    is_less = lt(b, 0)
+    result = where(bitwise_and(ne(rest, 0), ne(lt(rest, 0), is_less)), add(rest, b), rest)
+    if not _is_float(a):
+        return result
+    # As Python and NumPy: nothing that is left has other's sign, too.
+    return where(eq(result, 0), where(is_less, _tensor(-0.0, a), _tensor(0.0, a)), result)
 
 
 def _truth(value: Any) -> Tensor:
@@ -248,6 +204,12 @@ def clamp(input: Any, min: Any = None, max: Any = None) -> Tensor:
 
 
 clip = clamp
+
+
+def masked_fill(input: Any, mask: Any, value: Any) -> Tensor:
+    """value where the mask is true, else input."""
+    tensor = _tensor(input)
+    return where(mask, _tensor(value, tensor).to(tensor._native.dtype), tensor)
 
 
 def addcmul(input: Any, tensor1: Any, tensor2: Any, *, value: float = 1) -> Tensor:
@@ -349,20 +311,59 @@ def argmax(input: Any, dim: int | None = None, keepdim: bool = False) -> Tensor:
     return _fold("argmax", input, dim, keepdim)[0]
 
 
-def var(input: Any, dim: Dim = None, *, correction: int = 1, keepdim: bool = False) -> Tensor:
-    """The variance."""
-    return _fold("var", _floating(input), dim, keepdim, ddof=correction)[0]
+def _correction(unbiased: bool | None, correction: int | None) -> int:
+    if unbiased is not None and correction is not None:
+        raise ArgumentError("unbiased and correction say the same: give one of them")
+    return (1 if unbiased in (None, True) else 0) if correction is None else correction
 
 
-def std(input: Any, dim: Dim = None, *, correction: int = 1, keepdim: bool = False) -> Tensor:
-    """The standard deviation."""
-    return _fold("std", _floating(input), dim, keepdim, ddof=correction)[0]
+def var(
+    input: Any, dim: Dim = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: int | None = None
+) -> Tensor:
+    """The variance. The divisor is the number of elements less ``correction``: 1 unless given, 0 with ``unbiased=False``."""
+    return _fold("var", _floating(input), dim, keepdim, ddof=_correction(unbiased, correction))[0]
 
 
-def var_mean(input: Any, dim: Dim = None, *, correction: int = 1, keepdim: bool = False) -> tuple[Tensor, Tensor]:
+def std(
+    input: Any, dim: Dim = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: int | None = None
+) -> Tensor:
+    """The standard deviation. The divisor is the number of elements less ``correction``: 1 unless given, 0 with ``unbiased=False``."""
+    return _fold("std", _floating(input), dim, keepdim, ddof=_correction(unbiased, correction))[0]
+
+
+def var_mean(
+    input: Any, dim: Dim = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: int | None = None
+) -> tuple[Tensor, Tensor]:
     """The variance and the mean, in one pass."""
-    mean, variance = _fold("mean-var", _floating(input), dim, keepdim, ddof=correction)
+    mean, variance = _fold("mean-var", _floating(input), dim, keepdim, ddof=_correction(unbiased, correction))
     return variance, mean
+
+
+def std_mean(
+    input: Any, dim: Dim = None, unbiased: bool | None = None, keepdim: bool = False, *, correction: int | None = None
+) -> tuple[Tensor, Tensor]:
+    """The standard deviation and the mean."""
+    variance, mean = var_mean(input, dim, unbiased, keepdim, correction=correction)
+    return sqrt(variance), mean
+
+
+_SEGMENTED = ("sum", "mean", "max", "min", "prod")
+
+
+def segment_reduce(data: Any, reduce: str, *, lengths: Any = None, offsets: Any = None) -> Tensor:
+    """Sums, means, largest, smallest elements or products of parts of a vector.
+
+    They have these lengths, or begin at these offsets, the last of which is where the last part ends.
+    """
+    if reduce not in _SEGMENTED:
+        raise ArgumentError(f"reduce is one of {', '.join(_SEGMENTED)}, not {reduce!r}")
+    if (lengths is None) == (offsets is None):
+        raise ArgumentError("segment_reduce takes lengths or offsets, one of them")
+    tensor = _tensor(data)
+    if lengths is not None:
+        zero = full(1, 0, dtype="i64", device=tensor.device)
+        offsets = joining.cat([zero, cumsum(_tensor(lengths, tensor).to("i64"), 0)])
+    return operate(reduce, [tensor, _tensor(offsets, tensor)], offsets=True)[0]
 
 
 def vector_norm(x: Any, ord: float = 2, dim: Dim = None, keepdim: bool = False) -> Tensor:
@@ -395,12 +396,6 @@ def cumprod(input: Any, dim: int, *, dtype: Any = None) -> Tensor:
     tensor = _summand(input)
     name = _sum_dtype(tensor, dtype)
     return operate("cumprod", [tensor], axes=[dim], dtype=name and dtype_name(name))[0]
-
-
-def topk(input: Any, k: int, dim: int = -1) -> tuple[Tensor, Tensor]:
-    """The k largest elements along a dimension, and their indices."""
-    values, indices = operate("topk", [_tensor(input)], axes=[dim], k=k)
-    return values, indices
 
 
 def bincount(input: Any, minlength: int = 0) -> Tensor:
@@ -441,8 +436,11 @@ def layer_norm(input: Any, normalized_shape: Any, weight: Any = None, bias: Any 
     return _norm("layer-norm", input, normalized_shape, weight, bias, eps)
 
 
-def rms_norm(input: Any, normalized_shape: Any, weight: Any = None, eps: float = 1e-6) -> Tensor:
-    """Rows over their root mean square, scaled."""
+def rms_norm(input: Any, normalized_shape: Any, weight: Any = None, eps: float | None = None) -> Tensor:
+    """Rows over their root mean square, scaled. ``eps`` is the type's epsilon unless given, as PyTorch has it."""
+    if eps is None:
+        name = _floating(input)._native.dtype
+        eps = {"f16": 2.0**-10, "bf16": 2.0**-7, "f64": 2.0**-52}.get(name, 2.0**-23)
     return _norm("rms-norm", input, normalized_shape, weight, None, eps)
 
 
@@ -489,6 +487,21 @@ def addmm(input: Any, mat1: Any, mat2: Any, *, beta: float = 1, alpha: float = 1
     return operate("matmul", [a, b, c.expand(a.shape[0], b.shape[-1])], alpha=float(alpha), beta=float(beta))[0]
 
 
+def baddbmm(input: Any, batch1: Any, batch2: Any, *, beta: float = 1, alpha: float = 1) -> Tensor:
+    """beta * input + alpha * batch1 @ batch2, of stacks of matrices."""
+    a, b, c = _promoted(batch1, batch2, input)
+    shape = (*a.shape[:-1], b.shape[-1])
+    return operate("matmul", [a, b, c.expand(*shape)], alpha=float(alpha), beta=float(beta))[0]
+
+
+def outer(input: Any, vec2: Any) -> Tensor:
+    """The products of all pairs of elements of two vectors."""
+    a, b = _promoted(input, vec2)
+    if a.ndim != 1 or b.ndim != 1:
+        raise ArgumentError(f"outer takes two vectors, not tensors of {a.ndim} and {b.ndim} dimensions")
+    return mul(a.unsqueeze(1), b)
+
+
 def linear(input: Any, weight: Any, bias: Any = None) -> Tensor:
     """input @ weight.T + bias."""
     a, b = _promoted(input, weight)
@@ -501,18 +514,59 @@ def conv2d(
 ) -> Tensor:
     """A convolution of images [N, C, H, W] with filters [K, C / groups, R, S]."""
     a, b = _promoted(input, weight)
+    if isinstance(padding, str):
+        padding = _sizes_of_padding(padding, b, dilation)
     options: dict[str, Any] = {} if bias is None else {"bias": True}
     for name, value in (("stride", stride), ("padding", padding), ("dilation", dilation)):
         options[name] = [value] if isinstance(value, int) else list(value)
     return operate("conv2d", [a, b, *([] if bias is None else [_tensor(bias, a)])], groups=groups, **options)[0]
 
 
-def scaled_dot_product_attention(
-    query: Any, key: Any, value: Any, attn_mask: Any = None, *, is_causal: bool = False, scale: float | None = None
+def conv1d(
+    input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1
 ) -> Tensor:
-    """softmax(query @ key.T * scale + attn_mask) @ value, of [batch, heads, sequence, head size]."""
+    """A convolution of rows [N, C, L] with filters [K, C / groups, R]."""
+    a, b = _promoted(input, weight)
+    if a.ndim != 3 or b.ndim != 3:
+        raise ArgumentError(f"rows [N, C, L] and filters [K, C / groups, R] are expected, not {a.ndim} and {b.ndim} dimensions")
+
+    def along(value: Any, across: int) -> Any:
+        return value if isinstance(value, str) else [across, value if isinstance(value, int) else value[0]]
+
+    sizes = along(stride, 1), along(padding, 0), along(dilation, 1)
+    return conv2d(a.unsqueeze(2), b.unsqueeze(2), bias, *sizes, groups).squeeze(2)
+
+
+def _sizes_of_padding(padding: str, weight: Tensor, dilation: Any) -> list[int]:
+    """PyTorch's words for padding as numbers."""
+    if padding == "valid":
+        return [0, 0]
+    if padding != "same":
+        raise ArgumentError(f"padding is 'same', 'valid' or numbers, not {padding!r}")
+    steps = [dilation] * 2 if isinstance(dilation, int) else list(dilation) * (3 - len(dilation))
+    spans = [step * (n - 1) for step, n in zip(steps, weight.shape[2:], strict=True)]
+    if builtins.any(span % 2 for span in spans):
+        raise ArgumentError(f"filters of {list(weight.shape[2:])} would pad one side more than the other: pad the images first")
+    return [span // 2 for span in spans]
+
+
+def scaled_dot_product_attention(
+    query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0, is_causal: bool = False,
+    scale: float | None = None, enable_gqa: bool = False,
+) -> Tensor:  # fmt: skip
+    """softmax(query @ key.T * scale + attn_mask) @ value, of [batch, heads, sequence, head size].
+
+    A mask of booleans says which keys a query sees. With ``enable_gqa`` several heads of queries share one of keys.
+    """
+    if dropout_p:
+        raise ArgumentError(f"there is no dropout: dropout_p is 0, not {dropout_p}")
     q, k, v = _promoted(query, key, value)
+    if not enable_gqa and q.ndim > 2 and q.shape[-3] != k.shape[-3]:
+        raise ArgumentError(f"queries have {q.shape[-3]} heads, keys {k.shape[-3]}: that takes enable_gqa=True")
     mask = [] if attn_mask is None else [_tensor(attn_mask, q)]
+    if mask and mask[0]._native.dtype == "bool":
+        numbers = [full((), number, dtype=q._native.dtype, device=q.device) for number in (0.0, float("-inf"))]
+        mask = [where(mask[0], *numbers)]
     causal = "top-left" if is_causal else None
     return operate("attention", [q, k, v, *mask], causal=causal, scale=scale)[0]
 
@@ -535,11 +589,8 @@ def cross_entropy(input: Any, target: Any, *, ignore_index: int = -100, reductio
 
 def index_select(input: Tensor, dim: int, index: Any) -> Tensor:
     """The entries of a dimension at these indices; negative ones count from the end."""
-    where_to = _tensor(index, input)
-    axis, last = input._axis(dim), input.shape[input._axis(dim)]
-    if where_to._native.dtype not in ("i32", "i64"):
-        where_to = where_to.to("i64")
-    where_to = where(lt(where_to, 0), add(where_to, last), where_to)
+    axis = input._axis(dim)
+    where_to = checked(_tensor(index, input), input.shape[axis])
     if axis == 0:
         return operate("gather", [input.contiguous(), where_to])[0]
     front = [axis, *(i for i in range(input.ndim) if i != axis)]
@@ -595,20 +646,31 @@ def _method(function: Callable[..., Any]) -> Callable[..., Any]:
     def method(self: Tensor, *args: Any, **kwargs: Any) -> Any:
         return function(self, *args, **kwargs)
 
+    made = inspect.signature(function)
+    first, *others = made.parameters.values()
+    shown = made.replace(parameters=[first.replace(name="self", annotation=inspect.Parameter.empty), *others])
+    method.__signature__ = shown  # type: ignore[attr-defined]
+    return method
+
+
+def _reflected(function: Callable[..., Any]) -> Callable[..., Any]:
+    def method(self: Tensor, other: Any) -> Any:
+        return function(_tensor(other, self), self)
+
     return method
 
 
 def _attach() -> None:
     """Makes methods of functions, and operators of Python of some."""
-    import inspect
-
-    for name, function in list(globals().items()):
-        if name.startswith("_") or not inspect.isfunction(function) or function.__module__ != __name__:
-            continue
-        if next(iter(inspect.signature(function).parameters), None) == "input" and name not in vars(Tensor):
+    parts = (joining, order, pooling, random)
+    of_others = {name: getattr(part, name) for part in parts for name in part.__all__}
+    own: dict[str, Any] = {name: f for name, f in globals().items() if inspect.isfunction(f) and f.__module__ == __name__}
+    for name, function in {**own, **of_others}.items():
+        is_method = next(iter(inspect.signature(function).parameters), None) == "input"
+        if is_method and not name.startswith("_") and name not in vars(Tensor):
             setattr(Tensor, name, _method(function))
-    unary = {"neg": neg, "pos": lambda x: x, "abs": abs, "invert": bitwise_not}
-    binary = {
+    unary: dict[str, Any] = {"neg": neg, "pos": lambda x: x, "abs": abs, "invert": bitwise_not}
+    binary: dict[str, Any] = {
         "add": add, "sub": sub, "mul": mul, "truediv": div, "floordiv": floor_divide, "mod": remainder, "pow": pow,
         "matmul": matmul, "and": bitwise_and, "or": bitwise_or, "xor": bitwise_xor, "lshift": bitwise_left_shift,
         "rshift": bitwise_right_shift,
@@ -617,7 +679,7 @@ def _attach() -> None:
     for name, function in {**unary, **binary, **compare}.items():
         setattr(Tensor, f"__{name}__", _method(function))
     for name, function in binary.items():
-        setattr(Tensor, f"__r{name}__", lambda self, other, function=function: function(_tensor(other, self), self))
+        setattr(Tensor, f"__r{name}__", _reflected(function))
 
 
 _attach()

@@ -12,10 +12,9 @@ from typing import Any, Literal
 import numpy as np
 
 from . import _native
-from .arrays import HostArray, LaunchMemory, host_array
+from .arrays import AtAddress, HostArray, LaunchMemory, host_array
 from .errors import ArgumentError, LaunchError
 from .report import Report, make_report, publish
-from .source import SourceMap
 
 __all__ = ["Check", "Module", "run"]
 
@@ -112,7 +111,7 @@ class Module:
     def __init__(self, ptx: str, *, arch: str = "sm_90a", source_file: str | None = None) -> None:
         self._memory = _native.Memory(MEMORY_BYTES)
         self._program = _native.Program(self._memory, ptx, arch)
-        self.sources = SourceMap(ptx, source_file)
+        self.source_file = source_file
         self.kernels: dict[str, dict[str, Any]] = {}
         for kernel in self._program.kernels():
             params = [Param(i, *param) for i, param in enumerate(kernel["params"], start=1)]
@@ -174,7 +173,12 @@ class Module:
         with LaunchMemory(self._memory, present) as memory:
             packed = bytearray(kernel["param_bytes"])
             for param, arg, array in zip(params, args, arrays, strict=True):
-                content = param.encode(arg) if array is None else param.address(memory.address(array))
+                if array is None:
+                    content = param.encode(arg)
+                elif isinstance(arg, AtAddress):
+                    content = param.encode(arg.encode(memory.address(array)))
+                else:
+                    content = param.address(memory.address(array))
                 packed[param.offset : param.offset + len(content)] = content
             raw = self._program.launch(
                 kernel["name"], grid3, block3, cluster3, shared, bytes(packed), native_check,
@@ -185,7 +189,7 @@ class Module:
             sys.stdout.write(raw["printed"])
         report = make_report(
             raw, kernel=kernel["name"], grid=grid3, block=block3, check=check,
-            outputs=[array.result for array in present], sources=self.sources,
+            outputs=[array.result for array in present], source_file=self.source_file,
         )  # fmt: skip
         publish(report)
         return report

@@ -95,7 +95,7 @@ class NumbaInterpreter(Interpreter):
             from numba.cuda.dispatcher import CUDADispatcher
         except ImportError as error:
             raise Error(f"interpret_numba needs numba-cuda: pip install numba-cuda ({error})") from error
-        configured = CUDADispatcher.__getitem__
+        configured, for_all = CUDADispatcher.__getitem__, CUDADispatcher.forall
 
         def here(dispatcher: Any, sizes: Any) -> Callable[..., None]:
             if len(sizes) not in (2, 3, 4):
@@ -109,10 +109,17 @@ class NumbaInterpreter(Interpreter):
 
             return launch
 
-        def undo() -> None:
-            CUDADispatcher.__getitem__ = configured
+        def for_all_here(
+            dispatcher: Any, ntasks: int, tpb: int = 0, stream: object = 0, sharedmem: int = 0
+        ) -> Callable[..., None]:
+            # numba asks a GPU how many threads suit it.
+            threads = tpb or 128
+            return here(dispatcher, (max(1, -(-ntasks // threads)), threads, stream, sharedmem))
 
-        CUDADispatcher.__getitem__ = here
+        def undo() -> None:
+            CUDADispatcher.__getitem__, CUDADispatcher.forall = configured, for_all
+
+        CUDADispatcher.__getitem__, CUDADispatcher.forall = here, for_all_here
         self._undo = undo
 
     def _remove(self) -> None:
@@ -130,7 +137,7 @@ def interpret_numba(
 ) -> NumbaInterpreter:
     """Makes kernels of ``numba.cuda.jit`` run on the virtual GPU inside of a ``with`` block, as ``interpret_triton`` does.
 
-    They are launched as ever, ``kernel[grid, block](a, b)``, with NumPy arrays; ``forall`` and kernels with a signature
-    in their decorator, which numba compiles for a GPU at once, are not caught.
+    They are launched as ever, ``kernel[grid, block](a, b)``, or ``kernel.forall(n)(a, b)``, with NumPy arrays. A kernel
+    with a signature in its decorator is not caught: numba compiles it at once, and for a GPU.
     """
     return NumbaInterpreter(check, arch, seed=seed, workers=workers, limit=limit, instructions=instructions)

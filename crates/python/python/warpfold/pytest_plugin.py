@@ -5,6 +5,7 @@ A test fails if a kernel that it ran on the virtual GPU broke a rule.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ import pytest
 
 if TYPE_CHECKING:
     from .report import Finding, Report
+    from .triton_interpreter import Interpreter
 
 _SEVERITIES = ("info", "warning", "error")
 
@@ -42,7 +44,7 @@ class WarpfoldCheck:
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("warpfold")
     group.addoption(
-        "--warpfold", action="store_true", help="fail tests whose kernels break rules; Triton's run on the virtual GPU"
+        "--warpfold", action="store_true", help="fail tests whose kernels break rules; Triton's and numba's run on the virtual GPU"
     )
 
 
@@ -51,18 +53,23 @@ def _run(check: WarpfoldCheck) -> Iterator[WarpfoldCheck]:
 
     from .report import listen
 
-    interpreter = None
+    interpreters: list[Interpreter] = []
     if importlib.util.find_spec("triton") is not None:
         from .triton_interpreter import TritonInterpreter
 
-        interpreter = TritonInterpreter("all", "sm_90")
-        # It does not listen: the fixture says what was found.
-        interpreter._install()
+        interpreters.append(TritonInterpreter("all", "sm_90"))
+    if "numba.cuda" in sys.modules:
+        from .numba_interpreter import NumbaInterpreter
+
+        interpreters.append(NumbaInterpreter("all", "sm_90"))
     try:
+        for interpreter in interpreters:
+            # It does not listen: the fixture says what was found.
+            interpreter._install()
         with listen(check.reports.append):
             yield check
     finally:
-        if interpreter is not None:
+        for interpreter in reversed(interpreters):
             interpreter._remove()
     if failures := check.failures:
         n = len(failures)
@@ -72,7 +79,7 @@ def _run(check: WarpfoldCheck) -> Iterator[WarpfoldCheck]:
 
 @pytest.fixture
 def warpfold_check() -> Iterator[WarpfoldCheck]:
-    """Runs the test's Triton kernels on the virtual GPU, and fails the test on findings of any kernel that it ran."""
+    """Runs the test's kernels of Triton and numba on the virtual GPU, and fails the test on findings of any kernel that it ran."""
     yield from _run(WarpfoldCheck())
 
 

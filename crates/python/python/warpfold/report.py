@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from .errors import FindingsError, FindingWarning
-from .source import Frame, SourceMap
+from .source import Frame, frames_of
 
 __all__ = ["Access", "Counters", "Finding", "Instruction", "Report", "listen"]
 
@@ -122,7 +122,7 @@ class Counters(Mapping[str, int]):
 
     def __getattr__(self, name: str) -> int:
         try:
-            return self.__dict__["_counters"][name]
+            return int(self.__dict__["_counters"][name])
         except KeyError:
             raise AttributeError(f"no counter '{name}'; there are: {', '.join(self)}") from None
 
@@ -194,20 +194,22 @@ def make_report(
     block: Sequence[int],
     check: str,
     outputs: Sequence[Any],
-    sources: SourceMap,
+    source_file: str | None,
 ) -> Report:
     """A report of what the compiled half gives."""
 
     def access(side: Mapping[str, Any]) -> Access:
         block, thread = tuple(side["block"]), tuple(side["thread"])
-        line = side["ptx_line"]
-        return Access(line, side["instruction"], block, thread, sources.frames(line))  # type: ignore[arg-type]
+        frames = frames_of(side["frames"], source_file)
+        return Access(side["ptx_line"], side["instruction"], block, thread, frames)
 
     def finding(f: Mapping[str, Any]) -> Finding:
         sides = {"access": access(f["access"]), "other": access(f["other"]) if f["other"] else None}
         return Finding(**{**f, **sides})
 
-    instructions = (Instruction(**i, frames=sources.frames(i["ptx_line"])) for i in raw.get("instructions", ()))
+    instructions = (
+        Instruction(**{**i, "frames": frames_of(i["frames"], source_file)}) for i in raw.get("instructions", ())
+    )
     return Report(
         kernel=kernel,
         grid=tuple(grid),  # type: ignore[arg-type]

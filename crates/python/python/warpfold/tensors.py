@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -47,6 +46,10 @@ def device_of(device: str | _native.Device | None) -> _native.Device:
 _by_name: dict[str, _native.Device] = {}
 
 
+#: Of DLPack: the version that we know, its flags, and its kinds of memory that the CPU reads (its own, pinned, managed).
+_VERSION, _READ_ONLY, _IS_COPIED, _HOST_KINDS = (1, 1), 1, 2, (1, 3, 13)
+
+
 class Tensor:
     """A tensor. Views share memory, which no operator changes. Every function of ``warpfold.functional`` whose first
     argument is ``input`` is a method."""
@@ -57,7 +60,11 @@ class Tensor:
     _native: _native.Tensor
 
     def __init__(self, array: Any, dtype: Any = None, device: str | _native.Device | None = None) -> None:
-        """A copy of an array of NumPy, a number, nested lists, or anything with ``__dlpack__``."""
+        """A copy of an array of NumPy, a number, nested lists, or anything with ``__dlpack__``.
+
+        What is on the same GPU already is not copied: it shares the other library's memory, as PyTorch's
+        ``from_dlpack`` does.
+        """
         if isinstance(array, Tensor):
             same_device = device is None or device_of(device) is array.device
             source = array if same_device else Tensor(array.numpy(), device=device)
@@ -66,10 +73,12 @@ class Tensor:
         if isinstance(array, np.ndarray | np.generic):
             content = np.asarray(array)
         elif hasattr(array, "__dlpack__"):
-            content = _host_of(array)
+            shared = _of_dlpack(array, device_of(device))
+            self._native = (shared if dtype is None else shared.to(dtype))._native
+            return
         else:
             content = np.asarray(array)
-            if content.dtype == np.float64:
+            if content.dtype == np.float64 and dtype is None:
                 # As PyTorch: Python's floats are float32.
                 content = content.astype(np.float32)
         if dtype is not None and dtype_name(dtype) not in ("bf16", "f8e4m3", "f8e5m2"):
@@ -145,19 +154,31 @@ class Tensor:
         return self.numpy() if dtype is None else self.numpy().astype(dtype)
 
     def __dlpack__(self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: Any = None) -> Any:
-        """A copy in the host's memory, as a capsule."""
-        if copy is False:
-            raise BufferError("a tensor's elements are in a device's memory: they are given away as a copy")
-        if dl_device is not None and tuple(dl_device) != (1, 0):
-            raise BufferError(f"a tensor is given away on the CPU, device (1, 0), not on {tuple(dl_device)}")
-        host = self.numpy()
-        try:
-            return host.__dlpack__(max_version=max_version)
-        except TypeError:
-            return host.__dlpack__()
+        """Its memory, in place, as a capsule; of the virtual GPU it is memory of the CPU.
+
+        Who takes it may read it and not write to it. A capsule from before DLPack 1.0 cannot say so: such a capsule has
+        a copy, as does one for the CPU of what is on a GPU.
+        """
+        here = self.__dlpack_device__()
+        wanted = here if dl_device is None else (int(dl_device[0]), int(dl_device[1]))
+        if wanted not in (here, (1, 0)):
+            raise BufferError(f"a tensor on device {here} of DLPack is given away there or on the CPU, (1, 0), not on {wanted}")
+        is_versioned = max_version is not None and tuple(max_version) >= (1, 0)
+        must_copy = wanted != here or not is_versioned
+        if copy is False and must_copy:
+            reason = "is on a GPU" if wanted != here else "may only be read, which capsules say from DLPack 1.0 on"
+            raise BufferError(f"a tensor that {reason} is given away as a copy")
+        if wanted != here:
+            return self.numpy().__dlpack__(max_version=max_version) if is_versioned else self.numpy().__dlpack__()
+        shared = self._native
+        if copy or must_copy:
+            shared = operate("copy", [self])[0]._native
+            return _native.to_dlpack(shared, _IS_COPIED if is_versioned else None)
+        return _native.to_dlpack(shared, _READ_ONLY)
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        return (1, 0)
+        """Type and number of the device, as DLPack has them: CPU for the virtual GPU."""
+        return self.device.dlpack_device
 
     def __array_namespace__(self, *, api_version: str | None = None) -> Any:
         from . import array_api
@@ -243,39 +264,22 @@ class Tensor:
         return _wrap(self._native.slice(dim, start, start + length))
 
     def __getitem__(self, index: Any) -> Tensor:
-        from . import functional
+        """Part of it: a view for numbers, slices, ``None`` and ``...``; a copy for tensors of indices or a mask."""
+        from .indexing import item
 
-        parts = list(index) if isinstance(index, tuple) else [index]
-        num_taken = builtins.sum(part is not None and part is not Ellipsis for part in parts)
-        if num_taken > self.ndim:
-            raise AxisError(f"{num_taken} indices are more than the {self.ndim} dimension(s)")
-        if parts.count(Ellipsis) > 1 if all(isinstance(p, int | slice | type(None) | type(...)) for p in parts) else False:
-            raise AxisError("an index has one ellipsis at most")
-        if not any(part is Ellipsis for part in parts):
-            parts.append(Ellipsis)
-        result, axis = self, 0
-        for part in parts:
-            if part is Ellipsis:
-                axis += self.ndim - num_taken
-            elif part is None:
-                result, axis = result.unsqueeze(axis), axis + 1
-            elif isinstance(part, slice):
-                result, axis = _sliced(result, axis, part), axis + 1
-            elif isinstance(part, int | np.integer) and not isinstance(part, bool):
-                n = result.shape[axis]
-                at = int(part) + n if part < 0 else int(part)
-                if not 0 <= at < n:
-                    raise AxisError(f"index {part} is out of range for a dimension of {n}")
-                taken = _wrap(result._native.slice(axis, at, at + 1))
-                result = taken.reshape(taken.shape[:axis] + taken.shape[axis + 1 :])
-            else:
-                where = part if isinstance(part, Tensor) else Tensor(part, device=self.device)
-                if where._native.dtype == "bool":
-                    raise ArgumentError("a mask is no index of a tensor: its result's shape depends on its values; use where()")
-                if where.ndim != 1:
-                    raise ArgumentError(f"an index is a vector, not of shape {list(where.shape)}")
-                result, axis = functional.index_select(result, axis, where), axis + 1
-        return result
+        return item(self, index)
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        """Gives this tensor other memory, with other elements at an index; views and others that share it keep theirs."""
+        from .indexing import assigned
+
+        self._native = assigned(self, index, value)._native
+
+    def to_device(self, device: str | _native.Device, /, *, stream: Any = None) -> Tensor:
+        """On another device, as the array API has it."""
+        if stream is not None:
+            raise ArgumentError("a tensor is moved on its device's own stream: stream is None")
+        return self.to(device_of(device))
 
     def __len__(self) -> int:
         if not self.ndim:
@@ -336,19 +340,6 @@ class Tensor:
         return shape
 
 
-def _sliced(tensor: Tensor, axis: int, part: slice) -> Tensor:
-    from . import functional
-
-    n = tensor.shape[axis]
-    start, stop, step = part.indices(n)
-    if step == 1:
-        return _wrap(tensor._native.slice(axis, start, max(start, stop)))
-    if step == -1:
-        whole = _wrap(tensor._native.slice(axis, min(stop + 1, start + 1), start + 1))
-        return whole.flip(axis)
-    return functional.index_select(tensor, axis, Tensor(np.arange(start, stop, step, np.int64), device=tensor.device))
-
-
 def _sizes(sizes: tuple[Any, ...]) -> list[int]:
     """Sizes given one by one or as a sequence."""
     if len(sizes) == 1 and not isinstance(sizes[0], int | np.integer):
@@ -362,11 +353,27 @@ def _wrap(made: _native.Tensor) -> Tensor:
     return tensor
 
 
-def _host_of(array: Any) -> np.ndarray:
-    kind = array.__dlpack_device__()[0]
-    if kind == 1:
-        return np.from_dlpack(array)
-    raise ArgumentError(f"DLPack device {kind} is not the CPU (1): copy the array to the CPU first")
+def _of_dlpack(array: Any, device: _native.Device) -> Tensor:
+    """What another library has, in place where it is the device's own memory, else as a copy."""
+    kind, number = (int(n) for n in array.__dlpack_device__())
+    options: dict[str, Any] = {}
+    if (kind, number) == device.dlpack_device and device.dlpack_stream is not None:
+        options = {"stream": device.dlpack_stream}
+    elif kind not in _HOST_KINDS:
+        options = {"dl_device": (1, 0)}
+    try:
+        capsule = array.__dlpack__(max_version=_VERSION, **options)
+    except (TypeError, BufferError) as error:
+        if "dl_device" in options:
+            raise ArgumentError(
+                f"DLPack device {kind} is not the CPU (1), and its owner gives no copy there ({error}): "
+                "copy the array to the CPU first"
+            ) from error
+        if isinstance(error, BufferError):
+            raise
+        # From before DLPack 1.0.
+        capsule = array.__dlpack__(**options)
+    return _wrap(_native.from_dlpack(device, capsule))
 
 
 def operate(name: str, inputs: Sequence[Tensor], **options: Any) -> list[Tensor]:
@@ -380,10 +387,16 @@ def tensor(data: Any, *, dtype: Any = None, device: str | _native.Device | None 
     return Tensor(data, dtype, device)
 
 
-def from_dlpack(x: Any, *, device: str | _native.Device | None = None) -> Tensor:
-    """A copy of anything with ``__dlpack__`` on the CPU."""
+def from_dlpack(x: Any, /, *, device: str | _native.Device | None = None, copy: bool | None = None) -> Tensor:
+    """Anything with ``__dlpack__`` as a tensor: in place if it is memory of the device, else a copy."""
     if isinstance(x, Tensor):
-        return x
+        moved = Tensor(x, device=device)
+        return operate("copy", [moved])[0] if copy else moved
     if not hasattr(x, "__dlpack__"):
         raise ArgumentError(f"a {type(x).__name__} has no __dlpack__")
-    return Tensor(_host_of(x), device=device)
+    on = device_of(device)
+    shared = on.dlpack_stream is not None and tuple(map(int, x.__dlpack_device__())) == on.dlpack_device
+    if copy is False and not shared:
+        raise BufferError(f"memory that is not of {on} is taken as a copy")
+    made = _of_dlpack(x, on)
+    return operate("copy", [made])[0] if copy and shared else made

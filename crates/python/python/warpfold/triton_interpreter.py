@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from .arrays import Out, host_array
+from . import _native
+from .arrays import AtAddress, Out, host_array
 from .errors import ArgumentError, Error
 from .launch import Check, Module, check_of
 from .report import Finding, Report, listen, warn
@@ -81,6 +82,10 @@ class _Array:
         assert self._made is not None
         return self._made.address
 
+    def stride(self) -> tuple[int, ...]:
+        """In elements, as PyTorch has them."""
+        return tuple(n // self.array.itemsize for n in self.array.strides)
+
     def __getattr__(self, name: str) -> Any:
         return getattr(self.array, name)
 
@@ -142,13 +147,13 @@ def _scalar(kind: str, value: Any) -> bytes:
     return struct.pack(_SCALARS[kind], value)
 
 
-def _flat(name: str, kind: Any, value: Any) -> Iterator[tuple[str, Any]]:
-    """The parameters that an argument becomes, each with its name."""
+def _flat(name: str, kind: Any, value: Any, maps: Iterator[Any]) -> Iterator[tuple[str, Any]]:
+    """The parameters that an argument becomes, each with its name. ``maps`` has what Triton says of each tensor map."""
     if kind == "constexpr":
         return
     if isinstance(kind, tuple):
         for i, (inner, item) in enumerate(zip(kind, value, strict=True)):
-            yield from _flat(f"{name}[{i}]", inner, item)
+            yield from _flat(f"{name}[{i}]", inner, item, maps)
     elif kind.startswith("*"):
         if value is None or isinstance(value, int):
             yield name, value
@@ -159,8 +164,80 @@ def _flat(name: str, kind: Any, value: Any) -> Iterator[tuple[str, Any]]:
         yield name, array
     elif kind in _SCALARS or kind == "bf16":
         yield name, _scalar(kind, value)
+    elif kind.startswith("tensordesc"):
+        yield from _descriptor(name, next(maps, None), value)
     else:
-        raise ArgumentError(f"{name} is a {kind}, which the virtual GPU does not take; make descriptors in the kernel")
+        raise ArgumentError(f"{name} is a {kind}, which the virtual GPU does not take")
+
+
+#: The number of TF32 in PTX's `tensormap.replace`.
+_TF32 = 11
+
+
+def _descriptor(name: str, meta: Any, value: Any) -> Iterator[tuple[str, Any]]:
+    """The parameters that a descriptor made on the host becomes: a tensor map, or what the kernel needs without TMA."""
+    array = value.base.array if isinstance(value.base, _Array) else value.base
+    made = host_array(array, name)
+    if made is None:
+        raise ArgumentError(f"{name} is of a {type(array).__name__}: expected a NumPy array or a tensor on the CPU")
+    shape, strides = [int(n) for n in value.shape], [int(n) for n in value.strides]
+    sizes = [*map(np.int32, shape), *map(np.int64, strides)]
+    is_nan, is_tf32 = getattr(value, "padding", "zero") == "nan", getattr(value, "round_f32_to_tf32", False)
+    if meta is None:
+        yield name, array
+        # Triton 3.4 has no padding, and 3.5 no rounding.
+        flags = [flag for at, flag in (("padding", is_nan), ("round_f32_to_tf32", is_tf32)) if hasattr(value, at)]
+        for each in (*map(np.int64, (*shape, *strides)), *flags, *sizes):
+            yield name, each
+        return
+    if meta.get("is_im2col") or meta["fp4_padded"]:
+        raise ArgumentError(f"{name} is a descriptor of im2col or of 4-bit elements, which kernels for sm_90 do not use")
+    item = meta["elem_size"]
+
+    def encode(address: int) -> bytes:
+        return _native.encode_tensor_map(
+            _TF32 if is_tf32 else meta["elem_type"], address, shape[::-1], [n * item for n in strides[-2::-1]],
+            meta["block_size"][::-1], swizzle=meta["swizzle"], fills_nan=is_nan,
+        )  # fmt: skip
+
+    yield name, AtAddress(array, encode)
+    for each in sizes:
+        yield name, each
+
+
+class _DescriptorsOfNumpy:
+    """Lets ``TensorDescriptor`` take NumPy arrays until it is undone."""
+
+    undo: Callable[[], None]
+
+    def __init__(self) -> None:
+        try:
+            from triton.tools.tensor_descriptor import TensorDescriptor
+        except ImportError:
+            self.undo = lambda: None
+            return
+        check, of_tensor = TensorDescriptor.__post_init__, TensorDescriptor.from_tensor
+
+        def check_here(descriptor: Any) -> None:
+            descriptor.base = _adapted(descriptor.base)
+            if not isinstance(descriptor.base, _Array) or getattr(descriptor, "padding", "zero") != "nan":
+                check(descriptor)
+                return
+            # NumPy's types do not say it as PyTorch's do.
+            if descriptor.base.dtype.kind != "f":
+                raise ArgumentError(f"padding 'nan' is of floating-point elements, not of {descriptor.base.dtype}")
+            descriptor.padding = "zero"
+            check(descriptor)
+            descriptor.padding = "nan"
+
+        def of_tensor_here(tensor: Any, *args: Any, **options: Any) -> Any:
+            return of_tensor(_adapted(tensor), *args, **options)
+
+        def undo() -> None:
+            TensorDescriptor.__post_init__, TensorDescriptor.from_tensor = check, staticmethod(of_tensor)
+
+        TensorDescriptor.__post_init__, TensorDescriptor.from_tensor = check_here, staticmethod(of_tensor_here)
+        self.undo = undo
 
 
 class _Launcher:
@@ -179,10 +256,11 @@ class _Launcher:
     def __call__(self, x: int, y: int, z: int, *rest: Any) -> None:
         _stream, _function, _packed, _metadata, _enter, _exit, *args = rest
         metadata = self._kernel.metadata
+        maps = iter(getattr(metadata, "tensordesc_meta", None) or ())
         params = [
             param
             for (name, kind), arg in zip(self._kernel.src.signature.items(), args, strict=True)
-            for param in _flat(name, kind, arg)
+            for param in _flat(name, kind, arg, maps)
         ]
         num_ctas = getattr(metadata, "num_ctas", 1)
         declared = self._module.kernel(metadata.name)["params"]
@@ -236,7 +314,10 @@ class TritonInterpreter(Interpreter):
             if kernel._run is None:
                 kernel._run = _Launcher(kernel)
 
+        descriptor = _DescriptorsOfNumpy()
+
         def undo() -> None:
+            descriptor.undo()
             JITFunction.run, CompiledKernel._init_handles, driver._active = run, init_handles, active
             TritonInterpreter.current = outer  # type: ignore[assignment]
 

@@ -80,6 +80,11 @@ pub struct Managed {
     pub deleter: Option<unsafe extern "C" fn(*mut Self)>,
 }
 
+/// Of the flags: who gets the memory may not write to it.
+pub const READ_ONLY: u64 = 1;
+/// Of the flags: the memory is a copy, made for who gets it.
+pub const IS_COPIED: u64 = 2;
+
 /// `DLManagedTensorVersioned`, of capsules named "dltensor_versioned".
 #[repr(C)]
 #[derive(Debug)]
@@ -90,7 +95,7 @@ pub struct ManagedVersioned {
     pub context: *mut c_void,
     /// Gives it back; may be null.
     pub deleter: Option<unsafe extern "C" fn(*mut Self)>,
-    /// Bit 0: read only; bit 1: a copy was made.
+    /// Such as [`READ_ONLY`].
     pub flags: u64,
     /// The tensor.
     pub tensor: Tensor,

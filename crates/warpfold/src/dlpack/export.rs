@@ -74,6 +74,16 @@ impl<F: Form> Exported<F> {
     }
 }
 
+impl Exported<abi::ManagedVersioned> {
+    /// With these flags, such as [`abi::READ_ONLY`].
+    #[must_use]
+    pub fn with_flags(mut self, flags: u64) -> Self {
+        // SAFETY: the structure stays until the deleter is called, and nobody else has it yet.
+        unsafe { self.managed.as_mut() }.flags = flags;
+        self
+    }
+}
+
 impl<F: Form> Drop for Exported<F> {
     fn drop(&mut self) {
         if let Some(deleter) = self.form().deleter() {

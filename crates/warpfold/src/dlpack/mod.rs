@@ -10,8 +10,9 @@
 //! | the virtual GPU | its memory, as memory of the CPU | memory of the CPU is copied |
 //!
 //! What is taken from others is kept until no tensor, view or graph has it any more, and then given
-//! back by the function that came with it. Who is given memory of ours may write to it: every
-//! tensor that shares it then has other elements.
+//! back by the function that came with it. Who is given memory of ours may write to it
+//! unless a flag of the structure says no ([`abi::READ_ONLY`]): every tensor that shares it then
+//! has other elements.
 //!
 //! ```
 //! use warpfold::dlpack::{Exported, abi};
