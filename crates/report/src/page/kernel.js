@@ -51,7 +51,8 @@ function kernelView(kernel) {
   return el("div", {},
     findingsView(kernel, lit),
     el("h3", {}, `${kernel.name}, grid ${kernel.grid.join("x")}, block ${kernel.block.join("x")}`),
-    panes.length > 1 ? el("p", { class: "quiet" }, "On the left the source, beside it the PTX that came of it. Choose a line of either to see where it is in the other.") : null,
+    el("p", { class: "quiet" }, "Darker is more, column by column; wavy lines have findings."),
+    panes.length > 1 ? el("p", { class: "quiet" }, "The source, and the PTX that came of it: choose a line of either to see where it is in the other.") : null,
     el("div", { class: panes.length > 1 ? "kernel wide" : "kernel" },
       el("div", { class: "panes" }, panes),
       el("div", { class: "cards" }, access, bankMap(kernel, select), occupancyView(kernel.occupancy))));
@@ -80,7 +81,7 @@ function ptxPane(kernel, rows, select) {
   if (kernel.functions.length === 0) return el("p", {}, "The PTX is left out: with it this file would be larger than 300 KB.");
   return listing({
     title: "PTX",
-    about: "Darker is more, column by column. Choose a line with ◂ to see one warp's access; wavy lines have findings.",
+    about: "Choose a line with ◂ to see one warp's access.",
     parts: kernel.functions,
     keyOf: (_, line) => line,
     found: new Set(kernel.findings.flatMap((f) => [f.line, f.other?.line])),
@@ -115,6 +116,10 @@ function sourcePane(kernel, rows, select) {
 function listing({ title, about, parts, keyOf, found, isMarked, rows, select }) {
   const all = parts.flatMap((part) => part.lines).filter(Array.isArray);
   const most = STRIPES.map(([, of]) => Math.max(0, ...all.map(of)));
+  const textOf = (entry) => (Array.isArray(entry) ? entry[0] : entry).replaceAll("\t", "    ");
+  // What all lines begin with would push them out of sight.
+  const indents = parts.flatMap((part) => part.lines).map(textOf).filter((text) => text.trim()).map((text) => text.search(/\S/));
+  const indent = Math.min(...indents);
   const body = parts.flatMap((part) => [
     part.heading ? el("tr", { class: "file" }, el("th", { scope: "rowgroup", colspan: STRIPES.length + 2 }, part.heading)) : null,
     ...part.lines.map((entry, i) => {
@@ -122,7 +127,7 @@ function listing({ title, about, parts, keyOf, found, isMarked, rows, select }) 
       const line = part.first + i;
       const key = keyOf(part, line);
       const isCounted = Array.isArray(entry);
-      const text = (isCounted ? entry[0] : entry).replaceAll("\t", "    ");
+      const text = textOf(entry).slice(indent);
       const stripes = STRIPES.map(([name, of], s) => {
         const value = isCounted ? of(entry) : 0;
         return el("td", value ? { ...heat(value / most[s]), title: `${number(value)} ${name}` } : {}, value ? number(value) : "");
