@@ -18,7 +18,7 @@ use crate::model::{self, EngineOptions, Place, Room as CacheRoom, parse_dtype};
 use crate::output::{self, Form, ReportTo};
 use crate::table::Table;
 
-/// Measures what clients see: time to the first token, between tokens, to the end, tokens a second.
+/// Measures what clients see: time to the first token, between tokens, to the end, tokens per second.
 ///
 /// Examples: warpfold bench serve --url http://127.0.0.1:8000 --concurrency 1,8,64; warpfold bench
 /// serve MODEL --workload random:512/128 --rate 2,4,8. Without --url the engine runs in this
@@ -47,14 +47,14 @@ pub(crate) struct Serve {
     /// Requests in flight; several give a run each.
     #[arg(long, value_name = "N,…", value_delimiter = ',', default_values_t = [32])]
     concurrency: Vec<usize>,
-    /// Requests a second, as a Poisson process sends them, whatever is in flight; several give a
+    /// Requests per second, as a Poisson process sends them, whatever is in flight; several give a
     /// run each.
     #[arg(long, value_name = "R,…", value_delimiter = ',', conflicts_with = "concurrency")]
     rate: Vec<f64>,
     /// Draws lengths, prompts and arrivals.
     #[arg(long, value_name = "S", default_value_t = 0)]
     seed: u64,
-    /// Counts answers a second whose first token came within this time, in milliseconds.
+    /// Counts answers per second whose first token came within this time, in milliseconds.
     #[arg(long, value_name = "MS", requires = "goal_tpot_ms")]
     goal_ttft_ms: Option<u64>,
     /// And whose other tokens took this time each, in the mean.
