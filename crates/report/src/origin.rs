@@ -148,8 +148,14 @@ mod tests {
         let text_of = |file: &str| (file == "k.cu").then(|| "// first\n  int i = x + 1;  \nend".to_owned());
         let origin = serde_json::json!(Origin::new(&report, &text_of));
         let [far, near] = [&origin["files"][0], &origin["files"][1]];
-        assert_eq!((&near["name"], &near["has_text"], &near["parts"][0]["first"]), (&"k.cu".into(), &true.into(), &1.into()));
-        assert_eq!(near["parts"][0]["lines"], serde_json::json!(["// first", ["  int i = x + 1;", 6, 192, 0, 0, 0, 0], "end"]));
+        assert_eq!(
+            (&near["name"], &near["has_text"], &near["parts"][0]["first"]),
+            (&"k.cu".into(), &true.into(), &1.into())
+        );
+        assert_eq!(
+            near["parts"][0]["lines"],
+            serde_json::json!(["// first", ["  int i = x + 1;", 6, 192, 0, 0, 0, 0], "end"])
+        );
         assert_eq!((&far["has_text"], &far["parts"][0]["first"]), (&false.into(), &9.into()));
         assert_eq!(origin["lines"]["8"], serde_json::json!([1, 2]));
         assert_eq!(origin["lines"]["11"], serde_json::json!([0, 9]));

@@ -105,7 +105,11 @@ fn ruler(title: &str, access: &WarpAccess) -> String {
     let sectors: BTreeSet<u64> = words.keys().map(|word| word / 8).collect();
     let lines: Vec<u64> = sectors.iter().map(|sector| sector / 4).collect::<BTreeSet<_>>().into_iter().collect();
     let (asked, fetched) = (4 * words.len(), 32 * sectors.len());
-    let told = format!("{title}: {asked} bytes asked for, {} sectors fetched, {} % used", sectors.len(), 100 * asked / fetched.max(1));
+    let told = format!(
+        "{title}: {asked} bytes asked for, {} sectors fetched, {} % used",
+        sectors.len(),
+        100 * asked / fetched.max(1)
+    );
     let shown = lines.len().min(MOST_LINES);
     let more = lines.len() - shown;
     let mut picture = Picture::new(&told, 44 + CELL * (shown as u32 + u32::from(more > 0)));
@@ -149,7 +153,8 @@ impl Picture {
 
     fn rect(&mut self, (x, y): (u32, u32), (width, height): (u32, u32), class: &str, title: &str) {
         let end = if title.is_empty() { "/>".to_owned() } else { format!("><title>{}</title></rect>", escaped(title)) };
-        let _ = writeln!(self.0, "<rect class=\"{class}\" x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{height}\"{end}");
+        let _ =
+            writeln!(self.0, "<rect class=\"{class}\" x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{height}\"{end}");
     }
 
     fn text(&mut self, x: u32, y: u32, class: &str, text: &str) {

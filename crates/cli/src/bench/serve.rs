@@ -16,6 +16,7 @@ use crate::Ending;
 use crate::failure::Failure;
 use crate::model::{self, EngineOptions, Place, Room as CacheRoom, parse_dtype};
 use crate::output::{self, Form, ReportTo};
+use crate::progress::Progress;
 use crate::table::Table;
 
 /// Measures what clients see: time to the first token, between tokens, to the end, tokens per second.
@@ -94,13 +95,15 @@ impl Serve {
             Some(url) => self.site(url)?,
             None => self.engine()?,
         };
-        let mut runs = Vec::new();
+        let (mut runs, progress, num) = (Vec::new(), Progress::lines(), paces.len());
         for (i, pace) in paces.into_iter().enumerate() {
             // Other prompts each time: those of the run before are in the prefix cache.
             let jobs = self.jobs(&bed.room, self.seed.wrapping_add(i as u64))?;
+            progress.begin(format!("{} ({} of {num} runs)", pace_text(pace), i + 1));
             let run = bed.load.run(&jobs, pace);
             runs.push((pace, Summary::of(&run.timelines, run.wall, goal)));
         }
+        progress.end();
         if let Some(service) = bed.service {
             drop(service.drain());
         }
@@ -176,12 +179,8 @@ impl Serve {
             "end ms",
         ]);
         for (pace, summary) in runs {
-            let load = match pace {
-                Pace::Closed { concurrency } => format!("{concurrency} in flight"),
-                Pace::Open { rate } => format!("{rate}/s"),
-            };
             table.row([
-                load,
+                pace_text(*pace),
                 summary.completed.to_string(),
                 summary.failed.to_string(),
                 format!("{:.2}", summary.requests_per_second),
@@ -228,4 +227,11 @@ impl Serve {
 
 fn quantiles(times: Quantiles) -> String {
     [times.p50, times.p90, times.p99].map(|time| format!("{time:.1}")).join("/")
+}
+
+fn pace_text(pace: Pace) -> String {
+    match pace {
+        Pace::Closed { concurrency } => format!("{concurrency} in flight"),
+        Pace::Open { rate } => format!("{rate}/s"),
+    }
 }

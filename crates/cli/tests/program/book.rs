@@ -74,3 +74,21 @@ fn every_chapter_is_in_the_table_of_contents_and_among_the_programs_that_are_com
         assert!(contents.contains(&name) && compiled.contains(&name), "{name}");
     }
 }
+
+#[test]
+fn the_readme_shows_what_the_ladder_prints() {
+    let text = fs::read_to_string(root().join("README.md")).expect("there is a README");
+    let shown = text.split_once("A ladder's table").and_then(|(_, rest)| rest.split("```").nth(1)).expect("a block");
+    let args =
+        ["ladder", "reduce", "--size", "65536", "--device", "virtual", "--rung", "naive", "--rung", "interleaved"];
+    let printed = finish(program(&args).current_dir(root())).ended_with(0).stdout;
+    // Columns are as wide as all ten rungs want them.
+    let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>().join(" ");
+    for line in shown.lines().map(words).filter(|line| !line.is_empty()) {
+        assert!(words(&printed).contains(&line), "'{line}' is not in\n{printed}");
+    }
+    for picture in ["docs/race.png", "docs/reduce.png"] {
+        let bytes = fs::metadata(root().join(picture)).expect("there is a picture").len();
+        assert!(text.contains(picture) && bytes < 100_000, "{picture}: {bytes} bytes");
+    }
+}

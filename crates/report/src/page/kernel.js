@@ -175,7 +175,7 @@ function findingsView(kernel, lit) {
     [...list.children].forEach((button, i) => button.setAttribute("aria-pressed", String(findings[i] === chosen)));
   };
   put(list, findings.map((f) => el("button", { class: "finding", type: "button", "aria-pressed": "false", onclick: () => light(f) },
-    el("span", { class: "kind" }, `${f.severity}: ${f.kind.replaceAll("_", " ")}`), f.count > 1 ? `, ${number(f.count)} times` : "", f.place ? ` at ${f.place}` : "",
+    el("span", { class: "kind" }, `${f.severity}: ${f.kind.replaceAll("_", " ")}`), f.count > 1 ? `, ${number(f.count)} times` : "", f.element ?? f.place ? ` at ${f.element ?? f.place}` : "",
     el("br"), el("code", {}, who(f)), f.other ? [el("br"), "and ", el("code", {}, who(f.other))] : null,
     el("br"), f.rule)));
   return el("section", {}, el("h3", {}, `${findings.length} finding${findings.length === 1 ? "" : "s"}`), list);
