@@ -69,8 +69,8 @@ pub fn rung_source(ladder: &str, rung: &str) -> Option<&'static str> {
     SOURCES.iter().find(|(of, file, _)| *of == ladder && is_meant(file)).map(|(_, _, text)| *text)
 }
 
-/// The Rust source of a ladder's rung by the path that PTX names: what a rung calls of another one is
-/// found, too.
+/// The Rust source of a ladder's rung by the path that PTX names: what a rung calls of another one
+/// is found, too.
 #[must_use]
 pub fn source_of_path(ladder: &str, path: &str) -> Option<&'static str> {
     let file = path.rsplit(['/', '\\']).next()?.strip_suffix(".rs")?;

@@ -118,8 +118,8 @@ impl Drawing {
         }
     }
 
-    /// With the source beside the PTX: `text_of` gives the text of a file by the name that the PTX has
-    /// for it. The lines come from the same report.
+    /// With the source beside the PTX: `text_of` gives the text of a file by the name that the PTX
+    /// has for it. The lines come from the same report.
     #[must_use]
     pub fn with_source(mut self, report: &Report, text_of: &dyn Fn(&str) -> Option<String>) -> Self {
         self.origin = Origin::new(report, text_of);

@@ -27,4 +27,4 @@ pub use drawing::{Drawing, Shape};
 pub use ladder::{LadderJson, LadderRun, ladder_page, ladder_roofline, ladder_text};
 pub use page::{About, Kind, Page};
 pub use roofline::Figures;
-pub use svg::{access_svg, ladder_svg};
+pub use svg::{access_svg, bars_svg, ladder_svg};

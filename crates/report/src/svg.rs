@@ -24,14 +24,17 @@ text{font:12px system-ui,sans-serif;fill:#1a1c20}.q{fill:#5a6068}.n{text-anchor:
 pub fn ladder_svg(ladder: &Ladder, report: &LadderReport, metric: Metric) -> Option<String> {
     let values: Vec<(&str, f64)> =
         report.rungs.iter().filter_map(|rung| Some((rung.name, metric.of(&rung.measured()?)))).collect();
-    let most = values.iter().map(|(_, value)| *value).fold(0.0, f64::max);
-    if values.is_empty() {
-        return None;
-    }
     let size = ladder.size_text(report.size).unwrap_or_else(|| grouped(report.size as u64));
     let title = format!("{}, {size} {}: {metric}", ladder.name, report.dtype);
-    let mut picture = Picture::new(&title, 40 + 22 * values.len() as u32);
-    for (i, (name, value)) in values.into_iter().enumerate() {
+    (!values.is_empty()).then(|| bars_svg(&title, &values))
+}
+
+/// Numbers with their names, as bars.
+#[must_use]
+pub fn bars_svg(title: &str, values: &[(&str, f64)]) -> String {
+    let most = values.iter().map(|(_, value)| *value).fold(0.0, f64::max);
+    let mut picture = Picture::new(title, 40 + 22 * values.len() as u32);
+    for (i, &(name, value)) in values.iter().enumerate() {
         let y = 34 + 22 * i as u32;
         picture.text(150, y + 12, "n", name);
         picture.rect((160, y), (420, 16), "p", "");
@@ -39,14 +42,15 @@ pub fn ladder_svg(ladder: &Ladder, report: &LadderReport, metric: Metric) -> Opt
         picture.rect((160, y), (width, 16), "b", "");
         picture.text(590, y + 12, "", &metric_text(value));
     }
-    Some(picture.end())
+    picture.end()
 }
 
 fn metric_text(value: f64) -> String {
     if value.fract() == 0.0 { grouped(value as u64) } else { format!("{value:.3}") }
 }
 
-/// One warp's access: lanes by bank for shared memory, lanes on lines and sectors for global memory.
+/// One warp's access: lanes by bank for shared memory, lanes on lines and sectors for global
+/// memory.
 #[must_use]
 pub fn access_svg(title: &str, access: &WarpAccess) -> String {
     match access.space {

@@ -19,7 +19,8 @@ use crate::output::{self, Form, ReportTo};
 use crate::progress::Progress;
 use crate::table::Table;
 
-/// Measures what clients see: time to the first token, between tokens, to the end, tokens per second.
+/// Measures what clients see: time to the first token, between tokens, to the end, tokens per
+/// second.
 ///
 /// Examples: warpfold bench serve --url http://127.0.0.1:8000 --concurrency 1,8,64; warpfold bench
 /// serve MODEL --workload random:512/128 --rate 2,4,8. Without --url the engine runs in this

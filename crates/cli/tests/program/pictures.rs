@@ -254,6 +254,51 @@ fn two_reports_are_compared_on_one_page() {
 }
 
 #[test]
+fn pages_of_measurements_draw_them_and_every_control_works() {
+    let folder = folder("pages_of_measurements");
+    let kinds: [(&str, &[&str]); 2] = [
+        ("bench.html", &["bench", "scale", "--device", "virtual"]),
+        (
+            "serve.html",
+            &[
+                "bench",
+                "serve",
+                "--workload",
+                "random:4/4",
+                "--requests",
+                "2",
+                "--concurrency",
+                "1,2",
+                "--device",
+                "virtual",
+            ],
+        ),
+    ];
+    for (name, command) in kinds {
+        let (file, to) = path(&folder, name);
+        warpfold(&[command, &["--report", "html", "-o", &to]].concat()).ended_with(0);
+        assert!(fs::metadata(&file).expect("written").len() < 300_000);
+        let Some(mut page) = open(name, &file) else { return };
+        page.expect("document.querySelectorAll('#bench .bars .fill').length >= 2", true);
+        let shown = "document.querySelector('#bench .bars').textContent";
+        let (first, keys) = (page.value(shown), page.value("document.querySelectorAll('#metric option').length"));
+        assert!(keys.as_u64().is_some_and(|keys| keys > 3), "{keys}");
+        let other = page.value("document.querySelector('#metric option:not([selected])').value");
+        page.choose("#metric", other.as_str().expect("a key"));
+        assert_ne!(page.value(shown), first, "{name}");
+        page.click("#log");
+        page.click("summary");
+        page.expect("document.querySelector('details').open", true);
+        page.click("#theme");
+        // A page that is dropped on itself changed nothing.
+        let text = fs::read_to_string(&file).expect("written");
+        page.give(name, &text, "drop");
+        page.wait_for("document.querySelector('#comparison .change')?.textContent === 'as before'");
+        page.is_content();
+    }
+}
+
+#[test]
 fn hostile_text_stays_text() {
     let folder = folder("hostile_text");
     let text = fs::read_to_string(ptx("conflicts")).expect("there");

@@ -1,8 +1,8 @@
 //! Exercises of the book: a problem, what a good solution costs at most, and a judge.
 //!
-//! An [`Exercise`] has data, what is right, and [`Goal`]s about counters. [`Exercise::judge`] runs a
-//! kernel of yours on the virtual GPU under all checks, compares its result, and says which goals it
-//! meets. Where it is fast is for a GPU to say; here nothing has a clock.
+//! An [`Exercise`] has data, what is right, and [`Goal`]s about counters. [`Exercise::judge`] runs
+//! a kernel of yours on the virtual GPU under all checks, compares its result, and says which goals
+//! it meets. Where it is fast is for a GPU to say; here nothing has a clock.
 
 mod judgement;
 mod list;
@@ -66,8 +66,8 @@ pub fn exercise(name: &str) -> Result<&'static Exercise, Error> {
 }
 
 impl Exercise {
-    /// Runs a kernel on the virtual GPU as an H200, under all checks, and judges it. The kernel takes
-    /// each input, the output, and [`n`](Exercise::n).
+    /// Runs a kernel on the virtual GPU as an H200, under all checks, and judges it. The kernel
+    /// takes each input, the output, and [`n`](Exercise::n).
     ///
     /// ```
     /// use warpfold_device::LaunchConfig;
@@ -86,8 +86,8 @@ impl Exercise {
     /// ```
     ///
     /// # Errors
-    /// If the kernel cannot be built, or does not take what the exercise gives. What goes wrong while
-    /// it runs is part of the judgement.
+    /// If the kernel cannot be built, or does not take what the exercise gives. What goes wrong
+    /// while it runs is part of the judgement.
     pub fn judge(&self, kernel: impl Into<AnyKernel>, config: LaunchConfig) -> Result<Judgement, Error> {
         let device = Device::virtual_gpu(Profile::H200);
         device.set_checks(Checks::All)?;
@@ -138,6 +138,43 @@ impl Arrays<f32> {
         match first {
             None => Ok(()),
             Some(i) => Err(format!("element {i} is {}, and should be {}", output[i], self.expected[i])),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use warpfold_lang::{Global, Val, kernel, thread_idx};
+
+    use super::*;
+
+    #[test]
+    fn a_kernel_that_leaves_its_buffers_is_judged_and_fails() {
+        let body = |x: Global<f32>, y: Global<f32>, n: Val<u32>| {
+            y.at(thread_idx().x + n).set(x.at(thread_idx().x).get());
+        };
+        let reverse = exercise("reverse").expect("there is one");
+        let judgement = reverse.judge(kernel("outside", body), LaunchConfig::new(1, 256)).expect("it is judged");
+        assert!(!judgement.is_passed() && judgement.result.is_err());
+        let text = judgement.to_string();
+        assert!(text.starts_with("reverse: not yet\n") && text.contains("[ ] the checks find an error: "), "{text}");
+    }
+
+    #[test]
+    fn a_kernel_of_other_arguments_is_an_error() {
+        let two = kernel("two", |_: Global<f32>, _: Global<f32>| {});
+        let error = exercise("sum").expect("there is one").judge(two, LaunchConfig::new(1, 256)).expect_err("of two");
+        assert!(error.to_string().contains('3') || error.to_string().contains("argument"), "{error}");
+        let unknown = exercise("some").expect_err("there is none").to_string();
+        assert!(unknown.starts_with("unknown exercise 'some': expected one of twice, reverse, sum"), "{unknown}");
+    }
+
+    #[test]
+    fn a_result_that_was_not_written_is_wrong() {
+        let nothing = kernel("nothing", |_: Global<f32>, _: Global<f32>, _: Val<u32>| {});
+        for exercise in EXERCISES.iter().filter(|exercise| !["product", "attention"].contains(&exercise.name)) {
+            let judged = exercise.judge(nothing.clone(), LaunchConfig::new(1, 32)).expect("it runs");
+            assert!(judged.result.is_err() && !judged.is_passed(), "{}", exercise.name);
         }
     }
 }

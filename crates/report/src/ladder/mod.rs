@@ -28,8 +28,8 @@ pub struct LadderRun<'a> {
     pub device: &'a Device,
 }
 
-/// A page of a ladder. `sources` are the Rust sources of rungs by their names, or files by how their
-/// paths end; those of the ladders that come with warpfold are known.
+/// A page of a ladder. `sources` are the Rust sources of rungs by their names, or files by how
+/// their paths end; those of the ladders that come with warpfold are known.
 #[must_use]
 pub fn ladder_page(run: LadderRun<'_>, sources: &[(&str, &str)], about: &About) -> Page {
     let LadderRun { ladder, report, device } = run;
