@@ -40,16 +40,14 @@ function kernelView(kernel) {
     ptxPane(kernel, ptx, select),
   ].filter(Boolean);
   select(all.length ? Number(costliest(all.map(([line]) => line))) : null, true);
-  const light = (lines, isLit) => [...lines.map((line) => ptx.get(line)), ...lines.map((line) => source.get(placeOf(line)))]
-    .filter(Boolean).forEach((row) => row.classList.toggle("lit", isLit));
-  const lit = (lines) => {
+  const light = (lines) => {
     [ptx, source].forEach((rows) => rows.forEach((row) => row.classList.remove("lit")));
-    light(lines, true);
+    lines.flatMap((line) => [ptx.get(line), source.get(placeOf(line))]).forEach((row) => row?.classList.add("lit"));
     const first = Math.min(...lines);
     [ptx.get(first), source.get(placeOf(first))].forEach(show);
   };
   return el("div", {},
-    findingsView(kernel, lit),
+    findingsView(kernel, light),
     el("h3", {}, `${kernel.name}, grid ${kernel.grid.join("x")}, block ${kernel.block.join("x")}`),
     el("p", { class: "quiet" }, "Darker is more, column by column; wavy lines have findings."),
     panes.length > 1 ? el("p", { class: "quiet" }, "The source, and the PTX that came of it: choose a line of either to see where it is in the other.") : null,
@@ -164,14 +162,14 @@ function walk(event, choose) {
 }
 
 /** The findings; choosing one lights the lines of both of its sides. */
-function findingsView(kernel, lit) {
+function findingsView(kernel, lightLines) {
   const { findings } = kernel;
   if (findings.length === 0) return null;
   const at = (side) => (side.source ? `${side.source.text}: ` : "");
   const who = (side) => `${at(side)}line ${side.line} ${side.instruction} by block ${side.block.join(",")} thread ${side.thread.join(",")}`;
   const list = el("div", {});
   const light = (chosen) => {
-    lit([chosen.line, chosen.other?.line].filter(Boolean));
+    lightLines([chosen.line, chosen.other?.line].filter(Boolean));
     [...list.children].forEach((button, i) => button.setAttribute("aria-pressed", String(findings[i] === chosen)));
   };
   put(list, findings.map((f) => el("button", { class: "finding", type: "button", "aria-pressed": "false", onclick: () => light(f) },
