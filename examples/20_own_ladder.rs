@@ -107,7 +107,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     assert!(report.is_ok());
     assert_eq!(broken_claims(&LADDER, &report), [""; 0]);
 
-    let page = ladder_page(LadderRun { ladder: &LADDER, report: &report, device: &device }, &[], &About::default());
+    let sources = [("20_own_ladder.rs", include_str!("20_own_ladder.rs"))]; // shown beside the PTX
+    let drawn = LadderRun { ladder: &LADDER, report: &report, device: &device };
+    let page = ladder_page(drawn, &sources, &About::default());
     if let Some(path) = std::env::args().nth(1) {
         std::fs::write(path, page.html())?;
     }

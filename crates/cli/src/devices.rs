@@ -98,7 +98,7 @@ fn query(device: &Device) -> Result<String, Failure> {
         ("warp size", limits.warp_size.to_string()),
         ("threads an SM at most", limits.max_threads_per_sm.to_string()),
         ("blocks an SM at most", limits.max_blocks_per_sm.to_string()),
-        ("threads a block at most", limits.max_threads_per_block.to_string()),
+        ("threads per block at most", limits.max_threads_per_block.to_string()),
         ("block at most", sizes(limits.max_block)),
         ("grid at most", sizes(limits.max_grid)),
         ("blocks a cluster at most", limits.max_cluster_blocks.to_string()),

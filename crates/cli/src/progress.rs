@@ -24,6 +24,12 @@ impl Progress {
         Self { bar: ProgressBar::with_draw_target(None, target), lines: (!is_shown).then(|| Lines::start(PAUSES)) }
     }
 
+    /// Lines alone, also on a terminal: for runs that write to it meanwhile.
+    pub(crate) fn lines() -> Self {
+        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
+        Self { bar, lines: Some(Lines::start(PAUSES)) }
+    }
+
     /// What runs; how many blocks it has is not known yet, and never on CUDA.
     pub(crate) fn begin(&self, what: impl Into<String>) {
         let what = what.into();

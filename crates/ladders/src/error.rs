@@ -76,6 +76,14 @@ pub enum ErrorKind {
         /// What there is.
         known: String,
     },
+    /// No exercise has this name.
+    #[error("unknown exercise '{name}': expected one of {known}")]
+    UnknownExercise {
+        /// What was asked for.
+        name: String,
+        /// What there is.
+        known: String,
+    },
     /// An element type that the ladder's kernels are not made for.
     #[error("ladder {ladder} runs with {known}, not with {dtype}", known = Dtype::list(known))]
     DtypeOfLadder {

@@ -6,8 +6,9 @@
 //! [`norm`], [`scale`], [`gemv`], [`histogram`], [`gemm`], [`hgemm`], [`conv`], [`attention`],
 //! [`elementwise`], [`dot`], [`groups`], [`scan`]. [`row`] is what ladders on rows have in common.
 //! [`allocation`], [`transfer`] (host and device) and [`all_reduce`] (several devices) have rungs
-//! of their own kind. These are lessons: what tensors use is in [`warpfold_kernels`], and where a
-//! ladder ends with a kernel that ships, its last rung is that kernel.
+//! of their own kind. [`exercise`] has the book's exercises and their judge. These are lessons:
+//! what tensors use is in [`warpfold_kernels`], and where a ladder ends with a kernel that ships,
+//! its last rung is that kernel.
 
 pub mod all_reduce;
 pub mod allocation;
@@ -15,6 +16,7 @@ pub mod attention;
 pub mod conv;
 pub mod dot;
 pub mod elementwise;
+pub mod exercise;
 pub mod gemm;
 pub mod gemv;
 pub mod groups;
@@ -38,4 +40,4 @@ mod sources;
 pub use element::LadderElement;
 pub use error::{Error, ErrorKind};
 pub use list::{all_kernels, rungs};
-pub use sources::rung_source;
+pub use sources::{rung_source, source_of_path};

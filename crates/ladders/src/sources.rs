@@ -69,10 +69,26 @@ pub fn rung_source(ladder: &str, rung: &str) -> Option<&'static str> {
     SOURCES.iter().find(|(of, file, _)| *of == ladder && is_meant(file)).map(|(_, _, text)| *text)
 }
 
+/// The Rust source of a ladder's rung by the path that PTX names: what a rung calls of another one
+/// is found, too.
+#[must_use]
+pub fn source_of_path(ladder: &str, path: &str) -> Option<&'static str> {
+    let file = path.rsplit(['/', '\\']).next()?.strip_suffix(".rs")?;
+    SOURCES.iter().find(|(of, name, _)| *of == ladder && *name == file).map(|(_, _, text)| *text)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::ladder::LADDERS;
+
+    #[test]
+    fn a_source_is_found_by_its_path() {
+        let found = source_of_path("reduce", "/somewhere/crates/ladders/src/reduce/ladder/r02_interleaved.rs");
+        assert_eq!(found, rung_source("reduce", "interleaved"));
+        assert_eq!(source_of_path("scan", "reduce/ladder/r02_interleaved.rs"), None);
+        assert_eq!(source_of_path("reduce", "interleaved"), None);
+    }
 
     #[test]
     fn every_rung_has_its_source() {

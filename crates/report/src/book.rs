@@ -12,10 +12,16 @@ macro_rules! chapters {
 
 chapters! {
     IfYouKnowCuda "if-you-know-cuda.md";
+    YourCrate "your-crate.md";
+    Pictures "pictures.md";
+    OneThread "one-thread.md";
+    Reduction "reduction.md";
+    Rows "rows.md";
+    Gemm "gemm.md";
+    Attention "attention.md";
+    Serving "serving.md";
+    Ladders "ladders.md";
     FindingARace "finding-a-race.md";
     Triton "triton.md";
-    Pictures "pictures.md";
-    Ladders "ladders.md";
-    YourCrate "your-crate.md";
     Found "found.md";
 }

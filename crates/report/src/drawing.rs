@@ -9,6 +9,7 @@ use warpfold_sim::{Arch, InstructionCounters, Memory, MemorySpace, Program, Repo
 
 use crate::annotate::extent;
 use crate::json::Finding;
+use crate::origin::{Origin, counts_of};
 
 /// A kernel that was launched, with all that pictures of it show.
 #[derive(Debug, Clone, Serialize)]
@@ -18,6 +19,9 @@ pub struct Drawing {
     block: [u32; 3],
     /// The kernel and the device functions that ran; empty where there was no room for the text.
     functions: Vec<Text>,
+    /// The Rust, CUDA C++ or Python that it comes from, where that was given.
+    #[serde(skip_serializing_if = "Origin::is_empty")]
+    origin: Origin,
     /// By line.
     accesses: BTreeMap<u32, Vec<Access>>,
     findings: Vec<Value>,
@@ -44,9 +48,9 @@ struct Text {
 }
 
 #[derive(Debug, Clone)]
-struct Line {
-    text: String,
-    counts: Option<[u64; 6]>,
+pub(crate) struct Line {
+    pub(crate) text: String,
+    pub(crate) counts: Option<[u64; 6]>,
 }
 
 /// As small as can be, because there are many: the text alone, or an array that begins with it.
@@ -107,10 +111,19 @@ impl Drawing {
             grid: shape.grid,
             block: shape.block,
             functions: texts(ptx, kernel, &report.instructions),
+            origin: Origin::default(),
             accesses: accesses(&report.instructions),
             findings: report.findings.iter().map(|finding| serde_json::json!(Finding::from(finding))).collect(),
             occupancy: occupancy_of(ptx, kernel, shape),
         }
+    }
+
+    /// With the source beside the PTX: `text_of` gives the text of a file by the name that the PTX
+    /// has for it. The lines come from the same report.
+    #[must_use]
+    pub fn with_source(mut self, report: &Report, text_of: &dyn Fn(&str) -> Option<String>) -> Self {
+        self.origin = Origin::new(report, text_of);
+        self
     }
 
     /// About how many bytes it takes of a page.
@@ -120,11 +133,14 @@ impl Drawing {
 
     /// Whether there is something to leave out.
     pub(crate) fn has_text(&self) -> bool {
-        !self.functions.is_empty()
+        !self.functions.is_empty() || !self.origin.is_empty()
     }
 
-    /// Leaves out what takes most room.
+    /// Leaves out what takes most room: the PTX, and if that is gone, the source.
     pub(crate) fn shrink(&mut self) {
+        if self.functions.is_empty() {
+            self.origin = Origin::default();
+        }
         self.functions.clear();
         self.accesses.clear();
     }
@@ -139,9 +155,8 @@ fn texts(ptx: &str, kernel: &str, instructions: &[InstructionCounters]) -> Vec<T
     let ran: BTreeSet<&str> = instructions.iter().filter(|i| i.executions > 0).map(|i| i.function.as_str()).collect();
     let mut counts: BTreeMap<u32, [u64; 6]> = BTreeMap::new();
     for i in instructions {
-        let more = [i.executions, i.active_lanes, i.divergent, i.wavefronts, i.bank_conflicts, i.sectors];
         let sum = counts.entry(i.line).or_default();
-        sum.iter_mut().zip(more).for_each(|(sum, more)| *sum += more);
+        sum.iter_mut().zip(counts_of(i)).for_each(|(sum, more)| *sum += more);
     }
     let lines: Vec<&str> = ptx.lines().collect();
     let shown = module.functions().filter(|f| f.body.is_some() && (f.name == kernel || ran.contains(f.name.as_str())));

@@ -291,7 +291,7 @@ impl Matmul {
     /// another shape; those of [`Matmul::run`].
     pub fn run_into(&self, left: &Tensor, right: &Tensor, output: &mut Tensor) -> Result<(), Error> {
         let shapes = Shapes::of(left.shape(), right.shape())?;
-        output.expect_dtype(self.result_dtype(left))?;
+        output.expect_dtype("the result", self.result_dtype(left))?;
         let shape = self.result_shape(&shapes);
         if output.shape() != shape || !output.layout.is_contiguous() {
             let found = output.len();

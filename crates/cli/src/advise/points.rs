@@ -80,8 +80,8 @@ fn coalesced(subject: &Subject) -> Point {
         ),
     };
     let mend = (number > EXCESS).then(|| {
-        let line =
-            line.map_or(String::new(), |i| format!(" ({:.1} sectors a request here)", share(i.sectors, i.executions)));
+        let line = line
+            .map_or(String::new(), |i| format!(" ({:.1} sectors per request here)", share(i.sectors, i.executions)));
         format!(
             "let neighbouring lanes take neighbouring elements: threadIdx.x along the contiguous axis; where both \
              sides of a copy cannot, pass a tile through shared memory{line}"
@@ -133,8 +133,10 @@ fn divergence(subject: &Subject) -> Point {
         () if c.divergent_branches > 0 => "let whole warps take the same way: branch on the warp or on neighbouring \
                                            threads (thread < n), not on every other lane; short branches as predicates"
             .to_owned(),
-        () => "give idle lanes work: guards switch them off without a branch; several elements a thread, fewer threads"
-            .to_owned(),
+        () => {
+            "give idle lanes work: guards switch them off without a branch; several elements per thread, fewer threads"
+                .to_owned()
+        }
     });
     Point { name: "divergence", is_fine: mend.is_none(), number, found, line: place(line), mend }
 }

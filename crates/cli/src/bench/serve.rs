@@ -16,9 +16,11 @@ use crate::Ending;
 use crate::failure::Failure;
 use crate::model::{self, EngineOptions, Place, Room as CacheRoom, parse_dtype};
 use crate::output::{self, Form, ReportTo};
+use crate::progress::Progress;
 use crate::table::Table;
 
-/// Measures what clients see: time to the first token, between tokens, to the end, tokens a second.
+/// Measures what clients see: time to the first token, between tokens, to the end, tokens per
+/// second.
 ///
 /// Examples: warpfold bench serve --url http://127.0.0.1:8000 --concurrency 1,8,64; warpfold bench
 /// serve MODEL --workload random:512/128 --rate 2,4,8. Without --url the engine runs in this
@@ -47,14 +49,14 @@ pub(crate) struct Serve {
     /// Requests in flight; several give a run each.
     #[arg(long, value_name = "N,…", value_delimiter = ',', default_values_t = [32])]
     concurrency: Vec<usize>,
-    /// Requests a second, as a Poisson process sends them, whatever is in flight; several give a
+    /// Requests per second, as a Poisson process sends them, whatever is in flight; several give a
     /// run each.
     #[arg(long, value_name = "R,…", value_delimiter = ',', conflicts_with = "concurrency")]
     rate: Vec<f64>,
     /// Draws lengths, prompts and arrivals.
     #[arg(long, value_name = "S", default_value_t = 0)]
     seed: u64,
-    /// Counts answers a second whose first token came within this time, in milliseconds.
+    /// Counts answers per second whose first token came within this time, in milliseconds.
     #[arg(long, value_name = "MS", requires = "goal_tpot_ms")]
     goal_ttft_ms: Option<u64>,
     /// And whose other tokens took this time each, in the mean.
@@ -94,13 +96,15 @@ impl Serve {
             Some(url) => self.site(url)?,
             None => self.engine()?,
         };
-        let mut runs = Vec::new();
+        let (mut runs, progress, num) = (Vec::new(), Progress::lines(), paces.len());
         for (i, pace) in paces.into_iter().enumerate() {
             // Other prompts each time: those of the run before are in the prefix cache.
             let jobs = self.jobs(&bed.room, self.seed.wrapping_add(i as u64))?;
+            progress.begin(format!("{} ({} of {num} runs)", pace_text(pace), i + 1));
             let run = bed.load.run(&jobs, pace);
             runs.push((pace, Summary::of(&run.timelines, run.wall, goal)));
         }
+        progress.end();
         if let Some(service) = bed.service {
             drop(service.drain());
         }
@@ -181,12 +185,8 @@ impl Serve {
             "end ms",
         ]);
         for (pace, summary) in runs {
-            let load = match pace {
-                Pace::Closed { concurrency } => format!("{concurrency} in flight"),
-                Pace::Open { rate } => format!("{rate}/s"),
-            };
             table.row([
-                load,
+                pace_text(*pace),
                 summary.completed.to_string(),
                 summary.failed.to_string(),
                 format!("{:.2}", summary.requests_per_second),
@@ -233,4 +233,11 @@ impl Serve {
 
 fn quantiles(times: Quantiles) -> String {
     [times.p50, times.p90, times.p99].map(|time| format!("{time:.1}")).join("/")
+}
+
+fn pace_text(pace: Pace) -> String {
+    match pace {
+        Pace::Closed { concurrency } => format!("{concurrency} in flight"),
+        Pace::Open { rate } => format!("{rate}/s"),
+    }
 }

@@ -1,4 +1,4 @@
-//! `bench transfer`: bytes a second between host and device, by size and direction.
+//! `bench transfer`: bytes per second between host and device, by size and direction.
 
 use clap::Args;
 use serde_json::json;

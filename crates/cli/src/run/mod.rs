@@ -5,12 +5,14 @@ mod command;
 mod list;
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use clap::Args;
 use warpfold::Queue;
 use warpfold_device::{Counters, LaunchReport};
 
 use crate::failure::Failure;
+use crate::progress::Progress;
 use crate::table::{Table, grouped};
 use crate::{Ending, device_choice, output, profile};
 use command::Command;
@@ -74,7 +76,17 @@ impl Run {
             queue.device().configure(|options| options.l1 = true)?;
         }
         self.profile.start(queue.device())?;
-        let result = work(&queue)?;
+        let progress = Progress::lines();
+        progress.begin(self.command.op().map_or_else(|| "batch".to_owned(), str::to_owned));
+        if queue.device().is_virtual() {
+            let watcher = progress.clone();
+            queue.device().configure(|options| {
+                options.progress = Some(Arc::new(move |done, all| watcher.show(done, all)));
+            })?;
+        }
+        let result = work(&queue);
+        progress.end();
+        let result = result?;
         if self.l1 {
             output::print(&l1_table(&queue.device().take_reports()).render())?;
         }

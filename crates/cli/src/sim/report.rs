@@ -78,7 +78,9 @@ fn page(sim: &Sim, run: &Ran<'_>, report: &Report, picked: &Picked) -> Page {
     page.subtitle = subtitle(sim, run, report);
     page.verdict = data.summary.trim_end_matches('.').to_owned() + ".";
     page.is_ok = !picked.has_errors();
-    page.kernels.insert(name, vec![Drawing::new(run.text, &run.kernel.name, &shape, report)]);
+    let text_of = |file: &str| run.source.with(file, |lines| lines.join("\n"));
+    let drawing = Drawing::new(run.text, &run.kernel.name, &shape, report).with_source(report, &text_of);
+    page.kernels.insert(name, vec![drawing]);
     page
 }
 
@@ -176,7 +178,7 @@ fn counters(c: &Counters) -> Table {
     row("shared load bank conflicts", c.shared_load_bank_conflicts, plain());
     row("shared store wavefronts", c.shared_store_wavefronts, plain());
     row("shared store bank conflicts", c.shared_store_bank_conflicts, plain());
-    let sectors = |sectors, requests| note(sectors, requests, "a request");
+    let sectors = |sectors, requests| note(sectors, requests, "per request");
     row("global load requests", c.global_load_requests, plain());
     row("global load sectors", c.global_load_sectors, sectors(c.global_load_sectors, c.global_load_requests));
     row("global store requests", c.global_store_requests, plain());

@@ -6,6 +6,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use serde_json::Value;
+use warpfold_report::bars_svg;
+
 use crate::support::{finish, program};
 
 /// A command, how it ends, and what it shows.
@@ -73,4 +76,41 @@ fn every_chapter_is_in_the_table_of_contents_and_among_the_programs_that_are_com
         let name = Path::new(chapter).file_name().expect("a file").to_string_lossy().into_owned();
         assert!(contents.contains(&name) && compiled.contains(&name), "{name}");
     }
+}
+
+#[test]
+fn the_readme_shows_what_the_ladder_prints() {
+    let text = fs::read_to_string(root().join("README.md")).expect("there is a README");
+    let shown = text.split_once("A ladder's table").and_then(|(_, rest)| rest.split("```").nth(1)).expect("a block");
+    let args =
+        ["ladder", "reduce", "--size", "65536", "--device", "virtual", "--rung", "naive", "--rung", "interleaved"];
+    let printed = finish(program(&args).current_dir(root())).ended_with(0).stdout;
+    // Columns are as wide as all ten rungs want them.
+    let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>().join(" ");
+    for line in shown.lines().map(words).filter(|line| !line.is_empty()) {
+        assert!(words(&printed).contains(&line), "'{line}' is not in\n{printed}");
+    }
+    for picture in ["docs/race.png", "docs/reduce.png"] {
+        let bytes = fs::metadata(root().join(picture)).expect("there is a picture").len();
+        assert!(text.contains(picture) && bytes < 100_000, "{picture}: {bytes} bytes");
+    }
+}
+
+#[test]
+fn the_pictures_of_serving_are_as_the_run() {
+    let args = ["ladder", "serving", "--size", "24", "--device", "virtual", "--report", "json"];
+    let report = finish(program(&args).current_dir(root())).ended_with(0).json();
+    let rungs = report["rungs"].as_array().expect("rungs");
+    let bars = |file: &str, title: &str, of: fn(&Value) -> Option<f64>| {
+        let values: Vec<_> = rungs.iter().filter_map(|rung| Some((rung["name"].as_str()?, of(rung)?))).collect();
+        let (svg, path) = (bars_svg(title, &values), root().join("docs/book/src/pictures").join(file));
+        if std::env::var_os("UPDATE_PICTURES").is_some() {
+            fs::write(&path, &svg).expect("the folder is there");
+        }
+        assert!(fs::read_to_string(path).is_ok_and(|kept| kept == svg), "{file}: UPDATE_PICTURES=1 writes it");
+    };
+    bars("serving-steps.svg", "serving, 24 requests: steps", |rung| rung["steps"].as_f64());
+    bars("serving-first-token.svg", "serving, 24 requests: most steps to a first token", |rung| {
+        rung["most_steps_to_first_token"].as_f64()
+    });
 }

@@ -15,7 +15,7 @@ fn source(name: &str) -> String {
 }
 
 /// A file of floats that count up.
-fn floats(folder: &Path, name: &str, shape: &str, count: u16) -> PathBuf {
+pub(crate) fn floats(folder: &Path, name: &str, shape: &str, count: u16) -> PathBuf {
     let data: Vec<u8> = (0..count).flat_map(|i| f32::from(i).to_le_bytes()).collect();
     let path = folder.join(name);
     fs::write(&path, npy("<f4", shape, &data)).expect("written");

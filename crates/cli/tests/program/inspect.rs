@@ -31,7 +31,7 @@ fn a_kernel_is_shown_with_what_it_takes() {
 
 #[test]
 fn what_a_plan_has_under_way_is_shown() {
-    // Four loads of 16 bytes a thread, and six blocks of 256.
+    // Four loads of 16 bytes per thread, and six blocks of 256.
     let outcome = inspect(&["sum_f32_f32_rows"]).ended_with(0);
     outcome.has("// loads under way   64 bytes per thread, 96.0 KiB per multiprocessor");
     // Of a rung no plan says it.

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
+use crate::findings::floats;
 use crate::support::{folder, ptx, refused, warpfold};
 use browser::Browser;
 
@@ -133,6 +134,21 @@ fn a_ladders_page_draws_it_and_every_control_works() {
     );
     page.expect("document.querySelectorAll('.ruler td.used').length", 32);
     page.expect("document.querySelector('.access').textContent.includes('4 sectors in 1 line,')", true);
+    // The Rust beside it: a line of either leads to the other.
+    page.expect("document.querySelector('.source-pane tr.file').textContent", "ladder/r02_interleaved.rs");
+    page.expect("document.querySelectorAll('.source-pane td.heat').length > 5", true);
+    page.value("[...document.querySelectorAll('.source-pane tr')].find((r) => r.textContent.includes('mine.add_assign')).click()");
+    page.expect(
+        "document.querySelector('.source-pane tr[aria-selected]').textContent.includes('mine.add_assign')",
+        true,
+    );
+    page.expect("document.querySelectorAll('.PTX-pane tr[data-from]').length > 2", true);
+    page.expect("document.querySelector('.access code').textContent.includes('shared')", true);
+    page.value("[...document.querySelectorAll('.PTX-pane tr')].find((r) => /bar\\.sync/.test(r.textContent)).click()");
+    page.expect(
+        "document.querySelector('.source-pane tr[aria-selected]').textContent.includes('sync_threads()')",
+        true,
+    );
     // The roofline and the colours.
     page.expect("document.querySelectorAll('#roofline circle').length", 10);
     let ground = "getComputedStyle(document.body).backgroundColor";
@@ -181,6 +197,38 @@ fn a_kernels_page_lights_both_lines_of_a_race() {
 }
 
 #[test]
+fn a_page_of_cuda_has_its_source_with_both_lines_of_a_race() {
+    let folder = folder("a_page_of_cuda");
+    let (file, to) = path(&folder, "transpose.html");
+    let kernel = format!("{}/tests/program/source/transpose.ptx", env!("CARGO_MANIFEST_DIR"));
+    let input = floats(&folder, "in.npy", "(32, 32)", 1024);
+    let arrays = [format!("in={}", input.display()), format!("out={},f32,32,32", folder.join("out.npy").display())];
+    let args = ["sim", &kernel, "--entry", "transpose", "--grid", "1", "--block", "32x8x1", "--check", "all"];
+    let more = ["--arg", &arrays[0], "--arg", &arrays[1], "--report", "html", "-o", &to];
+    warpfold(&[&args[..], &more].concat()).ended_with(1);
+    assert!(fs::metadata(&file).expect("written").len() < 300_000);
+    let Some(mut page) = open("a_page_of_cuda", &file) else { return };
+    page.expect("document.querySelector('.source-pane tr.file').textContent.endsWith('transpose.cu')", true);
+    // Reads of what nobody has written come beside the race.
+    page.value("[...document.querySelectorAll('.finding')].find((f) => f.textContent.includes('race')).click()");
+    let lit = "[...document.querySelectorAll('.source-pane tr.lit')].map((r) => r.cells[5].textContent.trim())";
+    page.expect(
+        lit,
+        json!(["tile[y][threadIdx.x] = in[y * N + threadIdx.x];", "out[y * N + threadIdx.x] = tile[threadIdx.x][y];"]),
+    );
+    page.expect("document.querySelectorAll('.PTX-pane tr.lit').length", 2);
+    // Executions, inactive lanes, conflicts and sectors are columns of both.
+    let heads = "[...document.querySelectorAll('.source-pane th[scope=col]')].map((h) => h.textContent)";
+    page.expect(heads, json!(["line", "executions", "inactive lanes", "bank conflicts", "sectors", "source"]));
+    let of_store = "[...document.querySelectorAll('.source-pane tr')].find((r) => r.textContent.includes('tile[y]'))";
+    page.expect(&format!("{of_store}.cells[4].textContent"), "128");
+    page.value(&format!("{of_store}.focus()"));
+    page.value(&format!("{of_store}.click()"));
+    page.expect("document.querySelectorAll('.PTX-pane tr[data-from]').length >= 8", true);
+    page.is_content();
+}
+
+#[test]
 fn two_reports_are_compared_on_one_page() {
     let folder = folder("two_reports");
     let (file, to) = path(&folder, "a.html");
@@ -203,6 +251,51 @@ fn two_reports_are_compared_on_one_page() {
         page.wait_for(&format!("document.querySelector('[role=alert]')?.textContent.startsWith('{name} cannot')"));
     }
     page.is_content();
+}
+
+#[test]
+fn pages_of_measurements_draw_them_and_every_control_works() {
+    let folder = folder("pages_of_measurements");
+    let kinds: [(&str, &[&str]); 2] = [
+        ("bench.html", &["bench", "scale", "--device", "virtual"]),
+        (
+            "serve.html",
+            &[
+                "bench",
+                "serve",
+                "--workload",
+                "random:4/4",
+                "--requests",
+                "2",
+                "--concurrency",
+                "1,2",
+                "--device",
+                "virtual",
+            ],
+        ),
+    ];
+    for (name, command) in kinds {
+        let (file, to) = path(&folder, name);
+        warpfold(&[command, &["--report", "html", "-o", &to]].concat()).ended_with(0);
+        assert!(fs::metadata(&file).expect("written").len() < 300_000);
+        let Some(mut page) = open(name, &file) else { return };
+        page.expect("document.querySelectorAll('#bench .bars .fill').length >= 2", true);
+        let shown = "document.querySelector('#bench .bars').textContent";
+        let (first, keys) = (page.value(shown), page.value("document.querySelectorAll('#metric option').length"));
+        assert!(keys.as_u64().is_some_and(|keys| keys > 3), "{keys}");
+        let other = page.value("document.querySelector('#metric option:not([selected])').value");
+        page.choose("#metric", other.as_str().expect("a key"));
+        assert_ne!(page.value(shown), first, "{name}");
+        page.click("#log");
+        page.click("summary");
+        page.expect("document.querySelector('details').open", true);
+        page.click("#theme");
+        // A page that is dropped on itself changed nothing.
+        let text = fs::read_to_string(&file).expect("written");
+        page.give(name, &text, "drop");
+        page.wait_for("document.querySelector('#comparison .change')?.textContent === 'as before'");
+        page.is_content();
+    }
 }
 
 #[test]

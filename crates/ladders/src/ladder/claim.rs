@@ -115,7 +115,7 @@ impl Metric {
     }
 
     /// A value of it as text.
-    fn text(self, value: f64) -> String {
+    pub(crate) fn text(self, value: f64) -> String {
         match self {
             Self::WarpEfficiency | Self::BranchEfficiency => format!("{:.1} %", value * 100.0),
             _ => grouped(value),

@@ -6,7 +6,7 @@ mod text;
 use warpfold_device::{Device, LaunchReport};
 use warpfold_kernels::Dtype;
 use warpfold_ladders::ladder::{Ladder, LadderReport, Launch, RungReport};
-use warpfold_ladders::rung_source;
+use warpfold_ladders::{rung_source, source_of_path};
 
 pub use json::LadderJson;
 pub use text::ladder_text;
@@ -28,8 +28,8 @@ pub struct LadderRun<'a> {
     pub device: &'a Device,
 }
 
-/// A page of a ladder. `sources` are the Rust sources of rungs by their names; those of the ladders
-/// that come with warpfold are known.
+/// A page of a ladder. `sources` are the Rust sources of rungs by their names, or files by how
+/// their paths end; those of the ladders that come with warpfold are known.
 #[must_use]
 pub fn ladder_page(run: LadderRun<'_>, sources: &[(&str, &str)], about: &About) -> Page {
     let LadderRun { ladder, report, device } = run;
@@ -42,7 +42,7 @@ pub fn ladder_page(run: LadderRun<'_>, sources: &[(&str, &str)], about: &About) 
         if let Some(source) = given.or_else(|| rung_source(ladder.name, rung.name)) {
             page.sources.insert(rung.name.to_owned(), source.to_owned());
         }
-        page.kernels.insert(rung.name.to_owned(), drawings(run, rung));
+        page.kernels.insert(rung.name.to_owned(), drawings(run, sources, rung));
     }
     page.roofline = roofline_of(report, device);
     page
@@ -61,10 +61,21 @@ fn verdict(report: &LadderReport) -> String {
 }
 
 /// The kernels of a rung, where its launches were recorded.
-fn drawings(run: LadderRun<'_>, rung: &RungReport) -> Vec<Drawing> {
+fn drawings(run: LadderRun<'_>, sources: &[(&str, &str)], rung: &RungReport) -> Vec<Drawing> {
     let Ok(known) = run.ladder.rung(rung.name) else { return Vec::new() };
-    let drawn = |(launch, told): (&Launch, &LaunchReport)| drawing(run, launch, told);
+    let text_of = |file: &str| -> Option<String> {
+        let given = sources.iter().find(|(name, _)| is_path_end(file, name)).map(|(_, text)| *text);
+        given.or_else(|| source_of_path(run.ladder.name, file)).map(str::to_owned)
+    };
+    let drawn = |(launch, told): (&Launch, &LaunchReport)| {
+        Some(drawing(run, launch, told)?.with_source(&told.report, &text_of))
+    };
     known.launches.iter().zip(&rung.launches).filter_map(drawn).collect()
+}
+
+/// Whether a path ends in a file's name, with or without folders.
+fn is_path_end(path: &str, name: &str) -> bool {
+    path.strip_suffix(name).is_some_and(|before| before.is_empty() || before.ends_with(['/', '\\']))
 }
 
 /// The kernel of one launch; nothing if it cannot be built for the device, on which it ran.

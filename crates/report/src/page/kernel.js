@@ -1,4 +1,4 @@
-// A kernel: its text with what each line cost, its findings, and one warp's accesses to memory.
+// A kernel: its source and its PTX with what each line cost, its findings, and one warp's accesses to memory.
 
 /** Columns beside the text: name, and the number of a line's counters. */
 const STRIPES = [
@@ -10,26 +10,49 @@ const STRIPES = [
 
 /** Everything about one kernel. */
 function kernelView(kernel) {
-  const rows = new Map();
+  const ptx = new Map();
+  const source = new Map();
+  const placeOf = (line) => kernel.origin?.lines[line]?.join(":");
   const access = el("section", { class: "access", "aria-live": "polite" });
-  const state = { selected: null };
+  const mark = (attribute, rows) => (chosen) => {
+    rows.forEach((row) => row.removeAttribute(attribute));
+    chosen.forEach((key) => rows.get(key)?.setAttribute(attribute, "true"));
+  };
+  const [choosePtx, chooseSource, fromSource] = [mark("aria-selected", ptx), mark("aria-selected", source), mark("data-from", ptx)];
   const select = (line, isQuiet) => {
-    rows.get(state.selected)?.removeAttribute("aria-selected");
-    state.selected = line;
-    const row = rows.get(line);
-    row?.setAttribute("aria-selected", "true");
-    if (!isQuiet) show(row);
+    choosePtx([line]);
+    const place = placeOf(line);
+    chooseSource([place]);
+    fromSource(place ? linesOf(kernel, place) : []);
+    if (!isQuiet) [ptx.get(line), source.get(place)].forEach(show);
     put(access, accessView(kernel, line));
   };
-  const source = sourcePane(kernel, rows, select);
   const all = Object.entries(kernel.accesses);
   const costs = (line) => { const c = countsOf(kernel, Number(line)); return c ? c[5] * 1000 + c[6] : 0; };
-  const first = all.length ? Number(all.reduce((a, b) => (costs(b[0]) > costs(a[0]) ? b : a))[0]) : null;
-  select(first, true);
+  const costliest = (lines) => lines.reduce((a, b) => (costs(b) > costs(a) ? b : a));
+  // A line of source stands for all of its instructions: the one that costs most is chosen.
+  const selectSource = (place) => {
+    const lines = linesOf(kernel, place);
+    select(costliest(lines.filter((line) => kernel.accesses[line]).concat(lines)));
+  };
+  const panes = [
+    kernel.origin ? sourcePane(kernel, source, selectSource) : null,
+    ptxPane(kernel, ptx, select),
+  ].filter(Boolean);
+  select(all.length ? Number(costliest(all.map(([line]) => line))) : null, true);
+  const light = (lines) => {
+    [ptx, source].forEach((rows) => rows.forEach((row) => row.classList.remove("lit")));
+    lines.flatMap((line) => [ptx.get(line), source.get(placeOf(line))]).forEach((row) => row?.classList.add("lit"));
+    const first = Math.min(...lines);
+    [ptx.get(first), source.get(placeOf(first))].forEach(show);
+  };
   return el("div", {},
-    findingsView(kernel, rows),
-    el("div", { class: "kernel" },
-      el("section", {}, el("h3", {}, `${kernel.name}, grid ${kernel.grid.join("x")}, block ${kernel.block.join("x")}`), source),
+    findingsView(kernel, light),
+    el("h3", {}, `${kernel.name}, grid ${kernel.grid.join("x")}, block ${kernel.block.join("x")}`),
+    el("p", { class: "quiet" }, "Darker is more, column by column; wavy lines have findings."),
+    panes.length > 1 ? el("p", { class: "quiet" }, "The source, and the PTX that came of it: choose a line of either to see where it is in the other.") : null,
+    el("div", { class: panes.length > 1 ? "kernel wide" : "kernel" },
+      el("div", { class: "panes" }, panes),
       el("div", { class: "cards" }, access, bankMap(kernel, select), occupancyView(kernel.occupancy))));
 }
 
@@ -46,34 +69,81 @@ function countsOf(kernel, line) {
   return null;
 }
 
+/** Lines of the PTX that come from a place of the source. */
+function linesOf(kernel, place) {
+  return Object.keys(kernel.origin?.lines ?? {}).map(Number).filter((line) => kernel.origin.lines[line].join(":") === place);
+}
+
+/** The PTX, by line. */
+function ptxPane(kernel, rows, select) {
+  if (kernel.functions.length === 0) return el("p", {}, "The PTX is left out: with it this file would be larger than 300 KB.");
+  return listing({
+    title: "PTX",
+    about: "Choose a line with ◂ to see one warp's access.",
+    parts: kernel.functions,
+    keyOf: (_, line) => line,
+    found: new Set(kernel.findings.flatMap((f) => [f.line, f.other?.line])),
+    isMarked: (line) => kernel.accesses[line] !== undefined,
+    rows,
+    select,
+  });
+}
+
+/** The files of source, by place: the number of the file and the line. */
 function sourcePane(kernel, rows, select) {
-  if (kernel.functions.length === 0) return el("p", {}, "The text is left out: with it this file would be larger than 300 KB.");
-  const all = kernel.functions.flatMap((f) => f.lines).filter(Array.isArray);
+  const { files, lines } = kernel.origin;
+  const shown = (name) => name.split(/[\\/]/).slice(-2).join("/");
+  const parts = files.flatMap((file, f) => file.parts.map((part, p) => ({
+    ...part,
+    file: f,
+    heading: p > 0 ? null : file.has_text ? shown(file.name) : `${shown(file.name)} (its text is not here)`,
+  })));
+  return listing({
+    title: "source",
+    about: "Each line with what all of its instructions cost together.",
+    parts,
+    keyOf: (part, line) => `${part.file}:${line}`,
+    found: new Set(kernel.findings.flatMap((f) => [f.line, f.other?.line]).map((line) => lines[line]?.join(":"))),
+    isMarked: () => false,
+    rows,
+    select,
+  });
+}
+
+/** Lines of text, each with its stripes; a line that was counted can be chosen. */
+function listing({ title, about, parts, keyOf, found, isMarked, rows, select }) {
+  const all = parts.flatMap((part) => part.lines).filter(Array.isArray);
   const most = STRIPES.map(([, of]) => Math.max(0, ...all.map(of)));
-  const found = new Set(kernel.findings.flatMap((f) => [f.line, f.other?.line]));
-  const body = kernel.functions.flatMap(({ first, lines }) => lines.flatMap((entry, i) => {
-    if (entry === ".loc") return []; // where the next instruction comes from
-    const line = first + i;
-    const isCounted = Array.isArray(entry);
-    const text = (isCounted ? entry[0] : entry).replaceAll("\t", "    ");
-    const stripes = STRIPES.map(([name, of], s) => {
-      const value = isCounted ? of(entry) : 0;
-      return el("td", value ? { ...heat(value / most[s]), title: `${number(value)} ${name}` } : {}, value ? number(value) : "");
-    });
-    const isKnown = kernel.accesses[line] !== undefined;
-    const attributes = isCounted ? { tabindex: "-1", onclick: () => select(line), onkeydown: (event) => walk(event, () => select(line)) } : {};
-    const row = el("tr", { ...attributes, class: found.has(line) ? "found" : "" },
-      el("td", { class: "quiet" }, line), stripes, el("td", {}, isKnown ? `${text}  ◂` : text));
-    rows.set(line, row);
-    return row;
-  }));
+  const textOf = (entry) => (Array.isArray(entry) ? entry[0] : entry).replaceAll("\t", "    ");
+  // What all lines begin with would push them out of sight.
+  const indents = parts.flatMap((part) => part.lines).map(textOf).filter((text) => text.trim()).map((text) => text.search(/\S/));
+  const indent = Math.min(...indents);
+  const body = parts.flatMap((part) => [
+    part.heading ? el("tr", { class: "file" }, el("th", { scope: "rowgroup", colspan: STRIPES.length + 2 }, part.heading)) : null,
+    ...part.lines.map((entry, i) => {
+      if (entry === ".loc") return null; // where the next instruction comes from
+      const line = part.first + i;
+      const key = keyOf(part, line);
+      const isCounted = Array.isArray(entry);
+      const text = textOf(entry).slice(indent);
+      const stripes = STRIPES.map(([name, of], s) => {
+        const value = isCounted ? of(entry) : 0;
+        return el("td", value ? { ...heat(value / most[s]), title: `${number(value)} ${name}` } : {}, value ? number(value) : "");
+      });
+      const attributes = isCounted ? { tabindex: "-1", onclick: () => select(key), onkeydown: (event) => walk(event, () => select(key)) } : {};
+      const row = el("tr", { ...attributes, class: found.has(key) ? "found" : "" },
+        el("td", { class: "quiet" }, line), stripes, el("td", {}, isMarked(line) ? `${text}  ◂` : text));
+      rows.set(key, row);
+      return row;
+    }),
+  ]).filter(Boolean);
   // The tab key comes to one line; the arrows go on from there.
   body.find((row) => row.hasAttribute("tabindex"))?.setAttribute("tabindex", "0");
-  return el("div", {},
-    el("p", { class: "quiet" }, "Darker is more, column by column. Choose a line with ◂ to see one warp's access; wavy lines have findings."),
-    el("div", { class: "scroll source", tabindex: "0", role: "group", "aria-label": `text of ${kernel.name}` },
+  return el("section", { class: `pane ${title}-pane` },
+    el("p", { class: "quiet" }, about),
+    el("div", { class: "scroll source", tabindex: "0", role: "group", "aria-label": `${title} with counters` },
       el("table", {},
-        el("thead", {}, el("tr", {}, ["line", ...STRIPES.map(([name]) => name), "PTX"].map((name) => el("th", { scope: "col" }, name)))),
+        el("thead", {}, el("tr", {}, ["line", ...STRIPES.map(([name]) => name), title].map((name) => el("th", { scope: "col" }, name)))),
         el("tbody", {}, body))));
 }
 
@@ -91,21 +161,19 @@ function walk(event, choose) {
   row.focus();
 }
 
-/** The findings; choosing one lights both of its lines. */
-function findingsView(kernel, rows) {
+/** The findings; choosing one lights the lines of both of its sides. */
+function findingsView(kernel, lightLines) {
   const { findings } = kernel;
   if (findings.length === 0) return null;
-  const who = (side) => `line ${side.line} ${side.instruction} by block ${side.block.join(",")} thread ${side.thread.join(",")}`;
+  const at = (side) => (side.source ? `${side.source.text}: ` : "");
+  const who = (side) => `${at(side)}line ${side.line} ${side.instruction} by block ${side.block.join(",")} thread ${side.thread.join(",")}`;
   const list = el("div", {});
   const light = (chosen) => {
-    rows.forEach((row) => row.classList.remove("lit"));
-    const lines = [chosen.line, chosen.other?.line].filter(Boolean);
-    lines.forEach((line) => rows.get(line)?.classList.add("lit"));
-    show(rows.get(Math.min(...lines)));
+    lightLines([chosen.line, chosen.other?.line].filter(Boolean));
     [...list.children].forEach((button, i) => button.setAttribute("aria-pressed", String(findings[i] === chosen)));
   };
   put(list, findings.map((f) => el("button", { class: "finding", type: "button", "aria-pressed": "false", onclick: () => light(f) },
-    el("span", { class: "kind" }, `${f.severity}: ${f.kind.replaceAll("_", " ")}`), f.count > 1 ? `, ${number(f.count)} times` : "", f.place ? ` at ${f.place}` : "",
+    el("span", { class: "kind" }, `${f.severity}: ${f.kind.replaceAll("_", " ")}`), f.count > 1 ? `, ${number(f.count)} times` : "", f.element ?? f.place ? ` at ${f.element ?? f.place}` : "",
     el("br"), el("code", {}, who(f)), f.other ? [el("br"), "and ", el("code", {}, who(f.other))] : null,
     el("br"), f.rule)));
   return el("section", {}, el("h3", {}, `${findings.length} finding${findings.length === 1 ? "" : "s"}`), list);

@@ -49,7 +49,7 @@ function rungView(index) {
     before ? movedView(before, rung) : null,
     source ? sourceView(rung.name, source, earlier ? { name: before.name, source: earlier } : null) : null,
     kernels.map(kernelView),
-    kernels.length ? null : findingsView({ findings: rung.findings }, new Map()),
+    kernels.length ? null : findingsView({ findings: rung.findings }, () => {}),
   ];
 }
 

@@ -2,7 +2,7 @@
 //! Changed: nothing before it; blocks fold their products by shuffles, and add the sums by atomics.
 //! Removes: nothing.
 //! Measured: see `LADDER` (generated).
-//! Limit now: each load moves 4 bytes a thread, and every 256 products cost a fold and an atomic.
+//! Limit now: each load moves 4 bytes per thread, and every 256 products cost a fold and an atomic.
 
 use warpfold_kernels::fold::{Sum, fold_block};
 use warpfold_lang::{Global, Val, block_idx, kernel, thread_idx, when};

@@ -1,4 +1,4 @@
-//! Rung 1: one thread a row.
+//! Rung 1: one thread per row.
 //! Changed: the formula as it stands: a thread walks over its row and the vector.
 //! Removes: nothing.
 //! Measured: see `LADDER` (generated).

@@ -2,7 +2,7 @@
 //! Changed: the lanes of a warp take neighbouring columns, and fold their sums by shuffles.
 //! Removes: most sectors: a load of a warp touches 4 of them, and uses all of each.
 //! Measured: see `LADDER` (generated).
-//! Limit now: each load moves 4 bytes a thread; rows of fewer than 32 columns leave lanes idle.
+//! Limit now: each load moves 4 bytes per thread; rows of fewer than 32 columns leave lanes idle.
 
 use warpfold_kernels::fold::{Sum, fold_warp};
 use warpfold_kernels::gemv::Element;

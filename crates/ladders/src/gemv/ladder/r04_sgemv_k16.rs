@@ -1,4 +1,4 @@
-//! Rung 4: two rows a warp.
+//! Rung 4: two rows per warp.
 //! Changed: 16 lanes take a row; both halves of a warp read the same part of the vector, and fold at the same time.
 //! Removes: half of the folds, and half of the vector's sectors.
 //! Measured: see `LADDER` (generated).

@@ -1,4 +1,4 @@
-//! Rung 5: as many lanes a row as it has work for, several rows a lane.
+//! Rung 5: as many lanes per row as it has work for, several rows per lane.
 //! Changed: a plan chooses lanes, rows, accesses under way and their width; rows side by side share loads of the vector.
 //! Removes: half of the loads of the vector, and idle lanes in front of short rows.
 //! Measured: see `LADDER` (generated).

@@ -1,6 +1,6 @@
 //! Rung 8: sums go through shared memory, from where a copy takes them on.
 //! Changed: `stmatrix` packs a warpgroup's sums into a tile, and one thread starts its copy.
-//! Removes: stores of 4 bytes a lane; the copy runs beside the products of the next tile.
+//! Removes: stores of 4 bytes per lane; the copy runs beside the products of the next tile.
 //! Measured: see `LADDER` (generated).
 //! Limit now: the order of the tiles, which decides what the L2 still has.
 

@@ -67,7 +67,7 @@ const RUNGS: &[Rung] = &[
     },
     Rung {
         name: "vec4",
-        changed: "A block loads the row by 16 bytes a thread and keeps it in registers, so that it is read once",
+        changed: "A block loads the row by 16 bytes per thread and keeps it in registers, so that it is read once",
         claims: &[
             Claim::new(Metric::LoadBytes, Change::Falls),
             Claim::new(Metric::LoadSectors, Change::Falls),

@@ -2,7 +2,7 @@
 //! Changed: threads carry count, mean and squared distances, which the block folds as one.
 //! Removes: one of three reads of the row, and half of the barriers.
 //! Measured: see `LADDER` (generated).
-//! Limit now: each load moves one element a thread, and each element costs a division; the row is read twice.
+//! Limit now: each load moves one element per thread, and each element costs a division; the row is read twice.
 
 use warpfold_kernels::fold::{Monoid, Welford};
 use warpfold_lang::{Global, Val, block_idx, kernel, thread_idx, vars, when};

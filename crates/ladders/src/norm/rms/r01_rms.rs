@@ -2,7 +2,7 @@
 //! Changed: nothing before it; a block reads its row for the sum of squares, and again for the results.
 //! Removes: nothing.
 //! Measured: see `RMS` (generated).
-//! Limit now: each load moves one element a thread; the row is read twice.
+//! Limit now: each load moves one element per thread; the row is read twice.
 
 use warpfold_kernels::fold::Sum;
 use warpfold_lang::{Global, Val, block_idx, kernel, thread_idx, var, when};

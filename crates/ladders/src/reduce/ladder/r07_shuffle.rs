@@ -2,7 +2,7 @@
 //! Changed: warps fold by shuffles and leave one shared word each; one thread adds the block's sum to the result.
 //! Removes: nearly all of shared memory, all barriers but one, and the host's addition.
 //! Measured: see `LADDER` (generated).
-//! Limit now: the blocks' atomics queue at one word, in the order of time; each load moves 4 bytes a thread.
+//! Limit now: the blocks' atomics queue at one word, in the order of time; each load moves 4 bytes per thread.
 
 use warpfold_kernels::fold::{Sum, fold_block};
 use warpfold_lang::{Global, Val, block_idx, kernel, thread_idx, when};

@@ -52,7 +52,7 @@ const RUNGS: &[Rung] = &[
     },
     Rung {
         name: "warp",
-        changed: "A warp takes a row by one load of 16 bytes a lane, and keeps it in registers",
+        changed: "A warp takes a row by one load of 16 bytes per lane, and keeps it in registers",
         claims: &[
             Claim::new(Metric::LoadBytes, Change::DividedBy(2)),
             Claim::new(Metric::LoadSectors, Change::DividedBy(2)),

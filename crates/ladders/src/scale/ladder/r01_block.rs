@@ -2,7 +2,7 @@
 //! Changed: nothing before it; the block folds the largest magnitude, then reads the row again to divide it.
 //! Removes: nothing.
 //! Measured: see `LADDER` (generated).
-//! Limit now: two reads; each load moves one element a thread, and a short row ends before the barriers have paid.
+//! Limit now: two reads; each load moves one element per thread, and a short row ends before the barriers have paid.
 
 use warpfold_kernels::fold::Extreme;
 use warpfold_lang::{Global, Val, block_idx, kernel, thread_idx, var, when};

@@ -10,7 +10,7 @@ use warpfold_lang::{Global, Val, block_idx, kernel, lane_id, var, warp_id, when}
 use super::RowScale;
 use crate::row::{InRegisters, Row, RowElement, Team};
 
-/// Each warp of a block takes a row, and reads twice what 16 bytes a lane do not hold.
+/// Each warp of a block takes a row, and reads twice what 16 bytes per lane do not hold.
 #[must_use]
 pub fn warp<T: RowElement>(block: u32) -> RowScale<T> {
     let name = format!("scale_warp_{}", T::DTYPE);

@@ -1,4 +1,4 @@
-//! Rung 1: one thread a row.
+//! Rung 1: one thread per row.
 //! Changed: nothing before it; a thread reads its row for the largest element, for the sum, and for the results.
 //! Removes: nothing.
 //! Measured: see `LADDER` (generated).

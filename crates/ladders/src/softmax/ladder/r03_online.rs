@@ -2,7 +2,7 @@
 //! Changed: threads carry both, and rescale the sum when they meet a larger element; the block folds pairs.
 //! Removes: one of three reads of the row, and half of the barriers.
 //! Measured: see `LADDER` (generated).
-//! Limit now: each load moves one element a thread; the second read has to come from the L2 to be cheap.
+//! Limit now: each load moves one element per thread; the second read has to come from the L2 to be cheap.
 
 use warpfold_kernels::fold::{Monoid, OnlineSoftmax};
 use warpfold_lang::{Global, Val, block_idx, kernel, vars, when};

@@ -2,7 +2,7 @@
 //! Changed: the first launch leaves one pair per block, the largest element and the sum; the second folds those.
 //! Removes: the race: nobody reads a sum that is not whole; and overflow, as the largest element is known.
 //! Measured: see `VECTOR` (generated).
-//! Limit now: each load and each store moves one element a thread.
+//! Limit now: each load and each store moves one element per thread.
 
 use warpfold_kernels::fold::{Monoid, OnlineSoftmax};
 use warpfold_lang::{Global, Val, block_idx, kernel, range, thread_idx, vars, when};

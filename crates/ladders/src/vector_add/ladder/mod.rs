@@ -69,7 +69,7 @@ const RUNGS: &[Rung] = &[
     },
     Rung {
         name: "grid",
-        changed: "One thread an element, so that the blocks fill every multiprocessor",
+        changed: "One thread per element, so that the blocks fill every multiprocessor",
         claims: &[Claim::new(Metric::Blocks, Change::Rises)],
         launches: &[Launch::new(typed!(grid), |size| LaunchConfig::for_elements(size.max(1), BLOCK))],
         finish: Finish::Nothing,

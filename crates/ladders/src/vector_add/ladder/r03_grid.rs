@@ -1,4 +1,4 @@
-//! Rung 3: one element a thread.
+//! Rung 3: one element per thread.
 //! Changed: as many blocks as the elements need; the loop becomes a bound check.
 //! Removes: idle multiprocessors, and the loop's counting.
 //! Measured: see `LADDER` (generated).

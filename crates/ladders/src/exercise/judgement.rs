@@ -1,0 +1,56 @@
+//! What the judge says.
+
+use std::fmt;
+
+use warpfold_device::{Finding, Severity};
+
+use super::Goal;
+
+/// What became of an attempt; prints itself line by line.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Judgement {
+    /// The exercise.
+    pub exercise: &'static str,
+    /// Nothing, or what is wrong with the result.
+    pub result: Result<(), String>,
+    /// Broken rules that the checks found.
+    pub findings: Vec<Finding>,
+    /// Each goal with what the attempt costs.
+    pub goals: Vec<(Goal, f64)>,
+}
+
+impl Judgement {
+    /// Whether the result is right, no check found an error, and every goal is met.
+    #[must_use]
+    pub fn is_passed(&self) -> bool {
+        self.result.is_ok() && self.errors().next().is_none() && self.goals.iter().all(is_met)
+    }
+
+    fn errors(&self) -> impl Iterator<Item = &Finding> {
+        self.findings.iter().filter(|finding| finding.severity == Severity::Error)
+    }
+}
+
+fn is_met((goal, value): &(Goal, f64)) -> bool {
+    *value <= goal.at_most
+}
+
+/// A line each for result, checks and goals: `[x]` where it is as it should be.
+impl fmt::Display for Judgement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mark = |is_met| if is_met { "[x]" } else { "[ ]" };
+        writeln!(f, "{}: {}", self.exercise, if self.is_passed() { "passed" } else { "not yet" })?;
+        match &self.result {
+            Ok(()) => writeln!(f, "  [x] the result is right")?,
+            Err(wrong) => writeln!(f, "  [ ] the result is wrong: {wrong}")?,
+        }
+        match self.errors().next() {
+            None => writeln!(f, "  [x] no check finds an error")?,
+            Some(finding) => writeln!(f, "  [ ] the checks find an error: {finding}")?,
+        }
+        for reached @ (goal, value) in &self.goals {
+            writeln!(f, "  {} {goal}: {}", mark(is_met(reached)), goal.metric.text(*value))?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,180 @@
+//! Exercises of the book: a problem, what a good solution costs at most, and a judge.
+//!
+//! An [`Exercise`] has data, what is right, and [`Goal`]s about counters. [`Exercise::judge`] runs
+//! a kernel of yours on the virtual GPU under all checks, compares its result, and says which goals
+//! it meets. Where it is fast is for a GPU to say; here nothing has a clock.
+
+mod judgement;
+mod list;
+
+use std::fmt;
+
+use warpfold_device::{Arguments, Checks, Device, LaunchConfig, Profile};
+use warpfold_kernels::AnyKernel;
+
+pub use judgement::Judgement;
+pub use list::EXERCISES;
+
+use crate::ladder::{Arrays, Measured, Memory, Metric};
+use crate::{Error, ErrorKind};
+
+/// A problem to solve by one kernel.
+#[derive(Debug)]
+pub struct Exercise {
+    /// As the book names it: `transpose`.
+    pub name: &'static str,
+    /// The problem in a sentence without its full stop.
+    pub task: &'static str,
+    /// What the kernel takes after its inputs and its output, as `u32`.
+    pub n: u32,
+    /// What a solution has to cost.
+    pub goals: &'static [Goal],
+    problem: fn(u32) -> Arrays<f32>,
+}
+
+/// A bound for a counter.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Goal {
+    /// What is bounded.
+    pub metric: Metric,
+    /// The most that it may be.
+    pub at_most: f64,
+}
+
+/// `at most 16 barriers`
+impl fmt::Display for Goal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "at most {} {}", self.metric.text(self.at_most), self.metric)
+    }
+}
+
+impl Goal {
+    const fn at_most(metric: Metric, at_most: f64) -> Self {
+        Self { metric, at_most }
+    }
+}
+
+/// The exercise of this name.
+///
+/// # Errors
+/// [`ErrorKind::UnknownExercise`].
+pub fn exercise(name: &str) -> Result<&'static Exercise, Error> {
+    EXERCISES.iter().find(|exercise| exercise.name == name).ok_or_else(|| {
+        let known = EXERCISES.iter().map(|exercise| exercise.name).collect::<Vec<_>>().join(", ");
+        ErrorKind::UnknownExercise { name: name.to_owned(), known }.into()
+    })
+}
+
+impl Exercise {
+    /// Runs a kernel on the virtual GPU as an H200, under all checks, and judges it. The kernel
+    /// takes each input, the output, and [`n`](Exercise::n).
+    ///
+    /// ```
+    /// use warpfold_device::LaunchConfig;
+    /// use warpfold_ladders::exercise::exercise;
+    /// use warpfold_lang::{Global, Val, block_dim, block_idx, kernel, thread_idx, when};
+    ///
+    /// let mine = kernel("mine", |x: Global<f32>, y: Global<f32>, n: Val<u32>| {
+    ///     let i = block_idx().x * block_dim().x + thread_idx().x;
+    ///     when(i.lt(n), || y.at(i).set(x.at(i).get() * 2.0));
+    /// });
+    /// let twice = exercise("twice")?;
+    /// let judgement = twice.judge(mine, LaunchConfig::for_elements(twice.n as usize, 256))?;
+    /// assert!(!judgement.is_passed()); // right, but it loads 4 bytes at a time
+    /// println!("{judgement}");
+    /// # Ok::<(), warpfold_ladders::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If the kernel cannot be built, or does not take what the exercise gives. What goes wrong
+    /// while it runs is part of the judgement.
+    pub fn judge(&self, kernel: impl Into<AnyKernel>, config: LaunchConfig) -> Result<Judgement, Error> {
+        let device = Device::virtual_gpu(Profile::H200);
+        device.set_checks(Checks::All)?;
+        let problem = (self.problem)(self.n);
+        let mut inputs = Vec::new();
+        for input in &problem.inputs {
+            let mut buffer = device.alloc_named("input", input.len())?;
+            device.default_stream().copy_from_host(&mut buffer, input)?;
+            inputs.push(buffer);
+        }
+        let mut output = device.alloc_named::<f32>("output", problem.expected.len())?;
+        let function = kernel.into().prepare(&device)?;
+        let mut arguments = Arguments::new();
+        for input in &inputs {
+            arguments = arguments.input(input);
+        }
+        let arguments = arguments.output(&mut output).value(self.n);
+        let launched = device.default_stream().launch_raw(&function, config, &arguments);
+        let failure = match launched.and_then(|()| device.synchronize()) {
+            Ok(()) => None,
+            Err(error) if matches!(error.kind(), warpfold_device::ErrorKind::LaunchFailed { .. }) => {
+                Some(error.to_string())
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let reports = device.take_reports();
+        let findings = reports.iter().flat_map(|launch| launch.report.findings.iter().cloned()).collect();
+        let counters = reports.iter().map(|launch| launch.report.counters).fold(Default::default(), |a, b| a + b);
+        let blocks = config.grid.iter().map(|n| u64::from(*n)).product();
+        let measured = Measured { counters, blocks, steps: 1, memory: Memory::default() };
+        let result = match failure {
+            Some(failure) => Err(failure),
+            None => problem.compare(&output.download()?),
+        };
+        let goals = self.goals.iter().map(|goal| (*goal, goal.metric.of(&measured))).collect();
+        Ok(Judgement { exercise: self.name, result, findings, goals })
+    }
+}
+
+impl Arrays<f32> {
+    /// Nothing, or where a result is furthest from what it should be.
+    fn compare(&self, output: &[f32]) -> Result<(), String> {
+        let wrong = |(a, b): (&f32, &f32)| {
+            let difference = f64::from((a - b).abs());
+            difference.is_nan() || difference > self.tolerance
+        };
+        let first = output.iter().zip(&self.expected).position(wrong);
+        match first {
+            None => Ok(()),
+            Some(i) => Err(format!("element {i} is {}, and should be {}", output[i], self.expected[i])),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use warpfold_lang::{Global, Val, kernel, thread_idx};
+
+    use super::*;
+
+    #[test]
+    fn a_kernel_that_leaves_its_buffers_is_judged_and_fails() {
+        let body = |x: Global<f32>, y: Global<f32>, n: Val<u32>| {
+            y.at(thread_idx().x + n).set(x.at(thread_idx().x).get());
+        };
+        let reverse = exercise("reverse").expect("there is one");
+        let judgement = reverse.judge(kernel("outside", body), LaunchConfig::new(1, 256)).expect("it is judged");
+        assert!(!judgement.is_passed() && judgement.result.is_err());
+        let text = judgement.to_string();
+        assert!(text.starts_with("reverse: not yet\n") && text.contains("[ ] the checks find an error: "), "{text}");
+    }
+
+    #[test]
+    fn a_kernel_of_other_arguments_is_an_error() {
+        let two = kernel("two", |_: Global<f32>, _: Global<f32>| {});
+        let error = exercise("sum").expect("there is one").judge(two, LaunchConfig::new(1, 256)).expect_err("of two");
+        assert!(error.to_string().contains('3') || error.to_string().contains("argument"), "{error}");
+        let unknown = exercise("some").expect_err("there is none").to_string();
+        assert!(unknown.starts_with("unknown exercise 'some': expected one of twice, reverse, sum"), "{unknown}");
+    }
+
+    #[test]
+    fn a_result_that_was_not_written_is_wrong() {
+        let nothing = kernel("nothing", |_: Global<f32>, _: Global<f32>, _: Val<u32>| {});
+        for exercise in EXERCISES.iter().filter(|exercise| !["product", "attention"].contains(&exercise.name)) {
+            let judged = exercise.judge(nothing.clone(), LaunchConfig::new(1, 32)).expect("it runs");
+            assert!(judged.result.is_err() && !judged.is_passed(), "{}", exercise.name);
+        }
+    }
+}
