@@ -343,9 +343,10 @@ impl BlockCheck {
     }
 
     /// A block barrier has all its arrivals: the warps in the mask `receivers` go on. `whole_block`
-    /// says that these are all warps of the block that have not exited.
-    pub(crate) fn complete(&mut self, barrier: u32, receivers: u32, whole_block: bool) {
-        self.order.complete(barrier, receivers, whole_block);
+    /// says that these are all warps of the block that have not exited; `gone` are those that have,
+    /// where the barrier has a count and so does not stand for them.
+    pub(crate) fn complete(&mut self, barrier: u32, receivers: u32, whole_block: bool, gone: u32) {
+        self.order.complete(barrier, receivers, whole_block, gone);
         self.grid.complete(barrier, receivers);
     }
 }

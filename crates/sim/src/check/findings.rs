@@ -27,6 +27,9 @@ pub(crate) enum Rule {
     /// Two warps, ordered by a lane's release before which nothing gathered the lane that made the
     /// access.
     UngatheredLanes,
+    /// Two warps, ordered by a lane's acquire that no warp sync passed on to the lane that makes the
+    /// access.
+    UnsharedAcquire,
     /// The order would be there if an acquire came between a strong read and a barrier.
     MissingAcquire,
     /// The order would be there if a fence or an access reached beyond its block.
@@ -89,7 +92,7 @@ impl Rule {
             | Self::RecordsExhausted
             | Self::OrderCoarsened
             | Self::BlockForgets => FindingKind::Race,
-            Self::WarpSynchronous | Self::UngatheredLanes => FindingKind::WarpSync,
+            Self::WarpSynchronous | Self::UngatheredLanes | Self::UnsharedAcquire => FindingKind::WarpSync,
         }
     }
 
@@ -98,6 +101,7 @@ impl Rule {
             Self::SameValue
             | Self::WarpSynchronous
             | Self::UngatheredLanes
+            | Self::UnsharedAcquire
             | Self::MissingAcquire
             | Self::UnfencedWrite
             | Self::PeerMayNotHaveBegun => Severity::Warning,
@@ -138,6 +142,10 @@ impl Rule {
             Self::UngatheredLanes => {
                 "relies on warp-synchronous execution: a lane of the other warp released, but no warp sync had gathered \
                  the lane that touches these bytes"
+            }
+            Self::UnsharedAcquire => {
+                "relies on warp-synchronous execution: another lane of this warp acquired what the other warp did, and no \
+                 warp sync passed that on to this lane"
             }
             Self::MissingAcquire => {
                 "another block's access, which it released: a thread of this block has read the flag or ticket before a \

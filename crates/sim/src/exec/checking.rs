@@ -532,10 +532,10 @@ impl Machine {
         }
     }
 
-    /// Notes that a barrier lets `receivers` go on.
-    pub(crate) fn check_complete(&mut self, barrier: u32, receivers: u32, whole_block: bool) {
+    /// Notes that a barrier lets `receivers` go on; `gone` are warps that have ended and do not count.
+    pub(crate) fn check_complete(&mut self, barrier: u32, receivers: u32, whole_block: bool, gone: u32) {
         if let Some(checking) = &mut self.checking {
-            checking.block.complete(barrier, receivers, whole_block);
+            checking.block.complete(barrier, receivers, whole_block, gone);
         }
     }
 }

@@ -300,7 +300,7 @@ impl<'a> Visit<'a> {
             lane_bytes,
             by_proxy: self.by_proxy,
             is_late: self.grid.dependents_may_run(),
-            time: if self.is_copy { 0 } else { self.order.time() },
+            time: if self.is_copy { 0 } else { self.order.time(self.access.warp) },
         };
         self.records.id(self.launch, &record, self.order.event(self.access.warp))
     }
@@ -464,7 +464,7 @@ impl<'a> Visit<'a> {
                 && (writer.at.block, writer.at.warp) != (self.block, self.access.warp)
                 && self.grid.knows(self.access.warp, writer.at, 0) != Some(Grade::Wide)
             {
-                let (at, time) = (self.grid.moment(self.access.warp), self.order.time());
+                let (at, time) = (self.grid.moment(self.access.warp), self.order.time(self.access.warp));
                 let seen = Observation { writer: cell.writer(), at, time, lanes: self.access.mask };
                 self.launch.observed.note(self.shadow.base() + word as u64 * 4, seen);
             }
@@ -541,6 +541,7 @@ impl<'a> Visit<'a> {
         match self.order.ordered(record.time, other_warp, other_lane, warp, lane) {
             Ordered::Yes => None,
             Ordered::InLockstep => is_exact.then(|| conflict(Rule::UngatheredLanes, other_lane))?,
+            Ordered::Unshared => conflict(Rule::UnsharedAcquire, other_lane),
             Ordered::No if other_warp == warp => conflict(Rule::WarpSynchronous, other_lane),
             Ordered::No => {
                 let same = both_store && self.values.is_some_and(|values| (values.stored)(lane) == (values.held)(lane));
@@ -614,6 +615,10 @@ impl<'a> Visit<'a> {
             // The write before takes the reader's place, so that a later plain access meets it.
             let several = self.have_several_blocks_read(cell);
             after = after.with_reader(before, cell.writer_lane(), several);
+        } else if strong && !cell.is_strong() && self.is_record(before) && !self.is_record(cell.reader()) {
+            // Of its own block as well: a strong write by another one is in no race with this one, but
+            // with that.
+            after = after.with_reader(before, cell.writer_lane(), false);
         }
         after.with_writer(id, lane, strong)
     }

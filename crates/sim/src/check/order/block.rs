@@ -8,11 +8,10 @@
 //! something. A barrier of the whole block raises a floor below which everything is ordered.
 //!
 //! Agents are warps towards other warps, and lanes inside their warp. What can be missed:
-//! - an acquire counts for the whole warp, also where a warp sync is lacking between the lane that
-//!   synchronises and the lane that accesses; so does a release for lanes that the releasing lane
-//!   gathered only by a sync of a part of the warp;
-//! - a block barrier counts for all lanes of a warp that takes part, and an exited warp counts as
-//!   one that arrived;
+//! - a release counts for lanes that the releasing lane gathered only by a sync of a part of the
+//!   warp; what an acquire counts for is in [`unshared`](super::unshared);
+//! - a block barrier counts for all lanes of a warp that takes part, and at a barrier without a
+//!   count an exited warp counts as one that arrived;
 //! - a barrier carries along a fence (towards a later strong write by another warp) and a strong
 //!   read (towards a later fence by another warp), and a warp sync a fence, which the ISA promises
 //!   less clearly;
@@ -28,6 +27,7 @@ use crate::check::order::clock::{Clock, Known, NOTHING, PROXIED, join, join_boxe
 use crate::check::order::flags::Flags;
 use crate::check::order::observed::Observed;
 use crate::check::order::phases::Barriers;
+use crate::check::order::unshared::Unshared;
 use crate::check::shared::marks::Marks;
 
 /// Records kept at a time.
@@ -51,6 +51,8 @@ pub(crate) enum Ordered {
     Yes,
     /// A lane released for others of its warp, and only lockstep orders their accesses before it.
     InLockstep,
+    /// Another lane of the warp has acquired the access, and only lockstep orders this lane behind it.
+    Unshared,
     /// Nothing.
     No,
 }
@@ -78,6 +80,12 @@ pub(crate) struct BlockOrder {
     /// `seen[w]`: what warp `w` knows of the others; only valid where `informed` has its bit.
     pub(in crate::check) seen: Box<[Clock; 32]>,
     pub(in crate::check) informed: u32,
+    /// What only some lanes of a warp know.
+    pub(in crate::check) unshared: Unshared,
+    /// A warp as a whole accesses memory now: what one of its lanes knows, it knows.
+    pub(in crate::check) is_collective: bool,
+    /// The newest record of each warp, accesses to global memory included.
+    pub(super) last: [u32; 32],
     /// `lane_clocks[w][a][b]`: records of lane `b` that happened before lane `a`; valid where
     /// `lane_valid` has `w`'s bit.
     lane_clocks: Vec<[[u32; 32]; 32]>,
@@ -125,6 +133,9 @@ impl BlockOrder {
             synced: [0; 32],
             seen: Box::new([NOTHING; 32]),
             informed: 0,
+            unshared: Unshared::default(),
+            is_collective: false,
+            last: [0; 32],
             lane_clocks: Vec::new(),
             lane_valid: 0,
             arrivals: vec![Arrivals::NONE; BARRIERS + 2],
@@ -189,6 +200,7 @@ impl BlockOrder {
                 *all = (*all).max(one.some);
             }
         }
+        self.share_proxied();
         self.close();
         self.floor = self.next;
         self.contexts.clear();
@@ -215,6 +227,7 @@ impl BlockOrder {
         self.collective.begin(self.next);
         self.event = [0; 32];
         self.synced = [0; 32];
+        self.last = [0; 32];
         for row in self.cache.iter_mut() {
             row.fill((0, 0));
         }
@@ -242,6 +255,7 @@ impl BlockOrder {
         self.next += 1;
         self.is_stamped = false;
         self.contexts.push(Context { instr, kind, by: None });
+        self.last[warp as usize] = id;
         self.cache[warp as usize][instr as usize % CACHED] = (instr, id);
         id
     }
@@ -267,8 +281,9 @@ impl BlockOrder {
 
     /// The number by which [`ordered`](Self::ordered) knows an access to global memory that happens
     /// at present; such accesses have their records elsewhere, and share numbers.
-    pub(in crate::check) const fn time(&mut self) -> u32 {
+    pub(in crate::check) const fn time(&mut self, warp: u32) -> u32 {
         self.is_stamped = true;
+        self.last[warp as usize] = self.next;
         self.next
     }
 
@@ -321,14 +336,17 @@ impl BlockOrder {
                     || (self.lane_valid & bit != 0 && record < self.lane_clocks[w][lane as usize][other_lane as usize]),
             );
         }
-        let known = self.seen[w][other_warp as usize];
-        if self.informed & bit == 0 || record >= known.some {
-            Ordered::No
-        } else if record < known.of(other_lane) {
-            Ordered::Yes
-        } else {
-            Ordered::InLockstep
+        let known = if self.informed & bit == 0 { Known::all(0) } else { self.seen[w][other_warp as usize] };
+        if record < known.of(other_lane) {
+            return Ordered::Yes;
         }
+        if let Some((lanes, clock)) = self.unshared.of(warp)
+            && record < clock[other_warp as usize].of(other_lane)
+        {
+            return if self.is_collective || lanes & 1 << lane != 0 { Ordered::Yes } else { Ordered::Unshared };
+        }
+        let some = self.unshared.of(warp).map_or(0, |(_, clock)| clock[other_warp as usize].some);
+        if record < known.some.max(some) { Ordered::InLockstep } else { Ordered::No }
     }
 
     /// What `lanes` of `warp` know, their own accesses included; ends the warp's current records.
@@ -337,6 +355,11 @@ impl BlockOrder {
         self.close();
         self.event[w] = self.next;
         let mut clock = if self.informed & 1 << warp != 0 { self.seen[w] } else { NOTHING };
+        if let Some((known_by, unshared)) = self.unshared.of(warp)
+            && known_by & lanes != 0
+        {
+            join(&mut clock, unshared);
+        }
         let mut gathered = lanes;
         if self.lane_valid & 1 << warp != 0 {
             for lane in Lanes(lanes) {
@@ -395,6 +418,7 @@ impl BlockOrder {
         if let Some(fenced) = &mut self.fenced[w] {
             fenced[w] = fenced[w].gathered();
         }
+        self.share_with(warp, mask);
         if mask == self.lanes[w] {
             self.synced[w] = now;
             self.lane_valid &= !(1 << warp);
@@ -419,7 +443,7 @@ impl BlockOrder {
     pub(crate) fn fence(&mut self, warp: u32, mask: u32) {
         let w = warp as usize;
         if let Some(pending) = self.pending[w].take() {
-            self.learn(warp, mask, &pending);
+            self.learn_by(warp, mask, &pending);
         }
         let clock = self.stamp(warp, mask);
         join_boxed(&mut self.fenced[w], &clock);
@@ -446,7 +470,7 @@ impl BlockOrder {
     pub(crate) fn acquire(&mut self, warp: u32, mask: u32, key: u64, semantics: Semantics) {
         if semantics.acquires() {
             if let Some(clock) = self.flags.acquire(warp, key) {
-                self.learn(warp, mask, &clock);
+                self.learn_by(warp, mask, &clock);
             }
         } else if let Some(clock) = self.flags.observe(warp, key) {
             join_boxed(&mut self.pending[warp as usize], &clock);

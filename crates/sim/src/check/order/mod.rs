@@ -3,7 +3,8 @@
 //! - [`block`]: order inside a block, by warp syncs, fences, releases and acquires; [`barriers`]:
 //!   what barriers of the block and of its cluster pass on; [`phases`]: mbarriers, bulk copies,
 //!   proxy fences. The clocks are those of [`clock`]; [`flags`] says what locations carry from a
-//!   release to an acquire, and [`observed`] which writes a strong read has seen.
+//!   release to an acquire, [`observed`] which writes a strong read has seen, and [`unshared`] what
+//!   single lanes of a warp have acquired.
 //! - [`grid`]: the same between blocks. [`reach`] is a sparse vector clock over blocks,
 //!   [`locations`] what locations of global memory carry.
 //!
@@ -41,3 +42,4 @@ pub(super) mod locations;
 pub(super) mod observed;
 pub(super) mod phases;
 pub(super) mod reach;
+pub(super) mod unshared;

@@ -67,7 +67,7 @@ impl Visit<'_> {
                 if let Some(crowds) = &mut crowds {
                     crowds.remove(&key);
                 }
-            } else if cell.writer >= self.settled.floor && !same_thread(cell.writer, me) {
+            } else if cell.writer >= self.settled.floor && (!same_thread(cell.writer, me) || cell.writer & STRONG == 0) {
                 let before = cell.writer;
                 self.crowd_reader(cell, crowds, key, before);
             }
@@ -115,7 +115,20 @@ impl Visit<'_> {
     }
 
     /// [`insert_reader`](Self::insert_reader), with a table for those that had to go.
-    fn crowd_reader(&self, cell: &mut Cell, crowds: Option<&mut HashMap<u32, Vec<u32>>>, key: u32, new: u32) {
+    fn crowd_reader(&self, cell: &mut Cell, mut crowds: Option<&mut HashMap<u32, Vec<u32>>>, key: u32, new: u32) {
+        // A thread's weak access is not hidden by its own strong one.
+        let (reader, earlier, floor) = (cell.reader, cell.earlier, self.settled.floor);
+        let is_weak = |record: u32| record >= floor && same_thread(record, new) && record & STRONG == 0;
+        if new & STRONG != 0 && is_weak(reader) {
+            if earlier >= floor && !same_warp(earlier, new) {
+                let Some(crowds) = &mut crowds else { return };
+                let crowd = crowds.entry(key).or_default();
+                crowd.retain(|&record| !same_warp(record, earlier));
+                crowd.push(earlier);
+            }
+            (cell.reader, cell.earlier) = (new, reader);
+            return;
+        }
         if let Some(pushed_out) = self.insert_reader(cell, new)
             && let Some(crowds) = crowds
         {
@@ -136,6 +149,7 @@ impl Visit<'_> {
             Ordered::Yes => return None,
             Ordered::InLockstep if self.order.collective.contains(id) => return None,
             Ordered::InLockstep => return Some(Rule::UngatheredLanes),
+            Ordered::Unshared => return Some(Rule::UnsharedAcquire),
             Ordered::No => {}
         }
         let before = self.order.context(id);

@@ -173,7 +173,7 @@ impl Rig {
         for warp in access::Lanes(arrivals) {
             self.blocks[block].arrive(barrier, warp);
         }
-        self.blocks[block].complete(barrier, receivers, whole);
+        self.blocks[block].complete(barrier, receivers, whole, 0);
     }
 
     fn warp_sync(&mut self, warp: u32, mask: u32) {

@@ -83,7 +83,7 @@ fn what_follows_an_arrival_is_not_covered() {
     rig.blocks[0].arrive(1, 0);
     rig.shared(&write(1));
     rig.blocks[0].arrive(1, 1);
-    rig.blocks[0].complete(1, 0b10, false);
+    rig.blocks[0].complete(1, 0b10, false, 0);
     rig.shared(&read(2).warp(1));
     rig.finds(&[RAW]);
 }
@@ -95,7 +95,7 @@ fn the_same_instruction_before_and_after_an_arrival_is_told_apart() {
     rig.blocks[0].arrive(1, 0);
     rig.shared(&write(1).at(|lane| 128 + lane * 4));
     rig.blocks[0].arrive(1, 1);
-    rig.blocks[0].complete(1, 0b10, false);
+    rig.blocks[0].complete(1, 0b10, false, 0);
     rig.shared(&read(2).warp(1));
     rig.finds(&[]);
     rig.shared(&read(3).warp(1).at(|lane| 128 + lane * 4));
