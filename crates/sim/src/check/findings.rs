@@ -27,11 +27,13 @@ pub(crate) enum Rule {
     /// Two warps, ordered by a lane's release before which nothing gathered the lane that made the
     /// access.
     UngatheredLanes,
-    /// Two warps, ordered by a lane's acquire that no warp sync passed on to the lane that makes the
-    /// access.
+    /// Two warps, ordered by a lane's acquire that no warp sync passed on to the lane that makes
+    /// the access.
     UnsharedAcquire,
     /// The order would be there if an acquire came between a strong read and a barrier.
     MissingAcquire,
+    /// Two strong accesses of different sizes.
+    MixedSizes,
     /// The order would be there if a fence or an access reached beyond its block.
     InsufficientScope,
     /// A read of bytes that an asynchronous copy still writes.
@@ -89,6 +91,7 @@ impl Rule {
             | Self::SameValueOfLanes
             | Self::MissingAcquire
             | Self::InsufficientScope
+            | Self::MixedSizes
             | Self::RecordsExhausted
             | Self::OrderCoarsened
             | Self::BlockForgets => FindingKind::Race,
@@ -113,6 +116,7 @@ impl Rule {
             | Self::WriteAfterWrite
             | Self::LanesCollide
             | Self::InsufficientScope
+            | Self::MixedSizes
             | Self::TouchesBarrier
             | Self::UnfencedRead
             | Self::UnfencedMap
@@ -154,6 +158,10 @@ impl Rule {
             Self::InsufficientScope => {
                 "two blocks touch these bytes, and the fences and strong accesses between them do not all reach beyond \
                  the block: .gpu scope is needed, or .cluster scope inside a cluster"
+            }
+            Self::MixedSizes => {
+                "two strong accesses of different sizes overlap, and nothing orders them: strong accesses are safe from one \
+                 another where they touch the very same bytes (PTX ISA, \"Limitations on Mixed-size Data-races\")"
             }
             Self::ReadBeforeLanding => {
                 "reads bytes that an asynchronous copy is still writing: no wait for it came before"

@@ -183,7 +183,8 @@ impl Block {
             let receivers = receivers.fold(0, |all, (w, _)| all | 1u32 << w);
             let live = self.warps.iter().enumerate().filter(|(_, warp)| warp.live != 0);
             let live = live.fold(0, |all, (w, _)| all | 1u32 << w);
-            let gone = self.warps.iter().enumerate().filter(|(_, warp)| is_counted && warp.live == 0 && warp.initial != 0);
+            let gone =
+                self.warps.iter().enumerate().filter(|(_, warp)| is_counted && warp.live == 0 && warp.initial != 0);
             let gone = gone.fold(0, |all, (w, _)| all | 1u32 << w);
             m.check_complete(id, receivers, receivers == live && !missing, gone);
         }

@@ -131,9 +131,7 @@ pub(in crate::check) fn strong_word(
     let same_writer = || cell.writer_lane() == lane;
     let hides = wide && reader < from;
     let clear = cell.init() == WORD
-        && (writer < from
-            || (cell.is_strong() && own.has(writer))
-            || (!hides && own.has_before(writer, same_writer)))
+        && (writer < from || (cell.is_strong() && own.has(writer)) || (!hides && own.has_before(writer, same_writer)))
         && (reader < from || (!cell.has_several_readers() && own.has_before(reader, || cell.reader_lane() == lane)));
     if clear {
         place.store(cell.with_writer(id, lane, wide).0, Ordering::Release);

@@ -21,12 +21,13 @@
 //! What the barriers of the block and of its cluster pass on is in [`barriers`](super::barriers).
 
 use super::barriers::{Arrivals, BARRIERS};
-use crate::check::access::{Kind, Lanes, Semantics};
+use crate::check::access::{FenceKind, Kind, Lanes, Semantics};
 use crate::check::findings::Side;
 use crate::check::order::clock::{Clock, Known, NOTHING, PROXIED, join, join_boxed};
 use crate::check::order::flags::Flags;
 use crate::check::order::observed::Observed;
 use crate::check::order::phases::Barriers;
+use crate::check::order::sequential::Sequential;
 use crate::check::order::unshared::Unshared;
 use crate::check::shared::marks::Marks;
 
@@ -40,6 +41,8 @@ const CACHED: usize = 8;
 pub(crate) struct Context {
     pub(crate) instr: u32,
     pub(crate) kind: Kind,
+    /// Bytes of the scalars that it accesses, 0 if unknown.
+    pub(crate) element: u32,
     /// Warp and lane that began a bulk copy; its record names an agent.
     pub(crate) by: Option<(u32, u32)>,
 }
@@ -51,7 +54,8 @@ pub(crate) enum Ordered {
     Yes,
     /// A lane released for others of its warp, and only lockstep orders their accesses before it.
     InLockstep,
-    /// Another lane of the warp has acquired the access, and only lockstep orders this lane behind it.
+    /// Another lane of the warp has acquired the access, and only lockstep orders this lane behind
+    /// it.
     Unshared,
     /// Nothing.
     No,
@@ -98,6 +102,8 @@ pub(crate) struct BlockOrder {
     /// What the warp's strong reads saw: comes in with its next fence.
     pub(super) pending: [Option<Box<Clock>>; 32],
     flags: Flags,
+    /// What `fence.sc` have to do with one another.
+    pub(super) sequential: Sequential,
     /// What strong reads of shared memory saw.
     pub(in crate::check) observed: Observed,
     /// What mbarriers pass on.
@@ -143,6 +149,7 @@ impl BlockOrder {
             fenced: [const { None }; 32],
             pending: [const { None }; 32],
             flags: Flags::default(),
+            sequential: Sequential::default(),
             observed: Observed::default(),
             barriers: Barriers::default(),
             proxied: [0; 32],
@@ -175,6 +182,7 @@ impl BlockOrder {
 
     fn forget_locations(&mut self) {
         self.flags.clear();
+        self.sequential.clear();
         self.fenced.fill(None);
         self.pending.fill(None);
         self.arrivals.fill(Arrivals::NONE);
@@ -236,17 +244,17 @@ impl BlockOrder {
 
     /// The record for an access of `warp` at `instr`; may forget all others if there is no room.
     #[inline(always)]
-    pub(crate) fn record(&mut self, warp: u32, instr: u32, kind: Kind) -> u32 {
+    pub(crate) fn record(&mut self, warp: u32, instr: u32, kind: Kind, element: u32) -> u32 {
         let slot = self.cache[warp as usize][instr as usize % CACHED];
         if slot.0 == instr && slot.1 >= self.floor && slot.1 >= self.event[warp as usize] {
             return slot.1;
         }
-        self.new_record(warp, instr, kind)
+        self.new_record(warp, instr, kind, element)
     }
 
     #[cold]
     #[inline(never)]
-    fn new_record(&mut self, warp: u32, instr: u32, kind: Kind) -> u32 {
+    fn new_record(&mut self, warp: u32, instr: u32, kind: Kind, element: u32) -> u32 {
         if self.contexts.len() >= MAX_CONTEXTS {
             self.forget();
             self.has_forgotten = true;
@@ -254,7 +262,7 @@ impl BlockOrder {
         let id = self.next;
         self.next += 1;
         self.is_stamped = false;
-        self.contexts.push(Context { instr, kind, by: None });
+        self.contexts.push(Context { instr, kind, element, by: None });
         self.last[warp as usize] = id;
         self.cache[warp as usize][instr as usize % CACHED] = (instr, id);
         id
@@ -269,7 +277,7 @@ impl BlockOrder {
         let id = self.next;
         self.next += 1;
         self.is_stamped = false;
-        self.contexts.push(Context { instr: side.instr, kind, by: Some((side.warp, side.lane)) });
+        self.contexts.push(Context { instr: side.instr, kind, element: 0, by: Some((side.warp, side.lane)) });
         id
     }
 
@@ -296,7 +304,7 @@ impl BlockOrder {
     /// Puts accesses to global memory so far below the next number.
     pub(super) fn close(&mut self) {
         if std::mem::replace(&mut self.is_stamped, false) {
-            self.contexts.push(Context { instr: 0, kind: Kind::Read, by: None });
+            self.contexts.push(Context { instr: 0, kind: Kind::Read, element: 0, by: None });
             self.next += 1;
         }
     }
@@ -440,10 +448,15 @@ impl BlockOrder {
     }
 
     /// A fence of any scope by `mask` lanes of a warp.
-    pub(crate) fn fence(&mut self, warp: u32, mask: u32) {
+    pub(crate) fn fence(&mut self, warp: u32, mask: u32, kind: FenceKind) {
         let w = warp as usize;
-        if let Some(pending) = self.pending[w].take() {
+        if kind.acquires()
+            && let Some(pending) = self.pending[w].take()
+        {
             self.learn_by(warp, mask, &pending);
+        }
+        if !kind.releases() {
+            return;
         }
         let clock = self.stamp(warp, mask);
         join_boxed(&mut self.fenced[w], &clock);
@@ -463,11 +476,13 @@ impl BlockOrder {
             })
         };
         self.partial_order |= clock.is_some();
+        self.sequential.write(warp, key);
         self.flags.write(warp, key, kind, semantics, clock.as_ref());
     }
 
     /// A strong read or atomic of the location `key` by `mask` lanes; call once its value is read.
     pub(crate) fn acquire(&mut self, warp: u32, mask: u32, key: u64, semantics: Semantics) {
+        self.sequential.read(warp, key);
         if semantics.acquires() {
             if let Some(clock) = self.flags.acquire(warp, key) {
                 self.learn_by(warp, mask, &clock);
@@ -485,6 +500,16 @@ impl BlockOrder {
     /// Whether a strong read could acquire anything.
     pub(crate) fn has_released(&self) -> bool {
         !self.flags.is_empty()
+    }
+
+    /// Whether a strong read by the warp says anything of the order of fences.
+    pub(crate) const fn reads_behind_a_fence(&self, warp: u32) -> bool {
+        self.sequential.has_fenced(warp)
+    }
+
+    /// Whether a strong write may.
+    pub(crate) fn writes_over_such_reads(&self) -> bool {
+        self.sequential.has_reads()
     }
 
     /// Whether records ran out since this was last asked.

@@ -136,7 +136,7 @@ impl BlockCheck {
             self.flights.end_barrier(start);
             self.flights.add(Flight { start, end: start + 8, hold: Hold::Barrier, side });
             self.order.barriers.0.remove(&start);
-            let id = self.order.record(access.warp, access.instr, Kind::Write);
+            let id = self.order.record(access.warp, access.instr, Kind::Write, 0);
             self.order.barriers.at(start).made = Some((side, id));
         }
     }
@@ -269,10 +269,10 @@ impl BlockCheck {
             offsets[..some.len()].copy_from_slice(some);
             let mask = u32::MAX >> (32 - some.len());
             let strength = Strength::Weak;
-            let access = Access { instr, warp, mask, bytes: 16, kind: Kind::Read, strength };
+            let access = Access { instr, warp, mask, bytes: 16, element: 0, kind: Kind::Read, strength };
             self.shared.access(&mut self.order, self.block, &access, &offsets, None, findings);
         }
-        let id = self.order.record(warp, instr, Kind::Read);
+        let id = self.order.record(warp, instr, Kind::Read, 0);
         self.order.proxy_records.insert(id);
         self.order.collective.insert(id);
     }
@@ -293,13 +293,13 @@ impl BlockCheck {
                 Kind::Atomic => Strength::Strong(Semantics::Relaxed, Scope::Gpu),
                 Kind::Read | Kind::Write => Strength::Weak,
             };
-            let access = Access { instr: side.instr, warp: side.warp, mask: bit, bytes, kind, strength };
+            let access = Access { instr: side.instr, warp: side.warp, mask: bit, bytes, element: 0, kind, strength };
             let mut offsets = [0; 32];
             offsets[side.lane as usize] = at;
             each(self, &access, &offsets);
             at += bytes;
         }
-        let id = self.order.record(side.warp, side.instr, kind);
+        let id = self.order.record(side.warp, side.instr, kind, 0);
         self.order.proxy_records.insert(id);
     }
 
