@@ -1,4 +1,5 @@
-//! Kernels without one of their synchronisations: what the checks have to object to.
+//! Kernels without one of their synchronisations, or with plain accesses in place of an atomic:
+//! what the checks have to object to.
 //!
 //! `griddepcontrol.launch_dependents` stays: without it the next launch begins later, and nothing
 //! else can differ. Without its `griddepcontrol.wait` a kernel goes wrong only behind a launch that
@@ -17,6 +18,8 @@ pub enum Mutation {
     Relax,
     /// A wait at an mbarrier, which then finds what it waits for at once.
     Pass,
+    /// An atomic, which becomes a plain load and a plain store.
+    Split,
 }
 
 /// A module without one of its synchronisations.
@@ -79,19 +82,39 @@ impl Mutant {
 /// For a text that is no PTX.
 #[must_use]
 pub fn mutants(text: &str) -> Vec<Mutant> {
-    let module = warpfold_ptx::parse(text).unwrap_or_else(|error| panic!("{error}"));
-    let count = module.kernels().flat_map(|kernel| kernel.instructions()).filter(|i| mutation_of(i).is_some()).count();
-    let mut mutants: Vec<Mutant> = (0..count).map(|n| mutant(module.clone(), n)).collect();
+    let mut mutants = each_mutant(text, mutation_of);
     mutants.sort_by_key(Mutant::overlaps);
     mutants
 }
 
+/// Every module that differs from one by an atomic that is none any more. Without its atomicity
+/// alone, that is: other threads may still see its value, as those of a `volatile` access.
+///
+/// # Panics
+/// For a text that is no PTX.
+#[must_use]
+pub fn split_atomics(text: &str) -> Vec<Mutant> {
+    each_mutant(text, |instruction| {
+        let is_atomic = matches!(instruction.opcode, Opcode::Atom | Opcode::Red);
+        (is_atomic && !instruction.has("async")).then_some(Mutation::Split)
+    })
+}
+
+/// What becomes of an instruction, if anything.
+type Change = fn(&Instruction) -> Option<Mutation>;
+
+fn each_mutant(text: &str, change: Change) -> Vec<Mutant> {
+    let module = warpfold_ptx::parse(text).unwrap_or_else(|error| panic!("{error}"));
+    let count = module.kernels().flat_map(|kernel| kernel.instructions()).filter(|i| change(i).is_some()).count();
+    (0..count).map(|n| mutant(module.clone(), n, change)).collect()
+}
+
 /// The module without its `n`-th synchronisation.
-fn mutant(mut module: Module, n: usize) -> Mutant {
+fn mutant(mut module: Module, n: usize, change: Change) -> Mutant {
     let (mut left, mut found) = (n, None);
     for item in &mut module.items {
         if let Item::Function(function) = item {
-            mutate(function.body.iter_mut().flatten(), &mut left, &mut found);
+            mutate(function.body.iter_mut().flatten(), (&mut left, change), &mut found);
         }
     }
     let (instruction, mutation) = found.expect("there are more than n synchronisations");
@@ -100,14 +123,14 @@ fn mutant(mut module: Module, n: usize) -> Mutant {
 
 fn mutate<'a>(
     statements: impl Iterator<Item = &'a mut Statement>,
-    left: &mut usize,
+    (left, change): (&mut usize, Change),
     found: &mut Option<(String, Mutation)>,
 ) {
     for statement in statements {
         match statement {
-            Statement::Scope(inner) => mutate(inner.iter_mut(), left, found),
+            Statement::Scope(inner) => mutate(inner.iter_mut(), (left, change), found),
             Statement::Instruction(instruction) if found.is_none() => {
-                let Some(mutation) = mutation_of(instruction) else { continue };
+                let Some(mutation) = change(instruction) else { continue };
                 if *left > 0 {
                     *left -= 1;
                     continue;
@@ -117,6 +140,7 @@ fn mutate<'a>(
                     Mutation::Delete => *statement = Statement::Scope(Vec::new()),
                     Mutation::Relax => relax(instruction),
                     Mutation::Pass => pass(instruction),
+                    Mutation::Split => *statement = Statement::Scope(split(instruction)),
                 }
             }
             _ => {}
@@ -129,6 +153,31 @@ fn pass(instruction: &mut Instruction) {
     instruction.modifiers = vec!["pred".into()];
     instruction.operands.truncate(1);
     instruction.operands.push(Operand::Immediate(Immediate::Int(1)));
+}
+
+/// A plain load of what the atomic gives, and a plain store of its operand. The sum, or whatever it
+/// makes, is not made: the accesses alone matter.
+fn split(instruction: &Instruction) -> Vec<Statement> {
+    let spaces = ["global", "shared", "shared::cta", "shared::cluster"];
+    let ty = instruction.modifiers.last().map_or("", |name| name.as_str());
+    let ty = match ty {
+        "f16x2" | "bf16x2" => "b32",
+        "f16" | "bf16" => "b16",
+        other => other,
+    };
+    let mut modifiers: Vec<_> =
+        instruction.modifiers.iter().filter(|m| spaces.contains(&m.as_str())).cloned().collect();
+    modifiers.push(ty.into());
+    let gives = usize::from(instruction.opcode == Opcode::Atom);
+    let access = |opcode, operands: Vec<Operand>| {
+        Statement::Instruction(Instruction { opcode, modifiers: modifiers.clone(), operands, ..instruction.clone() })
+    };
+    let operand = |n: usize| instruction.operands[n].clone();
+    let value = if instruction.has("cas") { gives + 2 } else { gives + 1 };
+    let store = access(Opcode::St, vec![operand(gives), operand(value)]);
+    let is_given = gives == 1 && operand(0) != Operand::Sink;
+    let load = is_given.then(|| access(Opcode::Ld, vec![operand(0), operand(1)]));
+    load.into_iter().chain([store]).collect()
 }
 
 fn relax(instruction: &mut Instruction) {

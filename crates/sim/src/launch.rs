@@ -4,6 +4,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::check::Past;
+use crate::granted::Granted;
 
 /// One launch of a kernel.
 #[derive(Debug, Clone)]
@@ -127,6 +128,10 @@ pub struct Options {
     /// Report, too, where lanes of one store put the same value into the same bytes. Hardware makes
     /// nothing of it, and compilers rely on that.
     pub report_same_value: bool,
+    /// The parts of memory that the launch was given. Of a buffer that any of them lies in, checked
+    /// launches report accesses outside all of them and writes to those that are not
+    /// [`writable`](Granted::writable). Empty: nothing is known.
+    pub granted: Vec<Granted>,
     /// The launches that it comes after; without, a launch overlaps none.
     pub stream: Option<Stream>,
     /// Called now and then with blocks finished and blocks in all.
@@ -147,6 +152,7 @@ impl Default for Options {
             seed: 0,
             stop: None,
             report_same_value: false,
+            granted: Vec::new(),
             stream: None,
             progress: None,
         }
@@ -165,6 +171,7 @@ impl std::fmt::Debug for Options {
             .field("limit", &self.limit)
             .field("seed", &self.seed)
             .field("report_same_value", &self.report_same_value)
+            .field("granted", &self.granted)
             .field("stream", &self.stream)
             .finish_non_exhaustive()
     }

@@ -110,12 +110,15 @@ mod error;
 #[cfg(feature = "machine")]
 #[allow(unsafe_code, reason = "the register file and the dispatch of decoded operations")]
 mod exec;
+mod granted;
 #[cfg(feature = "machine")]
 mod heap;
 #[cfg(feature = "machine")]
 mod launch;
 #[cfg(feature = "machine")]
 mod layout;
+#[cfg(feature = "machine")]
+mod limited;
 #[cfg(feature = "machine")]
 #[allow(unsafe_code, reason = "bytes of atomic words")]
 mod memory;
@@ -146,6 +149,7 @@ pub use arch::{Arch, UnknownArch};
 pub use display::grouped;
 #[cfg(feature = "machine")]
 pub use error::Error;
+pub use granted::Granted;
 #[cfg(feature = "machine")]
 pub use launch::{Checks, Launch, Options, Stream};
 #[cfg(feature = "machine")]

@@ -52,6 +52,10 @@ pub(crate) enum Guard {
     ReadOnly = 2,
     /// The device heap: use what `malloc` has not given.
     Heap = 3,
+    /// The launch that runs was given all of it, but not to write it all.
+    Writes = 4,
+    /// The launch that runs was given parts of it.
+    Parts = 5,
 }
 
 /// Which bytes of an allocation hold a value.
@@ -179,8 +183,20 @@ impl Allocation {
             1 => Guard::Constant,
             2 => Guard::ReadOnly,
             3 => Guard::Heap,
+            4 => Guard::Writes,
+            5 => Guard::Parts,
             _ => Guard::Open,
         }
+    }
+
+    /// Kernels must leave some of it alone while a launch runs; whether nothing else limits them.
+    pub(crate) fn limit(&self, guard: Guard) -> bool {
+        self.guard.compare_exchange(Guard::Open as u8, guard as u8, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    }
+
+    /// The launch is over.
+    pub(crate) fn lift(&self) {
+        self.set_guard(Guard::Open);
     }
 
     /// A part is given out anew: nothing is known of it.

@@ -100,6 +100,9 @@ pub(crate) struct Sim {
     /// Seconds after which the run is ended, with a finding that names the loop.
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     timeout: Option<Duration>,
+    /// Bytes of device memory: arrays, variables and the heap beyond them are refused.
+    #[arg(long, value_name = "BYTES", default_value_t = MEMORY_BYTES)]
+    memory: u64,
     /// Which checks to run: none stops at what hardware traps, all finds races, uninitialised reads
     /// and more.
     #[arg(long, default_value = "none")]
@@ -194,7 +197,7 @@ impl Sim {
         self.profile.refuse_trace()?;
         let suppressions = self.shown.suppressions.as_deref().map(Suppressions::read).transpose()?.unwrap_or_default();
         let input = self.input()?;
-        let memory = Memory::new(MEMORY_BYTES);
+        let memory = Memory::new(self.memory);
         let program = input.load(&memory, self.arch)?;
         if self.list {
             let module = warpfold_ptx::parse(&input.text).map_err(|error| blame(&input.file, error.into()))?;
@@ -278,7 +281,7 @@ impl Sim {
     /// and the architecture.
     pub(crate) fn advised(&self) -> Result<(String, Launch, Report, Arch), Failure> {
         let input = self.input()?;
-        let memory = Memory::new(MEMORY_BYTES);
+        let memory = Memory::new(self.memory);
         let program = input.load(&memory, self.arch)?;
         let source = input.source();
         let ran = self.settle(&program, &input, &source)?;

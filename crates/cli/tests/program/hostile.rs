@@ -20,6 +20,7 @@ const WORDS: &[&str] = &[
     "--check",
     "--report",
     "--limit",
+    "--memory",
     "--timeout",
     "--seed",
     "--entry",

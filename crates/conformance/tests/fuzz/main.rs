@@ -2,8 +2,9 @@
 //!
 //! Ordinary tests, so that they run everywhere: each mutates the corpus and the fixtures a bounded
 //! number of times. `FUZZ_ROUNDS=100` makes each of them a hundred times as long, `FUZZ_SEED=7`
-//! draws other mutants. What a run prints when it fails is the mutant's seed and text; a text that
-//! failed once goes to `tests/fuzz/found/`, which every run begins with.
+//! draws other mutants, `FUZZ_BYTES=500000000` is the most memory that the process may hold. What a
+//! run prints when it fails is the mutant's seed and text; a text that failed once goes to
+//! `tests/fuzz/found/`, which every run begins with.
 
 mod mutate;
 mod npy;
@@ -15,6 +16,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 /// Multiplies the number of mutants.
 fn rounds() -> u64 {
     number("FUZZ_ROUNDS").unwrap_or(1)
+}
+
+/// Bytes that the process may hold at most, 2 GiB unless told otherwise.
+fn most_bytes() -> u64 {
+    number("FUZZ_BYTES").unwrap_or(2 << 30)
 }
 
 /// Where the seeds of this run begin.

@@ -44,6 +44,7 @@ impl<'a> Arguments<'a> {
         let mut addresses = vec![0_u64; len];
         for (i, view) in views.into_iter().enumerate() {
             addresses[i] = view.address();
+            self.parameters.grant(view.address(), view.num_bytes(), false);
             self.memory.push((view.memory().clone(), Access::Read));
         }
         self.push(bytemuck::cast_slice(&addresses), 8);
@@ -78,18 +79,23 @@ impl<'a> Arguments<'a> {
     /// The borrow that `view` holds must outlast the launch: the public methods tie it to `'a`.
     pub(crate) fn push_input<T: Element>(&mut self, view: &View<'_, T>) {
         self.memory.push((view.memory().clone(), Access::Read));
+        self.parameters.grant(view.address(), view.num_bytes(), false);
         self.push(&view.address().to_le_bytes(), 8);
     }
 
     /// As [`Arguments::push_input`].
     pub(crate) fn push_output<T: Element>(&mut self, view: &ViewMut<'_, T>) {
         self.memory.push((view.memory().clone(), Access::Write));
+        self.parameters.grant(view.address(), view.num_bytes(), true);
         self.push(&view.address().to_le_bytes(), 8);
     }
 
     /// As [`Arguments::push_input`].
     pub(crate) fn push_tensor_map<T: Element>(&mut self, map: &TensorMap<'_, T>) {
-        self.memory.push(map.memory());
+        // Only copies by the map go by it: they have bounds of their own.
+        let (memory, access) = map.memory();
+        self.parameters.grant(memory.address(), usize::MAX, true);
+        self.memory.push((memory, access));
         self.push(map.bytes(), 64);
     }
 

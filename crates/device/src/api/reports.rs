@@ -10,6 +10,21 @@ use crate::{Error, ErrorKind};
 impl Device {
     /// Chooses the checks that later launches run under.
     ///
+    /// A checked launch keeps to the views that it is given: it reports stores through those that
+    /// were passed to be read, and accesses inside a buffer but outside all of its parts.
+    /// ```
+    /// # use warpfold_device::{Checks, Device, LaunchConfig, Profile};
+    /// # use warpfold_lang::{Global, kernel, thread_idx};
+    /// let device = Device::virtual_gpu(Profile::H200);
+    /// device.set_checks(Checks::All)?;
+    /// let fill = kernel("fill", |data: Global<u32>| data.at(thread_idx().x).set(1_u32));
+    /// let mut data = device.alloc_zeroed::<u32>(64)?;
+    /// device.launch(&fill, LaunchConfig::new(1, 32), (data.view_mut(..31)?,))?;
+    /// let findings = device.last_report().expect("it ran").report.findings;
+    /// assert_eq!(findings[0].rule, "leaves the parts of a buffer that the launch was given");
+    /// # Ok::<(), warpfold_device::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// [`ErrorKind::WrongKindOfDevice`] on CUDA: hardware does not check.
     pub fn set_checks(&self, checks: sim::Checks) -> Result<(), Error> {

@@ -1,5 +1,7 @@
 //! The arguments of a launch as bytes, packed as the CUDA ABI has them.
 
+use warpfold_sim::Granted;
+
 use super::function::{FunctionInfo, Param, Places};
 
 /// The bytes of a launch's arguments, each at the next multiple of its alignment.
@@ -9,6 +11,8 @@ pub(crate) struct Parameters {
     params: Vec<Param>,
     /// The largest alignment among them.
     align: usize,
+    /// The parts of memory among them, for the checks of the virtual GPU.
+    granted: Vec<Granted>,
 }
 
 impl Parameters {
@@ -18,6 +22,16 @@ impl Parameters {
         // Kernel parameters have at most a few KiB: the driver and the virtual GPU refuse more.
         self.params.push(Param { offset: self.bytes.len() as u32, bytes: bytes.len() as u32 });
         self.bytes.extend_from_slice(bytes);
+    }
+
+    /// Notes a part of memory that the kernel is given.
+    pub(crate) fn grant(&mut self, address: u64, bytes: usize, writable: bool) {
+        self.granted.push(Granted { address, bytes: bytes as u64, writable });
+    }
+
+    /// The parts of memory that the kernel is given.
+    pub(crate) fn granted(&self) -> &[Granted] {
+        &self.granted
     }
 
     pub(crate) fn bytes(&self) -> &[u8] {

@@ -180,12 +180,13 @@ impl Machine {
         function: &VirtualFunction,
         config: &LaunchConfig,
         (stream, begin): (&sim::Stream, Begin),
-        params: &[u8],
+        (params, granted): (&[u8], &[sim::Granted]),
     ) -> Result<(), Error> {
         let site = LaunchSite::new(&function.info.name, config);
         self.check_residence(&function.info, config)?;
         let launch = sim::Launch { programmatic: begin == Begin::Early, ..launch_of(&site, config, params) };
-        let options = sim::Options { stream: Some(stream.clone()), ..self.options().clone() };
+        let options =
+            sim::Options { stream: Some(stream.clone()), granted: granted.to_vec(), ..self.options().clone() };
         let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         let report = function.program.launch(&self.memory, &launch, &options);
         drop(running);

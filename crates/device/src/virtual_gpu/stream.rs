@@ -83,6 +83,7 @@ enum Work {
         config: LaunchConfig,
         begin: Begin,
         params: Vec<u8>,
+        granted: Vec<sim::Granted>,
     },
     /// The part of a rank in a launch over several devices.
     Together {
@@ -118,7 +119,9 @@ impl Line {
         match work {
             Work::Fill { address, byte, bytes } => self.memory().fill(*address, *byte, *bytes).map_err(host_access),
             Work::Copy { to, from, bytes } => self.memory().copy(*to, *from, *bytes).map_err(host_access),
-            Work::Launch { function, config, begin, params } => self.launch(function, config, *begin, params),
+            Work::Launch { function, config, begin, params, granted } => {
+                self.launch(function, config, *begin, (params, granted))
+            }
             Work::Together { function, config, params, meeting, rank } => {
                 let (machine, stream) = (self.machine.clone(), self.launches.clone());
                 let (function, params) = (function.clone(), params.clone());
@@ -132,7 +135,7 @@ impl Line {
         function: &VirtualFunction,
         config: &LaunchConfig,
         begin: Begin,
-        params: &[u8],
+        params: (&[u8], &[sim::Granted]),
     ) -> Result<(), Error> {
         let waits = self.machine.waits.load(Ordering::Relaxed);
         if self.waits.swap(waits, Ordering::Relaxed) != waits {
@@ -217,7 +220,8 @@ impl BackendStream for VirtualStream {
         _clock: Clock,
     ) -> Result<Option<Span>, Error> {
         let (function, params) = (self.function(function)?, parameters.bytes().to_vec());
-        self.take(Work::Launch { function, config: *config, begin, params })
+        let granted = parameters.granted().to_vec();
+        self.take(Work::Launch { function, config: *config, begin, params, granted })
     }
 
     fn record(&self, _clock: Clock) -> Result<Arc<dyn BackendEvent>, Error> {

@@ -2,6 +2,7 @@
 
 mod cuda;
 mod every_device;
+mod granted;
 mod graph;
 mod host_buffer;
 mod support;

@@ -59,6 +59,29 @@ impl Semantics {
     }
 }
 
+/// What a fence does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FenceKind {
+    /// `fence.sc` and `membar`.
+    Sequential,
+    /// `fence.acq_rel`.
+    Both,
+    /// `fence.acquire`.
+    Acquire,
+    /// `fence.release`.
+    Release,
+}
+
+impl FenceKind {
+    pub(crate) const fn acquires(self) -> bool {
+        !matches!(self, Self::Release)
+    }
+
+    pub(crate) const fn releases(self) -> bool {
+        !matches!(self, Self::Acquire)
+    }
+}
+
 /// Whether an access may meet another one without a race.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Strength {
@@ -79,8 +102,50 @@ pub(crate) struct Access {
     pub(crate) mask: u32,
     /// Bytes per lane: 1, 2, 4, 8 or 16, and each address a multiple of it.
     pub(crate) bytes: u32,
+    /// Bytes of the scalars that those are, at most 8; 0 if they are not told.
+    pub(crate) element: u32,
     pub(crate) kind: Kind,
     pub(crate) strength: Strength,
+}
+
+/// Whether two strong accesses to the same bytes overlap in part only, and so are not morally
+/// strong: their kinds and the bytes of their scalars.
+///
+/// Not so two atomics, which the ISA makes atomic towards one another whatever their sizes
+/// ("Limitations on Mixed-size Data-races"), and an atomic that may be on a packed type, which is
+/// two operations of half the size.
+pub(crate) fn overlap_in_part(a: (Kind, u32), b: (Kind, u32)) -> bool {
+    let is_atomic = |kind| kind == Kind::Atomic;
+    let may_be_packed = |a: (Kind, u32), b: (Kind, u32)| is_atomic(a.0) && a.1 == 2 * b.1;
+    a.1 != 0
+        && b.1 != 0
+        && a.1 != b.1
+        && !(is_atomic(a.0) && is_atomic(b.0))
+        && !may_be_packed(a, b)
+        && !may_be_packed(b, a)
+}
+
+/// The sizes of strong accesses so far, as a mask: a closer look is needed once there are two, and
+/// not all of them are atomics.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Sizes(pub(crate) u32);
+
+impl Sizes {
+    /// Some access is no atomic.
+    const PLAIN: u32 = 1 << 4;
+
+    pub(crate) const fn of(access: &Access) -> Self {
+        let plain = if matches!(access.kind, Kind::Atomic) { 0 } else { Self::PLAIN };
+        Self(access.element & 0xf | plain)
+    }
+
+    pub(crate) const fn with(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    pub(crate) const fn are_mixed(self) -> bool {
+        self.0 & Self::PLAIN != 0 && (self.0 & 0xf).count_ones() > 1
+    }
 }
 
 impl Access {

@@ -1,7 +1,7 @@
 //! What the interpreter calls: one [`BlockCheck`] a resident block, told of accesses and of
 //! synchronisation.
 
-use crate::check::access::{Access, Kind, Lanes, Pattern, Scope, Space, Strength, Values};
+use crate::check::access::{Access, FenceKind, Kind, Lanes, Pattern, Scope, Space, Strength, Values};
 use crate::check::async_proxy::flight::{Flight, InFlight};
 use crate::check::findings::{Findings, Found, Side};
 use crate::check::global::dependence::Waits;
@@ -244,7 +244,8 @@ impl BlockCheck {
         let Strength::Strong(semantics, scope) = access.strength else { return };
         let fenced = self.order.has_fenced(warp) || self.grid.has_fenced(warp);
         let replaces = kind == Kind::Write && (self.order.has_released() || self.grid.has_released(&launch.locations));
-        if kind == Kind::Read || !(semantics.releases() || fenced || replaces) {
+        let overtakes = self.order.writes_over_such_reads();
+        if kind == Kind::Read || !(semantics.releases() || fenced || replaces || overtakes) {
             return;
         }
         if space == Space::Global {
@@ -269,7 +270,7 @@ impl BlockCheck {
                 self.learn_of_earlier_launches(launch, access.mask, addresses);
             }
         }
-        let inside = self.order.has_released();
+        let inside = self.order.has_released() || self.order.reads_behind_a_fence(access.warp);
         let between = space == Space::Global && self.grid.has_released(&launch.locations);
         if access.kind != Kind::Write && (inside || between) {
             for_each_location(access.mask, addresses, |lanes, address| {
@@ -323,9 +324,13 @@ impl BlockCheck {
     }
 
     /// `fence`, `membar` by `mask` lanes of a warp.
-    pub(crate) fn fence(&mut self, warp: u32, mask: u32, scope: Scope) {
-        self.order.fence(warp, mask);
-        self.grid.fence(warp, mask, scope);
+    pub(crate) fn fence(&mut self, warp: u32, mask: u32, scope: Scope, kind: FenceKind) {
+        if kind == FenceKind::Sequential {
+            self.order.fence_sc(warp, mask);
+        } else {
+            self.order.fence(warp, mask, kind);
+        }
+        self.grid.fence(warp, mask, scope, kind);
     }
 
     /// A `.sync` instruction of a warp (`bar.warp.sync`, `shfl.sync`, `vote.sync`, …) by the lanes
@@ -343,9 +348,10 @@ impl BlockCheck {
     }
 
     /// A block barrier has all its arrivals: the warps in the mask `receivers` go on. `whole_block`
-    /// says that these are all warps of the block that have not exited.
-    pub(crate) fn complete(&mut self, barrier: u32, receivers: u32, whole_block: bool) {
-        self.order.complete(barrier, receivers, whole_block);
+    /// says that these are all warps of the block that have not exited; `gone` are those that have,
+    /// where the barrier has a count and so does not stand for them.
+    pub(crate) fn complete(&mut self, barrier: u32, receivers: u32, whole_block: bool, gone: u32) {
+        self.order.complete(barrier, receivers, whole_block, gone);
         self.grid.complete(barrier, receivers);
     }
 }

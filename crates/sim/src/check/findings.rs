@@ -27,8 +27,13 @@ pub(crate) enum Rule {
     /// Two warps, ordered by a lane's release before which nothing gathered the lane that made the
     /// access.
     UngatheredLanes,
+    /// Two warps, ordered by a lane's acquire that no warp sync passed on to the lane that makes
+    /// the access.
+    UnsharedAcquire,
     /// The order would be there if an acquire came between a strong read and a barrier.
     MissingAcquire,
+    /// Two strong accesses of different sizes.
+    MixedSizes,
     /// The order would be there if a fence or an access reached beyond its block.
     InsufficientScope,
     /// A read of bytes that an asynchronous copy still writes.
@@ -86,10 +91,11 @@ impl Rule {
             | Self::SameValueOfLanes
             | Self::MissingAcquire
             | Self::InsufficientScope
+            | Self::MixedSizes
             | Self::RecordsExhausted
             | Self::OrderCoarsened
             | Self::BlockForgets => FindingKind::Race,
-            Self::WarpSynchronous | Self::UngatheredLanes => FindingKind::WarpSync,
+            Self::WarpSynchronous | Self::UngatheredLanes | Self::UnsharedAcquire => FindingKind::WarpSync,
         }
     }
 
@@ -98,6 +104,7 @@ impl Rule {
             Self::SameValue
             | Self::WarpSynchronous
             | Self::UngatheredLanes
+            | Self::UnsharedAcquire
             | Self::MissingAcquire
             | Self::UnfencedWrite
             | Self::PeerMayNotHaveBegun => Severity::Warning,
@@ -109,6 +116,7 @@ impl Rule {
             | Self::WriteAfterWrite
             | Self::LanesCollide
             | Self::InsufficientScope
+            | Self::MixedSizes
             | Self::TouchesBarrier
             | Self::UnfencedRead
             | Self::UnfencedMap
@@ -139,6 +147,10 @@ impl Rule {
                 "relies on warp-synchronous execution: a lane of the other warp released, but no warp sync had gathered \
                  the lane that touches these bytes"
             }
+            Self::UnsharedAcquire => {
+                "relies on warp-synchronous execution: another lane of this warp acquired what the other warp did, and no \
+                 warp sync passed that on to this lane"
+            }
             Self::MissingAcquire => {
                 "another block's access, which it released: a thread of this block has read the flag or ticket before a \
                  barrier, but did not acquire. A fence.acq_rel.gpu (__threadfence()) between that and the barrier is missing"
@@ -146,6 +158,10 @@ impl Rule {
             Self::InsufficientScope => {
                 "two blocks touch these bytes, and the fences and strong accesses between them do not all reach beyond \
                  the block: .gpu scope is needed, or .cluster scope inside a cluster"
+            }
+            Self::MixedSizes => {
+                "two strong accesses of different sizes overlap, and nothing orders them: strong accesses are safe from one \
+                 another where they touch the very same bytes (PTX ISA, \"Limitations on Mixed-size Data-races\")"
             }
             Self::ReadBeforeLanding => {
                 "reads bytes that an asynchronous copy is still writing: no wait for it came before"

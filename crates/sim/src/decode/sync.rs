@@ -6,6 +6,7 @@ use warpfold_ptx::{Instruction, Name, Opcode, Operand, ScalarType as T};
 use super::Decoder;
 use crate::Error;
 use crate::asynchronous::address::address_row;
+use crate::check::FenceKind;
 use crate::exec::code::{
     Barrier, BarrierKind, BlockId, CallSlot, Class, ClusterBarrier, Exchange, SetRegisters, Terminator,
 };
@@ -308,7 +309,24 @@ fn fence(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
     } else {
         d.expect_modifiers(inst, &known)?;
     }
+    if inst.has("alias") {
+        // It orders accesses through two addresses of one location, of which there are none here,
+        // and is no fence of the generic proxy.
+        d.push(Op::new(d.handler::<Nothing>()));
+        return Ok(());
+    }
     let handler = if d.checked { d.handler::<fence::Fence<true>>() } else { d.handler::<fence::Fence<false>>() };
-    d.push(Op { dst: NONE, imm: scope_of(inst) as i64, ..Op::new(handler) });
+    // A restriction frees hardware of work and says what is meant: what is left orders less than
+    // this.
+    let kind = if inst.opcode == Opcode::Membar || inst.has("sc") {
+        FenceKind::Sequential
+    } else if restriction.is_some() || !(inst.has("acquire") || inst.has("release")) {
+        FenceKind::Both
+    } else if inst.has("acquire") {
+        FenceKind::Acquire
+    } else {
+        FenceKind::Release
+    };
+    d.push(Op { dst: NONE, imm: scope_of(inst) as i64 | fence::kind_bits(kind), ..Op::new(handler) });
     Ok(())
 }

@@ -10,7 +10,7 @@ use crate::check::{Access as Checked, ClusterMemory, Kind, Scope, Semantics, Sid
 
 /// The access of one lane.
 fn one_lane(instr: u32, by: (u32, u32), bytes: u32, kind: Kind, strength: Strength) -> Checked {
-    Checked { instr, warp: by.0, mask: 1 << by.1, bytes, kind, strength }
+    Checked { instr, warp: by.0, mask: 1 << by.1, bytes, element: 0, kind, strength }
 }
 
 pub(super) fn side(instruction: u32, by: Thread) -> Side {
@@ -259,6 +259,7 @@ impl Machine {
                 warp: arrival.warp,
                 mask,
                 bytes,
+                element: 0,
                 kind: Kind::Write,
                 strength: Strength::Weak,
             };

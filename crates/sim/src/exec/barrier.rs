@@ -171,7 +171,7 @@ impl Block {
             self.check_left_out(id, m);
         }
         let state = &self.barriers[id];
-        let (held, given) = (state.held, state.given);
+        let (held, given, is_counted) = (state.held, state.given, state.expected.is_some());
         let state = &mut self.barriers[id];
         (state.open, state.expected, state.held, state.given) = (false, None, 0, 0);
         state.arrived.fill(0);
@@ -183,7 +183,10 @@ impl Block {
             let receivers = receivers.fold(0, |all, (w, _)| all | 1u32 << w);
             let live = self.warps.iter().enumerate().filter(|(_, warp)| warp.live != 0);
             let live = live.fold(0, |all, (w, _)| all | 1u32 << w);
-            m.check_complete(id, receivers, receivers == live && !missing);
+            let gone =
+                self.warps.iter().enumerate().filter(|(_, warp)| is_counted && warp.live == 0 && warp.initial != 0);
+            let gone = gone.fold(0, |all, (w, _)| all | 1u32 << w);
+            m.check_complete(id, receivers, receivers == live && !missing, gone);
         }
         let current = (m.frame, m.predicates, m.local, m.local_base, m.local_end);
         for w in 0..self.warps.len() {

@@ -12,8 +12,8 @@ use super::op::Op;
 use super::row::{ALL_LANES, LANES, mask_of};
 use crate::asynchronous::thread_copies::Copy;
 use crate::check::{
-    Access as Checked, BlockCheck, ClusterMemory, Findings, Found, Kind, LaunchCheck, Pattern, Scope, Semantics, Space,
-    Strength, Values, byte_of_block,
+    Access as Checked, BlockCheck, ClusterMemory, FenceKind, Findings, Found, Kind, LaunchCheck, Pattern, Scope,
+    Semantics, Space, Strength, Values, byte_of_block,
 };
 use crate::heap::Lies;
 use crate::memory::Guard;
@@ -55,7 +55,15 @@ fn strength(m: &Machine, access: Access) -> Strength {
 }
 
 fn described(m: &Machine, op: &Op, access: Access, kind: Kind, mask: u32) -> Checked {
-    Checked { instr: op.instruction, warp: m.warp, mask, bytes: access.bytes(), kind, strength: strength(m, access) }
+    Checked {
+        instr: op.instruction,
+        warp: m.warp,
+        mask,
+        bytes: access.bytes(),
+        element: access.element().min(8),
+        kind,
+        strength: strength(m, access),
+    }
 }
 
 /// What a lane stores: the bits of its element rows, one after the other.
@@ -132,7 +140,7 @@ impl Machine {
             let here = lanes_in(allocation.base..allocation.base + allocation.bytes, at, rest);
             rest &= !here;
             let guard = allocation.guard();
-            if guard == Guard::Heap || (guard != Guard::Open && kind != Kind::Read) {
+            if matches!(guard, Guard::Heap | Guard::Parts) || (guard != Guard::Open && kind != Kind::Read) {
                 guarded = Some((guard, here));
             }
             let checked = described(self, op, access, kind, here);
@@ -149,18 +157,26 @@ impl Machine {
         }
         self.checking = Some(checking);
         if let Some((guard, lanes)) = guarded {
-            self.check_guard(op, access, guard, at, lanes);
+            self.check_guard(op, (access, kind), guard, at, lanes);
         }
     }
 
-    /// Records a store to what kernels may only read, or a use of the heap that `malloc` did not
-    /// give.
+    /// Records a store to what kernels may only read, an access outside the parts that a launch was
+    /// given, or a use of the heap that `malloc` did not give.
     #[cold]
     #[inline(never)]
-    fn check_guard(&mut self, op: &Op, access: Access, guard: Guard, at: &[u64; LANES], lanes: u32) {
+    fn check_guard(&mut self, op: &Op, (access, made): (Access, Kind), guard: Guard, at: &[u64; LANES], lanes: u32) {
         let first = lanes.trailing_zeros();
         let (lane, kind, rule) = match (guard, self.heap.clone()) {
             (Guard::Open, _) | (Guard::Heap, None) => return,
+            (Guard::Writes | Guard::Parts, _) => {
+                let limited = self.limited.clone();
+                let refusal = |lane: u32| limited.as_ref()?.refusal(at[lane as usize], u64::from(access.bytes()), made);
+                match lanes_of(lanes).find_map(|lane| Some((lane, refusal(lane)?))) {
+                    None => return,
+                    Some((lane, rule)) => (lane, FindingKind::OutOfBounds, rule),
+                }
+            }
             (Guard::Constant, _) => {
                 (first, FindingKind::OutOfBounds, "writes constant memory, which kernels may only read")
             }
@@ -473,14 +489,14 @@ impl Machine {
         let Copy { instruction, mask, bytes, .. } = *copy;
         let warp = self.warp;
         let strength = Strength::Weak;
-        let landed = Checked { instr: instruction, warp, mask, bytes, kind: Kind::Write, strength };
+        let landed = Checked { instr: instruction, warp, mask, bytes, element: 0, kind: Kind::Write, strength };
         if let Some(checking) = &mut self.checking {
             checking.block.copy_lands(&landed, &copy.to);
         }
     }
 
     /// Notes a fence of the scope `imm`.
-    pub(crate) fn check_fence(&mut self, imm: i64, mask: u32) {
+    pub(crate) fn check_fence(&mut self, imm: i64, kind: FenceKind, mask: u32) {
         let scope = match imm {
             0 => Scope::Cta,
             1 => scope(self, access::Scope::Cluster),
@@ -489,7 +505,7 @@ impl Machine {
         };
         let warp = self.warp;
         if let Some(checking) = &mut self.checking {
-            checking.block.fence(warp, mask, scope);
+            checking.block.fence(warp, mask, scope, kind);
         }
     }
 
@@ -532,10 +548,11 @@ impl Machine {
         }
     }
 
-    /// Notes that a barrier lets `receivers` go on.
-    pub(crate) fn check_complete(&mut self, barrier: u32, receivers: u32, whole_block: bool) {
+    /// Notes that a barrier lets `receivers` go on; `gone` are warps that have ended and do not
+    /// count.
+    pub(crate) fn check_complete(&mut self, barrier: u32, receivers: u32, whole_block: bool, gone: u32) {
         if let Some(checking) = &mut self.checking {
-            checking.block.complete(barrier, receivers, whole_block);
+            checking.block.complete(barrier, receivers, whole_block, gone);
         }
     }
 }

@@ -24,6 +24,7 @@ use crate::asynchronous::luck::Luck;
 use crate::check::{BlockCheck, Findings, LaunchCheck};
 use crate::counters::AccessCounters;
 use crate::heap::{Asked, Heap};
+use crate::limited::Limited;
 use crate::memory::Memory;
 use crate::report::{FindingKind, Severity};
 use crate::tensor_ops::rules::Warpgroups;
@@ -76,6 +77,8 @@ struct Shared<'a> {
     shared_map: Arc<[Placed]>,
     /// What `malloc` gives, if the program asks.
     heap: Option<Arc<Heap>>,
+    /// What the launch must leave alone in memory.
+    limited: Option<Arc<Limited>>,
     /// The model of the L1, if the launch asks for its hit rate.
     l1: Option<L1Model>,
 }
@@ -109,6 +112,8 @@ pub(crate) fn launch(
     }
     let heap = code.allocates.then(|| memory.heap()).transpose()?;
     let (live, freed) = memory.snapshot();
+    let is_limited = geometry.checked && devices.is_none() && !options.granted.is_empty();
+    let limited = is_limited.then(|| Arc::new(Limited::new(&options.granted, &launch.params, &live)));
     let blocks = geometry.grid.iter().map(|&n| u64::from(n)).product::<u64>();
     let workers = options.workers.unwrap_or_else(|| default_workers(blocks * u64::from(geometry.threads)));
     let clusters = blocks / geometry.cluster_blocks();
@@ -138,6 +143,7 @@ pub(crate) fn launch(
         check,
         shared_map: shared_map(code, &geometry),
         heap,
+        limited,
         l1: options.l1.then(|| L1Model::new(arch, geometry.threads, geometry.user_shared, blocks)),
     };
     let params: Arc<[u8]> = launch.params.clone().into();
@@ -324,6 +330,7 @@ impl Shared<'_> {
             params,
             global,
             heap: self.heap.clone(),
+            limited: self.limited.clone(),
             launch: self.geometry.grid_id,
             warp: 0,
             block: 0,

@@ -12,6 +12,7 @@ use crate::asynchronous::Asynchronous;
 use crate::asynchronous::reduce::Reduction;
 use crate::counters::AccessCounters;
 use crate::heap::Heap;
+use crate::limited::Limited;
 use crate::memory::{Allocation, Freed};
 use crate::report::{FindingKind, Severity};
 use crate::tensor_ops::Tables;
@@ -75,6 +76,8 @@ pub(crate) struct Machine {
     pub global: GlobalView,
     /// What `malloc` gives, if the program asks.
     pub heap: Option<Arc<Heap>>,
+    /// What the launch must leave alone in memory.
+    pub limited: Option<Arc<Limited>>,
     /// Number of the launch.
     pub launch: u64,
     /// The current warp of the block.

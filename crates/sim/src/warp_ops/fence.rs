@@ -3,20 +3,44 @@
 //! Inside a block a fence has nothing to do: one host thread runs it, in order. Towards blocks on
 //! other host threads it is a host fence of the strongest kind.
 
+use crate::check::FenceKind;
 use crate::exec::machine::Machine;
 use crate::exec::op::{LaneOp, Op};
 use crate::exec::row::LANES;
 
-/// `membar`, `fence`: `imm` holds the scope. The checks take a fence that only acquires or releases
-/// for one that does both.
+/// In [`Op::imm`] above the scope: what kind of fence it is, [`FenceKind::Both`] by default.
+const KIND_SHIFT: u32 = 3;
+
+/// A kind of fence in [`Op::imm`].
+pub(crate) const fn kind_bits(kind: FenceKind) -> i64 {
+    let number = match kind {
+        FenceKind::Both => 0,
+        FenceKind::Sequential => 1,
+        FenceKind::Acquire => 2,
+        FenceKind::Release => 3,
+    };
+    number << KIND_SHIFT
+}
+
+const fn kind_of(imm: i64) -> FenceKind {
+    match imm >> KIND_SHIFT {
+        0 => FenceKind::Both,
+        1 => FenceKind::Sequential,
+        2 => FenceKind::Acquire,
+        _ => FenceKind::Release,
+    }
+}
+
+/// `membar`, `fence`: `imm` holds the scope and the kind.
 pub(crate) struct Fence<const CHECK: bool>;
 impl<const CHECK: bool> LaneOp for Fence<CHECK> {
     #[inline(always)]
     unsafe fn run(m: &mut Machine, op: &Op, mask: u32) {
         std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
-        m.fence_l1(op.imm);
+        let scope = op.imm & ((1 << KIND_SHIFT) - 1);
+        m.fence_l1(scope);
         if CHECK {
-            m.check_fence(op.imm, mask);
+            m.check_fence(scope, kind_of(op.imm), mask);
         }
     }
 }

@@ -232,7 +232,7 @@ impl BlockCheck {
         launch.overlap.has_waited.store(true, Ordering::Relaxed);
         self.waits.has_waited = true;
         if !launch.overlap.is_nothing() {
-            let record = self.order.record(warp, instr, Kind::Read);
+            let record = self.order.record(warp, instr, Kind::Read, 0);
             self.waits.add(&self.order, record, warp, mask);
             self.waits.behind[warp as usize] |= mask;
         }

@@ -6,7 +6,7 @@
 
 use std::sync::atomic::{Ordering, fence};
 
-use crate::check::access::{Access, Kind, Lanes, Pattern, Space, Values};
+use crate::check::access::{Access, Kind, Lanes, Pattern, Space, Values, overlap_in_part};
 use crate::check::findings::{Findings, Found, Rule, Side};
 use crate::check::global::numbers::{BlockRecords, Own};
 use crate::check::global::observed::Observation;
@@ -181,6 +181,7 @@ impl<'a> Visit<'a> {
         let (own, from, mut reads) = (self.own(), self.launch.first, self.reads(id));
         let Access { kind, .. } = *self.access;
         let (strong, wide) = (self.access.is_strong(), self.access.is_strong_between_blocks());
+        let mixed = strong && self.launch.mixes_sizes(self.access);
         let mut chunk = shadow.chunk(shadow.word(addresses[mask.trailing_zeros() as usize]));
         for lane in Lanes(mask) {
             let first = shadow.word(addresses[lane as usize]);
@@ -190,7 +191,7 @@ impl<'a> Visit<'a> {
                     shadow.cell(word)
                 });
                 let done = match kind {
-                    Kind::Write | Kind::Atomic if strong => strong_word(cell, id, lane, own, from, wide),
+                    Kind::Write | Kind::Atomic if strong => !mixed && strong_word(cell, id, lane, own, from, wide),
                     Kind::Read => read_word(cell, lane, &reads),
                     Kind::Write | Kind::Atomic => write_word(cell, id, lane, own, from),
                 };
@@ -298,9 +299,10 @@ impl<'a> Visit<'a> {
             kind: self.access.kind,
             strength: Reached::of(self.access),
             lane_bytes,
+            element: self.access.element,
             by_proxy: self.by_proxy,
             is_late: self.grid.dependents_may_run(),
-            time: if self.is_copy { 0 } else { self.order.time() },
+            time: if self.is_copy { 0 } else { self.order.time(self.access.warp) },
         };
         self.records.id(self.launch, &record, self.order.event(self.access.warp))
     }
@@ -366,6 +368,7 @@ impl<'a> Visit<'a> {
     fn conflict(&self, cell: Cell, mask: u32, lane: u32, address: u64) -> Option<Conflict> {
         let reads = self.access.kind == Kind::Read;
         let mine = Reached::of(self.access);
+        let mixed = self.access.is_strong() && self.launch.mixes_sizes(self.access);
         let mut worst: Option<Conflict> = None;
         let mut look = |found: Option<Conflict>| {
             if let Some(new) = found
@@ -375,7 +378,7 @@ impl<'a> Visit<'a> {
             }
         };
         let mut look_writer = |id, other, strong, bytes| {
-            if !(strong && mine == Reached::Wide)
+            if !(strong && mine == Reached::Wide && !mixed)
                 && let Some(record) = self.rival(id)
                 && !self.has_observed(id, lane, address)
             {
@@ -464,7 +467,7 @@ impl<'a> Visit<'a> {
                 && (writer.at.block, writer.at.warp) != (self.block, self.access.warp)
                 && self.grid.knows(self.access.warp, writer.at, 0) != Some(Grade::Wide)
             {
-                let (at, time) = (self.grid.moment(self.access.warp), self.order.time());
+                let (at, time) = (self.grid.moment(self.access.warp), self.order.time(self.access.warp));
                 let seen = Observation { writer: cell.writer(), at, time, lanes: self.access.mask };
                 self.launch.observed.note(self.shadow.base() + word as u64 * 4, seen);
             }
@@ -479,7 +482,8 @@ impl<'a> Visit<'a> {
         let mine = Reached::of(self.access);
         let record = earlier.record;
         let bytes = record.bytes & earlier.bytes;
-        if bytes == 0 || (record.strength, mine) == (Reached::Wide, Reached::Wide) {
+        let both_wide = (record.strength, mine) == (Reached::Wide, Reached::Wide);
+        if bytes == 0 || (both_wide && !self.overlaps_in_part(&record)) {
             return None;
         }
         let same_value = || {
@@ -494,6 +498,7 @@ impl<'a> Visit<'a> {
             Some(Grade::Wide) => return None,
             Some(Grade::Lockstep) => Rule::UngatheredLanes,
             Some(Grade::Narrow) => Rule::InsufficientScope,
+            None if both_wide => Rule::MixedSizes,
             None if self.grid.lacks_acquire(self.access.warp, record.at, lanes.unwrap_or(0)) => Rule::MissingAcquire,
             None if record.strength != Reached::Weak && mine != Reached::Weak => Rule::InsufficientScope,
             None if same_value() => Rule::SameValue,
@@ -504,13 +509,19 @@ impl<'a> Visit<'a> {
         Some(Conflict { rule, other: Some(other), byte })
     }
 
+    /// Whether this strong access and another one to the same bytes are not morally strong.
+    fn overlaps_in_part(&self, other: &Record) -> bool {
+        overlap_in_part((other.kind, other.element), (self.access.kind, self.access.element))
+    }
+
     /// Whether the access of `lane` races with an earlier one of the same block.
     fn meets_inside(&self, earlier: Earlier, lane: u32) -> Option<Conflict> {
         let (warp, kind) = (self.access.warp, self.access.kind);
         let record = earlier.record;
         let Moment { block, warp: other_warp, .. } = record.at;
         let bytes = record.bytes & earlier.bytes;
-        if bytes == 0 || (record.strength != Reached::Weak && self.access.is_strong()) {
+        let both_strong = record.strength != Reached::Weak && self.access.is_strong();
+        if bytes == 0 || (both_strong && !self.overlaps_in_part(&record)) {
             return None;
         }
         let byte = bytes.trailing_zeros();
@@ -541,7 +552,9 @@ impl<'a> Visit<'a> {
         match self.order.ordered(record.time, other_warp, other_lane, warp, lane) {
             Ordered::Yes => None,
             Ordered::InLockstep => is_exact.then(|| conflict(Rule::UngatheredLanes, other_lane))?,
+            Ordered::Unshared => conflict(Rule::UnsharedAcquire, other_lane),
             Ordered::No if other_warp == warp => conflict(Rule::WarpSynchronous, other_lane),
+            Ordered::No if both_strong => conflict(Rule::MixedSizes, other_lane),
             Ordered::No => {
                 let same = both_store && self.values.is_some_and(|values| (values.stored)(lane) == (values.held)(lane));
                 conflict(if same { Rule::SameValue } else { Rule::hazard(record.kind, kind) }, other_lane)
@@ -614,6 +627,10 @@ impl<'a> Visit<'a> {
             // The write before takes the reader's place, so that a later plain access meets it.
             let several = self.have_several_blocks_read(cell);
             after = after.with_reader(before, cell.writer_lane(), several);
+        } else if strong && !cell.is_strong() && self.is_record(before) && !self.is_record(cell.reader()) {
+            // Of its own block as well: a strong write by another one is in no race with this one,
+            // but with that.
+            after = after.with_reader(before, cell.writer_lane(), false);
         }
         after.with_writer(id, lane, strong)
     }

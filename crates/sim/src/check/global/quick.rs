@@ -115,7 +115,8 @@ pub(in crate::check) fn write_word(place: &AtomicU64, id: u32, lane: u32, own: O
 }
 
 /// A strong write or an atomic of a whole word that in this launch only the block itself has
-/// touched, strongly or before this lane.
+/// touched, strongly or before this lane; the first one behind a weak write, which other blocks may
+/// still meet, takes a closer look.
 #[inline(always)]
 pub(in crate::check) fn strong_word(
     place: &AtomicU64,
@@ -128,8 +129,9 @@ pub(in crate::check) fn strong_word(
     let cell = Cell(place.load(Ordering::Acquire));
     let (writer, reader) = (cell.writer(), cell.reader());
     let same_writer = || cell.writer_lane() == lane;
+    let hides = wide && reader < from;
     let clear = cell.init() == WORD
-        && (writer < from || (cell.is_strong() && own.has(writer)) || own.has_before(writer, same_writer))
+        && (writer < from || (cell.is_strong() && own.has(writer)) || (!hides && own.has_before(writer, same_writer)))
         && (reader < from || (!cell.has_several_readers() && own.has_before(reader, || cell.reader_lane() == lane)));
     if clear {
         place.store(cell.with_writer(id, lane, wide).0, Ordering::Release);

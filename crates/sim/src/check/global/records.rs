@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use crate::check::access::{Access, Kind, Space, Strength};
+use crate::check::access::{Access, Kind, Sizes, Space, Strength};
 use crate::check::async_proxy::global_fences::ProxyFences;
 use crate::check::async_proxy::maps::ChangedMaps;
 use crate::check::findings::{Findings, Found, Rule, Side};
@@ -41,6 +41,8 @@ pub(in crate::check) struct Record {
     /// lane with the whole word; [`PARTS`] if lanes touched parts one by one, and the last one is
     /// named.
     pub(in crate::check) lane_bytes: u32,
+    /// Bytes of the scalars that are accessed, 0 if unknown.
+    pub(in crate::check) element: u32,
     /// A bulk copy made it, in the async proxy.
     pub(in crate::check) by_proxy: bool,
     /// The block had let dependent launches begin.
@@ -76,9 +78,9 @@ struct Entry {
     block: AtomicU32,
     tick: AtomicU32,
     time: AtomicU32,
-    /// 0 if unused; else kind, bytes, warp, strength, bytes per lane, proxy, late. A list has its
-    /// last record, what is before it and its length in the other fields, and here `LIST` and when
-    /// to clear it out.
+    /// 0 if unused; else kind, bytes, warp, strength, bytes per lane, proxy, late, bytes of a
+    /// scalar. A list has its last record, what is before it and its length in the other fields,
+    /// and here `LIST` and when to clear it out.
     info: AtomicU32,
 }
 
@@ -145,6 +147,8 @@ pub(crate) struct LaunchCheck {
     /// Whether the program has any instruction that could order blocks.
     pub(in crate::check) orders_blocks: bool,
     pub(in crate::check) overlap: Overlap,
+    /// Sizes of strong accesses so far.
+    sizes: AtomicU32,
 }
 
 impl LaunchCheck {
@@ -163,7 +167,18 @@ impl LaunchCheck {
             maps: ChangedMaps::default(),
             orders_blocks,
             overlap: Overlap::default(),
+            sizes: AtomicU32::new(0),
         }
+    }
+
+    /// Notes the size of a strong access; whether there are others, so that accesses may overlap in
+    /// part.
+    pub(in crate::check) fn mixes_sizes(&self, access: &Access) -> bool {
+        let (known, own) = (Sizes(self.sizes.load(Ordering::Relaxed)), Sizes::of(access));
+        if known.with(own) == known {
+            return known.are_mixed();
+        }
+        Sizes(self.sizes.fetch_or(own.0, Ordering::AcqRel)).with(own).are_mixed()
     }
 
     /// Whether its numbers go on from those of an earlier launch.
@@ -216,7 +231,7 @@ impl LaunchCheck {
         };
         let (proxy, late) = (u32::from(record.by_proxy), u32::from(record.is_late));
         let place = record.bytes << 2 | record.at.warp << 6 | record.lane_bytes << 13;
-        let info = kind | place | strength << 11 | proxy << 16 | late << 17;
+        let info = kind | place | strength << 11 | proxy << 16 | late << 17 | (record.element & 0xf) << 18;
         let entry = self.place(id);
         entry.instr.store(record.instr, Ordering::Relaxed);
         entry.block.store(record.at.block, Ordering::Relaxed);
@@ -283,6 +298,7 @@ impl LaunchCheck {
                 _ => Reached::Wide,
             },
             lane_bytes: info >> 13 & 7,
+            element: info >> 18 & 0xf,
             by_proxy: info >> 16 & 1 != 0,
             is_late: info >> 17 & 1 != 0,
             time: entry.time.load(Ordering::Relaxed),

@@ -41,7 +41,7 @@ impl BlockOrder {
     pub(in crate::check) fn end_phase(&mut self, all_wait: bool) {
         if all_wait && !self.phase_is_relaxed {
             self.arrivals[PAST_PHASE] = Arrivals::NONE;
-            self.complete_at(PHASE, self.warps, true);
+            self.complete_at(PHASE, self.warps, true, 0);
         } else {
             self.partial_order = true;
             self.arrivals[PAST_PHASE] = std::mem::replace(&mut self.arrivals[PHASE], Arrivals::NONE);
@@ -62,6 +62,7 @@ impl BlockOrder {
 
     fn arrive_at(&mut self, b: usize, warp: u32) {
         let w = warp as usize;
+        self.share(warp);
         self.close();
         if self.informed & 1 << warp != 0 {
             join(&mut self.arrivals[b].clock, &self.seen[w]);
@@ -78,13 +79,19 @@ impl BlockOrder {
     }
 
     /// All expected warps have arrived: `receivers` (a mask of warps) go on. `whole_block` says
-    /// that every warp of the block that is still alive took part.
-    pub(crate) fn complete(&mut self, barrier: u32, receivers: u32, whole_block: bool) {
-        self.complete_at(barrier as usize % BARRIERS, receivers, whole_block);
+    /// that every warp of the block that is still alive took part; `gone` are warps that have ended
+    /// and that the barrier does not count as having arrived.
+    pub(crate) fn complete(&mut self, barrier: u32, receivers: u32, whole_block: bool, gone: u32) {
+        self.complete_at(barrier as usize % BARRIERS, receivers, whole_block, gone);
     }
 
-    fn complete_at(&mut self, b: usize, receivers: u32, whole_block: bool) {
+    fn complete_at(&mut self, b: usize, receivers: u32, whole_block: bool, gone: u32) {
         let arrivals = std::mem::replace(&mut self.arrivals[b], Arrivals::NONE);
+        let is_known = |warp: u32| {
+            let (last, known) = (self.last[warp as usize], arrivals.clock[warp as usize].all);
+            last < self.floor || last < known
+        };
+        let whole_block = whole_block && Lanes(gone).all(is_known);
         let generation = self.generation;
         let (mut fenced, mut pending) = (arrivals.fenced.as_deref(), arrivals.pending.as_deref());
         let clock = if whole_block {

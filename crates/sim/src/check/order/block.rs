@@ -8,11 +8,10 @@
 //! something. A barrier of the whole block raises a floor below which everything is ordered.
 //!
 //! Agents are warps towards other warps, and lanes inside their warp. What can be missed:
-//! - an acquire counts for the whole warp, also where a warp sync is lacking between the lane that
-//!   synchronises and the lane that accesses; so does a release for lanes that the releasing lane
-//!   gathered only by a sync of a part of the warp;
-//! - a block barrier counts for all lanes of a warp that takes part, and an exited warp counts as
-//!   one that arrived;
+//! - a release counts for lanes that the releasing lane gathered only by a sync of a part of the
+//!   warp; what an acquire counts for is in [`unshared`](super::unshared);
+//! - a block barrier counts for all lanes of a warp that takes part, and at a barrier without a
+//!   count an exited warp counts as one that arrived;
 //! - a barrier carries along a fence (towards a later strong write by another warp) and a strong
 //!   read (towards a later fence by another warp), and a warp sync a fence, which the ISA promises
 //!   less clearly;
@@ -22,12 +21,14 @@
 //! What the barriers of the block and of its cluster pass on is in [`barriers`](super::barriers).
 
 use super::barriers::{Arrivals, BARRIERS};
-use crate::check::access::{Kind, Lanes, Semantics};
+use crate::check::access::{FenceKind, Kind, Lanes, Semantics};
 use crate::check::findings::Side;
 use crate::check::order::clock::{Clock, Known, NOTHING, PROXIED, join, join_boxed};
 use crate::check::order::flags::Flags;
 use crate::check::order::observed::Observed;
 use crate::check::order::phases::Barriers;
+use crate::check::order::sequential::Sequential;
+use crate::check::order::unshared::Unshared;
 use crate::check::shared::marks::Marks;
 
 /// Records kept at a time.
@@ -40,6 +41,8 @@ const CACHED: usize = 8;
 pub(crate) struct Context {
     pub(crate) instr: u32,
     pub(crate) kind: Kind,
+    /// Bytes of the scalars that it accesses, 0 if unknown.
+    pub(crate) element: u32,
     /// Warp and lane that began a bulk copy; its record names an agent.
     pub(crate) by: Option<(u32, u32)>,
 }
@@ -51,6 +54,9 @@ pub(crate) enum Ordered {
     Yes,
     /// A lane released for others of its warp, and only lockstep orders their accesses before it.
     InLockstep,
+    /// Another lane of the warp has acquired the access, and only lockstep orders this lane behind
+    /// it.
+    Unshared,
     /// Nothing.
     No,
 }
@@ -78,6 +84,12 @@ pub(crate) struct BlockOrder {
     /// `seen[w]`: what warp `w` knows of the others; only valid where `informed` has its bit.
     pub(in crate::check) seen: Box<[Clock; 32]>,
     pub(in crate::check) informed: u32,
+    /// What only some lanes of a warp know.
+    pub(in crate::check) unshared: Unshared,
+    /// A warp as a whole accesses memory now: what one of its lanes knows, it knows.
+    pub(in crate::check) is_collective: bool,
+    /// The newest record of each warp, accesses to global memory included.
+    pub(super) last: [u32; 32],
     /// `lane_clocks[w][a][b]`: records of lane `b` that happened before lane `a`; valid where
     /// `lane_valid` has `w`'s bit.
     lane_clocks: Vec<[[u32; 32]; 32]>,
@@ -90,6 +102,8 @@ pub(crate) struct BlockOrder {
     /// What the warp's strong reads saw: comes in with its next fence.
     pub(super) pending: [Option<Box<Clock>>; 32],
     flags: Flags,
+    /// What `fence.sc` have to do with one another.
+    pub(super) sequential: Sequential,
     /// What strong reads of shared memory saw.
     pub(in crate::check) observed: Observed,
     /// What mbarriers pass on.
@@ -125,6 +139,9 @@ impl BlockOrder {
             synced: [0; 32],
             seen: Box::new([NOTHING; 32]),
             informed: 0,
+            unshared: Unshared::default(),
+            is_collective: false,
+            last: [0; 32],
             lane_clocks: Vec::new(),
             lane_valid: 0,
             arrivals: vec![Arrivals::NONE; BARRIERS + 2],
@@ -132,6 +149,7 @@ impl BlockOrder {
             fenced: [const { None }; 32],
             pending: [const { None }; 32],
             flags: Flags::default(),
+            sequential: Sequential::default(),
             observed: Observed::default(),
             barriers: Barriers::default(),
             proxied: [0; 32],
@@ -164,6 +182,7 @@ impl BlockOrder {
 
     fn forget_locations(&mut self) {
         self.flags.clear();
+        self.sequential.clear();
         self.fenced.fill(None);
         self.pending.fill(None);
         self.arrivals.fill(Arrivals::NONE);
@@ -189,6 +208,7 @@ impl BlockOrder {
                 *all = (*all).max(one.some);
             }
         }
+        self.share_proxied();
         self.close();
         self.floor = self.next;
         self.contexts.clear();
@@ -215,6 +235,7 @@ impl BlockOrder {
         self.collective.begin(self.next);
         self.event = [0; 32];
         self.synced = [0; 32];
+        self.last = [0; 32];
         for row in self.cache.iter_mut() {
             row.fill((0, 0));
         }
@@ -223,17 +244,17 @@ impl BlockOrder {
 
     /// The record for an access of `warp` at `instr`; may forget all others if there is no room.
     #[inline(always)]
-    pub(crate) fn record(&mut self, warp: u32, instr: u32, kind: Kind) -> u32 {
+    pub(crate) fn record(&mut self, warp: u32, instr: u32, kind: Kind, element: u32) -> u32 {
         let slot = self.cache[warp as usize][instr as usize % CACHED];
         if slot.0 == instr && slot.1 >= self.floor && slot.1 >= self.event[warp as usize] {
             return slot.1;
         }
-        self.new_record(warp, instr, kind)
+        self.new_record(warp, instr, kind, element)
     }
 
     #[cold]
     #[inline(never)]
-    fn new_record(&mut self, warp: u32, instr: u32, kind: Kind) -> u32 {
+    fn new_record(&mut self, warp: u32, instr: u32, kind: Kind, element: u32) -> u32 {
         if self.contexts.len() >= MAX_CONTEXTS {
             self.forget();
             self.has_forgotten = true;
@@ -241,7 +262,8 @@ impl BlockOrder {
         let id = self.next;
         self.next += 1;
         self.is_stamped = false;
-        self.contexts.push(Context { instr, kind, by: None });
+        self.contexts.push(Context { instr, kind, element, by: None });
+        self.last[warp as usize] = id;
         self.cache[warp as usize][instr as usize % CACHED] = (instr, id);
         id
     }
@@ -255,7 +277,7 @@ impl BlockOrder {
         let id = self.next;
         self.next += 1;
         self.is_stamped = false;
-        self.contexts.push(Context { instr: side.instr, kind, by: Some((side.warp, side.lane)) });
+        self.contexts.push(Context { instr: side.instr, kind, element: 0, by: Some((side.warp, side.lane)) });
         id
     }
 
@@ -267,8 +289,9 @@ impl BlockOrder {
 
     /// The number by which [`ordered`](Self::ordered) knows an access to global memory that happens
     /// at present; such accesses have their records elsewhere, and share numbers.
-    pub(in crate::check) const fn time(&mut self) -> u32 {
+    pub(in crate::check) const fn time(&mut self, warp: u32) -> u32 {
         self.is_stamped = true;
+        self.last[warp as usize] = self.next;
         self.next
     }
 
@@ -281,7 +304,7 @@ impl BlockOrder {
     /// Puts accesses to global memory so far below the next number.
     pub(super) fn close(&mut self) {
         if std::mem::replace(&mut self.is_stamped, false) {
-            self.contexts.push(Context { instr: 0, kind: Kind::Read, by: None });
+            self.contexts.push(Context { instr: 0, kind: Kind::Read, element: 0, by: None });
             self.next += 1;
         }
     }
@@ -321,14 +344,17 @@ impl BlockOrder {
                     || (self.lane_valid & bit != 0 && record < self.lane_clocks[w][lane as usize][other_lane as usize]),
             );
         }
-        let known = self.seen[w][other_warp as usize];
-        if self.informed & bit == 0 || record >= known.some {
-            Ordered::No
-        } else if record < known.of(other_lane) {
-            Ordered::Yes
-        } else {
-            Ordered::InLockstep
+        let known = if self.informed & bit == 0 { Known::all(0) } else { self.seen[w][other_warp as usize] };
+        if record < known.of(other_lane) {
+            return Ordered::Yes;
         }
+        if let Some((lanes, clock)) = self.unshared.of(warp)
+            && record < clock[other_warp as usize].of(other_lane)
+        {
+            return if self.is_collective || lanes & 1 << lane != 0 { Ordered::Yes } else { Ordered::Unshared };
+        }
+        let some = self.unshared.of(warp).map_or(0, |(_, clock)| clock[other_warp as usize].some);
+        if record < known.some.max(some) { Ordered::InLockstep } else { Ordered::No }
     }
 
     /// What `lanes` of `warp` know, their own accesses included; ends the warp's current records.
@@ -337,6 +363,11 @@ impl BlockOrder {
         self.close();
         self.event[w] = self.next;
         let mut clock = if self.informed & 1 << warp != 0 { self.seen[w] } else { NOTHING };
+        if let Some((known_by, unshared)) = self.unshared.of(warp)
+            && known_by & lanes != 0
+        {
+            join(&mut clock, unshared);
+        }
         let mut gathered = lanes;
         if self.lane_valid & 1 << warp != 0 {
             for lane in Lanes(lanes) {
@@ -395,6 +426,7 @@ impl BlockOrder {
         if let Some(fenced) = &mut self.fenced[w] {
             fenced[w] = fenced[w].gathered();
         }
+        self.share_with(warp, mask);
         if mask == self.lanes[w] {
             self.synced[w] = now;
             self.lane_valid &= !(1 << warp);
@@ -416,10 +448,15 @@ impl BlockOrder {
     }
 
     /// A fence of any scope by `mask` lanes of a warp.
-    pub(crate) fn fence(&mut self, warp: u32, mask: u32) {
+    pub(crate) fn fence(&mut self, warp: u32, mask: u32, kind: FenceKind) {
         let w = warp as usize;
-        if let Some(pending) = self.pending[w].take() {
-            self.learn(warp, mask, &pending);
+        if kind.acquires()
+            && let Some(pending) = self.pending[w].take()
+        {
+            self.learn_by(warp, mask, &pending);
+        }
+        if !kind.releases() {
+            return;
         }
         let clock = self.stamp(warp, mask);
         join_boxed(&mut self.fenced[w], &clock);
@@ -439,14 +476,16 @@ impl BlockOrder {
             })
         };
         self.partial_order |= clock.is_some();
+        self.sequential.write(warp, key);
         self.flags.write(warp, key, kind, semantics, clock.as_ref());
     }
 
     /// A strong read or atomic of the location `key` by `mask` lanes; call once its value is read.
     pub(crate) fn acquire(&mut self, warp: u32, mask: u32, key: u64, semantics: Semantics) {
+        self.sequential.read(warp, key);
         if semantics.acquires() {
             if let Some(clock) = self.flags.acquire(warp, key) {
-                self.learn(warp, mask, &clock);
+                self.learn_by(warp, mask, &clock);
             }
         } else if let Some(clock) = self.flags.observe(warp, key) {
             join_boxed(&mut self.pending[warp as usize], &clock);
@@ -461,6 +500,16 @@ impl BlockOrder {
     /// Whether a strong read could acquire anything.
     pub(crate) fn has_released(&self) -> bool {
         !self.flags.is_empty()
+    }
+
+    /// Whether a strong read by the warp says anything of the order of fences.
+    pub(crate) const fn reads_behind_a_fence(&self, warp: u32) -> bool {
+        self.sequential.has_fenced(warp)
+    }
+
+    /// Whether a strong write may.
+    pub(crate) fn writes_over_such_reads(&self) -> bool {
+        self.sequential.has_reads()
     }
 
     /// Whether records ran out since this was last asked.

@@ -11,7 +11,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::check::access::{Kind, Lanes, Scope, Semantics};
+use crate::check::access::{FenceKind, Kind, Lanes, Scope, Semantics};
 use crate::check::order::locations::Locations;
 use crate::check::order::reach::{Extent, Grade, Moment, Reach};
 
@@ -268,16 +268,21 @@ impl GridOrder {
     }
 
     /// A fence by some lanes of a warp.
-    pub(in crate::check) fn fence(&mut self, warp: u32, lanes: u32, scope: Scope) {
+    pub(in crate::check) fn fence(&mut self, warp: u32, lanes: u32, scope: Scope, kind: FenceKind) {
         if !self.enabled {
             return;
         }
         let w = warp as usize;
-        if let Some(pending) = self.pending[w].take() {
+        if kind.acquires()
+            && let Some(pending) = self.pending[w].take()
+        {
             join(&mut self.known[w], Some(&graded(&pending, scope)));
             if !scope.spans_blocks() {
                 self.pending[w] = Some(pending);
             }
+        }
+        if !kind.releases() {
+            return;
         }
         let extent = self.extent(warp, lanes);
         if scope.spans_blocks() {

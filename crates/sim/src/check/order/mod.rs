@@ -3,7 +3,8 @@
 //! - [`block`]: order inside a block, by warp syncs, fences, releases and acquires; [`barriers`]:
 //!   what barriers of the block and of its cluster pass on; [`phases`]: mbarriers, bulk copies,
 //!   proxy fences. The clocks are those of [`clock`]; [`flags`] says what locations carry from a
-//!   release to an acquire, and [`observed`] which writes a strong read has seen.
+//!   release to an acquire, [`observed`] which writes a strong read has seen, and [`unshared`] what
+//!   single lanes of a warp have acquired.
 //! - [`grid`]: the same between blocks. [`reach`] is a sparse vector clock over blocks,
 //!   [`locations`] what locations of global memory carry.
 //!
@@ -27,10 +28,10 @@
 //!   `observation_through_a_store`.
 //! - proxies: [`async_proxy`](super::async_proxy); `bulk_store_without_proxy_fence`.
 //!
-//! Fence-SC order is not followed: a `fence.sc` counts as `fence.acq_rel`. Two `fence.sc` order
-//! what is around them only where values that were read tell which of them came first, and no
-//! thread can rely on more. (A kernel whose plain accesses are ordered by that alone, without any
-//! flag that the one side writes and the other reads, would be reported. None is known.)
+//! - Fence-SC order: [`sequential`]; `stores_told_apart_by_fence_sc`,
+//!   `stores_not_told_apart_by_fences`. Inside a block only: between blocks a `fence.sc` counts as
+//!   `fence.acq_rel`. (A kernel whose blocks are ordered by that alone, without any flag that the
+//!   one side writes and the other reads, would be reported. None is known.)
 
 pub(super) mod barriers;
 pub(super) mod block;
@@ -41,3 +42,5 @@ pub(super) mod locations;
 pub(super) mod observed;
 pub(super) mod phases;
 pub(super) mod reach;
+pub(super) mod sequential;
+pub(super) mod unshared;

@@ -85,7 +85,7 @@ impl BlockOrder {
             self.complete_phase(offset, parity);
         }
         let clock = self.barriers.at(offset).complete.clone();
-        self.learn(warp, lanes, &clock);
+        self.learn_by(warp, lanes, &clock);
     }
 
     /// The record of a bulk copy whose bytes a barrier tells of.
@@ -106,8 +106,10 @@ impl BlockOrder {
         }
         let now = self.now();
         self.end_records(warp);
+        let unshared = self.unshared.of(warp).map(|(_, clock)| *clock);
         for other in 0..32 {
-            let known = if other == w { now } else { self.seen[w][other].some.max(self.floor()) };
+            let unshared = unshared.map_or(0, |clock| clock[other].some);
+            let known = if other == w { now } else { self.seen[w][other].some.max(self.floor()).max(unshared) };
             let covered = &mut self.seen[w][PROXIED + other];
             *covered = Known::all(covered.some.max(known));
         }
@@ -120,6 +122,7 @@ impl BlockOrder {
         record < self.block_base
             || record < self.proxied[other]
             || (self.informed & 1 << warp != 0 && record < self.seen[w][PROXIED + other].some)
+            || self.unshared.of(warp).is_some_and(|(_, clock)| record < clock[PROXIED + other].some)
     }
 }
 
@@ -133,7 +136,7 @@ impl BlockCheck {
             self.flights.end_barrier(start);
             self.flights.add(Flight { start, end: start + 8, hold: Hold::Barrier, side });
             self.order.barriers.0.remove(&start);
-            let id = self.order.record(access.warp, access.instr, Kind::Write);
+            let id = self.order.record(access.warp, access.instr, Kind::Write, 0);
             self.order.barriers.at(start).made = Some((side, id));
         }
     }
@@ -246,13 +249,17 @@ impl BlockCheck {
         if let Some((rule, flight)) = self.flights.add_operands(this, units) {
             add(rule, flight.start, Some(flight.side));
         }
+        self.order.is_collective = true;
         self.warp_reads(instr, warp, units, findings);
+        self.order.is_collective = false;
     }
 
     /// The operation has read them, and the warp knows it.
     pub(crate) fn warp_reads_end(&mut self, instr: u32, warp: u32, units: &[u32], findings: &mut Findings) {
         self.flights.remove_operands(instr, warp, units);
+        self.order.is_collective = true;
         self.warp_reads(instr, warp, units, findings);
+        self.order.is_collective = false;
     }
 
     /// Records reads of whole warps, which no lane makes for itself.
@@ -262,10 +269,10 @@ impl BlockCheck {
             offsets[..some.len()].copy_from_slice(some);
             let mask = u32::MAX >> (32 - some.len());
             let strength = Strength::Weak;
-            let access = Access { instr, warp, mask, bytes: 16, kind: Kind::Read, strength };
+            let access = Access { instr, warp, mask, bytes: 16, element: 0, kind: Kind::Read, strength };
             self.shared.access(&mut self.order, self.block, &access, &offsets, None, findings);
         }
-        let id = self.order.record(warp, instr, Kind::Read);
+        let id = self.order.record(warp, instr, Kind::Read, 0);
         self.order.proxy_records.insert(id);
         self.order.collective.insert(id);
     }
@@ -286,13 +293,13 @@ impl BlockCheck {
                 Kind::Atomic => Strength::Strong(Semantics::Relaxed, Scope::Gpu),
                 Kind::Read | Kind::Write => Strength::Weak,
             };
-            let access = Access { instr: side.instr, warp: side.warp, mask: bit, bytes, kind, strength };
+            let access = Access { instr: side.instr, warp: side.warp, mask: bit, bytes, element: 0, kind, strength };
             let mut offsets = [0; 32];
             offsets[side.lane as usize] = at;
             each(self, &access, &offsets);
             at += bytes;
         }
-        let id = self.order.record(side.warp, side.instr, kind);
+        let id = self.order.record(side.warp, side.instr, kind, 0);
         self.order.proxy_records.insert(id);
     }
 

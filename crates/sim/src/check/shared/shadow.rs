@@ -17,7 +17,7 @@
 
 use std::collections::HashMap;
 
-use crate::check::access::{Access, Kind, Lanes, Pattern, Space, Values};
+use crate::check::access::{Access, Kind, Lanes, Pattern, Sizes, Space, Values};
 use crate::check::findings::{Findings, Found, Rule, Side};
 use crate::check::order::block::{BlockOrder, Context};
 use crate::check::order::clock::AGENTS;
@@ -58,6 +58,8 @@ pub(crate) struct SharedShadow {
     pub(super) crowd: HashMap<u32, Vec<u32>>,
     pub(super) floor: u32,
     generation: u32,
+    /// Sizes of strong accesses since the last barrier of the whole block.
+    sizes: Sizes,
     /// Words at the start that are written when a block starts.
     reserved: usize,
 }
@@ -76,6 +78,7 @@ impl SharedShadow {
             crowd: HashMap::new(),
             floor: 0,
             generation: 0,
+            sizes: Sizes::default(),
             reserved: reserved as usize / 4,
         }
     }
@@ -99,6 +102,7 @@ impl SharedShadow {
             }
         }
         self.crowd.clear();
+        self.sizes = Sizes::default();
         order.observed.clear();
         if self.generation != order.generation() {
             self.generation = order.generation();
@@ -141,11 +145,14 @@ impl SharedShadow {
         if access.mask == 0 {
             return;
         }
-        let id = order.record(access.warp, access.instr, access.kind);
+        let id = order.record(access.warp, access.instr, access.kind, access.element);
         if (self.floor != order.floor() || self.generation != order.generation()) && self.follow(order) {
             findings.add(forgets(block, access));
         }
         let strong = if access.is_strong() { STRONG } else { 0 };
+        if strong != 0 {
+            self.sizes = self.sizes.with(Sizes::of(access));
+        }
         let base = id << ID_SHIFT | strong | access.warp << 5;
         let settled = Settled {
             floor: order.floor() << ID_SHIFT,
@@ -184,7 +191,7 @@ impl SharedShadow {
                 for (n, &writer) in writers.iter().enumerate() {
                     let is_strong = writer >= floor && writer & STRONG != 0 && writer != SPLIT;
                     if is_strong && !same_thread(writer, me) && !writers[..n].contains(&writer) {
-                        let read = order.record(access.warp, access.instr, access.kind);
+                        let read = order.record(access.warp, access.instr, access.kind, access.element);
                         order.observed.note(word, Observation { writer, read, warp: access.warp, lanes: 1 << lane });
                     }
                 }
@@ -195,7 +202,7 @@ impl SharedShadow {
     /// Records that a copy has written whole words for the lanes of an access, over all that was
     /// there.
     pub(in crate::check) fn landed(&mut self, order: &mut BlockOrder, access: &Access, addresses: &[u32; 32]) {
-        let id = order.record(access.warp, access.instr, access.kind);
+        let id = order.record(access.warp, access.instr, access.kind, access.element);
         if self.floor != order.floor() || self.generation != order.generation() {
             // What a block forgets is told at its next access.
             self.follow(order);
@@ -432,7 +439,10 @@ impl SharedShadow {
         let mut cell = Cell { writer: self.writers[word], reader: self.readers[word], earlier: self.earlier[word] };
         let floor = visit.settled.floor;
         let harmless = |record: u32| record < floor || (record & STRONG != 0 && record != SPLIT);
-        if !(harmless(cell.writer) && harmless(cell.reader) && harmless(cell.earlier)) || self.init[word] != 0xf {
+        if self.sizes.are_mixed()
+            || !(harmless(cell.writer) && harmless(cell.reader) && harmless(cell.earlier))
+            || self.init[word] != 0xf
+        {
             return false;
         }
         let reads = visit.access.kind == Kind::Read;

@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 
-use crate::check::access::{Access, Kind, Lanes, Values};
+use crate::check::access::{Access, Kind, Lanes, Values, overlap_in_part};
 use crate::check::findings::Rule;
-use crate::check::order::block::{BlockOrder, Ordered};
+use crate::check::order::block::{BlockOrder, Context, Ordered};
 use crate::check::shared::packed::{ID_SHIFT, LANE, SPLIT, STRONG, Settled, same_thread, same_warp, warp_of};
 use crate::check::shared::split::Cell;
 
@@ -67,7 +67,8 @@ impl Visit<'_> {
                 if let Some(crowds) = &mut crowds {
                     crowds.remove(&key);
                 }
-            } else if cell.writer >= self.settled.floor && !same_thread(cell.writer, me) {
+            } else if cell.writer >= self.settled.floor && (!same_thread(cell.writer, me) || cell.writer & STRONG == 0)
+            {
                 let before = cell.writer;
                 self.crowd_reader(cell, crowds, key, before);
             }
@@ -115,7 +116,20 @@ impl Visit<'_> {
     }
 
     /// [`insert_reader`](Self::insert_reader), with a table for those that had to go.
-    fn crowd_reader(&self, cell: &mut Cell, crowds: Option<&mut HashMap<u32, Vec<u32>>>, key: u32, new: u32) {
+    fn crowd_reader(&self, cell: &mut Cell, mut crowds: Option<&mut HashMap<u32, Vec<u32>>>, key: u32, new: u32) {
+        // A thread's weak access is not hidden by its own strong one.
+        let (reader, earlier, floor) = (cell.reader, cell.earlier, self.settled.floor);
+        let is_weak = |record: u32| record >= floor && same_thread(record, new) && record & STRONG == 0;
+        if new & STRONG != 0 && is_weak(reader) {
+            if earlier >= floor && !same_warp(earlier, new) {
+                let Some(crowds) = &mut crowds else { return };
+                let crowd = crowds.entry(key).or_default();
+                crowd.retain(|&record| !same_warp(record, earlier));
+                crowd.push(earlier);
+            }
+            (cell.reader, cell.earlier) = (new, reader);
+            return;
+        }
         if let Some(pushed_out) = self.insert_reader(cell, new)
             && let Some(crowds) = crowds
         {
@@ -129,13 +143,21 @@ impl Visit<'_> {
     fn conflict(&self, record: u32, lane: u32) -> Option<Rule> {
         let me = self.base | lane;
         let id = record >> ID_SHIFT;
-        if record < self.settled.floor || record & me & STRONG != 0 {
+        if record < self.settled.floor {
             return None;
+        }
+        let both_strong = record & me & STRONG != 0;
+        if both_strong {
+            let Context { kind, element, .. } = self.order.context(id);
+            if !overlap_in_part((kind, element), (self.access.kind, self.access.element)) {
+                return None;
+            }
         }
         match self.order.ordered(id, warp_of(record), record & LANE, self.access.warp, lane) {
             Ordered::Yes => return None,
             Ordered::InLockstep if self.order.collective.contains(id) => return None,
             Ordered::InLockstep => return Some(Rule::UngatheredLanes),
+            Ordered::Unshared => return Some(Rule::UnsharedAcquire),
             Ordered::No => {}
         }
         let before = self.order.context(id);
@@ -160,6 +182,9 @@ impl Visit<'_> {
             // A thread that has waited for the copy knows of it.
             let reads = self.access.kind == Kind::Read;
             return Some(if reads { Rule::ReadBeforeLanding } else { Rule::WriteBeforeLanding });
+        }
+        if both_strong {
+            return Some(Rule::MixedSizes);
         }
         let same_value = both_store && self.values.is_some_and(|values| (values.stored)(lane) == (values.held)(lane));
         Some(if same_value { Rule::SameValue } else { Rule::hazard(before.kind, self.access.kind) })

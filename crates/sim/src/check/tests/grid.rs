@@ -352,7 +352,7 @@ fn a_release_covers_other_lanes_only_once_something_has_gathered_them() {
             if let Some(gather) = gather {
                 gather(&mut rig);
             }
-            rig.blocks[0].fence(0, 1, Scope::Gpu);
+            rig.blocks[0].fence(0, 1, Scope::Gpu, FenceKind::Both);
             rig.global(0, &store_flag(semantics, Scope::Gpu));
             rig.global(1, &load_flag(Semantics::Acquire, Scope::Gpu));
             rig.global(1, &read(2).lanes(1));

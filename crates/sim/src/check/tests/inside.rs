@@ -98,7 +98,7 @@ fn a_flag_orders_the_warps_of_a_block_in_global_memory() {
         rig.global(0, &write(1));
         rig.warp_sync(0, ALL);
         rig.global(0, &write(2).strong(semantics[0], cta).one(0, flag));
-        rig.global(0, &read(3).strong(semantics[1], cta).warp(1).one(0, flag));
+        rig.global(0, &read(3).strong(semantics[1], cta).warp(1).at(|_| flag));
         rig.global(0, &read(4).warp(1));
         rig.finds(if semantics[0] == Semantics::Release { &[] } else { &[RAW] });
     }

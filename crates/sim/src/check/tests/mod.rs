@@ -3,6 +3,7 @@
 mod dependence;
 mod global;
 mod grid;
+mod hidden;
 mod inside;
 mod lanes;
 mod limits;
@@ -35,7 +36,7 @@ struct Step {
 }
 
 fn step(instr: u32, kind: Kind, strength: Strength) -> Step {
-    let access = Access { instr, warp: 0, mask: ALL, bytes: 4, kind, strength };
+    let access = Access { instr, warp: 0, mask: ALL, bytes: 4, element: 4, kind, strength };
     Step { access, addresses: std::array::from_fn(|lane| lane as u64 * 4), values: None }
 }
 
@@ -65,6 +66,7 @@ impl Step {
 
     fn bytes(mut self, bytes: u32) -> Self {
         self.access.bytes = bytes;
+        self.access.element = bytes.min(8);
         self
     }
 
@@ -173,7 +175,7 @@ impl Rig {
         for warp in access::Lanes(arrivals) {
             self.blocks[block].arrive(barrier, warp);
         }
-        self.blocks[block].complete(barrier, receivers, whole);
+        self.blocks[block].complete(barrier, receivers, whole, 0);
     }
 
     fn warp_sync(&mut self, warp: u32, mask: u32) {
@@ -188,7 +190,7 @@ impl Rig {
     }
 
     fn fence(&mut self, block: usize, warp: u32, scope: Scope) {
-        self.blocks[block].fence(warp, ALL, scope);
+        self.blocks[block].fence(warp, ALL, scope, FenceKind::Both);
     }
 
     /// The rules broken so far, by pair of instructions.

@@ -9,7 +9,7 @@ fn store_flag(semantics: Semantics) -> Step {
 }
 
 fn load_flag(semantics: Semantics) -> Step {
-    read(51).strong(semantics, Scope::Cta).one(0, FLAG)
+    read(51).strong(semantics, Scope::Cta).at(|_| FLAG)
 }
 
 #[test]
@@ -83,7 +83,7 @@ fn what_follows_an_arrival_is_not_covered() {
     rig.blocks[0].arrive(1, 0);
     rig.shared(&write(1));
     rig.blocks[0].arrive(1, 1);
-    rig.blocks[0].complete(1, 0b10, false);
+    rig.blocks[0].complete(1, 0b10, false, 0);
     rig.shared(&read(2).warp(1));
     rig.finds(&[RAW]);
 }
@@ -95,7 +95,7 @@ fn the_same_instruction_before_and_after_an_arrival_is_told_apart() {
     rig.blocks[0].arrive(1, 0);
     rig.shared(&write(1).at(|lane| 128 + lane * 4));
     rig.blocks[0].arrive(1, 1);
-    rig.blocks[0].complete(1, 0b10, false);
+    rig.blocks[0].complete(1, 0b10, false, 0);
     rig.shared(&read(2).warp(1));
     rig.finds(&[]);
     rig.shared(&read(3).warp(1).at(|lane| 128 + lane * 4));
@@ -219,7 +219,7 @@ fn release_and_acquire_are_transitive() {
     rig.shared(&store_flag(Semantics::Release));
     rig.shared(&load_flag(Semantics::Acquire).warp(1));
     rig.shared(&write(52).strong(Semantics::Release, Scope::Cta).warp(1).one(0, FLAG + 4));
-    rig.shared(&read(53).strong(Semantics::Acquire, Scope::Cta).warp(2).one(0, FLAG + 4));
+    rig.shared(&read(53).strong(Semantics::Acquire, Scope::Cta).warp(2).at(|_| FLAG + 4));
     rig.shared(&read(2).warp(2));
     rig.finds(&[]);
 }
@@ -229,7 +229,7 @@ fn another_flag_orders_nothing() {
     let mut rig = Rig::filled(64);
     rig.shared(&write(1));
     rig.shared(&store_flag(Semantics::Release));
-    rig.shared(&read(51).strong(Semantics::Acquire, Scope::Cta).warp(1).one(0, FLAG + 4));
+    rig.shared(&read(51).strong(Semantics::Acquire, Scope::Cta).warp(1).at(|_| FLAG + 4));
     rig.shared(&read(2).warp(1));
     rig.finds(&[RAW]);
 }
