@@ -247,14 +247,15 @@ fn the_virtual_gpu_gives_the_bits_of_each_gpu_at_hand() {
     }
 }
 
-/// The sums would differ if they could: tiles of any kind have bits that depend on the order.
+/// The sums would differ if they could: tiles have bits that depend on the order. (Those that a larger
+/// sum absorbs do not: every step adds whole units of it.)
 #[test]
 fn another_order_of_the_same_products_gives_other_bits() {
     let device = Device::virtual_gpu(Profile::H200);
     device.configure(|options| options.checks = Checks::All).unwrap();
     let depth = depth::<bf16>() as usize;
     let turned = |i: usize| i / depth * depth + (depth - 1 - i % depth);
-    for kind in [Numbers::Even, Numbers::Spread, Numbers::Cancelling, Numbers::Absorbed] {
+    for kind in [Numbers::Even, Numbers::Spread, Numbers::Cancelling] {
         let kernel = product::<bf16>(By::Wgmma);
         let run = |order: &dyn Fn(usize) -> usize| -> Vec<u32> {
             let elements = |which, rows: u32| -> Vec<u8> {
