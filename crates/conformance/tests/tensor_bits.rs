@@ -1,9 +1,9 @@
 //! Are the bits of `mma.sync` and of `wgmma` equal, and those of the virtual GPU and of hardware?
 //! Both instructions multiply the same tiles, on every device at hand.
 //!
-//! An H200 gives equal bits for every type but the floats of 8 bits, whose `wgmma` keeps fewer (see
-//! `crates/sim/src/tensor_ops/aligned.rs`). Of those no dump was at hand when the rule was written:
-//! where a GPU is, the last test holds the virtual one to it.
+//! An H200 gives equal bits for every type but the floats of 8 bits, whose `wgmma` keeps fewer
+//! (see `crates/sim/src/tensor_ops/aligned.rs`). Of those no dump was at hand when the rule was
+//! written: where a GPU is, the last test holds the virtual one to it.
 
 use half::{bf16, f16};
 use warpfold_device::{Checks, Device, LaunchConfig, Profile};
@@ -102,8 +102,8 @@ fn random(seed: usize, i: usize) -> f64 {
 }
 
 impl Numbers {
-    /// The element `i` of A (0), B (1) or the sums (2); `smallest` and `spread` are the exponents of
-    /// the type's least number and of how far it goes up and down.
+    /// The element `i` of A (0), B (1) or the sums (2); `smallest` and `spread` are the exponents
+    /// of the type's least number and of how far it goes up and down.
     fn at(self, which: usize, seed: usize, i: usize, (smallest, spread): (i32, i32)) -> f64 {
         let even = random(3 * seed + which, i);
         match (self, which) {
@@ -247,8 +247,8 @@ fn the_virtual_gpu_gives_the_bits_of_each_gpu_at_hand() {
     }
 }
 
-/// The sums would differ if they could: tiles have bits that depend on the order. (Those that a larger
-/// sum absorbs do not: every step adds whole units of it.)
+/// The sums would differ if they could: tiles have bits that depend on the order. (Those that a
+/// larger sum absorbs do not: every step adds whole units of it.)
 #[test]
 fn another_order_of_the_same_products_gives_other_bits() {
     let device = Device::virtual_gpu(Profile::H200);

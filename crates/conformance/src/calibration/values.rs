@@ -110,7 +110,7 @@ pub const CASES: &[Case] = &[
         probe: value("tanh.approx.f32 x, a;\nsetp.eq.f32 p, x, 0f3f800000;\nselp.u64 wx, 1, 0, p;", [0x41a0_0000, 0]),
         models: &[model("exactly 1", 1), model("stays below", 0)],
         virtual_gpu: "exactly 1",
-        source: "crates/sim/src/alu/float/transcendental.rs",
+        source: "crates/sim/src/alu/float/unit/mod.rs",
         rule: Rule::Hardware,
     },
     Case {

@@ -1,10 +1,11 @@
 //! How tensor cores add products of floats: aligned to the largest, truncated, added as integers.
 //!
-//! One step takes several products and the accumulator. The exponent of a product is the sum of the
-//! exponents of its factors, before it is normalised (a product is below 4 of its exponent); a
+//! One step takes several products and the accumulator. The exponent of a product is the sum of
+//! the exponents of its factors, before it is normalised (a product is below 4 of its exponent); a
 //! subnormal factor has the exponent of the least normal number, and zero has none. Each term is
-//! truncated, toward zero, to [`Rule::fraction`] bits after the point of the largest exponent; their
-//! sum is exact, and then it is rounded once: toward zero to an `.f32`, to the nearest `.f16`.
+//! truncated, toward zero, to [`Rule::fraction`] bits after the point of the largest exponent;
+//! their sum is exact, and then it is rounded once: toward zero to an `.f32`, to the nearest
+//! `.f16`.
 //!
 //! Where this comes from is in `CALIBRATION.md`, "Sums of tensor cores".
 

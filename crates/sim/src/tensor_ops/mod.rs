@@ -9,11 +9,12 @@
 //! [`wmma_memory`].
 //!
 //! # Arithmetic
-//! Products are exact. Floats are added as the hardware of the device does it ([`aligned`]): several
-//! products and the accumulator in one step, aligned to the largest, truncated, and rounded once.
-//! For sm_90 that gives the bits of an H200; the rules of sm_80 to sm_89 are those of the literature
-//! (`CALIBRATION.md`, "Sums of tensor cores"). A NaN is always the canonical one. `.f64` is a chain
-//! of fused multiply-adds in the order of K, and so is `mma.m8n8k4` of `.f16`.
+//! Products are exact. Floats are added as the hardware of the device does it ([`aligned`]):
+//! several products and the accumulator in one step, aligned to the largest, truncated, and
+//! rounded once. For sm_90 that gives the bits of an H200; the rules of sm_80 to sm_89 are those
+//! of the literature (`CALIBRATION.md`, "Sums of tensor cores"). A NaN is always the canonical
+//! one. `.f64` is a chain of fused multiply-adds in the order of K, and so is `mma.m8n8k4` of
+//! `.f16`.
 //!
 //! Absent: sparse matrices and whatever sm_100 added, which decode to errors.
 

@@ -23,8 +23,8 @@ use crate::exec::row::LANES;
 pub(crate) trait Binary: 'static {
     /// Rounded to nearest.
     fn f32(a: f32, b: f32) -> f32;
-    /// Whether rounding can lift a result to the smallest normal number: not that of a sum, which is
-    /// exact there.
+    /// Whether rounding can lift a result to the smallest normal number: not that of a sum, which
+    /// is exact there.
     const IS_PRODUCT: bool = false;
     /// Rounded to nearest.
     fn f64(a: f64, b: f64) -> f64;
@@ -89,10 +89,11 @@ impl Binary for Mul {
 #[inline(always)]
 fn finish_exact(ftz: bool, sat: bool, exact: Exact, rounded: f32) -> u32 {
     let cut = exact.round::<TowardZero>();
-    finish(ftz, sat, if ftz && cut.abs() < f32::MIN_POSITIVE { cut } else { rounded })
+    let is_below = ftz && cut.abs() < f32::MIN_POSITIVE;
+    finish(ftz, sat, if is_below { f32::copysign(0.0, rounded) } else { rounded })
 }
 
-/// Whether the result of a lane, rounded to nearest, is the smallest normal number.
+/// Whether the result of a lane under `.ftz`, rounded to nearest, is the smallest normal number.
 ///
 /// # Safety
 /// The sources of `op` are registers of `.f32`, the third if it `adds`.
@@ -104,7 +105,7 @@ unsafe fn any_at_edge(m: &Machine, op: &Op, adds: bool) -> bool {
     let c = unsafe { &*m.lanes::<u32>(if adds { op.c } else { op.a }) };
     let mut any = 0;
     for lane in 0..LANES {
-        let [a, b, c] = [a, b, c].map(|x| f32::from_bits(x[lane]));
+        let [a, b, c] = [a, b, c].map(|x| flush(f32::from_bits(x[lane])));
         let result = if adds { f32::mul_add(a, b, c) } else { a * b };
         any |= u32::from(result.to_bits() << 1 == 0x0100_0000);
     }

@@ -53,8 +53,8 @@ pub(crate) fn finish(ftz: bool, sat: bool, x: f32) -> u32 {
     if sat { saturate(x).to_bits() } else { canonical(x) }
 }
 
-/// A product under `.ftz`, which flushes operands, and results before they are rounded: one that only
-/// rounding lifts to the smallest normal number is zero.
+/// A product under `.ftz`, which flushes operands, and results before they are rounded: one that
+/// only rounding lifts to the smallest normal number is zero.
 #[inline(always)]
 pub(crate) fn finish_product(ftz: bool, a: f32, b: f32) -> u32 {
     let (a, b) = (flush_if(ftz, a), flush_if(ftz, b));

@@ -1,13 +1,14 @@
-//! The multifunction unit (`MUFU`): the approximate functions of `.f32`, bit for bit as an H200 has
-//! them.
+//! The multifunction unit (`MUFU`): the approximate functions of `.f32`, bit for bit as an H200
+//! has them.
 //!
 //! The fraction's first bits choose a segment and its three coefficients in [`tables`], the others
-//! are the distance in it; the square of the distance is truncated; the sum is truncated (S. Oberman
-//! and M. Siu, "A high-performance area-efficient multifunction interpolator", ARITH-17, 2005). How
-//! the square is truncated is known from the envytools project, which describes the unit of 2006; the
-//! coefficients are found from measurements, and agree with the unit for all inputs. Subnormal numbers
-//! are zero here, before and after; the instructions of PTX scale where they must
-//! ([`super::approx`], [`super::divide`]). `CALIBRATION.md`, "Approximate functions", has the proof.
+//! are the distance in it; the square of the distance is truncated; the sum is truncated (S.
+//! Oberman and M. Siu, "A high-performance area-efficient multifunction interpolator", ARITH-17,
+//! 2005). How the square is truncated is known from the envytools project, which describes the
+//! unit of 2006; the coefficients are found from measurements, and agree with the unit wherever
+//! its hashes were compared. Subnormal numbers are zero here, before and after; the instructions
+//! of PTX scale where they must ([`super::approx`], [`super::divide`]). `CALIBRATION.md`,
+//! "Approximate functions", has the proof.
 //!
 //! Everything is selection and integers: the same on every host.
 

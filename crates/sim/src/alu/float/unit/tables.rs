@@ -1,8 +1,8 @@
 //! Coefficients of the unit's segments, as `fixtures/hardware/recover.py` finds them in what
 //! an H200 gave (driver 580.159.04, 2026-11-23).
 //!
-//! A segment has an interval of constants that give the same bits; the least of them stands here, and
-//! has the rounding in it.
+//! A segment has an interval of constants that give the same bits; the least of them stands here,
+//! and has the rounding in it.
 
 /// `A`, `B` and `C` of a segment.
 pub(super) type Segment = (i64, i32, i32);
@@ -232,8 +232,8 @@ pub(super) const WAVE: [Segment; 64] = [
     (0x1ffd886000, 632, -1265),
 ];
 
-/// The hyperbolic tangent, for each octave from 2^-8 to 2^2: its first segment, how many bits of the
-/// fraction number its segments, and the bits after the point of the sum.
+/// The hyperbolic tangent, for each octave from 2^-8 to 2^2: its first segment, how many bits of
+/// the fraction number its segments, and the bits after the point of the sum.
 #[rustfmt::skip]
 pub(super) const TANGENT_OCTAVES: [(u32, u32, i32); 11] = [
     (0, 0, 38), (1, 0, 38), (2, 0, 37), (3, 1, 38), (5, 1, 36), (7, 2, 37),
