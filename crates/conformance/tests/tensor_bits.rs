@@ -1,10 +1,9 @@
-//! Are the bits of `mma.sync` and of `wgmma` equal? Both multiply the same tiles, on every device
-//! at hand.
+//! Are the bits of `mma.sync` and of `wgmma` equal, and those of the virtual GPU and of hardware?
+//! Both instructions multiply the same tiles, on every device at hand.
 //!
-//! The virtual GPU adds products in the order of `k`, each sum rounded, for both (see
-//! `crates/sim/src/tensor_ops/mod.rs`), so there they are. Of hardware nobody says so: it adds
-//! several products in one step, and how many may differ. The answer of a GPU is printed; integers
-//! have one answer.
+//! An H200 gives equal bits for every type but the floats of 8 bits, whose `wgmma` keeps fewer
+//! (see `crates/sim/src/tensor_ops/aligned.rs`). Of those no dump was at hand when the rule was
+//! written: where a GPU is, the last test holds the virtual one to it.
 
 use half::{bf16, f16};
 use warpfold_device::{Checks, Device, LaunchConfig, Profile};
@@ -103,8 +102,8 @@ fn random(seed: usize, i: usize) -> f64 {
 }
 
 impl Numbers {
-    /// The element `i` of A (0), B (1) or the sums (2); `smallest` and `spread` are the exponents of
-    /// the type's least number and of how far it goes up and down.
+    /// The element `i` of A (0), B (1) or the sums (2); `smallest` and `spread` are the exponents
+    /// of the type's least number and of how far it goes up and down.
     fn at(self, which: usize, seed: usize, i: usize, (smallest, spread): (i32, i32)) -> f64 {
         let even = random(3 * seed + which, i);
         match (self, which) {
@@ -130,12 +129,13 @@ struct Answer {
     most: u64,
 }
 
-/// Runs both kernels of a type on tiles of every kind, on a device; each kind with its answer.
+/// Runs both kernels of a type on tiles of every kind, on a device: by kind and seed, the sums by
+/// `mma.sync` and by `wgmma`.
 macro_rules! ask {
     ($device:expr, $element:ty, $round:expr, $sum:ty, $of_sum:expr, $range:expr) => {{
         let device: &Device = $device;
         let kernels = [By::MmaSync, By::Wgmma].map(product::<$element>);
-        let run = |kernel: &Product<$element>, kind: Numbers, seed: usize| -> Vec<$sum> {
+        let run = |kernel: &Product<$element>, kind: Numbers, seed: usize| -> Vec<i64> {
             let elements = |which: usize, rows: u32| -> Vec<u8> {
                 let len = (rows * depth::<$element>()) as usize;
                 (0..len).flat_map(|i| ($round)(kind.at(which, seed, i, $range))).collect()
@@ -147,23 +147,21 @@ macro_rules! ask {
             let bytes = (ROWS + COLUMNS) * 128 + 1024;
             let launch = LaunchConfig::new(1, 128).dynamic_shared(bytes);
             device.launch(kernel, launch, (&a, &b, &before, &mut after)).unwrap();
-            after.download().unwrap()
+            after.download().unwrap().iter().map(|sum| i64::from(sum.to_bits_of_sum())).collect()
         };
-        KINDS.map(|kind| {
-            let mut answer = Answer::default();
-            for seed in 0..TILES {
-                let [by_mma, by_wgmma] = [0, 1].map(|i| run(&kernels[i], kind, seed));
-                for (left, right) in by_mma.iter().zip(&by_wgmma) {
-                    // The order of bits is that of magnitudes.
-                    let [left, right] = [left, right].map(|sum| i64::from(sum.to_bits_of_sum()));
-                    answer.sums += 1;
-                    answer.differ += usize::from(left != right);
-                    answer.most = answer.most.max(left.abs_diff(right));
-                }
-            }
-            (kind, answer)
-        })
+        KINDS.map(|kind| (0..TILES).map(|seed| [0, 1].map(|i| run(&kernels[i], kind, seed))).collect())
     }};
+}
+
+impl Answer {
+    /// How two lists of sums differ: the order of bits is that of magnitudes.
+    fn count(&mut self, left: &[i64], right: &[i64]) {
+        for (left, right) in left.iter().zip(right) {
+            self.sums += 1;
+            self.differ += usize::from(left != right);
+            self.most = self.most.max(left.abs_diff(*right));
+        }
+    }
 }
 
 /// Sums as numbers whose distance is that in units of the last place.
@@ -184,8 +182,11 @@ impl Bits for i32 {
     }
 }
 
-/// The answers of a device, by type.
-fn answers(device: &Device) -> Vec<(&'static str, [(Numbers, Answer); 5])> {
+/// By kind, by seed, the sums of both instructions.
+type Found = [Vec<[Vec<i64>; 2]>; 5];
+
+/// The sums of a device, by type.
+fn sums(device: &Device) -> Vec<(&'static str, Found)> {
     let same = |x: f64| x as f32;
     let integer = |x: f64| ((x * 127.0).clamp(-128.0, 127.0) as i8).cast_unsigned();
     vec![
@@ -197,35 +198,64 @@ fn answers(device: &Device) -> Vec<(&'static str, [(Numbers, Answer); 5])> {
     ]
 }
 
+fn say(name: &str, what: &str, kind: Numbers, Answer { sums, differ, most }: &Answer) {
+    let verdict = if *differ == 0 { "equal" } else { "DIFFERENT" };
+    println!("  {name:5} {what} {kind:?}: {verdict}, {differ} of {sums} sums, at most {most} units of the last place");
+}
+
 #[test]
-fn mma_sync_and_wgmma_give_the_same_bits_or_a_gpu_says_how_many_differ() {
+fn mma_sync_and_wgmma_give_the_same_bits_but_of_floats_of_8_bits() {
     for device in Device::all() {
         if !device.limits().has_wgmma {
             println!("{device} has no wgmma");
             continue;
         }
         println!("mma.sync beside wgmma on {device}");
-        for (name, kinds) in answers(&device) {
-            for (kind, Answer { sums, differ, most }) in kinds {
-                let verdict = if differ == 0 { "equal" } else { "DIFFERENT" };
-                println!(
-                    "  {name:5} {kind:?}: {verdict}, {differ} of {sums} sums, at most {most} units of the last place"
-                );
-                let is_decided = device.is_virtual() || name == "i8";
-                assert!(!is_decided || differ == 0, "{name} {kind:?} on {device}: {differ} of {sums} sums differ");
+        for (name, kinds) in sums(&device) {
+            let mut all = 0;
+            for (kind, tiles) in KINDS.into_iter().zip(&kinds) {
+                let mut answer = Answer::default();
+                tiles.iter().for_each(|[by_mma, by_wgmma]| answer.count(by_mma, by_wgmma));
+                say(name, "", kind, &answer);
+                all += answer.differ;
             }
+            assert_eq!(all > 0, name == "e4m3", "{name} on {device}: {all} sums differ");
         }
     }
 }
 
-/// The sums would differ if they could: tiles of any kind have bits that depend on the order.
+#[test]
+fn the_virtual_gpu_gives_the_bits_of_each_gpu_at_hand() {
+    let expected = sums(&Device::virtual_gpu(Profile::H200));
+    for device in Device::all().into_iter().filter(|device| !device.is_virtual() && device.limits().has_wgmma) {
+        println!("{device} beside the virtual GPU");
+        let mut wrong = Vec::new();
+        for ((name, kinds), (_, virtual_kinds)) in sums(&device).iter().zip(&expected) {
+            for (i, what) in ["mma.sync", "wgmma"].into_iter().enumerate() {
+                for (k, kind) in KINDS.into_iter().enumerate() {
+                    let mut answer = Answer::default();
+                    let tiles = kinds[k].iter().zip(&virtual_kinds[k]);
+                    tiles.for_each(|(found, expected)| answer.count(&found[i], &expected[i]));
+                    say(name, what, kind, &answer);
+                    if answer.differ > 0 {
+                        wrong.push(format!("{what} of {name}, {kind:?}: {} sums", answer.differ));
+                    }
+                }
+            }
+        }
+        assert!(wrong.is_empty(), "{device}:\n{}", wrong.join("\n"));
+    }
+}
+
+/// The sums would differ if they could: tiles have bits that depend on the order. (Those that a
+/// larger sum absorbs do not: every step adds whole units of it.)
 #[test]
 fn another_order_of_the_same_products_gives_other_bits() {
     let device = Device::virtual_gpu(Profile::H200);
     device.configure(|options| options.checks = Checks::All).unwrap();
     let depth = depth::<bf16>() as usize;
     let turned = |i: usize| i / depth * depth + (depth - 1 - i % depth);
-    for kind in [Numbers::Even, Numbers::Spread, Numbers::Cancelling, Numbers::Absorbed] {
+    for kind in [Numbers::Even, Numbers::Spread, Numbers::Cancelling] {
         let kernel = product::<bf16>(By::Wgmma);
         let run = |order: &dyn Fn(usize) -> usize| -> Vec<u32> {
             let elements = |which, rows: u32| -> Vec<u8> {

@@ -73,7 +73,7 @@ impl Program {
         let module = warpfold_ptx::parse(ptx)?;
         check_target(&module, arch)?;
         let (globals, variables) = place_globals(memory, &module)?;
-        let plain = decode::program::decode(&module, &globals, false)?;
+        let plain = decode::program::decode(&module, &globals, arch, false)?;
         initialise_globals(memory, &module, &globals, &plain)?;
         let kernels = module
             .items
@@ -185,7 +185,7 @@ impl Program {
         if let Some(code) = self.checked.get() {
             return Ok(Arc::clone(code));
         }
-        let code = Arc::new(decode::program::decode(&self.module, &self.globals, true)?);
+        let code = Arc::new(decode::program::decode(&self.module, &self.globals, self.arch, true)?);
         Ok(Arc::clone(self.checked.get_or_init(|| code)))
     }
 }

@@ -21,10 +21,10 @@ use std::sync::Arc;
 
 use warpfold_ptx::{Instruction, ScalarType};
 
-use crate::Error;
 use crate::exec::code::Code;
 use crate::exec::op::{Handler, LaneOp, Level, NONE, Op};
 use crate::tensor_ops::Tables;
+use crate::{Arch, Error};
 
 pub(crate) use builder::FunctionBuilder;
 pub(crate) use scope::{Place, Symbol};
@@ -38,6 +38,8 @@ pub(crate) struct Decoder<'a> {
     /// The architecture that the module is written for (`.target`), 0 if it names none, and whether
     /// for that one alone.
     target: (u32, bool),
+    /// The architecture of the device.
+    pub(crate) arch: Arch,
     /// What is decoded so far.
     pub(crate) code: Code,
     /// Addresses and sizes of `.global` and `.const` variables.

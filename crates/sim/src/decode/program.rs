@@ -12,7 +12,6 @@ use super::control::index_u32;
 use super::names::{self, names};
 use super::scope::{Place, RegisterInfo, Symbol};
 use super::{Decoder, cfg, dispatch, liveness, sync};
-use crate::Error;
 use crate::exec::code::{CallSlot, Class, Code, FunctionCode, InstructionInfo, NO_BLOCK, Placed, Terminator};
 use crate::exec::frame::MAX_LOCAL_BYTES;
 use crate::exec::op::Level;
@@ -20,6 +19,7 @@ use crate::layout::{bytes_of, invalid_variable, place, static_name};
 use crate::report::Shapes;
 use crate::static_shared::names_reserved;
 use crate::tensor_ops::rules::registers_of_products;
+use crate::{Arch, Error};
 
 /// In checked mode shared variables are this far apart, so that a small overrun is seen. A multiple
 /// of 128, so that every variable keeps its banks.
@@ -29,12 +29,18 @@ const RED_ZONE: u32 = 256;
 const MAX_REGISTERS: u32 = 1 << 20;
 
 /// Decodes a module.
-pub(crate) fn decode(module: &Module, globals: &HashMap<String, (u64, u64)>, checked: bool) -> Result<Code, Error> {
+pub(crate) fn decode(
+    module: &Module,
+    globals: &HashMap<String, (u64, u64)>,
+    arch: Arch,
+    checked: bool,
+) -> Result<Code, Error> {
     names::check(module)?;
     let mut d = Decoder {
         level: Level::detect(),
         checked,
         target: target(module),
+        arch,
         code: Code { shapes: Shapes::of(module), ..Code::default() },
         globals,
         module_scope: HashMap::new(),

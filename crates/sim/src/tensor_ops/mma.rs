@@ -5,6 +5,7 @@
 
 use warpfold_ptx::{Instruction, ScalarType as T};
 
+use super::aligned::{By, Rule};
 use super::element::{Element, types};
 use super::expect_whole_warp;
 use super::fragment::{read_c, write_c};
@@ -32,6 +33,8 @@ pub(crate) struct Mma {
     types: [Element; 2],
     /// What accumulators are, where they are not `.f64`.
     sums: Sums,
+    /// How products of floats below `.f64` are added.
+    rule: Option<Rule>,
     /// How each sum of `.f64` is rounded.
     rounding: Rounding,
     d: [u32; 4],
@@ -77,16 +80,16 @@ impl LaneOp for Multiply {
         unsafe {
             for half in 0..blocks {
                 let rows = (0..chunks).map(|chunk| tile.a[(chunk * blocks + half) % 8]);
-                scratch.set_a(tile.types[0], half, &from_registers(m, rows), chunks * 4, false);
+                scratch.set_a(tile.types[0], half, &from_registers(m, rows), chunks * 4, false, tile.rule.as_ref());
                 for (words, &row) in old[half % 2].iter_mut().zip(&tile.c()[half * registers..][..registers]) {
                     *words = m.read::<u32>(row);
                 }
             }
-            scratch.set_b(tile.types[1], &from_registers(m, tile.b().iter().copied()), chunks * 4);
+            scratch.set_b(tile.types[1], &from_registers(m, tile.b().iter().copied()), chunks * 4, tile.rule.as_ref());
             for half in 0..blocks {
                 let old = &old[half % 2];
                 let mut sums = tile.sums.start(old);
-                scratch.add_product(half, depth, &mut sums);
+                scratch.add_product(half, depth, tile.rule.as_ref(), tile.sums.precision(), &mut sums);
                 let words = tile.sums.finish(old, &sums);
                 for (words, &row) in words.iter().zip(&tile.d()[half * registers..][..registers]) {
                     m.write(row, words, mask);
@@ -271,12 +274,15 @@ pub(super) fn decode_as(d: &mut Decoder, inst: &Instruction, (m, k): (u32, u32))
         c: small(if ty == T::F16x2 { blocks } else { 2 * blocks }),
     };
     let depth = if is_bits { 0 } else { small(k) };
+    let is_float = !is_bits && ty != T::F64 && !elements[0].is_integer();
+    let rule = is_float.then(|| Rule::of(d.arch, By::Mma, elements, k));
     let mut tile = Mma {
         blocks: small(blocks),
         depth,
         counts,
         types: elements,
         sums,
+        rule,
         rounding,
         d: [NONE; 4],
         a: [NONE; 8],

@@ -2,23 +2,23 @@
 //! Instructions").
 //!
 //! Reading order: [`element`] (what matrices are made of), [`fragment`] (how they lie in
-//! registers), [`product`] (the one routine behind them), [`mma`] and its form of sm_70 in
-//! [`quads`], [`matrix`] (moves between shared memory and fragments); then [`wgmma`], its
-//! [`descriptor`]s, the [`queue`] of what is in flight, and [`warpgroup`], which does the work, and
-//! [`rules`] of checked runs; then [`wmma`] and [`wmma_memory`].
+//! registers), [`product`] (the one routine behind them), [`aligned`] (how floats are added),
+//! [`mma`] and its form of sm_70 in [`quads`], [`matrix`] (moves between shared memory and
+//! fragments); then [`wgmma`], its [`descriptor`]s, the [`queue`] of what is in flight, and
+//! [`warpgroup`], which does the work, and [`rules`] of checked runs; then [`wmma`] and
+//! [`wmma_memory`].
 //!
 //! # Arithmetic
-//! Products are exact. Floats are added to the accumulator one after the other, in the order of K,
-//! each step rounded to the nearest `.f32`; accumulators of `.f16` are rounded once, at the end.
-//! Hardware leaves order, rounding and subnormal numbers open: it adds blocks of products in one
-//! step, aligned to the largest and truncated to a few extra bits (4 products on sm_70, 8 on sm_80,
-//! 16 on sm_90; Fasi et al., "Numerical behavior of NVIDIA tensor cores", 2021), and sums of
-//! `.e4m3` and `.e5m2` keep fewer bits still. So sums that are exact in `.f32` agree to the bit;
-//! others agree within the error of truncating each partial sum, 2^-23 of the largest partial sum
-//! for each block. A NaN is always the canonical one.
+//! Products are exact. Floats are added as the hardware of the device does it ([`aligned`]):
+//! several products and the accumulator in one step, aligned to the largest, truncated, and
+//! rounded once. For sm_90 that gives the bits of an H200; the rules of sm_80 to sm_89 are those
+//! of the literature (`CALIBRATION.md`, "Sums of tensor cores"). A NaN is always the canonical
+//! one. `.f64` is a chain of fused multiply-adds in the order of K, and so is `mma.m8n8k4` of
+//! `.f16`.
 //!
 //! Absent: sparse matrices and whatever sm_100 added, which decode to errors.
 
+pub(crate) mod aligned;
 pub(crate) mod descriptor;
 pub(crate) mod element;
 pub(crate) mod fragment;

@@ -7,6 +7,7 @@
 //! even and four odd columns, repeated for eight rows; and all lanes of a register are added to at
 //! once. What is widened to `f32` of B stays in the first-level cache.
 
+use super::aligned::{Operand, Precision, Rule, exponent};
 use super::element::{self, Element, Widen, with_element};
 use crate::alu::float::finish::{NAN16, canonical};
 use crate::exec::machine::Machine;
@@ -27,11 +28,54 @@ pub(crate) struct Scratch {
     a: [[[f32; LANES]; 2]; DEPTH],
     /// Eight columns of B by row: the even columns, then the odd ones.
     b: [[f32; 8]; DEPTH],
+    /// Exponents of floats in A.
+    a_exponents: [[[i16; LANES]; 2]; DEPTH],
+    /// Exponents of floats in B.
+    b_exponents: [[i16; 8]; DEPTH],
+}
+
+/// Eight rows of A.
+struct Rows<'a> {
+    scratch: &'a Scratch,
+    half: usize,
+}
+
+impl Operand for Rows<'_> {
+    #[inline(always)]
+    fn number(&self, k: usize, lane: usize) -> f32 {
+        self.scratch.a[k][self.half][lane]
+    }
+    #[inline(always)]
+    fn exponent(&self, k: usize, lane: usize) -> i16 {
+        self.scratch.a_exponents[k][self.half][lane]
+    }
+}
+
+/// The even or the odd columns of B.
+struct Columns<'a> {
+    scratch: &'a Scratch,
+    first: usize,
+}
+
+impl Operand for Columns<'_> {
+    #[inline(always)]
+    fn number(&self, k: usize, lane: usize) -> f32 {
+        self.scratch.b[k][self.first + lane % 4]
+    }
+    #[inline(always)]
+    fn exponent(&self, k: usize, lane: usize) -> i16 {
+        self.scratch.b_exponents[k][self.first + lane % 4]
+    }
 }
 
 impl Default for Scratch {
     fn default() -> Self {
-        Self { a: [[[0.0; LANES]; 2]; DEPTH], b: [[0.0; 8]; DEPTH] }
+        Self {
+            a: [[[0.0; LANES]; 2]; DEPTH],
+            b: [[0.0; 8]; DEPTH],
+            a_exponents: [[[0; LANES]; 2]; DEPTH],
+            b_exponents: [[0; 8]; DEPTH],
+        }
     }
 }
 
@@ -91,21 +135,55 @@ fn columns<W: Widen>(b: &mut [[f32; 8]; DEPTH], block: &Block, words: usize) {
 impl Scratch {
     /// Takes a block of eight rows of A, whose rows have `words` words.
     #[inline(always)]
-    pub(crate) fn set_a(&mut self, ty: Element, half: usize, block: &Block, words: usize, negates: bool) {
+    pub(crate) fn set_a(
+        &mut self,
+        ty: Element,
+        half: usize,
+        block: &Block,
+        words: usize,
+        negates: bool,
+        rule: Option<&Rule>,
+    ) {
         let sign = if negates { 0x8000_0000 } else { 0 };
         with_element!(ty, W => spread::<W>(&mut self.a, half, block, words, sign));
+        let Some(rule) = rule else { return };
+        let columns = words * (32 / ty.bits()) as usize;
+        for (numbers, exponents) in self.a.iter().zip(&mut self.a_exponents).take(columns) {
+            exponents[half] = numbers[half].map(|x| exponent(x, rule.least(0)));
+        }
     }
 
     /// Takes eight columns of B.
     #[inline(always)]
-    pub(crate) fn set_b(&mut self, ty: Element, block: &Block, words: usize) {
+    pub(crate) fn set_b(&mut self, ty: Element, block: &Block, words: usize, rule: Option<&Rule>) {
         with_element!(ty, W => columns::<W>(&mut self.b, block, words));
+        let Some(rule) = rule else { return };
+        let rows = words * (32 / ty.bits()) as usize;
+        for (numbers, exponents) in self.b.iter().zip(&mut self.b_exponents).take(rows) {
+            *exponents = numbers.map(|x| exponent(x, rule.least(1)));
+        }
     }
 
-    /// Adds the product of eight rows and eight columns to the even and the odd columns, in the
-    /// order of K.
+    /// Adds the product of eight rows and eight columns to the even and the odd columns: of floats
+    /// by the rule, of integers exactly.
     #[inline(always)]
-    pub(crate) fn add_product(&self, half: usize, depth: usize, sums: &mut [[f32; LANES]; 2]) {
+    pub(crate) fn add_product(
+        &self,
+        half: usize,
+        depth: usize,
+        rule: Option<&Rule>,
+        precision: Precision,
+        sums: &mut [[f32; LANES]; 2],
+    ) {
+        let Some(rule) = rule else { return self.add_integers(half, depth, sums) };
+        let rows = Rows { scratch: self, half };
+        for (parity, sums) in sums.iter_mut().enumerate() {
+            rule.add(&rows, &Columns { scratch: self, first: 4 * parity }, depth, precision, sums);
+        }
+    }
+
+    #[inline(always)]
+    fn add_integers(&self, half: usize, depth: usize, sums: &mut [[f32; LANES]; 2]) {
         let [mut even, mut odd] = [sums[0], sums[1]];
         for (a, b) in self.a.iter().zip(&self.b).take(depth) {
             let a = &a[half];
@@ -139,6 +217,11 @@ impl Sums {
     #[inline(always)]
     pub(crate) const fn registers(self) -> usize {
         if matches!(self, Self::F16) { 1 } else { 2 }
+    }
+
+    /// In which precision products are added.
+    pub(crate) const fn precision(self) -> Precision {
+        if matches!(self, Self::F16) { Precision::Half } else { Precision::Single }
     }
 
     /// What products are added to, of the registers' contents.

@@ -83,7 +83,7 @@ pub(super) unsafe fn multiply(m: &mut Machine, tile: &Tile, issued: &Issued) {
     if !tile.is_in_bounds(m, issued) {
         return;
     }
-    let Kind::Numbers { types, sums } = tile.kind else {
+    let Kind::Numbers { types, sums, rule } = &tile.kind else {
         // SAFETY: passed on; the operands are in bounds.
         return unsafe { count_bits(m, tile, issued) };
     };
@@ -96,10 +96,10 @@ pub(super) unsafe fn multiply(m: &mut Machine, tile: &Tile, issued: &Issued) {
     // SAFETY: passed on; the operands are in bounds.
     unsafe {
         for half in 0..2 {
-            scratch.set_a(types[0], half, &rows_of_a(m, tile, issued, half), WORDS, tile.negates);
+            scratch.set_a(types[0], half, &rows_of_a(m, tile, issued, half), WORDS, tile.negates, rule.as_ref());
         }
         for (j, rows) in tile.d.chunks_exact(2 * registers).enumerate() {
-            scratch.set_b(types[1], &from_shared(m, &layout, j as u32 * 8), WORDS);
+            scratch.set_b(types[1], &from_shared(m, &layout, j as u32 * 8), WORDS, rule.as_ref());
             for (half, rows) in rows.chunks_exact(registers).enumerate() {
                 let mut old = [[0; LANES]; 2];
                 if issued.adds {
@@ -108,7 +108,7 @@ pub(super) unsafe fn multiply(m: &mut Machine, tile: &Tile, issued: &Issued) {
                     }
                 }
                 let mut accumulators = sums.start(&old);
-                scratch.add_product(half, depth, &mut accumulators);
+                scratch.add_product(half, depth, rule.as_ref(), sums.precision(), &mut accumulators);
                 for (words, &row) in sums.finish(&old, &accumulators).iter().zip(rows) {
                     m.write(row, words, ALL_LANES);
                 }

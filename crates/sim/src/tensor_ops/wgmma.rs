@@ -6,6 +6,7 @@
 
 use warpfold_ptx::{Instruction, Operand, ScalarType as T};
 
+use super::aligned::{By, Rule};
 use super::descriptor::{Layout, Major};
 use super::element::{Element, types};
 use super::product::Sums;
@@ -45,6 +46,8 @@ pub(crate) enum Kind {
         types: [Element; 2],
         /// What accumulators are.
         sums: Sums,
+        /// How products of floats are added.
+        rule: Option<Rule>,
     },
     /// Single bits, accumulated in `.s32`.
     Bits,
@@ -167,7 +170,8 @@ fn kind(d: &Decoder, inst: &Instruction) -> Result<Kind, Error> {
         ("s32", E::S8 | E::U8, E::S8 | E::U8) => Sums::Integer { saturates: inst.has("satfinite") },
         _ => return Err(none()),
     };
-    Ok(Kind::Numbers { types: [a, b], sums })
+    let rule = (!a.is_integer()).then(|| Rule::of(d.arch, By::Wgmma, [a, b], 256 / a.bits()));
+    Ok(Kind::Numbers { types: [a, b], sums, rule })
 }
 
 fn multiply(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
@@ -179,7 +183,7 @@ fn multiply(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
     d.expect_modifiers(inst, &["mma_async", "sync", "aligned", "satfinite", "b1", "and", "popc", &name])?;
     let kind = kind(d, inst)?;
     let (bits, is_integer, registers) = match kind {
-        Kind::Numbers { types, sums } => (types[0].bits(), types[0].is_integer(), sums.registers()),
+        Kind::Numbers { types, sums, .. } => (types[0].bits(), types[0].is_integer(), sums.registers()),
         Kind::Bits => (1, true, 2),
     };
     let steps = if is_integer && n > 32 { 16 } else { 8 };

@@ -9,6 +9,7 @@
 
 use warpfold_ptx::{Instruction, ScalarType as T};
 
+use super::aligned::{By, Precision, Rule};
 use super::element::{Element, types};
 use super::expect_whole_warp;
 use super::mma;
@@ -29,6 +30,8 @@ pub(crate) struct Wmma {
     ty: Element,
     /// What D and C are.
     sums: [Sums; 2],
+    /// How products of floats are added.
+    rule: Option<Rule>,
     a: Vec<u32>,
     b: Vec<u32>,
     c: Vec<u32>,
@@ -108,15 +111,19 @@ impl LaneOp for Multiply {
                 *words = m.read::<u32>(row);
             }
             let [to, from] = tile.sums.map(Sums::registers);
+            let rule = tile.rule.as_ref();
+            // With one of both `.f32` the product is that of `.f32`, with a conversion.
+            let all_halves = tile.sums == [Sums::F16; 2];
+            let precision = if all_halves { Precision::Half } else { Precision::Single };
             for (i, a) in a.iter().enumerate().take(blocks_m) {
-                scratch.set_a(tile.ty, 0, a, chunks * 4, false);
+                scratch.set_a(tile.ty, 0, a, chunks * 4, false, rule);
                 for (j, b) in b.iter().enumerate().take(blocks_n) {
-                    scratch.set_b(tile.ty, b, chunks * 4);
+                    scratch.set_b(tile.ty, b, chunks * 4, rule);
                     let pair = j * blocks_m + i;
                     let mut old = [[0; LANES]; 2];
                     old[..from].copy_from_slice(&c[pair * from..][..from]);
                     let mut sums = tile.sums[1].start(&old);
-                    scratch.add_product(0, tile.depth, &mut sums);
+                    scratch.add_product(0, tile.depth, rule, precision, &mut sums);
                     let words = tile.sums[0].finish(&old, &sums);
                     for (words, &row) in words.iter().zip(&tile.d[pair * to..][..to]) {
                         m.write(row, words, mask);
@@ -192,7 +199,8 @@ pub(super) fn decode(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
         rows.push(d.destination(inst, operand, d_ty)?);
     }
     let blocks = [m as usize / 8, n as usize / 8];
-    let tile = Wmma { blocks, depth: k as usize, ty: element, sums: [d_sums, c_sums], a, b, c, d: rows };
+    let rule = (!is_integer).then(|| Rule::of(d.arch, By::Wmma, [element; 2], k));
+    let tile = Wmma { blocks, depth: k as usize, ty: element, sums: [d_sums, c_sums], rule, a, b, c, d: rows };
     let tables = d.tensor_tables();
     tables.wmma.push(tile);
     let imm = i64::try_from(tables.wmma.len() - 1).expect("few instructions");

@@ -9,7 +9,7 @@ use std::marker::PhantomData;
 use warpfold_ptx::{Instruction, Opcode, ScalarType as T};
 
 use super::exact::{Direction, Downward, Exact, TowardZero, Upward};
-use super::finish::{finish, flush_if, propagate};
+use super::finish::{finish, flush, flush_if, propagate};
 use super::lanes::lanes;
 use super::soft::{self, Rounding};
 use super::{FTZ, SAT, flags, rounding};
@@ -17,11 +17,15 @@ use crate::Error;
 use crate::decode::Decoder;
 use crate::exec::machine::Machine;
 use crate::exec::op::{Handler, LaneOp, Op, map2, map3};
+use crate::exec::row::LANES;
 
 /// A sum, difference or product.
 pub(crate) trait Binary: 'static {
     /// Rounded to nearest.
     fn f32(a: f32, b: f32) -> f32;
+    /// Whether rounding can lift a result to the smallest normal number: not that of a sum, which
+    /// is exact there.
+    const IS_PRODUCT: bool = false;
     /// Rounded to nearest.
     fn f64(a: f64, b: f64) -> f64;
     /// As `[x, y, z]` of the fused multiply-add `x * y + z`, with the same sign of zero.
@@ -65,6 +69,7 @@ impl Binary for Sub {
 /// `a * b`
 pub(super) struct Mul;
 impl Binary for Mul {
+    const IS_PRODUCT: bool = true;
     #[inline(always)]
     fn f32(a: f32, b: f32) -> f32 {
         a * b
@@ -80,12 +85,45 @@ impl Binary for Mul {
     }
 }
 
+/// The bits of a result under its modifiers: `.ftz` looks at it before it is rounded.
+#[inline(always)]
+fn finish_exact(ftz: bool, sat: bool, exact: Exact, rounded: f32) -> u32 {
+    let cut = exact.round::<TowardZero>();
+    let is_below = ftz && cut.abs() < f32::MIN_POSITIVE;
+    finish(ftz, sat, if is_below { f32::copysign(0.0, rounded) } else { rounded })
+}
+
+/// Whether the result of a lane under `.ftz`, rounded to nearest, is the smallest normal number.
+///
+/// # Safety
+/// The sources of `op` are registers of `.f32`, the third if it `adds`.
+#[inline(always)]
+unsafe fn any_at_edge(m: &Machine, op: &Op, adds: bool) -> bool {
+    // SAFETY: passed on.
+    let (a, b) = unsafe { (&*m.lanes::<u32>(op.a), &*m.lanes::<u32>(op.b)) };
+    // SAFETY: passed on.
+    let c = unsafe { &*m.lanes::<u32>(if adds { op.c } else { op.a }) };
+    let mut any = 0;
+    for lane in 0..LANES {
+        let [a, b, c] = [a, b, c].map(|x| flush(f32::from_bits(x[lane])));
+        let result = if adds { f32::mul_add(a, b, c) } else { a * b };
+        any |= u32::from(result.to_bits() << 1 == 0x0100_0000);
+    }
+    any != 0
+}
+
 struct Nearest32<F, const FTZ: bool, const SAT: bool>(PhantomData<F>);
 impl<F: Binary, const FTZ: bool, const SAT: bool> LaneOp for Nearest32<F, FTZ, SAT> {
     #[inline(always)]
     unsafe fn run(m: &mut Machine, op: &Op, mask: u32) {
         // SAFETY: the decoder checked the operand widths.
         unsafe {
+            if FTZ && F::IS_PRODUCT && any_at_edge(m, op, false) {
+                return map2::<f32, f32, u32>(m, op, mask, |a, b| {
+                    let [x, y, z] = F::fused(f64::from(flush(a)), f64::from(flush(b)));
+                    finish_exact(true, SAT, Exact::fused(x, y, z), F::f32(flush(a), flush(b)))
+                });
+            }
             map2::<f32, f32, u32>(m, op, mask, |a, b| finish(FTZ, SAT, F::f32(flush_if(FTZ, a), flush_if(FTZ, b))));
         }
     }
@@ -97,6 +135,13 @@ impl<const FTZ: bool, const SAT: bool> LaneOp for FusedNearest32<FTZ, SAT> {
     unsafe fn run(m: &mut Machine, op: &Op, mask: u32) {
         // SAFETY: the decoder checked the operand widths.
         unsafe {
+            if FTZ && any_at_edge(m, op, true) {
+                return map3::<f32, f32, f32, u32>(m, op, mask, |a, b, c| {
+                    let (a, b, c) = (flush(a), flush(b), flush(c));
+                    let exact = Exact::fused(a.into(), b.into(), c.into());
+                    finish_exact(true, SAT, exact, f32::mul_add(a, b, c))
+                });
+            }
             map3::<f32, f32, f32, u32>(m, op, mask, |a, b, c| {
                 finish(FTZ, SAT, f32::mul_add(flush_if(FTZ, a), flush_if(FTZ, b), flush_if(FTZ, c)))
             });
@@ -113,7 +158,8 @@ impl<F: Binary, D: Direction> LaneOp for Directed32<F, D> {
         unsafe {
             lanes!(m, op, mask, |a: f32, b: f32| -> u32 {
                 let [x, y, z] = F::fused(f64::from(flush_if(ftz, a)), f64::from(flush_if(ftz, b)));
-                finish(ftz, sat, Exact::fused(x, y, z).round::<D>())
+                let exact = Exact::fused(x, y, z);
+                finish_exact(ftz, sat, exact, exact.round::<D>())
             });
         }
     }
@@ -128,7 +174,8 @@ impl<D: Direction> LaneOp for FusedDirected32<D> {
         unsafe {
             lanes!(m, op, mask, |a: f32, b: f32, c: f32| -> u32 {
                 let (a, b, c) = (flush_if(ftz, a), flush_if(ftz, b), flush_if(ftz, c));
-                finish(ftz, sat, Exact::fused(a.into(), b.into(), c.into()).round::<D>())
+                let exact = Exact::fused(a.into(), b.into(), c.into());
+                finish_exact(ftz, sat, exact, exact.round::<D>())
             });
         }
     }

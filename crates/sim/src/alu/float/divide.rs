@@ -1,18 +1,19 @@
 //! `div`, `rcp`, `sqrt` and `rsqrt` of `.f32` and `.f64`: rounded as IEEE 754 asks, and
 //! approximate.
 //!
-//! The host divides and takes roots exactly rounded, which is more than `.approx` and `.full`
-//! promise. What `.approx` promises to get wrong (`div` by numbers beyond 2^126) is wrong here too.
+//! The host divides and takes roots exactly rounded. `.approx` and `.full` are the [`unit`]'s
+//! functions with the scaling that the assembler puts around them, so that what `.approx` promises
+//! to get wrong (`div` by numbers beyond 2^126) is wrong here too.
 
 use std::marker::PhantomData;
 
 use warpfold_ptx::{Instruction, Opcode, ScalarType as T};
 
 use super::exact::{Direction, Downward, Exact, TowardZero, Upward};
-use super::finish::{finish, flush_if, propagate};
+use super::finish::{canonical, finish, finish_product, flush_if, propagate};
 use super::lanes::lanes;
 use super::soft::{self, Rounding};
-use super::{FTZ, flags, one_of};
+use super::{FTZ, flags, one_of, unit};
 use crate::Error;
 use crate::decode::Decoder;
 use crate::exec::machine::Machine;
@@ -118,18 +119,76 @@ impl<const FTZ: bool> LaneOp for Divide32<FTZ> {
     }
 }
 
-/// `a * (1 / b)`, where the reciprocal of a number beyond 2^126 is zero.
+/// `div.approx`: `a * rcp(b)`; subnormal divisors are scaled.
 struct DivideApprox<const FTZ: bool>;
 impl<const FTZ: bool> LaneOp for DivideApprox<FTZ> {
     #[inline(always)]
     unsafe fn run(m: &mut Machine, op: &Op, mask: u32) {
-        const BEYOND: f32 = 8.507_059e37;
         // SAFETY: the decoder checked the operand widths.
         unsafe {
             lanes!(m, op, mask, |a: f32, b: f32| -> u32 {
-                let (a, b) = (flush_if(FTZ, a), flush_if(FTZ, b));
-                let reciprocal = if b.abs() > BEYOND { f32::copysign(0.0, b) } else { 1.0 / b };
-                finish(FTZ, false, a * reciprocal)
+                let scale = if !FTZ && b.abs() < TINY { UP } else { 1.0 };
+                finish_product(FTZ, a * scale, f32::from_bits(unit::reciprocal((b * scale).to_bits())))
+            });
+        }
+    }
+}
+
+/// `div.full`: the same for divisors beyond 2^126, too.
+struct DivideFull<const FTZ: bool>;
+impl<const FTZ: bool> LaneOp for DivideFull<FTZ> {
+    #[inline(always)]
+    unsafe fn run(m: &mut Machine, op: &Op, mask: u32) {
+        // SAFETY: the decoder checked the operand widths.
+        unsafe {
+            lanes!(m, op, mask, |a: f32, b: f32| -> u32 {
+                let small = if !FTZ && b.abs() < TINY { UP } else { 1.0 };
+                let scale = if b.abs() > BEYOND { 0.25 } else { small };
+                let dividend = flush_if(FTZ, flush_if(FTZ, a) * scale);
+                finish_product(FTZ, dividend, f32::from_bits(unit::reciprocal((b * scale).to_bits())))
+            });
+        }
+    }
+}
+
+/// The smallest normal number.
+const TINY: f32 = f32::MIN_POSITIVE;
+/// 2^126
+const BEYOND: f32 = 8.507_059e37;
+/// What subnormal numbers are scaled with.
+const UP: f32 = 16_777_216.0;
+
+/// `rcp.approx.f32`
+struct ReciprocalApprox<const FTZ: bool>;
+impl<const FTZ: bool> LaneOp for ReciprocalApprox<FTZ> {
+    #[inline(always)]
+    unsafe fn run(m: &mut Machine, op: &Op, mask: u32) {
+        // SAFETY: the decoder checked the operand widths.
+        unsafe {
+            lanes!(m, op, mask, |a: f32| -> u32 {
+                let small = if a.abs() < TINY { UP } else { 1.0 };
+                let scale = if a.abs() > BEYOND { 0.25 } else { small };
+                if FTZ {
+                    unit::reciprocal(a.to_bits())
+                } else {
+                    canonical(f32::from_bits(unit::reciprocal((a * scale).to_bits())) * scale)
+                }
+            });
+        }
+    }
+}
+
+/// `sqrt.approx.f32`
+struct RootApprox<const FTZ: bool>;
+impl<const FTZ: bool> LaneOp for RootApprox<FTZ> {
+    #[inline(always)]
+    unsafe fn run(m: &mut Machine, op: &Op, mask: u32) {
+        // SAFETY: the decoder checked the operand widths.
+        unsafe {
+            lanes!(m, op, mask, |a: f32| -> u32 {
+                let scales = !FTZ && a.abs() < TINY;
+                let result = unit::root(if scales { a * UP } else { a }.to_bits());
+                if scales { canonical(f32::from_bits(result) * 2.0f32.powi(-12)) } else { result }
             });
         }
     }
@@ -168,13 +227,19 @@ impl LaneOp for DivideDirected64 {
     }
 }
 
-/// `rsqrt.approx.f32`: two roundings, within 2^-23 and a little.
+/// `rsqrt.approx.f32`
 struct ReciprocalRoot32<const FTZ: bool>;
 impl<const FTZ: bool> LaneOp for ReciprocalRoot32<FTZ> {
     #[inline(always)]
     unsafe fn run(m: &mut Machine, op: &Op, mask: u32) {
         // SAFETY: the decoder checked the operand widths.
-        unsafe { map1::<f32, u32>(m, op, mask, |a| finish(FTZ, false, 1.0 / flush_if(FTZ, a).sqrt())) }
+        unsafe {
+            lanes!(m, op, mask, |a: f32| -> u32 {
+                let scales = !FTZ && a.abs() < TINY;
+                let result = unit::reciprocal_root(if scales { a * UP } else { a }.to_bits());
+                if scales { canonical(f32::from_bits(result) * 4096.0) } else { result }
+            });
+        }
     }
 }
 
@@ -197,13 +262,30 @@ impl<const ROOT: bool> LaneOp for Gross64<ROOT> {
             lanes!(m, op, mask, |a: u64| -> u64 {
                 let x = f64::from_bits(flush64(a & UPPER));
                 let result = 1.0 / if ROOT { x.sqrt() } else { x };
-                // To nearest, ties to even, at the last bit that is kept.
-                let bits = result.to_bits();
-                let rounded = flush64(bits.wrapping_add(0x7fff_ffff + (bits >> 32 & 1)) & UPPER);
+                let rounded = flush64(unit_of_double::<ROOT>(a) << 32);
+                let is_special = result == 0.0 || !result.is_finite();
+                let rounded = if is_special { result.to_bits() } else { rounded };
                 if result.is_nan() { 0x7fff_ffff_0000_0000 } else { rounded }
             });
         }
     }
+}
+
+/// `MUFU.RCP64H` and `MUFU.RSQ64H` of a number that is neither zero nor special: the functions of
+/// `.f32` on the fraction's upper 20 bits, truncated to as many.
+#[inline(always)]
+fn unit_of_double<const ROOT: bool>(x: u64) -> u64 {
+    let upper = (x >> 32) as u32;
+    let unbiased = (upper >> 20 & 0x7ff).cast_signed() - 1023;
+    // With an exponent of 0 or 1, which is all that the fraction's function needs.
+    let odd = if ROOT { unbiased & 1 } else { 0 };
+    let single = ((127 + odd).cast_unsigned() << 23) | (upper & 0xf_ffff) << 3;
+    let result = if ROOT { unit::reciprocal_root(single) } else { unit::reciprocal(single) };
+    let rest = if ROOT { (unbiased - odd) / 2 } else { unbiased };
+    let exponent = (result >> 23).cast_signed() - 127 - rest + 1023;
+    let sign = if ROOT { 0 } else { upper & 0x8000_0000 };
+    let bits = (exponent.cast_unsigned() << 20) | (result >> 3 & 0xf_ffff);
+    u64::from(if exponent < 1 { 0 } else { bits } | sign)
 }
 
 /// The upper half of 64 bits.
@@ -254,6 +336,15 @@ pub(super) fn decode(d: &mut Decoder, inst: &Instruction, ty: T) -> Result<(), E
         (Opcode::Sqrt, _) => (unary64::<Root>(d, rounding), rounding.code()),
         (_, _) if rounding == Rounding::Nearest => (d.handler::<Divide64>(), 0),
         (_, _) => (d.handler::<DivideDirected64>(), rounding.code()),
+    };
+    let handler = match (inst.opcode, ty, approx, ftz) {
+        (Opcode::Div, T::F32, _, true) if inst.has("full") => d.handler::<DivideFull<true>>(),
+        (Opcode::Div, T::F32, _, false) if inst.has("full") => d.handler::<DivideFull<false>>(),
+        (Opcode::Rcp, T::F32, true, true) => d.handler::<ReciprocalApprox<true>>(),
+        (Opcode::Rcp, T::F32, true, false) => d.handler::<ReciprocalApprox<false>>(),
+        (Opcode::Sqrt, T::F32, true, true) => d.handler::<RootApprox<true>>(),
+        (Opcode::Sqrt, T::F32, true, false) => d.handler::<RootApprox<false>>(),
+        _ => handler,
     };
     let is_division = inst.opcode == Opcode::Div;
     d.expect_operands(inst, if is_division { 3 } else { 2 })?;

@@ -52,3 +52,13 @@ pub(crate) fn finish(ftz: bool, sat: bool, x: f32) -> u32 {
     let x = flush_if(ftz, x);
     if sat { saturate(x).to_bits() } else { canonical(x) }
 }
+
+/// A product under `.ftz`, which flushes operands, and results before they are rounded: one that
+/// only rounding lifts to the smallest normal number is zero.
+#[inline(always)]
+pub(crate) fn finish_product(ftz: bool, a: f32, b: f32) -> u32 {
+    let (a, b) = (flush_if(ftz, a), flush_if(ftz, b));
+    let product = a * b;
+    let is_below = (f64::from(a) * f64::from(b)).abs() < f64::from(f32::MIN_POSITIVE);
+    if ftz && is_below { product.to_bits() & 0x8000_0000 } else { canonical(product) }
+}

@@ -29,6 +29,8 @@ pub(crate) trait Half: 'static {
     fn widen(bits: u16) -> f32;
     /// The nearest value, ties to even; a NaN becomes the canonical one.
     fn narrow(x: f32) -> u16;
+    /// The bits of a number, its magnitude cut off; a NaN becomes the canonical one.
+    fn truncate(bits: u32) -> u16;
     /// A fused multiply-add whose result, narrowed, is right.
     fn fused(a: f32, b: f32, c: f32) -> f32;
 
@@ -65,6 +67,16 @@ impl Half for F16 {
     fn narrow(x: f32) -> u16 {
         let magnitude = narrow_magnitude::<10, 15>(x).min(0x7c00);
         if x.is_nan() { NAN16 } else { sign16(x) | magnitude }
+    }
+
+    #[inline(always)]
+    #[allow(clippy::cast_possible_truncation, reason = "at most 0x7fff")]
+    fn truncate(bits: u32) -> u16 {
+        let magnitude = bits & 0x7fff_ffff;
+        let normal = (magnitude.wrapping_sub(112 << 23) >> 13).min(0x7c00);
+        let small = (bits & 0x7f_ffff | 1 << 23) >> 126u32.saturating_sub(magnitude >> 23).min(31);
+        let finite = if magnitude < 113 << 23 { small } else { normal };
+        if magnitude > 0x7f80_0000 { NAN16 } else { finite as u16 | (bits >> 16) as u16 & 0x8000 }
     }
 
     /// The product is exact in `.f32`; the sum is made odd with the error that two-sum gives.
@@ -117,6 +129,11 @@ impl Half for Bf16 {
     #[inline(always)]
     fn widen(bits: u16) -> f32 {
         f32::from_bits(u32::from(bits) << 16)
+    }
+
+    #[inline(always)]
+    fn truncate(bits: u32) -> u16 {
+        (bits >> 16) as u16
     }
 
     #[inline(always)]

@@ -6,9 +6,9 @@
 //! - a NaN of `.f32`, `.f16` or `.bf16` is the canonical one (`0x7fffffff`, `0x7fff`); `.f64` keeps
 //!   the payload of the first NaN operand, quieted, and an invalid operation gives
 //!   `0xfff8000000000000`;
-//! - `.ftz` looks at the rounded result;
+//! - `.ftz` of products and fused multiply-adds looks at the result before it is rounded;
 //! - `.sat` and `.relu` turn -0 into +0;
-//! - an `.approx` function is at least as exact as its section demands, and the same on every host.
+//! - an `.approx` function has the bits of an H200 ([`unit`]).
 //!
 //! Absent: what needs `sm_100` (`.f32x2`, mixed precision, `min`/`max` of three) and the `.oob`
 //! modifier of `fma`.
@@ -23,7 +23,7 @@ pub(crate) mod lanes;
 pub(crate) mod minmax;
 pub(crate) mod sign;
 pub(crate) mod soft;
-pub(crate) mod transcendental;
+pub(crate) mod unit;
 
 use warpfold_ptx::{Instruction, Opcode, ScalarType as T};
 
