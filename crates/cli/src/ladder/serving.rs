@@ -193,7 +193,7 @@ fn climbed<M: Model>(
     let limits = Limits { max_len: MAX_LEN, ..model()?.limits() };
     let job = mixed_job(&limits, requests, SEED);
     if !device.is_virtual() {
-        // Kernels are built when they are first needed, which is nobody's idea: also of sizes that come late.
+        // Kernels are built when they are first needed, which is nobody's idea.
         timed(&model, &job, rungs)?;
     }
     let (outcomes, seconds) = timed(&model, &job, rungs)?;
