@@ -358,6 +358,7 @@ pub(crate) fn kernels() -> Vec<(AnyKernel, u32)> {
         out_strides: [4096 * 8 * dim, dim, 8 * dim],
     };
     let packed = Queries::Packed { batch: 3, total: 64, strides: [8 * 128, 128, 1] };
+    let few = Queries::Packed { batch: 3, total: 3, strides: [8 * 128, 128, 1] };
     let keys = |len, dim: i64| Keys::Dense { len, k_strides: strides(dim), v_strides: strides(dim) };
     let pages = |dim: i64| {
         let [k_strides, v_strides] = [[16 * 2 * dim, dim, 2 * dim, 1]; 2];
@@ -381,6 +382,8 @@ pub(crate) fn kernels() -> Vec<(AnyKernel, u32)> {
         of(Dtype::Bf16, Dtype::Bf16, [256, 256], dense(256), keys(512, 256)),
         of(Dtype::Bf16, Dtype::Bf16, [128, 128], packed.clone(), paged.clone()),
         of(Dtype::Bf16, Dtype::F8E4M3, [128, 128], packed.clone(), paged.clone()),
+        // Few rows: a cache of 8-bit floats comes ahead of its conversion.
+        of(Dtype::Bf16, Dtype::F8E4M3, [128, 128], few, paged.clone()),
         of(Dtype::F8E4M3, Dtype::F8E4M3, [128, 128], packed, paged),
         every.clone(),
     ];
