@@ -83,6 +83,15 @@ impl<'a> Arguments<'a> {
         self.push(&view.address().to_le_bytes(), 8);
     }
 
+    /// Says that views are where elements begin, as with strides below zero: the kernel may go
+    /// anywhere in their buffers. Otherwise checked launches on a virtual GPU report what leaves the
+    /// views, and stores through those that are inputs.
+    #[must_use]
+    pub fn whole_buffers(mut self) -> Self {
+        self.parameters.grant_nothing();
+        self
+    }
+
     /// As [`Arguments::push_input`].
     pub(crate) fn push_output<T: Element>(&mut self, view: &ViewMut<'_, T>) {
         self.memory.push((view.memory().clone(), Access::Write));

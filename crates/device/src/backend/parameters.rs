@@ -29,6 +29,11 @@ impl Parameters {
         self.granted.push(Granted { address, bytes: bytes as u64, writable });
     }
 
+    /// Forgets which parts the kernel is given: it is not judged by them.
+    pub(crate) fn grant_nothing(&mut self) {
+        self.granted.clear();
+    }
+
     /// The parts of memory that the kernel is given.
     pub(crate) fn granted(&self) -> &[Granted] {
         &self.granted

@@ -122,7 +122,8 @@ impl Ready {
                     arg => memories.add(arguments, arg)?,
                 };
             }
-            stream.launch_raw(function, step.config, &arguments)?;
+            // With strides below zero elements lie before their view.
+            stream.launch_raw(function, step.config, &arguments.whole_buffers())?;
         }
         Ok(())
     }

@@ -116,12 +116,13 @@ pub(crate) fn exponent(x: f32, least: i16) -> i16 {
     if magnitude >= 0x7f80_0000 { OF_SPECIAL } else { number }
 }
 
-/// A matrix operand, by column of A (row of B).
+/// A matrix operand, by column of A (row of B): whole rows of lanes, so that loops over them
+/// vectorise.
 pub(super) trait Operand {
-    /// The number that a lane multiplies.
-    fn number(&self, k: usize, lane: usize) -> f32;
-    /// Its exponent.
-    fn exponent(&self, k: usize, lane: usize) -> i16;
+    /// The numbers that lanes multiply.
+    fn numbers(&self, k: usize) -> [f32; LANES];
+    /// Their exponents.
+    fn exponents(&self, k: usize) -> [i16; LANES];
 }
 
 impl Rule {
@@ -173,9 +174,9 @@ impl Rule {
         let least = if precision == Precision::Half { -14 } else { -126 };
         let mut top = sums.map(|c| exponent(c, least));
         for i in 0..len {
-            let k = k(i);
+            let (a, b) = (a.exponents(k(i)), b.exponents(k(i)));
             for lane in 0..LANES {
-                top[lane] = top[lane].max(a.exponent(k, lane) + b.exponent(k, lane));
+                top[lane] = top[lane].max(a[lane] + b[lane]);
             }
         }
         let mut is_quick = true;
@@ -183,12 +184,15 @@ impl Rule {
             is_quick &= *top <= *QUICK.end() && (*top >= *QUICK.start() || *top < NOTHING);
         }
         if !is_quick {
-            for lane in 0..LANES {
-                let mut terms = [0.0; MOST];
-                for (i, term) in terms.iter_mut().enumerate().take(len) {
-                    *term = f64::from(a.number(k(i), lane)) * f64::from(b.number(k(i), lane));
+            let mut terms = [[0.0; MOST]; LANES];
+            for i in 0..len {
+                let (a, b) = (a.numbers(k(i)), b.numbers(k(i)));
+                for lane in 0..LANES {
+                    terms[lane][i] = f64::from(a[lane]) * f64::from(b[lane]);
                 }
-                sums[lane] = self.add_slowly(&terms, sums[lane], top[lane], precision);
+            }
+            for lane in 0..LANES {
+                sums[lane] = self.add_slowly(&terms[lane], sums[lane], top[lane], precision);
             }
             return;
         }
@@ -199,9 +203,9 @@ impl Rule {
         }
         let mut total = [0; LANES];
         for i in 0..len {
-            let k = k(i);
+            let (a, b) = (a.numbers(k(i)), b.numbers(k(i)));
             for lane in 0..LANES {
-                let term = a.number(k, lane) * b.number(k, lane) * scale[lane];
+                let term = a[lane] * b[lane] * scale[lane];
                 // SAFETY: the term is finite and below 2^27: its product is below 4 of the largest
                 // exponent.
                 total[lane] += unsafe { term.to_int_unchecked::<i32>() };

@@ -42,12 +42,12 @@ struct Rows<'a> {
 
 impl Operand for Rows<'_> {
     #[inline(always)]
-    fn number(&self, k: usize, lane: usize) -> f32 {
-        self.scratch.a[k][self.half][lane]
+    fn numbers(&self, k: usize) -> [f32; LANES] {
+        self.scratch.a[k][self.half]
     }
     #[inline(always)]
-    fn exponent(&self, k: usize, lane: usize) -> i16 {
-        self.scratch.a_exponents[k][self.half][lane]
+    fn exponents(&self, k: usize) -> [i16; LANES] {
+        self.scratch.a_exponents[k][self.half]
     }
 }
 
@@ -57,14 +57,24 @@ struct Columns<'a> {
     first: usize,
 }
 
+/// Four columns, for each of eight rows.
+#[inline(always)]
+fn repeated<T: Copy + Default>(columns: &[T; 8], first: usize) -> [T; LANES] {
+    let mut lanes = [T::default(); LANES];
+    for row in lanes.chunks_exact_mut(4) {
+        row.copy_from_slice(&columns[first..first + 4]);
+    }
+    lanes
+}
+
 impl Operand for Columns<'_> {
     #[inline(always)]
-    fn number(&self, k: usize, lane: usize) -> f32 {
-        self.scratch.b[k][self.first + lane % 4]
+    fn numbers(&self, k: usize) -> [f32; LANES] {
+        repeated(&self.scratch.b[k], self.first)
     }
     #[inline(always)]
-    fn exponent(&self, k: usize, lane: usize) -> i16 {
-        self.scratch.b_exponents[k][self.first + lane % 4]
+    fn exponents(&self, k: usize) -> [i16; LANES] {
+        repeated(&self.scratch.b_exponents[k], self.first)
     }
 }
 
