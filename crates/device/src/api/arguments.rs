@@ -84,8 +84,8 @@ impl<'a> Arguments<'a> {
     }
 
     /// Says that views are where elements begin, as with strides below zero: the kernel may go
-    /// anywhere in their buffers. Otherwise checked launches on a virtual GPU report what leaves the
-    /// views, and stores through those that are inputs.
+    /// anywhere in their buffers. Otherwise checked launches on a virtual GPU report what leaves
+    /// the views, and stores through those that are inputs.
     #[must_use]
     pub fn whole_buffers(mut self) -> Self {
         self.parameters.grant_nothing();
