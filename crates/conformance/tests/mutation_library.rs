@@ -276,7 +276,7 @@ fn attention_whose_keys_blocks_share_needs_all_that_its_threads_wait_for() {
     let (published, one) = ("the last ring's barriers are published for all", "a block has one item here");
     let injected = "ptxas wants it behind a branch";
     let once = [(0, published), (1, published), (2, published), (4, one), (6, one), (15, one), (26, injected)];
-    let more = [(32, one), (37, one), (39, one)];
+    let more = [(32, one), (37, one), (42, one)];
     let equivalent: Vec<_> = once.iter().chain(&more).map(|(number, why)| ("attention_wgmma", *number, *why)).collect();
     check("attention on tensor cores of keys that blocks share", 40, &equivalent, |device| {
         attended(device, Dtype::F16, &[1, 1, 1, 128], &[1, 1, 2100, 128])
