@@ -122,18 +122,22 @@ fn is_not_poisoned(device: &Device, [dtype, of_pages]: [Dtype; 2], poison: f32) 
 
 #[test]
 fn a_cache_of_eight_bits_gives_the_bits_of_its_elements_in_sixteen() {
+    // Heads as wide as a panel or not, of keys and of values apart.
+    let dims = [[24, 24], [128, 128], [112, 128], [128, 112]];
     on_every_device(|device, _| {
-        let of = |seed| tensor(&device, seed, Dtype::F8E4M3, &[6, 16, KV_HEADS, 24]);
-        let (k, v) = (of(1), of(2));
-        let [k_wide, v_wide] = [&k, &v].map(|pages| pages.cast(Dtype::F32).unwrap().cast(Dtype::F16).unwrap());
-        let blocks = table(&device, &[&[5, 0, 2], &[1]]);
-        let list = ints(&device, &[40, 16]);
-        let q = tensor(&device, 3, Dtype::F16, &[2, 6, 24]);
-        let options = Attention::new().tensor_scales([1.0, 0.3, 1.7]);
-        let run = |keys: &Tensor, values: &Tensor| {
-            options.run_paged(&q, PagedKeys { keys, values, block_table: &blocks, lens: &list }, None).unwrap()
-        };
-        same("dequantised", &run(&k, &v), &run(&k_wide, &v_wide));
+        for [key_dim, value_dim] in dims {
+            let of = |seed, dim| tensor(&device, seed, Dtype::F8E4M3, &[6, 16, KV_HEADS, dim]);
+            let (k, v) = (of(1, key_dim), of(2, value_dim));
+            let [k_wide, v_wide] = [&k, &v].map(|pages| pages.cast(Dtype::F32).unwrap().cast(Dtype::F16).unwrap());
+            let blocks = table(&device, &[&[5, 0, 2], &[1]]);
+            let list = ints(&device, &[40, 16]);
+            let q = tensor(&device, 3, Dtype::F16, &[2, 6, key_dim]);
+            let options = Attention::new().tensor_scales([1.0, 0.3, 1.7]);
+            let run = |keys: &Tensor, values: &Tensor| {
+                options.run_paged(&q, PagedKeys { keys, values, block_table: &blocks, lens: &list }, None).unwrap()
+            };
+            same("dequantised", &run(&k, &v), &run(&k_wide, &v_wide));
+        }
         is_clean(&device);
     });
 }

@@ -58,17 +58,18 @@ impl<'a, T: Factor> Staging<'a, T> {
             let begin = |unit| {
                 let (row, column, exists) = self.place(unit);
                 let key = number * config.tile.keys + row;
-                let exists = exists & key.lt(item.num_keys) & column.lt(launch.config.head_dim);
-                let at = |which| {
+                let exists = exists & key.lt(item.num_keys);
+                let at = |(which, dim): (usize, u32)| {
                     let start = launch.place_of_key(item, key.min(item.num_keys - 1), launch.key_strides(which));
-                    start + column.cast::<i64>()
+                    (start + column.cast::<i64>(), exists & column.lt(dim))
                 };
-                (unit, [at(0), at(1)], exists)
+                (unit, [(0, launch.config.head_dim), (1, launch.config.value_dim)].map(at))
             };
             let copies: Vec<_> = (0..self.units()).map(begin).collect();
-            for (unit, at, exists) in copies {
-                for (which, memory) in [launch.tensors.k, launch.tensors.v].into_iter().enumerate() {
-                    let from = memory.at(at[which]).reinterpret::<u32>();
+            for (unit, places) in copies {
+                let memories = [launch.tensors.k, launch.tensors.v];
+                for ((which, memory), (at, exists)) in memories.into_iter().enumerate().zip(places) {
+                    let from = memory.at(at).reinterpret::<u32>();
                     self.slot(which, number, unit).copy_async_or_zero::<4>(from, exists);
                 }
             }
