@@ -88,7 +88,7 @@ impl<'a> Arguments<'a> {
     /// the views, and stores through those that are inputs.
     #[must_use]
     pub fn whole_buffers(mut self) -> Self {
-        self.parameters.grant_nothing();
+        self.parameters.grant_whole_buffers();
         self
     }
 

@@ -13,6 +13,8 @@ pub(crate) struct Parameters {
     align: usize,
     /// The parts of memory among them, for the checks of the virtual GPU.
     granted: Vec<Granted>,
+    /// Whether the kernel may go anywhere in the buffers it is given.
+    whole_buffers: bool,
 }
 
 impl Parameters {
@@ -26,11 +28,14 @@ impl Parameters {
 
     /// Notes a part of memory that the kernel is given.
     pub(crate) fn grant(&mut self, address: u64, bytes: usize, writable: bool) {
-        self.granted.push(Granted { address, bytes: bytes as u64, writable });
+        if !self.whole_buffers {
+            self.granted.push(Granted { address, bytes: bytes as u64, writable });
+        }
     }
 
-    /// Forgets which parts the kernel is given: it is not judged by them.
-    pub(crate) fn grant_nothing(&mut self) {
+    /// The kernel is not judged by the parts that it is given.
+    pub(crate) fn grant_whole_buffers(&mut self) {
+        self.whole_buffers = true;
         self.granted.clear();
     }
 

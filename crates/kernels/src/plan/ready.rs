@@ -112,7 +112,8 @@ impl Ready {
                 addresses: [Vec::new(), Vec::new()],
             };
             memories.note_addresses();
-            let mut arguments = Arguments::new();
+            // With strides below zero elements lie before their view.
+            let mut arguments = Arguments::new().whole_buffers();
             let (mut tickets, mut marks) = workspace.counters(stream.device(), &self.plan, step)?;
             for arg in &step.args {
                 arguments = match arg {
@@ -122,8 +123,7 @@ impl Ready {
                     arg => memories.add(arguments, arg)?,
                 };
             }
-            // With strides below zero elements lie before their view.
-            stream.launch_raw(function, step.config, &arguments.whole_buffers())?;
+            stream.launch_raw(function, step.config, &arguments)?;
         }
         Ok(())
     }

@@ -17,6 +17,9 @@ use crate::overlap::overlap_launches;
 /// Warps of the first warpgroup that load; the last one draws.
 pub(super) const LOADERS: u32 = 3;
 
+/// Threads that load.
+pub(super) const LOADING: u32 = 32 * LOADERS;
+
 /// What the kernel takes: maps of queries, keys and values; inputs; results and log-sum-exp; running
 /// and partial states; the counter of items; sizes, strides, floats.
 pub(in crate::attention) type AttendWgmma<T> = Kernel<(

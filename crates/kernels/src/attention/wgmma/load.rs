@@ -5,12 +5,9 @@ use warpfold_lang::{Cursor, Major, Pipeline, Tile, Val, Var, fence_async, range,
 use super::super::copy_rows::{From, copy_rows};
 use super::super::factor::Factor;
 use super::super::work::{Item, KeyLens, Row, Size};
-use super::kernel::{Block, Cursors, LOADERS, WgmmaConfig};
+use super::kernel::{Block, Cursors, LOADING as THREADS, WgmmaConfig};
 use super::staged::Staging;
 use super::transpose_rows::transpose_rows;
-
-/// Threads that load.
-const THREADS: u32 = 32 * LOADERS;
 
 /// Units that a thread has on their way at once.
 const UNROLL: u32 = 6;

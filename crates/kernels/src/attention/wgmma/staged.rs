@@ -8,15 +8,12 @@ use warpfold_lang::{Shared, Tile, Val, commit_copies, range, thread_idx, wait_fo
 
 use super::super::factor::Factor;
 use super::super::work::Item;
-use super::kernel::{Block, LOADERS};
+use super::kernel::{Block, LOADING as THREADS};
 use super::tile::UNIT;
 use crate::elements::of_word;
 
 /// Units that are loaded before the first of them is stored.
 const TOGETHER: usize = 6;
-
-/// Threads that load.
-const THREADS: u32 = 32 * LOADERS;
 
 /// The tiles on their way, keys and values of each side by side; slots belong to threads.
 pub(super) struct Staging<'a, T> {
@@ -97,8 +94,7 @@ impl<'a, T: Factor> Staging<'a, T> {
 
     /// Units that a thread has of a tile.
     fn units(&self) -> u32 {
-        let tile = self.block.stages[0].at(0);
-        (tile.rows() * tile.columns()).div_ceil(UNIT * THREADS)
+        self.block.config.tile.staged_units(self.block.launch.config.head_dim)
     }
 
     /// Row, column and existence of a unit of this thread: panel after panel, so that the swizzle

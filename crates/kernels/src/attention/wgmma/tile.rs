@@ -3,7 +3,7 @@
 use super::super::config::padded;
 use super::super::problem::Problem;
 use super::super::running::state_words;
-use super::kernel::LOADERS;
+use super::kernel::LOADING;
 
 /// What a block holds. The number of keys of a tile is part of the order of the fold, so it follows
 /// from the head sizes alone; the rest may follow the batch.
@@ -111,9 +111,12 @@ impl WgmmaTile {
 
     /// Words of the tiles that are on their way to be converted.
     pub(super) fn staged_words(self, head_dim: u32) -> u32 {
-        let threads = 32 * LOADERS;
-        let units = (self.keys * padded(head_dim)).div_ceil(UNIT * threads);
-        self.staged * 2 * units * threads * UNIT / 4
+        self.staged * 2 * self.staged_units(head_dim) * LOADING * UNIT / 4
+    }
+
+    /// Units that a thread that loads has of a tile.
+    pub(super) fn staged_units(self, head_dim: u32) -> u32 {
+        (self.keys * padded(head_dim)).div_ceil(UNIT * LOADING)
     }
 
     /// Words of the states of a block.
