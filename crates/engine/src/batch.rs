@@ -105,8 +105,9 @@ pub struct SampleRow {
     /// Tokens that must not be drawn: those that end a sequence, before it has its least length; or
     /// those that a constraint rules out.
     pub banned: Option<Arc<[u32]>>,
-    /// How many of the most likely tokens to report.
-    pub top: usize,
+    /// How many of the most likely tokens to report beside the log-probability of the one that is
+    /// drawn; neither where there is no number.
+    pub top: Option<usize>,
     /// A token to be measured instead of drawn.
     pub given: Option<u32>,
 }

@@ -271,7 +271,20 @@ pub fn nanosleep(nanoseconds: impl Operand<u32>) {
 /// PTX ISA, "Parallel Synchronization and Communication Instructions: griddepcontrol".
 #[track_caller]
 pub fn wait_for_dependencies() {
-    with(sync::wait_for_dependencies);
+    with(|r| sync::wait_for_dependencies(r, sync::Constants::None));
+}
+
+/// [`wait_for_dependencies`], behind loads of boxes of tensors ([`TensorMap::load`]) that no launch
+/// that may still run writes, such as weights: those are on their way before the launch before this
+/// one has ended.
+///
+/// That nobody writes them is up to the caller, who looks back further than one launch: where each
+/// launch of a stream allows the next one to begin early, several of them may run at once.
+///
+/// [`TensorMap::load`]: crate::TensorMap::load
+#[track_caller]
+pub fn wait_for_dependencies_after_constants() {
+    with(|r| sync::wait_for_dependencies(r, sync::Constants::Loaded));
 }
 
 /// Allows the launch behind this one to begin once all blocks have said so or ended

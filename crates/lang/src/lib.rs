@@ -69,7 +69,7 @@ pub use block::{
     NamedBarrier, NamedBarriers, Xyz, block_dim, block_idx, clock, global_timer, grid_dim, lane_id, lanes_after,
     lanes_before, launch_dependents, launch_dependents_of_few, linear_thread_idx, multiprocessor_id, nanosleep,
     sync_threads, sync_threads_and, sync_threads_count, sync_threads_or, this_lane, thread_idx, wait_for_dependencies,
-    warp_id,
+    wait_for_dependencies_after_constants, warp_id,
 };
 pub use cluster::{
     cluster_arrive, cluster_arrive_relaxed, cluster_block_idx, cluster_block_rank, cluster_dim, cluster_idx,

@@ -27,7 +27,8 @@ pub(crate) fn rows_of(samples: &[SampleRow], rows: &mut DrawRows) {
             allowed: sample.allowed_ids(),
             banned: sample.banned.as_deref().unwrap_or(&[]),
             // No token is reported twice.
-            top: u32::try_from(sample.top).unwrap_or(u32::MAX),
+            top: u32::try_from(sample.top.unwrap_or(0)).unwrap_or(u32::MAX),
+            token_only: sample.top.is_none(),
             given: sample.given,
         });
     }
@@ -35,7 +36,7 @@ pub(crate) fn rows_of(samples: &[SampleRow], rows: &mut DrawRows) {
 
 /// Words of 32 bits that samples are drawn to, at most.
 pub(crate) fn num_words(samples: &[SampleRow]) -> usize {
-    let top = samples.iter().map(|sample| sample.top).max().unwrap_or(0);
+    let top = samples.iter().filter_map(|sample| sample.top).max().unwrap_or(0);
     samples.len() * (2 + 2 * top.next_power_of_two())
 }
 

@@ -499,7 +499,7 @@ impl LanguageModel {
             Ok::<_, Error>(num_bytes)
         })?;
         let Some(num_bytes) = num_bytes else { return Ok(Ticket::answered(Vec::new())) };
-        let tops = batch.samples.iter().map(|sample| sample.top).collect();
+        let tops = batch.samples.iter().map(|sample| sample.top.unwrap_or(0)).collect();
         self.running.push_back(Running { pinned: 0, num_bytes, tops });
         Ok(Ticket::running())
     }

@@ -55,7 +55,7 @@ fn rows_of(vocab: u32) -> Vec<SampleRow> {
             allowed: (i % 4 == 1).then(|| (0..vocab).filter(|id| id % 3 != 1).collect()),
             banned: (i % 5 == 0).then(|| Arc::from([0, 2, 2].as_slice())),
             sampling: Arc::new(sampling),
-            top: [0, 3, 20][i as usize % 3],
+            top: [Some(0), None, Some(3), Some(20)][i as usize % 4],
             given: (i % 7 == 3).then_some(vocab / 2),
         });
     }
@@ -84,7 +84,8 @@ fn drawn(logits: &[f32], vocab: usize, samples: &[SampleRow]) -> Vec<Sampled> {
             counts: &counts,
             allowed: row.allowed_ids(),
             banned: row.banned.as_deref().unwrap_or(&[]),
-            top: row.top as u32,
+            top: row.top.unwrap_or(0) as u32,
+            token_only: row.top.is_none(),
             given: row.given,
         });
     }
@@ -102,7 +103,11 @@ fn drawn(logits: &[f32], vocab: usize, samples: &[SampleRow]) -> Vec<Sampled> {
     let stride = drawn.len() / samples.len();
     let of_row = |(words, sample): (&[i32], &SampleRow)| {
         let (token, logprob) = pair(words);
-        Sampled { token, logprob, top: words[2..].chunks_exact(2).take(sample.top.min(vocab)).map(pair).collect() }
+        Sampled {
+            token,
+            logprob,
+            top: words[2..].chunks_exact(2).take(sample.top.unwrap_or(0).min(vocab)).map(pair).collect(),
+        }
     };
     drawn.chunks_exact(stride).zip(samples).map(of_row).collect()
 }
@@ -118,7 +123,6 @@ fn check(vocab: usize, spread: f32) {
     let found = drawn(&all, vocab, &rows);
     for ((row, logits), found) in rows.iter().zip(all.chunks_exact(vocab)).zip(found) {
         let mut expected = sample(logits, row);
-        expected.top.truncate(row.top);
         assert_eq!(found.token, expected.token, "of {vocab}: {row:?}");
         assert!(is_near(found.logprob, expected.logprob), "{} for {}: {row:?}", found.logprob, expected.logprob);
         assert_eq!(found.top.len(), expected.top.len());
@@ -149,7 +153,7 @@ fn tokens_are_those_of_the_reference_where_few_are_likely() {
 
 #[test]
 fn what_is_no_number_is_never_drawn() {
-    let row = |sampling| SampleRow { sampling: Arc::new(sampling), seed: 5, ..SampleRow::default() };
+    let row = |sampling| SampleRow { sampling: Arc::new(sampling), seed: 5, top: Some(0), ..SampleRow::default() };
     let rows = [row(Sampling::greedy()), row(Sampling::default()), row(Sampling { top_p: 0.5, ..Sampling::default() })];
     let logits = [f32::NAN, f32::NEG_INFINITY, 1.0, f32::NAN, -0.0, 0.0];
     let all = logits.repeat(rows.len());

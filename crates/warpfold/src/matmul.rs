@@ -54,6 +54,7 @@ pub struct Matmul {
     inputs: Vec<Tensor>,
     dtype: Option<Dtype>,
     batch_invariance: BatchInvariance,
+    weights: bool,
     f32_math: F32Math,
     standard: Standard,
     gate: Option<Activation>,
@@ -198,6 +199,14 @@ impl Matmul {
     #[must_use]
     pub const fn batch_invariant(mut self) -> Self {
         self.batch_invariance = BatchInvariance::On;
+        self
+    }
+
+    /// The right matrix are weights, which no launch that may still run writes: the product reads
+    /// them while launches before it end.
+    #[must_use]
+    pub const fn weights(mut self) -> Self {
+        self.weights = true;
         self
     }
 
@@ -350,6 +359,7 @@ impl Matmul {
             epilogue,
             inputs: more.iter().map(MatrixView::matrix).collect::<Result<_, _>>()?,
             batch_invariance: self.batch_invariance,
+            weights: self.weights,
             f32_math: self.f32_math,
         };
         let views = [&a, &b].into_iter().chain(&more).map(|view| view.tensor.view_of_all().map(Some));

@@ -15,7 +15,8 @@ use crate::batch::SampleRow;
 pub struct Sampled {
     /// The token that was drawn, or the one that was given.
     pub token: u32,
-    /// Its natural logarithm of probability under the model, before all parameters of drawing.
+    /// Its natural logarithm of probability under the model, before all parameters of drawing; 0
+    /// where nobody asked for it.
     pub logprob: f32,
     /// The most likely tokens under the model, most likely first, as many as were asked for.
     pub top: Vec<(u32, f32)>,
@@ -28,9 +29,10 @@ const PLACES: i32 = 40;
 #[must_use]
 pub fn sample(logits: &[f32], row: &SampleRow) -> Sampled {
     let token = row.given.unwrap_or_else(|| draw(logits, row));
+    let Some(top) = row.top else { return Sampled { token, ..Sampled::default() } };
     let total = log_sum_exp(logits);
     let logprob = |id: u32| (value(logits[id as usize]) - total) as f32;
-    let top = ranked(logits.iter().map(|x| value(*x))).take(row.top).map(|id| (id, logprob(id))).collect();
+    let top = ranked(logits.iter().map(|x| value(*x))).take(top).map(|id| (id, logprob(id))).collect();
     Sampled { token, logprob: logprob(token), top }
 }
 
@@ -128,7 +130,7 @@ mod tests {
     use crate::batch::TokenCount;
 
     fn row(sampling: Sampling) -> SampleRow {
-        SampleRow { sampling: Arc::new(sampling), seed: 3, position: 5, ..SampleRow::default() }
+        SampleRow { sampling: Arc::new(sampling), seed: 3, position: 5, top: Some(0), ..SampleRow::default() }
     }
 
     fn token(logits: &[f32], sampling: Sampling) -> u32 {
@@ -147,7 +149,7 @@ mod tests {
         let logits = [0.0, 1.0, 2.0];
         let mut row =
             row(Sampling { top_k: Some(1), temperature: 9.0, logit_bias: vec![(0, 100.0)], ..Sampling::default() });
-        row.top = 2;
+        row.top = Some(2);
         let got = sample(&logits, &row);
         let total = (1.0 + 1_f64.exp() + 2_f64.exp()).ln();
         assert_eq!(got.token, 0);

@@ -72,7 +72,13 @@ fn push_scores(
         let given = Some(group.request.prompt[position + 1]);
         let row = to_u32(first + position - rows.start);
         let position = position + 1;
-        batch.samples.push(SampleRow { row, position: to_u32(position), top, given, ..SampleRow::default() });
+        batch.samples.push(SampleRow {
+            row,
+            position: to_u32(position),
+            top: Some(top),
+            given,
+            ..SampleRow::default()
+        });
         targets.push(Target { scheduled: index, seq: rows.seq, use_: Use::Score(position) });
     }
 }
@@ -111,7 +117,6 @@ fn push_samples(
 fn sample_row(group: &Group, seq: &Sequence, row: u32, drafts: &[u32]) -> SampleRow {
     let num_generated = seq.num_generated() + drafts.len();
     let is_early = num_generated < group.rules.min_tokens && group.request.beam.is_none();
-    let logprobs = group.request.logprobs.unwrap_or(0);
     let early = is_early.then(|| group.rules.stop_ids.clone());
     let (allowed, banned) = match seq.constraint.as_ref().and_then(|constrained| constrained.mask.clone()) {
         Some(Mask::Allowed(ids)) => (Some(ids), early),
@@ -127,7 +132,7 @@ fn sample_row(group: &Group, seq: &Sequence, row: u32, drafts: &[u32]) -> Sample
         counts: seq.counts_with(drafts),
         allowed,
         banned,
-        top: group.request.beam.map_or(logprobs, |beam| crate::beam::num_candidates(group, beam)),
+        top: group.request.beam.map(|beam| crate::beam::num_candidates(group, beam)).or(group.request.logprobs),
         given: None,
     }
 }

@@ -46,7 +46,7 @@ fn answer_by_hand(request: &Request, output: u64) -> Vec<Sampled> {
             sampling: Arc::new(request.sampling.clone()),
             counts: Some(Arc::new((0..VOCAB as u32).filter(|t| tokens.contains(t)).map(count).collect())),
             banned: (answer.len() < request.min_tokens).then(|| stop_ids.clone().into()),
-            top: request.logprobs.unwrap_or(0),
+            top: request.logprobs,
             ..SampleRow::default()
         };
         answer.push(sample(&model.logits(&tokens), &row));

@@ -303,6 +303,7 @@ impl Choice {
                 let bytes = lines * first.k * a.dtype.bytes();
                 first.num_products() == 1 && others <= FEW_ROWS && bytes >= READ_ONCE_BYTES
             }),
+            weights: first.weights && tile.split == 1,
             epilogue: EpilogueKey::new(&first),
         }
     }

@@ -72,7 +72,8 @@ pub(super) fn tensor_clocks(work: &CostInput, tile: WgmmaTile, num_parts: u64) -
     let down = work.m.div_ceil((tile.cluster * tile.rows()).into()) * u64::from(tile.cluster);
     let blocks = down * work.n.div_ceil(tile.columns.into()) * work.products * num_parts;
     let depth = work.k.div_ceil(num_parts).max(1) as f64;
-    let area = f64::from(tile.rows()) * f64::from(tile.columns);
+    // Of eight rows all of a product's 64 are multiplied.
+    let area = f64::from(64 * tile.consumers) * f64::from(tile.columns);
     let waves = blocks.div_ceil(work.num_sms);
     let alone = area * depth / (work.rates.tensor_fma_per_clock_per_sm(work.dtype) * tensor_efficiency(tile, waves));
     // The first tile's copies and the last one's stores stand alone; of the others a little shows.
@@ -97,6 +98,8 @@ pub(super) fn tensor_clocks(work: &CostInput, tile: WgmmaTile, num_parts: u64) -
 /// rows 37.1 and 35.9).
 fn memory_efficiency(tile: WgmmaTile, waves: u64) -> f64 {
     match (tile.panels, tile.columns) {
+        // All of a block's columns are on their way at once.
+        _ if tile.eight_rows => 1.06,
         // The room goes to what takes longest to come.
         _ if tile.rows_stages.is_some() && waves == 1 => 1.05,
         // A tile for each SM: none ends before the others, and stages are many.

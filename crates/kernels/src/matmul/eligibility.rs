@@ -74,7 +74,15 @@ pub(super) fn few_blocks(problem: &Problem, majors: [OperandMajor; 2], limits: &
         OperandMajor::K => 16,
         OperandMajor::Mn => COLUMNS_SIDE_BY_SIDE,
     };
-    let tiles = WgmmaTile::of_few(problem.m, problem.n, limits.num_sms.max(1).into(), step).into_iter();
+    let num_sms = limits.num_sms.max(1).into();
+    // Where sums may be split or rows stand in columns, that is as fast.
+    let is_invariant = problem.batch_invariance == BatchInvariance::On;
+    let few_rows = (is_invariant && problem.m <= 8 && majors == [OperandMajor::K; 2]).then(|| {
+        // A thread has both columns of a gate.
+        let is_paired = is_eight_bits(dtype) || problem.epilogue.gate_activation().is_some();
+        WgmmaTile::few_rows([problem.n, problem.k], dtype.bytes(), num_sms, if is_paired { 16 } else { 8 })
+    });
+    let tiles = WgmmaTile::of_few(problem.m, problem.n, num_sms, step).into_iter().chain(few_rows);
     // Of many rows the blocks stand all at once, where they gain (256 x 1024 x 4096 takes 9.7 us,
     // by other tiles 13.7).
     let stands = |tile: &WgmmaTile| {
@@ -91,8 +99,8 @@ pub(super) fn few_blocks(problem: &Problem, majors: [OperandMajor; 2], limits: &
     };
     let is_possible = |code: &Algorithm| match *code {
         Algorithm::Wgmma(tile) | Algorithm::SwapAb(tile) => {
-            is_long(code, tile.stages, tile.split.into())
-                && (problem.batch_invariance == BatchInvariance::Off || code.own_parts().is_none())
+            (tile.eight_rows || is_long(code, tile.stages, tile.split.into()))
+                && (!is_invariant || code.own_parts().is_none())
         }
         Algorithm::Simt(_) | Algorithm::Mma(_) => false,
     };

@@ -157,6 +157,9 @@ pub struct Problem {
     pub batch_invariance: BatchInvariance,
     /// How exactly factors of `f32` are taken.
     pub f32_math: F32Math,
+    /// Whether `b` are weights: no launch that may still run when this one begins writes them. They
+    /// are then read before the launches before this one have ended.
+    pub weights: bool,
 }
 
 /// How exactly factors of `f32` are taken.
@@ -197,6 +200,7 @@ impl Problem {
             inputs: Vec::new(),
             batch_invariance: BatchInvariance::Off,
             f32_math: F32Math::Ieee,
+            weights: false,
         }
     }
 
@@ -210,7 +214,7 @@ impl Problem {
     pub(super) fn swapped(&self) -> Self {
         let [a, b, c] = [self.b, self.a, self.c].map(Matrix::transposed);
         let inputs = self.inputs.iter().copied().map(Matrix::transposed).collect();
-        Self { m: self.n, n: self.m, a, b, c, inputs, epilogue: self.epilogue.clone(), ..*self }
+        Self { m: self.n, n: self.m, a, b, c, inputs, epilogue: self.epilogue.clone(), weights: false, ..*self }
     }
 
     /// The problem for each position of a batch of these sizes.

@@ -104,16 +104,20 @@ pub(super) fn partial(wide: bool) -> AnyKernel {
         let logits = logits.at(row.mul_wide(vocab));
         let mine = |logits: Global<f32>| turn(logits, chunk * CHUNK, thread, PARTIAL_BLOCK, vocab, wide);
         // What the model says
-        let of_model = mine(logits);
-        let lowest = Val::constant(f32::NEG_INFINITY);
-        let largest = of_model.iter().fold(lowest, |max, (x, _, has)| has.select(max.max(*x), max));
-        let largest = fold_block_for_all(Extreme::<f32>::max(), largest, PARTIAL_BLOCK);
-        let shift = shift_of(largest);
-        let exponential = |(x, _, has): &(Val<f32>, Val<u32>, Val<bool>)| {
-            has.select((x.cast::<f64>() - shift).exp(), Val::constant(0.0_f64))
-        };
-        let sum = of_model.iter().map(exponential).reduce(|a, b| a + b).expect("a thread takes some");
-        let sum = fold_block_for_all(Sum::<f64>::new(), sum, PARTIAL_BLOCK);
+        let (model_largest, model_sum) = (var(f32::NEG_INFINITY), var(0.0_f64));
+        when(record.is_measured(), || {
+            let of_model = mine(logits);
+            let lowest = Val::constant(f32::NEG_INFINITY);
+            let largest = of_model.iter().fold(lowest, |max, (x, _, has)| has.select(max.max(*x), max));
+            let largest = fold_block_for_all(Extreme::<f32>::max(), largest, PARTIAL_BLOCK);
+            let shift = shift_of(largest);
+            let exponential = |(x, _, has): &(Val<f32>, Val<u32>, Val<bool>)| {
+                has.select((x.cast::<f64>() - shift).exp(), Val::constant(0.0_f64))
+            };
+            let sum = of_model.iter().map(exponential).reduce(|a, b| a + b).expect("a thread takes some");
+            model_largest.set(largest);
+            model_sum.set(fold_block_for_all(Sum::<f64>::new(), sum, PARTIAL_BLOCK));
+        });
         // What is drawn
         let best = (var(f64::NEG_INFINITY), var(NONE));
         when(record.word(Word::Given).eq(NONE), || {
@@ -130,7 +134,7 @@ pub(super) fn partial(wide: bool) -> AnyKernel {
         let best = fold_block_for_all(Best, (best.0.get(), best.1.get()), PARTIAL_BLOCK);
         when(thread.eq(0), || {
             let part = parts.at((row.mul_wide(chunks) + chunk.cast::<u64>()) * u64::from(PART));
-            let all = [largest.cast::<f64>(), sum, best.0, best.1.cast::<f64>()];
+            let all = [model_largest.get().cast::<f64>(), model_sum.get(), best.0, best.1.cast::<f64>()];
             (0_u32..).zip(all).for_each(|(i, number)| part.at(i).set(number));
         });
     };
@@ -232,13 +236,16 @@ pub(super) fn finish(finish: Finish) -> AnyKernel {
             largest.set(largest.get().max(part(chunk, 0).cast::<f32>()));
             take_better(best, part(chunk, 2), part(chunk, 3).cast::<u32>(), Val::constant(true));
         });
-        let shift = shift_of(fold_block_for_all(Extreme::<f32>::max(), largest.get(), BLOCK));
-        let sum = var(0.0_f64);
-        range(thread, chunks, BLOCK, |chunk| {
-            let of_part = shift_of(part(chunk, 0).cast::<f32>());
-            sum.add_assign(part(chunk, 1) * (of_part - shift).exp());
+        let total = var(0.0_f64);
+        when(record.is_measured(), || {
+            let shift = shift_of(fold_block_for_all(Extreme::<f32>::max(), largest.get(), BLOCK));
+            let sum = var(0.0_f64);
+            range(thread, chunks, BLOCK, |chunk| {
+                let of_part = shift_of(part(chunk, 0).cast::<f32>());
+                sum.add_assign(part(chunk, 1) * (of_part - shift).exp());
+            });
+            total.set(shift + fold_block_for_all(Sum::<f64>::new(), sum.get(), BLOCK).ln());
         });
-        let total = shift + fold_block_for_all(Sum::<f64>::new(), sum.get(), BLOCK).ln();
         let found = fold_block_for_all(Best, (best.0.get(), best.1.get()), BLOCK);
         let token = var(found.1);
         if finish.filtered {
@@ -249,14 +256,15 @@ pub(super) fn finish(finish: Finish) -> AnyKernel {
             });
         }
         // Report
-        let logprob = |id: Val<u32>| (value(logits.at(id).get()).cast::<f64>() - total).cast::<f32>().bitcast::<u32>();
+        let logprob =
+            |id: Val<u32>| (value(logits.at(id).get()).cast::<f64>() - total.get()).cast::<f32>().bitcast::<u32>();
         when(thread.eq(0), || {
             let given = record.word(Word::Given);
             // Where every logit is below all numbers, the first token is as good as any.
             let token = token.get().eq(NONE).select(0_u32, token.get());
             let token = given.eq(NONE).select(token, given);
             tokens.at(0_u32).set(token);
-            tokens.at(1_u32).set(logprob(token));
+            tokens.at(1_u32).set(record.is_measured().select(logprob(token), 0_u32));
         });
         if finish.top {
             report_top(finish, logits, vocab, record.word(Word::Top).min(vocab), |place, id| {

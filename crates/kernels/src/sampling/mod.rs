@@ -60,6 +60,8 @@ pub(crate) enum Word {
     End,
     /// Whether there is a list of allowed ids.
     HasAllowed,
+    /// Whether log-probabilities are left out.
+    TokenOnly,
 }
 
 /// Words of a record.
@@ -98,6 +100,9 @@ pub struct Draw<'a> {
     pub top: u32,
     /// A token to be measured instead of drawn.
     pub given: Option<u32>,
+    /// Whether the token alone is wanted: its log-probability is reported as 0, and no exponentials
+    /// are summed for it. Not with `top`.
+    pub token_only: bool,
 }
 
 impl Draw<'_> {
@@ -159,6 +164,7 @@ impl Rows {
         set(Word::Frequency, draw.frequency_penalty.to_bits());
         set(Word::Presence, draw.presence_penalty.to_bits());
         set(Word::HasAllowed, draw.allowed.is_some().into());
+        set(Word::TokenOnly, (draw.token_only && draw.top == 0).into());
         if draw.is_edited() {
             self.edited += 1;
             // A token that is named twice gets the sum, and each list has a token once: kernels

@@ -23,6 +23,11 @@ impl Record {
         self.word(word).bitcast()
     }
 
+    /// Whether log-probabilities are reported.
+    pub(super) fn is_measured(self) -> Val<bool> {
+        self.word(Word::TokenOnly).eq(0)
+    }
+
     /// The logits that tokens are drawn from: the edited ones where there are some.
     pub(super) fn drawn(self, logits: Global<f32>, edits: Global<f32>, vocab: Val<u32>) -> Global<f32> {
         let edited = self.word(Word::Edited);

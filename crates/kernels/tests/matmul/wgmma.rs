@@ -199,6 +199,55 @@ fn factors_may_come_through_rings_of_their_own() {
 }
 
 #[test]
+fn eight_rows_stand_for_all_that_a_product_has() {
+    on_every_device(|device| {
+        // Fewer and more steps than a stage has, and than all stages; columns that are cut.
+        for (m, n, k, columns) in [(1_u64, 70, 40, 8), (5, 60, 600, 24), (8, 136, 300, 128)] {
+            for weights in [false, true] {
+                let tile = WgmmaTile { columns, ..WgmmaTile::few_rows([n, k], 2, 132, 8) };
+                let of = |from, to| Problem { weights, ..of_steps(from, to, m, n, k) };
+                check(device, tile, 1, Case::of(of(Dtype::Bf16, Dtype::Bf16)));
+                check(device, WgmmaTile { stages: 2, ..tile }, 1, Case::of(of(Dtype::F16, Dtype::F32)));
+            }
+        }
+        // Rows of the next tile are not those again.
+        let tile = WgmmaTile::few_rows([70, 600], 2, 132, 8);
+        check(device, tile, 1, Case::of(of_steps(Dtype::Bf16, Dtype::F32, 21, 70, 600)));
+        let integers = WgmmaTile::few_rows([70, 600], 1, 132, 16);
+        check(device, integers, 1, Case::of(of_steps(Dtype::I8, Dtype::I32, 3, 70, 600)));
+    });
+}
+
+#[test]
+fn weights_are_copied_before_launches_before_have_ended() {
+    on_every_device(|device| {
+        let far = WgmmaTile { stages: 2, rows_stages: Some(5), ..WgmmaTile::DEEP_APART };
+        // Several tiles a block, a cluster's, rings of their own; more and fewer stages than there are.
+        let one = WgmmaTile { cluster: 1, columns: 8, stages: 2, once: false, ..WgmmaTile::SMALL };
+        let two = WgmmaTile { stages: 2, ..WgmmaTile::PAIR };
+        for (tile, m, n, k) in
+            [(one, 9, 1064, 70), (two, 70, 72, 400), (WgmmaTile::APART, 70, 72, 300), (far, 9, 72, 600)]
+        {
+            let problem = Problem { weights: true, ..of_steps(Dtype::Bf16, Dtype::Bf16, m, n, k) };
+            check(device, tile, 1, Case::of(problem));
+        }
+        let problem = Problem { weights: true, ..of_steps(Dtype::Bf16, Dtype::Bf16, 3, 1024, 3072) };
+        let choice = choose(device, Problem { batch_invariance: BatchInvariance::On, ..problem.clone() }).unwrap();
+        assert!(
+            matches!(choice.algorithm, Algorithm::Wgmma(WgmmaTile { columns: 8, eight_rows: true, .. })),
+            "{choice}"
+        );
+        let copies = |choice| {
+            let ptx = ptx_of(device, choice);
+            let ptx = ptx.first().unwrap();
+            ptx.split("griddepcontrol.wait").next().unwrap().matches("cp.async.bulk.tensor").count()
+        };
+        assert!(copies(&choice) > 0);
+        assert_eq!(copies(&choose(device, Problem { weights: false, ..problem }).unwrap()), 0);
+    });
+}
+
+#[test]
 fn weights_that_pass_by_once_are_asked_for_ahead() {
     on_every_device(|device| {
         let asks = |m, n| {

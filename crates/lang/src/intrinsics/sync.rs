@@ -178,14 +178,26 @@ pub(crate) fn nanosleep(r: &mut Recorder, nanoseconds: Raw) {
     r.push(Opcode::Nanosleep, &["u32"], vec![operand]);
 }
 
+/// What may be loaded before a wait for other launches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Constants {
+    /// Nothing.
+    None,
+    /// Boxes of tensors, whose maps are of memory that none of those launches writes.
+    Loaded,
+}
+
 /// Whether a wait for other launches behind this statement is too late: a thread may have left, or
 /// have accessed global memory.
-fn is_late(statement: &ptx::Statement) -> bool {
+fn is_late(statement: &ptx::Statement, constants: Constants) -> bool {
     // A prefetch shows nothing of what is there.
-    let accesses = |i: &ptx::Instruction| i.has("global") && !i.has("prefetch") && i.opcode != Opcode::Prefetch;
+    let is_prefetch = |i: &ptx::Instruction| i.has("prefetch") || i.opcode == Opcode::Prefetch;
+    let is_tensor_load = |i: &ptx::Instruction| i.has("tensor") && i.has("mbarrier::complete_tx::bytes");
+    let may_stand = |i: &ptx::Instruction| constants == Constants::Loaded && is_tensor_load(i);
+    let accesses = |i: &ptx::Instruction| i.has("global") && !is_prefetch(i) && !may_stand(i);
     let reaches = |i: &ptx::Instruction| matches!(i.opcode, Opcode::Exit | Opcode::Ret) || accesses(i);
     if let ptx::Statement::Scope(inner) = statement {
-        return inner.iter().any(is_late);
+        return inner.iter().any(|statement| is_late(statement, constants));
     }
     matches!(statement, ptx::Statement::Instruction(i) if reaches(i))
 }
@@ -199,9 +211,9 @@ pub(crate) fn has_dependent_launches(r: &mut Recorder) -> bool {
     has
 }
 
-/// `griddepcontrol.wait`
-pub(crate) fn wait_for_dependencies(r: &mut Recorder) {
-    if r.straight_line().is_none_or(|before| before.iter().any(is_late)) {
+/// `griddepcontrol.wait`, before all accesses of global memory but those of constants.
+pub(crate) fn wait_for_dependencies(r: &mut Recorder, constants: Constants) {
+    if r.straight_line().is_none_or(|before| before.iter().any(|statement| is_late(statement, constants))) {
         let rule = "a kernel waits for the launches before it in every thread, before it accesses global memory";
         r.fail(ErrorKind::Misuse(rule.to_owned()));
     }

@@ -6,6 +6,12 @@ use crate::recorder::Raw;
 use crate::types::{Element, Type};
 use crate::{Val, untyped};
 
+/// Rows from one stride offset to the next.
+const GROUP: u32 = 8;
+
+/// Rows of A in a product.
+const ROWS_OF_A: u32 = 64;
+
 /// A factor in shared memory, without the type of its elements: where it starts, and how it is laid
 /// out.
 #[derive(Debug, Clone, Copy)]
@@ -15,12 +21,19 @@ pub(super) struct Factor {
     columns: u32,
     swizzle: Swizzle,
     major: Major,
+    /// Eight rows stand for each group of eight of A.
+    repeats: bool,
 }
 
 impl Factor {
     pub(super) fn new<T: Element>(tile: Tile<T>, major: Major) -> Self {
         let start = tile.start().location();
-        Self { start, rows: tile.rows(), columns: tile.columns(), swizzle: tile.swizzle(), major }
+        Self { start, rows: tile.rows(), columns: tile.columns(), swizzle: tile.swizzle(), major, repeats: false }
+    }
+
+    /// As A: eight rows stand for all.
+    pub(super) fn for_a(self) -> Self {
+        Self { repeats: self.major == Major::K && self.rows == GROUP, ..self }
     }
 
     pub(super) fn is_mn_major(&self) -> bool {
@@ -30,6 +43,7 @@ impl Factor {
     /// Rows of A or columns of B that the tile holds.
     pub(super) const fn extent(&self) -> u32 {
         match self.major {
+            Major::K if self.repeats => ROWS_OF_A,
             Major::K => self.rows,
             Major::Mn => self.columns,
         }
@@ -59,7 +73,8 @@ impl Descriptor {
         // Leading offset: from panel to panel, where the sums' dimension runs over panels; unused
         // along `k`, as a step never leaves a panel. Stride: from 8 rows to the next.
         let leading = if factor.major == Major::K { 1 } else { (factor.rows * swizzle.bytes()) >> 4 };
-        let high = (swizzle.period() >> 4) | ((swizzle.code() as u32) << 30);
+        let stride = if factor.repeats { 0 } else { swizzle.period() >> 4 };
+        let high = stride | ((swizzle.code() as u32) << 30);
         Self { factor, low: ((address & 0x3_ffff) >> 4) + (leading << 16), high }
     }
 

@@ -83,7 +83,8 @@ pub fn sync_warpgroup() {
 /// A tile as a factor: which of its dimensions is `k`.
 #[derive(Debug)]
 pub struct Operands<T> {
-    /// 64 rows of A.
+    /// 64 rows of A. Or eight along whose rows `k` lies: they stand for each group of eight, so that
+    /// rows of sums repeat, and take an eighth of the room.
     pub a: Tile<T>,
     /// What lies along A's columns.
     pub a_major: Major,
@@ -173,7 +174,7 @@ impl<T: Multiplicand> WarpgroupSums<T> {
         check_major::<T>(factors.a_major);
         check_major::<T>(factors.b_major);
         let (a, b) = (Factor::new(factors.a, factors.a_major), Factor::new(factors.b, factors.b_major));
-        let (a, b) = (Descriptor::new(a), Descriptor::new(b));
+        let (a, b) = (Descriptor::new(a.for_a()), Descriptor::new(b));
         multiply((product::<T>(), T::EITHER_MAJOR), &self.registers, Left::Tile(a), &b, keep.val().raw());
     }
 

@@ -21,7 +21,7 @@ impl Linear {
     }
 
     fn product(&self) -> Matmul {
-        let product = Matmul::new().batch_invariant();
+        let product = Matmul::new().batch_invariant().weights();
         match &self.bias {
             Some(bias) => product.bias(bias),
             None => product,

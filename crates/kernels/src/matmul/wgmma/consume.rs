@@ -87,8 +87,11 @@ impl<T: Multiplicand<Sum: Accumulator + Sum>> MainLoop<'_, T> {
     fn add_products(&self, step: Val<u32>, work: &TileWork) {
         let Block { a, b, rings, .. } = self.block;
         let [(_, at_a), (_, at_b)] = rings.each(self.at);
+        let eight_rows = self.block.configuration.tile.eight_rows;
         let factors = (0..self.block.configuration.tile.panels).map(|panel| {
-            let tile_a = a.lines_from(a.panel(at_a, panel), self.first, 64);
+            let tile_a = a.panel(at_a, panel);
+            // Eight rows stand for all.
+            let tile_a = if eight_rows { tile_a } else { a.lines_from(tile_a, self.first, 64) };
             let tile_b = b.panel(at_b, panel);
             Operands { a: tile_a, a_major: a.major.for_lang(), b: tile_b, b_major: b.major.for_lang() }
         });

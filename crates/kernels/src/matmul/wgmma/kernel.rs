@@ -6,12 +6,12 @@ use half::bf16;
 use warpfold_lang::{
     Array, Global, Kernel, Multiplicand, Sum, TensorMap, Val, block_idx, cluster_block_rank, cluster_idx, cluster_sync,
     grid_dim, kernel, launch_dependents, num_clusters, range, sync_threads, thread_idx, wait_for_dependencies,
-    warpgroup_idx, when, when_else,
+    wait_for_dependencies_after_constants, warpgroup_idx, when, when_else,
 };
 
 use super::consume::consume;
 use super::l2_prefetch::prefetch_to_l2;
-use super::produce::produce;
+use super::produce::{copy_weights, produce};
 use super::rings::Rings;
 use super::source::{Factor, Im2col, Source};
 use super::store::Results;
@@ -66,6 +66,9 @@ pub(crate) struct WgmmaConfiguration {
     pub rows: u32,
     /// Which factors pass by once and are too large for a cache to keep.
     pub read_once: [bool; 2],
+    /// Whether the right factor are weights, whose first stages are copied before launches before
+    /// this one have ended.
+    pub weights: bool,
     /// What is done to the sums.
     pub epilogue: EpilogueKey,
 }
@@ -108,21 +111,30 @@ where
             launch_dependents();
         }
         block.prepare();
-        prefetch_to_l2(&block);
+        if !shared.weights {
+            prefetch_to_l2(&block);
+        }
         if blocks > 1 {
             cluster_sync()
         } else {
             sync_threads()
         }
-        // What stands above runs while the launch before this one ends; all accesses to memory are
-        // after this line.
-        wait_for_dependencies();
+        // What stands above runs while the launch before this one ends, as do the first copies of
+        // weights; all other accesses to memory are after this line.
+        let ahead = if shared.weights {
+            let ahead = copy_weights(&block);
+            wait_for_dependencies_after_constants();
+            Some(ahead)
+        } else {
+            wait_for_dependencies();
+            None
+        };
         if !shared.tile.once {
             launch_dependents();
         }
         let (warpgroup, at) = (warpgroup_idx(), block.rings.start());
         let results = Results { c, outputs: EpilogueOperands { result, inputs, strides: ends, scalars } };
-        when_else(warpgroup.eq(0), || produce(&block, at), || consume(&block, at, warpgroup, results));
+        when_else(warpgroup.eq(0), || produce(&block, at, ahead), || consume(&block, at, warpgroup, results));
     };
     let kernel = kernel(name(configuration), body).required_block(shape.threads()).min_blocks(1);
     if blocks > 1 { kernel.cluster(blocks) } else { kernel }
@@ -237,8 +249,19 @@ impl<'a, T: Multiplicand> Block<'a, T> {
 }
 
 fn name(configuration: &WgmmaConfiguration) -> String {
-    let &WgmmaConfiguration { dtype, tile, majors, is_batch, copied, is_promoted, im2col, rows, read_once, .. } =
-        configuration;
+    let &WgmmaConfiguration {
+        dtype,
+        tile,
+        majors,
+        is_batch,
+        copied,
+        is_promoted,
+        im2col,
+        rows,
+        read_once,
+        weights,
+        ..
+    } = configuration;
     let read_once = match read_once {
         [false, false] => None,
         [true, false] => Some("once_a"),
@@ -260,6 +283,7 @@ fn name(configuration: &WgmmaConfiguration) -> String {
         .part_if(rows < tile.rows(), format_args!("m{rows}"))
         .option(im2col.as_ref().map(Im2col::key))
         .option(read_once)
+        .part_if(weights, "weights")
         .part(configuration.epilogue.key())
         .into()
 }

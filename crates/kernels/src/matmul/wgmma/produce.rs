@@ -1,22 +1,46 @@
 //! The producers: threads that issue TMA loads of stage after stage as soon as there is room, one
 //! for each ring.
 
-use warpfold_lang::{Cursor, Multiplicand, Pipeline, Val, range, setmaxnreg_dec, thread_idx, when};
+use warpfold_lang::{
+    Cursor, Multiplicand, Pipeline, Val, Var, range, setmaxnreg_dec, thread_idx, var, when, when_else,
+};
 
-use super::kernel::Block;
+use super::kernel::{Block, WgmmaConfiguration};
 use super::rings::RingCursor;
-use super::source::{Arrival, CopyTarget};
+use super::source::{Arrival, CopyTarget, Line};
 use crate::matmul::tile_scheduler::TileWork;
 
-/// What the first warpgroup does.
-pub(super) fn produce<T: Multiplicand>(block: &Block<'_, T>, at: RingCursor) {
+/// Fills the ring's stages with the block's first weights, and counts them, by the thread that
+/// copies what comes after them. Where rows come through the same ring, stages are full when
+/// [`produce`] has brought these.
+pub(super) fn copy_weights<T: Multiplicand>(block: &Block<'_, T>) -> Var<u32> {
+    let ahead = var::<u32>(0);
+    when(thread_idx().x.eq(0), || {
+        let [_, (ring, at)] = block.rings.each(block.rings.start());
+        let work = block.first_work();
+        let copier = Copier::new(block, (ring, at), [block.rings.are_one(), true]);
+        let depth = block.configuration.tile.panels * block.depth;
+        let end = work.end.min(work.begin + ring.stages() * depth);
+        let line = copier.line_of_b(&work);
+        range(work.begin, end, depth, |step| {
+            copier.expect();
+            copier.bring_b(line, step, &work);
+            at.advance();
+            ahead.add_assign(1);
+        });
+    });
+    ahead
+}
+
+/// What the first warpgroup does, after so many stages of weights.
+pub(super) fn produce<T: Multiplicand>(block: &Block<'_, T>, at: RingCursor, ahead: Option<Var<u32>>) {
     let (tile, rings) = (block.configuration.tile, block.rings);
     if tile.consumers == 2 {
         setmaxnreg_dec(40);
     }
     let [left, (ring, at)] = rings.each(at);
     when(thread_idx().x.eq(0), || {
-        copy(block, (ring, at), [rings.are_one(), true]);
+        copy(&Copier::new(block, (ring, at), [rings.are_one(), true]), ahead);
         if tile.cluster > 1 {
             // No block leaves while the other may still write to it, or tell it that a stage is
             // read. Other threads do not wait for that: a barrier of the cluster at the end took
@@ -28,35 +52,84 @@ pub(super) fn produce<T: Multiplicand>(block: &Block<'_, T>, at: RingCursor) {
         }
     });
     if !rings.are_one() {
-        when(thread_idx().x.eq(32), || copy(block, left, [true, false]));
+        when(thread_idx().x.eq(32), || copy(&Copier::new(block, left, [true, false]), None));
     }
 }
 
-/// Copies what a ring brings, of the left factor, the right one or both, from the first stage to
-/// the last.
-fn copy<T: Multiplicand>(block: &Block<'_, T>, (ring, at): (Pipeline, Cursor), [brings_left, brings_right]: [bool; 2]) {
-    let (tile, rows) = (block.configuration.tile, block.configuration.rows);
-    // Each block of a cluster copies a part of the right factor to all of them.
-    let mine = block.my_columns();
-    let blocks = (tile.cluster > 1).then_some((1 << tile.cluster) - 1);
-    let lines = if brings_left { rows } else { 0 } + if brings_right { tile.columns } else { 0 };
-    let arrival = Arrival { pipeline: ring, at, blocks: None };
+/// Copies what a ring brings from the first stage to the last, but for the weights that are there
+/// already.
+fn copy<T: Multiplicand>(copier: &Copier<'_, T>, ahead: Option<Var<u32>>) {
+    let &Copier { block, ring, at, brings: [brings_a, brings_b], .. } = copier;
     block.each_work(&|work: &TileWork| {
-        let (first_a, first_b) = (block.a.line(work.row), block.b.line(work.column + mine));
+        let (line_a, line_b) = (block.a.line(work.row), copier.line_of_b(work));
         block.each_stage(work, |step: Val<u32>| {
-            ring.acquire(at);
-            ring.full(at).arrive_expect(tile.panels * lines * block.depth * T::BYTES);
-            for panel in 0..tile.panels {
-                let step = if panel == 0 { step } else { step + panel * block.depth };
-                if brings_left {
-                    block.a.copy(block.a.panel(at, panel), first_a, step, work, CopyTarget::Stage(arrival));
+            let begin = || {
+                ring.acquire(at);
+                copier.expect();
+                if brings_b {
+                    copier.bring_b(line_b, step, work);
                 }
-                if brings_right {
-                    let tile_b = block.b.lines_from(block.b.panel(at, panel), mine, tile.copied_columns());
-                    block.b.copy(tile_b, first_b, step, work, CopyTarget::Stage(Arrival { blocks, ..arrival }));
-                }
+            };
+            match ahead {
+                None => begin(),
+                Some(ahead) => when_else(ahead.get().gt(0), || ahead.set(ahead.get() - 1), begin),
+            }
+            if brings_a {
+                copier.bring_a(line_a, step, work);
             }
             at.advance();
         });
     });
+}
+
+/// Brings stages of the left factor, the right one or both.
+struct Copier<'a, T> {
+    block: &'a Block<'a, T>,
+    ring: Pipeline,
+    at: Cursor,
+    brings: [bool; 2],
+    /// The first of the columns of a tile that this block copies, to all blocks of its cluster.
+    mine: Val<u32>,
+}
+
+impl<'a, T: Multiplicand> Copier<'a, T> {
+    fn new(block: &'a Block<'a, T>, (ring, at): (Pipeline, Cursor), brings: [bool; 2]) -> Self {
+        Self { block, ring, at, brings, mine: block.my_columns() }
+    }
+
+    fn line_of_b(&self, work: &TileWork) -> Line {
+        self.block.b.line(work.column + self.mine)
+    }
+
+    /// Tells the stage how many bytes make it full.
+    fn expect(&self) {
+        let WgmmaConfiguration { tile, rows, .. } = *self.block.configuration;
+        let lines =
+            [rows, tile.columns].into_iter().zip(self.brings).map(|(lines, is_mine)| lines * u32::from(is_mine));
+        let bytes = tile.panels * self.block.depth * T::BYTES;
+        self.ring.full(self.at).arrive_expect(lines.sum::<u32>() * bytes);
+    }
+
+    fn bring_a(&self, line: Line, step: Val<u32>, work: &TileWork) {
+        let target = CopyTarget::Stage(Arrival { pipeline: self.ring, at: self.at, blocks: None });
+        let a = &self.block.a;
+        self.each_panel(step, |panel, step| a.copy(a.panel(self.at, panel), line, step, work, target));
+    }
+
+    fn bring_b(&self, line: Line, step: Val<u32>, work: &TileWork) {
+        let tile = self.block.configuration.tile;
+        let blocks = (tile.cluster > 1).then_some((1 << tile.cluster) - 1);
+        let target = CopyTarget::Stage(Arrival { pipeline: self.ring, at: self.at, blocks });
+        let b = &self.block.b;
+        self.each_panel(step, |panel, step| {
+            let to = b.lines_from(b.panel(self.at, panel), self.mine, tile.copied_columns());
+            b.copy(to, line, step, work, target);
+        });
+    }
+
+    fn each_panel(&self, step: Val<u32>, bring: impl Fn(u32, Val<u32>)) {
+        for panel in 0..self.block.configuration.tile.panels {
+            bring(panel, if panel == 0 { step } else { step + panel * self.block.depth });
+        }
+    }
 }

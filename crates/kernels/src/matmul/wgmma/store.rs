@@ -51,8 +51,8 @@ impl<S: Accumulator> Store<S> {
         let WgmmaConfiguration { tile, rows, epilogue, .. } = block.configuration;
         let bytes = epilogue.result_bytes() as i64;
         let result = results.outputs.result.at(work.part.cast::<i64>() * block.strides.at(MATRICES - 1) * bytes);
-        // After a block's rows come those of the next.
-        let (end, is_cut) = (block.sizes.at(0), tile.cluster > 1 && *rows < tile.rows());
+        // After a block's rows come those of the next, or the same again.
+        let (end, is_cut) = (block.sizes.at(0), tile.cluster > 1 && *rows < tile.rows() || tile.eight_rows);
         let end = if is_cut { end.min(work.row + *rows) } else { end };
         let columns = block.sizes.at(1);
         let columns = if epilogue.gate().is_some() { columns >> 1 } else { columns };

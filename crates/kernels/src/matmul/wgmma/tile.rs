@@ -31,6 +31,9 @@ pub struct WgmmaTile {
     /// Whether a block takes one tile alone, which it knows before launches before its own have
     /// ended, and whose result leaves through the stages of the left factor.
     pub once: bool,
+    /// Whether a block has eight rows, which stand in each group of eight of a product's 64: they
+    /// take an eighth of the room, and the other factor has it.
+    pub eight_rows: bool,
 }
 
 /// Measured with an H200, driver 580, bf16 but for the first row:
@@ -60,6 +63,7 @@ impl WgmmaTile {
         split: 1,
         rows_stages: None,
         once: false,
+        eight_rows: false,
     };
     /// For large results of 8-bit floats, whose sums are kept twice: it loads a sixth less than 128
     /// columns do.
@@ -129,10 +133,24 @@ impl WgmmaTile {
         Self { columns, stages: 4, panels: 4, split, once: true, ..Self::DEEP }
     }
 
+    /// For up to eight rows, of one tile a block: as many stages as `k` elements of this many bytes
+    /// fill, if there is room, so that all of a block's columns are on their way at once. The tile's
+    /// columns are a multiple of `step`.
+    #[must_use]
+    pub fn few_rows([columns, k]: [u64; 2], element_bytes: u64, num_sms: u64, step: u32) -> Self {
+        let waves = columns.div_ceil(num_sms * 128).max(1);
+        let columns = columns.div_ceil(num_sms * waves).next_multiple_of(step.into()).clamp(step.into(), 128) as u32;
+        let needed = (k * element_bytes).div_ceil(ROW_BYTES.into()).clamp(1, 1 << 20) as u32;
+        let room = (226 << 10) / (ROW_BYTES * (8 + columns));
+        let panels = if room >= 24 { 4 } else { 2 };
+        let stages = needed.div_ceil(panels).min(room / panels).clamp(2, 32);
+        Self { columns, stages, panels, once: true, eight_rows: true, ..Self::SMALL }
+    }
+
     /// Rows of a block.
     #[must_use]
     pub const fn rows(self) -> u32 {
-        64_u32.saturating_mul(self.consumers)
+        if self.eight_rows { 8 } else { 64_u32.saturating_mul(self.consumers) }
     }
 
     /// Steps of the sums that a stage has, for elements of this many bytes.
@@ -146,7 +164,7 @@ impl WgmmaTile {
     /// 8192 by [`PAIR`](Self::PAIR) takes 37.4 us so and 38.2 without, by [`APART`](Self::APART)
     /// 35.2 and 35.7 (H200, 2026-11-21). Sums of 8-bit floats are looked at after each stage.
     pub(super) const fn is_ahead(self) -> bool {
-        self.rows_stages.is_some() || self.consumers == 1 && self.stages >= 6
+        self.rows_stages.is_some() || self.eight_rows || self.consumers == 1 && self.stages >= 6
     }
 
     /// Threads of a block: a warpgroup that copies, and those that multiply.
@@ -188,6 +206,7 @@ impl WgmmaTile {
     pub(in crate::matmul) const fn panel_of(self, columns: u32) -> Option<u32> {
         let can_be_short = self.once && self.split == 1;
         match columns {
+            _ if self.eight_rows => None,
             columns if columns.is_multiple_of(64) && self.split == 1 => Some(64),
             columns if columns.is_multiple_of(32) && can_be_short => Some(32),
             columns if columns.is_multiple_of(16) && can_be_short => Some(16),
@@ -216,10 +235,14 @@ impl WgmmaTile {
             (self.panels >= 1, "a stage has a panel"),
             (stages.iter().all(|stages| *stages >= 2), "there are two stages at least"),
             (
-                !self.once || is_small && 64 * stages[0] * self.panels >= self.columns,
+                !self.once || self.eight_rows || is_small && 64 * stages[0] * self.panels >= self.columns,
                 "a result fits the rows' stages that it leaves through",
             ),
             (self.band >= 1, "a band has a row"),
+            (
+                !self.eight_rows || self.once && self.consumers * self.cluster * self.split == 1,
+                "eight rows are a warpgroup's, alone with its tile",
+            ),
             (is_small, FIT),
         ];
         // Less a KiB for barriers; counted only of numbers that keep the other rules.
@@ -255,7 +278,10 @@ mod tests {
             .flatten();
         let turned =
             [8, 16, 24, 32].into_iter().flat_map(|columns| [1, 2].map(|split| WgmmaTile::swap_ab(columns, split)));
-        for tile in WgmmaTile::ALL.into_iter().chain(WgmmaTile::OF_CONVOLUTIONS).chain(few).chain(turned) {
+        let eight = columns
+            .into_iter()
+            .flat_map(|columns| [1, 1024, 3072, 14_336].map(|k| WgmmaTile::few_rows([columns, k], 2, 132, 8)));
+        for tile in WgmmaTile::ALL.into_iter().chain(WgmmaTile::OF_CONVOLUTIONS).chain(few).chain(turned).chain(eight) {
             assert_eq!(tile.validate(), Ok(()));
         }
         let broken = WgmmaTile { stages: 4, ..WgmmaTile::LARGE };
