@@ -83,8 +83,8 @@ pub fn sync_warpgroup() {
 /// A tile as a factor: which of its dimensions is `k`.
 #[derive(Debug)]
 pub struct Operands<T> {
-    /// 64 rows of A. Or eight along whose rows `k` lies: they stand for each group of eight, so that
-    /// rows of sums repeat, and take an eighth of the room.
+    /// 64 rows of A. Or eight along whose rows `k` lies: they stand for each group of eight, so
+    /// that rows of sums repeat, and take an eighth of the room.
     pub a: Tile<T>,
     /// What lies along A's columns.
     pub a_major: Major,

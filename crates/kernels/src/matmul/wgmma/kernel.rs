@@ -242,6 +242,11 @@ impl<'a, T: Multiplicand> Block<'a, T> {
         if tile.cluster > 1 { cluster_block_rank() * tile.copied_columns() } else { Val::constant(0) }
     }
 
+    /// The place along the sums of a panel of the stage at `step`.
+    pub(super) fn step_of(&self, panel: u32, step: Val<u32>) -> Val<u32> {
+        if panel == 0 { step } else { step + panel * self.depth }
+    }
+
     /// Calls `body` at each stage that a piece of work goes through, with its place along the sums.
     pub(super) fn each_stage(&self, work: &TileWork, body: impl FnOnce(Val<u32>)) {
         range(work.begin, work.end, self.configuration.tile.panels * self.depth, body);

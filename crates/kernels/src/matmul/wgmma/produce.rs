@@ -24,7 +24,9 @@ pub(super) fn copy_weights<T: Multiplicand>(block: &Block<'_, T>) -> Var<u32> {
         let line = copier.line_of_b(&work);
         range(work.begin, end, depth, |step| {
             copier.expect();
-            copier.bring_b(line, step, &work);
+            for panel in 0..block.configuration.tile.panels {
+                copier.bring_b(panel, line, block.step_of(panel, step), &work);
+            }
             at.advance();
             ahead.add_assign(1);
         });
@@ -60,23 +62,27 @@ pub(super) fn produce<T: Multiplicand>(block: &Block<'_, T>, at: RingCursor, ahe
 /// already.
 fn copy<T: Multiplicand>(copier: &Copier<'_, T>, ahead: Option<Var<u32>>) {
     let &Copier { block, ring, at, brings: [brings_a, brings_b], .. } = copier;
+    let unless_ahead = |body: &dyn Fn()| match ahead {
+        None => body(),
+        Some(ahead) => when(ahead.get().eq(0), body),
+    };
     block.each_work(&|work: &TileWork| {
         let (line_a, line_b) = (block.a.line(work.row), copier.line_of_b(work));
         block.each_stage(work, |step: Val<u32>| {
-            let begin = || {
+            unless_ahead(&|| {
                 ring.acquire(at);
                 copier.expect();
-                if brings_b {
-                    copier.bring_b(line_b, step, work);
+            });
+            for panel in 0..block.configuration.tile.panels {
+                let step = block.step_of(panel, step);
+                if brings_a {
+                    copier.bring_a(panel, line_a, step, work);
                 }
-            };
-            match ahead {
-                None => begin(),
-                Some(ahead) => when_else(ahead.get().gt(0), || ahead.set(ahead.get() - 1), begin),
+                if brings_b {
+                    unless_ahead(&|| copier.bring_b(panel, line_b, step, work));
+                }
             }
-            if brings_a {
-                copier.bring_a(line_a, step, work);
-            }
+            ahead.iter().for_each(|ahead| ahead.set(ahead.get().max(1) - 1));
             at.advance();
         });
     });
@@ -110,26 +116,19 @@ impl<'a, T: Multiplicand> Copier<'a, T> {
         self.ring.full(self.at).arrive_expect(lines.sum::<u32>() * bytes);
     }
 
-    fn bring_a(&self, line: Line, step: Val<u32>, work: &TileWork) {
-        let target = CopyTarget::Stage(Arrival { pipeline: self.ring, at: self.at, blocks: None });
+    fn bring_a(&self, panel: u32, line: Line, step: Val<u32>, work: &TileWork) {
         let a = &self.block.a;
-        self.each_panel(step, |panel, step| a.copy(a.panel(self.at, panel), line, step, work, target));
+        a.copy(a.panel(self.at, panel), line, step, work, self.target(None));
     }
 
-    fn bring_b(&self, line: Line, step: Val<u32>, work: &TileWork) {
-        let tile = self.block.configuration.tile;
+    fn bring_b(&self, panel: u32, line: Line, step: Val<u32>, work: &TileWork) {
+        let (tile, b) = (self.block.configuration.tile, &self.block.b);
+        let to = b.lines_from(b.panel(self.at, panel), self.mine, tile.copied_columns());
         let blocks = (tile.cluster > 1).then_some((1 << tile.cluster) - 1);
-        let target = CopyTarget::Stage(Arrival { pipeline: self.ring, at: self.at, blocks });
-        let b = &self.block.b;
-        self.each_panel(step, |panel, step| {
-            let to = b.lines_from(b.panel(self.at, panel), self.mine, tile.copied_columns());
-            b.copy(to, line, step, work, target);
-        });
+        b.copy(to, line, step, work, self.target(blocks));
     }
 
-    fn each_panel(&self, step: Val<u32>, bring: impl Fn(u32, Val<u32>)) {
-        for panel in 0..self.block.configuration.tile.panels {
-            bring(panel, if panel == 0 { step } else { step + panel * self.block.depth });
-        }
+    fn target(&self, blocks: Option<u16>) -> CopyTarget {
+        CopyTarget::Stage(Arrival { pipeline: self.ring, at: self.at, blocks })
     }
 }

@@ -134,8 +134,8 @@ impl WgmmaTile {
     }
 
     /// For up to eight rows, of one tile a block: as many stages as `k` elements of this many bytes
-    /// fill, if there is room, so that all of a block's columns are on their way at once. The tile's
-    /// columns are a multiple of `step`.
+    /// fill, if there is room, so that all of a block's columns are on their way at once. The
+    /// tile's columns are a multiple of `step`.
     #[must_use]
     pub fn few_rows([columns, k]: [u64; 2], element_bytes: u64, num_sms: u64, step: u32) -> Self {
         let waves = columns.div_ceil(num_sms * 128).max(1);
