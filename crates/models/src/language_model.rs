@@ -135,6 +135,8 @@ impl ModelFiles {
         let mut loader = Loader::new(&self.checkpoint, queue, dtype, progress)?;
         loader.shard = shard.as_ref();
         let network = Network::load(config, &mut loader)?;
+        // Products read weights without a wait for what wrote them.
+        queue.stream().synchronize()?;
         let weight_bytes = loader.loaded_bytes;
         let drawn = Drawn { words: Drawn::room(queue, Drawn::WORDS)?, stride: 2 };
         Ok(LanguageModel {
