@@ -7,6 +7,7 @@
 
 use std::path::Path;
 
+use warpfold_device::{Arguments, Device, LaunchConfig, Profile};
 use warpfold_sim::{Arch, Launch, Memory, Options, Program};
 
 const FUNCTIONS: [&str; 15] = [
@@ -91,5 +92,67 @@ fn approximate_functions_have_the_bits_of_an_h200() {
             }
         }
         assert!(differ.is_empty(), "{function}: inputs from {} * 2^20", differ.join(", "));
+    }
+}
+
+/// Functions that have too many inputs to hash them all: with the bits of an input.
+const SAMPLED: [(&str, u32); 9] = [
+    ("div.approx.f32 %y, %x, %z", 32),
+    ("div.approx.ftz.f32 %y, %x, %z", 32),
+    ("div.full.f32 %y, %x, %z", 32),
+    ("div.full.ftz.f32 %y, %x, %z", 32),
+    ("rsqrt.approx.f64 %y, %x", 64),
+    ("rsqrt.approx.ftz.f64 %y, %x", 64),
+    ("rcp.approx.ftz.f64 %y, %x", 64),
+    ("ex2.approx.ftz.bf16x2 %y, %x", 32),
+    ("tanh.approx.f16x2 %y, %x", 32),
+];
+
+/// Results of random bits, and of the least, largest and special numbers, on a device.
+fn sampled(device: &Device, (instruction, bits): (&str, u32)) -> Vec<u64> {
+    const INPUTS: u32 = 1 << 14;
+    let ptx = format!(
+        ".version 8.7\n.target sm_90a\n.address_size 64\n\
+         .visible .entry sampled(.param .u64 from, .param .u64 to)\n{{\n\
+         .reg .b{bits} %x, %z, %y;\n.reg .b64 %from, %to, %at;\n.reg .b32 %i, %block;\n\
+         ld.param.u64 %from, [from];\nld.param.u64 %to, [to];\n\
+         mov.u32 %i, %tid.x;\nmov.u32 %block, %ctaid.x;\nmad.lo.u32 %i, %block, 256, %i;\n\
+         mul.wide.u32 %at, %i, 8;\nadd.u64 %to, %to, %at;\nmul.wide.u32 %at, %i, 16;\nadd.u64 %from, %from, %at;\n\
+         ld.global.b{bits} %x, [%from];\nld.global.b{bits} %z, [%from+8];\n\
+         {instruction};\nst.global.b{bits} [%to], %y;\nret;\n}}\n"
+    );
+    let mut state = 7_u64;
+    let mut random = || {
+        state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+        state ^ state >> 29
+    };
+    let special = [0, 1, 0x7f_ffff, 0x80_0000, 0x7f80_0000, 0x7fc0_0000, 0x8000_0000, 0x3f80_0000, 0xff80_0000_u64];
+    let widened = |bits32: u64| if bits == 64 { f64::from(f32::from_bits(bits32 as u32)).to_bits() } else { bits32 };
+    let numbers =
+        (0..2 * INPUTS).map(|i| if i % 16 < 2 { widened(special[(random() % 9) as usize]) } else { random() });
+    let from = device.upload(&numbers.collect::<Vec<u64>>()).expect("numbers");
+    let mut to = device.upload(&vec![0_u64; INPUTS as usize]).expect("room");
+    let kernel = device.load(&ptx).and_then(|module| module.kernel("sampled")).expect("a kernel");
+    let arguments = Arguments::new().input(&from).output(&mut to);
+    device.default_stream().launch_raw(&kernel, LaunchConfig::new(INPUTS / 256, 256), &arguments).expect("a launch");
+    to.download().expect("results")
+}
+
+/// Of NaNs hardware gives one.
+#[test]
+fn sampled_functions_have_the_bits_of_each_gpu_at_hand() {
+    let expected = SAMPLED.map(|function| sampled(&Device::virtual_gpu(Profile::H200), function));
+    // They are not all the same number.
+    assert!(expected.iter().all(|results| results.iter().any(|result| *result != results[0])));
+    for device in Device::all().into_iter().filter(|device| !device.is_virtual()) {
+        let mut wrong = Vec::new();
+        for (function, expected) in SAMPLED.into_iter().zip(&expected) {
+            let found = sampled(&device, function);
+            let differ: Vec<_> = found.iter().zip(expected).enumerate().filter(|(_, (a, b))| a != b).collect();
+            println!("{}: {} of {} differ", function.0, differ.len(), found.len());
+            let some = differ.iter().take(4).map(|(i, (a, b))| format!("{i}: {a:#x} for {b:#x}"));
+            wrong.extend(some.map(|one| format!("{}: {one}", function.0)));
+        }
+        assert!(wrong.is_empty(), "{device}:\n{}", wrong.join("\n"));
     }
 }

@@ -243,12 +243,30 @@ impl<const FTZ: bool> LaneOp for ReciprocalRoot32<FTZ> {
     }
 }
 
+/// `rsqrt.approx.f64`, as the assembler has it: the function of the upper 32 bits, and a step of
+/// Newton's method.
 struct ReciprocalRoot64;
 impl LaneOp for ReciprocalRoot64 {
     #[inline(always)]
     unsafe fn run(m: &mut Machine, op: &Op, mask: u32) {
+        let improved = |x: f64| {
+            let rough = f64::from_bits(unit_of_double::<true>(x.to_bits()) << 32);
+            let error = x.mul_add(-(rough * rough), 1.0);
+            error.mul_add(0.375, 0.5).mul_add(rough * error, rough)
+        };
+        let root = |x: f64| {
+            if x.is_nan() || x == 0.0 || x == f64::INFINITY {
+                propagate(1.0 / x.sqrt(), [x])
+            } else if x < 0.0 {
+                0xfff8_0000_0000_0000
+            } else if x < f64::MIN_POSITIVE {
+                (improved(x * 2_f64.powi(54)) * 2_f64.powi(27)).to_bits()
+            } else {
+                improved(x).to_bits()
+            }
+        };
         // SAFETY: the decoder checked the operand widths.
-        unsafe { map1::<f64, u64>(m, op, mask, |a| propagate(1.0 / a.sqrt(), [a])) }
+        unsafe { map1::<f64, u64>(m, op, mask, root) }
     }
 }
 
