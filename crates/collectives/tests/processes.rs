@@ -7,7 +7,10 @@ use std::time::{Duration, Instant};
 use warpfold_collectives::{Communicator, Error, Launch, Reduce};
 use warpfold_device::{Device, Profile};
 
-/// A port that was free a moment ago.
+/// Groups that are started before no port is taken for free.
+const TRIES: usize = 10;
+
+/// A port that was free a moment ago: another program may take it before a rank does.
 fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a free port").port()
 }
@@ -59,9 +62,17 @@ fn rank_of_a_group_of_processes() {
     }
 }
 
-/// Starts a process for each rank; gives how each ended and what it said.
+/// Starts a process for each rank, at another port if somebody took the one that was free; gives
+/// how each ended and what it said.
 fn run(size: usize, goes: Option<(usize, usize)>) -> Vec<(Option<i32>, String)> {
-    let (port, program) = (free_port(), std::env::current_exe().expect("a test knows its program"));
+    let is_taken =
+        |ends: &[(Option<i32>, String)]| ends.iter().any(|(_, text)| text.contains("Address already in use"));
+    let mut tries = (0..TRIES).map(|_| run_at(free_port(), size, goes));
+    tries.find(|ends| !is_taken(ends)).expect("one of some ports is still free")
+}
+
+fn run_at(port: u16, size: usize, goes: Option<(usize, usize)>) -> Vec<(Option<i32>, String)> {
+    let program = std::env::current_exe().expect("a test knows its program");
     let start = |rank: usize| {
         let mut command = Command::new(&program);
         command.args(["--exact", "rank_of_a_group_of_processes", "--nocapture"]);
@@ -105,15 +116,47 @@ fn a_process_that_ends_is_named_by_every_other_one() {
 
 #[test]
 fn a_process_that_never_comes_is_named() {
-    let launch = |rank| Launch {
+    let launch = |rank, port| Launch {
         rank,
         size: 2,
         local_rank: rank,
-        address: format!("127.0.0.1:{}", free_port()),
+        address: format!("127.0.0.1:{port}"),
         patience: Duration::from_millis(100),
     };
-    let error = Communicator::join(Device::virtual_gpu(Profile::H200), &launch(0), &[]).expect_err("nobody comes");
+    let join = |launch| Communicator::join(Device::virtual_gpu(Profile::H200), &launch, &[]);
+    // The system chooses a free port.
+    let error = join(launch(0, 0)).expect_err("nobody comes");
     assert!(error.to_string().ends_with("rank 1 did not come within 100ms"), "{error}");
-    let error = Communicator::join(Device::virtual_gpu(Profile::H200), &launch(1), &[]).expect_err("nobody is there");
+    // A reserved one that no program takes.
+    let error = join(launch(1, 1)).expect_err("nobody is there");
     assert!(error.to_string().contains("connecting to rank 0"), "{error}");
+}
+
+fn read(changes: &[(&str, Option<&str>)]) -> Result<Launch, String> {
+    let all =
+        [("RANK", "3"), ("WORLD_SIZE", "8"), ("LOCAL_RANK", "1"), ("MASTER_ADDR", "node-0"), ("MASTER_PORT", "29500")];
+    let variable = |name: &str| match changes.iter().find(|(changed, _)| *changed == name) {
+        Some((_, text)) => text.map(str::to_owned),
+        None => all.iter().find(|(known, _)| *known == name).map(|(_, text)| (*text).to_owned()),
+    };
+    Launch::from_variables(variable).map_err(|e| e.to_string())
+}
+
+#[test]
+fn the_variables_of_torchrun_say_who_and_where() {
+    let launch = read(&[]).expect("complete");
+    assert_eq!((launch.rank, launch.size, launch.local_rank), (3, 8, 1));
+    assert_eq!(launch.address, "node-0:29500");
+}
+
+#[test]
+fn a_variable_that_is_missing_or_wrong_is_named() {
+    let starts = |changes: &[(&str, Option<&str>)], text: &str| {
+        let error = read(changes).expect_err("refused");
+        assert!(error.starts_with(text), "{error}");
+    };
+    starts(&[("LOCAL_RANK", None)], "LOCAL_RANK is not set; torchrun sets");
+    starts(&[("RANK", Some("first"))], "RANK is 'first', which is no number");
+    starts(&[("RANK", Some("8"))], "RANK is 8 of a WORLD_SIZE of 8");
+    starts(&[("MASTER_PORT", Some("70000"))], "MASTER_PORT is 70000, which is no port");
 }

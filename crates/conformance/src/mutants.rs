@@ -75,11 +75,10 @@ impl Mutant {
     }
 }
 
-/// Whether a mutant is of the third that is tried by default: all of them with
-/// `WARPFOLD_ALL_MUTANTS` set.
+/// Whether a mutant is of those that are tried: see [`sample`](crate::sample).
 #[must_use]
 pub fn is_sampled(kernel: &str, number: usize) -> bool {
-    std::env::var_os("WARPFOLD_ALL_MUTANTS").is_some() || (number + kernel.len()).is_multiple_of(3)
+    crate::sample::is_sampled(number + kernel.len())
 }
 
 /// Every module that differs from one by the loss of one synchronisation; those that no longer wait

@@ -349,6 +349,33 @@ fn tests_are_named_as_sentences() {
     nothing(&sources().iter().flat_map(|f| f.hits(&["fn test_"])).collect::<Vec<_>>());
 }
 
+/// The file that a `#[path = "…/src/FILE"]` of a crate's tests names.
+fn included(line: &str) -> Option<&str> {
+    line.trim().strip_prefix("#[path = \"")?.strip_suffix("\"]")?.split_once("/src/").map(|(_, file)| file)
+}
+
+/// Whether a file is one of those, or of the module whose `mod.rs` is.
+fn is_included(file: &str, included: &[&str]) -> bool {
+    included.iter().any(|path| *path == file || path.strip_suffix("mod.rs").is_some_and(|folder| file.starts_with(folder)))
+}
+
+#[test]
+fn tests_in_a_library_that_has_no_test_build_are_run_by_its_tests() {
+    let (sources, manifests) = (sources(), files("toml"));
+    let of_crates = manifests.iter().filter(|f| f.path.starts_with("crates/") && f.path.ends_with("/Cargo.toml"));
+    let mut lost = Vec::new();
+    for manifest in of_crates.filter(|f| f.text.contains("\ntest = false\n")) {
+        let root = manifest.path.trim_end_matches("Cargo.toml");
+        let (src, tests) = (format!("{root}src/"), format!("{root}tests/"));
+        let of_tests = sources.iter().filter(|f| f.path.starts_with(&tests));
+        let included: Vec<_> = of_tests.flat_map(|f| f.text.lines().filter_map(included)).collect();
+        let with_tests = sources.iter().filter(|f| f.path.starts_with(&src) && f.text.contains("\n#[cfg(test)]\n"));
+        let is_lost = |f: &&File| !is_included(f.path.trim_start_matches(&src), &included);
+        lost.extend(with_tests.filter(is_lost).map(|f| format!("{}: no file below {tests} has it as a module", f.path)));
+    }
+    nothing(&lost);
+}
+
 #[test]
 fn nothing_is_left_for_later() {
     let mut places = Vec::new();
@@ -455,6 +482,9 @@ fn the_scans_find_what_they_look_for() {
     let module =
         "//! A.\npub use a::{\n    B, C,\n};\npub(crate) use d::E;\npub mod f;\npub const fn g() {}\nfn h() {}\n";
     assert_eq!(public_items(module), 3);
+    let named = [included("#[path = \"../../src/a/mod.rs\"]"), included("#[path = \"../b.rs\"]")];
+    assert_eq!(named, [Some("a/mod.rs"), None]);
+    assert!(is_included("a/b.rs", &["a/mod.rs"]) && !is_included("ab.rs", &["a/mod.rs", "b.rs"]));
     let document = "see [a](b.md#c) and `d`\n```\n[x](y) `z`\n```\n`e`";
     assert_eq!(links(document), ["b.md#c"]);
     assert_eq!(quoted(document), ["d", "e"]);

@@ -251,19 +251,3 @@ pub(crate) fn input_of(position: usize, op: impl fmt::Display) -> String {
 fn range_text(least: usize, most: usize) -> String {
     if least == most { least.to_string() } else { format!("{least} to {most}") }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn debug_prints_the_sentence_with_axis_and_both_sizes() {
-        let error = Error::from(ErrorKind::ShapeMismatch { left: vec![2, 3, 4], right: vec![2, 5, 1] });
-        assert_eq!(format!("{error:?}"), "shapes [2, 3, 4] and [2, 5, 1] do not fit each other: 3 and 5 in axis -2");
-    }
-
-    #[test]
-    fn an_error_is_one_pointer_wide() {
-        assert_eq!(size_of::<Error>(), size_of::<usize>());
-    }
-}

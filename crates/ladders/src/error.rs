@@ -140,13 +140,3 @@ pub enum ErrorKind {
     #[error("at least one repetition is needed")]
     NoRepetitions,
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_error_is_one_pointer_wide() {
-        assert_eq!(size_of::<Error>(), size_of::<usize>());
-    }
-}

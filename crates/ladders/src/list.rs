@@ -29,18 +29,3 @@ pub fn rungs() -> Vec<Listed> {
 pub fn all_kernels() -> Vec<Listed> {
     rungs().into_iter().chain(kernels()).collect()
 }
-
-#[cfg(test)]
-mod tests {
-    use std::collections::BTreeSet;
-
-    use super::*;
-
-    #[test]
-    fn every_kernel_has_a_name_of_its_own() {
-        let list = all_kernels();
-        let mut seen = BTreeSet::new();
-        let twice: Vec<_> = list.iter().map(|listed| listed.kernel.name()).filter(|name| !seen.insert(*name)).collect();
-        assert!(twice.is_empty(), "kernels of one name: {twice:?}");
-    }
-}

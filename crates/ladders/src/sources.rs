@@ -76,24 +76,3 @@ pub fn source_of_path(ladder: &str, path: &str) -> Option<&'static str> {
     let file = path.rsplit(['/', '\\']).next()?.strip_suffix(".rs")?;
     SOURCES.iter().find(|(of, name, _)| *of == ladder && *name == file).map(|(_, _, text)| *text)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::ladder::LADDERS;
-
-    #[test]
-    fn a_source_is_found_by_its_path() {
-        let found = source_of_path("reduce", "/somewhere/crates/ladders/src/reduce/ladder/r02_interleaved.rs");
-        assert_eq!(found, rung_source("reduce", "interleaved"));
-        assert_eq!(source_of_path("scan", "reduce/ladder/r02_interleaved.rs"), None);
-        assert_eq!(source_of_path("reduce", "interleaved"), None);
-    }
-
-    #[test]
-    fn every_rung_has_its_source() {
-        let rungs = LADDERS.iter().flat_map(|ladder| ladder.rungs.iter().map(|rung| (ladder.name, rung.name)));
-        let missing: Vec<_> = rungs.filter(|(ladder, rung)| rung_source(ladder, rung).is_none()).collect();
-        assert!(missing.is_empty(), "without a line in sources.rs: {missing:?}");
-    }
-}

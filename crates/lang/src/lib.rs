@@ -55,6 +55,7 @@ mod predicate;
 mod print;
 mod recorder;
 mod registers;
+mod round_to_odd;
 mod target;
 mod tile;
 mod types;

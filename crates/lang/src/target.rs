@@ -124,26 +124,3 @@ impl fmt::Display for Target {
         write!(f, "{} with PTX {}.{}", self.arch, self.ptx_version.0, self.ptx_version.1)
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::{Arch, Target};
-
-    #[test]
-    fn architectures_parse_as_they_print() {
-        for text in ["sm_80", "sm_86", "sm_90", "sm_90a", "sm_100a", "sm_120"] {
-            assert_eq!(text.parse::<Arch>().expect("a known form").to_string(), text);
-        }
-        for text in ["", "80", "sm_", "sm_75", "sm_80a", "sm_90b", "compute_90"] {
-            let error = text.parse::<Arch>().expect_err("not an architecture");
-            assert!(error.to_string().contains(&format!("'{text}'")), "{error}");
-        }
-    }
-
-    #[test]
-    fn a_target_has_what_is_no_newer_than_itself() {
-        let target = Target::new(Arch::SM_89, (8, 3));
-        assert!(target.has(89, (8, 3)) && target.has(80, (7, 8)) && target.has(80, (8, 0)));
-        assert!(!target.has(90, (7, 0)) && !target.has(80, (8, 4)) && !target.has(80, (9, 0)));
-    }
-}

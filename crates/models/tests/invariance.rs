@@ -1,6 +1,7 @@
 //! No bit of an answer depends on who else is served: random schedules on a model's kernels.
 //!
-//! `WARPFOLD_SCHEDULES` says how many; a few for each model unless it is there.
+//! A few for each model, and three times as many with `WARPFOLD_ALL_TESTS`; `WARPFOLD_SCHEDULES` says
+//! how many.
 
 use std::path::Path;
 
@@ -131,6 +132,7 @@ fn bits(answers: &[Vec<Output>]) -> Vec<Vec<(u32, u32)>> {
 }
 
 fn num_schedules(few: u64) -> u64 {
+    let few = if std::env::var_os("WARPFOLD_ALL_TESTS").is_some() { 3 * few } else { few };
     std::env::var("WARPFOLD_SCHEDULES").ok().and_then(|num| num.parse().ok()).unwrap_or(few)
 }
 
@@ -149,17 +151,17 @@ fn is_invariant(name: &str, few: u64) {
 
 #[test]
 fn answers_of_qwen3_have_the_same_bits_under_random_schedules() {
-    is_invariant("qwen3", 24);
+    is_invariant("qwen3", 8);
 }
 
 #[test]
 fn answers_of_a_mixture_of_experts_have_the_same_bits_under_random_schedules() {
-    is_invariant("qwen3_moe", 8);
+    is_invariant("qwen3_moe", 3);
 }
 
 #[test]
 fn answers_of_gemma3_have_the_same_bits_under_random_schedules() {
-    is_invariant("gemma3", 8);
+    is_invariant("gemma3", 3);
 }
 
 #[test]

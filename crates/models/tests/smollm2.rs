@@ -43,22 +43,27 @@ fn the_capital_of_france_is_paris() {
     let prompt = tokenizer.encode_marked(&template.render(&said, &options).expect("a text")).expect("tokens");
     assert_eq!((prompt.len(), &prompt[..4]), (37, &[1, 9690, 198, 2683][..]), "with the system's words in front");
 
+    // On the CPU the first words have to do.
+    let num = if std::env::var_os("WARPFOLD_ALL_TESTS").is_some() { GOLDEN.len() } else { 3 };
     // bf16 is what the weights of quantized files become. On the CPU f32 would take minutes.
-    let mut runs = vec![(Device::virtual_gpu(Profile::H200), Dtype::Bf16, 0.15)];
+    let mut runs = vec![(Device::virtual_gpu(Profile::H200), Dtype::Bf16, 0.15, num)];
     if let Ok(device) = Device::cuda(0) {
-        runs.extend([(device.clone(), Dtype::Bf16, 0.15), (device, Dtype::F32, 5e-4)]);
+        runs.extend([(device.clone(), Dtype::Bf16, 0.15, GOLDEN.len()), (device, Dtype::F32, 5e-4, GOLDEN.len())]);
     }
-    for (device, dtype, bound) in runs {
+    for (device, dtype, bound, num) in runs {
         let model = files.load(&Queue::of(&device), dtype, &mut |_, _| ()).expect("there is room");
         let config = Config { num_blocks: 8, ..Config::default() };
         let mut engine = Engine::new(model, config).expect("the settings are right");
-        let id = engine.add(Request::greedy(prompt.clone(), 16)).expect("the request is right");
+        // One more than all, so that the answer ends by itself.
+        let most = if num < GOLDEN.len() { num } else { num + 1 };
+        let id = engine.add(Request::greedy(prompt.clone(), most)).expect("the request is right");
         let answer = engine.run_to_end().expect("the model runs").remove(&id).expect("an answer").remove(0);
-        assert_eq!(answer.ids(), GOLDEN.map(|(token, _)| token), "{device}: {}", tokenizer.decode(&answer.ids()));
-        assert!(tokenizer.decode(&answer.ids()).starts_with("The capital of France is Paris."));
+        let text = tokenizer.decode(&answer.ids());
+        assert_eq!(answer.ids(), GOLDEN[..num].iter().map(|(token, _)| *token).collect::<Vec<_>>(), "{device}: {text}");
+        assert!(text.starts_with("The capital of France is Paris.") || num < GOLDEN.len() && text == "The capital of");
         let off =
             answer.tokens.iter().zip(GOLDEN).map(|(found, (_, logprob))| (f64::from(found.logprob) - logprob).abs());
-        let mean = off.sum::<f64>() / GOLDEN.len() as f64;
+        let mean = off.sum::<f64>() / num as f64;
         assert!(mean < bound, "{device}, {dtype}: logprobs are off by {mean} in the mean");
     }
 }

@@ -133,16 +133,3 @@ impl AsyncWrite for Impatient {
         Pin::new(&mut self.get_mut().stream).poll_shutdown(cx)
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_answer_to_too_many_connections_is_as_long_as_it_says() {
-        let text = std::str::from_utf8(FULL).expect("UTF-8");
-        let (head, body) = text.split_once("\r\n\r\n").expect("a head and a body");
-        assert!(head.contains(&format!("Content-Length: {}", body.len())), "{}", body.len());
-        serde_json::from_str::<serde_json::Value>(body).expect("JSON");
-    }
-}

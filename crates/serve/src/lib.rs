@@ -35,6 +35,7 @@
 mod access;
 mod body;
 mod connection;
+mod credentials;
 mod error;
 mod fields;
 mod generation;

@@ -11,10 +11,14 @@ use warpfold_conformance::reference::array::Array;
 use warpfold_conformance::reference::call::{self, Call, Options};
 use warpfold_conformance::reference::dtype::Dtype;
 use warpfold_conformance::reference::npy;
+use warpfold_conformance::sample::is_sampled;
 
 use crate::data::{self, Fill};
 use crate::known;
 use crate::program;
+
+/// As many cases are all tried.
+const FEW: usize = 60;
 
 /// How many disagreements a failure shows; the rest stand in the file.
 const SHOWN: usize = 25;
@@ -90,15 +94,20 @@ impl Suite {
         }
     }
 
-    /// Runs the program on all cases and compares.
+    /// Runs the program on the cases and compares; on a third of them where there are many.
     ///
     /// # Panics
     ///
     /// If anything differs from the reference.
     #[track_caller]
-    pub(crate) fn run(self) {
+    pub(crate) fn run(mut self) {
         if self.cases.is_empty() {
             return;
+        }
+        if self.cases.len() > FEW {
+            // Types, axes and ways round come in turns, often of three.
+            let mut cases = 0..;
+            self.cases.retain(|_| cases.next().is_some_and(|i| is_sampled(i + i / 3 + i / 9)));
         }
         let inputs: BTreeMap<_, _> = self.cases.iter().flat_map(|c| &c.inputs).map(|i| (&i.path, &i.array)).collect();
         inputs.iter().for_each(|(path, array)| npy::write(path, array));

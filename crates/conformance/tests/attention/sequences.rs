@@ -1,6 +1,7 @@
 //! Sequences of every combination of element types, alone and in pools of pages full of NaN.
 
 use warpfold::{Attended, Attention, Device, Dtype, PageLayout, PagedKeys, Profile, Queue, Tensor};
+use warpfold_conformance::sample::sampled;
 
 use crate::support::{device, device_of, ints, random, tensor};
 
@@ -28,22 +29,31 @@ pub(crate) const fn narrow_cache(queries: Dtype) -> Types {
 
 pub(crate) const NARROW_PRODUCTS: Types = Types { narrow_products: true, ..all(Dtype::F8E4M3) };
 
-/// Runs a test with every combination of types, on the devices whose kernels differ.
+/// Every combination of types, on the devices whose kernels differ.
+fn all_types() -> Vec<(Device, Types)> {
+    let (hopper, ampere) = (device(), device_of(Profile::A100));
+    let of_hopper = [
+        all(Dtype::F32),
+        all(Dtype::F16),
+        all(Dtype::Bf16),
+        narrow_cache(Dtype::F16),
+        narrow_cache(Dtype::Bf16),
+        narrow_cache(Dtype::F32),
+        NARROW_PRODUCTS,
+    ];
+    let of_ampere = [all(Dtype::F16), narrow_cache(Dtype::Bf16)];
+    let of_hopper = of_hopper.into_iter().map(|types| (hopper.clone(), types));
+    of_hopper.chain(of_ampere.into_iter().map(|types| (ampere.clone(), types))).collect()
+}
+
+/// Runs a test with every combination of types.
 pub(crate) fn of_all_types(mut test: impl FnMut(&Device, Types)) {
-    let hopper = device();
-    for types in [all(Dtype::F32), all(Dtype::F16), all(Dtype::Bf16)] {
-        test(&hopper, types);
-    }
-    for types in [narrow_cache(Dtype::F16), narrow_cache(Dtype::Bf16), narrow_cache(Dtype::F32)] {
-        test(&hopper, types);
-    }
-    if hopper.limits().has_wgmma {
-        test(&hopper, NARROW_PRODUCTS);
-    }
-    let ampere = device_of(Profile::A100);
-    for types in [all(Dtype::F16), narrow_cache(Dtype::Bf16)] {
-        test(&ampere, types);
-    }
+    all_types().iter().for_each(|(device, types)| test(device, *types));
+}
+
+/// Runs a test with a sample of the combinations of types, another one for each `turn` of three.
+pub(crate) fn of_some_types(turn: usize, mut test: impl FnMut(&Device, Types)) {
+    sampled(turn, all_types()).iter().for_each(|(device, types)| test(device, *types));
 }
 
 impl Types {

@@ -2,13 +2,14 @@
 //! block takes, on what else a block is made of, nor on who combines the parts.
 
 use warpfold::{Device, Dtype, PageLayout, Profile, Tensor};
+use warpfold_conformance::sample::tries_all;
 use warpfold_kernels::attention::{
     self as kernel, Algorithm, Causal, Choice, Keys, MmaTile, Order, Problem, Queries, WgmmaTile, segment_keys,
 };
 use warpfold_kernels::plan::{KernelCache, Planner, Workspace};
 
 use crate::sequences::{
-    Bits, DIM, HEADS, KV_HEADS, PAGE, Pool, Sequence, Types, alone, concatenated, of_all_types, offsets, row,
+    Bits, DIM, HEADS, KV_HEADS, PAGE, Pool, Sequence, Types, alone, concatenated, of_some_types, offsets, row,
 };
 use crate::support::{device, device_of, is_clean, tensor};
 
@@ -67,15 +68,20 @@ fn gives_the_same(device: &Device, dtype: Dtype, dim: usize, algorithms: &[Algor
         // Elements one by one.
         Problem { alignment: 2, ..problem },
     ];
+    // All of them where a head is as large as the others of this file.
+    let num = if dim == DIM || tries_all() { variants.len() } else { 1 };
+    let variants = &variants[..num];
     let mut expected: Vec<[Vec<u8>; 2]> = Vec::new();
     for (problem, is_one_by_one) in variants.iter().zip([false, false, true]) {
         let mut of_first = None;
         for (i, algorithm) in algorithms.iter().enumerate() {
             // Every part with the first of them; the others are compared with it.
             let per_parts: &[u64] = match (i, is_one_by_one) {
-                (0, _) => &[segments, 1, 2, 8],
-                (_, false) => &[segments, 1],
+                (0, _) if tries_all() => &[segments, 1, 2, 8],
+                (0, _) => &[segments, 1],
                 (_, true) => &[],
+                (_, false) if tries_all() => &[segments, 1],
+                (_, false) => &[1],
             };
             for per_part in per_parts.iter().copied() {
                 let (algorithm, splits) = (*algorithm, segments.div_ceil(per_part));
@@ -91,7 +97,8 @@ fn gives_the_same(device: &Device, dtype: Dtype, dim: usize, algorithms: &[Algor
         }
         expected.extend(of_first);
     }
-    assert!(expected[0] == expected[2] && expected[0] != expected[1]);
+    let [whole, in_a_window, one_by_one] = &expected[..] else { return };
+    assert!(whole == one_by_one && whole != in_a_window);
 }
 
 #[test]
@@ -224,7 +231,7 @@ fn of_pages(
 
 #[test]
 fn pages_in_a_pool_of_nan_give_the_same_bits_however_keys_are_split_and_merged() {
-    of_all_types(|device, types| {
+    of_some_types(1, |device, types| {
         let lens = [2 * segment_keys(16, 16) as usize + 21, 35];
         let all = lens.map(|len| Sequence::new(device, types, len, len));
         let queries = [3, 1];

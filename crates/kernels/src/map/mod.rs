@@ -16,6 +16,7 @@ mod copy;
 mod family;
 mod geometry;
 mod injective;
+mod reciprocal;
 mod strips;
 mod tiles;
 

@@ -1,12 +1,11 @@
 //! Plans that are ready, by their problems.
 
-use std::collections::HashMap;
-use std::hash::Hash;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use warpfold_device::Device;
 
+use super::lru::Lru;
 use super::{Family, KernelCache, Key, Plan, Planner, Ready};
 use crate::Error;
 
@@ -87,64 +86,5 @@ impl PlanCache {
     #[must_use]
     pub fn counts(&self) -> PlanCounts {
         PlanCounts { planned: self.planned.load(Ordering::Relaxed), found: self.found.load(Ordering::Relaxed) }
-    }
-}
-
-/// A map with a bound: when it is full, the half that was not used for longest is dropped.
-#[derive(Debug)]
-pub(super) struct Lru<K, V> {
-    entries: HashMap<K, (V, u64)>,
-    capacity: usize,
-    clock: u64,
-}
-
-impl<K: Eq + Hash, V: Clone> Lru<K, V> {
-    pub(super) fn new(capacity: usize) -> Self {
-        Self { entries: HashMap::new(), capacity, clock: 0 }
-    }
-
-    pub(super) fn get(&mut self, key: &K) -> Option<V> {
-        let (value, used) = self.entries.get_mut(key)?;
-        self.clock += 1;
-        *used = self.clock;
-        Some(value.clone())
-    }
-
-    /// The value that is there, else this one.
-    pub(super) fn get_or_insert(&mut self, key: K, value: V) -> V {
-        if self.entries.len() >= self.capacity {
-            let mut ages: Vec<u64> = self.entries.values().map(|(_, used)| *used).collect();
-            let (_, median, _) = ages.select_nth_unstable(self.capacity / 2);
-            let median = *median;
-            self.entries.retain(|_, (_, used)| *used > median);
-        }
-        self.clock += 1;
-        let now = self.clock;
-        let (value, used) = self.entries.entry(key).or_insert((value, now));
-        *used = now;
-        value.clone()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_full_cache_drops_what_was_not_used_for_longest() {
-        let mut lru = Lru::new(4);
-        for i in 0..4 {
-            lru.get_or_insert(i, i);
-        }
-        assert_eq!(lru.get(&0), Some(0));
-        lru.get_or_insert(4, 4);
-        assert_eq!((lru.get(&0), lru.get(&1), lru.get(&2), lru.get(&4)), (Some(0), None, None, Some(4)));
-        assert!(lru.entries.len() <= 4);
-    }
-
-    #[test]
-    fn the_first_value_of_a_key_stays() {
-        let mut lru = Lru::new(4);
-        assert_eq!((lru.get_or_insert('a', 1), lru.get_or_insert('a', 2)), (1, 1));
     }
 }

@@ -6,7 +6,7 @@ use std::hash::Hash;
 use std::sync::{Mutex, PoisonError};
 
 use super::Key;
-use super::cache::Lru;
+use super::lru::Lru;
 use crate::AnyKernel;
 
 /// Kernels that are kept at most; the least recently used ones make room.

@@ -69,22 +69,3 @@ impl Debug for Key {
         self.0.fmt(f)
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn keys_are_equal_for_equal_values_of_one_type() {
-        assert_eq!(Key::of((1_u32, "a")), Key::of((1_u32, "a")));
-        assert_ne!(Key::of(1_u32), Key::of(2_u32));
-        assert_ne!(Key::of(1_u32), Key::of(1_u64));
-    }
-
-    #[test]
-    fn a_unique_key_equals_its_clones_alone() {
-        let key = Key::unique();
-        assert_eq!(key, key.clone());
-        assert_ne!(key, Key::unique());
-    }
-}

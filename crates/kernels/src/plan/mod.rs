@@ -14,6 +14,7 @@ mod family;
 mod grid;
 mod kernel_cache;
 mod key;
+mod lru;
 mod ready;
 mod step;
 mod tensor;

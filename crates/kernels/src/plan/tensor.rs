@@ -54,21 +54,3 @@ impl TensorSpec {
         OperandSpec::new(name, self.bytes(), self.alignment())
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn bytes_are_counted_from_the_first_element_upwards() {
-        let spec = |shape: &[usize], strides: &[isize], address| {
-            let layout = Layout::new(shape.to_vec(), strides.to_vec()).expect("few dimensions");
-            TensorSpec::new(Dtype::F32, layout, address)
-        };
-        assert_eq!(spec(&[3, 4], &[4, 1], 0).bytes(), 48);
-        assert_eq!(spec(&[3, 4], &[-8, 2], 0).bytes(), 28);
-        assert_eq!(spec(&[3, 4], &[0, 0], 0).bytes(), 4);
-        assert_eq!(spec(&[3, 0], &[4, 1], 0).bytes(), 0);
-        assert_eq!([0, 4, 12, 40, 64].map(|address| spec(&[1], &[1], address).alignment()), [16, 4, 4, 8, 16]);
-    }
-}

@@ -242,25 +242,3 @@ fn grouped(count: f64) -> String {
     }
     text
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_claim_is_described_with_grouped_numbers() {
-        let run = |conflicts| Measured {
-            counters: Counters { shared_store_bank_conflicts: conflicts, ..Counters::default() },
-            blocks: 1,
-            steps: 1,
-            memory: Memory::default(),
-        };
-        let claim = Claim::new(Metric::StoreConflicts, Change::ToZero);
-        let (before, after) = (run(4_587_520), run(0));
-        assert!(claim.holds(&before, &after) && !claim.holds(&after, &after));
-        assert_eq!(claim.describe(&before, &after), "shared-store bank conflicts 4,587,520 → 0");
-        let against = claim.against("naive").describe(&before, &after);
-        assert_eq!(against, "shared-store bank conflicts 4,587,520 → 0 against naive");
-        assert_eq!(Metric::StoreConflicts.text(999.0), "999");
-    }
-}

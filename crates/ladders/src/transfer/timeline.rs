@@ -41,33 +41,3 @@ pub fn timeline(trace: &Trace) -> String {
     }
     text
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::transfer::Event;
-    use std::time::Duration;
-
-    #[test]
-    fn without_times_what_can_run_at_the_same_time_stands_in_the_same_column() {
-        let event = |what, stream, chunk| Event { what, stream, chunk, bytes: 0, is_waited_for: false, time: None };
-        let events = vec![event(What::ToDevice, 0, 0), event(What::ToDevice, 1, 1), event(What::Kernel, 0, 0)];
-        let text = timeline(&Trace { events, is_right: true });
-        assert_eq!(text, "stream 0  H0 K0\nstream 1     H1\n");
-    }
-
-    #[test]
-    fn with_times_a_copy_stands_below_the_kernel_that_it_overlaps() {
-        let event = |what, stream, from, to| {
-            let time = Some((Duration::from_micros(from), Duration::from_micros(to)));
-            Event { what, stream, chunk: stream, bytes: 0, is_waited_for: false, time }
-        };
-        let events = vec![event(What::Kernel, 0, 0, 48), event(What::ToDevice, 1, 24, 96)];
-        let trace = Trace { events, is_right: true };
-        assert!(trace.overlaps());
-        let text = timeline(&trace);
-        let lines: Vec<_> = text.lines().collect();
-        assert_eq!(lines[0].len(), "stream 0  ".len() + 48);
-        assert!(lines[1].starts_with(&format!("stream 1  {}H1---", " ".repeat(24))), "{text}");
-    }
-}

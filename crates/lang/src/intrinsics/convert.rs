@@ -7,7 +7,7 @@ use super::compare::{self, Comparison};
 use super::f8::{self, Overflow};
 use crate::recorder::{Raw, Recorder, Reg};
 use crate::types::{F8E4M3, F8E5M2, Kind, Scalar, Type};
-use crate::{ErrorKind, Rounding, fold};
+use crate::{ErrorKind, Rounding, fold, round_to_odd};
 
 /// The value in another type. Without a rounding mode it is Rust's `as`: floats to integers towards
 /// zero and saturating, everything else to nearest even.
@@ -67,10 +67,10 @@ fn fold_constant(from: Type, to: Type, bits: u64, rounding: Option<Rounding>) ->
     let value = fold::exact_f64(from, bits).filter(|v| !v.is_nan() && rounding.is_none())?;
     #[allow(clippy::cast_possible_truncation, reason = "Rust's `as` is the meaning of the cast")]
     match to {
-        Type::F8E4M3 => Some(Scalar::to_bits(F8E4M3::from_f32(fold::to_odd_f32(value)))),
-        Type::F8E5M2 => Some(Scalar::to_bits(F8E5M2::from_f32(fold::to_odd_f32(value)))),
-        Type::F16 => Some(Scalar::to_bits(half::f16::from_f32(fold::to_odd_f32(value)))),
-        Type::Bf16 => Some(Scalar::to_bits(half::bf16::from_f32(fold::to_odd_f32(value)))),
+        Type::F8E4M3 => Some(Scalar::to_bits(F8E4M3::from_f32(round_to_odd::to_odd_f32(value)))),
+        Type::F8E5M2 => Some(Scalar::to_bits(F8E5M2::from_f32(round_to_odd::to_odd_f32(value)))),
+        Type::F16 => Some(Scalar::to_bits(half::f16::from_f32(round_to_odd::to_odd_f32(value)))),
+        Type::Bf16 => Some(Scalar::to_bits(half::bf16::from_f32(round_to_odd::to_odd_f32(value)))),
         Type::F32 => Some(Scalar::to_bits(value as f32)),
         Type::F64 => Some(Scalar::to_bits(value)),
         Type::U8 => Some(Scalar::to_bits(value as u8)),

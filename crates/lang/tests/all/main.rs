@@ -6,3 +6,7 @@ mod lines;
 mod rules;
 mod snapshots;
 mod suite;
+mod types;
+
+#[path = "../../src/round_to_odd.rs"]
+mod round_to_odd;

@@ -66,7 +66,9 @@ fn connections_beyond_the_last_place_are_told_to_come_again() {
     for connection in [&mut first, &mut second] {
         assert_eq!(connection.request("GET", "/health", &[], "").reply().status, 200);
     }
-    let reply = site.open().reply();
+    let mut refused = site.open();
+    let reply = refused.reply();
+    assert!(refused.is_closed(), "nothing is behind what the answer says is its length");
     assert_eq!((reply.status, reply.header("retry-after")), (503, Some("1")));
     assert_eq!(reply.json()["error"]["message"], "too many connections");
     drop(first);

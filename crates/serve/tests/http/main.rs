@@ -12,5 +12,20 @@ mod life;
 mod load;
 mod others;
 mod page;
+#[allow(dead_code, unreachable_pub, reason = "the tests in these files are what is used of them")]
+mod parts;
 mod soak;
 mod support;
+
+#[allow(dead_code, reason = "the tests in these files are what is used of them")]
+#[path = "../../src/credentials.rs"]
+mod credentials;
+#[allow(dead_code, unreachable_pub, reason = "the tests in these files are what is used of them")]
+#[path = "../../src/error.rs"]
+mod error;
+#[allow(dead_code, reason = "the tests in these files are what is used of them")]
+#[path = "../../src/fields.rs"]
+mod fields;
+#[allow(dead_code, reason = "the tests in these files are what is used of them")]
+#[path = "../../src/share.rs"]
+mod share;

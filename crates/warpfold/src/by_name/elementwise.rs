@@ -99,17 +99,3 @@ pub(super) fn run_in_place(
 ) -> Option<Result<Vec<Tensor>, Error>> {
     Some(run(name.parse().ok()?, First::Overwritten(first), others, options))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_operation_of_tensors_has_its_operator() {
-        for operation in Operation::ALL.iter().filter(|operation| operation.inputs() > 0) {
-            let operator = OPERATORS.iter().find(|operator| operator.name == operation.name());
-            let inputs = operator.unwrap_or_else(|| panic!("{operation} is no operator")).inputs;
-            assert_eq!(inputs, (operation.inputs(), operation.inputs()));
-        }
-    }
-}

@@ -131,17 +131,3 @@ fn of_nothing(reduction: Reduction, x: &Tensor, options: &Options, initial: f64)
     let kept = x.shape().iter().enumerate().filter(|(axis, _)| !axes.contains(axis)).map(|(_, size)| *size);
     Tensor::filled(x.queue(), dtype, number(reduction, dtype, initial)?, &kept.collect::<Vec<_>>())
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_reduction_has_its_operator() {
-        for reduction in Reduction::ALL.iter().filter(|reduction| **reduction != Reduction::TopK) {
-            let operator = OPERATORS.iter().find(|operator| operator.name == reduction.name());
-            let inputs = operator.unwrap_or_else(|| panic!("{reduction} is no operator")).inputs;
-            assert_eq!(inputs, (reduction.inputs(), reduction.inputs()));
-        }
-    }
-}

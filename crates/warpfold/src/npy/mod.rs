@@ -188,6 +188,3 @@ fn in_c_order(data: &[u8], bytes: usize, shape: &[u64]) -> Vec<u8> {
     });
     places.iter().flat_map(|place| &data[*place..][..bytes]).copied().collect()
 }
-
-#[cfg(test)]
-mod tests;

@@ -1,5 +1,6 @@
 //! What users of the library meet: tensors and operators.
 
+mod by_name;
 #[cfg(feature = "candle")]
 mod candle;
 mod display;
@@ -10,9 +11,13 @@ mod guesses;
 mod guesses_next;
 mod in_place;
 mod language;
+mod lists;
+mod memory;
 mod npy;
+mod npy_files;
 mod order;
 mod pairs;
+mod parts;
 mod planned_once;
 mod planned_products;
 mod pooling;

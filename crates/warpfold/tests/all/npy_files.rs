@@ -1,6 +1,7 @@
 //! Files as NumPy writes them, damaged ones, and what is not ours.
 
-use super::*;
+use warpfold::Dtype;
+use warpfold::npy::{Array, num_bytes, parse};
 
 fn file(version: u8, header: &str, data: &[u8]) -> Vec<u8> {
     let mut file = b"\x93NUMPY".to_vec();
@@ -45,9 +46,8 @@ fn what_is_written_is_read_back() {
             let dtype: Dtype = dtype.parse().expect("a type");
             let bytes = num_bytes(dtype, &shape).expect("small");
             let array = Array { dtype, shape: shape.clone(), data: (0..bytes).map(|i| i as u8).collect() };
-            let mut file = header::text(dtype, &shape);
-            assert!(file.len().is_multiple_of(64), "the data is aligned");
-            file.extend(&array.data);
+            let file = array.to_npy();
+            assert!((file.len() - array.data.len()).is_multiple_of(64), "the data is aligned");
             assert_eq!(parse(&file, None), Ok(array));
         }
     }
@@ -60,11 +60,10 @@ fn refused(file: &[u8], reason: &str) {
 
 #[test]
 fn a_header_may_be_longer_than_two_bytes_can_count() {
-    let shape = vec![1; 40_000];
-    let mut file = header::text(Dtype::U8, &shape);
-    assert_eq!((file[6], file.len() % 64), (2, 0));
-    file.push(7);
-    assert_eq!(parse(&file, None), Ok(Array { dtype: Dtype::U8, shape, data: vec![7] }));
+    let array = Array { dtype: Dtype::U8, shape: vec![1; 40_000], data: vec![7] };
+    let file = array.to_npy();
+    assert_eq!((file[6], file.len() % 64), (2, 1));
+    assert_eq!(parse(&file, None), Ok(array));
 }
 
 #[test]
