@@ -388,7 +388,8 @@ impl GridOrder {
             join(&mut reach, Some(&graded(&self.with_known((warp, lanes), extent), scope)));
         }
         if kind == Kind::Write && !self.released.is_empty() {
-            join(&mut reach, self.released.get(&(warp, address)));
+            let before = self.released.get(&(warp, address)).map(|before| graded(before, scope));
+            join(&mut reach, before.as_ref());
         }
         locations.write(address, kind, reach.as_ref());
         if let Some(reach) = reach
@@ -411,7 +412,8 @@ impl GridOrder {
         if semantics.acquires() {
             let observed = if self.observed.is_empty() { None } else { self.observed.remove(&(warp, address)) };
             self.known[w].learn(lanes, whole, reach.as_ref());
-            self.known[w].learn(lanes, whole, observed.as_ref());
+            // It is this access that has to be morally strong with the release.
+            self.known[w].learn(lanes, whole, observed.map(|reach| graded(&reach, scope)).as_ref());
             self.known[w].parts().for_each(|known| locations.note(known));
         } else if let Some(reach) = &reach {
             self.pending[w].see(lanes, reach);
