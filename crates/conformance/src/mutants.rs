@@ -20,6 +20,10 @@ pub enum Mutation {
     Pass,
     /// An atomic, which becomes a plain load and a plain store.
     Split,
+    /// Its scope, down to the block.
+    Narrow,
+    /// A `fence.sc`, which becomes a `fence.acq_rel`.
+    Demote,
 }
 
 /// A module without one of its synchronisations.
@@ -35,11 +39,19 @@ pub struct Mutant {
 
 /// Orders of memory that can be relaxed.
 const ORDERS: &[&str] = &["acq_rel", "release", "acquire"];
+/// Scopes beyond the block.
+const WIDE: [&str; 4] = ["cluster", "gpu", "sys", "gl"];
+/// What has a scope that cannot be another one.
+const UNSCOPED: [&str; 3] = ["async", "proxy", "mbarrier_init"];
+
+fn has_one_of(instruction: &Instruction, names: &[&str]) -> bool {
+    names.iter().any(|name| instruction.has(name))
+}
 
 /// What an instruction can lose. `bar.warp.sync` waits as well: lanes may run apart behind a
 /// branch.
 fn mutation_of(instruction: &Instruction) -> Option<Mutation> {
-    let has_one_of = |names: &[&str]| names.iter().any(|name| instruction.has(name));
+    let has_one_of = |names: &[&str]| has_one_of(instruction, names);
     let is_deleted = match instruction.opcode {
         Opcode::Fence | Opcode::Membar => true,
         Opcode::Griddepcontrol => instruction.has("wait"),
@@ -106,6 +118,24 @@ pub fn split_atomics(text: &str) -> Vec<Mutant> {
     })
 }
 
+/// Every module that differs from one by the scope of a fence or a strong access, which ends at the
+/// block, or by a `fence.sc` that is a `fence.acq_rel`.
+///
+/// # Panics
+/// For a text that is no PTX.
+#[must_use]
+pub fn weakened(text: &str) -> Vec<Mutant> {
+    let mut all = each_mutant(text, |instruction| {
+        let is_scoped = matches!(
+            instruction.opcode,
+            Opcode::Fence | Opcode::Membar | Opcode::Ld | Opcode::St | Opcode::Atom | Opcode::Red
+        );
+        (is_scoped && has_one_of(instruction, &WIDE) && !has_one_of(instruction, &UNSCOPED)).then_some(Mutation::Narrow)
+    });
+    all.extend(each_mutant(text, |i| (i.opcode == Opcode::Fence && i.has("sc")).then_some(Mutation::Demote)));
+    all
+}
+
 /// What becomes of an instruction, if anything.
 type Change = fn(&Instruction) -> Option<Mutation>;
 
@@ -147,6 +177,8 @@ fn mutate<'a>(
                     Mutation::Relax => relax(instruction),
                     Mutation::Pass => pass(instruction),
                     Mutation::Split => *statement = Statement::Scope(split(instruction)),
+                    Mutation::Narrow => replace(instruction, &WIDE, "cta"),
+                    Mutation::Demote => replace(instruction, &["sc"], "acq_rel"),
                 }
             }
             _ => {}
@@ -187,9 +219,13 @@ fn split(instruction: &Instruction) -> Vec<Statement> {
 }
 
 fn relax(instruction: &mut Instruction) {
+    replace(instruction, ORDERS, "relaxed");
+}
+
+fn replace(instruction: &mut Instruction, from: &[&str], to: &str) {
     for modifier in &mut instruction.modifiers {
-        if ORDERS.iter().any(|order| modifier == order) {
-            *modifier = "relaxed".into();
+        if from.iter().any(|name| modifier == name) {
+            *modifier = to.into();
         }
     }
 }

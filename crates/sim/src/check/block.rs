@@ -68,7 +68,7 @@ impl BlockCheck {
         self.order.begin(threads);
         self.shared.begin(false);
         self.flights.begin();
-        self.grid.begin(block, launch.orders_blocks);
+        self.grid.begin(block, threads, launch.orders_blocks);
         self.records.begin(launch);
         self.waits.begin();
         self.peers_have_begun = false;
@@ -158,6 +158,11 @@ impl BlockCheck {
     ) {
         if access.is_strong() {
             self.begin_strong(launch, access);
+            if access.kind != Kind::Write && self.grid.is_behind_fence_sc(access.warp) {
+                for_each_location(access.mask, addresses, |_, address| {
+                    self.grid.read_behind_fence_sc(&launch.locations, access.warp, address);
+                });
+            }
         }
         if launch.overlap.concerns(access, &self.waits) {
             self.judge_early(launch, shadow, access, (addresses, access.bytes.into()), findings);
@@ -244,8 +249,9 @@ impl BlockCheck {
         let Strength::Strong(semantics, scope) = access.strength else { return };
         let fenced = self.order.has_fenced(warp) || self.grid.has_fenced(warp);
         let replaces = kind == Kind::Write && (self.order.has_released() || self.grid.has_released(&launch.locations));
-        let overtakes = self.order.writes_over_such_reads();
-        if kind == Kind::Read || !(semantics.releases() || fenced || replaces || overtakes) {
+        let overtakes = self.order.is_near_fence_sc(warp);
+        let overtakes_others = space == Space::Global && launch.locations.has_fence_sc;
+        if kind == Kind::Read || !(semantics.releases() || fenced || replaces || overtakes || overtakes_others) {
             return;
         }
         if space == Space::Global {
@@ -256,6 +262,9 @@ impl BlockCheck {
             self.order.release(warp, lanes, space.key(address), kind, semantics);
             if space == Space::Global {
                 self.grid.release(&launch.locations, (warp, lanes, address), kind, semantics, scope);
+                if overtakes_others {
+                    self.grid.write_near_fence_sc(&launch.locations, warp, address);
+                }
             }
         });
     }
@@ -278,7 +287,7 @@ impl BlockCheck {
                     self.order.acquire(access.warp, lanes, space.key(address), semantics);
                 }
                 if between {
-                    self.grid.acquire(&launch.locations, (access.warp, address), semantics, scope);
+                    self.grid.acquire(&launch.locations, (access.warp, lanes, address), semantics, scope);
                 }
             });
         }
@@ -324,20 +333,20 @@ impl BlockCheck {
     }
 
     /// `fence`, `membar` by `mask` lanes of a warp.
-    pub(crate) fn fence(&mut self, warp: u32, mask: u32, scope: Scope, kind: FenceKind) {
+    pub(crate) fn fence(&mut self, launch: &LaunchCheck, (warp, mask): (u32, u32), scope: Scope, kind: FenceKind) {
         if kind == FenceKind::Sequential {
             self.order.fence_sc(warp, mask);
         } else {
             self.order.fence(warp, mask, kind);
         }
-        self.grid.fence(warp, mask, scope, kind);
+        self.grid.fence(&launch.locations, (warp, mask), scope, kind);
     }
 
     /// A `.sync` instruction of a warp (`bar.warp.sync`, `shfl.sync`, `vote.sync`, …) by the lanes
     /// of `mask`.
     pub(crate) fn warp_sync(&mut self, warp: u32, mask: u32) {
         self.order.warp_sync(warp, mask);
-        self.grid.warp_sync(warp);
+        self.grid.warp_sync(warp, mask);
     }
 
     /// A warp arrives at a block barrier, whether it waits there (`bar.sync`, `bar.red`) or not
@@ -357,7 +366,7 @@ impl BlockCheck {
 }
 
 /// Calls once for each address, with the lanes that are there.
-fn for_each_location(mask: u32, addresses: &[u64; 32], mut call: impl FnMut(u32, u64)) {
+pub(super) fn for_each_location(mask: u32, addresses: &[u64; 32], mut call: impl FnMut(u32, u64)) {
     let mut rest = mask;
     while rest != 0 {
         let address = addresses[rest.trailing_zeros() as usize];

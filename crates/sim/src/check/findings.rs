@@ -148,8 +148,8 @@ impl Rule {
                  the lane that touches these bytes"
             }
             Self::UnsharedAcquire => {
-                "relies on warp-synchronous execution: another lane of this warp acquired what the other warp did, and no \
-                 warp sync passed that on to this lane"
+                "relies on warp-synchronous execution: another lane of this warp acquired what the other warp or block did, \
+                 and no warp sync passed that on to this lane"
             }
             Self::MissingAcquire => {
                 "another block's access, which it released: a thread of this block has read the flag or ticket before a \

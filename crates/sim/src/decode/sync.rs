@@ -327,6 +327,7 @@ fn fence(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
     } else {
         FenceKind::Release
     };
+    d.code.has_fence_sc |= kind == FenceKind::Sequential;
     d.push(Op { dst: NONE, imm: scope_of(inst) as i64 | fence::kind_bits(kind), ..Op::new(handler) });
     Ok(())
 }

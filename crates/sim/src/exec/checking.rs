@@ -504,8 +504,8 @@ impl Machine {
             _ => Scope::Sys,
         };
         let warp = self.warp;
-        if let Some(checking) = &mut self.checking {
-            checking.block.fence(warp, mask, scope, kind);
+        if let Some(Checking { launch, block, .. }) = self.checking.as_deref_mut() {
+            block.fence(launch, (warp, mask), scope, kind);
         }
     }
 

@@ -56,6 +56,8 @@ pub(crate) struct Code {
     pub prints: bool,
     /// Whether the program has an instruction that could order one block after another.
     pub orders_blocks: bool,
+    /// Whether it has any `fence.sc`.
+    pub has_fence_sc: bool,
 }
 
 /// A variable and where it lies in its space.

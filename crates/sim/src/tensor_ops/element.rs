@@ -88,11 +88,9 @@ widen! {
     F16, 2 = |bits| f16(bits);
     /// `.bf16`
     Bf16, 2 = |bits| f32::from_bits(bits << 16);
-    /// `.tf32`: the low 13 bits do not count.
-    Tf32, 1 = |bits| {
-        let is_nan = bits & 0x7fff_ffff > 0x7f80_0000;
-        f32::from_bits(if is_nan { 0x7fff_ffff } else { bits & 0xffff_e000 })
-    };
+    /// `.tf32`: the low 13 bits do not count, so that a NaN without any other is an infinity
+    /// (MMA-Sim, arXiv 2511.10909).
+    Tf32, 1 = |bits| f32::from_bits(bits & 0xffff_e000);
     /// `.e4m3`, which has no infinities and one NaN of each sign.
     E4m3, 4 = |bits| {
         const SHIFT: f32 = f32::from_bits((127 + 120) << 23);

@@ -8,5 +8,6 @@ mod number;
 mod quads;
 mod refused;
 mod shared_matrix;
+mod special;
 mod wgmma;
 mod wmma;

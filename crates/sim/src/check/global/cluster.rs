@@ -17,8 +17,7 @@ use crate::check::block::BlockCheck;
 use crate::check::findings::{Findings, Found, Rule, Side};
 use crate::check::global::records::LaunchCheck;
 use crate::check::global::shadow::GlobalShadow;
-use crate::check::order::grid::join;
-use crate::check::order::reach::{Moment, Reach};
+use crate::check::order::reach::{Moment, Reach, join};
 use crate::check::{Kind, Space, Strength, Values};
 
 /// Addresses of shared memory as blocks of a cluster see it.

@@ -34,8 +34,7 @@ use crate::check::global::readers::each;
 use crate::check::global::records::{LaunchCheck, Reached, Record};
 use crate::check::global::shadow::{Cell, GlobalShadow};
 use crate::check::order::block::{BlockOrder, Ordered};
-use crate::check::order::grid::join;
-use crate::check::order::reach::Reach;
+use crate::check::order::reach::{Reach, join};
 
 /// Launches that one may overlap at most; older ones are forgotten.
 const MOST: usize = 8;

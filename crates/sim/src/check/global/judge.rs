@@ -426,7 +426,7 @@ impl<'a> Visit<'a> {
         let warp = self.access.warp;
         let is_inside = at.block == self.block
             && Lanes(lanes).any(|other| self.order.ordered(time, at.warp, other, warp, lane) == Ordered::Yes);
-        if is_inside { Some(Grade::Wide) } else { self.grid.knows(warp, at, lanes) }
+        if is_inside { Some(Grade::Wide) } else { self.grid.knows((warp, 1 << lane), at, lanes) }
     }
 
     /// Whether a strong read that happened before the access of `lane` has observed a write of the
@@ -465,7 +465,7 @@ impl<'a> Visit<'a> {
             if cell.is_strong()
                 && let Some(writer) = self.rival(cell.writer())
                 && (writer.at.block, writer.at.warp) != (self.block, self.access.warp)
-                && self.grid.knows(self.access.warp, writer.at, 0) != Some(Grade::Wide)
+                && !self.grid.all_know((self.access.warp, self.access.mask), writer.at)
             {
                 let (at, time) = (self.grid.moment(self.access.warp), self.order.time(self.access.warp));
                 let seen = Observation { writer: cell.writer(), at, time, lanes: self.access.mask };
@@ -494,8 +494,10 @@ impl<'a> Visit<'a> {
         let byte = bytes.trailing_zeros();
         let other_lane = earlier.lane + byte / record.lane_bytes;
         let lanes = if earlier.is_exact && record.lane_bytes != PARTS { 1u32.checked_shl(other_lane) } else { None };
-        let rule = match self.grid.knows(self.access.warp, record.at, lanes.unwrap_or(0)) {
+        let by = (self.access.warp, 1 << lane);
+        let rule = match self.grid.knows(by, record.at, lanes.unwrap_or(0)) {
             Some(Grade::Wide) => return None,
+            Some(Grade::Unshared) => Rule::UnsharedAcquire,
             Some(Grade::Lockstep) => Rule::UngatheredLanes,
             Some(Grade::Narrow) => Rule::InsufficientScope,
             None if both_wide => Rule::MixedSizes,
@@ -546,7 +548,7 @@ impl<'a> Visit<'a> {
             return None;
         }
         let lanes = if is_exact { 1u32.checked_shl(other_lane) } else { None };
-        if self.grid.knows(warp, record.at, lanes.unwrap_or(0)) == Some(Grade::Wide) {
+        if self.grid.knows((warp, 1 << lane), record.at, lanes.unwrap_or(0)) == Some(Grade::Wide) {
             return None;
         }
         match self.order.ordered(record.time, other_warp, other_lane, warp, lane) {
@@ -590,8 +592,8 @@ impl<'a> Visit<'a> {
         if !self.is_record(before) || id == 0 {
             return cell.with_reader(id, lane, false);
         }
-        let Self { launch, grid, records, .. } = self;
-        match (Reading { launch, grid, records }).join(id, before) {
+        let Self { launch, grid, records, access, .. } = self;
+        match (Reading { launch, grid, records, lanes: access.mask }).join(id, before) {
             0 => cell.with_reader(id, lane, true),
             readers if readers == before => cell,
             readers => cell.with_reader(readers, lane, readers != id),

@@ -24,7 +24,6 @@ use crate::check::access::Kind;
 use crate::check::global::numbers::BlockRecords;
 use crate::check::global::records::{LaunchCheck, Reached, Record};
 use crate::check::order::grid::GridOrder;
-use crate::check::order::reach::Grade;
 
 /// How far to look whether a read is in a list already; beyond, it may be there twice until the
 /// list is cleared out.
@@ -105,6 +104,8 @@ pub(in crate::check) struct Reading<'a> {
     pub(in crate::check) launch: &'a LaunchCheck,
     pub(in crate::check) grid: &'a GridOrder,
     pub(in crate::check) records: &'a mut BlockRecords,
+    /// Its lanes that read.
+    pub(in crate::check) lanes: u32,
 }
 
 impl Reading<'_> {
@@ -166,7 +167,7 @@ impl Reading<'_> {
     /// Whether the access of `me` makes an earlier reader superfluous.
     fn drops(&self, me: &Record, earlier: &Record) -> bool {
         let own = earlier.at.block == me.at.block && earlier.kind == Kind::Read;
-        own || (covers(me, earlier) && self.grid.knows(me.at.warp, earlier.at, u32::MAX) == Some(Grade::Wide))
+        own || (covers(me, earlier) && self.grid.all_know((me.at.warp, self.lanes), earlier.at))
     }
 
     fn prepend(&mut self, record: u32, me: &Record, before: u32) -> u32 {

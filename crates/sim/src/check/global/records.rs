@@ -171,6 +171,11 @@ impl LaunchCheck {
         }
     }
 
+    /// Says whether the program has any `fence.sc`; without this it may.
+    pub(crate) const fn tell_of_fence_sc(&mut self, has_any: bool) {
+        self.locations.has_fence_sc = has_any;
+    }
+
     /// Notes the size of a strong access; whether there are others, so that accesses may overlap in
     /// part.
     pub(in crate::check) fn mixes_sizes(&self, access: &Access) -> bool {

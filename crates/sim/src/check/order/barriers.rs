@@ -73,7 +73,7 @@ impl BlockOrder {
             fenced[w] = fenced[w].gathered();
             join_boxed(&mut self.arrivals[b].fenced, fenced);
         }
-        if let Some(pending) = &self.pending[w] {
+        if let Some(pending) = self.pending[w].seen() {
             join_boxed(&mut self.arrivals[b].pending, pending);
         }
     }
@@ -119,7 +119,7 @@ impl BlockOrder {
                 join_boxed(&mut self.fenced[w], fenced);
             }
             if let Some(pending) = pending {
-                join_boxed(&mut self.pending[w], pending);
+                self.pending[w].see(u32::MAX, &Box::new(*pending));
             }
         }
     }

@@ -26,6 +26,7 @@ use crate::check::findings::Side;
 use crate::check::order::clock::{Clock, Known, NOTHING, PROXIED, join, join_boxed};
 use crate::check::order::flags::Flags;
 use crate::check::order::observed::Observed;
+use crate::check::order::pending::Pending;
 use crate::check::order::phases::Barriers;
 use crate::check::order::sequential::Sequential;
 use crate::check::order::unshared::Unshared;
@@ -100,7 +101,7 @@ pub(crate) struct BlockOrder {
     /// What the warp knew at its last fence: goes out with its next strong write.
     pub(super) fenced: [Option<Box<Clock>>; 32],
     /// What the warp's strong reads saw: comes in with its next fence.
-    pub(super) pending: [Option<Box<Clock>>; 32],
+    pub(super) pending: [Pending<Box<Clock>>; 32],
     flags: Flags,
     /// What `fence.sc` have to do with one another.
     pub(super) sequential: Sequential,
@@ -147,7 +148,7 @@ impl BlockOrder {
             arrivals: vec![Arrivals::NONE; BARRIERS + 2],
             phase_is_relaxed: false,
             fenced: [const { None }; 32],
-            pending: [const { None }; 32],
+            pending: std::array::from_fn(|_| Pending::default()),
             flags: Flags::default(),
             sequential: Sequential::default(),
             observed: Observed::default(),
@@ -184,7 +185,7 @@ impl BlockOrder {
         self.flags.clear();
         self.sequential.clear();
         self.fenced.fill(None);
-        self.pending.fill(None);
+        self.pending.fill(Pending::default());
         self.arrivals.fill(Arrivals::NONE);
     }
 
@@ -427,6 +428,7 @@ impl BlockOrder {
             fenced[w] = fenced[w].gathered();
         }
         self.share_with(warp, mask);
+        self.pending[w].share_with(mask);
         if mask == self.lanes[w] {
             self.synced[w] = now;
             self.lane_valid &= !(1 << warp);
@@ -451,9 +453,9 @@ impl BlockOrder {
     pub(crate) fn fence(&mut self, warp: u32, mask: u32, kind: FenceKind) {
         let w = warp as usize;
         if kind.acquires()
-            && let Some(pending) = self.pending[w].take()
+            && let Some((lanes, pending)) = self.pending[w].acquire(mask)
         {
-            self.learn_by(warp, mask, &pending);
+            self.learn_by(warp, lanes, &pending);
         }
         if !kind.releases() {
             return;
@@ -488,7 +490,7 @@ impl BlockOrder {
                 self.learn_by(warp, mask, &clock);
             }
         } else if let Some(clock) = self.flags.observe(warp, key) {
-            join_boxed(&mut self.pending[warp as usize], &clock);
+            self.pending[warp as usize].see(mask, &Box::new(clock));
         }
     }
 
@@ -507,9 +509,9 @@ impl BlockOrder {
         self.sequential.has_fenced(warp)
     }
 
-    /// Whether a strong write may.
-    pub(crate) fn writes_over_such_reads(&self) -> bool {
-        self.sequential.has_reads()
+    /// Whether a strong write by the warp may say anything of it.
+    pub(crate) fn is_near_fence_sc(&self, warp: u32) -> bool {
+        self.sequential.has_accesses() || self.sequential.has_fenced(warp)
     }
 
     /// Whether records ran out since this was last asked.

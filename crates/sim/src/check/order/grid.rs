@@ -1,19 +1,24 @@
 //! Happens-before between blocks: the same release and acquire patterns as inside a block, at
 //! `.gpu` scope or wider.
 //!
-//! Agents that acquire are warps (a barrier passes on to the whole block what one warp acquired); a
-//! release by a warp covers that warp's accesses and whatever of its block was ordered before it.
-//! Time is a tick per block. What can be missed: after a named barrier or a release and acquire
-//! inside the block, a warp that releases counts as knowing all warps of its block up to the latest
-//! tick that it learnt of any one of them; a warp sync, of all lanes or some, gathers all lanes,
-//! for all accesses until the block's next tick.
+//! Agents that acquire are the lanes that read, until a warp sync tells the others (see
+//! [`held`](super::held)); a barrier passes on to the whole block what one warp acquired. A release
+//! by a warp covers that warp's accesses and whatever of its block was ordered before it. Time is a
+//! tick per block. What can be missed: after a named barrier or a release and acquire inside the
+//! block, a warp that releases counts as knowing all warps of its block up to the latest tick that
+//! it learnt of any one of them; a warp sync, of all lanes or some, gathers all lanes, for all
+//! accesses until the block's next tick; a relaxed read by one lane counts for an acquire of the
+//! same location by another.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::check::access::{FenceKind, Kind, Lanes, Scope, Semantics};
+use crate::check::order::fence_sc::Sequence;
+use crate::check::order::held::Held;
 use crate::check::order::locations::Locations;
-use crate::check::order::reach::{Extent, Grade, Moment, Reach};
+use crate::check::order::pending::Pending;
+use crate::check::order::reach::{Extent, Grade, Moment, Reach, join};
 
 /// What a warp's last fence gives its next strong write to release.
 #[derive(Debug, Default, Clone)]
@@ -67,6 +72,7 @@ struct Arrivals {
     known: Option<Arc<Reach>>,
     fenced: Option<Arc<Reach>>,
     pending: Option<Arc<Reach>>,
+    sequence: Sequence,
 }
 
 /// One block's side of the order between blocks.
@@ -85,11 +91,15 @@ pub(in crate::check) struct GridOrder {
     all: [u32; 32],
     /// Per warp: its lanes' accesses below this tick are gathered.
     gathered: [u32; 32],
+    /// Per warp: its lanes.
+    lanes: [u32; 32],
     /// Per warp: what it knows of other blocks.
-    known: [Option<Arc<Reach>>; 32],
+    known: [Held; 32],
     fenced: [Fenced; 32],
     /// What a warp's strong reads saw and its next fence acquires.
-    pending: [Option<Arc<Reach>>; 32],
+    pending: [Pending<Arc<Reach>>; 32],
+    /// What a warp has to do with `fence.sc`.
+    sequence: [Sequence; 32],
     /// What strong reads saw before a barrier that the warp has passed, and no fence has acquired.
     handed: [Option<Arc<Reach>>; 32],
     /// Warps with any of these.
@@ -115,15 +125,6 @@ struct Phase {
     all: u32,
 }
 
-pub(in crate::check) fn join(into: &mut Option<Arc<Reach>>, from: Option<&Arc<Reach>>) {
-    match (into, from) {
-        (_, None) => {}
-        (into @ None, Some(from)) => *into = Some(Arc::clone(from)),
-        (Some(known), Some(from)) if Arc::ptr_eq(known, from) => {}
-        (Some(known), Some(from)) => Arc::make_mut(known).join(from),
-    }
-}
-
 fn graded(reach: &Arc<Reach>, scope: Scope) -> Arc<Reach> {
     if scope.spans_blocks() { Arc::clone(reach) } else { Arc::new(reach.narrowed()) }
 }
@@ -139,9 +140,11 @@ impl GridOrder {
             dependents_may_run: false,
             all: [0; 32],
             gathered: [0; 32],
-            known: [const { None }; 32],
+            lanes: [0; 32],
+            known: std::array::from_fn(|_| Held::default()),
             fenced: std::array::from_fn(|_| Fenced::default()),
-            pending: [const { None }; 32],
+            pending: std::array::from_fn(|_| Pending::default()),
+            sequence: std::array::from_fn(|_| Sequence::default()),
             handed: [const { None }; 32],
             busy: 0,
             released: HashMap::new(),
@@ -153,9 +156,13 @@ impl GridOrder {
         }
     }
 
-    pub(in crate::check) fn begin(&mut self, block: u32, enabled: bool) {
+    pub(in crate::check) fn begin(&mut self, block: u32, threads: u32, enabled: bool) {
         self.enabled = enabled;
         self.block = block;
+        self.lanes = std::array::from_fn(|warp| {
+            let count = threads.saturating_sub(warp as u32 * 32).min(32);
+            u32::MAX.checked_shr(32 - count).unwrap_or(0)
+        });
         self.tick = 0;
         self.dirty = false;
         self.proxy_fence = 0;
@@ -164,8 +171,8 @@ impl GridOrder {
         self.gathered = [0; 32];
         for warp in Lanes(std::mem::take(&mut self.busy)) {
             let w = warp as usize;
-            (self.known[w], self.fenced[w], self.pending[w]) = (None, Fenced::default(), None);
-            self.handed[w] = None;
+            (self.known[w], self.fenced[w], self.pending[w]) = Default::default();
+            (self.sequence[w], self.handed[w]) = (Sequence::default(), None);
         }
         self.arrivals.fill(Arrivals::default());
         (self.phase, self.past) = (Phase::default(), Phase::default());
@@ -184,10 +191,16 @@ impl GridOrder {
         self.tick
     }
 
-    /// How firmly `warp` knows that what any of `lanes` did at `moment` of another block happened
-    /// before.
-    pub(in crate::check) fn knows(&self, warp: u32, moment: Moment, lanes: u32) -> Option<Grade> {
-        self.known[warp as usize].as_ref()?.knows(moment, lanes)
+    /// How firmly the lanes of `by` in `warp` know that what any of `lanes` did at `moment` of
+    /// another block happened before: it is enough if one of them does.
+    pub(in crate::check) fn knows(&self, (warp, by): (u32, u32), moment: Moment, lanes: u32) -> Option<Grade> {
+        self.known[warp as usize].knows(by, moment, lanes)
+    }
+
+    /// Whether all lanes of `by` in `warp` know that what any lane did at `moment` happened before.
+    pub(in crate::check) fn all_know(&self, (warp, by): (u32, u32), moment: Moment) -> bool {
+        let mut known = self.known[warp as usize].of_each(by);
+        known.any(|reach| reach.knows(moment, u32::MAX) == Some(Grade::Wide))
     }
 
     /// Whether `warp` would know that what `lanes` did at `moment` happened before, if a thread had
@@ -198,13 +211,13 @@ impl GridOrder {
     }
 
     /// Whether the warp knows anything of other blocks.
-    pub(in crate::check) const fn is_informed(&self, warp: u32) -> bool {
-        self.known[warp as usize].is_some()
+    pub(in crate::check) fn is_informed(&self, warp: u32) -> bool {
+        !self.known[warp as usize].is_nothing()
     }
 
     /// Whether any warp does.
     pub(in crate::check) fn knows_of_others(&self) -> bool {
-        self.known.iter().any(Option::is_some)
+        self.known.iter().any(|known| !known.is_nothing())
     }
 
     /// Whether launches that depend on this one may run, as far as the block goes.
@@ -249,37 +262,51 @@ impl GridOrder {
         Extent { all: self.all[w], gathered: self.gathered[w].min(own), own, lanes }
     }
 
-    /// An extent of this block together with what `warp` knows of others.
-    fn with_known(&self, warp: u32, extent: Extent) -> Arc<Reach> {
+    /// An extent of this block together with what `lanes` of `warp` know of others.
+    fn with_known(&self, (warp, lanes): (u32, u32), extent: Extent) -> Arc<Reach> {
         let mut reach = Reach::of(self.block, warp, extent);
-        if let Some(known) = &self.known[warp as usize] {
-            reach.join(known);
+        if let Some(known) = self.known[warp as usize].of(lanes) {
+            reach.join(&known);
         }
         Arc::new(reach)
     }
 
-    /// A `.sync` instruction of a warp.
-    pub(in crate::check) fn warp_sync(&mut self, warp: u32) {
+    /// A `.sync` instruction of lanes of a warp.
+    pub(in crate::check) fn warp_sync(&mut self, warp: u32, lanes: u32) {
         let w = warp as usize;
         self.gathered[w] = self.tick + u32::from(self.dirty);
         if self.busy & 1 << warp != 0 {
             self.fenced[w].gather();
+            self.known[w].share_with(lanes, self.lanes[w]);
+            self.pending[w].share_with(lanes);
         }
     }
 
     /// A fence by some lanes of a warp.
-    pub(in crate::check) fn fence(&mut self, warp: u32, lanes: u32, scope: Scope, kind: FenceKind) {
+    pub(in crate::check) fn fence(
+        &mut self,
+        locations: &Locations,
+        (warp, lanes): (u32, u32),
+        scope: Scope,
+        kind: FenceKind,
+    ) {
         if !self.enabled {
             return;
         }
-        let w = warp as usize;
+        let (w, whole) = (warp as usize, self.lanes[warp as usize]);
         if kind.acquires()
-            && let Some(pending) = self.pending[w].take()
+            && let Some((by, reach)) = self.pending[w].acquire(lanes)
         {
-            join(&mut self.known[w], Some(&graded(&pending, scope)));
+            self.known[w].learn(by, whole, Some(&graded(&reach, scope)));
             if !scope.spans_blocks() {
-                self.pending[w] = Some(pending);
+                self.pending[w].see(by, &reach);
             }
+        }
+        let is_sequential = kind == FenceKind::Sequential && scope.spans_blocks();
+        if is_sequential {
+            locations.settle();
+            let learnt = self.sequence[w].fence(locations, (self.block, warp));
+            self.known[w].learn(lanes, whole, learnt.as_ref());
         }
         if !kind.releases() {
             return;
@@ -287,10 +314,19 @@ impl GridOrder {
         let extent = self.extent(warp, lanes);
         if scope.spans_blocks() {
             let own = self.fenced[w].own.join(extent);
-            self.fenced[w] = Fenced { own, others: self.known[w].clone(), whole: None };
+            // Other lanes may have fenced what these do not know.
+            let mut others = self.known[w].of(lanes);
+            if lanes & whole != whole {
+                join(&mut others, self.fenced[w].others.as_ref());
+            }
+            self.fenced[w] = Fenced { own, others, whole: None };
         } else {
-            let narrow = graded(&self.with_known(warp, extent.gather()), scope);
+            let narrow = graded(&self.with_known((warp, lanes), extent.gather()), scope);
             self.fenced[w].join_others(Some(&narrow));
+        }
+        if is_sequential {
+            let covered = self.with_known((warp, lanes), extent);
+            self.sequence[w].cover(&covered);
         }
         self.busy |= 1 << warp;
     }
@@ -308,6 +344,24 @@ impl GridOrder {
     /// A strong read is about to begin.
     pub(in crate::check) fn begin_read(&mut self, locations: &Locations) {
         self.read_began = self.enabled.then(|| locations.now());
+    }
+
+    /// Whether a strong access by `warp` is behind a `fence.sc`.
+    pub(in crate::check) const fn is_behind_fence_sc(&self, warp: u32) -> bool {
+        self.sequence[warp as usize].has_fenced()
+    }
+
+    /// A strong read of one location, before it reads.
+    pub(in crate::check) fn read_behind_fence_sc(&mut self, locations: &Locations, warp: u32, address: u64) {
+        self.sequence[warp as usize].access(locations, address, (self.block, warp));
+    }
+
+    /// A strong write or atomic of one location, before its value can be seen.
+    pub(in crate::check) fn write_near_fence_sc(&mut self, locations: &Locations, warp: u32, address: u64) {
+        if self.enabled {
+            self.sequence[warp as usize].write(locations, address, (self.block, warp), &Locations::announce());
+            self.busy |= 1 << warp;
+        }
     }
 
     /// The strong read is over.
@@ -331,10 +385,11 @@ impl GridOrder {
         let mut reach = fenced.map(|fenced| graded(&fenced, scope));
         if semantics.releases() {
             let extent = self.extent(warp, lanes);
-            join(&mut reach, Some(&graded(&self.with_known(warp, extent), scope)));
+            join(&mut reach, Some(&graded(&self.with_known((warp, lanes), extent), scope)));
         }
         if kind == Kind::Write && !self.released.is_empty() {
-            join(&mut reach, self.released.get(&(warp, address)));
+            let before = self.released.get(&(warp, address)).map(|before| graded(before, scope));
+            join(&mut reach, before.as_ref());
         }
         locations.write(address, kind, reach.as_ref());
         if let Some(reach) = reach
@@ -344,25 +399,24 @@ impl GridOrder {
         }
     }
 
-    /// A strong read or atomic; call once its value is read.
+    /// A strong read or atomic by some lanes; call once its value is read.
     pub(in crate::check) fn acquire(
         &mut self,
         locations: &Locations,
-        (warp, address): (u32, u64),
+        (warp, lanes, address): (u32, u32, u64),
         semantics: Semantics,
         scope: Scope,
     ) {
-        let w = warp as usize;
+        let (w, whole) = (warp as usize, self.lanes[warp as usize]);
         let reach = locations.observed(address, self.read_began.unwrap_or(0)).map(|reach| graded(&reach, scope));
         if semantics.acquires() {
             let observed = if self.observed.is_empty() { None } else { self.observed.remove(&(warp, address)) };
-            join(&mut self.known[w], reach.as_ref());
-            join(&mut self.known[w], observed.as_ref());
-            if let Some(known) = &self.known[w] {
-                locations.note(known);
-            }
+            self.known[w].learn(lanes, whole, reach.as_ref());
+            // It is this access that has to be morally strong with the release.
+            self.known[w].learn(lanes, whole, observed.map(|reach| graded(&reach, scope)).as_ref());
+            self.known[w].parts().for_each(|known| locations.note(known));
         } else if let Some(reach) = &reach {
-            join(&mut self.pending[w], Some(reach));
+            self.pending[w].see(lanes, reach);
             match self.observed.get_mut(&(warp, address)) {
                 Some(known) if Arc::ptr_eq(known, reach) => {}
                 Some(known) => Arc::make_mut(known).join(reach),
@@ -376,7 +430,7 @@ impl GridOrder {
 
     /// Whether any warp knows that `moment` happened before.
     pub(in crate::check) fn any_knows(&self, moment: Moment) -> bool {
-        self.known.iter().flatten().any(|known| known.knows(moment, 0).is_some())
+        self.known.iter().flat_map(Held::parts).any(|known| known.knows(moment, 0).is_some())
     }
 
     /// A warp arrives at the barrier of the cluster; a relaxed arrival carries along its fence
@@ -394,7 +448,7 @@ impl GridOrder {
         self.gathered[w] = now;
         self.phase.all = self.phase.all.max(self.all[w]).max(now);
         let extent = Extent { all: self.all[w], gathered: now, own: now, lanes: 0 };
-        let reach = self.with_known(warp, extent);
+        let reach = self.with_known((warp, u32::MAX), extent);
         join(&mut self.phase.released, Some(&reach));
     }
 
@@ -420,7 +474,9 @@ impl GridOrder {
         if !self.enabled {
             return;
         }
-        join(&mut self.known[warp as usize], self.past.released.as_ref());
+        let w = warp as usize;
+        self.known[w].share();
+        self.known[w].learn(u32::MAX, self.lanes[w], self.past.released.as_ref());
         self.learn_block(warp, self.past.all);
         self.busy |= 1 << warp;
     }
@@ -437,9 +493,11 @@ impl GridOrder {
         arrivals.all = arrivals.all.max(self.all[w]).max(now);
         if self.busy & 1 << warp != 0 {
             self.fenced[w].gather();
-            join(&mut arrivals.known, self.known[w].as_ref());
+            self.known[w].share();
+            join(&mut arrivals.known, self.known[w].of_all());
             join(&mut arrivals.fenced, self.fenced[w].given(self.block, warp, u32::MAX).as_ref());
-            join(&mut arrivals.pending, self.pending[w].as_ref());
+            join(&mut arrivals.pending, self.pending[w].seen());
+            self.sequence[w].pass_on(&mut arrivals.sequence);
         }
     }
 
@@ -449,15 +507,19 @@ impl GridOrder {
             return;
         }
         let arrivals = std::mem::take(&mut self.arrivals[barrier as usize % 16]);
-        let any = arrivals.known.is_some() || arrivals.fenced.is_some() || arrivals.pending.is_some();
+        let Arrivals { known, fenced, pending, sequence, .. } = &arrivals;
+        let any = known.is_some() || fenced.is_some() || pending.is_some() || !sequence.is_nothing();
         for warp in Lanes(receivers) {
             let w = warp as usize;
             self.learn_block(warp, arrivals.all);
             if any {
-                join(&mut self.known[w], arrivals.known.as_ref());
-                self.fenced[w].join_others(arrivals.fenced.as_ref());
-                join(&mut self.pending[w], arrivals.pending.as_ref());
-                join(&mut self.handed[w], arrivals.pending.as_ref());
+                self.known[w].learn(u32::MAX, self.lanes[w], known.as_ref());
+                self.fenced[w].join_others(fenced.as_ref());
+                if let Some(pending) = pending {
+                    self.pending[w].see(u32::MAX, pending);
+                }
+                join(&mut self.handed[w], pending.as_ref());
+                sequence.pass_on(&mut self.sequence[w]);
                 self.busy |= 1 << warp;
             }
         }

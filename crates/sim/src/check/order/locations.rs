@@ -17,6 +17,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::check::access::Kind;
+use crate::check::order::fence_sc::Fenced;
 use crate::check::order::reach::Reach;
 
 const SHARDS: usize = 64;
@@ -25,9 +26,14 @@ const NOTED: usize = 8;
 
 /// A write that a worker announced: when it was done by the launch's count, or 0.
 #[derive(Debug, Default)]
-struct Announced(AtomicU64);
+pub(super) struct Announced(AtomicU64);
 
 impl Announced {
+    /// When it was done, if it is.
+    pub(super) fn time(&self) -> Option<u64> {
+        Some(self.0.load(Ordering::Acquire)).filter(|&time| time != 0)
+    }
+
     fn is_done(&self) -> bool {
         self.done_by(u64::MAX)
     }
@@ -94,12 +100,23 @@ pub(in crate::check) struct Locations {
     has_coarse: AtomicBool,
     /// Counts the times that workers were done with what they announced.
     time: AtomicU64,
+    /// What accesses behind a `fence.sc` leave.
+    pub(super) fenced: Fenced,
+    /// Whether the program has any `fence.sc`.
+    pub(in crate::check) has_fence_sc: bool,
 }
 
 impl Default for Locations {
     fn default() -> Self {
         let shards = std::array::from_fn(|_| Mutex::default());
-        Self { shards, count: AtomicUsize::new(0), has_coarse: AtomicBool::new(false), time: AtomicU64::new(0) }
+        Self {
+            shards,
+            count: AtomicUsize::new(0),
+            has_coarse: AtomicBool::new(false),
+            time: AtomicU64::new(0),
+            fenced: Fenced::default(),
+            has_fence_sc: true,
+        }
     }
 }
 
@@ -117,6 +134,13 @@ impl Locations {
     /// The present, for a read that is about to begin.
     pub(in crate::check) fn now(&self) -> u64 {
         self.time.load(Ordering::Acquire)
+    }
+
+    /// A write that this worker is about to make.
+    pub(super) fn announce() -> Arc<Announced> {
+        let announced = Arc::new(Announced::default());
+        ANNOUNCED.with_borrow_mut(|all| all.push(Arc::clone(&announced)));
+        announced
     }
 
     /// Everything that this worker announced is done.
@@ -161,7 +185,7 @@ impl Locations {
         if !is_atomic || location.writes.len() >= NOTED {
             location.writes.retain(|write| !write.is_done());
         }
-        let announced = Arc::new(Announced::default());
+        let announced = Self::announce();
         if is_atomic || !location.writes.is_empty() {
             if let Some(reach) = reach {
                 location.add(reach);
@@ -170,8 +194,7 @@ impl Locations {
             location.replace(reach, &announced);
         }
         self.note(&location.carried);
-        location.writes.push(Arc::clone(&announced));
-        ANNOUNCED.with_borrow_mut(|all| all.push(announced));
+        location.writes.push(announced);
         drop(shard);
         // The value is stored after this; a warp that reads it finds the location's reach.
         fence(Ordering::Release);

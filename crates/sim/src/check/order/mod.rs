@@ -3,10 +3,11 @@
 //! - [`block`]: order inside a block, by warp syncs, fences, releases and acquires; [`barriers`]:
 //!   what barriers of the block and of its cluster pass on; [`phases`]: mbarriers, bulk copies,
 //!   proxy fences. The clocks are those of [`clock`]; [`flags`] says what locations carry from a
-//!   release to an acquire, [`observed`] which writes a strong read has seen, and [`unshared`] what
-//!   single lanes of a warp have acquired.
+//!   release to an acquire, [`observed`] which writes a strong read has seen, [`pending`] what
+//!   reads wait for a fence to acquire, and [`unshared`] what single lanes of a warp have acquired.
 //! - [`grid`]: the same between blocks. [`reach`] is a sparse vector clock over blocks,
-//!   [`locations`] what locations of global memory carry.
+//!   [`locations`] what locations of global memory carry, [`held`] what all lanes of a warp know and
+//!   what only some of them.
 //!
 //! The axioms of the PTX ISA, "Memory Consistency Model", where each is, and
 //! its pairs of kernels in `conformance/corpus`:
@@ -28,18 +29,21 @@
 //!   `observation_through_a_store`.
 //! - proxies: [`async_proxy`](super::async_proxy); `bulk_store_without_proxy_fence`.
 //!
-//! - Fence-SC order: [`sequential`]; `stores_told_apart_by_fence_sc`,
-//!   `stores_not_told_apart_by_fences`. Inside a block only: between blocks a `fence.sc` counts as
-//!   `fence.acq_rel`. (A kernel whose blocks are ordered by that alone, without any flag that the
-//!   one side writes and the other reads, would be reported. None is known.)
+//! - Fence-SC order: [`sequential`], [`fence_sc`]; `stores_told_apart_by_fence_sc`,
+//!   `stores_not_told_apart_by_fences`, and the same between blocks. Followed from the fence to an
+//!   access of its own warp, or behind a barrier of its block. (A kernel that is ordered by a fence
+//!   and an access of different blocks, and by no flag besides, would be reported. None is known.)
 
 pub(super) mod barriers;
 pub(super) mod block;
 pub(super) mod clock;
+pub(super) mod fence_sc;
 pub(super) mod flags;
 pub(super) mod grid;
+pub(super) mod held;
 pub(super) mod locations;
 pub(super) mod observed;
+pub(super) mod pending;
 pub(super) mod phases;
 pub(super) mod reach;
 pub(super) mod sequential;

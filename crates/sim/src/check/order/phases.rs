@@ -20,7 +20,7 @@ use std::collections::HashMap;
 
 use crate::check::access::{Access, Kind, Lanes, Scope, Semantics};
 use crate::check::async_proxy::flight::{Flight, Hold};
-use crate::check::block::BlockCheck;
+use crate::check::block::{BlockCheck, for_each_location};
 use crate::check::findings::{Findings, Found, Rule, Side};
 use crate::check::order::block::{BlockOrder, Ordered};
 use crate::check::order::clock::{AGENTS, Clock, Known, NOTHING, PROXIED, join};
@@ -330,10 +330,10 @@ impl BlockCheck {
             return;
         }
         self.grid.begin_read(&launch.locations);
-        for lane in Lanes(access.mask) {
-            let at = (access.warp, addresses[lane as usize]);
+        for_each_location(access.mask, addresses, |lanes, address| {
+            let at = (access.warp, lanes, address);
             self.grid.acquire(&launch.locations, at, Semantics::Acquire, Scope::Gpu);
-        }
+        });
         self.grid.end_read();
     }
 }

@@ -5,6 +5,8 @@
 //! Beyond [`MAX_RANGES`] adjacent ranges are merged by their maximum, which may lose a finding; the
 //! report says so.
 
+use std::sync::Arc;
+
 /// Ranges per list before neighbours are merged even though they differ.
 const MAX_RANGES: usize = 256;
 
@@ -15,6 +17,8 @@ pub(in crate::check) enum Grade {
     Narrow,
     /// Through the release of another lane, before which nothing gathered the lanes.
     Lockstep,
+    /// By another lane of the warp, and no warp sync has passed it on.
+    Unshared,
     /// As the memory model wants it.
     Wide,
 }
@@ -142,6 +146,16 @@ impl Reach {
             }
         };
         self.lists.iter().filter_map(known).max()
+    }
+}
+
+/// Adds facts to others.
+pub(in crate::check) fn join(into: &mut Option<Arc<Reach>>, from: Option<&Arc<Reach>>) {
+    match (into, from) {
+        (_, None) => {}
+        (into @ None, Some(from)) => *into = Some(Arc::clone(from)),
+        (Some(known), Some(from)) if Arc::ptr_eq(known, from) => {}
+        (Some(known), Some(from)) => Arc::make_mut(known).join(from),
     }
 }
 

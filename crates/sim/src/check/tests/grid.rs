@@ -9,7 +9,7 @@ fn store_flag(semantics: Semantics, scope: Scope) -> Step {
 }
 
 fn load_flag(semantics: Semantics, scope: Scope) -> Step {
-    read(51).strong(semantics, scope).one(0, FLAG)
+    read(51).strong(semantics, scope).at(|_| FLAG)
 }
 
 #[test]
@@ -99,7 +99,7 @@ fn order_between_blocks_is_transitive() {
     rig.global(0, &store_flag(Semantics::Release, Scope::Gpu));
     rig.global(1, &load_flag(Semantics::Acquire, Scope::Gpu));
     rig.global(1, &write(52).strong(Semantics::Release, Scope::Gpu).one(0, FLAG + 4));
-    rig.global(2, &read(53).strong(Semantics::Acquire, Scope::Gpu).one(0, FLAG + 4));
+    rig.global(2, &read(53).strong(Semantics::Acquire, Scope::Gpu).at(|_| FLAG + 4));
     rig.global(2, &read(2));
     rig.finds(&[]);
 }
@@ -352,7 +352,7 @@ fn a_release_covers_other_lanes_only_once_something_has_gathered_them() {
             if let Some(gather) = gather {
                 gather(&mut rig);
             }
-            rig.blocks[0].fence(0, 1, Scope::Gpu, FenceKind::Both);
+            rig.blocks[0].fence(&rig.launch, (0, 1), Scope::Gpu, FenceKind::Both);
             rig.global(0, &store_flag(semantics, Scope::Gpu));
             rig.global(1, &load_flag(Semantics::Acquire, Scope::Gpu));
             rig.global(1, &read(2).lanes(1));

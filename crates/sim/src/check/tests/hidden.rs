@@ -149,10 +149,10 @@ fn a_fence_that_came_first_orders_what_it_covers_before_the_later_one() {
         let mut rig = Rig::filled(64);
         let strong = |step: Step| step.strong(Semantics::Relaxed, Scope::Cta).one(0, FLAG);
         rig.shared(&write(1).one(0, 8));
-        rig.blocks[0].fence(0, 1, Scope::Cta, kind);
+        rig.blocks[0].fence(&rig.launch, (0, 1), Scope::Cta, kind);
         rig.shared(&strong(read(2)));
         rig.shared(&strong(write(3)).warp(1));
-        rig.blocks[0].fence(1, 1, Scope::Cta, kind);
+        rig.blocks[0].fence(&rig.launch, (1, 1), Scope::Cta, kind);
         rig.shared(&read(4).warp(1).one(0, 8));
         rig.finds(if kind == FenceKind::Sequential { &[] } else { &[RAW] });
     }
@@ -167,18 +167,18 @@ fn a_fence_of_one_direction_orders_in_that_one() {
         let strong = |step: Step| step.strong(Semantics::Relaxed, Scope::Gpu).one(0, FLAG);
         let mut rig = Rig::filled(64);
         rig.shared(&write(1).one(0, 8));
-        rig.blocks[0].fence(0, 1, Scope::Gpu, first);
+        rig.blocks[0].fence(&rig.launch, (0, 1), Scope::Gpu, first);
         rig.shared(&strong(write(2)));
         rig.shared(&strong(read(3)).warp(1));
-        rig.blocks[0].fence(1, 1, Scope::Gpu, second);
+        rig.blocks[0].fence(&rig.launch, (1, 1), Scope::Gpu, second);
         rig.shared(&read(4).warp(1).one(0, 8));
         rig.finds(expected);
         let mut rig = Rig::new(2, 32);
         rig.global(0, &write(1).one(0, 8));
-        rig.blocks[0].fence(0, 1, Scope::Gpu, first);
+        rig.blocks[0].fence(&rig.launch, (0, 1), Scope::Gpu, first);
         rig.global(0, &strong(write(2)));
         rig.global(1, &strong(read(3)));
-        rig.blocks[1].fence(0, 1, Scope::Gpu, second);
+        rig.blocks[1].fence(&rig.launch, (0, 1), Scope::Gpu, second);
         rig.global(1, &read(4).one(0, 8));
         rig.finds(expected);
     }

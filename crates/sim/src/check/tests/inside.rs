@@ -125,7 +125,7 @@ fn order_that_comes_back_through_another_block_counts() {
     rig.global(0, &write(2).strong(Semantics::Release, gpu).one(0, 4096));
     rig.global(1, &read(3).strong(Semantics::Acquire, gpu).one(0, 4096));
     rig.global(1, &write(4).strong(Semantics::Release, gpu).one(0, 8192));
-    rig.global(0, &read(5).strong(Semantics::Acquire, gpu).warp(1).one(0, 8192));
+    rig.global(0, &read(5).strong(Semantics::Acquire, gpu).warp(1).at(|_| 8192));
     rig.global(0, &read(6).warp(1));
     rig.finds(&[]);
 }

@@ -1,6 +1,7 @@
 //! Rules of the checker, one sentence each: a rig drives blocks by hand, one step after the other.
 
 mod dependence;
+mod fences;
 mod global;
 mod grid;
 mod hidden;
@@ -190,7 +191,7 @@ impl Rig {
     }
 
     fn fence(&mut self, block: usize, warp: u32, scope: Scope) {
-        self.blocks[block].fence(warp, ALL, scope, FenceKind::Both);
+        self.blocks[block].fence(&self.launch, (warp, ALL), scope, FenceKind::Both);
     }
 
     /// The rules broken so far, by pair of instructions.

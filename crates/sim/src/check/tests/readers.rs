@@ -12,7 +12,7 @@ fn release(block: u64) -> Step {
 }
 
 fn acquire(block: u64) -> Step {
-    read(51).strong(Semantics::Acquire, Scope::Gpu).one(0, FLAG + block * 4)
+    read(51).strong(Semantics::Acquire, Scope::Gpu).at(|_| FLAG + block * 4)
 }
 
 /// All but the last block read; those in `announced` release, and the last block acquires from them
