@@ -3,16 +3,17 @@
 //! Each rung is a [`Config`] that differs from the one before in one idea. [`climb`] runs the job
 //! under each, compares the answers (they are the same, or it is an error of the model), and
 //! counts: steps, rows, tokens a step, steps to the first token, and where the slots of the cache
-//! went. Time is the caller's to measure.
+//! went. It traces every step, which takes turns with the model. [`Server`] runs a rung as it is
+//! run in earnest, steps overlapped; the caller has the clock.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use crate::batch::{Batch, Moves};
 use crate::config::{Allocator, Config, Policy};
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, ModelError};
-use crate::model::{CacheShape, Limits, Model};
-use crate::request::{Request, RequestId};
+use crate::model::{CacheShape, Limits, Model, Ticket};
+use crate::request::{Request, Update};
 use crate::sampling::{Sampled, Sampling, philox};
 use crate::trace::StepTrace;
 
@@ -30,7 +31,7 @@ pub struct Rung {
 /// The rungs from decoding without a cache to the shipped engine, with the sizes of `base`.
 #[must_use]
 pub fn rungs(base: &Config) -> Vec<Rung> {
-    let with = |policy, allocator| Config { policy, allocator, trace: true, ..base.clone() };
+    let with = |policy, allocator| Config { policy, allocator, ..base.clone() };
     let cut = |allocator| Config { budget: base.budget.div_ceil(4), ..with(Policy::Continuous, allocator) };
     let rung = |name, change, config| Rung { name, change, config };
     let alone = |allocator| Config { max_seqs: 1, ..with(Policy::Static, allocator) };
@@ -58,28 +59,32 @@ pub fn rungs(base: &Config) -> Vec<Rung> {
     ]
 }
 
-/// Requests of mixed lengths for a model of these limits: prompts of 1/32 to 1/2 of the longest
-/// sequence, a third of them with a common beginning; answers mostly short and now and then long,
-/// as chats are. A third of the requests says how long its answer may become, the others do not.
+/// Requests of mixed lengths for a model of these limits. Both lengths have a long tail (log-normal,
+/// with a deviation of 1), as those of conversations have: prompts of a tenth of the longest
+/// sequence in the mean, half of it at most, and answers twice as long, as those of ShareGPT are. A
+/// third of the prompts has a common beginning, and a third of the requests says how long its
+/// answer may become.
 #[must_use]
 pub fn mixed_job(limits: &Limits, num: u32, seed: u64) -> Vec<Request> {
-    let of_longest = |part: f64| ((limits.max_len as f64 * part) as usize).max(1);
+    let of_longest = |mean: f64, normal: f64| (limits.max_len as f64 * mean * (normal - 0.5).exp()) as usize;
     let request = |i: u32| {
-        let words = philox(seed, [i, 0, 0, 3]).map(|w| f64::from(w) / 2_f64.powi(32));
-        let prompt_len = of_longest(2_f64.powf(-1.0 - 4.0 * words[0]));
-        let answer_len = of_longest(2_f64.powf(-1.0 - 6.0 * words[1])).max(2);
+        let words = philox(seed, [i, 0, 0, 3]).map(|w| (f64::from(w) + 0.5) / 2_f64.powi(32));
+        // Two normal numbers of two uniform ones, by Box and Muller.
+        let (radius, (sin, cos)) = ((-2.0 * words[0].ln()).sqrt(), (std::f64::consts::TAU * words[1]).sin_cos());
+        let prompt_len = of_longest(0.1, radius * cos).clamp(1, limits.max_len / 2);
+        let answer_len = of_longest(0.2, radius * sin).clamp(2, limits.max_len - prompt_len);
         let shared = if words[2] < 1.0 / 3.0 { prompt_len * 3 / 4 } else { 0 };
         let last = u32::try_from(limits.vocab - 1).expect("a token has 32 bits");
         let token = |p: usize| {
             let source = if p < shared { 0 } else { i + 1 };
             philox(seed, [source, u32::try_from(p).expect("a prompt is shorter"), 0, 4])[0] % last + 1
         };
-        let room = limits.max_len - prompt_len;
-        let asked = (2 * answer_len).min(room);
+        let asked = (2 * answer_len).min(limits.max_len - prompt_len);
         Request {
-            sampling: Sampling::greedy(),
+            // The token that ends answers is drawn by no model of its own accord.
+            sampling: Sampling { logit_bias: vec![(END, -100.0)], ..Sampling::greedy() },
             // The end of the answer, which only the model is told.
-            seed: Some((prompt_len + answer_len.min(room)) as u64),
+            seed: Some((prompt_len + answer_len) as u64),
             max_tokens: i.is_multiple_of(3).then_some(asked),
             ignore_eos: true,
             stop_ids: vec![END],
@@ -93,10 +98,18 @@ pub fn mixed_job(limits: &Limits, num: u32, seed: u64) -> Vec<Request> {
 const END: u32 = 0;
 
 /// A model whose answers end where the job says and nowhere else, so that all rungs, and all
-/// models, serve the same.
+/// models, serve the same. Nobody knows of an end before its step has run.
 #[derive(Debug)]
 struct Ending<M> {
     inner: M,
+    /// Which samples of the steps in flight are the last ones of their answers.
+    ends: VecDeque<Vec<bool>>,
+}
+
+impl<M> Ending<M> {
+    fn new(inner: M) -> Self {
+        Self { inner, ends: VecDeque::new() }
+    }
 }
 
 impl<M: Model> Model for Ending<M> {
@@ -113,11 +126,24 @@ impl<M: Model> Model for Ending<M> {
     }
 
     fn step(&mut self, batch: &Batch) -> Result<Vec<Sampled>, ModelError> {
-        let mut answers = self.inner.step(batch)?;
-        for (answer, row) in answers.iter_mut().zip(&batch.samples) {
-            let is_last = u64::from(row.position) + 1 >= row.seed;
-            answer.token = if is_last { END } else { answer.token.max(END + 1) };
-        }
+        let ticket = self.submit(batch)?;
+        self.wait(ticket)
+    }
+
+    fn overlaps(&self) -> bool {
+        self.inner.overlaps()
+    }
+
+    fn submit(&mut self, batch: &Batch) -> Result<Ticket, ModelError> {
+        let ticket = self.inner.submit(batch)?;
+        self.ends.push_back(batch.samples.iter().map(|row| u64::from(row.position) + 1 >= row.seed).collect());
+        Ok(ticket)
+    }
+
+    fn wait(&mut self, ticket: Ticket) -> Result<Vec<Sampled>, ModelError> {
+        let ends = self.ends.pop_front().unwrap_or_default();
+        let mut answers = self.inner.wait(ticket)?;
+        answers.iter_mut().zip(ends).filter(|(_, is_last)| *is_last).for_each(|(answer, _)| answer.token = END);
         Ok(answers)
     }
 }
@@ -172,7 +198,7 @@ pub struct SlotUse {
 /// If settings or requests do not fit the model, if it fails, or if a rung changes an answer.
 pub fn climb<M: Model>(model: impl FnMut() -> M, job: &[Request], rungs: &[Rung]) -> Result<Vec<Outcome>, Error> {
     let mut model = model;
-    let mut expected = None;
+    let mut expected: Option<Answers> = None;
     let mut outcomes = Vec::new();
     for rung in rungs {
         let (outcome, answers) = run(model(), job, rung)?;
@@ -196,24 +222,81 @@ pub fn block_sizes(rung: &Rung) -> Vec<Rung> {
     (0..8).map(|i| sized(1 << i)).collect()
 }
 
-type Answers = BTreeMap<RequestId, Vec<u32>>;
+/// Tokens of the answers to a job, in the order of its requests.
+type Answers = Vec<Vec<u32>>;
 
-fn run<M: Model>(model: M, job: &[Request], rung: &Rung) -> Result<(Outcome, Answers), Error> {
-    let mut engine = Engine::new(Ending { inner: model }, rung.config.clone())?;
-    for request in job {
-        engine.add(request.clone())?;
+/// A rung's engine, which serves jobs one after the other as it is run in earnest: steps overlap
+/// where the model can, and nothing is traced. What is planned and captured once stays, so that a
+/// job is best timed when it comes again.
+///
+/// ```
+/// use warpfold_engine::ladder::{Server, mixed_job, rungs};
+/// use warpfold_engine::scripted::Scripted;
+/// use warpfold_engine::{Config, Model};
+///
+/// let model = || Scripted::new(64, 256).overlapping();
+/// let job = mixed_job(&model().limits(), 8, 1);
+/// let all = rungs(&Config { num_blocks: 64, budget: 256, ..Config::default() });
+/// let mut last = Server::new(model(), &all[all.len() - 1])?;
+/// assert_eq!(last.serve(&job)?, Server::new(model(), &all[1])?.serve(&job)?);
+/// # Ok::<(), warpfold_engine::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Server<M> {
+    engine: Engine<Ending<M>>,
+}
+
+impl<M: Model> Server<M> {
+    /// The engine of a rung, with a cache of its own.
+    ///
+    /// # Errors
+    /// Those of [`Engine::new`].
+    pub fn new(model: M, rung: &Rung) -> Result<Self, Error> {
+        Ok(Self { engine: Engine::new(Ending::new(model), rung.config.clone())? })
     }
-    let (mut answers, mut first, mut traces) = (Answers::new(), BTreeMap::new(), Vec::new());
+
+    /// Serves a job, of which the cache knows no prefix, and returns the tokens of its answers.
+    ///
+    /// # Errors
+    /// If a request does not fit the model, or it fails.
+    pub fn serve(&mut self, job: &[Request]) -> Result<Answers, Error> {
+        self.engine.clear_prefix_cache();
+        serve(&mut self.engine, job, |_, _| ())
+    }
+}
+
+/// Steps until all answers have ended, and tells `observe` what each step gave.
+fn serve<M: Model>(
+    engine: &mut Engine<M>,
+    job: &[Request],
+    mut observe: impl FnMut(&Engine<M>, &[Update]),
+) -> Result<Answers, Error> {
+    let mut answers = BTreeMap::new();
+    for request in job {
+        answers.insert(engine.add(request.clone())?, Vec::new());
+    }
     while !engine.is_idle() {
-        for update in engine.step()? {
-            first.entry(update.request).or_insert(traces.len() as u64 + 1);
+        let updates = engine.step()?;
+        for update in &updates {
             answers.entry(update.request).or_default().extend(update.tokens.iter().map(|t| t.token));
         }
-        traces.extend(engine.trace().cloned());
+        observe(engine, &updates);
     }
+    Ok(answers.into_values().collect())
+}
+
+fn run<M: Model>(model: M, job: &[Request], rung: &Rung) -> Result<(Outcome, Answers), Error> {
+    let mut engine = Engine::new(Ending::new(model), Config { trace: true, ..rung.config.clone() })?;
+    let (mut first, mut traces) = (BTreeMap::new(), Vec::new());
+    let answers = serve(&mut engine, job, |engine, updates| {
+        for update in updates {
+            first.entry(update.request).or_insert(traces.len() as u64 + 1);
+        }
+        traces.extend(engine.trace().cloned());
+    })?;
     let metrics = engine.metrics();
     let steps = metrics.steps;
-    let tokens = answers.values().map(|a| a.len() as u64).sum();
+    let tokens = answers.iter().map(|a| a.len() as u64).sum();
     let outcome = Outcome {
         name: rung.name,
         block_size: rung.config.block_size,

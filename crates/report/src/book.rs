@@ -20,6 +20,7 @@ chapters! {
     Gemm "gemm.md";
     Attention "attention.md";
     Serving "serving.md";
+    EngineWalkthrough "engine-walkthrough.md";
     Ladders "ladders.md";
     FindingARace "finding-a-race.md";
     Triton "triton.md";

@@ -98,7 +98,7 @@ fn the_readme_shows_what_the_ladder_prints() {
 
 #[test]
 fn the_pictures_of_serving_are_as_the_run() {
-    let args = ["ladder", "serving", "--size", "24", "--device", "virtual", "--report", "json"];
+    let args = ["ladder", "serving", "--size", "64", "--device", "virtual", "--report", "json"];
     let report = finish(program(&args).current_dir(root())).ended_with(0).json();
     let rungs = report["rungs"].as_array().expect("rungs");
     let bars = |file: &str, title: &str, of: fn(&Value) -> Option<f64>| {
@@ -109,8 +109,8 @@ fn the_pictures_of_serving_are_as_the_run() {
         }
         assert!(fs::read_to_string(path).is_ok_and(|kept| kept == svg), "{file}: UPDATE_PICTURES=1 writes it");
     };
-    bars("serving-steps.svg", "serving, 24 requests: steps", |rung| rung["steps"].as_f64());
-    bars("serving-first-token.svg", "serving, 24 requests: most steps to a first token", |rung| {
+    bars("serving-steps.svg", "serving, 64 requests: steps", |rung| rung["steps"].as_f64());
+    bars("serving-first-token.svg", "serving, 64 requests: most steps to a first token", |rung| {
         rung["most_steps_to_first_token"].as_f64()
     });
 }

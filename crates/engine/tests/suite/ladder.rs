@@ -1,13 +1,13 @@
 //! What each idea of the ladder `serving` buys, on the scripted model.
 
-use warpfold_engine::ladder::{Outcome, block_sizes, climb, mixed_job, rungs};
+use warpfold_engine::ladder::{Outcome, Server, block_sizes, climb, mixed_job, rungs};
 use warpfold_engine::scripted::Scripted;
 use warpfold_engine::{Config, Model};
 
-const MAX_LEN: usize = 256;
+const MAX_LEN: usize = 512;
 
 fn base() -> Config {
-    Config { block_size: 16, num_blocks: 128, budget: 512, max_seqs: 32, ..Config::default() }
+    Config { block_size: 16, num_blocks: 256, budget: 512, max_seqs: 32, ..Config::default() }
 }
 
 fn model() -> Scripted {
@@ -60,4 +60,36 @@ fn larger_blocks_waste_more_of_what_they_hold() {
     let waste: Vec<_> = outcomes.iter().map(|o| o.slots.internal / held(o)).collect();
     assert_eq!(waste[0], 0.0);
     assert!(waste.windows(2).all(|w| w[0] < w[1]), "{waste:?}");
+}
+
+#[test]
+fn a_job_has_lengths_as_conversations_have_them() {
+    let job = mixed_job(&model().limits(), 1000, 3);
+    let mut answers: Vec<usize> = job
+        .iter()
+        .map(|request| request.seed.expect("it says where the answer ends") as usize - request.prompt.len())
+        .collect();
+    answers.sort_unstable();
+    let mean = |sum: usize| sum as f64 / 1000.0;
+    let (prompts, all) = (mean(job.iter().map(|request| request.prompt.len()).sum()), mean(answers.iter().sum()));
+    assert!((1.7..2.3).contains(&(all / prompts)), "answers are twice as long: {prompts} and {all}");
+    assert!((answers[500] as f64) < 0.7 * all, "most are shorter than the mean, {all}: {}", answers[500]);
+    assert!(answers[950] as f64 > 2.5 * all, "and some are long: {}", answers[950]);
+}
+
+#[test]
+fn servers_that_overlap_steps_give_the_same_answers_job_after_job() {
+    let job = mixed_job(&model().limits(), 24, 4);
+    let mut expected = None;
+    for rung in rungs(&base()) {
+        let mut server = Server::new(model().overlapping(), &rung).expect("the rung fits the model");
+        for _ in 0..2 {
+            let answers = server.serve(&job).expect("it serves the job");
+            let expected = expected.get_or_insert_with(|| answers.clone());
+            assert_eq!(answers, *expected, "{}", rung.name);
+        }
+    }
+    let lens = expected.expect("there are rungs").into_iter().map(|answer| answer.len());
+    let asked = job.iter().map(|request| request.seed.expect("an end") as usize - request.prompt.len());
+    assert!(lens.eq(asked), "answers end where the job says");
 }

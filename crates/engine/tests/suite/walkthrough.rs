@@ -1,4 +1,4 @@
-//! The origin's example, step by step: the page `docs/engine-walkthrough.md` shows these traces.
+//! The origin's example, step by step: the page `docs/book/src/engine-walkthrough.md` shows these traces.
 
 use std::path::Path;
 
@@ -44,7 +44,7 @@ fn trace(config: Config, requests: &[Request]) -> String {
 
 /// The blocks of the page that are marked as traces.
 fn traces_of_the_page() -> Vec<String> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/engine-walkthrough.md");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/book/src/engine-walkthrough.md");
     let page = std::fs::read_to_string(path).expect("the page is there");
     page.split("```trace\n").skip(1).map(|rest| rest.split("```").next().unwrap_or_default().to_owned()).collect()
 }
@@ -52,11 +52,11 @@ fn traces_of_the_page() -> Vec<String> {
 #[test]
 fn the_page_shows_what_two_answers_to_a_prompt_of_seven_tokens_do() {
     let found = trace(config(6, 0), &[request(1, 2, 4)]);
-    assert_eq!(traces_of_the_page()[..4].concat(), found, "the page docs/engine-walkthrough.md");
+    assert_eq!(traces_of_the_page()[..4].concat(), found, "the page docs/book/src/engine-walkthrough.md");
 }
 
 #[test]
 fn the_page_shows_what_happens_when_blocks_run_out() {
     let found = trace(config(6, 6), &[request(1, 1, 6), request(30, 2, 4), request(60, 1, 2)]);
-    assert_eq!(traces_of_the_page()[4..].concat(), found, "the page docs/engine-walkthrough.md");
+    assert_eq!(traces_of_the_page()[4..].concat(), found, "the page docs/book/src/engine-walkthrough.md");
 }
