@@ -81,6 +81,18 @@ impl<A: Into<Index>> From<A> for Indices {
     }
 }
 
+impl<A: Into<Index>, const N: usize> From<[A; N]> for Indices {
+    fn from(indices: [A; N]) -> Self {
+        Self(indices.into_iter().map(Into::into).collect())
+    }
+}
+
+impl<A: Into<Index> + Clone, const N: usize> From<&[A; N]> for Indices {
+    fn from(indices: &[A; N]) -> Self {
+        indices.clone().into()
+    }
+}
+
 macro_rules! tuples {
     ($(($($name:ident $index:ident),+);)*) => {$(
         impl<$($index: Into<Index>),+> From<($($index,)+)> for Indices {

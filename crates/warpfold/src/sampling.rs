@@ -9,7 +9,7 @@ use crate::tensor::Allocated;
 
 impl Tensor {
     /// Draws a token of each row of logits (`[rows, vocab]` of `f32`), as `rows` says. `records` is
-    /// on the device what [`Rows::words`] gives, as `i32`. Gives words of 32 bits, a row a row: the
+    /// on the device what [`Rows::words`] gives, as `i32`. Gives words of 32 bits, a row per row: the
     /// token and the bits of its log-probability, then the same of the most likely tokens.
     ///
     /// ```

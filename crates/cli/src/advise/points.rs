@@ -158,10 +158,10 @@ fn registers(subject: &Subject) -> Point {
                 .to_owned(),
         ),
         () if subject.registers > most => {
-            Some("compute fewer results a thread: some registers will be spilled".to_owned())
+            Some("compute fewer results per thread: some registers will be spilled".to_owned())
         }
         () if limits_blocks && subject.occupancy.occupancy < OCCUPIED => {
-            Some("compute fewer results a thread, or bound its registers (.maxnreg, __launch_bounds__)".to_owned())
+            Some("compute fewer results per thread, or bound its registers (.maxnreg, __launch_bounds__)".to_owned())
         }
         () => None,
     };
@@ -183,7 +183,7 @@ fn occupancy(subject: &Subject) -> Point {
     });
     let names: Vec<&str> = names.collect();
     let found = format!(
-        "{:.1} %: {} blocks of {} threads a multiprocessor, limited by {}; {} blocks are {:.2} waves",
+        "{:.1} %: {} blocks of {} threads per multiprocessor, limited by {}; {} blocks are {:.2} waves",
         100.0 * o.occupancy,
         o.blocks_per_sm,
         subject.block.iter().product::<u32>(),
@@ -202,11 +202,11 @@ fn occupancy(subject: &Subject) -> Point {
         )),
         () if o.occupancy >= OCCUPIED => None,
         () if o.limiters.contains(&Limiter::SharedMemory) => Some(format!(
-            "ask for less than {} bytes of shared memory a block, or keep more loads of a thread under way",
+            "ask for less than {} bytes of shared memory per block, or keep more loads of a thread under way",
             grouped(subject.shared_bytes.into())
         )),
         () if o.limiters.contains(&Limiter::Registers) => {
-            Some("fewer registers a thread, or more independent work in each: see registers".to_owned())
+            Some("fewer registers per thread, or more independent work in each: see registers".to_owned())
         }
         () => Some("larger blocks: those that a multiprocessor holds are too few for its warps".to_owned()),
     };

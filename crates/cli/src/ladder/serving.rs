@@ -270,7 +270,7 @@ fn table<'a>(
     let last = if has_times { "tok/s" } else { "" };
     let mut table = Table::new(["", "", "tokens", "", "", "first", "", "", "", "", "", ""]);
     let heading = [
-        first, "steps", "a step", "rows", "padding", "token", "filled", "reserved", "internal", "external", "free",
+        first, "steps", "per step", "rows", "padding", "token", "filled", "reserved", "internal", "external", "free",
         last,
     ];
     table.row(heading.map(str::to_owned));
