@@ -7,7 +7,9 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use indicatif::{HumanCount, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use warpfold_device::Device;
 
+use crate::failure::Failure;
 use crate::output;
 
 /// A bar of blocks; where standard error is not a terminal, lines.
@@ -48,6 +50,21 @@ impl Progress {
             self.bar.set_style(style("{msg} {wide_bar} {human_pos}/{human_len} blocks {eta}"));
         }
         self.bar.set_position(done);
+    }
+
+    /// Runs something under these eyes: with the blocks of a virtual GPU.
+    pub(crate) fn of<R>(device: &Device, what: &str, work: impl FnOnce() -> Result<R, Failure>) -> Result<R, Failure> {
+        let progress = Self::new();
+        progress.begin(what);
+        if device.is_virtual() {
+            let watcher = progress.clone();
+            device.configure(|options| {
+                options.progress = Some(Arc::new(move |done, all| watcher.show(done, all)));
+            })?;
+        }
+        let result = work();
+        progress.end();
+        result
     }
 
     /// Bytes done, of bytes in all.

@@ -215,7 +215,7 @@ impl Ladder {
                 // What instructions do is counted one by one, and no address kept.
                 Form::Table | Form::Json => self.roofline.then_some(0),
             },
-            progress: Some(watched_by(&progress)),
+            progress: Some(watched_by(&progress, ladder, size, device.is_virtual())),
             ..RunOptions::default()
         };
         if self.profile.is_any() && self.to.form == Form::Html {
@@ -296,7 +296,7 @@ struct Asked<'a> {
 impl Asked<'_> {
     /// The size as a number of elements, if there is one.
     fn elements(&self, most: usize) -> Result<Option<usize>, Failure> {
-        let number = |text: &str| text.replace(['_', ','], "").parse().ok().filter(|size| (1..=most).contains(size));
+        let number = |text: &str| ladders::number(text).filter(|size| (1..=most).contains(size));
         let wrong = |text: &str| Failure::usage(format!("'{text}' is not a number of elements from 1 to {most}"));
         self.size.map(|text| number(text).ok_or_else(|| wrong(text))).transpose()
     }
@@ -380,11 +380,34 @@ impl Ladder {
     }
 }
 
-/// Shows which rung runs, and how far it is.
-fn watched_by(progress: &Progress) -> ladders::ProgressFn {
+/// Floating-point operations that every rung does within seconds on the virtual GPU.
+const QUICK_FLOPS: u64 = 1 << 30;
+
+/// Shows which rung runs, and how far it is; before the first one of a problem that takes the
+/// virtual GPU minutes, that it does, and what does not.
+fn watched_by(
+    progress: &Progress,
+    ladder: &'static ladders::Ladder,
+    size: usize,
+    is_virtual: bool,
+) -> ladders::ProgressFn {
     let progress = progress.clone();
     Arc::new(move |now| match now.blocks {
-        None => progress.begin(format!("{} ({} of {})", now.rung, now.rung_idx + 1, now.num_rungs)),
+        None => {
+            if let Some(flops) = now.flops.filter(|flops| is_virtual && now.rung_idx == 0 && *flops > QUICK_FLOPS) {
+                let text = |size| ladder.size_text(size).unwrap_or_else(|| size.to_string());
+                let line = format!(
+                    "{} {}: {:.1} GFLOP for each of {} rung(s) take the virtual GPU minutes; its default, {}, takes seconds\n",
+                    ladder.name,
+                    text(size),
+                    flops as f64 / 1e9,
+                    now.num_rungs,
+                    text(ladder.default_size)
+                );
+                progress.write(std::io::stderr(), &line);
+            }
+            progress.begin(format!("{} ({} of {})", now.rung, now.rung_idx + 1, now.num_rungs));
+        }
         Some((done, all)) => progress.show(done, all),
     })
 }
