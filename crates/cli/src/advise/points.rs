@@ -220,7 +220,7 @@ fn fusable(subject: &Subject, num_kernels: usize) -> Point {
     let balance = balance(subject.arch.number);
     let is_light = sectors > 0 && number < balance;
     let found = format!(
-        "{number:.1} thread instructions a byte moved (memory and issue slots balance at {balance}); {}{}",
+        "{number:.1} thread instructions per byte moved (memory and issue slots balance at {balance}); {}{}",
         if subject.launches == 1 { "1 launch".to_owned() } else { format!("{} launches", grouped(subject.launches)) },
         if num_kernels > 1 { format!(" of one of {num_kernels} kernels") } else { String::new() }
     );

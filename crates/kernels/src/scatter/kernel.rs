@@ -59,7 +59,7 @@ fn typed<C: Compute>(config: Config) -> AnyKernel {
             let (slot, lane) = (thread_idx().x >> lanes.ilog2(), thread_idx().x & (lanes - 1));
             let i = block_idx().x.cast::<u64>() * u64::from(BLOCK / lanes) + slot.cast::<u64>();
             when(i.lt(count), || {
-                let run = Run { keys, key_type, order, count };
+                let run = Run { keys, key_type, order, count, first: i };
                 let place = run.place(i);
                 // The thread at one end of a run, where places change, takes it.
                 let takes = if combine.is_some() {
@@ -87,9 +87,9 @@ fn typed<C: Compute>(config: Config) -> AnyKernel {
                             None => from(run.position(i)),
                             Some(combine) if include_table => {
                                 let held = load::<C, _>(dtype, to, 1, false)[0];
-                                run.fold(i, place, held, from, combine)
+                                run.fold(0, place, held, from, combine)
                             }
-                            Some(combine) => run.fold(i + 1, place, from(run.position(i)), from, combine),
+                            Some(combine) => run.fold(1, place, from(run.position(i)), from, combine),
                         };
                         store(dtype, to, &[result], false);
                     });
@@ -101,12 +101,13 @@ fn typed<C: Compute>(config: Config) -> AnyKernel {
     kernel(format!("scatter_{how}{begin}_{dtype}_{key_type}_{lanes}"), body).required_block(BLOCK).into()
 }
 
-/// Sorted places, and which index each of them is of.
+/// Neighbours among sorted places that are the same, and which index each of them is of.
 struct Run {
     keys: Global<u8>,
     key_type: Dtype,
     order: Global<i64>,
     count: Val<u64>,
+    first: Val<u64>,
 }
 
 impl Run {
@@ -118,24 +119,24 @@ impl Run {
         self.order.at(i).get().bitcast::<u64>()
     }
 
-    /// Combines what is held with the sources from `first` on that go to the same place.
+    /// Combines what is held with the sources of the run, but for the first `skipped`.
     fn fold<C: Compute>(
         &self,
-        first: Val<u64>,
+        skipped: u64,
         place: Val<u64>,
         held: Val<C>,
         from: impl Fn(Val<u64>) -> Val<C>,
         combine: Reduction,
     ) -> Val<C> {
-        let (held, next) = (var(held), var(first));
+        let (held, next) = (var(held), var(self.first + skipped));
         loop_until_left(|run| {
             let loaded: Vec<(Val<C>, Val<bool>)> = (0..u64::from(UNROLL))
                 .map(|u| {
                     let at = next.get() + u;
                     let is_there = at.lt(self.count);
-                    // Where there is none any more, the last one is loaded again.
-                    let at = is_there.select(at, self.count - 1);
-                    (from(self.position(at)), is_there & self.place(at).eq(place))
+                    let is_mine = is_there & self.place(is_there.select(at, self.first)).eq(place);
+                    // Behind the run its first source is loaded again, which is at hand.
+                    (from(self.position(is_mine.select(at, self.first))), is_mine)
                 })
                 .collect();
             for (value, is_mine) in &loaded {

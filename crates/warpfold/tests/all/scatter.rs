@@ -177,6 +177,9 @@ fn a_bad_index_is_an_error_that_names_its_position() {
     );
     let too_large = Tensor::new(&[0_u64, u64::MAX, 1], &device).unwrap();
     assert_eq!(kind(x.index_copy(&too_large, &ones, 0)), bad(1, 3));
+    let elements = Tensor::new(&[[0_u64], [u64::MAX], [1]], &device).unwrap();
+    assert_eq!(kind(x.gather(&elements, 1)), bad(1, 2));
+    assert_eq!(kind(x.scatter(&elements, &ones, 1)), bad(1, 2));
     // Nothing is named of nothing, and nothing is scattered by no indices.
     let empty = Tensor::zeros((0, 2), Dtype::F32, &device).unwrap();
     assert_eq!(
@@ -217,11 +220,16 @@ fn what_does_not_fit_is_refused_with_both_numbers() {
 }
 
 #[test]
-fn the_second_scatter_plans_nothing() {
+fn the_second_scatter_or_gather_plans_nothing() {
     let device = device();
     let x = Tensor::randn(0_f32, 1.0, (40, 3), &device).unwrap();
-    let i = Tensor::zeros(40, Dtype::I64, &device).unwrap();
-    let call = || drop(x.index_add(&i, &x, 0).unwrap());
+    let (i, elements) =
+        (Tensor::zeros(40, Dtype::I64, &device).unwrap(), Tensor::zeros((2, 3), Dtype::I64, &device).unwrap());
+    let call = || {
+        drop(x.index_add(&i, &x, 0).unwrap());
+        drop(x.scatter(&elements, &x, 0).unwrap());
+        drop(x.gather(&elements, 0).unwrap());
+    };
     call();
     let planned = x.queue().plan_counts().planned;
     call();
