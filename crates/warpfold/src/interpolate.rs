@@ -35,8 +35,8 @@ impl Tensor {
     /// ```
     ///
     /// # Errors
-    /// [`Operand`](crate::ErrorKind::Operand) for tensors of other ranks, other numbers of sizes and
-    /// images without elements; [`Unsupported`](crate::ErrorKind::Unsupported) for mixtures of
+    /// [`Operand`](crate::ErrorKind::Operand) for tensors of other ranks, other numbers of sizes
+    /// and images without elements; [`Unsupported`](crate::ErrorKind::Unsupported) for mixtures of
     /// anything but floats of 16 to 64 bits.
     pub fn interpolate(&self, sizes: &[usize], mode: Interpolation) -> Result<Self, Error> {
         self.interpolate_in(sizes, mode, ImageLayout::Nchw)

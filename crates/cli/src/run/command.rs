@@ -213,7 +213,8 @@ pub(super) struct Command {
     #[arg(long)]
     #[serde(default)]
     descending: bool,
-    /// How scatters combine what goes to one element: sum, prod, max or min; unless given the last wins.
+    /// How scatters combine what goes to one element: sum, prod, max or min. Unless given the last
+    /// wins.
     #[arg(long, value_name = "HOW")]
     reduce: Option<String>,
     /// Scatters leave the element itself out of what they combine.

@@ -26,7 +26,8 @@ pub(super) struct Config {
 impl Config {
     /// `lanes`, a power of two up to the block, threads share a part.
     pub(super) fn new(dtype: Dtype, keys: Dtype, combine: Option<Reduction>, include_table: bool, lanes: u32) -> Self {
-        // Of what is moved only the bits count; of truths a sum is the largest, a product the smallest.
+        // Of what is moved only the bits count; of truths a sum is the largest, a product the
+        // smallest.
         let (dtype, combine) = match (dtype, combine) {
             (dtype, None) => (dtype.bits(), None),
             (Dtype::Bool, Some(Reduction::Sum)) => (dtype, Some(Reduction::Max)),
@@ -53,8 +54,8 @@ fn typed<C: Compute>(config: Config) -> AnyKernel {
     let body =
         move |keys: Global<u8>, order: Global<i64>, source: Global<u8>, table: Global<u8>, words: Array<u64, 4>| {
             wait_for_dependencies();
-            // Contract: the grid has a block for `BLOCK / lanes` indices in x, and as many as share a
-            // part in y.
+            // Contract: the grid has a block for `BLOCK / lanes` indices in x, and as many as share
+            // a part in y.
             let [count, places, outer, inner] = [0, 1, 2, 3].map(|word| words.at(word));
             let (slot, lane) = (thread_idx().x >> lanes.ilog2(), thread_idx().x & (lanes - 1));
             let i = block_idx().x.cast::<u64>() * u64::from(BLOCK / lanes) + slot.cast::<u64>();

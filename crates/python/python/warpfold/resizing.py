@@ -38,7 +38,8 @@ def interpolate(
         factors = _each("scale_factor", scale_factor, rank)
         scaled = [n * factor for n, factor in zip(images.shape[2:], factors, strict=True)]
         if any(n != int(n) for n in scaled):
-            raise ArgumentError(f"scale_factor {scale_factor} of {list(images.shape[2:])} gives no whole sizes: give size")
+            given = list(images.shape[2:])
+            raise ArgumentError(f"scale_factor {scale_factor} of {given} gives no whole sizes: give size")
         sizes = scaled
     options: dict[str, Any] = {"output_size": [int(n) for n in sizes]}
     if mode in ("nearest", "area"):

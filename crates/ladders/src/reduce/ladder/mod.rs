@@ -1,9 +1,9 @@
 //! The ladder `reduce`: from the tree as one draws it to one launch that reads memory at its full
 //! speed.
 //!
-//! How the blocks' sums become one is part of each rung: the first six leave one per block, which the
-//! host adds; the next three add them by one atomic a block; the last one adds them in the last
-//! block, in a fixed order.
+//! How the blocks' sums become one is part of each rung: the first six leave one per block, which
+//! the host adds; the next three add them by one atomic per block; the last one adds them in the
+//! last block, in a fixed order.
 
 mod r01_naive;
 mod r02_interleaved;
