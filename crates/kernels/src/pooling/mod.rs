@@ -11,9 +11,9 @@
 //! NaN. Adaptive windows are those of PyTorch: from `⌊i·size/n⌋` to before `⌈(i+1)·size/n⌉`.
 //!
 //! Interpolation is PyTorch's, too. The nearest element is the one at `⌊i·size/n⌋`, exactly
-//! (PyTorch multiplies by a rounded `f32` quotient, which may give the one before). Linear interpolation
-//! looks at `(i + 1/2)·size/n - 1/2`, not below 0, or with aligned corners at `i·(size-1)/(n-1)`,
-//! and mixes its two neighbours along each axis.
+//! (PyTorch multiplies by a rounded `f32` quotient, which may give the one before). Linear
+//! interpolation looks at `(i + 1/2)·size/n - 1/2`, not below 0, or with aligned corners at
+//! `i·(size-1)/(n-1)`, and mixes its two neighbours along each axis.
 //!
 //! A thread computes the results of one place, of several neighbouring channels where channels are
 //! last. Windows are known when a kernel is built: those of few elements are unrolled, and places

@@ -49,7 +49,7 @@ def _three(input: Any, index: Any, src: Any) -> list[Tensor]:
 def scatter(
     input: Any, dim: int, index: Any, src: Any = None, *, value: float | None = None, reduce: str | None = None
 ) -> Tensor:
-    """A copy with each element of src (or a number) where its index along a dimension says; the last of several wins."""
+    """A copy with each element of src (or a number) where its index along a dimension says; of several the last."""
     if (src is None) == (value is None):
         raise ArgumentError("scatter takes either src, a tensor or a number, or value")
     if reduce not in (None, "add", "multiply"):
