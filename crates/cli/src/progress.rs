@@ -7,7 +7,9 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use indicatif::{HumanCount, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use warpfold_device::Device;
 
+use crate::failure::Failure;
 use crate::output;
 
 /// A bar of blocks; where standard error is not a terminal, lines.
@@ -33,7 +35,7 @@ impl Progress {
     /// What runs; how many blocks it has is not known yet, and never on CUDA.
     pub(crate) fn begin(&self, what: impl Into<String>) {
         let what = what.into();
-        self.tell(|now| *now = Now { what: what.clone(), ..Now::default() });
+        self.tell(|now| *now = Now { what: what.clone(), began: Some(Instant::now()), ..Now::default() });
         self.bar.set_style(style("{msg}"));
         self.bar.unset_length();
         self.bar.set_message(what);
@@ -48,6 +50,21 @@ impl Progress {
             self.bar.set_style(style("{msg} {wide_bar} {human_pos}/{human_len} blocks {eta}"));
         }
         self.bar.set_position(done);
+    }
+
+    /// Runs something under these eyes: with the blocks of a virtual GPU.
+    pub(crate) fn of<R>(device: &Device, what: &str, work: impl FnOnce() -> Result<R, Failure>) -> Result<R, Failure> {
+        let progress = Self::new();
+        progress.begin(what);
+        if device.is_virtual() {
+            let watcher = progress.clone();
+            device.configure(|options| {
+                options.progress = Some(Arc::new(move |done, all| watcher.show(done, all)));
+            })?;
+        }
+        let result = work();
+        progress.end();
+        result
     }
 
     /// Bytes done, of bytes in all.
@@ -94,6 +111,7 @@ struct Now {
     what: String,
     /// Done, in all, of what.
     parts: Option<(u64, u64, &'static str)>,
+    began: Option<Instant>,
     has_ended: bool,
 }
 
@@ -104,6 +122,21 @@ impl fmt::Display for Now {
             Some((done, all, unit)) => write!(f, ": {} of {} {unit}", HumanCount(done), HumanCount(all)),
             None => Ok(()),
         }
+    }
+}
+
+impl Now {
+    /// A line of it, so long after what runs began and after all of it.
+    fn line(&self, since_begin: Duration, since_start: Duration) -> String {
+        let left = self.parts.filter(|(done, all, _)| (1..*all).contains(done)).map(|(done, all, _)| {
+            let seconds = since_begin.as_secs_f64() * (all - done) as f64 / done as f64;
+            if seconds < 100.0 {
+                format!(", about {seconds:.0} s left")
+            } else {
+                format!(", about {:.0} min left", seconds / 60.0)
+            }
+        });
+        format!("{self}{}, after {} s\n", left.unwrap_or_default(), since_start.as_secs())
     }
 }
 
@@ -143,7 +176,7 @@ impl Lines {
             if !timeout.timed_out() {
                 return;
             }
-            let line = format!("{now}, after {} s\n", begin.elapsed().as_secs());
+            let line = now.line(now.began.map(|began| began.elapsed()).unwrap_or_default(), begin.elapsed());
             drop(now);
             output::note(&line);
         }
@@ -156,8 +189,13 @@ mod tests {
 
     #[test]
     fn a_line_says_what_runs_and_how_far_it_is() {
-        let now = Now { what: "naive (1 of 10)".to_owned(), parts: Some((1234, 131_072, "blocks")), has_ended: false };
+        let now = Now { what: "naive (1 of 10)".to_owned(), parts: Some((1234, 131_072, "blocks")), ..Now::default() };
         assert_eq!(now.to_string(), "naive (1 of 10): 1,234 of 131,072 blocks");
+        let line = |seconds| now.line(Duration::from_secs(seconds), Duration::from_secs(30));
+        assert_eq!(line(10), "naive (1 of 10): 1,234 of 131,072 blocks, about 18 min left, after 30 s\n");
+        assert!(line(0).ends_with("blocks, about 0 s left, after 30 s\n"), "{}", line(0));
+        let done = Now { parts: Some((7, 7, "blocks")), ..now.clone() };
+        assert!(done.line(Duration::from_secs(1), Duration::from_secs(2)).ends_with("7 blocks, after 2 s\n"));
         assert_eq!(Now { parts: None, ..now }.to_string(), "naive (1 of 10)");
     }
 

@@ -35,7 +35,7 @@ pub(crate) struct Serve {
     /// share no prefix cache, and get equal shares of the engine.
     #[arg(long, value_name = "K")]
     api_key: Vec<String>,
-    /// A file of such keys, one a line: arguments of a program are seen by others.
+    /// A file of such keys, one per line: arguments of a program are seen by others.
     #[arg(long, value_name = "FILE")]
     api_key_file: Option<PathBuf>,
     /// An origin whose pages may read answers, such as http://localhost:3000, or *; may be given

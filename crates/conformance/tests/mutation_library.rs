@@ -215,6 +215,16 @@ fn products_and_counts_need_all_that_their_threads_wait_for() {
     });
 }
 
+#[test]
+fn scatters_need_all_that_their_launches_wait_for() {
+    check("scatter that adds", 5, &[], |device| {
+        let (x, source) = (numbers(device, Dtype::F32, &[7, 40])?, numbers(device, Dtype::F32, &[1500, 40])?);
+        let indices: Vec<i64> = (0..1500).map(|i| i * 31 % 7).collect();
+        let indices = launched(device, &indices, &[1500])?;
+        bytes_of(&[x.index_add(&indices, &source, 0)?])
+    });
+}
+
 fn attended(device: &Device, dtype: Dtype, queries: &[usize], keys: &[usize]) -> Result<Vec<u8>, Error> {
     let (q, k) = (numbers(device, dtype, queries)?, numbers(device, dtype, keys)?);
     bytes_of(&by_name::run("attention", &[q, k.clone(), k], &Options::default())?)

@@ -6,8 +6,8 @@
 //! [`attention`] attends, [`rotary`] turns what it attends to and [`kv_cache`] keeps it, and
 //! [`heads`] does both; [`experts`] is a mixture of MLPs, [`sampling`] draws tokens; [`generate`]
 //! makes sequences and random numbers; [`pooling`], [`sort`], [`histogram`], [`nms`], [`unique`],
-//! [`gather`], [`cross_entropy`] and [`softmax_v`] are operators by themselves. [`elements`] brings
-//! elements of any type to registers and back.
+//! [`gather`], [`scatter`], [`cross_entropy`] and [`softmax_v`] are operators by themselves.
+//! [`elements`] brings elements of any type to registers and back.
 //!
 //! How such kernels come to be, step by step, is shown by the ladders of the crate
 //! `warpfold-ladders`, which nothing here uses. Deliberately absent: PTX text (the language writes
@@ -97,6 +97,7 @@ pub mod reductions;
 pub mod rotary;
 pub mod rowwise;
 pub mod sampling;
+pub mod scatter;
 pub mod softmax_v;
 pub mod sort;
 pub mod unique;

@@ -9,7 +9,7 @@ use warpfold_lang::{Arch, Target};
 use crate::plan::{Family, KernelCache, Planner};
 use crate::{
     AnyKernel, attention, conv, experts, fold, gather, gemv, generate, heads, histogram, kv_cache, matmul, nms,
-    operations, pooling, reductions, rotary, rowwise, sampling, sort, unique,
+    operations, pooling, reductions, rotary, rowwise, sampling, scatter, sort, unique,
 };
 
 /// A kernel in one of the configurations that plans give it.
@@ -114,6 +114,7 @@ pub fn kernels() -> Vec<Listed> {
         ("sampling", sampling::kernels()),
         ("pooling", pooling::kernels()),
         ("sort", sort::kernels()),
+        ("scatter", scatter::kernels()),
     ];
     for (place, kernels) in of_blocks {
         list.extend(kernels.into_iter().map(|(kernel, block)| Listed::new(kernel, place, [block, 1, 1])));

@@ -2,7 +2,7 @@
 
 use half::{bf16, f16};
 use warpfold_device::{Buffer, Checks, Device, Element, Profile};
-use warpfold_kernels::gemv::{Algorithm, Choice, Gemv, Problem, Product, Reference, product};
+use warpfold_kernels::gemv::{Algorithm, Choice, Gemv, Problem, Product, Reference};
 use warpfold_kernels::plan::{Family, Workspace, alignment_of};
 use warpfold_kernels::{Dtype, ErrorKind};
 
@@ -113,7 +113,7 @@ impl Case<'_> {
         self.clean(&plan);
         // A stride of 0 makes all rows the last one that was stored.
         let stored = |row, column| matrix(if self.row_stride == 0 { self.rows - 1 } else { row }, column);
-        let expected = product(self.product, (self.rows, self.columns), stored, vector);
+        let expected = Reference::of(self.product, (self.rows, self.columns), stored, vector);
         for (i, (found, expected)) in results.iter().zip(&expected).enumerate() {
             assert_eq!(*found, T::of(expected.sum), "element {i}, {} on {}", plan, self.device);
         }
@@ -256,7 +256,7 @@ fn errors_stay_within_the_bound_that_the_plan_gives() {
         let matrix = |r: usize, c: usize| T::of(adversarial(1, (r * columns + c) as u64)).value();
         let vector = |i: usize| T::of(adversarial(2, i as u64)).value();
         let (plan, results) = case.run::<T>(&matrix, &vector);
-        let expected = product(product_kind, (rows, columns), matrix, vector);
+        let expected = Reference::of(product_kind, (rows, columns), matrix, vector);
         for (i, (found, expected)) in results.iter().zip(expected).enumerate() {
             let Reference { sum, .. } = expected;
             // The reference itself adds in double precision, and halves are rounded once more.

@@ -1,7 +1,7 @@
 //! Histograms, on every device at hand: every plan, type of values, length and alignment.
 
 use warpfold_device::{Checks, Device, Profile, View, ViewMut};
-use warpfold_kernels::histogram::{Algorithm, Choice, Histogram, Problem, histogram};
+use warpfold_kernels::histogram::{Algorithm, Choice, Histogram, Problem};
 use warpfold_kernels::plan::{Family, Workspace};
 use warpfold_kernels::{Dtype, Error, ErrorKind};
 
@@ -77,7 +77,7 @@ fn check(device: &Device, dtype: Dtype, bins: usize, shift: usize, values: impl 
     let (guards, counts) = ([&counts[..4], &counts[4 * bins + 4..]], &counts[4..4 * bins + 4]);
     assert_eq!(guards, [[0xa5; 4]; 2], "{at}");
     let counts: Vec<i32> = counts.chunks(4).map(|count| i32::from_le_bytes(count.try_into().unwrap())).collect();
-    assert_eq!(counts, histogram(values.iter().map(|(_, value)| *value), bins), "{at}");
+    assert_eq!(counts, Histogram::reference(values.iter().map(|(_, value)| *value), bins), "{at}");
     plan
 }
 

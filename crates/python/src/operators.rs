@@ -66,5 +66,6 @@ fn options_of(py: Python<'_>, options: &Bound<'_, PyDict>) -> PyResult<Options> 
         beta transpose_a transpose_b scale_a scale_b scale_result bias activation stride padding dilation groups causal
         scale softcap window page_layout interleaved rotary_dim num_heads products scale_q scale_k scale_v layout
         batch_invariant initial offsets kernel output_size ceil_mode count_include_pad p indices unsorted descending
+        reduce exclude_self mode align_corners
     })
 }

@@ -112,6 +112,23 @@ FUNCTIONS = {
     "baddbmm": lambda f, x: f.baddbmm(x[None], x[None, :, :4], x[None], beta=0.5, alpha=2),
     "outer": lambda f, x: f.outer(x[0], x[1]),
     "index_select": lambda f, x: f.index_select(x, 1, f.argsort(x, dim=1)[0]),
+    "scatter": lambda f, x: f.scatter(x, 1, f.argsort(x, dim=1)[:3, :2], x * 10),
+    "scatter of a number": lambda f, x: f.scatter(x, dim=0, index=f.argsort(x, dim=0), value=2.5),
+    "scatter that adds": lambda f, x: f.scatter(x, 1, f.argsort(x, dim=1), x, reduce="add"),
+    "scatter_add": lambda f, x: f.scatter_add(x, 0, f.argsort(x, dim=0) // 2, x),
+    "scatter_reduce": lambda f, x: [
+        f.scatter_reduce(x, 1, f.argsort(x, dim=1) // 2, x, reduce=reduce, include_self=include_self)
+        for reduce in ("sum", "prod", "mean", "amax", "amin")
+        for include_self in (True, False)
+    ],
+    "index_add": lambda f, x: f.index_add(x, 1, f.argsort(x, dim=1)[0] // 2, x, alpha=0.5),
+    "index_copy": lambda f, x: f.index_copy(x, 0, f.argsort(x, dim=0)[:, 0], x * 2),
+    "index_fill": lambda f, x: f.index_fill(x, 1, f.argsort(x, dim=1)[0, :2], -1.0),
+    "index_reduce": lambda f, x: [
+        f.index_reduce(x, 0, f.argsort(x, dim=0)[:, 0] // 2, x, reduce) for reduce in ("prod", "mean", "amax", "amin")
+    ],
+    "slice_scatter": lambda f, x: (f.slice_scatter(x, x[:2], 0, 1, 3), f.slice_scatter(x, x[:, :3], dim=1, step=2)),
+    "select_scatter": lambda f, x: f.select_scatter(x, x[0], 0, -1),
 }
 
 
@@ -136,6 +153,17 @@ LAYERS = {
     "rms_norm": lambda f, x: (f.rms_norm(x, (7,)), f.rms_norm(x, (7,), weight=x[0, 0, 0], eps=0.5)),
     "layer_norm": lambda f, x: f.layer_norm(x, (6, 7), x[0, 0], x[0, 1], eps=1e-3),
     "softmax": lambda f, x: (f.softmax(x, dim=1), f.log_softmax(x, dim=2)),
+    "interpolate": lambda f, x: (f.interpolate(x, size=(9, 3)), f.interpolate(x, scale_factor=2)),
+    "bilinear": lambda f, x: (
+        f.interpolate(x, size=(9, 4), mode="bilinear"),
+        f.interpolate(x, size=(4, 13), mode="bilinear", align_corners=True),
+        f.interpolate(x, scale_factor=(0.5, 3), mode="bilinear", align_corners=False),
+    ),
+    "linear and trilinear": lambda f, x: (
+        f.interpolate(x[0], 11, mode="linear"),
+        f.interpolate(x[None], (3, 5, 8), mode="trilinear", align_corners=True),
+    ),
+    "area": lambda f, x: f.interpolate(x, (2, 5), mode="area"),
 }
 
 

@@ -11,7 +11,7 @@ use crate::table::grouped;
 /// Columns beside the text.
 const HEADING: &str = "    executions  lanes   diverged   conflicts     sectors";
 
-/// The kernel and each device function that ran, with executions, active lanes a warp, diverged
+/// The kernel and each device function that ran, with executions, active lanes per warp, diverged
 /// executions, bank conflicts and sectors beside each instruction.
 ///
 /// # Panics

@@ -79,7 +79,7 @@ pub fn limits(arch: Arch) -> Limits {
 pub struct Usage {
     /// Threads a block.
     pub threads: u32,
-    /// 32-bit registers a thread.
+    /// 32-bit registers per thread.
     pub registers_per_thread: u32,
     /// Bytes of static shared memory.
     pub static_shared: u32,

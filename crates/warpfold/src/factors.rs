@@ -62,7 +62,7 @@ impl Tensor {
         self + left.mm(right)?
     }
 
-    /// `self @ weights.t() + bias`, in one launch: a layer whose weights have a row an output.
+    /// `self @ weights.t() + bias`, in one launch: a layer whose weights have a row per output.
     ///
     /// # Errors
     /// Those of [`Matmul::run`].

@@ -1,11 +1,13 @@
 //! Parts of a tensor: by position and range, which are views, and by tensors of indices.
 
 use std::ops::{Range, RangeFrom, RangeFull, RangeInclusive, RangeTo, RangeToInclusive};
+use std::sync::LazyLock;
 
 use warpfold_kernels::elements::{Sink, Source};
 use warpfold_kernels::map::Map;
 use warpfold_kernels::operations::{Operation, Options};
 use warpfold_kernels::{Dtype, Error, ErrorKind};
+use warpfold_lang::Val;
 
 use crate::{Shape, Tensor};
 
@@ -78,6 +80,18 @@ fn after(last: isize) -> Option<isize> {
 impl<A: Into<Index>> From<A> for Indices {
     fn from(index: A) -> Self {
         Self(vec![index.into()])
+    }
+}
+
+impl<A: Into<Index>, const N: usize> From<[A; N]> for Indices {
+    fn from(indices: [A; N]) -> Self {
+        Self(indices.into_iter().map(Into::into).collect())
+    }
+}
+
+impl<A: Into<Index> + Clone, const N: usize> From<&[A; N]> for Indices {
+    fn from(indices: &[A; N]) -> Self {
+        indices.clone().into()
     }
 }
 
@@ -231,7 +245,13 @@ impl Tensor {
             start = (&start + (Self::arange(0, len as i64, self.queue())? * step)?.reshape(shape)?)?;
         }
         let (size, len) = (self.shape()[axis], self.len());
-        let flat = indices.to_dtype(Dtype::I64)?.map(&[&start], &flat_positions(size as i64, stride))?.remove(0);
+        let mut positions = indices.to_dtype(Dtype::I64)?;
+        if indices.dtype() == Dtype::U64 {
+            // The largest have become negative, and count from no end.
+            let none = Self::filled(self.queue(), Dtype::I64, i64::MAX, ())?;
+            positions = positions.lt(0)?.where_cond(&none, &positions)?;
+        }
+        let flat = positions.map(&[&start], &flat_positions(size as i64, stride))?.remove(0);
         match table.reshape((len, 1))?.gather_rows(&flat) {
             Err(error) => Err(match *error.kind() {
                 ErrorKind::IndexOutOfRange { position, .. } => {
@@ -287,11 +307,21 @@ impl Tensor {
 /// The position among all elements, for an index into an axis and the position of the axis's start;
 /// one that no tensor has for an index that is none.
 fn flat_positions(size: i64, stride: i64) -> Map {
-    let source = Source::one::<i64>(Dtype::I64).zip(Source::one::<i64>(Dtype::I64));
-    let place = move |(index, start): (warpfold_lang::Val<i64>, warpfold_lang::Val<i64>)| {
-        let from_start = index.lt(0_i64).select(index + size, index);
-        let is_index = from_start.ge(0_i64) & from_start.lt(size);
-        is_index.select(from_start * stride + start, i64::MAX)
-    };
-    Map::new("gather_positions", source.map(place), Sink::one::<i64>(Dtype::I64))
+    // One map for all sizes, so that its kernel is built once.
+    static POSITIONS: LazyLock<Map> = LazyLock::new(|| {
+        let source = Source::one::<i64>(Dtype::I64).zip(Source::one::<i64>(Dtype::I64));
+        let sink = Sink::one::<i64>(Dtype::I64);
+        Map::with_scalars(
+            "gather_positions",
+            source,
+            |(index, start): (Val<i64>, Val<i64>), scalars| {
+                let (size, stride) = (scalars.get::<i64>(0), scalars.get::<i64>(1));
+                let from_start = index.lt(0_i64).select(index + size, index);
+                let is_index = from_start.ge(0_i64) & from_start.lt(size);
+                is_index.select::<i64>(from_start * stride + start, i64::MAX)
+            },
+            sink,
+        )
+    });
+    POSITIONS.clone().scalars([size as u64, stride as u64])
 }

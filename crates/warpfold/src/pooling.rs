@@ -31,7 +31,7 @@ enum Windows {
 /// Pooling over the last one to three axes of `[N, C, …]`, or with [`ImageLayout::Nhwc`] over those
 /// between `N` and `C`: windows of a size, or as many as the result shall have (adaptive).
 ///
-/// Lists have one number for all axes, or one an axis; a padding also one before and one after for
+/// Lists have one number for all axes, or one per axis; a padding also one before and one after for
 /// each axis, all those before first. Unless said otherwise a window moves by 1 (as in ONNX;
 /// PyTorch moves it by its size), without padding and dilation. Semantics and the values of windows
 /// without elements: [`pooling`](warpfold_kernels::pooling).
@@ -96,6 +96,11 @@ impl Pool {
         Self::new(Kind::Mean { include_padding: false }, Windows::Adaptive(windows.to_vec()))
     }
 
+    /// Interpolation to these sizes.
+    pub(crate) fn interpolation(kind: Kind, sizes: &[usize]) -> Self {
+        Self::new(kind, Windows::Adaptive(sizes.to_vec()))
+    }
+
     /// Elements from one window to the next.
     #[must_use]
     pub fn stride(mut self, stride: &[usize]) -> Self {
@@ -157,6 +162,7 @@ impl Pool {
         // One window is a reduction, which blocks share.
         if let Windows::Adaptive(windows) = &self.windows
             && windows.iter().all(|windows| *windows == 1)
+            && matches!(self.kind, Kind::Max | Kind::Mean { .. })
             && !images.is_empty()
         {
             self.check(images, false)?;

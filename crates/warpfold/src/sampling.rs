@@ -9,8 +9,8 @@ use crate::tensor::Allocated;
 
 impl Tensor {
     /// Draws a token of each row of logits (`[rows, vocab]` of `f32`), as `rows` says. `records` is
-    /// on the device what [`Rows::words`] gives, as `i32`. Gives words of 32 bits, a row a row: the
-    /// token and the bits of its log-probability, then the same of the most likely tokens.
+    /// on the device what [`Rows::words`] gives, as `i32`. Gives words of 32 bits, a row per row:
+    /// the token and the bits of its log-probability, then the same of the most likely tokens.
     ///
     /// ```
     /// use warpfold::{Device, Draw, DrawRows, Profile, Tensor};

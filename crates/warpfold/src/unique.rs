@@ -10,7 +10,7 @@ use crate::{Axes, Tensor};
 impl Tensor {
     /// How many different elements there are along some axes together, as `i64`. All NaN are one
     /// element, and so are -0 and +0; of nothing there are none. Takes four to eight words of 64
-    /// bits an element while it runs, fewer for elements of 8 and 16 bits.
+    /// bits per element while it runs, fewer for elements of 8 and 16 bits.
     ///
     /// ```
     /// use warpfold::{Axes, Device, Profile, Tensor};

@@ -15,7 +15,7 @@ pub(super) fn bytes_a_lane(text: &str) -> Option<u64> {
     Some(vector * bits.div_ceil(8))
 }
 
-/// Sectors beyond those that the bytes asked for need: 32 bytes each, and one a request at least.
+/// Sectors beyond those that the bytes asked for need: 32 bytes each, and one per request at least.
 pub(super) fn excess_sectors(i: &InstructionCounters) -> u64 {
     let Some(bytes) = bytes_a_lane(&i.text) else { return 0 };
     i.sectors.saturating_sub((i.active_lanes * bytes).div_ceil(32).max(i.executions))

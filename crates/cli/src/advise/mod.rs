@@ -13,6 +13,7 @@ use warpfold_ladders::ladder::{self as ladders, Guards};
 
 use crate::failure::Failure;
 use crate::output::ReportTo;
+use crate::progress::Progress;
 use crate::run::Run;
 use crate::sim::Sim;
 use crate::{Ending, device_choice};
@@ -41,7 +42,7 @@ pub(crate) struct Advise {
 struct OfRung {
     /// A rung such as reduce/interleaved.
     rung: String,
-    /// Elements, as `ladder` takes them; unless given what the ladder was measured with.
+    /// Elements, as `ladder` takes them; unless given what ends within seconds.
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     size: Option<String>,
     /// The element type; unless given the first of the ladder's.
@@ -93,7 +94,7 @@ impl Advise {
         let operator = OfOperator::try_parse_from(words()).map_err(|error| Failure::of_usage(&error))?;
         let device = virtual_gpu(operator.run.device().unwrap_or("virtual"))?;
         let texts = Texts::of(&device);
-        operator.run.advised(&warpfold::Queue::of(&device))?;
+        Progress::of(&device, name, || operator.run.advised(&warpfold::Queue::of(&device)))?;
         Subject::all(device.take_reports(), &texts, device.arch())
     }
 }
@@ -111,22 +112,25 @@ fn virtual_gpu(name: &str) -> Result<Device, Failure> {
 fn of_rung(asked: &OfRung, ladder: &str, rung: &str) -> Result<Vec<Subject>, Failure> {
     let ladder = ladders::ladder(ladder)?;
     let rung = ladder.rung(rung)?;
-    let size = asked.size.as_ref().map_or(Ok(ladder.default_size), |text| ladder.parse_size(text))?;
-    ladder.check_size(size)?;
+    let given = asked.size.as_ref().map(|text| ladder.parse_size(text)).transpose()?;
+    ladder.check_size(given.unwrap_or(ladder.default_size))?;
     let dtype = asked.dtype.unwrap_or(ladder.default_dtype());
     ladder.check_dtype(dtype)?;
     rung.check_dtype(dtype)?;
     let device = virtual_gpu(&asked.device)?;
+    let size = given.unwrap_or_else(|| ladder.default_size_on(&device));
     let texts = Texts::of(&device);
     let mut instance = (ladder.open)(&device, dtype, size, Guards::Bands)?;
     instance.reset(rung)?;
     drop(device.take_reports());
-    for (launch_idx, launch) in rung.launches.iter().enumerate() {
-        let function = launch.kernel(dtype, size).prepare(&device).map_err(Failure::unsupported)?;
-        let arguments = instance.arguments(rung, launch_idx)?;
-        device.default_stream().launch_raw(&function, (launch.config)(size), &arguments)?;
-    }
-    device.default_stream().synchronize()?;
+    Progress::of(&device, &asked.rung, || {
+        for (launch_idx, launch) in rung.launches.iter().enumerate() {
+            let function = launch.kernel(dtype, size).prepare(&device).map_err(Failure::unsupported)?;
+            let arguments = instance.arguments(rung, launch_idx)?;
+            device.default_stream().launch_raw(&function, (launch.config)(size), &arguments)?;
+        }
+        Ok(device.default_stream().synchronize()?)
+    })?;
     Subject::all(device.take_reports(), &texts, device.arch())
 }
 

@@ -158,10 +158,10 @@ fn registers(subject: &Subject) -> Point {
                 .to_owned(),
         ),
         () if subject.registers > most => {
-            Some("compute fewer results a thread: some registers will be spilled".to_owned())
+            Some("compute fewer results per thread: some registers will be spilled".to_owned())
         }
         () if limits_blocks && subject.occupancy.occupancy < OCCUPIED => {
-            Some("compute fewer results a thread, or bound its registers (.maxnreg, __launch_bounds__)".to_owned())
+            Some("compute fewer results per thread, or bound its registers (.maxnreg, __launch_bounds__)".to_owned())
         }
         () => None,
     };
@@ -183,7 +183,7 @@ fn occupancy(subject: &Subject) -> Point {
     });
     let names: Vec<&str> = names.collect();
     let found = format!(
-        "{:.1} %: {} blocks of {} threads a multiprocessor, limited by {}; {} blocks are {:.2} waves",
+        "{:.1} %: {} blocks of {} threads per multiprocessor, limited by {}; {} blocks are {:.2} waves",
         100.0 * o.occupancy,
         o.blocks_per_sm,
         subject.block.iter().product::<u32>(),
@@ -202,11 +202,11 @@ fn occupancy(subject: &Subject) -> Point {
         )),
         () if o.occupancy >= OCCUPIED => None,
         () if o.limiters.contains(&Limiter::SharedMemory) => Some(format!(
-            "ask for less than {} bytes of shared memory a block, or keep more loads of a thread under way",
+            "ask for less than {} bytes of shared memory per block, or keep more loads of a thread under way",
             grouped(subject.shared_bytes.into())
         )),
         () if o.limiters.contains(&Limiter::Registers) => {
-            Some("fewer registers a thread, or more independent work in each: see registers".to_owned())
+            Some("fewer registers per thread, or more independent work in each: see registers".to_owned())
         }
         () => Some("larger blocks: those that a multiprocessor holds are too few for its warps".to_owned()),
     };
@@ -220,7 +220,7 @@ fn fusable(subject: &Subject, num_kernels: usize) -> Point {
     let balance = balance(subject.arch.number);
     let is_light = sectors > 0 && number < balance;
     let found = format!(
-        "{number:.1} thread instructions a byte moved (memory and issue slots balance at {balance}); {}{}",
+        "{number:.1} thread instructions per byte moved (memory and issue slots balance at {balance}); {}{}",
         if subject.launches == 1 { "1 launch".to_owned() } else { format!("{} launches", grouped(subject.launches)) },
         if num_kernels > 1 { format!(" of one of {num_kernels} kernels") } else { String::new() }
     );

@@ -19,7 +19,7 @@ pub(super) struct Subject {
     pub block: [u32; 3],
     pub counters: Counters,
     pub instructions: Vec<InstructionCounters>,
-    /// 32-bit registers a thread that are live at once: the virtual GPU's estimate.
+    /// 32-bit registers per thread that are live at once: the virtual GPU's estimate.
     pub registers: u32,
     pub shared_bytes: u32,
     pub occupancy: Occupancy,

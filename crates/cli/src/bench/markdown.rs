@@ -175,7 +175,7 @@ fn of_serve(run: &ServeRun) -> String {
     let quantiles = |of: &Quantiles| Some([of.p50, of.p90, of.p99].map(|ms| format!("{ms:.1}")).join(" / "));
     let load = |load: &Load| match (load.concurrency, load.rate) {
         (Some(concurrency), _) => Some(format!("{concurrency} in flight")),
-        (None, rate) => Some(format!("{} a second", rate?)),
+        (None, rate) => Some(format!("{} per second", rate?)),
     };
     let columns: [Column<'_, Load>; 6] = [
         ("load", &load),

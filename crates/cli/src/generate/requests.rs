@@ -76,7 +76,7 @@ pub(super) fn request(prompt: Prompt, answer: &Answer, of: Asked<'_>) -> Result<
     })
 }
 
-/// The requests of a file, one a line that is not empty.
+/// The requests of a file, one per line that is not empty.
 pub(super) fn of_file(file: &Path, base: &Answer, of: Asked<'_>) -> Result<Vec<Request>, Failure> {
     let text = std::fs::read_to_string(file)
         .map_err(|error| Failure::usage(format!("cannot read {}: {error}", file.display())))?;

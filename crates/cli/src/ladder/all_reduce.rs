@@ -9,6 +9,7 @@ use warpfold_ladders::all_reduce::{self, Counts, Instance, NAME, RUNGS, Rung};
 use crate::Ending;
 use crate::failure::Failure;
 use crate::ladder::Asked;
+use crate::progress::Progress;
 use crate::table::{Table, grouped};
 
 /// Elements unless said: on virtual devices few, which count all the same.
@@ -28,7 +29,9 @@ pub(super) fn run(asked: &Asked<'_>, num_devices: Option<usize>) -> Result<Endin
     let size = size.unwrap_or(if is_virtual { VIRTUAL_SIZE } else { SIZE });
     let mut instance = Instance::open(&devices, size)?;
     let mut results: Vec<(&Rung, Option<(Counts, Option<Duration>)>)> = Vec::new();
-    for rung in rungs {
+    let (progress, num_rungs) = (Progress::new(), rungs.len());
+    for (rung_idx, rung) in rungs.into_iter().enumerate() {
+        progress.begin(format!("{} ({} of {num_rungs})", rung.name, rung_idx + 1));
         if !instance.can_run(rung) {
             results.push((rung, None));
             continue;
@@ -37,6 +40,7 @@ pub(super) fn run(asked: &Asked<'_>, num_devices: Option<usize>) -> Result<Endin
         let time = if is_virtual { None } else { Some(time(&mut instance, rung)?) };
         results.push((rung, Some((counts, time))));
     }
+    progress.end();
     asked.to.write_no_page(&text(&devices, size, &results), &record(&devices, size, &results))?;
     let is_right = results.iter().all(|(_, result)| result.as_ref().is_none_or(|(counts, _)| counts.is_right));
     Ok(if is_right { Ending::Clean } else { Ending::Findings })

@@ -3,10 +3,12 @@
 use serde_json::json;
 use warpfold_device::Device;
 use warpfold_ladders::allocation::{Outcome, compare, requests};
+use warpfold_ladders::ladder as ladders;
 
 use crate::Ending;
 use crate::failure::Failure;
 use crate::output::ReportTo;
+use crate::progress::Progress;
 use crate::table::{Table, grouped, time};
 
 /// The name of the ladder, and its problem.
@@ -20,12 +22,11 @@ const CALLS: usize = 1000;
 
 /// Runs it and prints the report.
 pub(super) fn run(device: &Device, size: Option<&str>, to: &ReportTo) -> Result<Ending, Failure> {
-    let calls =
-        size.map_or(Ok(CALLS), |text| text.replace('_', "").parse()).ok().filter(|n| (1..=1_000_000).contains(n));
+    let calls = size.map_or(Some(CALLS), ladders::number).filter(|n| (1..=1_000_000).contains(n));
     let calls = calls.ok_or_else(|| {
         Failure::usage(format!("'{}' is not a number of calls from 1 to 1000000", size.unwrap_or_default()))
     })?;
-    let outcomes = compare(device, &requests(calls))?;
+    let outcomes = Progress::of(device, NAME, || Ok(compare(device, &requests(calls))?))?;
     let record = json!({
         "ladder": NAME,
         "device": device.to_string(),

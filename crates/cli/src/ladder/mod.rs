@@ -215,7 +215,7 @@ impl Ladder {
                 // What instructions do is counted one by one, and no address kept.
                 Form::Table | Form::Json => self.roofline.then_some(0),
             },
-            progress: Some(watched_by(&progress)),
+            progress: Some(watched_by(&progress, ladder, size, device.is_virtual())),
             ..RunOptions::default()
         };
         if self.profile.is_any() && self.to.form == Form::Html {
@@ -296,7 +296,7 @@ struct Asked<'a> {
 impl Asked<'_> {
     /// The size as a number of elements, if there is one.
     fn elements(&self, most: usize) -> Result<Option<usize>, Failure> {
-        let number = |text: &str| text.replace(['_', ','], "").parse().ok().filter(|size| (1..=most).contains(size));
+        let number = |text: &str| ladders::number(text).filter(|size| (1..=most).contains(size));
         let wrong = |text: &str| Failure::usage(format!("'{text}' is not a number of elements from 1 to {most}"));
         self.size.map(|text| number(text).ok_or_else(|| wrong(text))).transpose()
     }
@@ -380,12 +380,34 @@ impl Ladder {
     }
 }
 
+/// Floating-point operations that every rung does within seconds on the virtual GPU.
+const QUICK_FLOPS: u64 = 1 << 30;
+
+/// What is said before the first rung of a problem that takes the virtual GPU minutes.
+fn note(ladder: &ladders::Ladder, size: usize, now: &ladders::Progress) -> Option<String> {
+    let flops = now.flops.filter(|flops| now.rung_idx == 0 && now.blocks.is_none() && *flops > QUICK_FLOPS)?;
+    let text = |size| ladder.size_text(size).unwrap_or_else(|| size.to_string());
+    let (name, size, default) = (ladder.name, text(size), text(ladder.default_size));
+    let work = format!("{:.1} GFLOP for each of {} rung(s)", flops as f64 / 1e9, now.num_rungs);
+    Some(format!("{name} {size}: {work} take the virtual GPU minutes; the default, {default}, takes seconds\n"))
+}
+
 /// Shows which rung runs, and how far it is.
-fn watched_by(progress: &Progress) -> ladders::ProgressFn {
+fn watched_by(
+    progress: &Progress,
+    ladder: &'static ladders::Ladder,
+    size: usize,
+    is_virtual: bool,
+) -> ladders::ProgressFn {
     let progress = progress.clone();
-    Arc::new(move |now| match now.blocks {
-        None => progress.begin(format!("{} ({} of {})", now.rung, now.rung_idx + 1, now.num_rungs)),
-        Some((done, all)) => progress.show(done, all),
+    Arc::new(move |now| {
+        if let Some(note) = note(ladder, size, now).filter(|_| is_virtual) {
+            progress.write(std::io::stderr(), &note);
+        }
+        match now.blocks {
+            None => progress.begin(format!("{} ({} of {})", now.rung, now.rung_idx + 1, now.num_rungs)),
+            Some((done, all)) => progress.show(done, all),
+        }
     })
 }
 
@@ -408,4 +430,27 @@ fn names() -> String {
     let names: Vec<_> = names.into_iter().chain(OTHERS).collect();
     let (last, before) = names.split_last().expect("there are ladders");
     format!("{} or {last}", before.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_problem_of_minutes_is_announced_with_one_of_seconds() {
+        let conv = ladders::ladder("conv").expect("there is a ladder");
+        let size = conv.parse_size("5").expect("a problem");
+        let first =
+            ladders::Progress { rung: "naive", rung_idx: 0, num_rungs: 5, blocks: None, flops: Some(10_500_000_000) };
+        let expected = "conv 5x1: 10.5 GFLOP for each of 5 rung(s) take the virtual GPU minutes; the default, 2x8, takes seconds\n";
+        assert_eq!(note(conv, size, &first).as_deref(), Some(expected));
+        for quiet in [
+            ladders::Progress { rung_idx: 1, ..first },
+            ladders::Progress { blocks: Some((1, 2)), ..first },
+            ladders::Progress { flops: Some(1 << 20), ..first },
+            ladders::Progress { flops: None, ..first },
+        ] {
+            assert_eq!(note(conv, size, &quiet), None);
+        }
+    }
 }

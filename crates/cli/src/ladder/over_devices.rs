@@ -10,6 +10,7 @@ use warpfold_kernels::Dtype;
 use super::Asked;
 use crate::Ending;
 use crate::failure::Failure;
+use crate::progress::Progress;
 use crate::table::{Table, grouped};
 
 /// Elements unless said.
@@ -70,7 +71,8 @@ impl OverDevices {
     fn climb(devices: Vec<Device>, size: usize) -> Result<Self, Failure> {
         let numbers: Vec<i32> = (0..size).map(|i| (i % 1000) as i32 - 300).collect();
         let expected = numbers.iter().fold(0_i32, |sum, &x| sum.wrapping_add(x));
-        let rungs = climb(&devices, &numbers).map_err(Failure::run)?;
+        let rungs =
+            Progress::of(&devices[0], "reduce over devices", || climb(&devices, &numbers).map_err(Failure::run))?;
         Ok(Self { devices, size, expected, rungs })
     }
 

@@ -12,11 +12,13 @@ use warpfold_device::Device;
 use warpfold_engine::ladder::{Outcome, Rung, Server, SlotUse, block_sizes, climb, mixed_job, rungs};
 use warpfold_engine::scripted::Scripted;
 use warpfold_engine::{Config, Limits, Model, Request};
+use warpfold_ladders::ladder as ladders;
 use warpfold_models::{LanguageModel, ModelFiles};
 
 use crate::Ending;
 use crate::failure::Failure;
 use crate::output::{Form, ReportTo};
+use crate::progress::Progress;
 use crate::table::{Table, grouped};
 
 /// The name of the ladder.
@@ -132,10 +134,8 @@ impl RungReport {
 pub(super) fn run(asked: &Asked<'_>, device: &Device) -> Result<Ending, Failure> {
     let requests = match asked.size {
         None => REQUESTS,
-        Some(text) => text
-            .replace(['_', ','], "")
-            .parse()
-            .ok()
+        Some(text) => ladders::number(text)
+            .and_then(|num| u32::try_from(num).ok())
             .filter(|num| (1..=100_000).contains(num))
             .ok_or_else(|| Failure::usage(format!("'{text}' is not a number of requests from 1 to 100,000")))?,
     };
@@ -154,17 +154,17 @@ pub(super) fn run(asked: &Asked<'_>, device: &Device) -> Result<Ending, Failure>
     let all = rungs(&base);
     let chosen = chosen(&all, asked.rungs)?;
     let sizes = all.last().map(block_sizes).unwrap_or_default();
-    let report = match device.is_virtual() {
+    let report = Progress::of(device, NAME, || match device.is_virtual() {
         true => {
             let model = || Ok(Scripted::new(64, MAX_LEN));
-            climbed("scripted", model, requests, device, &chosen, &sizes)?
+            climbed("scripted", model, requests, device, &chosen, &sizes)
         }
         false => {
             let (files, queue) = (ModelFiles::shipped()?, Queue::of(device));
             let model = || Ok::<LanguageModel, Failure>(files.load(&queue, files.dtype(), &mut |_, _| ())?);
-            climbed(warpfold_models::SHIPPED, model, requests, device, &chosen, &sizes)?
+            climbed(warpfold_models::SHIPPED, model, requests, device, &chosen, &sizes)
         }
-    };
+    })?;
     match asked.to.form {
         Form::Table => asked.to.write(&text(&report))?,
         Form::Json => asked.to.write_json(&report)?,
@@ -305,7 +305,7 @@ fn table<'a>(
     let last = if has_times { "tok/s" } else { "" };
     let mut table = Table::new(["", "", "tokens", "", "", "first", "", "", "", "", "", ""]);
     let heading = [
-        first, "steps", "a step", "rows", "padding", "token", "filled", "reserved", "internal", "external", "free",
+        first, "steps", "per step", "rows", "padding", "token", "filled", "reserved", "internal", "external", "free",
         last,
     ];
     table.row(heading.map(str::to_owned));

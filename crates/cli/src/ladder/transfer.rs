@@ -8,6 +8,7 @@ use warpfold_report::{Kind, Page};
 use crate::failure::Failure;
 use crate::ladder::Asked;
 use crate::output::Form;
+use crate::progress::Progress;
 use crate::table::{Table, grouped};
 use crate::{Ending, device_choice, output};
 
@@ -25,12 +26,15 @@ pub(super) fn run(asked: &Asked<'_>) -> Result<Ending, Failure> {
     let size = size.unwrap_or(if device.is_virtual() { VIRTUAL_SIZE } else { SIZE });
     let mut instance = Instance::open(&device, size)?;
     let mut results = Vec::new();
-    for rung in rungs {
+    let (progress, num_rungs) = (Progress::new(), rungs.len());
+    for (rung_idx, rung) in rungs.into_iter().enumerate() {
+        progress.begin(format!("{} ({} of {num_rungs})", rung.name, rung_idx + 1));
         if !device.is_virtual() {
             instance.run(rung)?; // The first run of a kernel and of a stream takes longer.
         }
         results.push((rung, instance.run(rung)?));
     }
+    progress.end();
     match asked.to.form {
         Form::Table => asked.to.write(&text(&device, size, &results))?,
         Form::Json => asked.to.write_json(&record(&device, size, &results))?,

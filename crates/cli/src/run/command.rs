@@ -213,6 +213,21 @@ pub(super) struct Command {
     #[arg(long)]
     #[serde(default)]
     descending: bool,
+    /// How scatters combine what goes to one element: sum, prod, max or min. Unless given the last
+    /// wins.
+    #[arg(long, value_name = "HOW")]
+    reduce: Option<String>,
+    /// Scatters leave the element itself out of what they combine.
+    #[arg(long)]
+    #[serde(default, alias = "exclude_self")]
+    exclude_self: bool,
+    /// How interpolation makes elements: nearest (unless given) or linear.
+    #[arg(long, value_name = "MODE")]
+    mode: Option<String>,
+    /// Linear interpolation keeps the centres of the first and last elements where they are.
+    #[arg(long)]
+    #[serde(default, alias = "align_corners")]
+    align_corners: bool,
     /// The bits of a row do not depend on the rows beside it.
     #[arg(long)]
     #[serde(default, alias = "batch_invariant")]
@@ -342,6 +357,10 @@ impl Command {
             indices: self.indices.clone(),
             unsorted: flag(self.unsorted),
             descending: flag(self.descending),
+            reduce: self.reduce.clone(),
+            exclude_self: flag(self.exclude_self),
+            mode: self.mode.clone(),
+            align_corners: flag(self.align_corners),
             batch_invariant: flag(self.batch_invariant),
         }
     }

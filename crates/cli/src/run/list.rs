@@ -5,7 +5,7 @@ use warpfold::by_name::{Choice, operators};
 use crate::failure::Failure;
 use crate::{Ending, output};
 
-/// One line an operator: its name, what it does, its options.
+/// One line per operator: its name, what it does, its options.
 pub(super) fn print() -> Result<Ending, Failure> {
     let width = operators().map(|operator| operator.name.len()).max().unwrap_or(0);
     let mut text = String::new();

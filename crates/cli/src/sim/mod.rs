@@ -60,7 +60,7 @@ pub(crate) struct Sim {
     /// Blocks in x, y, z: 4x1x1 or 4,1,1.
     #[arg(long, value_name = "X[,Y[,Z]]", value_parser = sizes, required_unless_present = "list")]
     grid: Option<[u32; 3]>,
-    /// Threads a block in x, y, z. Not needed if the kernel says so itself (`.reqntid`).
+    /// Threads per block in x, y, z. Not needed if the kernel says so itself (`.reqntid`).
     #[arg(long, value_name = "X[,Y[,Z]]", value_parser = sizes)]
     block: Option<[u32; 3]>,
     /// Blocks a cluster in x, y, z.

@@ -150,8 +150,20 @@ fn figures_stand_beside_rungs_that_exist() {
 #[test]
 fn families_of_operators_have_a_row() {
     let page = page();
-    for name in ["max-pool", "avg-pool", "lp-pool", "unique", "unique-count", "topk", "nms", "softmax-v", "max-sum-exp"]
-    {
+    for name in [
+        "max-pool",
+        "avg-pool",
+        "lp-pool",
+        "unique",
+        "unique-count",
+        "topk",
+        "nms",
+        "softmax-v",
+        "max-sum-exp",
+        "scatter",
+        "index-scatter",
+        "interpolate",
+    ] {
         by_name::find(name).expect(name);
         assert!(page.contains(&format!("warpfold run {name} ")), "{name}");
     }

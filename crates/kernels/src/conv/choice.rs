@@ -18,7 +18,7 @@ use crate::repack::ChannelsLast;
 /// The kernel that convolves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Algorithm {
-    /// A thread an output.
+    /// A thread per output.
     Direct,
     /// Tiles of a product of filters and pixels, on CUDA cores.
     Implicit(Tile),
@@ -52,7 +52,7 @@ const LEAST_FILTERS: u64 = 4;
 const GATHERING: f64 = 1.5;
 
 impl Choice {
-    /// Chooses: a thread an output for groups of few filters, else what the cost model of products
+    /// Chooses: a thread per output for groups of few filters, else what the cost model of products
     /// says is the fastest, with what it costs to lay images and filters so that tensor cores take
     /// them.
     ///
@@ -215,7 +215,7 @@ impl fmt::Display for Choice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: ", self.problem)?;
         match self.algorithm {
-            Algorithm::Direct => write!(f, "a thread an output")?,
+            Algorithm::Direct => write!(f, "a thread per output")?,
             Algorithm::Implicit(tile) => write!(f, "tiles of {tile}, gathered")?,
             Algorithm::Planes(tile) => write!(f, "tiles of {tile}, filters repacked first")?,
             Algorithm::Patches(tile) => write!(f, "patches under tiles of {tile}")?,

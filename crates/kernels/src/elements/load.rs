@@ -7,7 +7,7 @@ use super::Compute;
 use crate::Dtype;
 
 /// The `n` elements from `from` on. With `wide`, which promises that they are aligned to their size
-/// together (or of 16 bytes, if they have more), as few accesses as possible; else one an element.
+/// together (or of 16 bytes, if they have more), as few accesses as possible; else one per element.
 #[track_caller]
 pub(crate) fn load<C: Compute, S: Space>(dtype: Dtype, from: Pointer<u8, S>, n: u32, wide: bool) -> Vec<Val<C>> {
     let bytes = n * dtype.bytes() as u32;

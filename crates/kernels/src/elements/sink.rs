@@ -136,7 +136,7 @@ impl<O: Copy + 'static> Sink<O> {
         }
     }
 
-    /// Stores results from these addresses on, one an output; `wide` promises that what is stored
+    /// Stores results from these addresses on, one per output; `wide` promises that what is stored
     /// together is aligned to its size or to 16 bytes.
     pub fn store(&self, to: &[Global<u8>], values: &[O], wide: bool) {
         self.store_to(&to.iter().copied().map(Destination::Global).collect::<Vec<_>>(), values, wide);

@@ -10,7 +10,7 @@ use crate::Dtype;
 /// integers towards zero, saturating and 0 for NaN, and round to nearest even otherwise; eight-bit
 /// floats saturate; a `bool` is whether the value differs from zero. With `wide`, which promises
 /// that they are aligned to their size together (or to 16 bytes, if they have more), as few
-/// accesses as possible; else one an element.
+/// accesses as possible; else one per element.
 #[track_caller]
 pub(crate) fn store<C: Compute>(dtype: Dtype, to: Pointer<u8, impl Space>, values: &[Val<C>], wide: bool) {
     // PTX ISA, `cvt`: where 64 bits are involved, a NaN becomes `1 << 63`.

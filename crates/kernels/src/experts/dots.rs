@@ -159,7 +159,7 @@ pub(super) fn dots(config: &Config) -> AnyKernel {
     kernel(format!("experts_{of}_{dtype}_{width}"), body).required_block(BLOCK).into()
 }
 
-/// A thread an element: the residual and what the slots give, from the first to the last.
+/// A thread per element: the residual and what the slots give, from the first to the last.
 pub(super) fn combine(dtype: Dtype) -> AnyKernel {
     let body = move |slots: Global<f32>,
                      shares: Global<f32>,

@@ -10,7 +10,7 @@ use super::erased::ErasedMonoid;
 
 /// Where the blocks that share one result store their accumulators.
 pub(crate) struct Parts {
-    /// Memory for one accumulator a part: 8 bytes a register.
+    /// Memory for one accumulator per part: 8 bytes per register.
     pub(crate) workspace: Global<u64>,
     /// Accumulators in the whole workspace.
     pub(crate) slots: Val<u64>,
@@ -45,7 +45,7 @@ pub(crate) fn fold(
     });
     sync_threads();
     when(is_last.get().ne(0), || {
-        debug_assert!(block_dim().x.known().is_none_or(|x| x <= threads), "one thread a part at most");
+        debug_assert!(block_dim().x.known().is_none_or(|x| x <= threads), "one thread per part at most");
         // A thread folds neighbouring parts, so that the order is theirs.
         let each = (parts.parts + (threads - 1)) / threads;
         let first = thread * each;

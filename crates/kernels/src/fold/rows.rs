@@ -14,9 +14,9 @@ use crate::elements::{Place, Run};
 /// What the kernel is built for.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Rows {
-    /// Threads a block.
+    /// Threads per block.
     pub block: u32,
-    /// Threads a row, a power of two: up to 32, or the block.
+    /// Threads per row, a power of two: up to 32, or the block.
     pub lanes: u32,
     /// Neighbouring items that a thread loads at a time.
     pub vector: u32,

@@ -17,7 +17,7 @@ pub enum Team {
     Cluster {
         /// Blocks a cluster.
         blocks: u32,
-        /// Threads a block.
+        /// Threads per block.
         threads: u32,
     },
 }

@@ -1,4 +1,4 @@
-//! The kernel that copies rows: a group of threads a row, several accesses in flight each.
+//! The kernel that copies rows: a group of threads per row, several accesses in flight each.
 
 use warpfold_lang::{Element, Global, Number, Operand, Val, block_idx, kernel, range, thread_idx, when};
 
@@ -6,7 +6,7 @@ use crate::elements::load;
 use crate::overlap::overlap_launches;
 use crate::{AnyKernel, Dtype};
 
-/// Threads a block.
+/// Threads per block.
 pub(crate) const BLOCK: u32 = 256;
 /// Accesses of a thread before the first is stored.
 pub(super) const UNROLL: u32 = 4;
@@ -18,7 +18,7 @@ pub struct Config {
     pub indices: Dtype,
     /// Bytes of an access: 1 to 16.
     pub access: u32,
-    /// Threads a row: a power of two, at most the block.
+    /// Threads per row: a power of two, at most the block.
     pub lanes: u32,
 }
 

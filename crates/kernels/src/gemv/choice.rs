@@ -319,7 +319,7 @@ impl fmt::Display for Choice {
         };
         let bytes = u64::from(width) * dtype.bytes();
         let blocks: u64 = self.launch.map_or(0, |launch| launch.grid.iter().map(|n| u64::from(*n)).product());
-        write!(f, ", {bytes} bytes an access, {blocks} block(s) of {BLOCK}")?;
+        write!(f, ", {bytes} bytes per access, {blocks} block(s) of {BLOCK}")?;
         if self.num_parts > 1 {
             write!(f, ", then the sums of {} parts", self.num_parts)?;
         }

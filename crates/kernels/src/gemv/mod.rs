@@ -29,7 +29,7 @@ pub use choice::{Algorithm, Choice, Problem, Product};
 use columns::{Columns, Tile, columns, reduce_parts};
 pub use element::Element;
 pub use family::Gemv;
-pub use reference::{Reference, product};
+pub use reference::Reference;
 pub use rows::rows;
 pub use shape::Shape;
 use split::{Split, split};
@@ -38,14 +38,14 @@ use half::{bf16, f16};
 
 use crate::{AnyKernel, Shipped};
 
-/// Threads a block.
+/// Threads per block.
 pub(crate) const BLOCK: u32 = 256;
 
 /// Blocks that fit an SM at once, at least, of the kernels in which blocks share rows or go down
 /// columns: they promise it to `ptxas`, which would squeeze some into 32 registers and spill.
 const RESIDENT_BLOCKS: u32 = 3;
 
-/// The same of the kernel whose lanes share rows. It takes 40 registers a thread at most when
+/// The same of the kernel whose lanes share rows. It takes 40 registers per thread at most when
 /// `ptxas` (12.9, 13.0) is left alone; told how many it may take, it unrolls until it spills.
 const RESIDENT_BLOCKS_OF_LANES: u32 = 6;
 

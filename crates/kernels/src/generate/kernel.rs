@@ -11,7 +11,7 @@ use crate::elements::{Compute, store};
 use crate::sampling::philox;
 use crate::{AnyKernel, Dtype};
 
-/// Threads a block.
+/// Threads per block.
 pub(crate) const BLOCK: u32 = 256;
 
 /// What the kernel is built for.

@@ -1,4 +1,4 @@
-//! The kernel: a group of lanes a head of a token.
+//! The kernel: a group of lanes per head of a token.
 
 use half::{bf16, f16};
 use warpfold_lang::{Array, Global, Val, block_idx, kernel, lane_id, shfl, thread_idx, when};

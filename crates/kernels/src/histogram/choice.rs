@@ -47,7 +47,7 @@ const MAX_BINS: u64 = 1 << 31;
 /// Shared memory of a block if two shall fit an SM, of an A100 as well.
 const SHARED_BYTES: u64 = 72 << 10;
 
-/// Blocks of [`LARGE_BLOCK`] threads an SM.
+/// Blocks of [`LARGE_BLOCK`] threads per SM.
 const RESIDENT: u32 = 2;
 
 /// Values for each bin that a block has to count, for its own counts to pay.

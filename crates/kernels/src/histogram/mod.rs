@@ -20,7 +20,6 @@ pub use choice::{Algorithm, Choice, Problem};
 pub use copies::copies;
 pub use family::Histogram;
 use global::global;
-pub use reference::histogram;
 pub use values::Value;
 pub use walk::for_each_value;
 
@@ -32,12 +31,12 @@ use crate::{AnyKernel, Shipped};
 /// counted.
 pub(crate) type Counting<T> = Kernel<(Global<T>, Global<u32>, u64, u32)>;
 
-/// Threads a block of the kernel that counts in global memory.
+/// Threads per block of the kernel that counts in global memory.
 pub(crate) const BLOCK: u32 = 256;
 
-/// Threads a block of the kernel that counts in shared memory: all of them share what clearing and
-/// adding costs. Of 1 GiB of random `u8` in 256 bins, 32 copies each, an H200 (2026-11-20, driver
-/// 580) took 3,337 GB/s with 256 threads, 3,955 with 1,024; of `i32` 3,582 and 4,184.
+/// Threads per block of the kernel that counts in shared memory: all of them share what clearing
+/// and adding costs. Of 1 GiB of random `u8` in 256 bins, 32 copies each, an H200 (2026-11-20,
+/// driver 580) took 3,337 GB/s with 256 threads, 3,955 with 1,024; of `i32` 3,582 and 4,184.
 pub(crate) const LARGE_BLOCK: u32 = 1024;
 
 /// Kernels for each width of a value, for the list of all kernels.

@@ -14,7 +14,7 @@ pub(super) fn bytes_under_way(block: u32) -> u64 {
     u64::from(16 * vectors_under_way(block))
 }
 
-/// Gives each of `len` values to `take`, in some thread of a grid of `block` threads a block.
+/// Gives each of `len` values to `take`, in some thread of a grid of `block` threads per block.
 ///
 /// Values before the first multiple of 16 bytes, and those after the last whole vector, go to the
 /// first threads.

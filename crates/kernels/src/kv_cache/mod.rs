@@ -156,7 +156,7 @@ impl Family for CacheWrite {
     fn plan(&self, problem: &Problem, planner: &Planner<'_>) -> Result<Plan, Error> {
         problem.check()?;
         let dealing = problem.dealing();
-        let plan = problem.operands().choice(format_args!("{} elements a thread", dealing.width));
+        let plan = problem.operands().choice(format_args!("{} elements per thread", dealing.width));
         let width = u64::from(dealing.width);
         let queries = problem.rotary.as_ref().and_then(|rotary| rotary.queries);
         let query_heads = queries.map_or(0, |(heads, _)| heads);

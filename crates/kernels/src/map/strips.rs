@@ -9,7 +9,7 @@ use crate::AnyKernel;
 use crate::elements::{Place, Run};
 use crate::overlap::overlap_launches;
 
-/// Threads a block.
+/// Threads per block.
 pub(super) const BLOCK: u32 = 256;
 
 /// What the kernel is built for.

@@ -18,7 +18,7 @@ use crate::AnyKernel;
 use crate::elements::{Origin, Place, Run};
 use crate::overlap::overlap_launches;
 
-/// Threads a block.
+/// Threads per block.
 pub(super) const BLOCK: u32 = 256;
 const WARPS: u32 = BLOCK / 32;
 
@@ -181,7 +181,7 @@ impl Tile<'_> {
         }
     }
 
-    /// Loads what the tensor has of the tile, a word a lane, and stores it: all loads before the
+    /// Loads what the tensor has of the tile, a word per lane, and stores it: all loads before the
     /// first store.
     fn stage<E: Number>(&self, input: usize, store: impl Fn(Val<u32>, Val<u32>, Val<E>))
     where
@@ -227,7 +227,7 @@ impl Tile<'_> {
         }
     }
 
-    /// The words of a cell along the rows, one a column.
+    /// The words of a cell along the rows, one per column.
     fn transpose(&self, array: Staged, column: Val<u32>, row: Val<u32>) -> Vec<Origin> {
         let rows = (0..self.tiles.vector).map(|k| row * self.tiles.vector + k);
         match array {

@@ -11,7 +11,7 @@ use super::GROUP;
 /// how many boxes.
 pub(crate) type Rank = Kernel<(Global<f32>, Global<f32>, Global<f32>, Global<u32>, Global<u64>, u32)>;
 
-/// Threads a block.
+/// Threads per block.
 pub(super) const BLOCK: u32 = 256;
 
 /// Boxes a block: one for each lane of a warp. Each warp compares them with its share of all boxes.

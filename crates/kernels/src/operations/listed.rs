@@ -10,7 +10,7 @@ use crate::{Dtype, Shipped};
 /// The layouts of a listed map.
 #[derive(Debug, Clone, Copy)]
 enum Arrangement {
-    /// Contiguous, many elements: several accesses of 16 bytes a thread.
+    /// Contiguous, many elements: several accesses of 16 bytes per thread.
     Long,
     /// Rows, over which the last input is broadcast.
     Rows,

@@ -37,6 +37,10 @@ pub(super) struct Config {
 pub(super) enum Steps {
     /// As sizes of image and result have it.
     Adaptive,
+    /// The first element of such a window.
+    Nearest,
+    /// A mixture of two neighbours.
+    Linear { align_corners: bool },
     /// All alike.
     Regular {
         window: u32,
@@ -54,6 +58,8 @@ impl Config {
     fn taps(&self) -> Option<u32> {
         let window = |steps: &Steps| match steps {
             Steps::Adaptive => None,
+            Steps::Nearest => Some(1),
+            Steps::Linear { .. } => Some(2),
             Steps::Regular { window, .. } => Some(*window),
         };
         self.steps[self.first_axis..].iter().try_fold(1_u32, |taps, steps| taps.checked_mul(window(steps)?))
@@ -66,9 +72,13 @@ impl Config {
             Kind::Mean { include_padding: false } => "mean".to_owned(),
             Kind::Mean { include_padding: true } => "padded_mean".to_owned(),
             Kind::Norm { p } => format!("norm{p}"),
+            Kind::Nearest => "nearest".to_owned(),
+            Kind::Linear { align_corners: false } => "linear".to_owned(),
+            Kind::Linear { align_corners: true } => "linear_corners".to_owned(),
         };
         let steps = self.steps[self.first_axis..].iter().map(|steps| match steps {
             Steps::Adaptive => "_a".to_owned(),
+            Steps::Nearest | Steps::Linear { .. } => "_i".to_owned(),
             Steps::Regular { window, stride, dilation, before, after, leaves } => {
                 let inside = if *leaves { "" } else { "i" };
                 format!("_{window}s{stride}d{dilation}p{before}x{after}{inside}")
@@ -99,6 +109,9 @@ macro_rules! in_compute_type {
 pub(super) fn kernel_of(config: &Config) -> AnyKernel {
     match (config.kind, config.dtype) {
         (Kind::Max, dtype) => in_compute_type!(dtype, largest(config)),
+        (Kind::Nearest, dtype) => in_compute_type!(dtype, nearest(config)),
+        (Kind::Linear { .. }, Dtype::F64) => linear::<f64>(config).into(),
+        (Kind::Linear { .. }, _) => linear::<f32>(config).into(),
         (_, Dtype::F64) => folded::<f64>(config).into(),
         _ => folded::<f32>(config).into(),
     }
@@ -173,10 +186,21 @@ fn folded<C: Compute + WideFloat + Signed>(config: &Config) -> Pool {
                 let count = place.count(include_padding).cast::<C>();
                 sums.map(|sum| sum / count).collect()
             }
-            Kind::Max => unreachable!("the largest has a kernel of its own"),
+            Kind::Max | Kind::Nearest | Kind::Linear { .. } => unreachable!("these have kernels of their own"),
         };
         place.store(&results, None);
     })
+}
+
+/// The nearest element.
+fn nearest<C: Compute>(config: &Config) -> Pool {
+    recorded(*config, |place| place.each::<C>(&|values, _, _| place.store(values, None)))
+}
+
+/// A mixture of neighbours.
+fn linear<C: Compute + WideFloat + Signed>(config: &Config) -> Pool {
+    let first_axis = config.first_axis;
+    recorded(*config, move |place| place.store::<C>(&place.mixed(first_axis, place.from), None))
 }
 
 /// `x^p` by squares.
@@ -251,6 +275,9 @@ struct Span {
     /// The elements of it that are inside: from, and to before.
     inside: [Val<u32>; 2],
     size: Val<u32>,
+    /// Which of how many windows it is.
+    place: Val<u32>,
+    windows: Val<u32>,
 }
 
 impl Span {
@@ -260,7 +287,14 @@ impl Span {
                 let count = windows.cast::<u64>();
                 let start = (place.mul_wide(size) / count).cast::<u32>();
                 let end = ((place.mul_wide(size) + size.cast::<u64>() + count - 1) / count).cast::<u32>();
-                Self { steps, start: start.cast(), inside: [Val::constant(0), end - start], size }
+                Self { steps, start: start.cast(), inside: [Val::constant(0), end - start], size, place, windows }
+            }
+            Steps::Nearest => {
+                let start = (place.mul_wide(size) / windows.cast::<u64>()).cast::<i32>();
+                Self { steps, start, inside: [0, 1].map(Val::constant), size, place, windows }
+            }
+            Steps::Linear { .. } => {
+                Self { steps, start: Val::constant(0), inside: [0, 2].map(Val::constant), size, place, windows }
             }
             Steps::Regular { window, stride, dilation, before, leaves, .. } => {
                 let start = (place * stride).cast::<i32>() - before as i32;
@@ -271,14 +305,14 @@ impl Span {
                     if dilation == 1 { ahead } else { (ahead + (dilation - 1)) / dilation }.min(window)
                 };
                 let inside = if leaves { [before(-start), before(size.cast::<i32>() - start)] } else { all };
-                Self { steps, start, inside, size }
+                Self { steps, start, inside, size, place, windows }
             }
         }
     }
 
     const fn dilation(&self) -> u32 {
         match self.steps {
-            Steps::Adaptive => 1,
+            Steps::Adaptive | Steps::Nearest | Steps::Linear { .. } => 1,
             Steps::Regular { dilation, .. } => dilation,
         }
     }
@@ -296,9 +330,27 @@ impl Span {
         }
     }
 
+    /// The two neighbours that linear interpolation mixes, and the weight of the second: what
+    /// PyTorch computes in the same type.
+    fn neighbours<C: Compute + WideFloat + Signed>(&self, align_corners: bool) -> ([Val<i32>; 2], Val<C>) {
+        let (half, one) = (C::from_f64(0.5), C::from_f64(1.0));
+        let (place, size, windows) = (self.place.cast::<C>(), self.size.cast::<C>(), self.windows.cast::<C>());
+        let source = if align_corners {
+            // A single element of the result is the first one.
+            let step = (size - one) / (windows - one).max(one);
+            self.windows.gt(1).select(place * step, Val::constant(C::ZERO))
+        } else {
+            ((place + half) * (size / windows) - half).max(C::ZERO)
+        };
+        let last = self.size.cast::<i32>() - 1;
+        let low = source.cast::<i32>().min(last);
+        ([low, (low + 1).min(last)], source - low.cast::<C>())
+    }
+
     /// Visits the elements one after the other, unrolled or in a loop over those that are inside.
     fn each(&self, unrolled: bool, visit: &dyn Fn(Val<i32>, Option<Val<bool>>)) {
         match self.steps {
+            Steps::Nearest => visit(self.start, None),
             Steps::Regular { window, dilation, leaves, .. } if unrolled => {
                 for tap in 0..window {
                     let at = self.start + (tap * dilation) as i32;
@@ -359,6 +411,20 @@ impl Place {
             let position = if has_positions { position + at * self.strides.at(12 + axis) } else { position };
             self.along(axis + 1, from + at * self.strides.at(2 + axis), position, inside, visit);
         });
+    }
+
+    /// The mixture of the neighbours from an axis on.
+    fn mixed<C: Compute + WideFloat + Signed>(&self, axis: usize, from: Val<i64>) -> Vec<Val<C>> {
+        let Config { dtype, width, .. } = self.config;
+        let Some(span) = self.spans.get(axis).copied().flatten() else {
+            return load::<C, _>(dtype, self.images.at(from * dtype.bytes() as i64), width, width > 1);
+        };
+        let at = |at: Val<i32>| self.mixed::<C>(axis + 1, from + at.cast::<i64>() * self.strides.at(2 + axis));
+        let Steps::Linear { align_corners } = span.steps else { return at(span.start) };
+        let (neighbours, weight) = span.neighbours::<C>(align_corners);
+        let [low, high] = neighbours.map(at);
+        let rest = Val::constant(C::from_f64(1.0)) - weight;
+        low.into_iter().zip(high).map(|(low, high)| low * rest + high * weight).collect()
     }
 
     /// The elements that a mean is divided by.

@@ -1,5 +1,5 @@
 //! Pooling: the largest, the mean or the norm of the elements under a window that walks over one to
-//! three axes of an image.
+//! three axes of an image; and interpolation of an image to other sizes.
 //!
 //! Contract: images `[N, C, D, H, W]`, of fewer axes with sizes of 1 before the height, of any
 //! strides; results of the same type, of any strides likewise, so that channels may be last in
@@ -9,6 +9,11 @@
 //! under a window is its maximum. Positions are those of the first of equals (of NaN the first);
 //! under a window without an element the maximum is -∞ or the smallest integer at -1, the mean
 //! NaN. Adaptive windows are those of PyTorch: from `⌊i·size/n⌋` to before `⌈(i+1)·size/n⌉`.
+//!
+//! Interpolation is PyTorch's, too. The nearest element is the one at `⌊i·size/n⌋`, exactly
+//! (PyTorch multiplies by a rounded `f32` quotient, which may give the one before). Linear
+//! interpolation looks at `(i + 1/2)·size/n - 1/2`, not below 0, or with aligned corners at
+//! `i·(size-1)/(n-1)`, and mixes its two neighbours along each axis.
 //!
 //! A thread computes the results of one place, of several neighbouring channels where channels are
 //! last. Windows are known when a kernel is built: those of few elements are unrolled, and places
@@ -47,6 +52,24 @@ pub enum Kind {
         /// The exponent, from 1 to 64.
         p: u32,
     },
+    /// Interpolation: the element that is nearest, of any type. Windows are adaptive.
+    Nearest,
+    /// Interpolation: a mixture of the neighbours. Windows are adaptive.
+    Linear {
+        /// Whether the centres of the first and last elements stay where they are.
+        align_corners: bool,
+    },
+}
+
+impl Kind {
+    /// How an axis is walked along that interpolation makes larger or smaller.
+    const fn interpolation(self) -> Option<Steps> {
+        match self {
+            Self::Nearest => Some(Steps::Nearest),
+            Self::Linear { align_corners } => Some(Steps::Linear { align_corners }),
+            Self::Max | Self::Mean { .. } | Self::Norm { .. } => None,
+        }
+    }
 }
 
 /// Images and the windows that walk over their last three axes.
@@ -97,13 +120,17 @@ impl Problem {
         let dtype = self.images.dtype;
         let is_taken = match self.kind {
             Kind::Max => dtype != Dtype::Bool,
-            Kind::Mean { .. } | Kind::Norm { .. } => dtype.is_float() && dtype.bytes() > 1,
+            Kind::Nearest => true,
+            Kind::Mean { .. } | Kind::Norm { .. } | Kind::Linear { .. } => dtype.is_float() && dtype.bytes() > 1,
         };
         if !is_taken {
             return Err(ErrorKind::Unsupported { op: "pooling".to_owned(), dtype }.into());
         }
         if matches!(self.kind, Kind::Norm { p } if !(1..=64).contains(&p)) {
             return refused("the exponent of a norm is from 1 to 64".to_owned());
+        }
+        if self.kind.interpolation().is_some() && !self.is_adaptive {
+            return refused("interpolation has no windows of a size".to_owned());
         }
         let ([.., d, h, w], [.., od, oh, ow]) = (self.images.layout.shape(), self.results.layout.shape()) else {
             return refused("images and results have five axes".to_owned());
@@ -146,6 +173,9 @@ impl Problem {
         let width = (0..4).rev().map(|log| 1 << log).find(|width| *width <= widest && divides(*width)).unwrap_or(1);
         let steps = [0, 1, 2].map(|axis| {
             let (size, windows) = (sizes[2 + axis] as u64, results[2 + axis] as u64);
+            if let Some(steps) = self.kind.interpolation().filter(|_| size != windows) {
+                return steps;
+            }
             if self.is_adaptive && !size.is_multiple_of(windows.max(1)) {
                 return Steps::Adaptive;
             }
@@ -169,7 +199,8 @@ impl Problem {
         let len: u64 = results.iter().map(|size| *size as u64).product::<u64>() / width;
         let config = Config {
             kind: self.kind,
-            dtype: self.images.dtype,
+            // Of what is moved only the bits count.
+            dtype: if self.kind == Kind::Nearest { self.images.dtype.bits() } else { self.images.dtype },
             steps,
             first_axis: (0..2).take_while(|axis| is_absent(*axis)).count(),
             has_positions: self.positions.is_some(),
@@ -257,5 +288,8 @@ pub(crate) fn kernels() -> Vec<(AnyKernel, u32)> {
         of(mean, Dtype::F16, regular(3, 1, 1), false, true, 8),
         of(mean, Dtype::F64, Steps::Adaptive, false, false, 1),
         of(Kind::Norm { p: 3 }, Dtype::F32, regular(2, 2, 0), false, false, 1),
+        of(Kind::Nearest, Dtype::U16, Steps::Nearest, false, true, 8),
+        of(Kind::Linear { align_corners: false }, Dtype::F32, Steps::Linear { align_corners: false }, false, false, 1),
+        of(Kind::Linear { align_corners: true }, Dtype::F16, Steps::Linear { align_corners: true }, false, true, 8),
     ]
 }

@@ -27,7 +27,7 @@ pub struct Long {
     pub small: bool,
 }
 
-/// Threads a block.
+/// Threads per block.
 pub(super) const BLOCK: u32 = 256;
 /// Groups that a thread loads before it uses the first.
 const UNROLL: u32 = 4;

@@ -14,7 +14,7 @@ use crate::overlap::overlap_launches;
 /// What the kernel is built for.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct OnChip {
-    /// Threads a block.
+    /// Threads per block.
     pub block: u32,
     /// Blocks a cluster, which share a row; 1 without clusters.
     pub cluster: u32,
@@ -57,7 +57,7 @@ pub enum RowStorage {
     Smem {
         /// Groups that a thread reads before it uses the first.
         unroll: u32,
-        /// Resident blocks a SM that are aimed at.
+        /// Resident blocks per SM that are aimed at.
         blocks_per_sm: u32,
         /// Bytes of shared memory.
         smem_bytes: u32,
@@ -74,7 +74,7 @@ pub struct RowPartition {
     /// How many of a thread's groups, the last ones, are in its registers, as they are in global
     /// memory: those that do not fit in shared memory.
     pub register_groups: u32,
-    /// Resident blocks a SM that are aimed at.
+    /// Resident blocks per SM that are aimed at.
     pub blocks_per_sm: u32,
     /// Bytes of shared memory.
     pub smem_bytes: u32,

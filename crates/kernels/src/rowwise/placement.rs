@@ -41,7 +41,7 @@ struct InSmem {
     threads: u32,
     /// Items that each thread reads before it uses the first.
     items_in_flight: u32,
-    /// Resident blocks a SM that are aimed at, the first that fit: the loads of one overlap the
+    /// Resident blocks per SM that are aimed at, the first that fit: the loads of one overlap the
     /// computation of another.
     blocks_per_sm: &'static [u32],
 }
@@ -57,7 +57,7 @@ const IN_SMEM: InSmem = InSmem { threads: 1024, items_in_flight: 16, blocks_per_
 /// |   1,024 |                    2,452 |
 const IN_SMEM_NARROW: InSmem = InSmem { threads: 256, items_in_flight: 16, blocks_per_sm: &[3, 2, 1] };
 
-/// Shared memory that a block takes beside the row: for folds (four of 32 bytes a warp) and
+/// Shared memory that a block takes beside the row: for folds (four of 32 bytes per warp) and
 /// mbarriers, and what the device itself reserves (CUDA programming guide, "Shared Memory" of
 /// compute capability 8.x and 9.0).
 const fn smem_beside_the_row(threads: u32) -> u32 {
@@ -75,7 +75,7 @@ const MAX_CLUSTER: u32 = 8;
 pub(super) struct Placement {
     /// Blocks a cluster.
     pub(super) cluster: u32,
-    /// Threads a block.
+    /// Threads per block.
     pub(super) block: u32,
     pub(super) threads_per_row: u32,
     pub(super) storage: RowStorage,

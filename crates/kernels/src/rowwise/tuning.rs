@@ -15,9 +15,9 @@ use crate::Dtype;
 struct Tuning {
     /// Groups of neighbours that a block holds at most.
     max_groups: u64,
-    /// Threads a block.
+    /// Threads per block.
     threads: u32,
-    /// Resident blocks a SM that are aimed at; where results are stored by TMA, half of them have
+    /// Resident blocks per SM that are aimed at; where results are stored by TMA, half of them have
     /// to fit.
     blocks_per_sm: u32,
     store_via: StoreVia,

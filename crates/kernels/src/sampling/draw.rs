@@ -212,7 +212,7 @@ impl Finish {
     }
 }
 
-/// A block a row: puts its parts together, draws where thresholds decide, and reports.
+/// A block per row: puts its parts together, draws where thresholds decide, and reports.
 pub(super) fn finish(finish: Finish) -> AnyKernel {
     let body = move |logits: Global<f32>,
                      records: Global<u32>,

@@ -1,4 +1,4 @@
-//! The kernel that edits logits: a block a row, in memory of its own.
+//! The kernel that edits logits: a block per row, in memory of its own.
 
 use warpfold_lang::{Array, Global, Val, block_idx, kernel, range, sync_threads, thread_idx, when, when_else};
 

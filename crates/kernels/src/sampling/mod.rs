@@ -10,7 +10,7 @@
 //! on the host may differ by.
 //!
 //! Start with [`Rows`], which packs what is wanted, and [`Problem`]. Three launches: `edit` where
-//! rows have edits; `partial`, a block for each [`CHUNK`] logits; `finish`, a block a row, which
+//! rows have edits; `partial`, a block for each [`CHUNK`] logits; `finish`, a block per row, which
 //! also finds thresholds by their digits (`search.rs`).
 
 mod draw;

@@ -17,7 +17,7 @@ use crate::map::add_contiguous;
 use crate::plan::{Arg, Family, Operand, Plan, Planner, Step, TensorSpec, grid_size, within_limit};
 use crate::{AnyKernel, Dtype, Error, ErrorKind};
 
-/// Rows a block: one a warp.
+/// Rows per block: one per warp.
 const ROWS: u32 = 8;
 
 /// The family of softmax times values. Inputs are scores and values, the output the results.

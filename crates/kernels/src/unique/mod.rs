@@ -23,7 +23,7 @@ use warpfold_device::LaunchConfig;
 use crate::plan::{Arg, Family, Operand, OperandSpec, Plan, Planner, Step};
 use crate::{AnyKernel, Dtype, Error, ErrorKind};
 
-/// Threads a block.
+/// Threads per block.
 pub(crate) const BLOCK: u32 = 256;
 /// Blocks that keep a GPU busy.
 const MAX_BLOCKS: u64 = 4096;

@@ -198,7 +198,7 @@ impl Instance {
         Ok(())
     }
 
-    /// The kernel that ships, a thread a device.
+    /// The kernel that ships, a thread per device.
     fn one_shot(&mut self) -> Result<(), Error> {
         let communicators = self.group.communicators()?;
         let run = |(rank, data): (warpfold_collectives::Communicator, &mut Buffer<f32>)| {

@@ -18,7 +18,7 @@ use warpfold_lang::{Global, Kernel};
 /// What every rung takes: the input, the output, the length.
 pub type Activation<T> = Kernel<(Global<T>, Global<T>, u32)>;
 
-/// Threads a block.
+/// Threads per block.
 pub const BLOCK: u32 = 256;
 
 /// A launch whose threads take so many elements each.

@@ -2,7 +2,7 @@
 
 use warpfold_device::{Arguments, Device};
 use warpfold_kernels::Dtype;
-use warpfold_kernels::gemv::{Element, Product, Reference, product};
+use warpfold_kernels::gemv::{Element, Product, Reference};
 
 use super::ladder::COLUMNS;
 use crate::ladder::{Guarded, Guards, Instance, Rows, Rung, Verdict, elements_of, samples};
@@ -50,7 +50,7 @@ impl<T: LadderElement + Element> Gemv<T> {
         for (row, elements) in padded.chunks_mut(row_stride.max(1)).zip(elements.chunks(row_len.max(1))) {
             row[..row_len].copy_from_slice(elements);
         }
-        let reference = product(
+        let reference = Reference::of(
             Product::MatrixVector,
             (num_rows, row_len),
             |row, column| elements[row * row_len + column].as_f64(),

@@ -2,7 +2,7 @@
 
 use warpfold_device::{Arguments, Device};
 use warpfold_kernels::Dtype;
-use warpfold_kernels::histogram::histogram;
+use warpfold_kernels::histogram;
 
 use super::ladder::BINS;
 use crate::Error;
@@ -13,7 +13,7 @@ pub(super) fn open(device: &Device, dtype: Dtype, size: usize, guards: Guards) -
     // Nearly all of them within the bins, and some on either side.
     let values: Vec<i32> = samples::<i32>(7, size).iter().map(|sample| sample.rem_euclid(272) - 8).collect();
     Ok(Box::new(Histogram {
-        reference: histogram(values.iter().map(|value| i128::from(*value)), BINS as usize),
+        reference: histogram::Histogram::reference(values.iter().map(|value| i128::from(*value)), BINS as usize),
         values: Guarded::of(device, "values", &values, guards)?,
         counts: Guarded::new(device, "counts", BINS as usize, guards)?,
         size,

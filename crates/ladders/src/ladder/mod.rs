@@ -36,7 +36,7 @@ pub use report::{Absent, LadderReport, RungReport};
 pub use rows::Rows;
 pub(crate) use run::ONE_BLOCK_MOST;
 pub use run::{Progress, ProgressFn, RunOptions, run};
-pub use sizes::{Numbers, SizeOption, Sizes, elements_of, pack, unpack};
+pub use sizes::{Numbers, SizeOption, Sizes, elements_of, number, pack, unpack};
 pub use timing::copy_gigabytes_per_second;
 
 use crate::{Error, ErrorKind};

@@ -43,6 +43,8 @@ pub struct Progress {
     pub num_rungs: usize,
     /// Blocks finished and blocks in all of the launch; `None` before it, and on CUDA.
     pub blocks: Option<(u64, u64)>,
+    /// Floating-point operations of the problem, where they and not bytes are what takes time.
+    pub flops: Option<u64>,
 }
 
 impl Default for RunOptions {
@@ -107,7 +109,8 @@ pub fn run(
             absent.push(Absent { name: rung.name, reason });
             continue;
         }
-        let progress = Progress { rung: rung.name, rung_idx, num_rungs: rungs.len(), blocks: None };
+        let (num_rungs, flops) = (rungs.len(), instance.flops());
+        let progress = Progress { rung: rung.name, rung_idx, num_rungs, blocks: None, flops };
         announce(device, options.progress.clone(), progress)?;
         let mut report = match run_rung(device, &mut *instance, rung, (size, dtype), options) {
             Err(error) if is_too_large(rung, size, &error) => {

@@ -77,7 +77,13 @@ impl SizeOption {
 }
 
 /// A number as users write it: `33_554_432`, `33,554,432`, `32M` for 32 x 2^20, `1e6`.
-fn number(text: &str) -> Option<usize> {
+///
+/// ```
+/// use warpfold_ladders::ladder::number;
+/// assert_eq!([number("64K"), number("1.5e3"), number("many")], [Some(65_536), Some(1500), None]);
+/// ```
+#[must_use]
+pub fn number(text: &str) -> Option<usize> {
     let text: String = text.chars().filter(|c| !matches!(c, '_' | ',')).collect();
     let is_digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     if is_digits(&text) {

@@ -44,7 +44,7 @@ pub(super) fn rms_norm<T: RowElement>(elements: &[f64], scale: &[f64], eps: f64)
 /// variance.
 ///
 /// An element goes through one addition, or combination, for each element that its thread has met,
-/// of at least 256 threads a row, and one for each doubling of the threads. Each has a relative
+/// of at least 256 threads per row, and one for each doubling of the threads. Each has a relative
 /// error of at most four roundings; for the variance they count as often as the elements are larger
 /// than their distances (Chan, Golub, LeVeque: Algorithms for computing the sample variance, 1983).
 #[must_use]

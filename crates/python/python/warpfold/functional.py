@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from . import _native, joining, order, pooling, random
+from . import _native, joining, order, pooling, random, resizing, scattering
 from .dtypes import dtype_name
 from .errors import ArgumentError
 from .indexing import checked
@@ -23,6 +23,8 @@ from .pooling import *  # noqa: F403
 from .promotion import Dim, promoted as _promoted, tensor_of as _tensor
 from .promotion import axes_of as _axes, floating as _floating, is_float as _is_float
 from .random import *  # noqa: F403
+from .resizing import *  # noqa: F403
+from .scattering import *  # noqa: F403
 from .tensors import Tensor, _wrap, device_of, operate
 
 # Element by element.
@@ -662,7 +664,7 @@ def _reflected(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def _attach() -> None:
     """Makes methods of functions, and operators of Python of some."""
-    parts = (joining, order, pooling, random)
+    parts = (joining, order, pooling, random, resizing, scattering)
     of_others = {name: getattr(part, name) for part in parts for name in part.__all__}
     own: dict[str, Any] = {name: f for name, f in globals().items() if inspect.isfunction(f) and f.__module__ == __name__}
     for name, function in {**own, **of_others}.items():

@@ -1,11 +1,11 @@
-//! A ladder's report for people: a row a rung, and the sentence that explains it.
+//! A ladder's report for people: a row per rung, and the sentence that explains it.
 
 use warpfold_device::Counters;
 use warpfold_ladders::ladder::{Ladder, LadderReport, RungReport};
 
 use crate::table::{Table, grouped, ratio, time};
 
-/// A ladder's report as a table: a row a rung, and below it the sentence that explains it.
+/// A ladder's report as a table: a row per rung, and below it the sentence that explains it.
 #[must_use]
 pub fn ladder_text(ladder: &Ladder, report: &LadderReport) -> String {
     let size = ladder.size_text(report.size).unwrap_or_else(|| grouped(report.size as u64));

@@ -11,6 +11,7 @@ mod products;
 mod reductions;
 mod rows;
 mod scans;
+mod scatters;
 mod segments;
 
 use warpfold_kernels::{Error, ErrorKind};
@@ -92,6 +93,7 @@ pub fn operators() -> impl Iterator<Item = &'static Operator> {
         pooling::OPERATORS,
         elementwise::OPERATORS,
         scans::OPERATORS,
+        scatters::OPERATORS,
     ]
     .into_iter()
     .flatten()

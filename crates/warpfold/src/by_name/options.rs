@@ -124,7 +124,7 @@ options! {
     Initial "initial" initial: f64;
     /// The last input says where segments begin.
     Offsets "offsets" offsets: bool;
-    /// Elements of a window: one number, or one an axis.
+    /// Elements of a window: one number, or one per axis.
     Kernel "kernel" kernel: Vec<usize>;
     /// Windows that share the axes evenly, likewise.
     OutputSize "output-size" output_size: Vec<usize>;
@@ -140,6 +140,14 @@ options! {
     Unsorted "unsorted" unsorted: bool;
     /// The largest first.
     Descending "descending" descending: bool;
+    /// How what goes to one element is combined: sum, prod, max or min.
+    Reduce "reduce" reduce: String;
+    /// The element itself is not among what is combined.
+    ExcludeSelf "exclude-self" exclude_self: bool;
+    /// How elements between those of an image are made: nearest or linear.
+    Mode "mode" mode: String;
+    /// The centres of the first and last elements stay where they are, not the edges.
+    AlignCorners "align-corners" align_corners: bool;
     /// The bits of a row do not depend on the rows beside it.
     BatchInvariant "batch-invariant" batch_invariant: bool;
 }

@@ -3,7 +3,7 @@
 use warpfold_kernels::{Error, ErrorKind};
 
 use super::{Choice, Operator, Options};
-use crate::{ImageLayout, Pool, PoolIndices, Tensor};
+use crate::{ImageLayout, Interpolation, Pool, PoolIndices, Tensor};
 
 pub(super) const OPERATORS: &[Operator] = &[
     Operator {
@@ -56,7 +56,39 @@ pub(super) const OPERATORS: &[Operator] = &[
         ],
         body: pool,
     },
+    Operator {
+        name: "interpolate",
+        summary: "X [N, C, ..] → X in other sizes (--output-size), by its nearest elements or mixtures of neighbours",
+        inputs: (1, 1),
+        outputs: 1,
+        options: &[Choice::OutputSize, Choice::Mode, Choice::AlignCorners, Choice::Layout],
+        body: interpolate,
+    },
 ];
+
+fn interpolate(operator: &Operator, inputs: &[Tensor], options: &Options) -> Result<Vec<Tensor>, Error> {
+    let op = || operator.name.to_owned();
+    let out_of_range = |option, expected: &str| {
+        Error::from(ErrorKind::OptionOutOfRange { op: op(), option, expected: expected.to_owned() })
+    };
+    let align_corners = options.align_corners == Some(true);
+    let mode = match options.mode.as_deref() {
+        None | Some("nearest") if align_corners => {
+            return Err(out_of_range("align-corners", "with mode linear only"));
+        }
+        None | Some("nearest") => Interpolation::Nearest,
+        Some("linear") => Interpolation::Linear { align_corners },
+        Some(_) => return Err(out_of_range("mode", "of nearest or linear")),
+    };
+    let layout = match options.layout.as_deref() {
+        None | Some("nchw") => ImageLayout::Nchw,
+        Some("nhwc") => ImageLayout::Nhwc,
+        Some(_) => return Err(out_of_range("layout", "of nchw or nhwc")),
+    };
+    let missing = || ErrorKind::MissingOption { op: op(), option: "output-size" };
+    let sizes = options.output_size.as_ref().ok_or_else(missing)?;
+    Ok(vec![inputs[0].interpolate_in(sizes, mode, layout)?])
+}
 
 fn pool(operator: &Operator, inputs: &[Tensor], options: &Options) -> Result<Vec<Tensor>, Error> {
     let op = || operator.name.to_owned();

@@ -197,6 +197,36 @@ fn tensors_are_joined_and_made_in_more_ways() -> Result<(), Error> {
 }
 
 #[test]
+fn elements_are_put_where_tensors_and_ranges_say() -> Result<(), Error> {
+    let device = device();
+    let x = x(&device)?;
+    let (to, y) = (Tensor::new(&[[2_i64, 0], [1, 1]], &device)?, Tensor::new(&[[10_f32, 20.], [30., 40.]], &device)?);
+    check(&x.scatter(&to, &y, 1)?, &[2, 3], &[20., 2., 10., 4., 40., 6.]);
+    check(&x.scatter_add(&to, &y, 1)?, &[2, 3], &[21., 2., 13., 4., 75., 6.]);
+    check(&x.zeros_like()?.scatter_add(&to.narrow(0, 1, 1)?, &y, 0)?, &[2, 3], &[0., 0., 0., 10., 20., 0.]);
+    let rows = Tensor::new(&[0_u32, 0], &device)?;
+    check(&x.index_add(&rows, &x, 0)?, &[2, 3], &[6., 9., 12., 4., 5., 6.]);
+    check(&x.index_add(&Tensor::new(&[2_u8, 0], &device)?, &y, -1)?, &[2, 3], &[21., 2., 13., 44., 5., 36.]);
+    check(&x.index_copy(&rows, &x, 0)?, &[2, 3], &[4., 5., 6., 4., 5., 6.]);
+    let zeros = Tensor::zeros((2, 2), Dtype::F32, &device)?;
+    check(&x.slice_assign(&[0..2, 1..3], &zeros)?, &[2, 3], &[1., 0., 0., 4., 0., 0.]);
+    check(&x.slice_assign(&[.., ..], &x.i(0)?)?, &[2, 3], &[1., 2., 3., 1., 2., 3.]);
+    check(&x.slice_assign((.., -1), &zeros.i(0)?)?, &[2, 3], &[1., 2., 0., 4., 5., 0.]);
+    check(&x.slice_assign([1..1], &Tensor::zeros((0, 3), Dtype::F32, &device)?)?, &[2, 3], &[1., 2., 3., 4., 5., 6.]);
+    let error = x.slice_assign(0..1, &zeros).unwrap_err().to_string();
+    assert_eq!(error, "shapes [2, 2] and [1, 3] do not fit each other: 2 and 3 in axis -1");
+    let image = x.unsqueeze(0)?.unsqueeze(0)?;
+    let doubled = [1., 1., 2., 2., 3., 3., 4., 4., 5., 5., 6., 6.];
+    check(&image.upsample_nearest2d(2, 6)?, &[1, 1, 2, 6], &doubled);
+    check(&image.interpolate2d(1, 2)?, &[1, 1, 1, 2], &[1., 2.]);
+    check(&x.unsqueeze(0)?.upsample_nearest1d(6)?, &[1, 2, 6], &doubled);
+    check(&x.unsqueeze(0)?.interpolate1d(6)?, &[1, 2, 6], &doubled);
+    check(&image.upsample_bilinear2d(3, 3, true)?, &[1, 1, 3, 3], &[1., 2., 3., 2.5, 3.5, 4.5, 4., 5., 6.]);
+    check(&image.upsample_bilinear2d(1, 3, false)?, &[1, 1, 1, 3], &[2.5, 3.5, 4.5]);
+    Ok(())
+}
+
+#[test]
 fn products_are_called_as_in_pytorch() -> Result<(), Error> {
     let device = device();
     let x = x(&device)?;

@@ -23,4 +23,5 @@ mod planned_products;
 mod pooling;
 mod products;
 mod rows;
+mod scatter;
 mod two_pass;

@@ -42,9 +42,9 @@ const STAGED: u32 = 3;
 const SM_RESERVED: u32 = 1024;
 
 impl WgmmaTile {
-    /// For a problem, on a device: few rows a head take one warpgroup. `segments` says that a block
-    /// folds several, `is_alone` that there is no more than one for each multiprocessor; `room` is
-    /// shared memory that a block can have, in bytes.
+    /// For a problem, on a device: few rows per head take one warpgroup. `segments` says that a
+    /// block folds several, `is_alone` that there is no more than one for each multiprocessor;
+    /// `room` is shared memory that a block can have, in bytes.
     pub(in crate::attention) fn choose(
         problem: &Problem,
         rows_per_head: u64,

@@ -95,7 +95,7 @@ struct LookBack {
     prefix: PolledNodes,
 }
 
-/// Nodes that a thread polls, one a column, if there are any.
+/// Nodes that a thread polls, one per column, if there are any.
 struct PolledNodes {
     is_there: Val<bool>,
     columns: Vec<NodePoll>,
@@ -161,7 +161,7 @@ impl Columns<'_> {
         Stage::new(source, 32 * warps, unroll, slots, self.shape.copied_bytes(source.dtypes()))
     }
 
-    /// The folds of the rows of a warp, one a column of the thread.
+    /// The folds of the rows of a warp, one per column of the thread.
     fn fold(&self, items: impl Fn(u32) -> Vec<AnyRegisters>, first: Val<u64>) -> Vec<AnyRegisters> {
         let (monoid, row) = (&self.scan.monoid, items(0));
         let lift = |item: &AnyRegisters| monoid.lift(*item, Position::new(first, 0));
@@ -375,7 +375,7 @@ impl Strip<'_> {
         }
     }
 
-    /// The folds of a warp's nodes that are there, one a column.
+    /// The folds of a warp's nodes that are there, one per column.
     fn fold_nodes(&self, nodes: &[PolledNodes]) -> Vec<AnyRegisters> {
         let monoid = &self.all.scan.monoid;
         let mut accs = vec![monoid.identity(); self.all.shape.vector as usize];

@@ -6,7 +6,7 @@
 //! its node, or folded again from the nodes of its tiles, in the same order.
 //!
 //! Nodes of a row with `tiles` tiles:
-//! - one a tile, its aggregate;
+//! - one per tile, its aggregate;
 //! - one for each group of 32 tiles, its aggregate, stored by the last of them;
 //! - one for each 1024 tiles, the prefix of all before them, stored by the last of those.
 //!
@@ -201,7 +201,7 @@ pub(crate) struct LookBack {
 }
 
 impl LookBack {
-    /// Accumulators in shared memory that a look-back takes: one a group, the fold of the tiles
+    /// Accumulators in shared memory that a look-back takes: one per group, the fold of the tiles
     /// before in the tile's group, and the prefix.
     pub(crate) const SLOTS: u32 = RADIX + 2;
 

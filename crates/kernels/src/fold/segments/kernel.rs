@@ -14,7 +14,7 @@ use crate::fold::thread::{self, Share};
 use crate::fold::{Position, StrideKind, block, warp};
 use crate::{AnyKernel, Dtype};
 
-/// Threads a block.
+/// Threads per block.
 pub(super) const BLOCK: u32 = 256;
 /// Items of a segment for each of its lanes; longer segments are put off.
 const SHORT: u64 = 64;
@@ -49,7 +49,7 @@ impl SegmentsAlgorithm {
     /// Segments that lanes take one after the other before their block goes on to what was put off.
     /// Where more lanes share a segment, several in turn gain nothing.
     ///
-    /// | a thread a segment: 67,108,864 of 4 f32, H200, 2026-11-21, driver 580 | GB/s |
+    /// | a thread per segment: 67,108,864 of 4 f32, H200, 2026-11-21, driver 580 | GB/s |
     /// | --- | --- |
     /// | four in turn | 3,457 |
     /// | two | 3,314 |
@@ -67,7 +67,7 @@ impl SegmentsAlgorithm {
     /// has few loads in flight, and gains from loading the next offsets ahead; where more lanes
     /// share one it loses.
     ///
-    /// | a thread a segment: 67,108,864 of 4 f32, H200, 2026-11-20, driver 580 | GB/s |
+    /// | a thread per segment: 67,108,864 of 4 f32, H200, 2026-11-20, driver 580 | GB/s |
     /// | --- | --- |
     /// | six persistent blocks per SM | 3,037 |
     /// | a block for each turn | 2,412 |

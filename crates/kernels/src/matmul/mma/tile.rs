@@ -110,7 +110,7 @@ pub(super) const fn swizzle(row_bytes: u32) -> Swizzle {
 impl fmt::Display for MmaTile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ([rows, columns], [warp_rows, warp_columns]) = ([self.rows(), self.columns()], self.warp);
-        write!(f, "{rows}x{columns}, {warp_rows}x{warp_columns} a warp, in {} stages", self.stages)
+        write!(f, "{rows}x{columns}, {warp_rows}x{warp_columns} per warp, in {} stages", self.stages)
     }
 }
 

@@ -64,7 +64,7 @@ pub(super) enum Source {
     /// The pixels that an element of the filters meets, one for each line: images by a map in
     /// im2col mode (PTX ISA, "Im2col mode"). Height and width of the result.
     Pixels(Im2col, [Val<u32>; 2]),
-    /// Filters, one a line: channels, elements, filters.
+    /// Filters, one per line: channels, elements, filters.
     Filters(Im2col),
 }
 

@@ -230,7 +230,7 @@ impl WgmmaTile {
             (self.cluster == 1 || self.split == 1, "blocks share columns, or a tile"),
             (
                 self.columns.is_multiple_of(8_u32.saturating_mul(self.cluster)) && (8..=256).contains(&self.columns),
-                "columns are a multiple of 8 a block of the cluster, up to 256",
+                "columns are a multiple of 8 per block of the cluster, up to 256",
             ),
             (self.panels >= 1, "a stage has a panel"),
             (stages.iter().all(|stages| *stages >= 2), "there are two stages at least"),

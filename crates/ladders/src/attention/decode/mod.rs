@@ -1,5 +1,5 @@
-//! The ladder `decode`: one query of each sequence against a cache, from a block a sequence to one
-//! launch of blocks that share it, and to the library's kernel.
+//! The ladder `decode`: one query of each sequence against a cache, from a block per sequence to
+//! one launch of blocks that share it, and to the library's kernel.
 //!
 //! Its sizes are tokens and heads ([`Heads`]), without a causal form: a query sees all of its
 //! sequence's keys, whose number differs from sequence to sequence. What the cache holds beyond is

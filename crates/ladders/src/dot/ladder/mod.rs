@@ -18,7 +18,7 @@ use crate::ladder::{Change, Claim, Finish, Ladder, Launch, MAX_SIZE_OF_U32, Metr
 /// What the first rungs take: two vectors, the result, the length.
 pub type Dot = Kernel<(Global<f32>, Global<f32>, Global<f32>, u32)>;
 
-/// Threads a block.
+/// Threads per block.
 pub const BLOCK: u32 = 256;
 
 /// Blocks at most of the last rung, as `reduce` has it.

@@ -46,7 +46,7 @@ struct Tile {
     block: u32,
     /// Columns of `a` and rows of `b` in a step.
     depth: u32,
-    /// Threads a block.
+    /// Threads per block.
     threads: u32,
 }
 

@@ -1,4 +1,4 @@
-//! Rung 4: eight outputs a thread.
+//! Rung 4: eight outputs per thread.
 //! Changed: tiles of 64 x 64; a thread takes eight rows of one column, and an element of `b` serves all eight.
 //! Removes: nearly half of the shared loads for a multiply-add, and half of the bytes from global memory.
 //! Measured: see `LADDER` (generated).

@@ -1,4 +1,4 @@
-//! Rung 5: eight by eight outputs a thread.
+//! Rung 5: eight by eight outputs per thread.
 //! Changed: tiles of 128 x 128; a thread multiplies eight elements of `a` with eight of `b`, all with all.
 //! Removes: three of four shared loads for a multiply-add, and half of the bytes from global memory.
 //! Measured: see `LADDER` (generated).

@@ -2,7 +2,7 @@
 //! Changed: rows of the turned tile lie four words further apart, so that the copies of a warp go to 32 banks.
 //! Removes: the last bank conflicts; fragments stay at multiples of 16 bytes.
 //! Measured: see `LADDER` (generated).
-//! Limit now: the rate of multiply-adds, and 8 x 8 outputs a thread, which read a word of shared memory for four of them.
+//! Limit now: the rate of multiply-adds, and 8 x 8 outputs per thread, which read a word of shared memory for four of them.
 
 use warpfold_lang::{
     Global, Val, block_idx, commit_copies, kernel, lane_id, range, shared_named, sync_threads, thread_idx, var, vars,

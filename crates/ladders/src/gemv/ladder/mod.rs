@@ -1,4 +1,4 @@
-//! The ladder `gemv`: from a thread a row to lanes, rows and accesses that a plan chooses by the
+//! The ladder `gemv`: from a thread per row to lanes, rows and accesses that a plan chooses by the
 //! width of the matrix.
 //!
 //! Every rung takes any number of rows and columns. The numbers in their names are the widths that

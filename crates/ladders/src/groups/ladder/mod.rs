@@ -23,7 +23,7 @@ use crate::ladder::{Change, Claim, Finish, Ladder, Launch, MAX_SIZE_OF_U32, Metr
 /// What every kernel takes: the input, one result per group, the length.
 pub type Groups<T> = Kernel<(Global<T>, Global<T>, u32)>;
 
-/// Threads a block, and elements of the widest group.
+/// Threads per block, and elements of the widest group.
 pub const BLOCK: u32 = 256;
 
 /// What a group leaves.

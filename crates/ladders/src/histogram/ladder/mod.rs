@@ -37,7 +37,7 @@ pub const BINS: u32 = 256;
 /// Copies of each of them in the last rung.
 pub const COPIES: u32 = 32;
 
-/// Blocks at most of the rungs that count in shared memory: two a multiprocessor of an H200.
+/// Blocks at most of the rungs that count in shared memory: two per multiprocessor of an H200.
 pub const MAX_BLOCKS: u32 = 264;
 
 fn blocks_of(size: usize, values: u32) -> LaunchConfig {

@@ -20,7 +20,7 @@ use crate::row::typed;
 /// there are, their length, eps.
 pub type LayerNorm<T> = Kernel<(Global<T>, Global<T>, Global<T>, Global<T>, Global<f32>, Global<f32>, u32, u32, f32)>;
 
-/// Threads a block.
+/// Threads per block.
 pub const BLOCK: u32 = 256;
 
 /// Elements that a thread of `vec4` holds: rows of up to 4,096 are read once.
@@ -29,7 +29,7 @@ pub const HELD_BY_THREAD: u32 = 16;
 /// Elements of a row, where the size allows it.
 pub const ROW_LEN: usize = 4096;
 
-/// A launch of a block a row.
+/// A launch of a block per row.
 pub(super) fn block_a_row(size: usize) -> LaunchConfig {
     LaunchConfig::new(Rows::of(size, ROW_LEN).num_rows.max(1) as u32, BLOCK)
 }

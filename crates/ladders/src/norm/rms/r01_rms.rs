@@ -1,4 +1,4 @@
-//! Rung 1: one block a row.
+//! Rung 1: one block per row.
 //! Changed: nothing before it; a block reads its row for the sum of squares, and again for the results.
 //! Removes: nothing.
 //! Measured: see `RMS` (generated).

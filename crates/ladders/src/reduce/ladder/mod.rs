@@ -1,9 +1,9 @@
 //! The ladder `reduce`: from the tree as one draws it to one launch that reads memory at its full
 //! speed.
 //!
-//! How the blocks' sums become one is part of each rung: the first six leave one a block, which the
-//! host adds; the next three add them by one atomic a block; the last one adds them in the last
-//! block, in a fixed order.
+//! How the blocks' sums become one is part of each rung: the first six leave one per block, which
+//! the host adds; the next three add them by one atomic per block; the last one adds them in the
+//! last block, in a fixed order.
 
 mod r01_naive;
 mod r02_interleaved;
@@ -38,7 +38,7 @@ use crate::ladder::{Change, Claim, Finish, Ladder, Launch, MAX_SIZE_OF_U32, Metr
 /// What the rungs but the last take: the input, where the sums go, the length.
 pub type PartialSums<T> = Kernel<(Global<T>, Global<T>, u32)>;
 
-/// Threads a block.
+/// Threads per block.
 pub const BLOCK: u32 = 256;
 
 /// Blocks at most of the rungs whose threads walk over the input: about as many as an H200 keeps

@@ -1,4 +1,4 @@
-//! Rung 9: several loads a thread before any cooperation.
+//! Rung 9: several loads per thread before any cooperation.
 //! Changed: a grid of fixed size walks over the elements; each thread adds what it meets.
 //! Removes: the fold, barrier and atomic of all blocks but 1,024.
 //! Measured: see `LADDER` (generated).

@@ -12,7 +12,7 @@ use warpfold_lang::{
 use super::{check_block, rest, whole_len};
 use crate::LadderElement;
 
-/// What the kernel takes: the input, one word a block, the result, a counter that is zero and is zero again behind the
+/// What the kernel takes: the input, one word per block, the result, a counter that is zero and is zero again behind the
 /// launch, the length.
 pub type SinglePass<T> = Kernel<(Global<T>, Global<T>, Global<T>, Global<u32>, u32)>;
 

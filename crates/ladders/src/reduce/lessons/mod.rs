@@ -26,7 +26,7 @@ use crate::ladder::{
 /// Threads of the one block of the first three kernels, each for two elements.
 pub const ONE_BLOCK: u32 = 1024;
 
-/// Threads a block of the last two.
+/// Threads per block of the last two.
 pub const BLOCK: u32 = 256;
 
 /// Pairs of elements that a thread of the last kernel adds before any cooperation.

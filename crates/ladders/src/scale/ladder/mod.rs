@@ -18,7 +18,7 @@ use crate::row::typed;
 /// are, their length.
 pub type RowScale<T> = Kernel<(Global<T>, Global<T>, Global<f32>, u32, u32)>;
 
-/// Threads a block.
+/// Threads per block.
 pub const BLOCK: u32 = 128;
 
 /// Elements of a row, where the size allows it: what a warp loads of `f32` at once.

@@ -1,4 +1,4 @@
-//! Rung 1: one block a row.
+//! Rung 1: one block per row.
 //! Changed: nothing before it; the block folds the largest magnitude, then reads the row again to divide it.
 //! Removes: nothing.
 //! Measured: see `LADDER` (generated).

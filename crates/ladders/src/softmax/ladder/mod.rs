@@ -25,7 +25,7 @@ use crate::row::typed;
 /// What every rung takes: the rows, where their softmax goes, how many they are, their length.
 pub type RowSoftmax<T> = Kernel<(Global<T>, Global<T>, u32, u32)>;
 
-/// Threads a block.
+/// Threads per block.
 pub const BLOCK: u32 = 256;
 
 /// Elements that a lane of `warp` holds: rows of up to 1,024 are read once.

@@ -1,4 +1,4 @@
-//! Rung 2: one block a row.
+//! Rung 2: one block per row.
 //! Changed: thread `t` of the block takes elements `t`, `t + 256` …; the block folds the largest element, then the sum.
 //! Removes: sectors moved for one element, as neighbouring threads read neighbouring elements.
 //! Measured: see `LADDER` (generated).

@@ -1,5 +1,5 @@
 //! Rung 5: a row in the registers of a block.
-//! Changed: a block takes a row, and holds four times as much of it as a warp does, with half of the registers a thread.
+//! Changed: a block takes a row, and holds four times as much of it as a warp does, with half of the registers per thread.
 //! Removes: the second read of rows that are too long for a warp.
 //! Measured: see `LADDER` (generated).
 //! Limit now: memory, for rows that fit; one barrier for the fold and one for its result.

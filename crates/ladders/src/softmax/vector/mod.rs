@@ -32,7 +32,7 @@ pub type Partials<T> = Kernel<(Global<T>, Global<f32>, Global<f32>, u32)>;
 /// are, the output, the length.
 pub type VectorSoftmax<T> = Kernel<(Global<T>, Global<f32>, Global<f32>, u32, Global<T>, u32)>;
 
-/// Threads a block.
+/// Threads per block.
 pub const BLOCK: u32 = 256;
 
 /// Blocks at most, so that each block of the second launch folds no more than this. As many as the

@@ -20,7 +20,7 @@ use crate::ladder::{Change, Claim, Finish, Ladder, Launch, MAX_SIZE_OF_U32, Metr
 /// What every rung takes: `a`, `b`, `sum`, `len`.
 pub type VectorAdd<T> = Kernel<(Global<T>, Global<T>, Global<T>, u32)>;
 
-/// Threads a block.
+/// Threads per block.
 pub const BLOCK: u32 = 256;
 
 /// The rungs for an element type.

@@ -1,0 +1,60 @@
+//! The kernel that makes places of a table of indices: what is sorted.
+
+use warpfold_lang::{Array, Global, Val, block_idx, kernel, thread_idx, var, wait_for_dependencies, when};
+
+use super::{BLOCK, RANK};
+use crate::elements::{load, store};
+use crate::{AnyKernel, Dtype};
+
+/// What the kernel is built for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct Config {
+    /// The type of the indices.
+    pub(super) indices: Dtype,
+    /// The type of the places: without a sign, and with room for one that no table has.
+    pub(super) keys: Dtype,
+    /// Indices of as many axes as the table: their own position counts, too.
+    pub(super) by_element: bool,
+}
+
+pub(super) fn kernel_of(config: &Config) -> AnyKernel {
+    let Config { indices: dtype, keys: key_type, by_element } = *config;
+    let body = move |indices: Global<u8>,
+                     keys: Global<u8>,
+                     bad_position: Global<u64>,
+                     count: Val<u64>,
+                     size: Val<u64>,
+                     sizes: Array<u64, RANK>,
+                     steps: Array<u64, RANK>,
+                     stride: Val<u64>,
+                     last_axis: Val<u32>| {
+        wait_for_dependencies();
+        // Contract: a thread for each index.
+        let i = block_idx().x.cast::<u64>() * u64::from(BLOCK) + thread_idx().x.cast::<u64>();
+        when(i.lt(count), || {
+            let index = load::<i64, _>(dtype, indices.at(i * dtype.bytes()), 1, false)[0];
+            // The largest of 64 bits without a sign have become negative: they name no place.
+            let is_from_end = if dtype == Dtype::U64 { Val::constant(false) } else { index.lt(0) };
+            let position = is_from_end.select(index + size.bitcast::<i64>(), index).bitcast::<u64>();
+            let is_there = position.lt(size);
+            when(!is_there, || bad_position.reduction().min(i));
+            let place = var(position * stride);
+            if by_element {
+                let rest = var(i);
+                for axis in (0..RANK).rev() {
+                    when(last_axis.ge(axis as u32), || {
+                        let quotient = rest.get() / sizes.at(axis);
+                        let coordinate = rest.get() - quotient * sizes.at(axis);
+                        place.update(|place| place + coordinate * steps.at(axis));
+                        rest.set(quotient);
+                    });
+                }
+            }
+            // Above all places of a table.
+            let key = is_there.select::<u64>(place.get(), u64::MAX);
+            store(key_type, keys.at(i * key_type.bytes()), &[key], false);
+        });
+    };
+    let kind = if by_element { "elements" } else { "parts" };
+    kernel(format!("scatter_places_{kind}_{dtype}_{key_type}"), body).required_block(BLOCK).into()
+}
