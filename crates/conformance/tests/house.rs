@@ -327,6 +327,19 @@ fn sources_and_documents_speak_the_fields_words() {
     nothing(&places);
 }
 
+/// Columns of a document's prose. Tables and what is run are as wide as they are.
+const DOCUMENT_COLUMNS: usize = 120;
+
+#[test]
+fn documents_are_wrapped() {
+    let is_wide = |line: &&str| !line.trim_start().starts_with('|') && line.chars().count() > DOCUMENT_COLUMNS;
+    let is_page = |f: &File| f.path.starts_with("docs/") || ["README.md", "CONTRIBUTING.md"].contains(&f.path.as_str());
+    let of_file = |f: File| prose(&f.text).filter(is_wide).map(|line| format!("{}: {line}", f.path)).collect::<Vec<_>>();
+    let pages: Vec<_> = files("md").into_iter().filter(is_page).collect();
+    assert!(pages.len() > 20, "only {} pages were found", pages.len());
+    nothing(&pages.into_iter().flat_map(of_file).collect::<Vec<_>>());
+}
+
 /// Columns of a comment, but for tables and code. Rungs are left out: each opens with five lines.
 const COMMENT_COLUMNS: usize = 100;
 
