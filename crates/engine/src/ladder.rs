@@ -196,9 +196,11 @@ pub fn block_sizes(rung: &Rung) -> Vec<Rung> {
     (0..8).map(|i| sized(1 << i)).collect()
 }
 
-type Answers = BTreeMap<RequestId, Vec<u32>>;
+/// The tokens of each request.
+pub(crate) type Answers = BTreeMap<RequestId, Vec<u32>>;
 
-fn run<M: Model>(model: M, job: &[Request], rung: &Rung) -> Result<(Outcome, Answers), Error> {
+/// Serves a job with the settings of a rung.
+pub(crate) fn run<M: Model>(model: M, job: &[Request], rung: &Rung) -> Result<(Outcome, Answers), Error> {
     let mut engine = Engine::new(Ending { inner: model }, rung.config.clone())?;
     for request in job {
         engine.add(request.clone())?;
