@@ -72,7 +72,7 @@ function rungsView() {
     el("div", { class: "scroll" }, table(["", ...keys.map(label)], rows.map((row) => [row.name, ...keys.map((key) => number(row.values[key]))]))));
   const blocks = sizes && seriesOf({ kind: "rungs", data: { rungs: sizes.map((rung) => ({ ...rung, name: `blocks of ${rung.block_size}` })) } });
   return [
-    el("section", { id: "ladder" }, el("h2", {}, "The ladder"), bars(series), table(["rung", "what it changed"], sentences), numbers(series)),
+    el("section", { id: "ladder" }, el("h2", {}, "The ladder"), bars(series), el("div", { class: "words" }, table(["rung", "what it changed"], sentences)), numbers(series)),
     blocks ? el("section", { id: "blocks" }, el("h2", {}, "The last rung with blocks of other sizes"), bars(blocks, { id: "blocks-" }), numbers(blocks)) : null,
   ];
 }
