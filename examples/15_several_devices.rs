@@ -1,6 +1,7 @@
 //! Several devices: vector add and dot product, each device with its part of the vectors.
 //!
-//! `cargo run --release --example several_devices` takes two virtual GPUs, with a number that many.
+//! `cargo run --release --example 15_several_devices` takes two virtual GPUs; a number after `--` is
+//! how many.
 
 use warpfold::{Axes, Tensor};
 use warpfold_collectives::{Error, Group, Reduce};

@@ -5,7 +5,7 @@
 //! where the tensors are:
 //!
 //! ```text
-//! cargo run --release -p warpfold --features candle --example candle
+//! cargo run --release -p warpfold --features candle --example 16_candle
 //! ```
 
 use candle_core::{Device, Result, Tensor, Var};

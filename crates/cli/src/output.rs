@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::{Args, ValueEnum};
-use warpfold_report::{About, Page};
+use warpfold_report::{About, Kind, Page};
 
 use crate::failure::Failure;
 
@@ -18,6 +18,16 @@ pub(crate) enum Form {
     Json,
     /// One HTML file with pictures, for a browser; it needs --output.
     Html,
+}
+
+/// What stands at the top of the page of a ladder whose rungs are no kernels.
+#[derive(Debug)]
+pub(crate) struct Rungs<'a> {
+    pub ladder: &'a str,
+    pub subtitle: String,
+    /// Rungs that are right, and all that ran.
+    pub right: usize,
+    pub all: usize,
 }
 
 /// The form of a report, and where it goes.
@@ -56,6 +66,27 @@ impl ReportTo {
         match self.form {
             Form::Json => self.write_json(value),
             Form::Table | Form::Html => self.write(text),
+        }
+    }
+
+    /// Writes the report of a ladder whose rungs are no kernels: `text`, `record`, or a page of it.
+    pub(crate) fn write_rungs(
+        &self,
+        text: &str,
+        record: &impl serde::Serialize,
+        about: Rungs<'_>,
+    ) -> Result<(), Failure> {
+        match self.form {
+            Form::Table => self.write(text),
+            Form::Json => self.write_json(record),
+            Form::Html => {
+                let Rungs { ladder, subtitle, right, all } = about;
+                let mut page = Page::new(Kind::Rungs, ladder, record, &self::about());
+                page.subtitle = subtitle;
+                page.is_ok = right == all;
+                page.verdict = format!("{right} of {all} rungs right.");
+                self.write_page(&page)
+            }
         }
     }
 

@@ -119,6 +119,9 @@ fn files(extension: &str) -> Vec<File> {
         for entry in fs::read_dir(&folder).expect("a folder of the repository can be read") {
             let path = entry.expect("a folder of the repository can be read").path();
             let name = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
+            if path.is_symlink() {
+                continue; // an example or a licence that a package brings: it is looked at where it is
+            }
             if path.is_dir() {
                 let is_ours = !name.starts_with('.') && !path.join("CACHEDIR.TAG").exists() && name != "target";
                 folders.extend(is_ours.then_some(path));
@@ -147,21 +150,33 @@ fn nothing(problems: &[String]) {
     assert!(problems.is_empty(), "{} places:\n{}", problems.len(), problems.join("\n"));
 }
 
+/// What Cargo prints.
+fn cargo(args: &[&str]) -> String {
+    let output = Command::new(env!("CARGO")).args(args).current_dir(root()).output().expect("cargo runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("text")
+}
+
+/// Our crates, as Cargo reads their manifests.
+fn packages() -> Vec<Value> {
+    let printed = cargo(&["metadata", "--offline", "--no-deps", "--format-version", "1"]);
+    let metadata: Value = serde_json::from_str(&printed).expect("cargo metadata prints JSON");
+    metadata["packages"].as_array().expect("a list of packages").clone()
+}
+
+/// The names of a package's examples.
+fn examples(package: &Value) -> Vec<String> {
+    let targets = package["targets"].as_array().expect("a list of targets").iter();
+    targets.filter(|t| t["kind"][0] == "example").map(|t| t["name"].as_str().expect("a name").to_owned()).collect()
+}
+
 /// What each of our crates names as a dependency, but for its tests and examples, by crate.
 fn dependencies() -> BTreeMap<String, BTreeSet<String>> {
-    let output = Command::new(env!("CARGO"))
-        .args(["metadata", "--offline", "--no-deps", "--format-version", "1", "--manifest-path"])
-        .arg(root().join("Cargo.toml"))
-        .output()
-        .expect("cargo runs");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let metadata: Value = serde_json::from_slice(&output.stdout).expect("cargo metadata prints JSON");
     let names = |list: &Value| -> BTreeSet<String> {
         let list = list.as_array().expect("a list").iter().filter(|d| d["kind"] != "dev");
         list.map(|d| d["name"].as_str().expect("a name").to_owned()).collect()
     };
-    let packages = metadata["packages"].as_array().expect("a list of packages");
-    packages.iter().map(|p| (p["name"].as_str().expect("a name").to_owned(), names(&p["dependencies"]))).collect()
+    packages().iter().map(|p| (p["name"].as_str().expect("a name").to_owned(), names(&p["dependencies"]))).collect()
 }
 
 fn uses(name: &str) -> Option<Uses> {
@@ -325,6 +340,61 @@ fn sources_and_documents_speak_the_fields_words() {
         }
     }
     nothing(&places);
+}
+
+#[test]
+fn examples_that_documents_run_are_in_a_package() {
+    let names: BTreeSet<_> = packages().iter().flat_map(examples).collect();
+    let stem = |f: &File| f.path.strip_prefix("examples/")?.strip_suffix(".rs").map(str::to_owned);
+    assert_eq!(names, sources().iter().filter_map(stem).collect(), "examples of packages, and files of examples/");
+    let mut places = Vec::new();
+    for file in sources().into_iter().chain(files("md")) {
+        let named = file.text.split("--example ").skip(1);
+        let named = named.filter_map(|rest| rest.split(|c: char| !c.is_alphanumeric() && c != '_').next());
+        places.extend(named.filter(|name| !names.contains(*name)).map(|name| format!("{}: {name}", file.path)));
+    }
+    nothing(&places);
+}
+
+#[test]
+fn every_published_package_brings_its_readme_licences_and_examples() {
+    let packages = packages();
+    let published: Vec<_> = packages.iter().filter(|p| p["publish"].is_null()).collect();
+    assert_eq!(published.len(), CRATES.len() - 2, "all but `conformance` and `python`");
+    let mut missing = Vec::new();
+    for package in published {
+        let name = package["name"].as_str().expect("a name");
+        let list = cargo(&["package", "--list", "--offline", "--allow-dirty", "--package", name]);
+        let files: BTreeSet<_> = list.lines().map(|line| line.replace('\\', "/")).collect();
+        let examples = examples(package).into_iter().map(|name| format!("examples/{name}.rs"));
+        let wanted = ["README.md", "LICENSE-MIT", "LICENSE-APACHE"].map(str::to_owned).into_iter().chain(examples);
+        missing.extend(wanted.filter(|file| !files.contains(file)).map(|file| format!("{name}: {file}")));
+        let says = |key: &str| package[key].as_str().is_some_and(|text| !text.is_empty());
+        let absent = ["description", "license", "readme", "rust_version"].into_iter().filter(|key| !says(key));
+        missing.extend(absent.map(|key| format!("{name}: {key}")));
+        if package["metadata"]["docs"]["rs"].is_null() {
+            missing.push(format!("{name}: settings of docs.rs"));
+        }
+        // What a registry asks for: a version beside each path.
+        let dependencies = package["dependencies"].as_array().expect("a list").iter().filter(|d| d["kind"] != "dev");
+        let loose = dependencies.filter(|d| !d["path"].is_null() && d["req"] == "*");
+        missing.extend(loose.map(|d| format!("{name}: a version of {}", d["name"])));
+    }
+    nothing(&missing);
+}
+
+/// Columns of a document's prose. Tables and what is run are as wide as they are.
+const DOCUMENT_COLUMNS: usize = 120;
+
+#[test]
+fn documents_are_wrapped() {
+    let is_wide = |line: &&str| !line.trim_start().starts_with('|') && line.chars().count() > DOCUMENT_COLUMNS;
+    let is_page = |f: &File| f.path.starts_with("docs/") || ["README.md", "CONTRIBUTING.md"].contains(&f.path.as_str());
+    let of_file =
+        |f: File| prose(&f.text).filter(is_wide).map(|line| format!("{}: {line}", f.path)).collect::<Vec<_>>();
+    let pages: Vec<_> = files("md").into_iter().filter(is_page).collect();
+    assert!(pages.len() > 20, "only {} pages were found", pages.len());
+    nothing(&pages.into_iter().flat_map(of_file).collect::<Vec<_>>());
 }
 
 /// Columns of a comment, but for tables and code. Rungs are left out: each opens with five lines.

@@ -223,7 +223,7 @@ pub fn block_sizes(rung: &Rung) -> Vec<Rung> {
 }
 
 /// Tokens of the answers to a job, in the order of its requests.
-type Answers = Vec<Vec<u32>>;
+pub(crate) type Answers = Vec<Vec<u32>>;
 
 /// A rung's engine, which serves jobs one after the other as it is run in earnest: steps overlap
 /// where the model can, and nothing is traced. What is planned and captured once stays, so that a
@@ -285,7 +285,7 @@ fn serve<M: Model>(
     Ok(answers.into_values().collect())
 }
 
-fn run<M: Model>(model: M, job: &[Request], rung: &Rung) -> Result<(Outcome, Answers), Error> {
+pub(crate) fn run<M: Model>(model: M, job: &[Request], rung: &Rung) -> Result<(Outcome, Answers), Error> {
     let mut engine = Engine::new(Ending::new(model), Config { trace: true, ..rung.config.clone() })?;
     let (mut first, mut traces) = (BTreeMap::new(), Vec::new());
     let answers = serve(&mut engine, job, |engine, updates| {

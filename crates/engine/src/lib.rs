@@ -41,7 +41,7 @@
 //! the queues and leads to the policies; `group.rs` and `sequence.rs` are what they hold; `block/`
 //! is the cache's memory; [`Batch`] and [`Model`] are the seam to the model; `sampling/` says which
 //! token is drawn, exactly; `detokenize.rs` makes text. [`sizing`] computes how many blocks there
-//! are, [`ladder`] shows what each idea buys.
+//! are, [`ladder`] shows what each idea buys, [`exercise`] judges settings of yours.
 //!
 //! # Steps that overlap
 //!
@@ -64,6 +64,7 @@ mod constraint;
 mod detokenize;
 mod engine;
 mod error;
+pub mod exercise;
 mod group;
 pub mod ladder;
 mod metrics;

@@ -3,9 +3,10 @@
 use clap::Args;
 use serde_json::json;
 use warpfold_device::{Device, Stream};
+use warpfold_report::{Kind, Page};
 
 use crate::failure::Failure;
-use crate::output::ReportTo;
+use crate::output::{self, Form, ReportTo};
 use crate::table::{Table, grouped};
 use crate::{Ending, device_choice};
 
@@ -53,7 +54,7 @@ const WAYS: [(Way, &str); 5] = [
 
 impl Transfer {
     pub(crate) fn run(&self) -> Result<Ending, Failure> {
-        self.to.check_no_page("bench transfer")?;
+        self.to.check()?;
         if let Some(size) = self.sizes.iter().find(|&&size| size == 0 || size > LARGEST) {
             return Err(Failure::usage(format!("--sizes: {size} is not from 1 to {LARGEST} bytes")));
         }
@@ -82,7 +83,20 @@ impl Transfer {
         let record = |&(name, bytes, seconds): &(&str, usize, Option<f64>)| json!({ "direction": name, "bytes": bytes, "seconds": seconds, "gb_per_s": speed(bytes, seconds) });
         let copies: Vec<_> = rows.iter().map(record).collect();
         let text = format!("{device}\n\n{}", table.render());
-        self.to.write_no_page(&text, &json!({ "device": device.to_string(), "copies": copies }))?;
+        let record = json!({ "device": device.to_string(), "copies": copies });
+        match self.to.form {
+            Form::Table => self.to.write(&text)?,
+            Form::Json => self.to.write_json(&record)?,
+            Form::Html => {
+                let mut page = Page::new(Kind::Bench, "transfer", &record, &output::about());
+                page.subtitle = format!("copies between host and device, on {device}");
+                page.verdict = match device.is_virtual() {
+                    true => format!("{} copies, each right; the virtual GPU has no clock.", rows.len()),
+                    false => format!("{} copies, each right.", rows.len()),
+                };
+                self.to.write_page(&page)?;
+            }
+        }
         Ok(Ending::Clean)
     }
 }

@@ -9,6 +9,7 @@ use warpfold_ladders::all_reduce::{self, Counts, Instance, NAME, RUNGS, Rung};
 use crate::Ending;
 use crate::failure::Failure;
 use crate::ladder::Asked;
+use crate::output::Rungs;
 use crate::progress::Progress;
 use crate::table::{Table, grouped};
 
@@ -41,9 +42,12 @@ pub(super) fn run(asked: &Asked<'_>, num_devices: Option<usize>) -> Result<Endin
         results.push((rung, Some((counts, time))));
     }
     progress.end();
-    asked.to.write_no_page(&text(&devices, size, &results), &record(&devices, size, &results))?;
-    let is_right = results.iter().all(|(_, result)| result.as_ref().is_none_or(|(counts, _)| counts.is_right));
-    Ok(if is_right { Ending::Clean } else { Ending::Findings })
+    let ran: Vec<_> = results.iter().filter_map(|(_, result)| result.as_ref()).collect();
+    let (right, all) = (ran.iter().filter(|(counts, _)| counts.is_right).count(), ran.len());
+    let subtitle = format!("{} on {}", problem(&devices, size), devices[0]);
+    let about = Rungs { ladder: NAME, subtitle, right, all };
+    asked.to.write_rungs(&text(&devices, size, &results), &record(&devices, size, &results), about)?;
+    Ok(if right == all { Ending::Clean } else { Ending::Findings })
 }
 
 /// GPUs with peer access if there are two, unless virtual ones are asked for.
@@ -108,12 +112,11 @@ fn text(devices: &[Device], size: usize, results: &Results<'_>) -> String {
         ]);
         table.text(&format!("{}.", rung.changed));
     }
-    let (num, device) = (devices.len(), &devices[0]);
-    format!(
-        "all_reduce: the sum of {} f32 on each of {num} devices, {device}\n\n{}",
-        grouped(size as u64),
-        table.render()
-    )
+    format!("{NAME}: {}, {}\n\n{}", problem(devices, size), devices[0], table.render())
+}
+
+fn problem(devices: &[Device], size: usize) -> String {
+    format!("the sum of {} f32 on each of {} devices", grouped(size as u64), devices.len())
 }
 
 fn record(devices: &[Device], size: usize, results: &Results<'_>) -> serde_json::Value {

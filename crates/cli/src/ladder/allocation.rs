@@ -7,7 +7,7 @@ use warpfold_ladders::ladder as ladders;
 
 use crate::Ending;
 use crate::failure::Failure;
-use crate::output::ReportTo;
+use crate::output::{ReportTo, Rungs};
 use crate::progress::Progress;
 use crate::table::{Table, grouped, time};
 
@@ -41,7 +41,10 @@ pub(super) fn run(device: &Device, size: Option<&str>, to: &ReportTo) -> Result<
             "sentence": outcome.changed,
         })).collect::<Vec<_>>(),
     });
-    to.write_no_page(&text(device, calls, &outcomes), &record)?;
+    let right = outcomes.iter().filter(|outcome| outcome.ok).count();
+    let subtitle = format!("{PROBLEM}: {} calls on {device}", grouped(calls as u64));
+    let about = Rungs { ladder: NAME, subtitle, right, all: outcomes.len() };
+    to.write_rungs(&text(device, calls, &outcomes), &record, about)?;
     Ok(if outcomes.iter().all(|outcome| outcome.ok) { Ending::Clean } else { Ending::Findings })
 }
 

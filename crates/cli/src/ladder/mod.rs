@@ -280,7 +280,6 @@ impl Ladder {
 
     fn run_allocation(&self) -> Result<Ending, Failure> {
         self.refuse_options(allocation::NAME, &[(!self.rungs.is_empty(), "--rung")])?;
-        self.to.check_no_page(&format!("ladder {}", allocation::NAME))?;
         allocation::run(&device_choice::open(self.device.as_deref())?, self.size.as_deref(), &self.to)
     }
 }
@@ -356,9 +355,6 @@ impl Ladder {
 impl Ladder {
     fn run_moves(&self) -> Result<Ending, Failure> {
         self.refuse_options(&self.name, &[(self.block_size.is_some(), "--block-size")])?;
-        if self.name != ladders_of_copies::NAME {
-            self.to.check_no_page(&format!("ladder {}", self.name))?;
-        }
         let (size, device) = (self.size.as_deref(), self.device.as_deref());
         let asked = Asked { size, rungs: &self.rungs, device, to: &self.to };
         match (&*self.name, self.devices) {
@@ -369,7 +365,7 @@ impl Ladder {
     }
 
     fn run_serving(&self) -> Result<Ending, Failure> {
-        self.refuse_options(serving::NAME, &[(self.to.form == Form::Html, "--report html")])?;
+        self.refuse_options(serving::NAME, &[])?;
         let asked = serving::Asked {
             size: self.size.as_deref(),
             block_size: self.block_size,

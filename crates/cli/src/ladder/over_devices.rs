@@ -10,6 +10,7 @@ use warpfold_kernels::Dtype;
 use super::Asked;
 use crate::Ending;
 use crate::failure::Failure;
+use crate::output::Rungs;
 use crate::progress::Progress;
 use crate::table::{Table, grouped};
 
@@ -53,7 +54,10 @@ pub(super) fn run(asked: &Asked<'_>, num: usize) -> Result<Ending, Failure> {
         }
     };
     let all = OverDevices::climb(devices, size)?;
-    asked.to.write_no_page(&all.text(), &all.record())?;
+    let right = all.rungs.iter().filter(|rung| all.is_right(rung)).count();
+    let subtitle = format!("{}, {}", all.problem(), all.devices[0]);
+    let about = Rungs { ladder: "reduce", subtitle, right, all: all.rungs.len() };
+    asked.to.write_rungs(&all.text(), &all.record(), about)?;
     Ok(if all.is_ok() { Ending::Clean } else { Ending::Findings })
 }
 
@@ -93,12 +97,23 @@ impl OverDevices {
             table.row([rung.name.to_owned(), result.to_owned(), who, grouped(rung.bytes)]);
             table.text(&format!("{}.", rung.changed));
         }
-        let about = format!("reduce: the sum of {} i32, split over {num} devices", grouped(self.size as u64));
-        format!("{about}, {}\n\n{}\n", self.devices[0], table.render().trim_end())
+        format!("reduce: {}, {}\n\n{}\n", self.problem(), self.devices[0], table.render().trim_end())
+    }
+
+    fn problem(&self) -> String {
+        format!("the sum of {} i32, split over {} devices", grouped(self.size as u64), self.devices.len())
     }
 
     pub(super) fn record(&self) -> Value {
-        let record = |rung: &Rung| json!({ "name": rung.name, "ok": self.is_right(rung), "sums": rung.sums, "bytes": rung.bytes });
+        let record = |rung: &Rung| {
+            json!({
+                "name": rung.name,
+                "changed": rung.changed,
+                "ok": self.is_right(rung),
+                "sums": rung.sums,
+                "bytes": rung.bytes,
+            })
+        };
         let all: Vec<_> = self.rungs.iter().map(record).collect();
         json!({ "ladder": "reduce", "devices": self.devices.len(), "size": self.size, "rungs": all })
     }

@@ -17,7 +17,7 @@ use warpfold_models::{LanguageModel, ModelFiles};
 
 use crate::Ending;
 use crate::failure::Failure;
-use crate::output::{Form, ReportTo};
+use crate::output::{ReportTo, Rungs};
 use crate::progress::Progress;
 use crate::table::{Table, grouped};
 
@@ -165,11 +165,10 @@ pub(super) fn run(asked: &Asked<'_>, device: &Device) -> Result<Ending, Failure>
             climbed(warpfold_models::SHIPPED, model, requests, device, &chosen, &sizes)
         }
     })?;
-    match asked.to.form {
-        Form::Table => asked.to.write(&text(&report))?,
-        Form::Json => asked.to.write_json(&report)?,
-        Form::Html => unreachable!("refused before"),
-    }
+    // A rung that changed an answer would have been an error.
+    let subtitle = format!("{PROBLEM}; {}", problem(&report));
+    let about = Rungs { ladder: NAME, subtitle, right: report.rungs.len(), all: report.rungs.len() };
+    asked.to.write_rungs(&text(&report), &report, about)?;
     Ok(Ending::Clean)
 }
 
@@ -258,17 +257,19 @@ fn timed<M: Model>(
     rungs.iter().map(&mut median).collect()
 }
 
-fn text(report: &Report) -> String {
+fn problem(report: &Report) -> String {
     let Problem { requests, prompt_tokens, generated_tokens, slots, budget, max_seqs, .. } = report.problem;
-    let mut page = format!(
-        "{NAME}: {PROBLEM}\n{requests} requests, {} tokens of prompts and {} of answers; {} slots, at most {max_seqs} \
-         sequences and {budget} rows per step\nmodel {} on {}\n\n",
+    format!(
+        "{requests} requests, {} tokens of prompts and {} of answers; {} slots, at most {max_seqs} sequences and \
+         {budget} rows per step",
         grouped(prompt_tokens as u64),
         grouped(generated_tokens),
         grouped(slots as u64),
-        report.model,
-        report.device,
-    );
+    )
+}
+
+fn text(report: &Report) -> String {
+    let mut page = format!("{NAME}: {PROBLEM}\n{}\nmodel {} on {}\n\n", problem(report), report.model, report.device);
     let has_times = report.rungs.iter().any(|rung| rung.seconds.is_some());
     page.push_str(&table("rung", report.rungs.iter().map(|rung| (rung.name.to_owned(), rung)), has_times, true));
     page.push_str("\nprefix-cache with blocks of other sizes\n\n");

@@ -1,7 +1,8 @@
 //! The commands of the book, run as its reader runs them.
 //!
-//! A block of `console` has a command after `$ `, and lines that its output has, in this order; `…`
-//! stands for any others. `console,exits-with-1` says how it ends, if not with 0.
+//! A block of `console` has a command after `$ `, which goes on after a `\` at the end of its line,
+//! and lines that its output has, in this order; `…` stands for any others. `console,exits-with-1`
+//! says how it ends, if not with 0.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -36,7 +37,7 @@ fn blocks(text: &str) -> Vec<Block> {
     let mut blocks = Vec::new();
     for part in text.split("```console").skip(1) {
         let (info, rest) = part.split_once('\n').expect("a block has lines");
-        let body = rest.split_once("```").expect("a block ends").0;
+        let body = rest.split_once("```").expect("a block ends").0.replace("\\\n", " ");
         let mut lines = body.lines().map(str::trim).filter(|line| !line.is_empty());
         let command = lines.next().and_then(|line| line.strip_prefix("$ warpfold ")).expect("a command of the program");
         blocks.push(Block {

@@ -299,6 +299,44 @@ fn pages_of_measurements_draw_them_and_every_control_works() {
 }
 
 #[test]
+fn ladders_without_kernels_and_copies_have_a_page_too() {
+    let folder = folder("ladders_without_kernels");
+    let kinds: [(&str, &[&str], usize, &str); 5] = [
+        ("serving.html", &["ladder", "serving", "--size", "12"], 8, "steps"),
+        ("allocation.html", &["ladder", "allocation", "--size", "50"], 3, "allocations"),
+        ("all_reduce.html", &["ladder", "all_reduce", "--size", "64"], 5, "steps"),
+        ("devices.html", &["ladder", "reduce", "--devices", "2", "--size", "1024"], 3, "bytes"),
+        ("copies.html", &["bench", "transfer", "--sizes", "1024,4096"], 10, "bytes"),
+    ];
+    for (name, command, num, key) in kinds {
+        let (file, to) = path(&folder, name);
+        let device = ["--device", "virtual", "--report", "html", "-o", &to];
+        warpfold(&[command, &device].concat()).ended_with(0);
+        assert!(fs::metadata(&file).expect("written").len() < 300_000);
+        let Some(mut page) = open(name, &file) else { return };
+        page.expect("document.getElementById('metric').value", key);
+        page.expect("document.querySelector('.bars').querySelectorAll('.fill').length", num);
+        page.expect("document.querySelector('.bars .fill').style.width !== '0.00%'", true);
+        page.expect("document.getElementById('verdict').className", "verdict");
+        page.click("#log");
+        page.click("summary");
+        page.click("#theme");
+        // The JSON report of the same run, dropped on the page, changed nothing.
+        let json = warpfold(&[command, &["--device", "virtual", "--report", "json"]].concat()).ended_with(0).stdout;
+        page.give("same.json", &json, "drop");
+        page.wait_for("document.querySelector('#comparison .change')?.textContent === 'as before'");
+        page.is_content();
+    }
+    let Some(mut page) = open("serving_blocks", &folder.join("serving.html")) else { return };
+    page.choose("#blocks-metric", "slots internal_fragmentation");
+    page.expect("document.querySelectorAll('#blocks .bars .fill').length", 8);
+    page.expect(
+        "document.querySelector('#ladder table').textContent.includes('blocks are given when they are needed')",
+        true,
+    );
+}
+
+#[test]
 fn hostile_text_stays_text() {
     let folder = folder("hostile_text");
     let text = fs::read_to_string(ptx("conflicts")).expect("there");
@@ -324,7 +362,9 @@ fn hostile_text_stays_text() {
 fn a_page_needs_a_file_to_go_to() {
     refused(&["ladder", "reduce", "--report", "html"], 2, "-o FILE.html");
     refused(&["bench", "copy", "--report", "html"], 2, "-o FILE.html");
-    refused(&["ladder", "serving", "--report", "html", "-o", "/tmp/x.html"], 2, "--report html");
+    refused(&["ladder", "serving", "--report", "html"], 2, "-o FILE.html");
+    refused(&["bench", "transfer", "--report", "html"], 2, "-o FILE.html");
+    refused(&["ladder", "reduce", "--explain", "--report", "html", "-o", "/tmp/x.html"], 2, "--explain has no page");
     refused(&["ladder", "reduce", "--profile", "--report", "html", "-o", "/tmp/x.html"], 2, "--profile has no picture");
     let tiny = ["ladder", "reduce", "--rung", "naive", "--size", "64", "--device", "virtual"];
     refused(&[&tiny[..], &["-o", "/nowhere/at/all.txt"]].concat(), 2, "cannot write");

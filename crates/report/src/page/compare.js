@@ -8,7 +8,8 @@ function reportIn(text) {
     return JSON.parse(data.textContent);
   }
   const data = JSON.parse(text);
-  const kind = data.rungs?.[0]?.events ? "timeline" : data.ladder ? "ladder" : data.cases ? "bench" : data.runs ? "serve" : data.kernel ? "kernel" : null;
+  const rung = data.rungs?.[0];
+  const kind = rung?.events ? "timeline" : data.ladder ? (rung && !("counters" in rung) ? "rungs" : "ladder") : data.cases || data.copies ? "bench" : data.runs ? "serve" : data.kernel ? "kernel" : null;
   if (!kind) throw new Error("it is no report of warpfold");
   return { kind, title: data.ladder ?? data.kernel ?? data.target ?? data.device, data };
 }

@@ -63,6 +63,20 @@ function movedView(before, rung) {
   return table(["what moved most", before.name, rung.name, ""], rows);
 }
 
+/** A ladder whose rungs are no kernels: what each changed, and its numbers. */
+function rungsView() {
+  const { rungs, block_sizes: sizes } = report.data;
+  const series = seriesOf(report);
+  const sentences = rungs.map((rung) => [rung.name, rung.sentence ?? rung.changed ?? rung.change ?? (rung.skipped ? `not run: ${rung.skipped}` : "")]);
+  const numbers = ({ rows, keys }) => el("details", {}, el("summary", {}, "All numbers"),
+    el("div", { class: "scroll" }, table(["", ...keys.map(label)], rows.map((row) => [row.name, ...keys.map((key) => number(row.values[key]))]))));
+  const blocks = sizes && seriesOf({ kind: "rungs", data: { rungs: sizes.map((rung) => ({ ...rung, name: `blocks of ${rung.block_size}` })) } });
+  return [
+    el("section", { id: "ladder" }, el("h2", {}, "The ladder"), bars(series), el("div", { class: "words" }, table(["rung", "what it changed"], sentences)), numbers(series)),
+    blocks ? el("section", { id: "blocks" }, el("h2", {}, "The last rung with blocks of other sizes"), bars(blocks, { id: "blocks-" }), numbers(blocks)) : null,
+  ];
+}
+
 function simView() {
   const kernels = Object.values(report.kernels ?? {}).flat();
   const c = report.data.counters;
@@ -82,7 +96,7 @@ function benchView() {
   ];
 }
 
-const VIEWS = { ladder: ladderView, kernel: simView, bench: benchView, serve: benchView, timeline: timelinesView };
+const VIEWS = { ladder: ladderView, rungs: rungsView, kernel: simView, bench: benchView, serve: benchView, timeline: timelinesView };
 
 put(document.getElementById("head"), headView());
 put(document.getElementById("page"), VIEWS[report.kind](), compareView(report));

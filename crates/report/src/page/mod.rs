@@ -37,6 +37,8 @@ const MAX_BYTES: usize = 300_000;
 pub enum Kind {
     /// A ladder.
     Ladder,
+    /// A ladder whose rungs are no kernels: numbers and a sentence for each.
+    Rungs,
     /// One kernel on the virtual GPU.
     Kernel,
     /// Operators.

@@ -76,6 +76,8 @@ function seriesOf(report) {
   const { kind, data } = report;
   let rows = [];
   if (kind === "ladder") rows = data.rungs.map((rung) => ({ name: rung.name, values: measured(rung) }));
+  else if (kind === "rungs") rows = data.rungs.map((rung) => ({ name: rung.name, values: scalars(rung) }));
+  else if (kind === "bench" && data.copies) rows = data.copies.map((c) => ({ name: `${c.direction}, ${number(c.bytes)} bytes`, group: c.direction, values: { ...measured({ seconds: c.seconds, gigabytes_per_second: c.gb_per_s }), bytes: c.bytes } }));
   else if (kind === "bench") rows = data.cases.map((c) => ({ name: c.case, group: c.family, values: measured(c) }));
   else if (kind === "kernel") rows = [{ name: data.kernel, values: counted(data.counters) }];
   else if (kind === "serve") rows = data.runs.map((run) => ({ name: loadOf(run), values: flat(run) }));
@@ -88,11 +90,16 @@ function seriesOf(report) {
 
 /** What is shown until the reader chooses: the first of these that there is. */
 function preferred(keys) {
-  return ["share_of_copy", "microseconds", "ttft_ms p50", "warp_instructions"].find((key) => keys.includes(key)) ?? keys[0];
+  return ["share_of_copy", "microseconds", "ttft_ms p50", "warp_instructions", "steps", "allocations", "bytes"].find((key) => keys.includes(key)) ?? keys[0];
 }
 
 function loadOf(run) {
   return run.rate === undefined ? `${run.concurrency} in flight` : `${run.rate} per second`;
+}
+
+/** The numbers of a rung that is no kernel; lists of it are no bars. */
+function scalars(rung) {
+  return flat(Object.fromEntries(Object.entries(rung).filter(([, value]) => !Array.isArray(value))));
 }
 
 /** Numbers of nested objects under one key: `ttft_ms p50`. */

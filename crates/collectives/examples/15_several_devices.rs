@@ -1,0 +1,1 @@
+../../../examples/15_several_devices.rs

@@ -1,0 +1,1 @@
+../../../examples/06_calibration.rs

@@ -1,0 +1,1 @@
+../../../examples/01_first_kernel.rs

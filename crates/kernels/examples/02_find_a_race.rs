@@ -1,0 +1,1 @@
+../../../examples/02_find_a_race.rs

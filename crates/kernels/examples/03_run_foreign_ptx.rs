@@ -1,0 +1,1 @@
+../../../examples/03_run_foreign_ptx.rs

@@ -1,0 +1,1 @@
+../../../examples/04_hello.rs

@@ -1,0 +1,1 @@
+../../../examples/05_thread_ids.rs

@@ -1,0 +1,1 @@
+../../../examples/20_own_ladder.rs

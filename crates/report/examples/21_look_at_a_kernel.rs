@@ -1,0 +1,1 @@
+../../../examples/21_look_at_a_kernel.rs

@@ -1,0 +1,1 @@
+../../../examples/07_own_monoid.rs

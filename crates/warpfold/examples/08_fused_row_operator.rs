@@ -1,0 +1,1 @@
+../../../examples/08_fused_row_operator.rs

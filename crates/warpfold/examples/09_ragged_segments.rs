@@ -1,0 +1,1 @@
+../../../examples/09_ragged_segments.rs

@@ -1,0 +1,1 @@
+../../../examples/10_foreign_memory.rs

@@ -1,0 +1,1 @@
+../../../examples/11_fused_product.rs

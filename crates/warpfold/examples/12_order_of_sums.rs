@@ -1,0 +1,1 @@
+../../../examples/12_order_of_sums.rs

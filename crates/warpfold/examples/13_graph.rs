@@ -1,0 +1,1 @@
+../../../examples/13_graph.rs

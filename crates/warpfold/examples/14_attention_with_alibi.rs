@@ -1,0 +1,1 @@
+../../../examples/14_attention_with_alibi.rs

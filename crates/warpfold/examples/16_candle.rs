@@ -1,0 +1,1 @@
+../../../examples/16_candle.rs
