@@ -58,14 +58,13 @@ fn planted_defects_are_reported_at_their_lines_by_two_workers() {
 /// limit).
 fn is_trapped(kind: FindingKind) -> bool {
     use FindingKind::{
-        BarrierDivergence, Deadlock, InvalidSync, Leak, Misaligned, MissingProxyFence, MissingWait, OutOfBounds, Race,
-        Uninitialized, UseAfterFree, WarpSync,
+        BarrierDivergence, Deadlock, HostRead, InvalidSync, Leak, Misaligned, MissingProxyFence, MissingWait,
+        OutOfBounds, Race, Uninitialized, UseAfterFree, WarpSync,
     };
     match kind {
         OutOfBounds | Misaligned | UseAfterFree | Deadlock => true,
-        Race | WarpSync | Leak | Uninitialized | BarrierDivergence | InvalidSync | MissingWait | MissingProxyFence => {
-            false
-        }
+        Race | WarpSync | Leak | Uninitialized | HostRead | BarrierDivergence | InvalidSync | MissingWait
+        | MissingProxyFence => false,
     }
 }
 

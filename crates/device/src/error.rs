@@ -287,8 +287,9 @@ pub enum ErrorKind {
         message: String,
     },
     #[cfg(feature = "virtual-gpu")]
-    /// The virtual GPU refused a host access; memory of the device was used in a way that this
-    /// crate prevents.
+    /// The virtual GPU refused a host access: memory of the device was used in a way that this
+    /// crate prevents, or the checks are [`Checks::Deny`](warpfold_sim::Checks::Deny) and nothing
+    /// has written the bytes that the host reads.
     #[error("host access on the virtual GPU: {0}")]
     HostAccess(#[source] warpfold_sim::Error),
 }

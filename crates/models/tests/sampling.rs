@@ -122,7 +122,7 @@ fn check(vocab: usize, spread: f32) {
     let all: Vec<f32> = (0..rows.len()).flat_map(|row| logits(vocab, row, spread)).collect();
     let found = drawn(&all, vocab, &rows);
     for ((row, logits), found) in rows.iter().zip(all.chunks_exact(vocab)).zip(found) {
-        let mut expected = sample(logits, row);
+        let expected = sample(logits, row);
         assert_eq!(found.token, expected.token, "of {vocab}: {row:?}");
         assert!(is_near(found.logprob, expected.logprob), "{} for {}: {row:?}", found.logprob, expected.logprob);
         assert_eq!(found.top.len(), expected.top.len());

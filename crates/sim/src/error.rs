@@ -82,6 +82,10 @@ pub enum Error {
         /// All findings, and the counters.
         report: Box<crate::Report>,
     },
+    /// The host has read bytes that nothing has written, and
+    /// [`Checks::Deny`](crate::Checks::Deny) was asked for.
+    #[error("{0}")]
+    HostRead(Box<crate::Finding>),
     /// The kernel executed `trap`.
     #[error(
         "{}kernel {} trapped at {}line {line} (block {block:?}, thread {thread:?})",

@@ -68,7 +68,8 @@ pub enum Checks {
     /// ends the run.
     #[default]
     None,
-    /// Everything: races, uninitialised reads, divergent barriers; the run goes on after a finding.
+    /// Everything: races, uses of uninitialised memory, divergent barriers; the run goes on after a
+    /// finding.
     All,
     /// The same, and a launch with a finding of severity error is an
     /// [`Error::Findings`](crate::Error::Findings).
@@ -82,14 +83,14 @@ impl Checks {
     pub const fn examined(self) -> &'static str {
         match self {
             Self::None => {
-                "looked at: addresses, alignment, deadlocks, traps. Not looked at: races, uninitialised reads, \
+                "looked at: addresses, alignment, deadlocks, traps. Not looked at: races, uninitialised memory, \
                  divergent barriers, missing waits and fences (all checks)"
             }
             Self::All | Self::Deny => {
-                "looked at: addresses, alignment, races, uninitialised reads of global and shared memory, barriers, \
-                 warp synchronisation, asynchronous copies, the device heap, deadlocks, of this grid with these \
-                 arguments. Not looked at: branches that were not taken, other orders of blocks and copies (a seed draws \
-                 one), reads of local memory and registers before they are written, whether values are right"
+                "looked at: addresses, alignment, races, uses of uninitialised global and shared memory, what the host \
+                 reads of it, barriers, warp synchronisation, asynchronous copies, the device heap, deadlocks, of this \
+                 grid with these arguments. Not looked at: branches that were not taken, other orders of blocks and \
+                 copies (a seed draws one), local memory and registers that were never written, whether values are right"
             }
         }
     }

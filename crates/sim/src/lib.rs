@@ -142,6 +142,9 @@ mod tensor_map;
 mod tensor_ops;
 #[cfg(feature = "machine")]
 #[allow(unsafe_code, reason = "lanes of the register file")]
+mod undefined;
+#[cfg(feature = "machine")]
+#[allow(unsafe_code, reason = "lanes of the register file")]
 mod warp_ops;
 
 pub use arch::{Arch, UnknownArch};

@@ -14,6 +14,7 @@ use crate::Error;
 use crate::check::{DeviceCheck, GlobalShadow};
 use crate::exec::memory_map::GLOBAL_START;
 use crate::heap::{HEAP_BYTES, Heap};
+use crate::report::{Access, Finding, FindingKind, Place, Severity, Shapes};
 
 /// Alignment of every allocation, as on CUDA devices.
 const ALIGNMENT: u64 = 256;
@@ -219,6 +220,29 @@ impl Allocation {
         }
     }
 
+    /// Calls for each run of bytes in a range that are all written, or all not.
+    fn each_run(&self, offset: u64, bytes: u64, mut each: impl FnMut(Range<u64>, bool)) {
+        match (self.shadow.get(), &*lock(&self.initialised)) {
+            (_, Initialised::All) => each(offset..offset + bytes, true),
+            (Some(shadow), Initialised::Ranges(_)) => shadow.each_run(self.base + offset, bytes, |run, written| {
+                each(run.start - self.base..run.end - self.base, written);
+            }),
+            (None, Initialised::Ranges(ranges)) => {
+                let (mut at, end) = (offset, offset + bytes);
+                for range in ranges.iter().filter(|range| range.start < end && offset < range.end) {
+                    if at < range.start {
+                        each(at..range.start, false);
+                    }
+                    each(range.start.max(at)..range.end.min(end), true);
+                    at = range.end.min(end);
+                }
+                if at < end {
+                    each(at..end, false);
+                }
+            }
+        }
+    }
+
     /// Drops what the checks know of accesses by older launches.
     pub(crate) fn forget_accesses(&self) {
         if let Some(shadow) = self.shadow.get() {
@@ -275,6 +299,22 @@ impl Table {
     }
 }
 
+/// Bytes that a kernel has stored, and had loaded from where nothing had written.
+#[derive(Debug, Clone)]
+pub(crate) struct Copied {
+    /// From the first of them to the last.
+    pub(crate) range: Range<u64>,
+    /// The kernel.
+    pub(crate) kernel: String,
+    /// The store.
+    pub(crate) store: Access,
+    /// The load that it has them from.
+    pub(crate) load: Access,
+}
+
+/// How many of those a memory remembers.
+const KEPT_COPIES: usize = 1024;
+
 /// An allocation with an owner.
 #[derive(Debug)]
 pub(crate) struct Owned {
@@ -309,6 +349,8 @@ pub struct Memory {
     pub(crate) device_check: Arc<Mutex<DeviceCheck>>,
     /// What `malloc` gives to kernels.
     heap: Mutex<Option<Arc<Heap>>>,
+    /// Where kernels have put what nothing had written, the latest last.
+    copied: Arc<Mutex<Vec<Copied>>>,
 }
 
 impl Memory {
@@ -317,7 +359,8 @@ impl Memory {
     pub fn new(capacity: u64) -> Self {
         let table = Table { next: GLOBAL_START, ..Table::default() };
         let (used, device_check) = <(Arc<AtomicU64>, Arc<Mutex<DeviceCheck>>)>::default();
-        Self { capacity, used, table: Arc::new(RwLock::new(table)), device_check, heap: Mutex::default() }
+        let (table, heap, copied) = (Arc::new(RwLock::new(table)), Mutex::default(), Arc::default());
+        Self { capacity, used, table, device_check, heap, copied }
     }
 
     /// The memory of another device of `capacity` bytes, with peer access both ways: an address of
@@ -325,7 +368,8 @@ impl Memory {
     #[must_use]
     pub fn peer(&self, capacity: u64) -> Self {
         let (table, device_check) = (Arc::clone(&self.table), Arc::clone(&self.device_check));
-        Self { capacity, used: Arc::default(), table, device_check, heap: Mutex::default() }
+        let copied = Arc::clone(&self.copied);
+        Self { capacity, used: Arc::default(), table, device_check, heap: Mutex::default(), copied }
     }
 
     /// Whether the two have peer access, or are the same.
@@ -422,6 +466,78 @@ impl Memory {
         Ok(allocation.first_unwritten(offset, bytes))
     }
 
+    /// What the checks say of a copy of a range to the host: a finding, if neither the host nor a
+    /// kernel has written all of it, as far as that is known. Where a kernel has put those bytes
+    /// there, from where nothing had written, its store and its load are the finding's two sides.
+    ///
+    /// ```
+    /// # use warpfold_sim::{FindingKind, Memory};
+    /// let memory = Memory::new(1 << 20);
+    /// let address = memory.allocate(8, "pair")?;
+    /// memory.write(address, &1u32.to_le_bytes())?;
+    /// assert_eq!(memory.host_read(address, 4)?, None);
+    /// let finding = memory.host_read(address, 8)?.expect("half of it is not written");
+    /// assert_eq!(finding.kind, FindingKind::HostRead);
+    /// assert!(finding.to_string().contains("4 of 8 bytes"), "{finding}");
+    /// # Ok::<(), warpfold_sim::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`Memory::write`].
+    pub fn host_read(&self, address: u64, bytes: u64) -> Result<Option<Finding>, Error> {
+        let (allocation, offset) = self.locate(address, bytes)?;
+        let (mut first, mut missing) = (None, 0);
+        allocation.each_run(offset, bytes, |run, is_written| {
+            if !is_written {
+                first.get_or_insert(run.start);
+                missing += run.end - run.start;
+            }
+        });
+        let Some(first) = first else { return Ok(None) };
+        let at = allocation.base + first;
+        let copied = lock(&self.copied).iter().rfind(|copied| copied.range.contains(&at)).cloned();
+        let (kernel, access, other, why) = match copied {
+            Some(Copied { kernel, store, load, .. }) => {
+                let why = "that nothing has written: this store copied them from where nothing had, as the other side \
+                           loads them";
+                (kernel, store, Some(load), why.to_owned())
+            }
+            None => {
+                let why = format!("that neither it nor a kernel has written, byte {first} of the buffer the first");
+                (String::new(), Access::host(), None, why)
+            }
+        };
+        let described = format!("{}+{first:#x}", allocation.name);
+        let place = Place::read(&described, &access.instruction, &Shapes::default()).unwrap_or_else(|| Place {
+            variable: allocation.name.clone(),
+            offset: first,
+            element_bytes: 1,
+            variable_bytes: None,
+            shape: Vec::new(),
+        });
+        Ok(Some(Finding {
+            kind: FindingKind::HostRead,
+            severity: Severity::Error,
+            kernel,
+            access,
+            other,
+            address: Some((at, described)),
+            place: Some(place),
+            rule: format!("the host reads {missing} of {bytes} bytes {why}"),
+            count: 1,
+        }))
+    }
+
+    /// A launch has put bytes into memory from where nothing had written.
+    pub(crate) fn note_copied(&self, new: Vec<Copied>) {
+        if !new.is_empty() {
+            let mut copied = lock(&self.copied);
+            copied.extend(new);
+            let gone = copied.len().saturating_sub(KEPT_COPIES);
+            copied.drain(..gone);
+        }
+    }
+
     /// The device heap, made at its first use.
     pub(crate) fn heap(&self) -> Result<Arc<Heap>, Error> {
         let mut heap = lock(&self.heap);
@@ -510,7 +626,14 @@ impl Memory {
             target.write(target_offset + done, &chunk[..n]);
             done += n as u64;
         }
-        target.mark(target_offset, bytes);
+        // What is not written there is not written here.
+        let mut written = Vec::new();
+        source.each_run(source_offset, bytes, |run, is_written| {
+            written.extend(is_written.then_some(run));
+        });
+        for run in written {
+            target.mark(target_offset + (run.start - source_offset), run.end - run.start);
+        }
         Ok(())
     }
 

@@ -89,7 +89,7 @@ pub enum FindingKind {
     WarpSync,
     /// An address outside every allocation and variable.
     OutOfBounds,
-    /// A read of bytes that nothing wrote.
+    /// A use of bytes that nothing wrote.
     Uninitialized,
     /// An address that is not a multiple of the access size.
     Misaligned,
@@ -109,6 +109,8 @@ pub enum FindingKind {
     MissingProxyFence,
     /// Memory of the device's `malloc` that nothing has freed.
     Leak,
+    /// A copy to the host of bytes that nothing wrote.
+    HostRead,
 }
 
 impl FindingKind {
@@ -128,6 +130,7 @@ impl FindingKind {
             Self::MissingWait => "missing_wait",
             Self::MissingProxyFence => "missing_proxy_fence",
             Self::Leak => "leak",
+            Self::HostRead => "host_read",
         }
     }
 }
@@ -155,7 +158,7 @@ impl Severity {
     }
 }
 
-/// One side of a finding: who, where.
+/// One side of a finding: who, where. The host has no line of PTX: 0.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Access {
     /// Line in the PTX text.
@@ -171,12 +174,19 @@ pub struct Access {
 }
 
 impl Access {
+    /// The host's side, where no instruction is to be named.
+    pub(crate) fn host() -> Self {
+        let instruction = "a copy to the host".to_owned();
+        Self { line: 0, instruction, source: None, block: [0; 3], thread: [0; 3] }
+    }
+
     /// Its line, as short as can be: `k.cu:11`, or `line 40` of the PTX text where that says
     /// nothing of a source.
     #[must_use]
     pub fn at(&self) -> String {
         match &self.source {
             Some(source) => source.author().to_string(),
+            None if self.line == 0 => self.instruction.clone(),
             None => format!("line {}", self.line),
         }
     }
@@ -193,7 +203,7 @@ pub struct Finding {
     pub kernel: String,
     /// The access that broke the rule (the later one of a race).
     pub access: Access,
-    /// The other side of a race, if it is known.
+    /// The other side of a race, if it is known; the load of a value that nothing wrote.
     pub other: Option<Access>,
     /// The address, where one is involved, and the variable or buffer it lies in (`tile+0x40`).
     pub address: Option<(u64, String)>,
@@ -210,6 +220,10 @@ impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Access { line, instruction, source, block, thread } = &self.access;
         let (severity, kind, kernel) = (self.severity.name(), self.kind.name(), short_name(&self.kernel));
+        if *line == 0 {
+            let place = self.place.as_ref().map(|place| format!(" of {place}")).unwrap_or_default();
+            return write!(f, "{severity}: {kind}{place}: {}", self.rule);
+        }
         match source {
             Some(source) => write!(f, "{source}: {severity}: {kind} in kernel {kernel}")?,
             None => write!(f, "{severity}: {kind} in kernel {kernel} at line {line} `{instruction}`")?,

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use warpfold_device::{Activity, ActivityKind, ApiCall, Recorded};
 use warpfold_ptx::ScalarType;
-use warpfold_sim::{KernelInfo, Memory, ParamInfo, short_name};
+use warpfold_sim::{Finding, KernelInfo, Memory, ParamInfo, short_name};
 
 use super::spec::Spec;
 use warpfold_kernels::Dtype;
@@ -81,6 +81,13 @@ impl Bindings {
     /// Saves the outputs, and says what was saved.
     pub(super) fn save(&self, memory: &Memory) -> Result<Vec<String>, Failure> {
         self.outputs.iter().map(|output| output.save(memory)).collect()
+    }
+
+    /// What is wrong with copying the outputs to the host.
+    pub(super) fn unwritten(&self, memory: &Memory) -> Result<Vec<Finding>, Failure> {
+        let findings = self.outputs.iter().filter(|output| output.bytes > 0);
+        let findings = findings.map(|output| memory.host_read(output.address, output.bytes).map_err(Failure::from));
+        findings.filter_map(Result::transpose).collect()
     }
 
     /// What a device was given to do for one launch of the kernel: the arrays, the launch, the
@@ -187,12 +194,8 @@ impl Output {
         // What PTX writes is bits: a `bf16` goes to NumPy as the integer that holds it.
         let dtype = if self.dtype == Dtype::Bf16 { Dtype::U16 } else { self.dtype };
         npy::write(&self.path, &Array { dtype, shape: self.shape.clone(), data })?;
-        let unwritten = match memory.first_unwritten(self.address, self.bytes)? {
-            Some(first) => format!("; nothing has written it from byte {} on", first - self.address),
-            None => String::new(),
-        };
         let (path, shape, dtype) = (self.path.display(), npy::shape_text(&self.shape), self.dtype);
-        Ok(format!("{path} ({shape} {dtype}){unwritten}"))
+        Ok(format!("{path} ({shape} {dtype})"))
     }
 }
 

@@ -75,7 +75,8 @@ pub(crate) struct Sim {
     /// An argument; one for each parameter, in order.
     ///
     /// in=PATH.npy (checked runs report what writes it) | out=PATH.npy,DTYPE,SHAPE (not
-    /// initialised; saved after the run) | inout=IN.npy,OUT.npy | i32= u32= i64= u64= f32= f64= |
+    /// initialised; saved after the run: what nothing has written of it is a finding of checked
+    /// runs) | inout=IN.npy,OUT.npy | i32= u32= i64= u64= f32= f64= |
     /// bytes=HEX | tensormap=ARRAY;box=SHAPE, ARRAY being one of the first three: a tensor map of
     /// 128 bytes, with ;dims= ;strides= (bytes) ;steps= ;swizzle=32|64|128 ;interleave=16|32
     /// ;l2=64|128|256 ;fill=nan as needed, and ;type= where it is not the array's (tf32, tf32_ftz,
@@ -208,6 +209,9 @@ impl Sim {
         let ran = self.settle(&program, &input, &source)?;
         let bindings = self.bind(&memory, &ran, &input)?;
         let mut report = self.launch(&program, &memory, bindings.params(), &ran)?;
+        if self.is_checked() && !report.aborted {
+            report.findings.extend(bindings.unwritten(&memory)?);
+        }
         name_elements(&mut report, &bindings, &source);
         let saved = bindings.save(&memory)?;
         let picked = Picked::of(self, &report, &suppressions);
@@ -224,6 +228,11 @@ impl Sim {
             }
         }
         Ok(if picked.has_errors() { Ending::Code(self.shown.error_exitcode) } else { Ending::Clean })
+    }
+
+    /// Whether the run is checked for more than what hardware traps.
+    fn is_checked(&self) -> bool {
+        self.shown.tool.is_some() || self.check == Check::All
     }
 
     /// The launch, of what the command line, the kernel and Triton's cache say.
@@ -312,7 +321,7 @@ impl Sim {
         progress.begin(short_name(&ran.kernel.name));
         let (printer, watcher, form) = (progress.clone(), progress.clone(), self.to.form);
         let options = Options {
-            checks: if self.shown.tool.is_some() { warpfold_sim::Checks::All } else { self.check.into() },
+            checks: if self.is_checked() { warpfold_sim::Checks::All } else { self.check.into() },
             per_instruction: self.annotate.is_some() || self.to.form == Form::Html,
             record: if self.to.form == Form::Html { RECORDED } else { 0 },
             l1: self.l1,

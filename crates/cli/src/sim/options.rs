@@ -33,7 +33,7 @@ pub(super) enum Tool {
     Memcheck,
     /// Races, and waits and proxy fences that asynchronous copies lack.
     Racecheck,
-    /// Reads of bytes that nothing wrote.
+    /// Uses of bytes that nothing wrote, and outputs of them.
     Initcheck,
     /// Barriers and other synchronisation used against their rules, deadlocks.
     Synccheck,
@@ -45,7 +45,7 @@ impl Tool {
         use FindingKind as K;
         match kind {
             K::Race | K::WarpSync | K::MissingWait | K::MissingProxyFence => Self::Racecheck,
-            K::Uninitialized => Self::Initcheck,
+            K::Uninitialized | K::HostRead => Self::Initcheck,
             K::BarrierDivergence | K::Deadlock | K::InvalidSync => Self::Synccheck,
             K::OutOfBounds | K::Misaligned | K::UseAfterFree | K::Leak => Self::Memcheck,
         }
@@ -56,7 +56,7 @@ impl Tool {
         match self {
             Self::Memcheck => "accesses out of bounds, misaligned and after free, leaks",
             Self::Racecheck => "races, missing waits and proxy fences",
-            Self::Initcheck => "uninitialised reads",
+            Self::Initcheck => "uses and outputs of bytes that nothing has written",
             Self::Synccheck => "divergent barriers, deadlocks and misused synchronisation",
         }
     }

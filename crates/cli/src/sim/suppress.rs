@@ -21,13 +21,14 @@ struct Rule {
 pub(super) struct Suppressions(Vec<Rule>);
 
 /// Kinds of findings, by name.
-const KINDS: [warpfold_sim::FindingKind; 12] = {
+const KINDS: [warpfold_sim::FindingKind; 13] = {
     use warpfold_sim::FindingKind as K;
     [
         K::Race,
         K::WarpSync,
         K::OutOfBounds,
         K::Uninitialized,
+        K::HostRead,
         K::Misaligned,
         K::UseAfterFree,
         K::Leak,

@@ -54,7 +54,7 @@ fn a_missing_barrier_is_one_finding_on_two_lines_of_source() {
     assert!(lines.contains(&store.as_str()) && lines.contains(&load.as_str()), "{lines:?}");
     assert!(roots[0]["remedy"].as_str().is_some_and(|text| text.contains("__syncthreads()")), "{}", roots[0]);
     assert!(roots[0]["findings"].as_array().is_some_and(|all| all.len() > 10), "many pairs: {}", roots[0]);
-    assert!(groups.iter().any(|group| group["kind"] == "uninitialized" && group["follows_from"] == 0), "{groups:#?}");
+    assert!(groups.iter().any(|group| group["kind"] == "host_read" && group["follows_from"] == 0), "{groups:#?}");
 }
 
 #[test]
@@ -67,7 +67,7 @@ fn a_report_for_people_quotes_the_source_and_sums_up_in_its_last_line() {
     assert!(page.contains(&format!("    {load} | out[y * N + threadIdx.x] = tile[")), "{page}");
     assert!(page.contains(", tile["), "{page}");
     assert!(!page.contains("0x100000"), "elements, not addresses: {page}");
-    assert!(page.contains("follows from it: uninitialized of tile at "), "{page}");
+    assert!(page.contains("follows from it: host_read of out at "), "{page}");
     assert!(page.lines().last().is_some_and(|line| line == "1 error (1 race); 1 more that follow from them"), "{page}");
     assert!(page.lines().all(|line| line.chars().count() <= 120), "{page}");
 }
@@ -128,9 +128,9 @@ fn tools_look_for_one_class_and_choose_exit_codes() {
     let page = transpose(test, &["--tool", "memcheck"]).ended_with(0).stdout;
     assert!(page.lines().last().is_some_and(|line| line.contains("no findings: looked for accesses out of")), "{page}");
     let page = transpose(test, &["--tool", "racecheck", "--error-exitcode", "7"]).ended_with(7).stdout;
-    assert!(page.contains("1 error (1 race)") && !page.contains("uninitialized"), "{page}");
+    assert!(page.contains("1 error (1 race)") && !page.contains("host_read"), "{page}");
     let page = transpose(test, &["--tool", "initcheck"]).ended_with(1).stdout;
-    assert!(page.contains("1 error (1 uninitialized)"), "{page}");
+    assert!(page.contains("1 error (1 host_read)"), "{page}");
     transpose(test, &["--tool", "synccheck"]).ended_with(0);
     transpose(test, &["--tool", "racecheck", "--check", "all"]).ended_with(2);
 }

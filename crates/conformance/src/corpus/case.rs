@@ -271,8 +271,8 @@ fn parse_fault(text: &str, severity: Severity, line: u32) -> Result<Fault, Strin
 
 fn parse_kind(text: &str) -> Result<FindingKind, String> {
     use FindingKind::{
-        BarrierDivergence, Deadlock, InvalidSync, Leak, Misaligned, MissingProxyFence, MissingWait, OutOfBounds, Race,
-        Uninitialized, UseAfterFree, WarpSync,
+        BarrierDivergence, Deadlock, HostRead, InvalidSync, Leak, Misaligned, MissingProxyFence, MissingWait,
+        OutOfBounds, Race, Uninitialized, UseAfterFree, WarpSync,
     };
     [
         Race,
@@ -280,6 +280,7 @@ fn parse_kind(text: &str) -> Result<FindingKind, String> {
         Leak,
         OutOfBounds,
         Uninitialized,
+        HostRead,
         Misaligned,
         UseAfterFree,
         BarrierDivergence,

@@ -1,6 +1,6 @@
 //! Runs one file of the corpus on the virtual GPU.
 
-use warpfold_sim::{Arch, Checks, Launch, Memory, Options, Program, Stream};
+use warpfold_sim::{Arch, Checks, FindingKind, Launch, Memory, Options, Program, Stream};
 
 use super::case::{Argument, Case, Content};
 use super::values::Width;
@@ -63,6 +63,14 @@ pub fn run_with(case: &Case, options: &Options) -> Result<Outcome, String> {
         report.findings.extend(second.findings);
     }
 
+    // Of an output that is left unwritten in part, a case says so; that is its fault.
+    if options.checks != Checks::None && case.fault.as_ref().is_some_and(|fault| fault.kind == FindingKind::HostRead) {
+        for (argument, &address) in case.args.iter().zip(&addresses) {
+            let bytes = argument.content.readable_len().unwrap_or(0) * argument.width.bytes();
+            let found = if bytes > 0 { memory.host_read(address, bytes as u64).map_err(text)? } else { None };
+            report.findings.extend(found);
+        }
+    }
     let read = |(argument, &address): (&Argument, &u64)| read_back(&memory, argument, address);
     let buffers = case.args.iter().zip(&addresses).map(read).collect::<Result<_, _>>().map_err(text)?;
     Ok(Outcome { report, buffers })

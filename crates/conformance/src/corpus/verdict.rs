@@ -117,6 +117,7 @@ fn incomplete(case: &Case, finding: &Finding) -> Vec<String> {
         | FindingKind::Leak
         | FindingKind::OutOfBounds
         | FindingKind::Uninitialized
+        | FindingKind::HostRead
         | FindingKind::Misaligned
         | FindingKind::UseAfterFree
         | FindingKind::MissingProxyFence => finding.address.is_some(),

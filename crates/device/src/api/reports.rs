@@ -8,7 +8,7 @@ use crate::{Error, ErrorKind};
 
 /// What only the virtual GPU can do.
 impl Device {
-    /// Chooses the checks that later launches run under.
+    /// Chooses the checks that later launches and copies to the host run under.
     ///
     /// A checked launch keeps to the views that it is given: it reports stores through those that
     /// were passed to be read, and accesses inside a buffer but outside all of its parts.
@@ -22,6 +22,21 @@ impl Device {
     /// device.launch(&fill, LaunchConfig::new(1, 32), (data.view_mut(..31)?,))?;
     /// let findings = device.last_report().expect("it ran").report.findings;
     /// assert_eq!(findings[0].rule, "leaves the parts of a buffer that the launch was given");
+    /// # Ok::<(), warpfold_device::Error>(())
+    /// ```
+    ///
+    /// Nor may the host read what nothing has written: that is a report of its own, and with
+    /// [`Checks::Deny`](sim::Checks::Deny) an error.
+    /// ```
+    /// # use warpfold_device::{Checks, Device, Profile};
+    /// let device = Device::virtual_gpu(Profile::H200);
+    /// device.set_checks(Checks::All)?;
+    /// let data = device.alloc::<u32>(64)?;
+    /// data.download()?;
+    /// let report = device.last_report().expect("it has a finding").to_string();
+    /// assert!(report.contains("the host reads 256 of 256 bytes"), "{report}");
+    /// device.set_checks(Checks::Deny)?;
+    /// assert!(data.download().is_err());
     /// # Ok::<(), warpfold_device::Error>(())
     /// ```
     ///
@@ -59,7 +74,7 @@ impl Device {
         self.machine("reading reports").ok()?.reports().last()
     }
 
-    /// What each launch did since the last time, in order. At most the latest 1,024 are kept; empty
+    /// What each launch did since the last time, in order, and copies to the host that are findings. At most the latest 1,024 are kept; empty
     /// on CUDA. A device that goes away with errors that nobody has read says so on standard error.
     #[must_use]
     pub fn take_reports(&self) -> Vec<LaunchReport> {

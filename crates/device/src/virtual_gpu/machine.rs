@@ -20,6 +20,9 @@ use crate::{Error, ErrorKind};
 /// toolkit.
 const PTX_VERSION: (u32, u32) = (9, 0);
 
+/// What reports of copies to the host have for a kernel's name.
+pub(super) const HOST_READ: &str = "copy to the host";
+
 /// Reports kept until they are taken.
 const KEPT_REPORTS: usize = 1024;
 
@@ -217,6 +220,26 @@ impl Machine {
         }
         let reason = format!("{blocks} blocks are too many for a cooperative launch: {most} are resident at once");
         Err(ErrorKind::InvalidLaunch { site: LaunchSite::new(&info.name, config), reason }.into())
+    }
+
+    /// Checks a copy to the host, where launches are checked: nothing may have left bytes of it
+    /// unwritten.
+    pub(super) fn check_host_read(&self, address: u64, bytes: u64) -> Result<(), Error> {
+        let checks = self.options().checks;
+        if checks == sim::Checks::None || bytes == 0 {
+            return Ok(());
+        }
+        let Some(finding) = self.memory.host_read(address, bytes).map_err(host_access)? else { return Ok(()) };
+        if checks == sim::Checks::Deny {
+            return Err(host_access(sim::Error::HostRead(Box::new(finding))));
+        }
+        let mut reports = self.reports();
+        let (number, kernel) = (reports.launches, HOST_READ.to_owned());
+        let report = sim::Report { findings: vec![finding], ..sim::Report::default() };
+        let report = LaunchReport { number, kernel, config: LaunchConfig::new(0, 0), report };
+        reports.note_unread(&report);
+        reports.keep(report);
+        Ok(())
     }
 
     fn keep(&self, site: LaunchSite, config: LaunchConfig, report: sim::Report, is_ok: bool) {

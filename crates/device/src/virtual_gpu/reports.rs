@@ -6,7 +6,8 @@ use warpfold_sim as sim;
 
 use crate::backend::LaunchConfig;
 
-/// What one launch on the virtual GPU did.
+/// What one launch on the virtual GPU did; or, under checks, what is wrong with a copy to the host,
+/// whose `kernel` is `copy to the host` and which has no blocks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LaunchReport {
     /// How many launches the device had run before, so that a gap shows where reports were dropped.
@@ -37,7 +38,10 @@ impl fmt::Display for LaunchReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let size = |[x, y, z]: [u32; 3]| format!("{x}x{y}x{z}");
         let Self { kernel, config, report, .. } = self;
-        writeln!(f, "{kernel}: grid {}, block {}", size(config.grid), size(config.block))?;
+        match config.grid {
+            [0, 0, 0] => writeln!(f, "{kernel}")?,
+            _ => writeln!(f, "{kernel}: grid {}, block {}", size(config.grid), size(config.block))?,
+        }
         write!(f, "{report}")
     }
 }

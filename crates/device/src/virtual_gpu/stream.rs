@@ -169,7 +169,8 @@ impl BackendStream for VirtualStream {
 
     fn download(&self, from: u64, to: &mut [u8], _clock: Clock) -> Result<Option<Span>, Error> {
         self.line.machine.wait();
-        self.line.memory().read(from, to).map(|()| None).map_err(host_access)
+        self.line.memory().read(from, to).map_err(host_access)?;
+        self.line.machine.check_host_read(from, to.len() as u64).map(|()| None)
     }
 
     fn upload_async(

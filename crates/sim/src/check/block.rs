@@ -81,6 +81,16 @@ impl BlockCheck {
         self.shared.begin(true);
     }
 
+    /// Whether nothing has written a byte of the block's shared memory.
+    pub(crate) fn is_shared_unwritten(&self, offset: u32) -> bool {
+        self.shared.is_unwritten(offset)
+    }
+
+    /// A store has put into a byte of it what nothing had written where it came from.
+    pub(crate) fn leave_shared_unwritten(&mut self, offset: u32) {
+        self.shared.leave_unwritten(offset);
+    }
+
     /// A warp accesses shared memory at byte offsets that are in bounds.
     #[inline(always)]
     pub(crate) fn shared_access(

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::ops::Range;
 
 use crate::report::{FindingKind, Severity};
 
@@ -58,6 +59,14 @@ pub(crate) enum Rule {
     UnfencedMap,
     /// A read of bytes that nothing wrote.
     Uninitialized,
+    /// An address that depends on bytes that nothing wrote.
+    UndefinedAddress,
+    /// A branch or a guard that does.
+    UndefinedBranch,
+    /// A store of what was computed from such bytes.
+    UndefinedStore,
+    /// Another operand that depends on them.
+    UndefinedOperand,
     /// An access to a peer's shared memory before anything tells that the peer has begun.
     PeerMayNotHaveBegun,
     /// An access to a peer's shared memory that nothing orders before the peer's exit.
@@ -73,7 +82,11 @@ pub(crate) enum Rule {
 impl Rule {
     pub(crate) const fn kind(self) -> FindingKind {
         match self {
-            Self::Uninitialized => FindingKind::Uninitialized,
+            Self::Uninitialized
+            | Self::UndefinedAddress
+            | Self::UndefinedBranch
+            | Self::UndefinedStore
+            | Self::UndefinedOperand => FindingKind::Uninitialized,
             Self::PeerMayHaveExited => FindingKind::UseAfterFree,
             Self::PeerMayNotHaveBegun | Self::TouchesBarrier => FindingKind::InvalidSync,
             Self::UnfencedRead | Self::UnfencedWrite | Self::UnfencedMap => FindingKind::MissingProxyFence,
@@ -127,6 +140,10 @@ impl Rule {
             | Self::EarlyWrite
             | Self::EarlyOverwrite
             | Self::Uninitialized
+            | Self::UndefinedAddress
+            | Self::UndefinedBranch
+            | Self::UndefinedStore
+            | Self::UndefinedOperand
             | Self::PeerMayHaveExited => Severity::Error,
         }
     }
@@ -198,6 +215,18 @@ impl Rule {
                  (or tensormap.cp_fenceproxy), and an .acquire of the map's address before the copy, are needed"
             }
             Self::Uninitialized => "reads bytes that nothing has written",
+            Self::UndefinedAddress => {
+                "an address depends on bytes that nothing has written, which the other side loads"
+            }
+            Self::UndefinedBranch => {
+                "what is executed depends on bytes that nothing has written, which the other side loads"
+            }
+            Self::UndefinedStore => {
+                "stores what was computed from bytes that nothing has written, which the other side loads"
+            }
+            Self::UndefinedOperand => {
+                "hands on what depends on bytes that nothing has written, which the other side loads"
+            }
             Self::PeerMayNotHaveBegun => {
                 "touches the shared memory of another block of the cluster before anything tells that the block has begun: \
                  a barrier of the cluster would (CUDA programming guide, \"Distributed Shared Memory\")"
@@ -281,6 +310,24 @@ type Key = (FindingKind, Option<Rule>, u32, Option<u32>);
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
     found: BTreeMap<Key, Found>,
+    /// Reads of bytes that nothing has written are noted, and not added.
+    is_hushed: bool,
+    /// There was one.
+    has_hushed: bool,
+    /// Some copy has read such bytes.
+    copies_unwritten: bool,
+    /// What stores have put into global memory from where nothing had written, by store and load.
+    handed_on: BTreeMap<(u32, u32), HandedOn>,
+}
+
+/// Bytes that a store took from where nothing had written: it is no error, but they are not written
+/// either.
+#[derive(Debug, Clone)]
+pub(crate) struct HandedOn {
+    /// From the first of them to the last.
+    pub(crate) range: Range<u64>,
+    /// An example: the store, and the load that it has them from.
+    pub(crate) sides: (Side, Side),
 }
 
 impl Findings {
@@ -289,8 +336,49 @@ impl Findings {
         self.found.is_empty()
     }
 
+    /// From now on, a read of bytes that nothing has written is noted and not added; or added
+    /// again. Tells whether one was noted.
+    #[inline(always)]
+    pub(crate) fn hush(&mut self, is_hushed: bool) -> bool {
+        self.is_hushed = is_hushed;
+        std::mem::take(&mut self.has_hushed)
+    }
+
+    /// Ends the noting of reads, which were those of a copy.
+    pub(crate) fn end_copy(&mut self) {
+        self.copies_unwritten |= self.hush(false);
+    }
+
+    /// Whether copies have read bytes that nothing has written.
+    pub(crate) fn copies_unwritten(&self) -> bool {
+        self.copies_unwritten
+    }
+
+    /// Notes that a store has put bytes into global memory from where nothing had written.
+    pub(crate) fn hand_on(&mut self, new: HandedOn) {
+        let (store, load) = new.sides;
+        match self.handed_on.entry((store.instr, load.instr)) {
+            Entry::Vacant(place) => {
+                place.insert(new);
+            }
+            Entry::Occupied(mut place) => {
+                let range = &mut place.get_mut().range;
+                *range = range.start.min(new.range.start)..range.end.max(new.range.end);
+            }
+        }
+    }
+
+    /// What stores have handed on.
+    pub(crate) fn handed_on(&self) -> impl Iterator<Item = &HandedOn> {
+        self.handed_on.values()
+    }
+
     /// Adds a finding. The example of the highest severity, and among those the first one, is kept.
     pub(crate) fn add(&mut self, new: Found) {
+        if self.is_hushed && new.rule == Rule::Uninitialized {
+            self.has_hushed = true;
+            return;
+        }
         match self.found.entry(new.key()) {
             Entry::Vacant(place) => {
                 place.insert(new);
@@ -309,6 +397,7 @@ impl Findings {
     /// Takes in what another worker found; of equally severe examples that of the lower block
     /// stays.
     pub(crate) fn merge(&mut self, other: Self) {
+        other.handed_on.into_values().for_each(|handed_on| self.hand_on(handed_on));
         for (key, new) in other.found {
             let Some(old) = self.found.get_mut(&key) else {
                 self.found.insert(key, new);

@@ -32,7 +32,7 @@ mod tests;
 pub(crate) use self::{
     access::{Access, FenceKind, Kind, Pattern, Scope, Semantics, Space, Strength, Values},
     block::BlockCheck,
-    findings::{Findings, Found, Rule, Side},
+    findings::{Findings, Found, HandedOn, Rule, Side},
     global::{
         cluster::{ClusterMemory, PeerUse, Released, byte_of_block},
         dependence::Past,

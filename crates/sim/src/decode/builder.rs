@@ -7,6 +7,7 @@ use warpfold_ptx::{Name, ScalarType};
 use super::scope::{RegisterInfo, Symbol};
 use crate::exec::code::{BlockId, Fill};
 use crate::exec::op::{NONE, Op};
+use crate::memory_ops::access::Space;
 
 /// A register or predicate read or written by an operation, for the liveness analysis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,6 +79,8 @@ pub(crate) struct FunctionBuilder {
     pub events: Vec<Event>,
     /// The instruction being decoded has a guard.
     pub guarded: bool,
+    /// Where the load or store being decoded accesses memory.
+    pub accessed: Option<Space>,
     /// Names of registers that products in flight use, in a checked program.
     pub watched: HashSet<Name>,
     /// The predicate that stands for the carry flag `CC.CF`, once used.

@@ -26,7 +26,7 @@ use crate::exec::op::{Handler, LaneOp, Level, NONE, Op};
 use crate::tensor_ops::Tables;
 use crate::{Arch, Error};
 
-pub(crate) use builder::FunctionBuilder;
+pub(crate) use builder::{Event, EventKind, FunctionBuilder, Resource};
 pub(crate) use scope::{Place, Symbol};
 
 /// Decodes one module; families of instructions see the current function through it.

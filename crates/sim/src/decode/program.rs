@@ -172,6 +172,7 @@ impl Decoder<'_> {
                 self.code.ops.truncate(ops);
                 self.code.blocks.truncate(blocks);
                 self.code.instructions.truncate(instructions);
+                self.code.flows.truncate(instructions);
                 let refusal =
                     FunctionCode { name: function.name.to_string(), refusal: Some(reason), ..Default::default() };
                 self.code.functions.push(refusal);
@@ -431,10 +432,15 @@ impl Decoder<'_> {
         });
         self.f.block_count += 1;
         let index = self.current_instruction();
+        let events = self.f.events.len();
         self.watch_registers(inst);
         dispatch::decode(self, inst)?;
+        let main = self.f.pending.len().saturating_sub(1);
         if inst.opcode != warpfold_ptx::Opcode::Bra {
             self.finish(inst, index)?;
+        }
+        if self.checked {
+            self.note_flow(inst, events, main, sync::ends_block(inst));
         }
         if let Some(next) = around {
             self.begin_block(next);

@@ -192,7 +192,13 @@ impl Machine {
             let Some(Checking { block, findings, .. }) = self.checking.as_deref_mut() else { return };
             block.proxy_begins(side(load.instruction, load.by), Kind::Read, range, findings);
         }
+        if load.reduction.is_none() {
+            self.begin_copy_of_unwritten();
+        }
         self.check_global_pieces(load.instruction, load.by, &load.from, load.bytes, Kind::Read, true);
+        if let Some(checking) = &mut self.checking {
+            checking.findings.end_copy();
+        }
     }
 
     /// Checks what a load writes of the shared memory of a block of the cluster, as it begins.
@@ -247,12 +253,19 @@ impl Machine {
             block.proxy_has_read(by, (offset, offset + load.bytes), findings);
         }
         block.copy_lands_for(by, load.kind(), (load.to, load.to + load.bytes), load.barrier);
+        if findings.copies_unwritten() && load.reduction.is_none() {
+            transfers::pieces(&load.from, load.to, load.bytes, |piece| {
+                if let Some(from) = piece.global {
+                    self.leave_copied(from, piece.shared, piece.bytes);
+                }
+            });
+        }
     }
 
     /// Notes that an arrival after copies by `cp.async` counts.
     pub(crate) fn check_arrival_lands(&mut self, arrival: &Arrival, landed: &[Copy]) {
-        let Some(checking) = &mut self.checking else { return };
         for copy in landed {
+            let Some(checking) = &mut self.checking else { return };
             let Copy { instruction, mask, bytes, .. } = *copy;
             let access = Checked {
                 instr: instruction,
@@ -264,6 +277,7 @@ impl Machine {
                 strength: Strength::Weak,
             };
             checking.block.copy_arrives(&access, &copy.to, arrival.barrier);
+            self.leave_unwritten_by(copy);
         }
     }
 

@@ -243,7 +243,9 @@ impl Block {
                 }
                 return false;
             };
-            match self.run_part(w, i, m, cx) {
+            let outcome =
+                if m.checked { self.run_part::<true>(w, i, m, cx) } else { self.run_part::<false>(w, i, m, cx) };
+            match outcome {
                 Outcome::Switch => {
                     switches += 1;
                     let is_over = switches >= SWITCHES_OF_A_SLICE * SWITCHING_SLICES;

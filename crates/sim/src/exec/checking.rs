@@ -459,6 +459,7 @@ impl Machine {
         if let Some(checking) = &mut self.checking {
             checking.block.is_copy = true;
         }
+        self.begin_copy_of_unwritten();
         if whole != 0 {
             self.global_checked(op, access, Kind::Read, from, whole);
         }
@@ -472,6 +473,7 @@ impl Machine {
         let (checked, own) = (described(self, op, access, Kind::Write, mask), self.own_memory());
         if let Some(checking) = &mut self.checking {
             checking.block.is_copy = false;
+            checking.findings.end_copy();
         }
         if let Some(Checking { launch, block, findings }) = self.checking.as_deref_mut()
             && mask != 0
@@ -492,6 +494,23 @@ impl Machine {
         let landed = Checked { instr: instruction, warp, mask, bytes, element: 0, kind: Kind::Write, strength };
         if let Some(checking) = &mut self.checking {
             checking.block.copy_lands(&landed, &copy.to);
+        }
+        self.leave_unwritten_by(copy);
+    }
+
+    /// A copy reads bytes that nothing has written: no error, and so is what it writes.
+    pub(super) fn begin_copy_of_unwritten(&mut self) {
+        if let Some(checking) = &mut self.checking {
+            checking.findings.hush(true);
+        }
+    }
+
+    /// Bytes that `cp.async` has copied from where nothing had written count as not written.
+    pub(super) fn leave_unwritten_by(&mut self, copy: &Copy) {
+        if self.checking.as_ref().is_some_and(|checking| checking.findings.copies_unwritten()) {
+            for lane in lanes_of(copy.mask).map(|lane| lane as usize) {
+                self.leave_copied(copy.from[lane], copy.to[lane], copy.source_bytes[lane].min(copy.bytes));
+            }
         }
     }
 

@@ -10,6 +10,7 @@ use crate::Error;
 use crate::asynchronous::reduce::Reduction;
 use crate::report::Shapes;
 use crate::tensor_ops::Tables;
+use crate::undefined::flow::Flow;
 
 /// Index into [`Code::blocks`].
 pub(crate) type BlockId = u32;
@@ -30,6 +31,8 @@ pub(crate) struct Code {
     pub function_index: HashMap<String, u32>,
     /// Source instructions; operations and terminators refer to them by index.
     pub instructions: Vec<InstructionInfo>,
+    /// What each of them does to undefined bits, in a checked program.
+    pub flows: Vec<Flow>,
     /// Operands of tensor-core instructions.
     pub tensor: Arc<Tables>,
     /// Side lists of rows, targets and copies.

@@ -8,6 +8,7 @@ use super::row::{LANES, Row};
 use super::special::{clear_undefined, fill_constants, fill_specials};
 use super::warp::{Frame, Part, PartState, Return, Warp, depth};
 use crate::report::{FindingKind, Severity};
+use crate::undefined::SlotOf;
 
 /// Calls that may be nested.
 const MAX_DEPTH: u32 = 1024;
@@ -19,6 +20,9 @@ pub(super) fn enter(m: &mut Machine, warp: &mut Warp, frame: Frame, function: &F
     let rows = &mut warp.rows[frame.base as usize..][..function.rows as usize];
     let first = rows.as_mut_ptr();
     m.frame = first;
+    m.frame_base = frame.base;
+    m.undefined = &raw mut warp.undefined;
+    m.is_followed = warp.undefined.is_some();
     m.predicates = first.wrapping_add(function.predicate_row as usize).cast();
     m.local = &raw mut warp.local;
     m.in_flight = &raw mut warp.in_flight;
@@ -149,6 +153,9 @@ fn begin(warp: &mut Warp, frame: Frame, w: u32, cx: &Context<'_>, block: [u32; 3
     if warp.local.len() * 4 < local {
         warp.local.resize(local / 4, Row([0; LANES]));
     }
+    if let Some(undefined) = &mut warp.undefined {
+        undefined.begin_frame(frame.base, frame.local);
+    }
     fill_constants(&mut warp.rows, frame.base, function);
     fill_specials(&mut warp.rows, frame.base, function, cx.geometry, block, w, true);
     clear_undefined(&mut warp.rows, frame.base, function);
@@ -184,6 +191,10 @@ fn copy(warp: &mut Warp, code: &Code, from: (Frame, CallSlot), to: (Frame, CallS
         for word in 0..words {
             let value = get(warp, code, from.0, from.1, lane, word);
             put(warp, code, to.0, to.1, lane, word, value);
+            if let Some(undefined) = &mut warp.undefined {
+                let slot = |(frame, slot): (Frame, CallSlot)| SlotOf::new(slot, (frame.base, frame.local));
+                undefined.move_word(slot(from), slot(to), lane, word);
+            }
         }
     }
 }

@@ -176,7 +176,8 @@ pub(crate) fn launch(
     if geometry.checked && !aborted {
         harvests[0].faults.extend(shared.leaks());
     }
-    let report = harvest::report((code, kernel, &geometry), options, harvests, describe, aborted)?;
+    let (report, copied) = harvest::report((code, kernel, &geometry), options, harvests, describe, aborted)?;
+    memory.note_copied(copied);
     Ok(Report { l1: shared.l1, ..report })
 }
 
@@ -320,9 +321,12 @@ impl Shared<'_> {
         let code = self.code;
         Machine {
             frame: std::ptr::null_mut(),
+            frame_base: 0,
             predicates: std::ptr::null_mut(),
             local: std::ptr::null_mut(),
             in_flight: std::ptr::null_mut(),
+            undefined: std::ptr::null_mut(),
+            is_followed: false,
             local_base: 0,
             local_end: 0,
             shared: std::ptr::null_mut(),

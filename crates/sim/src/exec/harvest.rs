@@ -8,9 +8,10 @@ use super::machine::Fault;
 use super::memory_map::{self, Window};
 use super::recording::{OfWarp, Recorded, Recording};
 use super::row::LANES;
-use crate::check::{Findings, Found, Rule};
+use crate::check::{Findings, Found, HandedOn, Rule, Side};
 use crate::counters::AccessCounters;
-use crate::report::{Access, MemorySpace, Place, Severity, WarpAccess};
+use crate::memory::Copied;
+use crate::report::{Access, FindingKind, MemorySpace, Place, Severity, WarpAccess};
 use crate::{Counters, Error, Finding, InstructionCounters, KernelInfo, Options, Report};
 
 /// The results of one worker.
@@ -36,7 +37,7 @@ pub(super) fn report(
     harvests: Vec<Harvest>,
     describe: impl Fn(u64) -> String,
     aborted: bool,
-) -> Result<Report, Error> {
+) -> Result<(Report, Vec<Copied>), Error> {
     let mut counts: BlockCounts = vec![(0, 0); code.blocks.len()];
     let mut counters = vec![AccessCounters::default(); code.instructions.len()];
     let mut faults: Vec<(Fault, u64)> = Vec::new();
@@ -78,12 +79,14 @@ pub(super) fn report(
     }
     faults.sort_by_key(|(f, _)| (f.instruction, f.kind, f.other.map(|o| o.0)));
     let findings = faults.into_iter().map(|(f, n)| finding(code, kernel, geometry, f, n)).collect();
+    let copied = found.handed_on().map(|handed_on| copied(code, kernel, geometry, handed_on)).collect();
     let instructions = match options.per_instruction {
         true => per_instruction(code, geometry, (&counts, &counters), &recording, &describe),
         false => Vec::new(),
     };
     let (grid, block) = (geometry.grid, geometry.block);
-    Ok(Report { grid, block, counters: totals(code, &counts, &counters), instructions, findings, aborted, l1: None })
+    let counters = totals(code, &counts, &counters);
+    Ok((Report { grid, block, counters, instructions, findings, aborted, l1: None }, copied))
 }
 
 /// What a race of such a read is called.
@@ -126,18 +129,29 @@ fn add_fault(faults: &mut Vec<(Fault, u64)>, fault: Fault, n: u64) {
     }
 }
 
+fn side(code: &Code, geometry: &Geometry, instruction: u32, block: u64, thread: u32) -> Access {
+    let info = &code.instructions[instruction as usize];
+    Access {
+        line: info.line,
+        instruction: info.text.clone(),
+        source: info.source.clone(),
+        block: Geometry::coordinates(block, geometry.grid),
+        thread: Geometry::coordinates(u64::from(thread), geometry.block),
+    }
+}
+
+fn copied(code: &Code, kernel: &KernelInfo, geometry: &Geometry, handed_on: &HandedOn) -> Copied {
+    let HandedOn { range, sides: (store, load) } = handed_on;
+    let access = |s: &Side| side(code, geometry, s.instr, s.block.into(), s.warp * 32 + s.lane);
+    Copied { range: range.clone(), kernel: kernel.name.clone(), store: access(store), load: access(load) }
+}
+
 fn finding(code: &Code, kernel: &KernelInfo, geometry: &Geometry, fault: Fault, count: u64) -> Finding {
-    let side = |instruction: u32, block: u64, thread: u32| {
-        let info = &code.instructions[instruction as usize];
-        Access {
-            line: info.line,
-            instruction: info.text.clone(),
-            source: info.source.clone(),
-            block: Geometry::coordinates(block, geometry.grid),
-            thread: Geometry::coordinates(u64::from(thread), geometry.block),
-        }
-    };
-    let text = &code.instructions[fault.instruction as usize].text;
+    let side = |instruction, block, thread| side(code, geometry, instruction, block, thread);
+    // An element is one of the access that names it: of what was loaded, and is used elsewhere.
+    let by =
+        fault.other.filter(|_| fault.kind == FindingKind::Uninitialized).map_or(fault.instruction, |other| other.0);
+    let text = &code.instructions[by as usize].text;
     let place = fault.address.as_ref().and_then(|(_, described)| Place::read(described, text, &code.shapes));
     Finding {
         kind: fault.kind,

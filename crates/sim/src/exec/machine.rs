@@ -19,6 +19,7 @@ use crate::tensor_ops::Tables;
 use crate::tensor_ops::product::Scratch;
 use crate::tensor_ops::queue::Queue;
 use crate::tensor_ops::rules::Warpgroups;
+use crate::undefined::Undefined;
 
 /// A broken rule, before it becomes a finding.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,12 +55,18 @@ impl Fault {
 pub(crate) struct Machine {
     /// First row of the current frame.
     pub frame: *mut Row,
+    /// Its place among the rows of the warp.
+    pub frame_base: u32,
     /// First predicate of the current frame.
     pub predicates: *mut u32,
     /// Local memory of the current warp, one row for each 4 bytes.
     pub local: *mut Vec<Row>,
     /// Tensor-core products that the current warp has in flight.
     pub in_flight: *mut Queue,
+    /// What the current warp has from bytes that nothing has written, in checked runs.
+    pub undefined: *mut Option<Box<Undefined>>,
+    /// There is something of that: every instruction of the warp is followed.
+    pub is_followed: bool,
     /// Where the current frame's local memory starts.
     pub local_base: u32,
     /// Where the current frame's local memory ends.

@@ -13,6 +13,7 @@ use super::frame::{get, position, put, words_of};
 use super::machine::Machine;
 use super::op::{NONE, Op};
 use super::row::{LANES, Row};
+use crate::undefined::SlotOf;
 
 /// Rows or predicates of the three sources and the two results of an exchange.
 const SOURCES: [u32; 3] = [0, 4, 5];
@@ -78,6 +79,9 @@ impl Block {
                     let value = staged_value(&stage, (slot, place), lane, word);
                     put(warp, code, frame, slot, lane, word, value);
                 });
+                if let (Some(slot), Some(undefined)) = (*slot, &mut warp.undefined) {
+                    undefined.define_slot(SlotOf::new(slot, (frame.base, frame.local)), mask);
+                }
             }
         }
     }

@@ -23,7 +23,7 @@ mod mbarrier_wait;
 pub(crate) mod meeting;
 pub(crate) mod memory_map;
 pub(crate) mod op;
-mod part;
+pub(crate) mod part;
 pub(crate) mod recording;
 mod registers;
 mod rendezvous;

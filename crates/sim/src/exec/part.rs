@@ -5,8 +5,9 @@ use super::block::{Block, Context};
 use super::code::{BlockId, Code, Terminator};
 use super::frame;
 use super::machine::Machine;
-use super::op::NONE;
+use super::op::{NONE, Op};
 use super::warp::{Part, PartState};
+use crate::undefined::follow;
 
 /// Basic blocks that a part runs before others get their turn.
 const SLICE: u32 = 4096;
@@ -37,7 +38,13 @@ struct Running {
 impl Block {
     /// Runs part `i` of warp `w`.
     #[inline(never)]
-    pub(super) fn run_part(&mut self, w: u32, i: usize, m: &mut Machine, cx: &mut Context<'_>) -> Outcome {
+    pub(super) fn run_part<const CHECKED: bool>(
+        &mut self,
+        w: u32,
+        i: usize,
+        m: &mut Machine,
+        cx: &mut Context<'_>,
+    ) -> Outcome {
         let code = cx.code;
         let part = &self.warps[w as usize].parts[i];
         let mut running = Running { w, i, mask: part.mask, block: part.block };
@@ -51,12 +58,22 @@ impl Block {
                 counts.0 += 1;
                 counts.1 += u64::from(running.mask.count_ones());
                 m.clock += u64::from(b.count);
-                run_ops(m, code, b.start, b.end, running.mask);
+                if CHECKED {
+                    run_followed(m, code, b.start, b.end, running.mask);
+                } else {
+                    run_ops(m, code, b.start, b.end, running.mask);
+                }
                 if m.stop {
                     return Outcome::Stop;
                 }
             }
             skip = false;
+            if CHECKED
+                && m.is_followed
+                && let Terminator::Branch { predicate, taken, instruction, .. } = b.terminator
+            {
+                follow::branch(m, code, predicate, (instruction, taken), running.mask);
+            }
             let next = match self.next_of(&b.terminator, running, m, cx) {
                 Ok(next) => next,
                 Err(outcome) => return outcome,
@@ -127,6 +144,9 @@ impl Block {
         cx: &mut Context<'_>,
     ) -> Result<BlockId, Outcome> {
         let (code, Running { w, i, mask, .. }) = (cx.code, running);
+        if m.is_followed {
+            follow::terminator(m, code, terminator, mask);
+        }
         match terminator {
             Terminator::WarpSync { op, members, exchange, instruction, next } => {
                 let needed = self.members(w, m, mask, *members, *instruction);
@@ -138,13 +158,13 @@ impl Block {
                     self.check_ended(w, m, (mask, needed), *instruction);
                 }
                 match op {
-                    Some(op) => run_ops(m, code, *op, *op + 1, mask),
+                    Some(op) => run_exchange(m, code, *op, mask),
                     None => self.warp_sync_done(w, m, *members, mask),
                 }
                 Ok(*next)
             }
             Terminator::MbarrierWait { op, next, .. } => {
-                run_ops(m, code, *op, *op + 1, mask);
+                run_op(m, &code.ops[*op as usize], mask);
                 if m.stop {
                     return Err(Outcome::Stop);
                 }
@@ -228,24 +248,54 @@ impl Block {
 
 /// Runs straight-line operations.
 #[inline]
-pub(super) fn run_ops(m: &mut Machine, code: &Code, start: u32, end: u32, mask: u32) {
+fn run_ops(m: &mut Machine, code: &Code, start: u32, end: u32, mask: u32) {
     for op in &code.ops[start as usize..end as usize] {
-        let mut active = mask;
-        if op.guard != NONE {
-            // SAFETY: the decoder gave the function this predicate.
-            let p = unsafe { m.predicate(op.guard) };
-            active &= if op.guard_negated { !p } else { p };
-            if op.leads {
-                m.counters[op.instruction as usize].guarded_off += u64::from((mask & !active).count_ones());
-            }
-            if active == 0 {
-                continue;
-            }
+        run_op(m, op, mask);
+    }
+}
+
+/// Runs straight-line operations of a checked program; once something comes from bytes that nothing
+/// has written, follows it.
+#[inline]
+fn run_followed(m: &mut Machine, code: &Code, start: u32, end: u32, mask: u32) {
+    if m.is_followed {
+        return follow::run(m, code, start..end, mask);
+    }
+    for (at, op) in (start..).zip(&code.ops[start as usize..end as usize]) {
+        run_op(m, op, mask);
+        if m.is_followed {
+            return follow::go_on(m, code, at, end, mask);
         }
-        // SAFETY: the decoder chose the handler for this host and this function's rows, and the
-        // machine points at a frame of that function.
-        unsafe {
-            (op.run)(m, op, active);
+    }
+}
+
+/// Runs the operation of an exchange.
+pub(super) fn run_exchange(m: &mut Machine, code: &Code, op: u32, mask: u32) {
+    if m.is_followed {
+        follow::exchange(m, code, op, mask);
+    } else {
+        run_op(m, &code.ops[op as usize], mask);
+    }
+}
+
+/// Runs one operation in the lanes of `mask` for which its guard holds.
+#[inline(always)]
+pub(crate) fn run_op(m: &mut Machine, op: &Op, mask: u32) {
+    let mut active = mask;
+    if op.guard != NONE {
+        // SAFETY: the decoder gave the function this predicate.
+        let p = unsafe { m.predicate(op.guard) };
+        active &= if op.guard_negated { !p } else { p };
+        if op.leads {
+            m.counters[op.instruction as usize].guarded_off += u64::from((mask & !active).count_ones());
         }
+        if active == 0 {
+            return;
+        }
+    }
+    // SAFETY: the decoder chose the handler for this host and this function's rows, and the
+    // machine points at a frame of that function.
+    unsafe {
+        (op.run)(m, op, active);
     }
 }

@@ -5,7 +5,7 @@ use super::block::{Block, Context};
 use super::code::{Code, Terminator};
 use super::machine::{Fault, Machine};
 use super::meeting::exchange_of;
-use super::part::run_ops;
+use super::part::run_exchange;
 use super::row::LANES;
 use super::warp::{Part, PartState};
 use crate::report::{FindingKind, Severity};
@@ -104,7 +104,7 @@ impl Block {
                 other.block == first.block && other.frame == first.frame
             });
             match op {
-                Some(op) if is_one_place => run_ops(m, code, op, op + 1, union),
+                Some(op) if is_one_place => run_exchange(m, code, op, union),
                 Some(_) => self.exchange_together(w, m, code, &together),
                 None => self.warp_sync_done(w, m, members, first.mask),
             }

@@ -9,6 +9,7 @@
 use super::code::{BlockId, NO_BLOCK};
 use super::row::Row;
 use crate::tensor_ops::queue::Queue;
+use crate::undefined::Undefined;
 
 /// Lanes that execute together.
 #[derive(Debug, Clone)]
@@ -108,6 +109,8 @@ pub(crate) struct Warp {
     pub in_flight: Queue,
     /// Block steps run since some part of the warp began to wait at a join.
     pub impatience: u32,
+    /// What comes from bytes that nothing has written, in checked runs.
+    pub undefined: Option<Box<Undefined>>,
 }
 
 impl Warp {
@@ -122,6 +125,7 @@ impl Warp {
             local: Vec::new(),
             in_flight: Queue::default(),
             impatience: 0,
+            undefined: None,
         }
     }
 
@@ -133,6 +137,7 @@ impl Warp {
         self.parts.clear();
         self.in_flight.clear();
         self.impatience = 0;
+        self.undefined = None;
         if mask != 0 {
             self.parts.push(Part {
                 mask,

@@ -15,6 +15,7 @@ use crate::memory_ops::distributed::{self, ClusterAccess};
 use crate::memory_ops::moves::is_moved;
 use crate::memory_ops::{global, local, shared};
 use crate::report::{FindingKind, Severity};
+use crate::undefined::memory::{InAny, InGlobal, InShared, Watched};
 
 /// Rows of the elements of a vector access: destinations of a load, sources of a store.
 #[inline(always)]
@@ -360,8 +361,14 @@ fn load_or_store(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
     let (order, scope) = order_of(inst);
     d.code.orders_blocks |= order != Order::Weak;
     let space = space_of(d, inst, &mut address.offset, address.place)?;
+    d.f.accessed = Some(space);
     let access = Access::new(ty.bytes(), count, address.wide, extend, order, scope);
-    let handler = handler(d, space, is_load);
+    let handler = match space {
+        Space::Global | Space::Shared | Space::Generic if d.checked && is_load => {
+            watched(d, space, address.row, &rows[..count as usize], address.wide)
+        }
+        _ => handler(d, space, is_load),
+    };
     let op = Op {
         dst: rows[0],
         b: rows[1],
@@ -445,6 +452,21 @@ pub(crate) fn space_of(
     } else {
         Space::Generic
     })
+}
+
+/// The handler of a checked load that may read what nothing has written; `address` is the row of
+/// its address.
+fn watched(d: &Decoder, space: Space, address: u32, rows: &[u32], wide: bool) -> crate::exec::op::Handler {
+    let last = address.saturating_add(u32::from(wide));
+    let keeps = address != NONE && rows.iter().any(|&row| row <= last && address < row.saturating_add(4));
+    match (space, keeps) {
+        (Space::Global, false) => d.handler::<Watched<GlobalAccess<Load, true>, InGlobal, false>>(),
+        (Space::Global, true) => d.handler::<Watched<GlobalAccess<Load, true>, InGlobal, true>>(),
+        (Space::Shared, false) => d.handler::<Watched<SharedAccess<Load, true>, InShared, false>>(),
+        (Space::Shared, true) => d.handler::<Watched<SharedAccess<Load, true>, InShared, true>>(),
+        (_, false) => d.handler::<Watched<GenericAccess<Load, true>, InAny, false>>(),
+        (_, true) => d.handler::<Watched<GenericAccess<Load, true>, InAny, true>>(),
+    }
 }
 
 /// The handler of a load or store.

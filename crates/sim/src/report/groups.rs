@@ -2,7 +2,7 @@
 //!
 //! A loop that is unrolled, or a tile that is copied by four instructions, breaks one rule in many
 //! pairs of instructions. Who reads a report wants that once, with an example, and with what would
-//! put it right. Reads of bytes that nothing wrote, at one side of a race on the same variable, are
+//! put it right. Uses and outputs of bytes that nothing wrote, loaded at one side of a race, are
 //! what the race makes of it, and are said so.
 
 use crate::exec::memory_map::{Window, window};
@@ -89,6 +89,9 @@ impl Report {
         };
         match finding.kind {
             FindingKind::Race if finding.rule.contains("nothing orders") => Some(self.order(finding, &between)),
+            FindingKind::HostRead if finding.other.is_none() => {
+                Some("a kernel or a copy that writes all of the range, or a copy of what was written only".to_owned())
+            }
             FindingKind::Uninitialized => {
                 Some("a write to these bytes by this thread before, or by another one before a barrier".to_owned())
             }
@@ -127,15 +130,17 @@ impl Report {
     }
 }
 
-/// The group that explains another: a race on the same variable, one of whose sides reads there.
+/// The group that explains another: a race on the same variable, one of whose sides reads there; of
+/// what the host reads, the race that its bytes come from.
 fn cause_of(group: &Group, groups: &[Group]) -> Option<usize> {
-    if group.kind != FindingKind::Uninitialized || group.variable.is_none() {
+    let is_copied = group.kind == FindingKind::HostRead;
+    if !(is_copied || group.kind == FindingKind::Uninitialized) || group.variable.is_none() {
         return None;
     }
     groups.iter().position(|g| {
         g.kind == FindingKind::Race
             && g.severity == Severity::Error
-            && g.variable == group.variable
+            && (is_copied || g.variable == group.variable)
             && group.lines.iter().any(|line| g.lines.contains(line))
     })
 }

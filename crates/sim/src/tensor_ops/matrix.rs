@@ -90,7 +90,11 @@ impl<const CHECK: bool> LaneOp for LoadMatrix<CHECK> {
         expect_whole_warp(m, op, mask);
         // SAFETY: the decoder checked the operands; the rows of `good` lanes are in bounds.
         unsafe {
+            if CHECK && let Some(checking) = &mut m.checking {
+                checking.findings.hush(true);
+            }
             let (at, good) = rows::<CHECK>(m, op, Kind::Read, |_| 0);
+            let is_unwritten = CHECK && m.checking.as_mut().is_some_and(|checking| checking.findings.hush(false));
             for (j, row) in element_rows(op).into_iter().take((op.dst2 >> COUNT_SHIFT) as usize).enumerate() {
                 let mut words = [0; LANES];
                 for (i, words) in words.chunks_exact_mut(4).enumerate() {
@@ -100,9 +104,25 @@ impl<const CHECK: bool> LaneOp for LoadMatrix<CHECK> {
                 }
                 let words = if op.dst2 & TRANSPOSED == 0 { words } else { transpose(&words) };
                 m.write(row, &words, mask);
+                if is_unwritten {
+                    mark(m, op, (j, row), &at, good);
+                }
             }
         }
     }
+}
+
+/// Marks what a register has of bytes that nothing has written: of matrix `j`.
+#[cold]
+fn mark(m: &mut Machine, op: &Op, (j, row): (usize, u32), at: &[u32; LANES], good: u32) {
+    let mut bits = [0; LANES];
+    for (i, bits) in bits.chunks_exact_mut(4).enumerate() {
+        if good >> (8 * j + i) & 1 != 0 {
+            bits.copy_from_slice(&m.unwritten_words(at[8 * j + i]));
+        }
+    }
+    let bits = if op.dst2 & TRANSPOSED == 0 { bits } else { transpose(&bits) };
+    m.mark_matrix(op, row, &bits, at[8 * j]);
 }
 
 /// `stmatrix`.

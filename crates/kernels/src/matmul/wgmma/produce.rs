@@ -1,9 +1,7 @@
 //! The producers: threads that issue TMA loads of stage after stage as soon as there is room, one
 //! for each ring.
 
-use warpfold_lang::{
-    Cursor, Multiplicand, Pipeline, Val, Var, range, setmaxnreg_dec, thread_idx, var, when, when_else,
-};
+use warpfold_lang::{Cursor, Multiplicand, Pipeline, Val, Var, range, setmaxnreg_dec, thread_idx, var, when};
 
 use super::kernel::{Block, WgmmaConfiguration};
 use super::rings::RingCursor;

@@ -25,6 +25,7 @@
 //! [`judge`](crate::check::global::judge) has the rules, this file the state.
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
@@ -323,6 +324,55 @@ impl GlobalShadow {
             at = next;
         }
         None
+    }
+
+    /// A store has put into a byte what nothing had written where it came from.
+    pub(crate) fn leave_unwritten(&self, address: u64) {
+        let missing = 1 << ((address - self.base) % 4);
+        self.cell(self.word(address)).fetch_and(!missing, Ordering::Relaxed);
+    }
+
+    /// Calls for each run of bytes in a range that are all written, or all not.
+    pub(crate) fn each_run(&self, address: u64, bytes: u64, mut each: impl FnMut(Range<u64>, bool)) {
+        let end = address + bytes;
+        let (mut run, mut is_written) = (address..address, true);
+        let mut add = |part: Range<u64>, written: bool| {
+            if written != is_written && !run.is_empty() {
+                each(run.clone(), is_written);
+                run.start = part.start;
+            }
+            (run.end, is_written) = (part.end, written);
+        };
+        let mut at = address;
+        while at < end {
+            let word = self.word(at);
+            let Chunk { cells, background } = &self.chunks[word / CHUNK];
+            let next = self.base + (word as u64 + 1) * 4;
+            let init = match cells.get() {
+                Some(cells) => u64::from(Cell(cells[word % CHUNK].load(Ordering::Relaxed)).init()),
+                None => {
+                    let init = u64::from(background.load(Ordering::Relaxed));
+                    let chunk_end = self.base + ((word / CHUNK + 1) * CHUNK * 4) as u64;
+                    if init == 0 || init == INIT {
+                        add(at..chunk_end.min(end), init == INIT);
+                        at = chunk_end;
+                        continue;
+                    }
+                    init
+                }
+            };
+            if init == 0 || init == INIT {
+                add(at..next.min(end), init == INIT);
+            } else {
+                for byte in at..next.min(end) {
+                    add(byte..byte + 1, init >> ((byte - self.base) % 4) & 1 != 0);
+                }
+            }
+            at = next;
+        }
+        if !run.is_empty() {
+            each(run, is_written);
+        }
     }
 
     /// Drops all records of a part, and what was written there if that is known at all.

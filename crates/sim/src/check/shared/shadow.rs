@@ -90,6 +90,16 @@ impl SharedShadow {
         self.init[..self.reserved].fill(0xf);
     }
 
+    /// Whether nothing has written a byte.
+    pub(in crate::check) fn is_unwritten(&self, offset: u32) -> bool {
+        self.init[offset as usize / 4] >> (offset % 4) & 1 == 0
+    }
+
+    /// A store has put into a byte what nothing had written where it came from.
+    pub(in crate::check) fn leave_unwritten(&mut self, offset: u32) {
+        self.init[offset as usize / 4] &= !(1 << (offset % 4));
+    }
+
     /// Forgets what happened before the block's floor; true if the block had to raise it for lack
     /// of records.
     #[inline(never)]

@@ -1,0 +1,301 @@
+//! Undefined bits on their way between registers and memory.
+
+use std::marker::PhantomData;
+
+use super::{Mark, Origin, Place, rows_of};
+use crate::check::{HandedOn, Side, Space as Checked};
+use crate::exec::block::lanes_of;
+use crate::exec::code::CallSlot;
+use crate::exec::machine::Machine;
+use crate::exec::memory_map::{Window, window};
+use crate::exec::op::{LaneOp, NONE, Op};
+use crate::exec::row::LANES;
+use crate::memory_ops::access::{Access, Space, addresses, element_rows};
+
+/// Where a lane accesses memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Where {
+    Global(u64),
+    Shared(u32),
+    Local(u32),
+    /// Somewhere that is not followed.
+    Elsewhere,
+}
+
+impl Where {
+    fn of(space: Space, address: u64) -> Self {
+        let narrow = |offset: u64| u32::try_from(offset).ok();
+        let shared = |offset| narrow(offset).map_or(Self::Elsewhere, Self::Shared);
+        let local = |offset| narrow(offset).map_or(Self::Elsewhere, Self::Local);
+        match space {
+            Space::Global => Self::Global(address),
+            Space::Shared => shared(address),
+            Space::Local => local(address),
+            Space::Cluster | Space::Param => Self::Elsewhere,
+            Space::Generic => match window(address) {
+                (Window::Global, _) => Self::Global(address),
+                (Window::Shared, offset) => shared(offset),
+                (Window::Local, offset) => local(offset),
+                (Window::Param, _) => Self::Elsewhere,
+            },
+        }
+    }
+
+    /// The place so many bytes further on.
+    fn plus(self, bytes: u32) -> Self {
+        match self {
+            Self::Global(address) => Self::Global(address.wrapping_add(bytes.into())),
+            Self::Shared(offset) => Self::Shared(offset.wrapping_add(bytes)),
+            Self::Local(offset) => Self::Local(offset.wrapping_add(bytes)),
+            Self::Elsewhere => Self::Elsewhere,
+        }
+    }
+}
+
+/// The lanes that access local memory.
+pub(super) fn local_lanes(at: &[Where; LANES]) -> u32 {
+    (0..LANES).filter(|&lane| matches!(at[lane], Where::Local(_))).fold(0, |all, lane| all | 1 << lane)
+}
+
+/// A load in one space, that marks what it loads of bytes that nothing has written; `KEEP` says that
+/// it may overwrite its address.
+pub(crate) struct Watched<L, S, const KEEP: bool>(PhantomData<(L, S)>);
+/// A space of loads that are watched.
+pub(crate) trait Watches: 'static {
+    /// The space.
+    const SPACE: Space;
+}
+/// `.global`.
+pub(crate) struct InGlobal;
+impl Watches for InGlobal {
+    const SPACE: Space = Space::Global;
+}
+/// `.shared`.
+pub(crate) struct InShared;
+impl Watches for InShared {
+    const SPACE: Space = Space::Shared;
+}
+/// Any.
+pub(crate) struct InAny;
+impl Watches for InAny {
+    const SPACE: Space = Space::Generic;
+}
+
+impl<L: LaneOp, S: Watches, const KEEP: bool> LaneOp for Watched<L, S, KEEP> {
+    #[inline(always)]
+    unsafe fn run(m: &mut Machine, op: &Op, mask: u32) {
+        let wide = Access(op.dst2).wide();
+        // SAFETY: the decoder checked the operands.
+        let before = unsafe { if KEEP { Some(addresses(m, op, wide)) } else { None } };
+        if let Some(checking) = &mut m.checking {
+            checking.findings.hush(true);
+        }
+        // SAFETY: passed on.
+        unsafe { L::run(m, op, mask) };
+        if m.checking.as_mut().is_some_and(|checking| checking.findings.hush(false)) {
+            // SAFETY: as above; the registers of the address still hold it.
+            let at = before.unwrap_or_else(|| unsafe { addresses(m, op, wide) });
+            m.mark_load(op, mask, S::SPACE, &at);
+        }
+    }
+}
+
+impl Machine {
+    /// Marks what a load has brought of bytes that nothing has written.
+    #[cold]
+    #[inline(never)]
+    fn mark_load(&mut self, op: &Op, mask: u32, space: Space, at: &[u64; LANES]) {
+        let access = Access(op.dst2);
+        let (size, rows) = (access.element(), rows_of(access.element()));
+        for (n, row) in (0u32..).zip(element_rows(op)).take(access.count() as usize) {
+            let mut mark = Mark::none(origin(op.instruction, Where::Global(0), 0));
+            for lane in lanes_of(mask) {
+                let start = Where::of(space, at[lane as usize]).plus(n * size);
+                let missing = (0..size).filter(|&byte| self.is_unwritten(start.plus(byte)));
+                let bits = missing.fold(0u128, |all, byte| all | 0xff << (byte * 8));
+                mark.bits[lane as usize] = if size < 4 { access.extend(bits as u32).into() } else { bits };
+                let first = start.plus(bits.trailing_zeros() / 8 % size.max(1));
+                mark.origin[lane as usize] = origin(op.instruction, first, lane);
+            }
+            if mark.lanes() != 0 {
+                self.put_mark(CallSlot::Register { row, rows }, &mark, mask);
+            }
+        }
+    }
+
+    /// Marks what `ldmatrix` has brought into a register: `bits` are the undefined ones, `from` the
+    /// offsets in shared memory of the rows of the matrix.
+    #[cold]
+    pub(crate) fn mark_matrix(&mut self, op: &Op, row: u32, bits: &[u32; LANES], from: u32) {
+        let mut mark = Mark::none(origin(op.instruction, Where::Shared(from), 0));
+        mark.bits = bits.map(u128::from);
+        if mark.lanes() != 0 {
+            self.put_mark(CallSlot::Register { row, rows: 1 }, &mark, u32::MAX);
+        }
+    }
+
+    /// The bytes of 16 in the block's shared memory that nothing has written, as the bits that they
+    /// fill.
+    pub(crate) fn unwritten_words(&self, offset: u32) -> [u32; 4] {
+        let byte = |n: u32| u32::from(self.is_unwritten(Where::Shared(offset + n))) * 0xff;
+        std::array::from_fn(|word| (0..4).fold(0, |all, n| all | byte(word as u32 * 4 + n) << (n * 8)))
+    }
+
+    /// Where each lane of a load or store accesses memory.
+    pub(super) fn accessed(&self, op: &Op, space: Space) -> [Where; LANES] {
+        // SAFETY: the decoder checked the operands.
+        let mut at = unsafe { addresses(self, op, Access(op.dst2).wide()) };
+        if space == Space::Local && op.a == NONE {
+            at = at.map(|a| a.wrapping_add(u64::from(self.local_base)));
+        }
+        at.map(|address| Where::of(space, address))
+    }
+
+    /// Whether nothing has written a byte.
+    fn is_unwritten(&self, at: Where) -> bool {
+        let Some(checking) = &self.checking else { return false };
+        match at {
+            Where::Global(address) => self
+                .global
+                .allocation(address)
+                .is_some_and(|allocation| allocation.shadow().first_unwritten(address, 1).is_some()),
+            Where::Shared(offset) => {
+                offset < self.shared_bytes
+                    && self.cluster.peers.len() <= 1
+                    && checking.block.is_shared_unwritten(offset)
+            }
+            Where::Local(_) | Where::Elsewhere => false,
+        }
+    }
+
+    /// What was put into a byte is what nothing had written where it came from.
+    fn leave_unwritten(&mut self, at: Where) {
+        let is_alone = self.cluster.peers.len() <= 1;
+        let Some(checking) = &mut self.checking else { return };
+        match at {
+            Where::Global(address) => {
+                if let Some(allocation) = self.global.allocation(address) {
+                    allocation.shadow().leave_unwritten(address);
+                }
+            }
+            Where::Shared(offset) if is_alone && offset < self.shared_bytes => {
+                checking.block.leave_shared_unwritten(offset);
+            }
+            Where::Shared(_) | Where::Local(_) | Where::Elsewhere => {}
+        }
+    }
+
+    /// A store is done: what it moved of undefined bits is undefined where it went.
+    pub(super) fn leave_stored(&mut self, op: &Op, at: &[Where; LANES], lanes: u32, marks: &[Option<Mark>]) {
+        let size = Access(op.dst2).element();
+        for (n, mark) in (0u32..).zip(marks) {
+            for lane in lanes_of(lanes) {
+                let start = at[lane as usize].plus(n * size);
+                if let Where::Local(offset) = start {
+                    self.store_local(offset, size, lane, mark.as_ref());
+                    continue;
+                }
+                let Some(mark) = mark else { break };
+                let bits = mark.bits[lane as usize];
+                for byte in (0..size).filter(|byte| bits >> (byte * 8) & 0xff == 0xff) {
+                    self.leave_unwritten(start.plus(byte));
+                    if let Where::Global(address) = start.plus(byte) {
+                        self.hand_on(op.instruction, lane, address, mark.origin[lane as usize]);
+                    }
+                }
+            }
+        }
+    }
+
+    /// A lane's store has put what nothing had written into global memory.
+    fn hand_on(&mut self, instruction: u32, lane: u32, address: u64, origin: Origin) {
+        let (block, warp) = (u32::try_from(self.block).unwrap_or(u32::MAX), self.warp);
+        let side = |instr, lane| Side { instr, block, warp, lane };
+        let sides = (side(instruction, lane), side(origin.instruction, origin.lane));
+        if let Some(checking) = &mut self.checking {
+            checking.findings.hand_on(HandedOn { range: address..address + 1, sides });
+        }
+    }
+
+    /// A lane has stored an element to local memory.
+    fn store_local(&mut self, offset: u32, size: u32, lane: u32, mark: Option<&Mark>) {
+        let Some(undefined) = self.undefined() else { return };
+        let (first, words) = (offset / 4, size.div_ceil(4));
+        let stays = mark.is_none_or(|mark| mark.bits[lane as usize] == 0);
+        for word in 0..words {
+            let place = Place::Local(first + word);
+            if stays && undefined.get(place).is_none() {
+                continue;
+            }
+            let (shift, kept) = match size {
+                1 | 2 => (offset % 4 * 8, !(((1 << (size * 8)) - 1) << (offset % 4 * 8)) & super::WORD),
+                _ => (0, 0),
+            };
+            let bits = mark.map_or(0, |mark| mark.bits[lane as usize] >> (word * 32) & super::WORD);
+            let origin = mark.map(|mark| mark.origin[lane as usize]);
+            let old = undefined.get(place).cloned();
+            let Some(origin) = origin.or(old.as_ref().map(|old| old.origin[lane as usize])) else { continue };
+            let mut new = old.unwrap_or_else(|| Mark::none(origin));
+            let at = lane as usize;
+            new.bits[at] = new.bits[at] & kept | bits << shift & !kept;
+            if let Some(mark) = mark {
+                new.origin[at] = mark.origin[at];
+                new.computed = new.computed & !(1 << lane) | mark.computed & 1 << lane;
+            }
+            undefined.put(place, &new, 1 << lane);
+        }
+    }
+
+    /// A load of local memory is done: marks what it has brought of undefined bits.
+    pub(super) fn load_local(&mut self, op: &Op, at: &[Where; LANES], lanes: u32) {
+        let lanes = lanes & local_lanes(at);
+        if lanes == 0 || self.undefined().is_none_or(|undefined| undefined.others.is_empty()) {
+            return;
+        }
+        let access = Access(op.dst2);
+        let (size, rows) = (access.element(), rows_of(access.element()));
+        for (n, row) in (0u32..).zip(element_rows(op)).take(access.count() as usize) {
+            let mut mark = None;
+            for lane in lanes_of(lanes) {
+                let Where::Local(offset) = at[lane as usize].plus(n * size) else { continue };
+                for word in 0..size.div_ceil(4) {
+                    let Some(undefined) = self.undefined() else { return };
+                    let Some(old) = undefined.get(Place::Local(offset / 4 + word)) else { continue };
+                    let bits = old.bits[lane as usize];
+                    let bits = if size < 4 { bits >> (offset % 4 * 8) & ((1 << (size * 8)) - 1) } else { bits };
+                    if bits == 0 {
+                        continue;
+                    }
+                    let bits = if size < 4 { access.extend(bits as u32).into() } else { bits };
+                    let mark = mark.get_or_insert_with(|| Mark::none(old.origin[lane as usize]));
+                    mark.bits[lane as usize] |= bits << (word * 32);
+                    mark.origin[lane as usize] = old.origin[lane as usize];
+                    mark.computed |= old.computed & 1 << lane;
+                }
+            }
+            if let Some(mark) = mark {
+                self.put_mark(CallSlot::Register { row, rows }, &mark, lanes);
+            }
+        }
+    }
+
+    /// A copy has landed in the block's shared memory: what it brought of bytes that nothing has
+    /// written counts as not written.
+    #[cold]
+    pub(crate) fn leave_copied(&mut self, from: u64, to: u32, bytes: u32) {
+        for byte in 0..bytes {
+            if self.is_unwritten(Where::Global(from + u64::from(byte))) {
+                self.leave_unwritten(Where::Shared(to + byte));
+            }
+        }
+    }
+}
+
+fn origin(instruction: u32, at: Where, lane: u32) -> Origin {
+    let (space, address) = match at {
+        Where::Shared(offset) | Where::Local(offset) => (Checked::Shared, offset.into()),
+        Where::Global(address) => (Checked::Global, address),
+        Where::Elsewhere => (Checked::Global, 0),
+    };
+    Origin { instruction, lane, space, address }
+}
