@@ -1,10 +1,11 @@
 //! A confusion matrix of the race checks: every correct kernel of the corpus without each of its
 //! barriers, fences, waits and orders, one at a time, with a plain load and a plain store in place
-//! of each of its atomics, with each scope that ends at the block, and with `fence.acq_rel` in place
-//! of each `fence.sc`.
+//! of each of its atomics, with each of its scopes ending at the block, and with `fence.acq_rel`
+//! for each `fence.sc`.
 //!
-//! `cargo test -p warpfold-conformance --test planted_races -- --nocapture` prints the table. A
-//! mutant that nothing objects to stands in [`SILENT`], with the reason.
+//! `cargo test -p warpfold-conformance --test planted_races -- --nocapture` prints the table, which
+//! `corpus/README.md` keeps. A mutant that nothing objects to stands in [`SILENT`], with its
+//! reason.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -122,13 +123,13 @@ fn each_missing_synchronisation_is_reported_or_known_to_be_covered() {
             }
         }
     }
-    println!("{:<28}{:>8}{:>10}{:>8}{:>8}", "without its", "errors", "warnings", "values", "silent");
-    for (family, row) in &table {
-        let count = |verdict| row.get(&verdict).copied().unwrap_or(0);
-        let [errors, warnings, values, none] =
-            [Verdict::Error, Verdict::Warning, Verdict::WrongValues, Verdict::Silent].map(count);
-        println!("{family:<28}{errors:>8}{warnings:>10}{values:>8}{none:>8}");
-    }
+    let count = |row: &BTreeMap<Verdict, usize>, verdict| row.get(&verdict).copied().unwrap_or(0);
+    let lines = table.iter().map(|(family, row)| {
+        let [errors, warnings, none] = [Verdict::Error, Verdict::Warning, Verdict::Silent].map(|v| count(row, v));
+        format!("| {family} | {errors} | {warnings} | {none} |")
+    });
+    let lines: Vec<_> = lines.collect();
+    println!("{}", lines.join("\n"));
     for (name, n, family, why) in SILENT {
         println!("silent, rightly: {name}, {n}, without its {family}, because: {why}");
     }
@@ -138,4 +139,12 @@ fn each_missing_synchronisation_is_reported_or_known_to_be_covered() {
     let gone: BTreeMap<(String, usize), String> = known;
     let news: Vec<_> = news.symmetric_difference(&gone.iter().collect()).copied().collect();
     assert!(news.is_empty(), "not as the list says: {news:#?}");
+    let readme = include_str!("../corpus/README.md");
+    let written: BTreeSet<_> = readme.split("| without its |").nth(1).expect("a table").lines().skip(2).collect();
+    let made: BTreeSet<_> = lines.iter().map(String::as_str).collect();
+    assert!(
+        written == made,
+        "corpus/README.md differs from the table above in {:#?}",
+        written.symmetric_difference(&made)
+    );
 }

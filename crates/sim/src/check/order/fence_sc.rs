@@ -1,11 +1,10 @@
 //! Fence-SC order between blocks, as [`sequential`](super::sequential) has it inside a block: which
 //! of two `fence.sc` came first, where a value that was read, or the order of two writes, tells.
 //!
-//! A strong access behind a `fence.sc` leaves at its location what that fence covers; a strong write
-//! of another warp that comes after it, by the order of the location's values, has overtaken it, and
-//! the next `fence.sc` of the writer learns what was left. The fences are morally strong if the
-//! scope of each includes the other's thread: what a narrower one covers or learns is known
-//! narrowly.
+//! A strong access behind a `fence.sc` leaves at its location what that fence covers; a strong
+//! write of another warp that comes after it, by the order of the location's values, has overtaken
+//! it, and the next `fence.sc` of the writer learns what was left. The fences have to be morally
+//! strong: one whose scope ends at the block covers and learns nothing here.
 //!
 //! Between workers an access is left before it is performed, and a write counts as done some time
 //! after it was: so a write may overtake an access that in truth came after it, which may lose a

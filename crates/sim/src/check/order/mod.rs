@@ -6,8 +6,8 @@
 //!   release to an acquire, [`observed`] which writes a strong read has seen, [`pending`] what
 //!   reads wait for a fence to acquire, and [`unshared`] what single lanes of a warp have acquired.
 //! - [`grid`]: the same between blocks. [`reach`] is a sparse vector clock over blocks,
-//!   [`locations`] what locations of global memory carry, [`held`] what all lanes of a warp know and
-//!   what only some of them.
+//!   [`locations`] what locations of global memory carry, [`fence_sc`] the order of fences,
+//!   [`held`] what all lanes of a warp know and what only some of them.
 //!
 //! The axioms of the PTX ISA, "Memory Consistency Model", where each is, and
 //! its pairs of kernels in `conformance/corpus`:
