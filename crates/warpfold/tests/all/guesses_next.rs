@@ -212,7 +212,7 @@ fn elements_are_put_where_tensors_and_ranges_say() -> Result<(), Error> {
     check(&x.slice_assign(&[0..2, 1..3], &zeros)?, &[2, 3], &[1., 0., 0., 4., 0., 0.]);
     check(&x.slice_assign(&[.., ..], &x.i(0)?)?, &[2, 3], &[1., 2., 3., 1., 2., 3.]);
     check(&x.slice_assign((.., -1), &zeros.i(0)?)?, &[2, 3], &[1., 2., 0., 4., 5., 0.]);
-    check(&x.slice_assign([1..1], &Tensor::zeros((0, 3), Dtype::F32, &device)?)?, &[2, 3], &[1., 2., 3., 4., 5., 6.]);
+    check(&x.slice_assign(1..1, &Tensor::zeros((0, 3), Dtype::F32, &device)?)?, &[2, 3], &[1., 2., 3., 4., 5., 6.]);
     let error = x.slice_assign(0..1, &zeros).unwrap_err().to_string();
     assert_eq!(error, "shapes [2, 2] and [1, 3] do not fit each other: 2 and 3 in axis -1");
     let image = x.unsqueeze(0)?.unsqueeze(0)?;
