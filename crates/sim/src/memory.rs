@@ -498,12 +498,12 @@ impl Memory {
         let copied = lock(&self.copied).iter().rfind(|copied| copied.range.contains(&at)).cloned();
         let (kernel, access, other, why) = match copied {
             Some(Copied { kernel, store, load, .. }) => {
-                let why = "that nothing has written: this store copied them from where nothing had, as the other side \
-                           loads them";
+                let why = "that nothing has written; this store copied the first of them from where nothing had, as the \
+                           other side loads it";
                 (kernel, store, Some(load), why.to_owned())
             }
             None => {
-                let why = format!("that neither it nor a kernel has written, byte {first} of the buffer the first");
+                let why = format!("that neither it nor a kernel has written, from byte {first} of the buffer on");
                 (String::new(), Access::host(), None, why)
             }
         };

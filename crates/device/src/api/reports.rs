@@ -74,8 +74,8 @@ impl Device {
         self.machine("reading reports").ok()?.reports().last()
     }
 
-    /// What each launch did since the last time, in order, and copies to the host that are findings. At most the latest 1,024 are kept; empty
-    /// on CUDA. A device that goes away with errors that nobody has read says so on standard error.
+    /// What each launch did since the last time, in order, and what is wrong with copies to the
+    /// host. At most the latest 1,024 are kept; empty on CUDA. A device that goes away with errors that nobody has read says so on standard error.
     #[must_use]
     pub fn take_reports(&self) -> Vec<LaunchReport> {
         match self.machine("reading reports") {

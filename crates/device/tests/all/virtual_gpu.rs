@@ -2,7 +2,9 @@
 
 use std::sync::{Arc, Mutex};
 
-use warpfold_device::{ActivityKind, Arguments, Checks, Device, DeviceKind, Error, ErrorKind, LaunchConfig, Profile};
+use warpfold_device::{
+    ActivityKind, Arguments, Checks, Device, DeviceKind, Error, ErrorKind, FindingKind, LaunchConfig, Profile,
+};
 use warpfold_lang::{
     Global, Val, block_idx, dynamic_shared, grid_dim, grid_sync, kernel, print, shared_named, sync_threads, thread_idx,
     trap, when,
@@ -401,4 +403,32 @@ fn a_device_that_is_dropped_with_unread_errors_says_so() -> Result<(), Error> {
     assert!(child("no").contains(said), "{}", child("no"));
     assert!(!child("yes").contains("warning"), "{}", child("yes"));
     Ok(())
+}
+
+#[test]
+fn the_host_may_read_what_a_kernel_or_a_copy_has_written_and_nothing_else() -> Result<(), Error> {
+    let device = gpu();
+    device.set_checks(Checks::All)?;
+    let half = kernel("half", |data: Global<u32>| data.at(thread_idx().x).set(thread_idx().x));
+    let mut data = device.alloc_named::<u32>("data", 64)?;
+    device.launch(&half, LaunchConfig::new(1, 32), (&mut data,))?;
+    device.default_stream().copy_to_host(data.view(..32)?, &mut [0; 32])?;
+    let mut other = device.alloc_named::<u32>("other", 64)?;
+    other.copy_from_buffer(&data)?;
+    device.default_stream().copy_to_host(other.view(8..32)?, &mut [0; 24])?;
+    assert_eq!(device.take_reports().iter().map(|launch| launch.report.findings.len()).sum::<usize>(), 0);
+
+    // A copy inside the device writes no more than was written.
+    assert_eq!(other.download()?[..33], std::array::from_fn::<u32, 33, _>(|i| i as u32 % 32));
+    let reports = device.take_reports();
+    let finding = &reports[0].report.findings[0];
+    assert_eq!((reports.len(), finding.kind), (1, FindingKind::HostRead));
+    let text = finding.to_string();
+    assert!(text.contains("other[") && text.contains("the host reads 128 of 256 bytes"), "{text}");
+
+    device.set_checks(Checks::Deny)?;
+    let e = data.download().expect_err("half of it is not written");
+    assert!(matches!(e.kind(), ErrorKind::HostAccess(_)) && e.to_string().contains("data["), "{e}");
+    device.set_checks(Checks::None)?;
+    data.download().map(drop)
 }

@@ -57,8 +57,8 @@ pub(super) fn local_lanes(at: &[Where; LANES]) -> u32 {
     (0..LANES).filter(|&lane| matches!(at[lane], Where::Local(_))).fold(0, |all, lane| all | 1 << lane)
 }
 
-/// A load in one space, that marks what it loads of bytes that nothing has written; `KEEP` says that
-/// it may overwrite its address.
+/// A load in one space, that marks what it loads of bytes that nothing has written; `KEEP` says
+/// that it may overwrite its address.
 pub(crate) struct Watched<L, S, const KEEP: bool>(PhantomData<(L, S)>);
 /// A space of loads that are watched.
 pub(crate) trait Watches: 'static {

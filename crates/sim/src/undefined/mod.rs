@@ -2,20 +2,20 @@
 //!
 //! A load of such bytes is no error: padding is copied with what it pads. The load marks the bits
 //! of its registers as undefined, and from then on, in that warp, every instruction is followed
-//! ([`follow`]): what moves undefined bits moves their marks, a store of moved bits leaves its bytes
-//! unwritten, and what is a use of them is a finding at its first: an address, a branch or guard, a
-//! store of what was computed from them, an atomic, an operand that leaves the warp.
+//! ([`follow`]): what moves undefined bits moves their marks, a store of moved bits leaves its
+//! bytes unwritten, and what is a use of them is a finding at its first: an address, a branch or
+//! guard, a store of what was computed from them, an atomic, an operand that leaves the warp.
 //!
-//! Which bits of a result are undefined is asked of the machine itself ([`sample`]): the instruction
-//! runs again with other values in the undefined bits of its sources, and the bits of the result
-//! that change are undefined. So an `and` with zero, a select that drops a lane, a product of
-//! matrices, a shuffle and a vote are exact, and nothing is called undefined that is not: what is
-//! said to depend on unwritten bytes was seen to.
+//! Which bits of a result are undefined is asked of the machine itself ([`sample`]): the
+//! instruction runs again with other values in the undefined bits of its sources, and the bits of
+//! the result that change are undefined. So an `and` with zero, a select that drops a lane, a
+//! product of matrices, a shuffle and a vote are exact, and nothing is called undefined that is
+//! not: what is said to depend on unwritten bytes was seen to.
 //!
-//! What can be missed: a result that depends on undefined bits by none of the samples; whatever goes
-//! through the shared memory of other blocks of a cluster, a `wgmma`, a matrix stored by `stmatrix`
-//! or `wmma.store`, an exchange whose lanes come from different instructions; bytes that are
-//! undefined in part, once they are stored. Registers that were never written count as zero.
+//! What can be missed: a result that depends on undefined bits by none of the samples; whatever
+//! goes through the shared memory of other blocks of a cluster, a `wgmma`, a matrix stored by
+//! `stmatrix` or `wmma.store`, an exchange whose lanes come from different instructions; bytes that
+//! are undefined in part, once they are stored. Registers that were never written count as zero.
 
 pub(crate) mod flow;
 pub(crate) mod follow;
