@@ -356,7 +356,9 @@ fn included(line: &str) -> Option<&str> {
 
 /// Whether a file is one of those, or of the module whose `mod.rs` is.
 fn is_included(file: &str, included: &[&str]) -> bool {
-    included.iter().any(|path| *path == file || path.strip_suffix("mod.rs").is_some_and(|folder| file.starts_with(folder)))
+    included
+        .iter()
+        .any(|path| *path == file || path.strip_suffix("mod.rs").is_some_and(|folder| file.starts_with(folder)))
 }
 
 #[test]
@@ -371,7 +373,9 @@ fn tests_in_a_library_that_has_no_test_build_are_run_by_its_tests() {
         let included: Vec<_> = of_tests.flat_map(|f| f.text.lines().filter_map(included)).collect();
         let with_tests = sources.iter().filter(|f| f.path.starts_with(&src) && f.text.contains("\n#[cfg(test)]\n"));
         let is_lost = |f: &&File| !is_included(f.path.trim_start_matches(&src), &included);
-        lost.extend(with_tests.filter(is_lost).map(|f| format!("{}: no file below {tests} has it as a module", f.path)));
+        lost.extend(
+            with_tests.filter(is_lost).map(|f| format!("{}: no file below {tests} has it as a module", f.path)),
+        );
     }
     nothing(&lost);
 }
