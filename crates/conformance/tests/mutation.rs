@@ -140,7 +140,7 @@ fn no_barrier_fence_or_order_of_a_ladder_of_attention_can_be_taken_away_unnotice
 }
 
 /// Synchronisations of the ladders of each group, at least.
-const LEAST: [usize; 3] = [60, 60, 60];
+const LEAST: [usize; 3] = [120, 120, 150];
 
 #[track_caller]
 fn try_ladders(group: Group, least: usize) {

@@ -22,6 +22,11 @@ fn devices() -> impl Iterator<Item = Device> {
     })
 }
 
+/// Whether long inputs are tried in every way, and not in some.
+fn tries_all() -> bool {
+    std::env::var_os("WARPFOLD_ALL_TESTS").is_some()
+}
+
 /// What problems know of a tensor.
 fn spec(dtype: Dtype, layout: &Layout, address: u64) -> TensorSpec {
     TensorSpec::new(dtype, layout.clone(), address)

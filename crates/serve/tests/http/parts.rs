@@ -1,4 +1,4 @@
-//! Parts of the load generator and of the metrics, by their files, with the tests at the end of each.
+//! Parts of the load generator and of the metrics, by their files with their tests.
 
 #[path = "../../src/metrics/histogram.rs"]
 mod histogram;

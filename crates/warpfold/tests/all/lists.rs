@@ -1,4 +1,4 @@
-//! Folds to lists and of lists: the largest few of rows and of segments, and inputs that are missing.
+//! Folds to lists, the largest few of rows and of segments, and inputs that are missing.
 
 use warpfold::kernels::elements::{Sink, Source};
 use warpfold::kernels::fold::{Fold, Scan, ScanOrder, Sum, TopK};
