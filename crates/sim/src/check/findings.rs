@@ -281,9 +281,16 @@ type Key = (FindingKind, Option<Rule>, u32, Option<u32>);
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
     found: BTreeMap<Key, Found>,
+    /// [`Rule::SameValueOfLanes`] is not asked for.
+    pub(super) skips_same_value: bool,
 }
 
 impl Findings {
+    /// None so far, and never any of lanes that store the same value.
+    pub(crate) fn but_same_values() -> Self {
+        Self { skips_same_value: true, ..Self::default() }
+    }
+
     #[cfg(test)]
     pub(crate) fn is_empty(&self) -> bool {
         self.found.is_empty()
@@ -291,6 +298,9 @@ impl Findings {
 
     /// Adds a finding. The example of the highest severity, and among those the first one, is kept.
     pub(crate) fn add(&mut self, new: Found) {
+        if self.skips_same_value && new.rule == Rule::SameValueOfLanes {
+            return;
+        }
         match self.found.entry(new.key()) {
             Entry::Vacant(place) => {
                 place.insert(new);
