@@ -7,10 +7,11 @@ use super::thread_copies::Copy;
 use crate::Error;
 use crate::decode::Decoder;
 use crate::exec::code::Class;
+use crate::exec::lanes;
 use crate::exec::machine::{Fault, Machine};
 use crate::exec::memory_map::SHARED_WINDOW;
 use crate::exec::op::{LaneOp, NONE, Op};
-use crate::exec::row::LANES;
+use crate::exec::row::{LANES, blend, has, mask_of};
 use crate::memory_ops::access::{Access, Extend, Order, Scope, Space};
 use crate::memory_ops::{global, pattern, shared};
 use crate::report::{FindingKind, Severity};
@@ -28,7 +29,7 @@ impl<const CHECK: bool> LaneOp for Begin<CHECK> {
 
 /// # Safety
 /// As for a handler.
-#[inline(never)]
+#[inline(always)]
 unsafe fn begin<const CHECK: bool>(m: &mut Machine, op: &Op, mask: u32) {
     let bytes = u32::try_from(op.imm).expect("the decoder allows 4, 8 and 16");
     // SAFETY: passed on.
@@ -40,18 +41,24 @@ unsafe fn begin<const CHECK: bool>(m: &mut Machine, op: &Op, mask: u32) {
         // SAFETY: passed on.
         let p = unsafe { m.predicate(op.dst2) };
         let ignored = if op.dst == 0 { p } else { !p };
-        (0..LANES).filter(|lane| ignored >> lane & 1 != 0).for_each(|lane| source_bytes[lane] = 0);
+        source_bytes = blend(ignored, &[0; LANES], &source_bytes);
     }
-    let to = offsets.map(|offset| u32::try_from(offset).unwrap_or(u32::MAX));
+    let mut to = [0; LANES];
+    for lane in 0..LANES {
+        to[lane] = if offsets[lane] >> 32 == 0 { offsets[lane] as u32 } else { u32::MAX };
+    }
     let access = Access::new(bytes, 1, true, Extend::Zero, Order::Weak, Scope::Sys);
-    let misplaced = |lane: usize| to[lane] % bytes != 0 || to[lane].saturating_add(bytes) > m.shared_bytes;
+    let span = lanes::span(&to, mask);
     let mut mask = mask;
-    if (0..LANES).any(|lane| mask >> lane & 1 != 0 && misplaced(lane)) {
+    if span.bits & (bytes - 1) != 0 || span.highest.saturating_add(bytes) > m.shared_bytes {
         mask = shared::refuse_bad(m, op, access, &to, mask, "copy into shared memory");
     }
     let sizes = Sizes { bytes, source: &source_bytes };
-    mask = sizes.refuse_too_large(m, op, mask);
-    mask = sizes.locate(m, op, &from, mask);
+    let is_whole = lanes::differing(&source_bytes, bytes, 0) & mask == 0;
+    if !is_whole || !is_in_one(m, &from, mask, bytes) {
+        mask = sizes.refuse_too_large(m, op, mask);
+        mask = sizes.locate(m, op, &from, mask);
+    }
     if CHECK {
         mask = m.check_copy_begins(op, access, &to, &from, &source_bytes, mask);
     }
@@ -63,11 +70,14 @@ unsafe fn begin<const CHECK: bool>(m: &mut Machine, op: &Op, mask: u32) {
     counters.shared_requests += 1;
     counters.wavefronts += wavefronts;
     counters.conflicts += wavefronts - ideal;
-    let reads = (0..LANES).fold(0, |all, lane| all | u32::from(source_bytes[lane] != 0) << lane) & mask;
+    let reads = mask_of(|lane| source_bytes[lane] != 0) & mask;
     if reads != 0 {
         counters.global_requests += 1;
-        counters.global_bytes +=
-            (0..LANES).filter(|l| reads >> l & 1 != 0).map(|l| u64::from(source_bytes[l])).sum::<u64>();
+        counters.global_bytes += if is_whole {
+            u64::from(bytes) * u64::from(reads.count_ones())
+        } else {
+            (0..LANES).filter(|l| reads >> l & 1 != 0).map(|l| u64::from(source_bytes[l])).sum::<u64>()
+        };
         // Lanes that read less than all of their bytes still fetch whole sectors; no copy crosses
         // one.
         counters.sectors += pattern::sectors(&from, reads, u64::from(bytes));
@@ -75,22 +85,28 @@ unsafe fn begin<const CHECK: bool>(m: &mut Machine, op: &Op, mask: u32) {
     }
     m.record_shared(op, &to, mask, bytes);
     let warp = m.warp as usize;
-    let copy = Copy {
-        instruction: op.instruction,
-        mask,
-        bytes,
-        source_bytes,
-        from,
-        to,
-        group: [0; LANES],
-        number: 0,
-        is_early: false,
-    };
     let is_early = m.asynchronous.luck.one_in(2);
+    let (instruction, group) = (op.instruction, [0; LANES]);
+    let copy = Copy { instruction, mask, bytes, source_bytes, from, to, group, number: 0, is_early: false };
     if is_early {
         m.land_copies(std::slice::from_ref(&copy));
     }
-    m.asynchronous.copies[warp].issue(Copy { is_early, ..copy });
+    m.asynchronous.copies[warp].issue(copy, is_early);
+}
+
+/// Whether what the lanes of `mask` copy lies in one live allocation, aligned.
+#[inline(always)]
+fn is_in_one(m: &mut Machine, from: &[u64; LANES], mask: u32, bytes: u32) -> bool {
+    let (mut lowest, mut highest, mut bits) = (u64::MAX, 0, 0);
+    for (lane, &address) in from.iter().enumerate() {
+        let active = if has(mask, lane) { u64::MAX } else { 0 };
+        lowest = lowest.min(address | !active);
+        highest = highest.max(address & active);
+        bits |= address & active;
+    }
+    let bytes = u64::from(bytes);
+    bits % bytes == 0
+        && highest.checked_add(bytes).is_some_and(|end| end > lowest && m.global.locate(lowest, end - lowest).is_some())
 }
 
 /// How much each lane writes and reads.

@@ -5,10 +5,12 @@
 //! group.
 
 use std::collections::VecDeque;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 
 use super::bytes;
 use crate::exec::machine::Machine;
-use crate::exec::row::LANES;
+use crate::exec::row::{LANES, mask_of};
 
 /// One `cp.async`, for the lanes that still wait for it.
 #[derive(Debug, Clone)]
@@ -68,9 +70,10 @@ impl WarpCopies {
         self.pending.is_empty()
     }
 
-    /// Adds a copy to the lanes' open groups.
-    pub(super) fn issue(&mut self, copy: Copy) {
-        self.pending.push_back(Copy { group: self.committed, number: self.issued, ..copy });
+    /// Adds a copy to the lanes' open groups; `is_early` says that its data has moved.
+    #[inline(always)]
+    pub(super) fn issue(&mut self, copy: Copy, is_early: bool) {
+        self.pending.push_back(Copy { group: self.committed, number: self.issued, is_early, ..copy });
         self.issued += 1;
     }
 
@@ -95,7 +98,7 @@ impl WarpCopies {
     /// groups.
     pub(super) fn take_groups(&mut self, mask: u32, keep: u32) -> Vec<Copy> {
         let committed = self.committed;
-        self.take(mask, |copy, lane| u64::from(copy.group[lane]) + u64::from(keep) < u64::from(committed[lane]))
+        self.take(mask, |copy, lane| copy.group[lane] < committed[lane].saturating_sub(keep))
     }
 
     /// Takes out what the lanes in `mask` have begun from the copy on whose number is in `tracked`,
@@ -114,18 +117,14 @@ impl WarpCopies {
 
     fn take(&mut self, mask: u32, is_covered: impl Fn(&Copy, usize) -> bool) -> Vec<Copy> {
         let mut taken = Vec::new();
-        for copy in &mut self.pending {
-            let mut lanes = 0;
-            for lane in 0..LANES {
-                let covered = (copy.mask & mask) >> lane & 1 != 0 && is_covered(copy, lane);
-                lanes |= u32::from(covered) << lane;
-            }
+        self.pending.retain_mut(|copy| {
+            let lanes = mask_of(|lane| is_covered(copy, lane)) & copy.mask & mask;
             if lanes != 0 {
                 copy.mask &= !lanes;
                 taken.push(Copy { mask: lanes, ..copy.clone() });
             }
-        }
-        self.pending.retain(|copy| copy.mask != 0);
+            copy.mask != 0
+        });
         taken
     }
 }
@@ -135,6 +134,20 @@ impl Machine {
     pub(super) fn land_copies(&mut self, copies: &[Copy]) {
         for copy in copies.iter().filter(|copy| !copy.is_early) {
             for lane in (0..LANES).filter(|lane| copy.mask >> lane & 1 != 0) {
+                if copy.bytes == 16
+                    && copy.source_bytes[lane] == 16
+                    && let Some(data) = self.global.locate(copy.from[lane], 16)
+                {
+                    // SAFETY: the source lies in one live allocation, which is only ever accessed
+                    // atomically; the destination was found inside the block's shared memory when
+                    // the copy began; both are aligned to 16 bytes.
+                    unsafe {
+                        let to = self.shared.add(copy.to[lane] as usize).cast::<u64>();
+                        *to = (*data.cast::<AtomicU64>()).load(Relaxed);
+                        *to.add(1) = (*data.add(8).cast::<AtomicU64>()).load(Relaxed);
+                    }
+                    continue;
+                }
                 let mut data = [0; 16];
                 let known =
                     bytes::load(&mut self.global, copy.from[lane], &mut data[..copy.source_bytes[lane] as usize]);

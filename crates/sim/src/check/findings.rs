@@ -310,6 +310,8 @@ type Key = (FindingKind, Option<Rule>, u32, Option<u32>);
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
     found: BTreeMap<Key, Found>,
+    /// [`Rule::SameValueOfLanes`] is not asked for.
+    pub(super) skips_same_value: bool,
     /// Reads of bytes that nothing has written are noted, and not added.
     is_hushed: bool,
     /// There was one.
@@ -331,6 +333,11 @@ pub(crate) struct HandedOn {
 }
 
 impl Findings {
+    /// None so far, and never any of lanes that store the same value.
+    pub(crate) fn but_same_values() -> Self {
+        Self { skips_same_value: true, ..Self::default() }
+    }
+
     #[cfg(test)]
     pub(crate) fn is_empty(&self) -> bool {
         self.found.is_empty()
@@ -377,6 +384,9 @@ impl Findings {
     pub(crate) fn add(&mut self, new: Found) {
         if self.is_hushed && new.rule == Rule::Uninitialized {
             self.has_hushed = true;
+            return;
+        }
+        if self.skips_same_value && new.rule == Rule::SameValueOfLanes {
             return;
         }
         match self.found.entry(new.key()) {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::block::lanes_of;
 use super::cluster::Place;
 use super::code::Placed;
+use super::lanes;
 use super::machine::{Fault, GlobalView, Machine};
 use super::memory_map::{SHARED_WINDOW, Window, tagged, window};
 use super::op::Op;
@@ -454,8 +455,11 @@ impl Machine {
         source_bytes: &[u32; LANES],
         mask: u32,
     ) -> u32 {
-        let mask = self.in_variables(op, access, to, mask);
-        let whole = (0..LANES).filter(|&l| source_bytes[l] == access.bytes()).fold(0, |all, l| all | 1 << l) & mask;
+        let span = lanes::span(to, mask);
+        let end = span.highest.saturating_add(access.bytes());
+        let is_in_one = self.shared_map.iter().any(|p| p.offset <= span.lowest && end <= p.offset + p.bytes);
+        let mask = if is_in_one { mask } else { self.in_variables(op, access, to, mask) };
+        let whole = mask_of(|lane| source_bytes[lane] == access.bytes()) & mask;
         if let Some(checking) = &mut self.checking {
             checking.block.is_copy = true;
         }
@@ -464,8 +468,8 @@ impl Machine {
             self.global_checked(op, access, Kind::Read, from, whole);
         }
         let byte = Access::new(1, 1, true, access::Extend::Zero, Order::Weak, access::Scope::Sys);
-        for n in 0..access.bytes() {
-            let reads = (0..LANES).filter(|&l| source_bytes[l] > n).fold(0, |all, l| all | 1 << l) & mask & !whole;
+        for n in (0..access.bytes()).take_while(|_| mask != whole) {
+            let reads = mask_of(|lane| source_bytes[lane] > n) & mask & !whole;
             if reads != 0 {
                 self.global_checked(op, byte, Kind::Read, &from.map(|a| a.wrapping_add(u64::from(n))), reads);
             }

@@ -353,7 +353,9 @@ impl Shared<'_> {
             checked: self.geometry.checked,
             checking: self.check.as_ref().map(|launch| {
                 let block = BlockCheck::new(0, 0);
-                Box::new(Checking { launch: Arc::clone(launch), block, findings: Findings::default() })
+                let tells_all = self.options.report_same_value;
+                let findings = if tells_all { Findings::default() } else { Findings::but_same_values() };
+                Box::new(Checking { launch: Arc::clone(launch), block, findings })
             }),
             shared_map: Arc::clone(&self.shared_map),
             tensor: Arc::clone(&code.tensor),

@@ -130,6 +130,15 @@ impl Block {
                     Err(Outcome::Switch)
                 }
             }
+            // Nobody is missing.
+            Terminator::WarpSync { op, next, .. }
+                if !m.checked && running.mask == self.warps[running.w as usize].live =>
+            {
+                if let Some(op) = op {
+                    run_ops(m, cx.code, *op, *op + 1, running.mask);
+                }
+                Ok(*next)
+            }
             terminator => self.meet_others(terminator, running, m, cx),
         }
     }

@@ -3,6 +3,7 @@
 
 use super::block::{Block, Context};
 use super::code::{Code, Terminator};
+use super::lanes;
 use super::machine::{Fault, Machine};
 use super::meeting::exchange_of;
 use super::part::run_exchange;
@@ -15,9 +16,12 @@ impl Block {
     pub(super) fn members(&self, w: u32, m: &mut Machine, mask: u32, row: u32, instruction: u32) -> u32 {
         // SAFETY: the decoder gave the function this row.
         let members = unsafe { m.read::<u32>(row) };
-        let (mut needed, mut outside) = (0, 0);
-        for lane in 0..LANES {
-            if mask >> lane & 1 != 0 {
+        let first = members[(mask.trailing_zeros() % 32) as usize];
+        let (mut needed, mut outside) = (first, mask & !first);
+        // Nearly always all lanes name the same ones.
+        if lanes::differing(&members, first, 0) & mask != 0 {
+            (needed, outside) = (0, 0);
+            for lane in (0..LANES).filter(|lane| mask >> lane & 1 != 0) {
                 needed |= members[lane];
                 outside |= u32::from(members[lane] >> lane & 1 == 0) << lane;
             }

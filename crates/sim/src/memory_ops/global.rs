@@ -11,7 +11,7 @@ use super::access::{Access, Direction, address_fault, element_rows};
 use super::pattern;
 use super::shared::step64;
 use crate::check::{Kind, Space};
-use crate::exec::lanes::move_row;
+use crate::exec::lanes::{differing64, move_row};
 use crate::exec::machine::Machine;
 use crate::exec::op::{NONE, Op};
 use crate::exec::row::{ALL_LANES, LANES};
@@ -159,7 +159,50 @@ pub(crate) unsafe fn access<D: Direction, const CHECK: bool>(
         }
     }
     // SAFETY: passed on.
-    unsafe { scattered::<D, CHECK>(m, op, access, at, mask) }
+    unsafe {
+        let is_quick = mask == ALL_LANES && access.is_word() && strided_words::<D, CHECK>(m, op, access, at);
+        if !is_quick {
+            scattered::<D, CHECK>(m, op, access, at, mask);
+        }
+    }
+}
+
+/// Plain accesses of all lanes to words at one distance, in one allocation. False, with nothing
+/// done, for anything else.
+///
+/// # Safety
+/// As for [`access`]; each lane accesses one word.
+#[inline(always)]
+unsafe fn strided_words<D: Direction, const CHECK: bool>(
+    m: &mut Machine,
+    op: &Op,
+    access: Access,
+    at: &[u64; LANES],
+) -> bool {
+    const FAR: u64 = 1 << 20;
+    let (start, step) = (at[0], at[1].wrapping_sub(at[0]));
+    if !start.is_multiple_of(4)
+        || !step.is_multiple_of(4)
+        || !(4..FAR).contains(&step)
+        || differing64(at, start, step as u32) != 0
+    {
+        return false;
+    }
+    let Some(data) = m.global.locate(start, 31 * step + 4) else { return false };
+    m.counters[op.instruction as usize].sectors += pattern::sectors(at, ALL_LANES, 4);
+    if CHECK {
+        m.check_global::<D>(op, access, at, ALL_LANES);
+    }
+    // SAFETY: the words lie in one live allocation, aligned; global memory is only ever accessed
+    // atomically; the frame holds the row.
+    unsafe {
+        let row = &mut *m.lanes::<u32>(op.dst);
+        for lane in 0..LANES {
+            let cell = &*data.add(lane * step as usize).cast::<AtomicU32>();
+            if D::LOAD { row[lane] = cell.load(Relaxed) } else { cell.store(row[lane], Relaxed) }
+        }
+    }
+    true
 }
 
 /// Lane `l` accesses `data + l * bytes`.

@@ -31,6 +31,11 @@ pub(crate) fn is_run(mask: u32) -> bool {
 /// Distinct sectors of a request whose lanes access `bytes` bytes each.
 #[inline]
 pub(crate) fn sectors(addresses: &[u64; LANES], mask: u32, bytes: u64) -> u64 {
+    let step = addresses[1].wrapping_sub(addresses[0]);
+    if mask == ALL_LANES && step <= SECTOR && lanes::differing64(addresses, addresses[0], step as u32) == 0 {
+        // No sector between the first and the last one is left out.
+        return range_sectors(addresses[0], addresses[LANES - 1] + bytes);
+    }
     let mut seen = [0u64; 2 * LANES];
     let mut count = 0usize;
     let mut highest = 0u64;
@@ -280,6 +285,13 @@ mod tests {
         assert_eq!(sectors(&down, ALL_LANES, 4), 4);
         let far: [u64; LANES] = std::array::from_fn(|l| l as u64 * 128);
         assert_eq!(sectors(&far, ALL_LANES, 4), 32);
+        for (step, expected) in [(0, 1), (8, 8), (12, 12), (32, 32)] {
+            let regular: [u64; LANES] = std::array::from_fn(|l| 1024 + l as u64 * step);
+            let mut irregular = regular;
+            irregular.swap(3, 17);
+            assert_eq!(sectors(&regular, ALL_LANES, 4), expected, "{step}");
+            assert_eq!(sectors(&irregular, ALL_LANES, 4), expected, "{step}");
+        }
         let wide: [u64; LANES] = std::array::from_fn(|l| 32 + l as u64 * 16);
         assert_eq!(sectors(&wide, ALL_LANES, 16), 16);
     }

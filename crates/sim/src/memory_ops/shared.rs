@@ -126,8 +126,7 @@ pub(crate) fn count(m: &mut Machine, op: &Op, wavefronts: u64, conflicts: u64) {
     counters.conflicts += conflicts;
 }
 
-/// Plain accesses of all lanes to consecutive words, and loads of one word by all lanes: one
-/// wavefront each. Looks at the register that holds the addresses. False, with nothing done, for
+/// Plain accesses of all lanes to consecutive words, or to one word: one wavefront each. Looks at the register that holds the addresses. False, with nothing done, for
 /// anything else.
 ///
 /// # Safety
@@ -173,7 +172,7 @@ pub(super) fn step64(at: &[u64; LANES]) -> Option<u32> {
 }
 
 /// All lanes access the word at `first`, or consecutive words from there on. False, with nothing
-/// done, if they store to one, or if any is misaligned or outside shared memory.
+/// done, if any is misaligned or outside shared memory.
 ///
 /// # Safety
 /// As for [`access`]; each lane accesses one word.
@@ -187,11 +186,14 @@ unsafe fn words_in_line<D: Direction, const CHECK: bool>(
 ) -> bool {
     let is_uniform = step == 0;
     let bytes = if is_uniform { 4 } else { 128 };
-    if (is_uniform && !D::LOAD) || !first.is_multiple_of(4) || first.saturating_add(bytes) > m.shared_bytes {
+    if !first.is_multiple_of(4) || first.saturating_add(bytes) > m.shared_bytes {
         return false;
     }
     if CHECK || m.recording.is_some() {
-        let at = std::array::from_fn(|lane| first + step * lane as u32);
+        let mut at = [0; LANES];
+        for lane in 0..LANES {
+            at[lane] = first + step * lane as u32;
+        }
         let (low, high) = (0, 31);
         let pattern =
             if is_uniform { Pattern::Uniform { first: low, last: high } } else { Pattern::Contiguous { lanes: 32 } };
@@ -205,14 +207,14 @@ unsafe fn words_in_line<D: Direction, const CHECK: bool>(
     unsafe {
         let data = m.shared.add(first as usize).cast::<u32>();
         let row = &mut *m.lanes::<u32>(op.dst);
-        if is_uniform {
-            *row = [*data; LANES];
-        } else if D::LOAD {
-            *row = *data.cast::<[u32; LANES]>();
-        } else {
-            *data.cast::<[u32; LANES]>() = *row;
-            m.progress = true;
+        match (D::LOAD, is_uniform) {
+            (true, true) => *row = [*data; LANES],
+            (true, false) => *row = *data.cast::<[u32; LANES]>(),
+            // The lowest lane's value stays, as on an H200 (calibration case `store-winner`).
+            (false, true) => *data = row[0],
+            (false, false) => *data.cast::<[u32; LANES]>() = *row,
         }
+        m.progress |= !D::LOAD;
     }
     true
 }

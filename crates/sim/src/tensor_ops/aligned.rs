@@ -8,11 +8,21 @@
 //! `.f16`.
 //!
 //! Where this comes from is in `CALIBRATION.md`, "Sums of tensor cores".
+//!
+//! Eight rows and eight columns go together: with AVX2 in [`avx2`], elsewhere, and where exponents
+//! are extreme, row by row here.
+
+use std::ops::Range;
 
 use super::element::Element;
+use super::product::{DEPTH, Square};
 use crate::Arch;
 use crate::alu::float::finish::canonical;
-use crate::exec::row::LANES;
+
+#[cfg(target_arch = "x86_64")]
+pub(super) mod avx2;
+#[cfg(test)]
+mod tests;
 
 /// The exponent of zero: the sum with any other is below [`NOTHING`].
 const OF_ZERO: i16 = -1000;
@@ -24,7 +34,7 @@ const OF_SPECIAL: i16 = 3000;
 const QUICK: std::ops::RangeInclusive<i16> = -100..=120;
 
 /// Products of a step at most.
-const MOST: usize = 32;
+pub(super) const MOST: usize = 32;
 
 /// How an instruction adds its products.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,6 +59,14 @@ pub(crate) enum Precision {
     Single,
     /// `.f16`: sums are rounded to odd, so that rounding them to `.f16` is right.
     Half,
+}
+
+impl Precision {
+    /// The exponent of subnormal accumulators.
+    #[inline(always)]
+    const fn least(self) -> i16 {
+        if matches!(self, Self::Half) { -14 } else { -126 }
+    }
 }
 
 /// The instruction that multiplies.
@@ -100,7 +118,15 @@ impl Rule {
         }
     }
 
+    /// Whether an instruction is done by two of half its depth: then the columns that the first one
+    /// takes stand before the others.
+    #[inline(always)]
+    pub(super) fn is_in_halves(&self) -> bool {
+        self.in_halves
+    }
+
     /// The exponent of subnormal elements of A (0) or B (1).
+    #[inline(always)]
     pub(crate) fn least(&self, operand: usize) -> i16 {
         self.least[operand]
     }
@@ -116,112 +142,119 @@ pub(crate) fn exponent(x: f32, least: i16) -> i16 {
     if magnitude >= 0x7f80_0000 { OF_SPECIAL } else { number }
 }
 
-/// A matrix operand, by column of A (row of B): whole rows of lanes, so that loops over them
-/// vectorise.
-pub(super) trait Operand {
-    /// The numbers that lanes multiply.
-    fn numbers(&self, k: usize) -> [f32; LANES];
-    /// Their exponents.
-    fn exponents(&self, k: usize) -> [i16; LANES];
+/// Eight rows of A and eight columns of B, as numbers and their exponents.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Factors<'a> {
+    /// A by row.
+    pub a: &'a [[f32; DEPTH]; 8],
+    /// Its exponents by eight columns, then by row.
+    pub a_exponents: &'a [[[i16; 8]; 8]; MOST / 8],
+    /// B by row.
+    pub b: &'a [[f32; 8]; DEPTH],
+    /// Its exponents.
+    pub b_exponents: &'a [[i16; 8]; MOST],
 }
 
 impl Rule {
-    /// Adds the products of all columns to the accumulators of all lanes.
+    /// Adds the products of all columns of A to the accumulators.
     #[inline(always)]
-    pub(super) fn add(
-        &self,
-        a: &impl Operand,
-        b: &impl Operand,
-        depth: usize,
-        precision: Precision,
-        sums: &mut [f32; LANES],
-    ) {
+    pub(super) fn add(&self, factors: &Factors<'_>, depth: usize, precision: Precision, sums: &mut Square) {
         if self.in_halves {
-            // Columns 0, 1, 4, 5, … and then 2, 3, 6, 7, …: the halves of registers.
-            let mut products = [0.0; LANES];
+            let mut products = [[0.0; 8]; 8];
             for half in 0..2 {
-                self.step(a, b, depth / 2, |i| i / 2 * 4 + i % 2 + 2 * half, precision, &mut products);
+                let first = half * depth / 2;
+                self.step(factors, first..first + depth / 2, precision, &mut products);
                 if precision == Precision::Half {
-                    products = products.map(nearest_half);
+                    round_to_halves(&mut products);
                 }
             }
-            for lane in 0..LANES {
-                // The sum of two `.f16`s is exact, or rounded to odd bits far below their own.
-                sums[lane] += products[lane];
+            for row in 0..8 {
+                for column in 0..8 {
+                    // The sum of two `.f16`s is exact, or rounded to odd bits far below their own.
+                    sums[row][column] += products[row][column];
+                }
             }
             return;
         }
         let products = usize::from(self.products);
-        for first in (0..depth).step_by(products) {
+        let mut first = 0;
+        while first < depth {
             if first > 0 && precision == Precision::Half {
-                *sums = sums.map(nearest_half);
+                round_to_halves(sums);
             }
-            self.step(a, b, products.min(depth - first), |i| first + i, precision, sums);
+            let next = depth.min(first + products);
+            self.step(factors, first..next, precision, sums);
+            first = next;
         }
     }
 
-    /// Adds `len` products, of the columns that `k` gives, in one step.
+    /// Adds the products of some columns in one step.
     #[inline(always)]
-    fn step(
-        &self,
-        a: &impl Operand,
-        b: &impl Operand,
-        len: usize,
-        k: impl Fn(usize) -> usize,
-        precision: Precision,
-        sums: &mut [f32; LANES],
-    ) {
-        let least = if precision == Precision::Half { -14 } else { -126 };
-        let mut top = sums.map(|c| exponent(c, least));
-        for i in 0..len {
-            let (a, b) = (a.exponents(k(i)), b.exponents(k(i)));
-            for lane in 0..LANES {
-                top[lane] = top[lane].max(a[lane] + b[lane]);
+    fn step(&self, factors: &Factors<'_>, columns: Range<usize>, precision: Precision, sums: &mut Square) {
+        #[cfg(target_arch = "x86_64")]
+        if std::arch::is_x86_feature_detected!("avx2") {
+            // SAFETY: the host has the instructions.
+            if unsafe { avx2::step(self, factors, columns.clone(), precision, sums) } {
+                return;
             }
         }
-        let mut is_quick = true;
-        for top in &mut top {
-            is_quick &= *top <= *QUICK.end() && (*top >= *QUICK.start() || *top < NOTHING);
+        self.plain_step(factors, columns, precision, sums);
+    }
+
+    /// The same for every host and for all numbers.
+    #[inline(never)]
+    fn plain_step(&self, factors: &Factors<'_>, columns: Range<usize>, precision: Precision, sums: &mut Square) {
+        for (row, sums) in sums.iter_mut().enumerate() {
+            self.row(factors, row, columns.clone(), precision, sums);
         }
-        if !is_quick {
-            let mut terms = [[0.0; MOST]; LANES];
-            for i in 0..len {
-                let (a, b) = (a.numbers(k(i)), b.numbers(k(i)));
-                for lane in 0..LANES {
-                    terms[lane][i] = f64::from(a[lane]) * f64::from(b[lane]);
+    }
+
+    /// One row of accumulators.
+    #[inline(always)]
+    fn row(&self, f: &Factors<'_>, row: usize, columns: Range<usize>, precision: Precision, sums: &mut [f32; 8]) {
+        let mut top = sums.map(|c| exponent(c, precision.least()));
+        for k in columns.clone() {
+            let a = f.a_exponents[k / 8][row][k % 8];
+            for (top, b) in top.iter_mut().zip(&f.b_exponents[k]) {
+                *top = (*top).max(a + b);
+            }
+        }
+        let is_quick = |top: i16| top <= *QUICK.end() && (top >= *QUICK.start() || top < NOTHING);
+        if !top.into_iter().all(is_quick) {
+            for (column, sum) in sums.iter_mut().enumerate() {
+                let mut terms = [0.0; MOST];
+                for (term, k) in terms.iter_mut().zip(columns.clone()) {
+                    *term = f64::from(f.a[row][k]) * f64::from(f.b[k][column]);
                 }
-            }
-            for lane in 0..LANES {
-                sums[lane] = self.add_slowly(&terms[lane], sums[lane], top[lane], precision);
+                *sum = self.add_slowly(&terms, *sum, top[column], precision);
             }
             return;
         }
-        let mut scale = [0.0; LANES];
-        for lane in 0..LANES {
-            let exponent = 127 + i32::from(self.fraction - top[lane].max(*QUICK.start()));
-            scale[lane] = f32::from_bits((exponent as u32) << 23);
+        let mut scale = [0.0; 8];
+        for (scale, top) in scale.iter_mut().zip(top) {
+            let exponent = 127 + i32::from(self.fraction - top.max(*QUICK.start()));
+            *scale = f32::from_bits((exponent as u32) << 23);
         }
-        let mut total = [0; LANES];
-        for i in 0..len {
-            let (a, b) = (a.numbers(k(i)), b.numbers(k(i)));
-            for lane in 0..LANES {
-                let term = a[lane] * b[lane] * scale[lane];
+        let mut total = [0; 8];
+        for k in columns {
+            for ((total, b), scale) in total.iter_mut().zip(&f.b[k]).zip(&scale) {
+                let term = f.a[row][k] * b * scale;
                 // SAFETY: the term is finite and below 2^27: its product is below 4 of the largest
                 // exponent.
-                total[lane] += unsafe { term.to_int_unchecked::<i32>() };
+                *total += unsafe { term.to_int_unchecked::<i32>() };
             }
         }
-        for lane in 0..LANES {
+        for (column, sum) in sums.iter_mut().enumerate() {
             // SAFETY: as above, below 2^26.
-            let c = unsafe { (sums[lane] * scale[lane]).to_int_unchecked::<i32>() };
-            let exponent = 127 - i32::from(self.fraction - top[lane].max(*QUICK.start()));
+            let c = unsafe { (*sum * scale[column]).to_int_unchecked::<i32>() };
+            let exponent = 127 - i32::from(self.fraction - top[column].max(*QUICK.start()));
             let unit = f32::from_bits((exponent as u32) << 23);
-            let exact = (f64::from(total[lane]) + f64::from(c)) * f64::from(unit);
-            sums[lane] = self.round(exact, precision);
+            let exact = (f64::from(total[column]) + f64::from(c)) * f64::from(unit);
+            *sum = self.round(exact, precision);
         }
     }
 
-    /// The same of one lane, for all numbers.
+    /// One accumulator, for all numbers.
     #[cold]
     #[inline(never)]
     fn add_slowly(&self, products: &[f64; MOST], c: f32, top: i16, precision: Precision) -> f32 {
@@ -257,8 +290,12 @@ impl Rule {
     }
 }
 
-/// The nearest `.f16`, as an `.f32`.
+/// The nearest `.f16`s, as `.f32`s.
 #[inline(always)]
-fn nearest_half(x: f32) -> f32 {
-    super::element::f16(super::product::round_to_f16(x))
+fn round_to_halves(sums: &mut Square) {
+    for row in 0..8 {
+        for column in 0..8 {
+            sums[row][column] = super::element::f16(super::product::round_to_f16(sums[row][column]));
+        }
+    }
 }

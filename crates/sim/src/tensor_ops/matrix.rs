@@ -29,8 +29,37 @@ const GENERIC: u32 = 1 << 17;
 const COUNT_SHIFT: u32 = 18;
 
 /// A matrix in a register of all lanes is row-major, two elements a lane.
+#[cfg(target_arch = "x86_64")]
 #[inline(always)]
 fn transpose(words: &[u32; LANES]) -> [u32; LANES] {
+    use std::arch::x86_64::*;
+    let mut out = [0; LANES];
+    // SAFETY: every x86-64 has SSE2; rows are of four words.
+    unsafe {
+        let row = |n: usize| _mm_loadu_si128(words.as_ptr().add(4 * n).cast());
+        // Pairs, then quadruples, then all eight elements of a column.
+        let pairs = |n: usize| (_mm_unpacklo_epi16(row(n), row(n + 1)), _mm_unpackhi_epi16(row(n), row(n + 1)));
+        let fours = |n: usize| {
+            let ((low, high), (next_low, next_high)) = (pairs(n), pairs(n + 2));
+            let halves = |x, y| [_mm_unpacklo_epi32(x, y), _mm_unpackhi_epi32(x, y)];
+            let ([first, second], [third, fourth]) = (halves(low, next_low), halves(high, next_high));
+            [first, second, third, fourth]
+        };
+        for (n, (top, bottom)) in fours(0).into_iter().zip(fours(4)).enumerate() {
+            let to = out.as_mut_ptr().add(8 * n).cast::<__m128i>();
+            _mm_storeu_si128(to, _mm_unpacklo_epi64(top, bottom));
+            _mm_storeu_si128(to.add(1), _mm_unpackhi_epi64(top, bottom));
+        }
+    }
+    out
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+use element_by_element as transpose;
+
+/// The same for any host.
+#[cfg(any(test, not(target_arch = "x86_64")))]
+fn element_by_element(words: &[u32; LANES]) -> [u32; LANES] {
     let element = |row: usize, column: usize| words[row * 4 + column / 2] >> (column % 2 * 16) & 0xffff;
     std::array::from_fn(|lane| {
         let (g, t) = (lane / 4, lane % 4);
@@ -221,4 +250,17 @@ pub(super) fn decode_transpose(d: &mut Decoder, inst: &Instruction) -> Result<()
     let dst = d.dst(inst, 0, T::B32)?;
     let handler = d.handler::<Transpose>();
     d.whole_warp(inst, Op { dst, a, ..Op::new(handler) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_matrix_is_turned_as_element_by_element() {
+        let words = std::array::from_fn(|lane| 0x1234_5678u32.wrapping_mul(lane as u32 + 1).rotate_left(lane as u32));
+        assert_eq!(transpose(&words), element_by_element(&words));
+        assert_eq!(transpose(&transpose(&words)), words);
+        assert_ne!(transpose(&words), words);
+    }
 }

@@ -9,7 +9,7 @@ use super::aligned::{By, Rule};
 use super::element::{Element, types};
 use super::expect_whole_warp;
 use super::fragment::{read_c, write_c};
-use super::product::{Sums, from_registers};
+use super::product::{Sums, columns_of, from_registers};
 use super::quads;
 use crate::Error;
 use crate::alu::float::finish::propagate;
@@ -79,20 +79,21 @@ impl LaneOp for Multiply {
         // SAFETY: the decoder checked the operands.
         unsafe {
             for half in 0..blocks {
-                let rows = (0..chunks).map(|chunk| tile.a[(chunk * blocks + half) % 8]);
-                scratch.set_a(tile.types[0], half, &from_registers(m, rows), chunks * 4, false, tile.rule.as_ref());
-                for (words, &row) in old[half % 2].iter_mut().zip(&tile.c()[half * registers..][..registers]) {
-                    *words = m.read::<u32>(row);
+                let a = from_registers(m, &tile.a, (half, blocks), chunks);
+                scratch.set_a(tile.types[0], half, &a, chunks * 4, false, tile.rule.as_ref());
+                for i in 0..registers {
+                    old[half % 2][i] = m.read::<u32>(tile.c[half * registers + i]);
                 }
             }
-            scratch.set_b(tile.types[1], &from_registers(m, tile.b().iter().copied()), chunks * 4, tile.rule.as_ref());
+            let b = columns_of(&from_registers(m, &tile.b, (0, 1), chunks));
+            scratch.set_b(tile.types[1], &b, chunks * 4, tile.rule.as_ref());
             for half in 0..blocks {
                 let old = &old[half % 2];
                 let mut sums = tile.sums.start(old);
                 scratch.add_product(half, depth, tile.rule.as_ref(), tile.sums.precision(), &mut sums);
                 let words = tile.sums.finish(old, &sums);
-                for (words, &row) in words.iter().zip(&tile.d()[half * registers..][..registers]) {
-                    m.write(row, words, mask);
+                for i in 0..registers {
+                    m.write(tile.d[half * registers + i], &words[i], mask);
                 }
             }
         }

@@ -1,13 +1,15 @@
-//! The routine behind all products: eight columns at a time, on accumulators as they lie in
-//! registers.
+//! The routine behind all products: eight rows of A and eight columns of B at a time.
 //!
-//! A [`Block`] is eight rows of A, or eight columns of B, in words of 32 bits. A pair of registers
-//! holds the accumulators of eight rows and eight columns: lane `4g + t` has columns `2t` and `2t +
-//! 1` of row `g`. So A is *spread*: each row is repeated in its four lanes; of B there are four
-//! even and four odd columns, repeated for eight rows; and all lanes of a register are added to at
-//! once. What is widened to `f32` of B stays in the first-level cache.
+//! A [`Block`] is eight rows of A, or eight columns of B, as a register of all lanes holds them. A
+//! pair of registers holds the accumulators of eight rows and eight columns: lane `4g + t` has
+//! columns `2t` and `2t + 1` of row `g`. So in a [`Square`] of them, and wherever there are eight
+//! columns, the even ones stand before the odd ones: a row is four lanes of one register and four
+//! of the other. Operands are widened to `f32` once, into a [`Scratch`] that stays in the
+//! first-level cache; of floats it has their exponents, too.
 
-use super::aligned::{Operand, Precision, Rule, exponent};
+#[cfg(target_arch = "x86_64")]
+use super::aligned::avx2;
+use super::aligned::{Factors, MOST, Precision, Rule, exponent};
 use super::element::{self, Element, Widen, with_element};
 use crate::alu::float::finish::{NAN16, canonical};
 use crate::exec::machine::Machine;
@@ -16,129 +18,175 @@ use crate::exec::row::LANES;
 /// Words in a row of A at most: 32 bytes.
 pub(crate) const WORDS: usize = 8;
 /// Columns of A at most.
-const DEPTH: usize = 64;
+pub(super) const DEPTH: usize = 64;
 
-/// Eight rows of A (or columns of B): by word, then by row.
-pub(crate) type Block = [[u32; 8]; WORDS];
+/// Eight rows of A (or columns of B): by four words, then by row.
+pub(crate) type Block = [[u32; LANES]; 2];
+
+/// Eight columns of B, by word.
+pub(crate) type Columns = [[u32; 8]; WORDS];
+
+/// Accumulators of eight rows, eight columns each.
+pub(super) type Square = [[f32; 8]; 8];
 
 /// Operands as numbers.
 #[derive(Debug)]
 pub(crate) struct Scratch {
-    /// A by column and block of eight rows, each row in its four lanes.
-    a: [[[f32; LANES]; 2]; DEPTH],
-    /// Eight columns of B by row: the even columns, then the odd ones.
+    /// A by block of eight rows, then by row.
+    a: [[[f32; DEPTH]; 8]; 2],
+    /// Eight columns of B, by row.
     b: [[f32; 8]; DEPTH],
-    /// Exponents of floats in A.
-    a_exponents: [[[i16; LANES]; 2]; DEPTH],
+    /// Exponents of floats in A, by block, by eight columns, then by row.
+    a_exponents: [[[[i16; 8]; 8]; MOST / 8]; 2],
     /// Exponents of floats in B.
-    b_exponents: [[i16; 8]; DEPTH],
-}
-
-/// Eight rows of A.
-struct Rows<'a> {
-    scratch: &'a Scratch,
-    half: usize,
-}
-
-impl Operand for Rows<'_> {
-    #[inline(always)]
-    fn numbers(&self, k: usize) -> [f32; LANES] {
-        self.scratch.a[k][self.half]
-    }
-    #[inline(always)]
-    fn exponents(&self, k: usize) -> [i16; LANES] {
-        self.scratch.a_exponents[k][self.half]
-    }
-}
-
-/// The even or the odd columns of B.
-struct Columns<'a> {
-    scratch: &'a Scratch,
-    first: usize,
-}
-
-/// Four columns, for each of eight rows.
-#[inline(always)]
-fn repeated<T: Copy + Default>(columns: &[T; 8], first: usize) -> [T; LANES] {
-    let mut lanes = [T::default(); LANES];
-    for row in lanes.chunks_exact_mut(4) {
-        row.copy_from_slice(&columns[first..first + 4]);
-    }
-    lanes
-}
-
-impl Operand for Columns<'_> {
-    #[inline(always)]
-    fn numbers(&self, k: usize) -> [f32; LANES] {
-        repeated(&self.scratch.b[k], self.first)
-    }
-    #[inline(always)]
-    fn exponents(&self, k: usize) -> [i16; LANES] {
-        repeated(&self.scratch.b_exponents[k], self.first)
-    }
+    b_exponents: [[i16; 8]; MOST],
 }
 
 impl Default for Scratch {
     fn default() -> Self {
         Self {
-            a: [[[0.0; LANES]; 2]; DEPTH],
+            a: [[[0.0; DEPTH]; 8]; 2],
             b: [[0.0; 8]; DEPTH],
-            a_exponents: [[[0; LANES]; 2]; DEPTH],
-            b_exponents: [[0; 8]; DEPTH],
+            a_exponents: [[[[0; 8]; 8]; MOST / 8]; 2],
+            b_exponents: [[0; 8]; MOST],
         }
     }
 }
 
-/// The block that registers hold: one for each four words of a row.
+/// The block that registers hold: one for each four words of a row, from `first` on at a distance.
 ///
 /// # Safety
-/// `rows` yields 32-bit registers of the current frame, at most two.
+/// They are 32-bit registers of the current frame.
 #[inline(always)]
-pub(crate) unsafe fn from_registers(m: &Machine, rows: impl Iterator<Item = u32>) -> Block {
-    let mut block = [[0; 8]; WORDS];
-    for (chunk, row) in rows.enumerate() {
+pub(crate) unsafe fn from_registers(m: &Machine, rows: &[u32], (first, step): (usize, usize), chunks: usize) -> Block {
+    let mut block = [[0; LANES]; 2];
+    for chunk in 0..chunks.min(2) {
         // SAFETY: passed on.
-        let words = unsafe { &*m.lanes::<u32>(row) };
-        for t in 0..4 {
-            for g in 0..8 {
-                block[chunk * 4 + t][g] = words[4 * g + t];
-            }
+        block[chunk] = unsafe { m.read::<u32>(rows[first + chunk * step]) };
+    }
+    block
+}
+
+/// The columns of a block, by word.
+#[inline(always)]
+pub(super) fn columns_of(block: &Block) -> Columns {
+    #[cfg(target_arch = "x86_64")]
+    if std::arch::is_x86_feature_detected!("avx2") {
+        // SAFETY: the host has the instructions.
+        return unsafe { transposed(block) };
+    }
+    let mut columns = [[0; 8]; WORDS];
+    for (w, words) in columns.iter_mut().enumerate() {
+        for (at, word) in words.iter_mut().enumerate() {
+            *word = block[w / 4][(at % 4 * 2 + at / 4) * 4 + w % 4];
+        }
+    }
+    columns
+}
+
+/// The block whose columns these are.
+#[inline(always)]
+pub(super) fn rows_of(columns: &Columns) -> Block {
+    let mut block = [[0; LANES]; 2];
+    for (w, words) in columns.iter().enumerate() {
+        for (at, word) in words.iter().enumerate() {
+            block[w / 4][(at % 4 * 2 + at / 4) * 4 + w % 4] = *word;
         }
     }
     block
 }
 
-/// The elements at position `p` of their words.
-#[inline(always)]
-fn numbers<W: Widen>(words: &[u32; 8], p: usize) -> [f32; 8] {
-    let bits = 32 / W::PER_WORD as u32;
-    let mut out = [0.0; 8];
-    for i in 0..8 {
-        out[i] = W::widen(words[i] >> (p as u32 * bits) & (u32::MAX >> (32 - bits)));
+/// [`columns_of`] with AVX2.
+///
+/// # Safety
+/// The host has AVX2.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+#[inline]
+unsafe fn transposed(block: &Block) -> Columns {
+    use std::arch::x86_64::*;
+    let mut columns = [[0; 8]; WORDS];
+    for chunk in 0..2 {
+        let (from, to) = (block[chunk].as_ptr(), columns[4 * chunk].as_mut_ptr().cast::<f64>());
+        // SAFETY: a chunk is four vectors, and so are four words of eight columns.
+        unsafe {
+            // Each vector has four words of two columns, an even and an odd one.
+            let (a, b) = (_mm256_loadu_ps(from.cast()), _mm256_loadu_ps(from.add(8).cast()));
+            let (c, d) = (_mm256_loadu_ps(from.add(16).cast()), _mm256_loadu_ps(from.add(24).cast()));
+            let low = (_mm256_castps_pd(_mm256_unpacklo_ps(a, b)), _mm256_castps_pd(_mm256_unpacklo_ps(c, d)));
+            let high = (_mm256_castps_pd(_mm256_unpackhi_ps(a, b)), _mm256_castps_pd(_mm256_unpackhi_ps(c, d)));
+            _mm256_storeu_pd(to, _mm256_unpacklo_pd(low.0, low.1));
+            _mm256_storeu_pd(to.add(4), _mm256_unpackhi_pd(low.0, low.1));
+            _mm256_storeu_pd(to.add(8), _mm256_unpacklo_pd(high.0, high.1));
+            _mm256_storeu_pd(to.add(12), _mm256_unpackhi_pd(high.0, high.1));
+        }
     }
-    out
+    columns
 }
 
+/// The element at position `p` of a word.
 #[inline(always)]
-fn spread<W: Widen>(a: &mut [[[f32; LANES]; 2]; DEPTH], half: usize, block: &Block, words: usize, sign: u32) {
-    for (w, rows) in block.iter().enumerate().take(words) {
-        for p in 0..W::PER_WORD {
-            let numbers = numbers::<W>(rows, p).map(|x| f32::from_bits(x.to_bits() ^ sign));
-            let lanes = &mut a[w * W::PER_WORD + p][half];
-            for lane in 0..LANES {
-                lanes[lane] = numbers[lane / 4];
+fn number<W: Widen>(word: u32, p: usize) -> f32 {
+    let bits = 32 / W::PER_WORD as u32;
+    W::widen(word >> (p as u32 * bits) & (u32::MAX >> (32 - bits)))
+}
+
+/// Widens eight rows of A.
+#[inline(always)]
+fn rows<W: Widen>(a: &mut [[f32; DEPTH]; 8], block: &Block, words: usize, sign: u32) {
+    for chunk in 0..words / 4 {
+        for row in 0..8 {
+            for w in 0..4 {
+                for p in 0..W::PER_WORD {
+                    let number = number::<W>(block[chunk][4 * row + w], p);
+                    a[row][(4 * chunk + w) * W::PER_WORD + p] = f32::from_bits(number.to_bits() ^ sign);
+                }
             }
         }
     }
 }
 
+/// Widens eight columns of B.
 #[inline(always)]
-fn columns<W: Widen>(b: &mut [[f32; 8]; DEPTH], block: &Block, words: usize) {
-    for (w, c) in block.iter().enumerate().take(words) {
-        let c = [c[0], c[2], c[4], c[6], c[1], c[3], c[5], c[7]];
+fn columns<W: Widen>(b: &mut [[f32; 8]; DEPTH], columns: &Columns, words: usize) {
+    for w in 0..words {
         for p in 0..W::PER_WORD {
-            b[w * W::PER_WORD + p] = numbers::<W>(&c, p);
+            for column in 0..8 {
+                b[w * W::PER_WORD + p][column] = number::<W>(columns[w][column], p);
+            }
         }
+    }
+}
+
+/// The exponents of two rows of eight numbers, whose subnormal numbers have `least`.
+#[inline(always)]
+fn exponents(first: &[f32; 8], second: &[f32; 8], least: i16) -> [[i16; 8]; 2] {
+    #[cfg(target_arch = "x86_64")]
+    if std::arch::is_x86_feature_detected!("avx2") {
+        // SAFETY: the host has the instructions.
+        return unsafe { avx2::exponents_of_rows(first, second, least) };
+    }
+    let mut out = [[0; 8]; 2];
+    for i in 0..8 {
+        out[0][i] = exponent(first[i], least);
+        out[1][i] = exponent(second[i], least);
+    }
+    out
+}
+
+/// Eight numbers of a row.
+#[inline(always)]
+fn eight(row: &[f32; DEPTH], n: usize) -> &[f32; 8] {
+    row.as_chunks::<8>().0.get(n).expect("the row has so many")
+}
+
+/// Moves columns 0, 1, 4, 5, …, the lower halves of registers, before the others.
+fn halves_first<T: Copy + Default>(columns: &mut [T]) {
+    let mut before = [T::default(); DEPTH];
+    before[..columns.len()].copy_from_slice(columns);
+    let half = columns.len() / 2;
+    for (k, column) in before.into_iter().enumerate().take(columns.len()) {
+        columns[k / 4 * 2 + k % 2 + k / 2 % 2 * half] = column;
     }
 }
 
@@ -155,56 +203,74 @@ impl Scratch {
         rule: Option<&Rule>,
     ) {
         let sign = if negates { 0x8000_0000 } else { 0 };
-        with_element!(ty, W => spread::<W>(&mut self.a, half, block, words, sign));
+        let a = &mut self.a[half];
+        with_element!(ty, W => rows::<W>(a, block, words, sign));
         let Some(rule) = rule else { return };
         let columns = words * (32 / ty.bits()) as usize;
-        for (numbers, exponents) in self.a.iter().zip(&mut self.a_exponents).take(columns) {
-            exponents[half] = numbers[half].map(|x| exponent(x, rule.least(0)));
+        if rule.is_in_halves() {
+            a.iter_mut().for_each(|row| halves_first(&mut row[..columns]));
+        }
+        let to = &mut self.a_exponents[half];
+        for n in 0..columns.div_ceil(8) {
+            for row in [0, 2, 4, 6] {
+                [to[n][row], to[n][row + 1]] = exponents(eight(&a[row], n), eight(&a[row + 1], n), rule.least(0));
+            }
         }
     }
 
     /// Takes eight columns of B.
     #[inline(always)]
-    pub(crate) fn set_b(&mut self, ty: Element, block: &Block, words: usize, rule: Option<&Rule>) {
-        with_element!(ty, W => columns::<W>(&mut self.b, block, words));
+    pub(crate) fn set_b(&mut self, ty: Element, columns_of_b: &Columns, words: usize, rule: Option<&Rule>) {
+        with_element!(ty, W => columns::<W>(&mut self.b, columns_of_b, words));
         let Some(rule) = rule else { return };
         let rows = words * (32 / ty.bits()) as usize;
-        for (numbers, exponents) in self.b.iter().zip(&mut self.b_exponents).take(rows) {
-            *exponents = numbers.map(|x| exponent(x, rule.least(1)));
+        if rule.is_in_halves() {
+            halves_first(&mut self.b[..rows]);
+        }
+        let to = &mut self.b_exponents;
+        for pair in 0..rows / 2 {
+            let k = 2 * pair;
+            [to[k], to[k + 1]] = exponents(&self.b[k], &self.b[k + 1], rule.least(1));
         }
     }
 
-    /// Adds the product of eight rows and eight columns to the even and the odd columns: of floats
-    /// by the rule, of integers exactly.
+    /// Adds the product of eight rows and eight columns to accumulators: of floats by the rule, of
+    /// integers exactly.
     #[inline(always)]
-    pub(crate) fn add_product(
+    pub(super) fn add_product(
         &self,
         half: usize,
         depth: usize,
         rule: Option<&Rule>,
         precision: Precision,
-        sums: &mut [[f32; LANES]; 2],
+        sums: &mut Square,
     ) {
         let Some(rule) = rule else { return self.add_integers(half, depth, sums) };
-        let rows = Rows { scratch: self, half };
-        for (parity, sums) in sums.iter_mut().enumerate() {
-            rule.add(&rows, &Columns { scratch: self, first: 4 * parity }, depth, precision, sums);
-        }
+        rule.add(&self.factors(half), depth, precision, sums);
+    }
+
+    /// What is multiplied.
+    #[inline(always)]
+    pub(super) fn factors(&self, half: usize) -> Factors<'_> {
+        let (a, a_exponents) = (&self.a[half], &self.a_exponents[half]);
+        Factors { a, a_exponents, b: &self.b, b_exponents: &self.b_exponents }
     }
 
     #[inline(always)]
-    fn add_integers(&self, half: usize, depth: usize, sums: &mut [[f32; LANES]; 2]) {
-        let [mut even, mut odd] = [sums[0], sums[1]];
-        for (a, b) in self.a.iter().zip(&self.b).take(depth) {
-            let a = &a[half];
-            for lane in 0..LANES {
-                even[lane] = a[lane].mul_add(b[lane % 4], even[lane]);
+    fn add_integers(&self, half: usize, depth: usize, sums: &mut Square) {
+        // Four rows at a time stay in registers.
+        for first in [0, 4] {
+            let mut together = [[0.0f32; 8]; 4];
+            for k in 0..depth {
+                for i in 0..4 {
+                    let a = self.a[half][first + i][k];
+                    for column in 0..8 {
+                        together[i][column] = a.mul_add(self.b[k][column], together[i][column]);
+                    }
+                }
             }
-            for lane in 0..LANES {
-                odd[lane] = a[lane].mul_add(b[4 + lane % 4], odd[lane]);
-            }
+            sums[first..first + 4].copy_from_slice(&together);
         }
-        *sums = [even, odd];
     }
 }
 
@@ -236,43 +302,50 @@ impl Sums {
 
     /// What products are added to, of the registers' contents.
     #[inline(always)]
-    pub(crate) fn start(self, words: &[[u32; LANES]; 2]) -> [[f32; LANES]; 2] {
-        match self {
-            Self::F32 => words.map(|words| words.map(f32::from_bits)),
-            Self::F16 => [words[0].map(|w| element::f16(w & 0xffff)), words[0].map(|w| element::f16(w >> 16))],
-            Self::Integer { .. } => [[0.0; LANES]; 2],
+    pub(super) fn start(self, words: &[[u32; LANES]; 2]) -> Square {
+        let mut sums = [[0.0; 8]; 8];
+        for row in 0..8 {
+            for t in 0..4 {
+                let lane = 4 * row + t;
+                (sums[row][t], sums[row][4 + t]) = match self {
+                    Self::F32 => (f32::from_bits(words[0][lane]), f32::from_bits(words[1][lane])),
+                    Self::F16 => (element::f16(words[0][lane] & 0xffff), element::f16(words[0][lane] >> 16)),
+                    Self::Integer { .. } => (0.0, 0.0),
+                };
+            }
         }
+        sums
     }
 
     /// The registers' new contents, of the old ones and the sums.
     #[inline(always)]
-    pub(crate) fn finish(self, old: &[[u32; LANES]; 2], sums: &[[f32; LANES]; 2]) -> [[u32; LANES]; 2] {
+    pub(super) fn finish(self, old: &[[u32; LANES]; 2], sums: &Square) -> [[u32; LANES]; 2] {
         let mut words = [[0; LANES]; 2];
-        match self {
-            Self::F32 => {
-                for e in 0..2 {
-                    for lane in 0..LANES {
-                        words[e][lane] = canonical(sums[e][lane]);
+        for row in 0..8 {
+            for t in 0..4 {
+                let (lane, even, odd) = (4 * row + t, sums[row][t], sums[row][4 + t]);
+                match self {
+                    Self::F32 => {
+                        words[0][lane] = canonical(even);
+                        words[1][lane] = canonical(odd);
                     }
-                }
-            }
-            Self::F16 => {
-                for lane in 0..LANES {
-                    words[0][lane] = round_to_f16(sums[0][lane]) | round_to_f16(sums[1][lane]) << 16;
-                }
-            }
-            Self::Integer { saturates } => {
-                for e in 0..2 {
-                    for lane in 0..LANES {
-                        let (old, product) = (old[e][lane] as i32, sums[e][lane] as i32);
-                        let sum = if saturates { old.saturating_add(product) } else { old.wrapping_add(product) };
-                        words[e][lane] = sum as u32;
+                    Self::F16 => words[0][lane] = round_to_f16(even) | round_to_f16(odd) << 16,
+                    Self::Integer { saturates } => {
+                        words[0][lane] = total(old[0][lane], even, saturates);
+                        words[1][lane] = total(old[1][lane], odd, saturates);
                     }
                 }
             }
         }
         words
     }
+}
+
+/// An accumulator of `.s32` and the sum of an instruction's products.
+#[inline(always)]
+fn total(old: u32, product: f32, saturates: bool) -> u32 {
+    let (old, product) = (old as i32, product as i32);
+    (if saturates { old.saturating_add(product) } else { old.wrapping_add(product) }) as u32
 }
 
 /// The bits of the nearest `.f16`, ties to even; written so that loops over it vectorise.

@@ -4,7 +4,7 @@
 //! registers at a time are the accumulators of `mma`'s fragments. So are the registers of A.
 
 use super::descriptor::{Layout, Major};
-use super::product::{Block, WORDS, from_registers};
+use super::product::{Block, Columns, WORDS, columns_of, from_registers, rows_of};
 use super::queue::Issued;
 use super::wgmma::{Kind, Tile};
 use crate::exec::machine::Machine;
@@ -23,37 +23,56 @@ unsafe fn unit(m: &Machine, at: u32) -> [u32; 4] {
     unsafe { *m.shared.add(at as usize).cast::<[u32; 4]>() }
 }
 
-/// Eight rows (of A; columns of B) in shared memory, from `first` on, a multiple of eight.
+/// Eight rows (of A; columns of B) in shared memory, from `first` on, a multiple of eight, whose
+/// neighbours along K lie together.
 ///
 /// # Safety
 /// They lie inside shared memory.
 #[inline(always)]
-unsafe fn from_shared(m: &Machine, layout: &Layout, first: u32) -> Block {
-    let mut block = [[0; 8]; WORDS];
-    match layout.major() {
-        Major::K => {
-            for row in 0..8 {
-                for half in 0..2 {
-                    // SAFETY: passed on.
-                    let words = unsafe { unit(m, layout.unit(first + row, half)) };
-                    for w in 0..4 {
-                        block[half as usize * 4 + w][row as usize] = words[w];
-                    }
-                }
-            }
-        }
-        Major::Mn => {
-            for (w, rows) in block.iter_mut().enumerate() {
-                // SAFETY: passed on.
-                let [low, high] = [0, 1].map(|p| unsafe { unit(m, layout.unit(w as u32 * 2 + p, first / 8)) });
-                for (row, word) in rows.iter_mut().enumerate() {
-                    let of = |words: &[u32; 4]| words[row / 2] >> (row % 2 * 16) & 0xffff;
-                    *word = of(&low) | of(&high) << 16;
-                }
-            }
+unsafe fn along_k(m: &Machine, layout: &Layout, first: u32) -> Block {
+    let mut block = [[0; LANES]; 2];
+    for row in 0..8 {
+        for half in 0..2 {
+            // SAFETY: passed on.
+            let unit = unsafe { unit(m, layout.unit(first + row, half)) };
+            block[half as usize][4 * row as usize..][..4].copy_from_slice(&unit);
         }
     }
     block
+}
+
+/// Columns of B whose neighbours along N lie together.
+///
+/// # Safety
+/// As for [`along_k`].
+#[inline(always)]
+unsafe fn along_n(m: &Machine, layout: &Layout, first: u32) -> Columns {
+    let mut columns = [[0; 8]; WORDS];
+    for w in 0..WORDS {
+        let k = 2 * w as u32;
+        // SAFETY: passed on.
+        let (low, high) = unsafe { (unit(m, layout.unit(k, first / 8)), unit(m, layout.unit(k + 1, first / 8))) };
+        for i in 0..4 {
+            columns[w][i] = low[i] & 0xffff | high[i] << 16;
+            columns[w][4 + i] = low[i] >> 16 | high[i] & 0xffff_0000;
+        }
+    }
+    columns
+}
+
+/// Eight columns of B, from `first` on.
+///
+/// # Safety
+/// As for [`along_k`].
+#[inline(always)]
+unsafe fn columns_of_b(m: &Machine, layout: &Layout, first: u32) -> Columns {
+    // SAFETY: passed on.
+    unsafe {
+        match layout.major() {
+            Major::K => columns_of(&along_k(m, layout, first)),
+            Major::Mn => along_n(m, layout, first),
+        }
+    }
 }
 
 /// Eight of the warp's rows of A.
@@ -65,10 +84,14 @@ unsafe fn rows_of_a(m: &Machine, tile: &Tile, issued: &Issued, half: usize) -> B
     // SAFETY: passed on.
     unsafe {
         match &tile.a {
-            Some(registers) => from_registers(m, [registers[half], registers[2 + half]].into_iter()),
+            Some(registers) => from_registers(m, registers, (half, 2), 2),
             None => {
                 let layout = Layout::new(issued.a, tile.major[0]);
-                from_shared(m, &layout, m.warp % 4 * WARP_ROWS + half as u32 * 8)
+                let first = m.warp % 4 * WARP_ROWS + half as u32 * 8;
+                match layout.major() {
+                    Major::K => along_k(m, &layout, first),
+                    Major::Mn => rows_of(&along_n(m, &layout, first)),
+                }
             }
         }
     }
@@ -99,18 +122,19 @@ pub(super) unsafe fn multiply(m: &mut Machine, tile: &Tile, issued: &Issued) {
             scratch.set_a(types[0], half, &rows_of_a(m, tile, issued, half), WORDS, tile.negates, rule.as_ref());
         }
         for (j, rows) in tile.d.chunks_exact(2 * registers).enumerate() {
-            scratch.set_b(types[1], &from_shared(m, &layout, j as u32 * 8), WORDS, rule.as_ref());
+            scratch.set_b(types[1], &columns_of_b(m, &layout, j as u32 * 8), WORDS, rule.as_ref());
             for (half, rows) in rows.chunks_exact(registers).enumerate() {
                 let mut old = [[0; LANES]; 2];
                 if issued.adds {
-                    for (old, &row) in old.iter_mut().zip(rows) {
-                        *old = m.read::<u32>(row);
+                    for i in 0..registers {
+                        old[i] = m.read::<u32>(rows[i]);
                     }
                 }
                 let mut accumulators = sums.start(&old);
                 scratch.add_product(half, depth, rule.as_ref(), sums.precision(), &mut accumulators);
-                for (words, &row) in sums.finish(&old, &accumulators).iter().zip(rows) {
-                    m.write(row, words, ALL_LANES);
+                let words = sums.finish(&old, &accumulators);
+                for i in 0..registers {
+                    m.write(rows[i], &words[i], ALL_LANES);
                 }
             }
         }
@@ -128,12 +152,12 @@ unsafe fn count_bits(m: &mut Machine, tile: &Tile, issued: &Issued) {
         let a = [0, 1].map(|half| rows_of_a(m, tile, issued, half));
         let layout = Layout::new(issued.b, Major::K);
         for (j, rows) in tile.d.chunks_exact(4).enumerate() {
-            let b = from_shared(m, &layout, j as u32 * 8);
+            let b = columns_of(&along_k(m, &layout, j as u32 * 8));
             for (register, &row) in rows.iter().enumerate() {
                 let mut sums = if issued.adds { m.read::<u32>(row) } else { [0; LANES] };
-                for (a, b) in a[register / 2].iter().zip(&b) {
+                for (w, b) in b.iter().enumerate() {
                     for lane in 0..LANES {
-                        let both = a[lane / 4] & b[lane % 4 * 2 + register % 2];
+                        let both = a[register / 2][w / 4][lane / 4 * 4 + w % 4] & b[register % 2 * 4 + lane % 4];
                         sums[lane] = sums[lane].wrapping_add(both.count_ones());
                     }
                 }

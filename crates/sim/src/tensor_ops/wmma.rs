@@ -13,7 +13,7 @@ use super::aligned::{By, Precision, Rule};
 use super::element::{Element, types};
 use super::expect_whole_warp;
 use super::mma;
-use super::product::{Block, Sums, WORDS, from_registers};
+use super::product::{Block, Columns, Sums, WORDS, columns_of, from_registers};
 use crate::Error;
 use crate::alu::float::rounding;
 use crate::decode::Decoder;
@@ -100,12 +100,11 @@ impl LaneOp for Multiply {
         // SAFETY: the decoder checked the operands. Everything is read before anything is written:
         // D may be C, A or B.
         unsafe {
-            let block = |m: &Machine, rows: &[u32], blocks: usize, i: usize| {
-                from_registers(m, (0..chunks).map(|chunk| rows[chunk * blocks + i]))
-            };
-            let (mut a, mut b): ([Block; 4], [Block; 4]) = ([[[0; 8]; WORDS]; 4], [[[0; 8]; WORDS]; 4]);
+            let block =
+                |m: &Machine, rows: &[u32], blocks: usize, i: usize| from_registers(m, rows, (i, blocks), chunks);
+            let (mut a, mut b): ([Block; 4], [Columns; 4]) = ([[[0; LANES]; 2]; 4], [[[0; 8]; WORDS]; 4]);
             a.iter_mut().enumerate().take(blocks_m).for_each(|(i, a)| *a = block(m, &tile.a, blocks_m, i));
-            b.iter_mut().enumerate().take(blocks_n).for_each(|(j, b)| *b = block(m, &tile.b, blocks_n, j));
+            b.iter_mut().enumerate().take(blocks_n).for_each(|(j, b)| *b = columns_of(&block(m, &tile.b, blocks_n, j)));
             let mut c = [[0; LANES]; 8];
             for (words, &row) in c.iter_mut().zip(&tile.c) {
                 *words = m.read::<u32>(row);

@@ -10,6 +10,7 @@
 
 use crate::check::access::{Access, Kind, Lanes};
 use crate::check::findings::{Rule, Side};
+use crate::exec::lanes;
 
 /// A word that some copy does more to than read it, or of a barrier.
 const WRITTEN: u8 = 0x80;
@@ -233,13 +234,16 @@ impl InFlight {
 
     /// The copy that an access to these bytes collides with.
     pub(in crate::check) fn look(&self, start: u32, end: u32, access: Hold) -> Option<(Rule, Flight)> {
+        if self.is_harmed(start, end, access) { self.find(start, end, access) } else { None }
+    }
+
+    /// Whether copies hold any word of a range in a way that an access does harm to.
+    fn is_harmed(&self, start: u32, end: u32, access: Hold) -> bool {
         let to = (end.div_ceil(4) as usize).min(self.words.len());
-        let from = start as usize / 4;
-        let harm = |word: u8| word & WRITTEN != 0 || (access != Hold::Reads && word != 0);
-        if from >= to || !self.words[from..to].iter().any(|&word| harm(word)) {
-            return None;
-        }
-        self.find(start, end, access)
+        let harmful = if access == Hold::Reads { WRITTEN } else { u8::MAX };
+        // Without an early end the loop is one of vectors.
+        let words = self.words.get(start as usize / 4..to).unwrap_or_default();
+        words.iter().fold(0, |all, word| all | word) & harmful != 0
     }
 
     #[cold]
@@ -261,6 +265,10 @@ impl InFlight {
         access: &Access,
         addresses: &[u32; 32],
     ) -> Option<(Rule, Flight, u32)> {
+        let span = lanes::span(addresses, access.mask);
+        if !self.is_harmed(span.lowest, span.highest.saturating_add(access.bytes), access.kind.into()) {
+            return None;
+        }
         Lanes(access.mask).find_map(|lane| {
             let start = addresses[lane as usize];
             self.look(start, start + access.bytes, access.kind.into()).map(|(rule, flight)| (rule, flight, lane))

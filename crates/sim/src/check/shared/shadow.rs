@@ -23,6 +23,8 @@ use crate::check::order::block::{BlockOrder, Context};
 use crate::check::order::clock::AGENTS;
 use crate::check::order::observed::Observation;
 use crate::check::shared::packed::{ID_SHIFT, LANE, SPLIT, STRONG, Settled, same_thread, same_warp, warp_of};
+#[cfg(target_arch = "x86_64")]
+use crate::check::shared::rows;
 use crate::check::shared::split::{Cell, SplitWords};
 use crate::check::shared::visit::Visit;
 
@@ -261,7 +263,13 @@ impl SharedShadow {
                 && !order.proxy_records.contains(record >> ID_SHIFT)
                 && !order.is_proxied(record >> ID_SHIFT, warp_of(record), warp)
         };
+        let mut fenced = 0;
         for word in start as usize / 4..end as usize / 4 {
+            // Neighbours are mostly of one access.
+            if kind == Kind::Read && self.writers[word] == fenced && fenced != SPLIT {
+                continue;
+            }
+            fenced = self.writers[word];
             let is_split = self.writers[word] == SPLIT;
             let writers = if is_split { self.split.writers(self.readers[word]) } else { [self.writers[word]; 4] };
             let others = if kind == Kind::Read || is_split { [0; 2] } else { [self.readers[word], self.earlier[word]] };
@@ -288,6 +296,10 @@ impl SharedShadow {
                 mask
             }
             Pattern::Uniform { first, last } if kind == Kind::Read || is_strong => 1 << first | 1 << last,
+            // Stores of one value by all lanes are told only where they are asked for.
+            Pattern::Uniform { first, last } if findings.skips_same_value && visit.stores_one_value() => {
+                1 << first | 1 << last
+            }
             Pattern::Contiguous { .. } | Pattern::Uniform { .. } | Pattern::Scattered => mask,
         };
         self.lane_by_lane(visit, mask, findings);
@@ -297,6 +309,17 @@ impl SharedShadow {
     /// look.
     #[inline(always)]
     fn run(&mut self, visit: &Visit<'_>, first: usize, words: usize, shift: u32) -> bool {
+        #[cfg(target_arch = "x86_64")]
+        if words.is_multiple_of(32) && rows::can_run() {
+            let run = first..first + words;
+            let mut rows = rows::Rows {
+                writers: &mut self.writers[run.clone()],
+                readers: &mut self.readers[run.clone()],
+                earlier: &mut self.earlier[run.clone()],
+                init: &mut self.init[run],
+            };
+            return rows.access(visit, shift);
+        }
         match visit.access.kind {
             Kind::Read => self.read_run(visit, first, words, shift),
             Kind::Write | Kind::Atomic => self.write_run(visit, first, words, shift),

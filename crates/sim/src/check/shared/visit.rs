@@ -26,6 +26,13 @@ pub(in crate::check) struct Visit<'a> {
 }
 
 impl Visit<'_> {
+    /// Whether all lanes store the same value.
+    pub(in crate::check) fn stores_one_value(&self) -> bool {
+        let Some(values) = self.values else { return false };
+        let first = (values.stored)(self.access.mask.trailing_zeros());
+        Lanes(self.access.mask).all(|lane| (values.stored)(lane) == first)
+    }
+
     /// Judges one cell against one lane's access and records the access; the worst conflict.
     pub(in crate::check) fn judge(
         &self,
