@@ -492,11 +492,11 @@ impl LanguageModel {
         let shard = self.shard.clone();
         let num_bytes = queue.reuse(&arena, || {
             // The first device has the logits of all, and draws.
-            let draws = shard.as_ref().is_none_or(|shard| shard.communicator().rank() == 0);
+            let draws = shard.as_ref().is_none_or(Shard::is_first);
             let logits = self.logits(batch)?.filter(|_| draws);
             let num_bytes = logits.map(|logits| self.draw(&logits, batch)).transpose()?;
-            if let Some(shard) = &shard {
-                shard.communicator().synchronize(queue.stream())?;
+            if let Some(link) = shard.as_ref().and_then(Shard::communicator) {
+                link.synchronize(queue.stream())?;
             }
             Ok::<_, Error>(num_bytes)
         })?;

@@ -157,9 +157,9 @@ impl ParallelModel {
             let ((to, answer), work) = (channel(), work.clone());
             rank.ask(Box::new(move |model| {
                 let result = work(model);
-                if let (Err(error), Some(shard)) = (&result, model.shard()) {
+                if let (Err(error), Some(link)) = (&result, model.shard().and_then(Shard::communicator)) {
                     // Ends what the others wait for.
-                    shard.communicator().fail(&error.to_string());
+                    link.fail(&error.to_string());
                 }
                 // The caller waits, or is gone with the model.
                 let _ = to.send(result);

@@ -15,7 +15,7 @@ use warpfold::{CacheShape, Draw, DrawRows, Dtype, PageLayout, PagedCache, Queue,
 use warpfold_device::Device;
 use warpfold_kernels::AnyKernel;
 
-use crate::layers::{Angles, Loader, StepShape};
+use crate::layers::{Angles, Loader, Shard, StepShape};
 use crate::network::Network;
 use crate::{Error, ModelConfig, ModelFiles};
 
@@ -36,7 +36,8 @@ pub struct Steps {
 #[derive(Debug)]
 pub struct WarmUp {
     begin: Instant,
-    planner: JoinHandle<Result<(), Error>>,
+    /// One a device.
+    planners: Vec<JoinHandle<Result<(), Error>>>,
     compilers: Vec<JoinHandle<Result<Work, Error>>>,
 }
 
@@ -83,21 +84,44 @@ impl ModelFiles {
     /// # Errors
     /// What the device says.
     pub fn warm_up(&self, queue: &Queue, dtype: Dtype, steps: Steps) -> Result<WarmUp, Error> {
+        self.warm_up_on(std::slice::from_ref(queue), None, dtype, steps)
+    }
+
+    /// The same for models that [`ModelFiles::load_parallel`] loads to these devices. What devices
+    /// do together is compiled when they first do it.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Split`](crate::ErrorKind::Split) unless so many devices can share the model;
+    /// what a device says.
+    pub fn warm_up_parallel(&self, devices: &[Device], dtype: Dtype, steps: Steps) -> Result<WarmUp, Error> {
+        let shard = Shard::outline(devices.len(), self.config())?;
+        let queues: Vec<Queue> = devices.iter().map(Queue::of).collect();
+        self.warm_up_on(&queues, Some(&shard), dtype, steps)
+    }
+
+    fn warm_up_on(&self, queues: &[Queue], shard: Option<&Shard>, dtype: Dtype, steps: Steps) -> Result<WarmUp, Error> {
         let begin = Instant::now();
-        let (sender, kernels) = channel::<AnyKernel>();
-        // Nobody listens any more once compilers have failed, and then they say why.
-        let outline = queue.outline(move |kernel| sender.send(kernel.clone()).unwrap_or_default());
-        let config = one_layer_of_each_kind(self.config());
-        let mut progress = |_, _| ();
-        let mut loader = Loader::new(self.checkpoint(), &outline, dtype, &mut progress)?;
-        loader.is_outline = true;
-        let network = Network::load(&config, &mut loader)?;
-        let kernels = Arc::new(Mutex::new(kernels));
-        let compilers = (0..std::thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS))
-            .map(|_| spawn_compiler(queue.device().clone(), kernels.clone()))
-            .collect();
-        let planner = std::thread::spawn(move || plan(&outline, &network, &config, dtype, steps));
-        Ok(WarmUp { begin, planner, compilers })
+        let (mut planners, mut compilers) = (Vec::new(), Vec::new());
+        let config = shard.map_or_else(|| self.config().clone(), |shard| shard.config(self.config()));
+        let config = one_layer_of_each_kind(&config);
+        let threads = std::thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS);
+        for queue in queues {
+            let (sender, kernels) = channel::<AnyKernel>();
+            // Nobody listens any more once compilers have failed, and then they say why.
+            let outline = queue.outline(move |kernel| sender.send(kernel.clone()).unwrap_or_default());
+            let mut progress = |_, _| ();
+            let mut loader = Loader::new(self.checkpoint(), &outline, dtype, &mut progress)?;
+            loader.is_outline = true;
+            loader.shard = shard;
+            let network = Network::load(&config, &mut loader)?;
+            let kernels = Arc::new(Mutex::new(kernels));
+            let compiler = |_| spawn_compiler(queue.device().clone(), kernels.clone());
+            compilers.extend((0..threads.div_ceil(queues.len())).map(compiler));
+            let (config, shard) = (config.clone(), shard.cloned());
+            let plan = move || plan(&outline, &network, &config, shard.as_ref(), dtype, steps);
+            planners.push(std::thread::spawn(plan));
+        }
+        Ok(WarmUp { begin, planners, compilers })
     }
 }
 
@@ -107,10 +131,10 @@ impl WarmUp {
     /// # Errors
     /// If a step cannot be planned, or a kernel cannot be compiled.
     pub fn finish(self) -> Result<Warmed, Error> {
-        let Self { begin, planner, compilers } = self;
+        let Self { begin, planners, compilers } = self;
         let threads = compilers.len();
         let work = compilers.into_iter().map(joined).collect::<Result<Vec<Work>, _>>()?;
-        joined(planner)?;
+        planners.into_iter().try_for_each(joined)?;
         let end = work.iter().filter_map(|work| work.end).max().unwrap_or(begin);
         Ok(Warmed { kernels: work.iter().map(|work| work.kernels).sum(), time: end - begin, threads })
     }
@@ -169,7 +193,14 @@ fn powers(last: usize) -> impl Iterator<Item = usize> {
 }
 
 /// Plans every kind of step.
-fn plan(outline: &Queue, network: &Network, config: &ModelConfig, dtype: Dtype, steps: Steps) -> Result<(), Error> {
+fn plan(
+    outline: &Queue,
+    network: &Network,
+    config: &ModelConfig,
+    shard: Option<&Shard>,
+    dtype: Dtype,
+    steps: Steps,
+) -> Result<(), Error> {
     let Steps { budget, max_seqs, longest, block_size } = steps;
     let (budget, max_seqs, block_size) = (budget.max(1), max_seqs.clamp(1, budget.max(1)), block_size.max(1));
     let blocks = longest.min(config.max_len).div_ceil(block_size).max(1);
@@ -190,7 +221,10 @@ fn plan(outline: &Queue, network: &Network, config: &ModelConfig, dtype: Dtype, 
     let mut plan_step = |shape: StepShape| {
         let words = Tensor::uninitialized(outline, Dtype::I32, &[shape.words()])?;
         if let Some(rows) = network.rows([&words, &drawn], shape, [&angles[0], &angles[1]], &mut caches)? {
-            network.head.forward_f32(&rows)?;
+            let logits = network.head.forward_f32(&rows)?;
+            if let Some(shard) = shard.filter(|shard| shard.vocab(config.vocab).is_some()) {
+                shard.gather(&logits)?;
+            }
         }
         Ok::<_, Error>(())
     };

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use warpfold::{Device, Profile, Queue};
-use warpfold_engine::{Config, Engine, Output, Request, Sampling};
+use warpfold_engine::{Config, Engine, Model, Output, Request, Sampling};
 use warpfold_models::{LanguageModel, ModelFiles, Steps};
 
 const STEPS: Steps = Steps { budget: 48, max_seqs: 9, longest: 96, block_size: 8 };
@@ -19,7 +19,7 @@ fn load(files: &ModelFiles, queue: &Queue) -> LanguageModel {
 }
 
 /// Answers to requests of every kind, more than run at a time.
-fn answers(model: LanguageModel) -> Vec<Output> {
+fn answers(model: impl Model) -> Vec<Output> {
     let config = Config {
         num_blocks: 120,
         block_size: STEPS.block_size,
@@ -80,6 +80,36 @@ fn after_the_warm_up_a_job_of_a_qwen3_moe_compiles_no_kernel() {
 #[test]
 fn after_the_warm_up_a_job_of_a_qwen2_compiles_no_kernel() {
     compiles_nothing_more("qwen2");
+}
+
+#[track_caller]
+fn several_compile_nothing_more(name: &str, num_devices: usize) {
+    let devices = Device::virtual_peers(Profile::H200, num_devices);
+    let files = files(name);
+    let warm_up = files.warm_up_parallel(&devices, files.dtype(), STEPS).expect("every step can be planned");
+    let warmed = warm_up.finish().expect("every kernel compiles").kernels as u64;
+    let loaded = || devices.iter().map(|device| device.kernel_counts().loaded);
+    assert_eq!(loaded().sum::<u64>(), warmed);
+    assert!(devices.iter().all(|device| device.allocated_bytes() == 0));
+    let before: Vec<u64> = loaded().collect();
+    answers(files.load_parallel(&devices, files.dtype(), &mut |_, _| ()).expect("there is room"));
+    // What fills memory, and what devices do together: sums of parts with a residual, and signals.
+    let together: Vec<u64> = loaded().zip(before).map(|(after, before)| after - before).collect();
+    assert!(together.iter().all(|kernels| *kernels <= 6), "{name}: {together:?} of {warmed}");
+}
+
+#[test]
+fn after_the_warm_up_a_job_on_two_devices_compiles_only_what_they_do_together() {
+    several_compile_nothing_more("llama", 2);
+    several_compile_nothing_more("gemma3", 2);
+}
+
+#[test]
+fn a_warm_up_for_more_devices_than_can_share_the_model_is_refused() {
+    let devices = Device::virtual_peers(Profile::H200, 8);
+    let files = files("llama");
+    let error = files.warm_up_parallel(&devices, files.dtype(), STEPS).expect_err("it has four heads").to_string();
+    assert!(error.contains("8 devices cannot share the model"), "{error}");
 }
 
 #[test]

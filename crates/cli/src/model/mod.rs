@@ -62,7 +62,7 @@ pub(crate) fn load(
         )));
     }
     let steps = steps.filter(|_| !place.is_virtual());
-    let warm_up = steps.map(|steps| place.warm_up(files, dtype, steps)).transpose()?.flatten();
+    let warm_up = steps.map(|steps| place.warm_up(files, dtype, steps)).transpose()?;
     let progress = Progress::new();
     progress.begin("loading weights");
     let model = place.load(files, dtype, &mut |done, all| progress.show_bytes(done, all));

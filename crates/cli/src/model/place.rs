@@ -62,12 +62,11 @@ impl Place {
         files.weight_bytes_of_each(dtype, self.devices().len())
     }
 
-    /// Begins to compile kernels for such steps; not for several devices, whose ranks compile at
-    /// their first step, beside one another.
-    pub(super) fn warm_up(&self, files: &ModelFiles, dtype: Dtype, steps: Steps) -> Result<Option<WarmUp>, Error> {
+    /// Begins to compile kernels for such steps.
+    pub(super) fn warm_up(&self, files: &ModelFiles, dtype: Dtype, steps: Steps) -> Result<WarmUp, Error> {
         match self {
-            Self::One(device) => files.warm_up(&Queue::of(device), dtype, steps).map(Some),
-            Self::Parallel(_) => Ok(None),
+            Self::One(device) => files.warm_up(&Queue::of(device), dtype, steps),
+            Self::Parallel(devices) => files.warm_up_parallel(devices, dtype, steps),
         }
     }
 
@@ -81,7 +80,9 @@ impl Place {
             Self::One(device) => {
                 PlacedModel::One { model: Box::new(files.load(&Queue::of(device), dtype, progress)?), warmed: None }
             }
-            Self::Parallel(devices) => PlacedModel::Parallel(files.load_parallel(devices, dtype, progress)?),
+            Self::Parallel(devices) => {
+                PlacedModel::Parallel { model: files.load_parallel(devices, dtype, progress)?, warmed: None }
+            }
         })
     }
 }
@@ -99,7 +100,7 @@ impl fmt::Display for Place {
 #[derive(Debug)]
 pub(crate) enum PlacedModel {
     One { model: Box<LanguageModel>, warmed: Option<Warmed> },
-    Parallel(ParallelModel),
+    Parallel { model: ParallelModel, warmed: Option<Warmed> },
 }
 
 impl PlacedModel {
@@ -107,7 +108,7 @@ impl PlacedModel {
     pub(crate) fn num_devices(&self) -> usize {
         match self {
             Self::One { .. } => 1,
-            Self::Parallel(model) => model.num_devices(),
+            Self::Parallel { model, .. } => model.num_devices(),
         }
     }
 
@@ -123,7 +124,7 @@ impl PlacedModel {
     pub(crate) fn weight_bytes(&self) -> u64 {
         match self {
             Self::One { model, .. } => model.weight_bytes(),
-            Self::Parallel(model) => model.weight_bytes(),
+            Self::Parallel { model, .. } => model.weight_bytes(),
         }
     }
 
@@ -131,7 +132,7 @@ impl PlacedModel {
     pub(crate) fn activation_bytes(&self, rows: usize, samples: usize) -> Result<u64, Error> {
         match self {
             Self::One { model, .. } => Ok(model.activation_bytes(rows, samples)),
-            Self::Parallel(model) => model.activation_bytes(rows, samples),
+            Self::Parallel { model, .. } => model.activation_bytes(rows, samples),
         }
     }
 
@@ -139,23 +140,21 @@ impl PlacedModel {
     pub(crate) fn dry_run(&mut self, config: &Config) -> Result<u64, Error> {
         match self {
             Self::One { model, .. } => model.dry_run(config),
-            Self::Parallel(model) => model.dry_run(config),
+            Self::Parallel { model, .. } => model.dry_run(config),
         }
     }
 
     /// Notes that kernels were compiled: steps are captured next.
     pub(super) fn set_warmed(&mut self, done: Warmed) {
         match self {
-            Self::One { warmed, .. } => *warmed = Some(done),
-            Self::Parallel(_) => {}
+            Self::One { warmed, .. } | Self::Parallel { warmed, .. } => *warmed = Some(done),
         }
     }
 
     /// What was done before the first request.
     pub(crate) fn warmed(&self) -> Option<&Warmed> {
         match self {
-            Self::One { warmed, .. } => warmed.as_ref(),
-            Self::Parallel(_) => None,
+            Self::One { warmed, .. } | Self::Parallel { warmed, .. } => warmed.as_ref(),
         }
     }
 
@@ -169,14 +168,14 @@ impl PlacedModel {
     fn model(&self) -> &dyn Model {
         match self {
             Self::One { model, .. } => &**model,
-            Self::Parallel(model) => model,
+            Self::Parallel { model, .. } => model,
         }
     }
 
     fn model_mut(&mut self) -> &mut dyn Model {
         match self {
             Self::One { model, .. } => &mut **model,
-            Self::Parallel(model) => model,
+            Self::Parallel { model, .. } => model,
         }
     }
 }

@@ -176,7 +176,8 @@ impl Loader<'_> {
         // [outputs, parts, inputs of a part] as [parts, outputs, inputs of a part].
         let width = inputs / parts * self.dtype.bytes() as usize;
         let piece = |part: usize, line: usize| &bytes[(line * parts + part) * width..][..width];
-        let lines = (0..parts).flat_map(|part| (0..outputs).map(move |line| (part, line)));
+        let outputs_read = if self.is_outline { 0 } else { outputs };
+        let lines = (0..parts).flat_map(|part| (0..outputs_read).map(move |line| (part, line)));
         let bytes: Vec<u8> = lines.flat_map(|(part, line)| piece(part, line)).copied().collect();
         let weight = self.upload(self.dtype, &bytes, &[parts, outputs, inputs / parts])?.transpose(1, 2)?;
         let bias = match has_bias {

@@ -22,7 +22,10 @@ const PARTS: usize = 8;
 /// A device's place among those that share a model.
 #[derive(Debug, Clone)]
 pub(crate) struct Shard {
-    rank: Arc<Communicator>,
+    /// What it does with the others; nothing where steps are planned and not run.
+    link: Option<Arc<Communicator>>,
+    rank: usize,
+    count: usize,
     /// Devices that have the same heads of keys and values.
     kv_copies: usize,
 }
@@ -32,23 +35,30 @@ impl Shard {
     pub(super) const MOST: usize = PARTS;
 
     /// The place of a rank, if the sizes of the model can be split so.
-    pub(crate) fn new(rank: Communicator, config: &ModelConfig) -> Result<Self, Error> {
-        let count = rank.size();
+    pub(crate) fn new(link: Communicator, config: &ModelConfig) -> Result<Self, Error> {
+        let place = Self { rank: link.rank(), ..Self::outline(link.size(), config)? };
+        Ok(Self { link: Some(Arc::new(link)), ..place })
+    }
+
+    /// The first place of so many, of a model that is planned and not run.
+    pub(crate) fn outline(count: usize, config: &ModelConfig) -> Result<Self, Error> {
         check(config, count)?;
-        Ok(Self { rank: Arc::new(rank), kv_copies: count.div_ceil(config.num_kv_heads) })
+        Ok(Self { link: None, rank: 0, count, kv_copies: count.div_ceil(config.num_kv_heads) })
     }
 
-    pub(crate) fn communicator(&self) -> &Communicator {
-        &self.rank
+    /// What it does with the others.
+    pub(crate) fn communicator(&self) -> Option<&Communicator> {
+        self.link.as_deref()
     }
 
-    fn count(&self) -> usize {
-        self.rank.size()
+    /// Whether it is the first, which draws.
+    pub(crate) fn is_first(&self) -> bool {
+        self.rank == 0
     }
 
     /// The sizes of what the device has.
     pub(crate) fn config(&self, config: &ModelConfig) -> ModelConfig {
-        let count = self.count();
+        let count = self.count;
         ModelConfig {
             num_heads: config.num_heads / count,
             num_kv_heads: config.num_kv_heads * self.kv_copies / count,
@@ -62,30 +72,32 @@ impl Shard {
     pub(crate) fn lines(&self, name: &str, own: usize) -> (usize, Range<usize>) {
         let is_kv = name.ends_with("k_proj") || name.ends_with("v_proj");
         let copies = if is_kv { self.kv_copies } else { 1 };
-        let start = self.rank.rank() / copies * own;
-        (self.count() / copies * own, start..start + own)
+        let start = self.rank / copies * own;
+        (self.count / copies * own, start..start + own)
     }
 
     /// The device's part of a vocabulary, where it can be split.
     pub(crate) fn vocab(&self, vocab: usize) -> Option<Range<usize>> {
-        let own = vocab / self.count();
-        let start = self.rank.rank() * own;
-        (self.count() > 1 && own * self.count() == vocab).then(|| start..start + own)
+        let own = vocab / self.count;
+        let start = self.rank * own;
+        (self.count > 1 && own * self.count == vocab).then(|| start..start + own)
     }
 
     /// Parts of the device's `own` columns of K.
     pub(crate) fn parts(&self, own: usize) -> usize {
-        parts_of(own * self.count()) / self.count()
+        parts_of(own * self.count) / self.count
     }
 
     /// The logits of the whole vocabulary, of the parts that each device has. Only the first one
     /// gets them.
     pub(crate) fn gather(&self, own: &Tensor) -> Result<Tensor, Error> {
         let [rows, columns] = [own.shape()[0], own.shape()[1]];
-        let (queue, count) = (own.queue(), self.count());
+        let (queue, count) = (own.queue(), self.count);
         let mut all = Tensor::uninitialized(queue, own.dtype(), &[count, rows, columns])?;
-        self.rank.all_gather(queue.stream(), own.device_bytes()?, all.device_bytes_mut()?)?;
-        match self.rank.rank() {
+        if let Some(link) = &self.link {
+            link.all_gather(queue.stream(), own.device_bytes()?, all.device_bytes_mut()?)?;
+        }
+        match self.rank {
             0 => Ok(all.transpose(0, 1)?.reshape(&[rows, count * columns])?),
             _ => Ok(all.slice(0, ..1)?.reshape(&[rows, columns])?),
         }
@@ -107,9 +119,11 @@ impl Shard {
         let dtype = if bias.is_some() { Dtype::F32 } else { x.dtype() };
         let around = residual.filter(|_| bias.is_none()).map(Tensor::contiguous).transpose()?;
         let mut sum = Tensor::uninitialized(x.queue(), dtype, &[rows, outputs])?;
-        let around = around.as_ref().map(Tensor::device_bytes).transpose()?;
-        let stream = x.queue().stream();
-        self.rank.sum_parts(stream, parts, sums.device_bytes()?, around, dtype, sum.device_bytes_mut()?)?;
+        if let Some(link) = &self.link {
+            let around = around.as_ref().map(Tensor::device_bytes).transpose()?;
+            let stream = x.queue().stream();
+            link.sum_parts(stream, parts, sums.device_bytes()?, around, dtype, sum.device_bytes_mut()?)?;
+        }
         let Some(bias) = bias else { return Ok(sum) };
         let wide = |tensor: &Tensor| tensor.cast(Dtype::F32);
         let mut sum = sum.elementwise(Operation::Add, &[&wide(bias)?], &Options::default())?;
