@@ -60,6 +60,7 @@ const UNSAFE_PLACES: &[&str] = &[
     "crates/sim/src/memory_ops/",
     "crates/sim/src/runtime.rs",
     "crates/sim/src/tensor_ops/",
+    "crates/sim/src/undefined/",
     "crates/sim/src/warp_ops/",
 ];
 

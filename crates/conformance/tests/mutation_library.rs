@@ -217,7 +217,8 @@ fn products_and_counts_need_all_that_their_threads_wait_for() {
 
 #[test]
 fn scatters_need_all_that_their_launches_wait_for() {
-    check("scatter that adds", 5, &[], |device| {
+    let first = "the copy of what is added to is the first launch, and its input came from the host";
+    check("scatter that adds", 5, &[("copy_u32_strips", 0, first)], |device| {
         let (x, source) = (numbers(device, Dtype::F32, &[7, 40])?, numbers(device, Dtype::F32, &[1500, 40])?);
         let indices: Vec<i64> = (0..1500).map(|i| i * 31 % 7).collect();
         let indices = launched(device, &indices, &[1500])?;

@@ -50,6 +50,12 @@ const SILENT: &[(&str, usize, &str, &str)] = &[
     ),
     ("reserved_shared_memory", 2, "atom.shared, split", "one thread alone, and bar.sync orders it before the others"),
     ("st_async", 0, "fence.mbarrier_init", INIT),
+    (
+        "undefined_rows_of_a_product_are_dropped",
+        0,
+        "bar.warp",
+        "each lane gives ldmatrix the address of the row that it has written itself, and counts as its reader",
+    ),
 ];
 
 /// A fence for other blocks of a cluster, in kernels that have none.

@@ -104,8 +104,8 @@ pub fn judge(config: &Config) -> Result<Judgement, Error> {
         goal("slots", 1024.0, (config.block_size * config.num_blocks) as f64),
         goal("blocks in the table of the longest request", 64.0, MAX_LEN.div_ceil(config.block_size) as f64),
         goal("rows in a step", 128.0, outcome.most_rows as f64),
-        goal("steps", 200.0, outcome.steps as f64),
-        goal("steps to a first token", 100.0, outcome.steps_to_first_token.1 as f64),
+        goal("steps", 360.0, outcome.steps as f64),
+        goal("steps to a first token", 240.0, outcome.steps_to_first_token.1 as f64),
         goal("% of the slots held never used", 1.0, 100.0 * outcome.slots.internal / held),
     ];
     Ok(Judgement { is_right: answers == served(&alone())?.1, goals, outcome })

@@ -59,11 +59,12 @@ pub fn rungs(base: &Config) -> Vec<Rung> {
     ]
 }
 
-/// Requests of mixed lengths for a model of these limits. Both lengths have a long tail (log-normal,
-/// with a deviation of 1), as those of conversations have: prompts of a tenth of the longest
-/// sequence in the mean, half of it at most, and answers twice as long, as those of ShareGPT are. A
-/// third of the prompts has a common beginning, and a third of the requests says how long its
-/// answer may become.
+/// Requests of mixed lengths for a model of these limits.
+///
+/// Both lengths have a long tail (log-normal, with a deviation of 1), as those of conversations
+/// have: prompts of a tenth of the longest sequence in the mean, half of it at most, and answers
+/// twice as long, as those of ShareGPT are. A third of the prompts has a common beginning, and a
+/// third of the requests says how long its answer may become.
 #[must_use]
 pub fn mixed_job(limits: &Limits, num: u32, seed: u64) -> Vec<Request> {
     let of_longest = |mean: f64, normal: f64| (limits.max_len as f64 * mean * (normal - 0.5).exp()) as usize;

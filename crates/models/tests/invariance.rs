@@ -48,6 +48,7 @@ fn requests() -> Vec<Request> {
         drawn(prompt(3, 1), 9),
         Request { sampling: Sampling::greedy(), ..drawn(prompt(31, 2), 6) },
         Request { n: 3, ..drawn(with(&[7]), 5) },
+        Request { logprobs: None, ..drawn(prompt(5, 6), 5) },
         Request {
             sampling: Sampling { top_p: 0.8, frequency_penalty: 0.6, ..Sampling::default() },
             ..drawn(with(&[8, 9]), 7)

@@ -56,7 +56,8 @@ fn the_capital_of_france_is_paris() {
         let mut engine = Engine::new(model, config).expect("the settings are right");
         // One more than all, so that the answer ends by itself.
         let most = if num < GOLDEN.len() { num } else { num + 1 };
-        let id = engine.add(Request::greedy(prompt.clone(), most)).expect("the request is right");
+        let request = Request { logprobs: Some(0), ..Request::greedy(prompt.clone(), most) };
+        let id = engine.add(request).expect("the request is right");
         let answer = engine.run_to_end().expect("the model runs").remove(&id).expect("an answer").remove(0);
         let text = tokenizer.decode(&answer.ids());
         assert_eq!(answer.ids(), GOLDEN[..num].iter().map(|(token, _)| *token).collect::<Vec<_>>(), "{device}: {text}");

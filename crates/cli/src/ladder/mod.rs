@@ -5,6 +5,7 @@ mod all_reduce;
 mod allocation;
 mod explain;
 mod list;
+mod note;
 mod over_devices;
 mod serving;
 mod transfer;
@@ -376,18 +377,6 @@ impl Ladder {
     }
 }
 
-/// Floating-point operations that every rung does within seconds on the virtual GPU.
-const QUICK_FLOPS: u64 = 1 << 30;
-
-/// What is said before the first rung of a problem that takes the virtual GPU minutes.
-fn note(ladder: &ladders::Ladder, size: usize, now: &ladders::Progress) -> Option<String> {
-    let flops = now.flops.filter(|flops| now.rung_idx == 0 && now.blocks.is_none() && *flops > QUICK_FLOPS)?;
-    let text = |size| ladder.size_text(size).unwrap_or_else(|| size.to_string());
-    let (name, size, default) = (ladder.name, text(size), text(ladder.default_size));
-    let work = format!("{:.1} GFLOP for each of {} rung(s)", flops as f64 / 1e9, now.num_rungs);
-    Some(format!("{name} {size}: {work} take the virtual GPU minutes; the default, {default}, takes seconds\n"))
-}
-
 /// Shows which rung runs, and how far it is.
 fn watched_by(
     progress: &Progress,
@@ -397,7 +386,7 @@ fn watched_by(
 ) -> ladders::ProgressFn {
     let progress = progress.clone();
     Arc::new(move |now| {
-        if let Some(note) = note(ladder, size, now).filter(|_| is_virtual) {
+        if let Some(note) = note::note(ladder, size, now).filter(|_| is_virtual) {
             progress.write(std::io::stderr(), &note);
         }
         match now.blocks {
@@ -426,27 +415,4 @@ fn names() -> String {
     let names: Vec<_> = names.into_iter().chain(OTHERS).collect();
     let (last, before) = names.split_last().expect("there are ladders");
     format!("{} or {last}", before.join(", "))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_problem_of_minutes_is_announced_with_one_of_seconds() {
-        let conv = ladders::ladder("conv").expect("there is a ladder");
-        let size = conv.parse_size("5").expect("a problem");
-        let first =
-            ladders::Progress { rung: "naive", rung_idx: 0, num_rungs: 5, blocks: None, flops: Some(10_500_000_000) };
-        let expected = "conv 5x1: 10.5 GFLOP for each of 5 rung(s) take the virtual GPU minutes; the default, 2x8, takes seconds\n";
-        assert_eq!(note(conv, size, &first).as_deref(), Some(expected));
-        for quiet in [
-            ladders::Progress { rung_idx: 1, ..first },
-            ladders::Progress { blocks: Some((1, 2)), ..first },
-            ladders::Progress { flops: Some(1 << 20), ..first },
-            ladders::Progress { flops: None, ..first },
-        ] {
-            assert_eq!(note(conv, size, &quiet), None);
-        }
-    }
 }

@@ -11,7 +11,7 @@ use crate::program;
 pub(crate) const NOT_YET: &[&str] = &[];
 
 /// Operators with references of their own, in `crates/conformance/tests/attention` and beside it,
-/// and in `crates/warpfold/tests/all/pooling.rs` and `crates/warpfold/tests/all/order.rs`.
+/// and in `crates/warpfold/tests/all`: `pooling.rs`, `order.rs` and `scatter.rs`.
 const ELSEWHERE: &[&str] = &[
     "attention",
     "paged-attention",
@@ -22,6 +22,9 @@ const ELSEWHERE: &[&str] = &[
     "unique",
     "sort",
     "max-sum-exp",
+    "interpolate",
+    "scatter",
+    "index-scatter",
 ];
 
 #[test]

@@ -15,6 +15,8 @@ mod instruction;
 mod markdown;
 #[path = "../../src/model/mod.rs"]
 mod model;
+#[path = "../../src/ladder/note.rs"]
+mod note;
 #[path = "../../src/npy.rs"]
 mod npy;
 #[path = "../../src/output.rs"]

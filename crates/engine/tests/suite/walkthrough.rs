@@ -1,4 +1,5 @@
-//! The origin's example, step by step: the page `docs/book/src/engine-walkthrough.md` shows these traces.
+//! The origin's example, step by step: the page `docs/book/src/engine-walkthrough.md` shows these
+//! traces.
 
 use std::path::Path;
 

@@ -267,6 +267,9 @@ pub(super) fn finish(finish: Finish) -> AnyKernel {
             tokens.at(1_u32).set(record.is_measured().select(logprob(token), 0_u32));
         });
         if finish.top {
+            // Rows that want fewer have zeros where others have tokens.
+            let wanted = record.word(Word::Top).min(vocab) * 2 + 2;
+            range(wanted + thread, stride, BLOCK, |i| tokens.at(i).set(0_u32));
             report_top(finish, logits, vocab, record.word(Word::Top).min(vocab), |place, id| {
                 tokens.at(place * 2 + 2).set(id);
                 tokens.at(place * 2 + 3).set(logprob(id));

@@ -99,7 +99,7 @@ impl Instance for Product {
 
     fn verdict(&self, _rung: &Rung) -> Result<Verdict, Error> {
         let [_, n, k] = self.sizes;
-        let (results, intact) = self.c.read()?;
+        let (results, intact) = self.c.read_rows(n, row_len(n))?;
         let intact = intact && self.a.is_intact()? && self.b.is_intact()?;
         let mut verdict = Verdict { ok: intact, max_error: 0.0 };
         for (row, expected) in self.rows_to_compare().zip(self.expected().chunks(n)) {

@@ -75,6 +75,20 @@ impl<T: Element + Scalar> Guarded<T> {
         Ok((elements, self.is_intact()?))
     }
 
+    /// The same of rows of `width` elements, `pitch` apart: without guards what lies between them is
+    /// not read, as nothing has written it.
+    pub(crate) fn read_rows(&self, width: usize, pitch: usize) -> Result<(Vec<T>, bool), Error> {
+        if self.guard > 0 || width == pitch {
+            return self.read();
+        }
+        let mut elements = vec![T::from_bits(0); self.len];
+        let (stream, all) = (self.buffer.device().default_stream(), self.view()?);
+        for (row, elements) in elements.chunks_mut(pitch).enumerate() {
+            stream.copy_to_host(all.clone().slice(row * pitch..row * pitch + width)?, &mut elements[..width])?;
+        }
+        Ok((elements, self.is_intact()?))
+    }
+
     /// Whether the guards are as they were.
     pub(crate) fn is_intact(&self) -> Result<bool, Error> {
         let stream = self.buffer.device().default_stream();

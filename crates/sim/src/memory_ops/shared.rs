@@ -126,8 +126,8 @@ pub(crate) fn count(m: &mut Machine, op: &Op, wavefronts: u64, conflicts: u64) {
     counters.conflicts += conflicts;
 }
 
-/// Plain accesses of all lanes to consecutive words, or to one word: one wavefront each. Looks at the register that holds the addresses. False, with nothing done, for
-/// anything else.
+/// Plain accesses of all lanes to consecutive words, or to one word: one wavefront each. Looks at
+/// the register that holds the addresses. False, with nothing done, for anything else.
 ///
 /// # Safety
 /// As for a handler.

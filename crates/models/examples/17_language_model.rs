@@ -1,0 +1,1 @@
+../../../examples/17_language_model.rs
