@@ -75,8 +75,8 @@ impl<T: Element + Scalar> Guarded<T> {
         Ok((elements, self.is_intact()?))
     }
 
-    /// The same of rows of `width` elements, `pitch` apart: without guards what lies between them is
-    /// not read, as nothing has written it.
+    /// The same of rows of `width` elements, `pitch` apart: without guards what lies between them
+    /// is not read, as nothing has written it.
     pub(crate) fn read_rows(&self, width: usize, pitch: usize) -> Result<(Vec<T>, bool), Error> {
         if self.guard > 0 || width == pitch {
             return self.read();
