@@ -191,7 +191,7 @@ fn accesses_are_as_wide_as_rows_and_addresses_allow() {
             ] {
                 let case = Case { device, product, rows: 500, columns, row_stride, shift };
                 let plan = case.check_exactly::<f16>();
-                assert!(plan.to_string().contains(&format!("{bytes} bytes an access")), "{plan}");
+                assert!(plan.to_string().contains(&format!("{bytes} bytes per access")), "{plan}");
             }
         }
     }
@@ -335,16 +335,16 @@ fn plans_say_what_they_do() {
     let text = |problem| Choice::new(problem, &limits).unwrap().to_string();
     assert_eq!(
         text(problem(Dtype::F32, 100_000, 1024)),
-        "f32 [100000, 1024] x [1024]: 32 lanes take 2 row(s), 1 access(es) of each at a time, 16 bytes an access, 6250 block(s) of 256"
+        "f32 [100000, 1024] x [1024]: 32 lanes take 2 row(s), 1 access(es) of each at a time, 16 bytes per access, 6250 block(s) of 256"
     );
     assert_eq!(
         text(problem(Dtype::F16, 2, 1 << 20)),
-        "f16 [2, 1048576] x [1048576]: a block takes 8192 column(s) of a row, 16 bytes an access, 256 block(s) of 256, then the sums of 128 parts"
+        "f16 [2, 1048576] x [1048576]: a block takes 8192 column(s) of a row, 16 bytes per access, 256 block(s) of 256, then the sums of 128 parts"
     );
     let transposed = Problem { product: Product::VectorMatrix, ..problem(Dtype::F64, 0, 7) };
     assert_eq!(
         text(transposed),
-        "f64 [0] x [0, 7]: 8 threads side by side take 0 row(s), 8 bytes an access, 1 block(s) of 256"
+        "f64 [0] x [0, 7]: 8 threads side by side take 0 row(s), 8 bytes per access, 1 block(s) of 256"
     );
 }
 
