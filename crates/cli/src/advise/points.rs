@@ -73,7 +73,7 @@ fn coalesced(subject: &Subject) -> Point {
     let found = match sectors {
         0 => "no access to global memory".to_owned(),
         _ => format!(
-            "{} sectors, {:.2} a request; {:.1} % of them beyond what the bytes asked for need",
+            "{} sectors, {:.2} per request; {:.1} % of them beyond what the bytes asked for need",
             grouped(sectors),
             share(sectors, requests),
             100.0 * number

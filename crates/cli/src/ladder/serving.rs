@@ -293,8 +293,8 @@ fn gain(rungs: &[RungReport]) -> String {
     let of = |name| rungs.iter().find(|rung| rung.name == name);
     let (Some(old), Some(new)) = (of("static"), of("continuous")) else { return String::new() };
     let steps = new.tokens_per_step / old.tokens_per_step;
-    let time = old.seconds.zip(new.seconds).map(|(old, new)| format!(", {:.1} times as many a second", old / new));
-    format!("continuous gives {steps:.1} times as many tokens a step as static{}\n", time.unwrap_or_default())
+    let time = old.seconds.zip(new.seconds).map(|(old, new)| format!(", {:.1} times as many per second", old / new));
+    format!("continuous gives {steps:.1} times as many tokens per step as static{}\n", time.unwrap_or_default())
 }
 
 fn table<'a>(
