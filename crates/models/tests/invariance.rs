@@ -1,6 +1,6 @@
 //! No bit of an answer depends on who else is served: random schedules on a model's kernels.
 //!
-//! A few for each model, and three times as many with `WARPFOLD_ALL_TESTS`; `WARPFOLD_SCHEDULES` says
+//! A few for each model, and 280 in all with `WARPFOLD_ALL_TESTS`; `WARPFOLD_SCHEDULES` says
 //! how many.
 
 use std::path::Path;
@@ -31,6 +31,9 @@ impl Draws {
         of[self.below(of.len())].clone()
     }
 }
+
+/// How many there are.
+const REQUESTS: usize = 7;
 
 /// Requests of every kind; some share a beginning.
 fn requests() -> Vec<Request> {
@@ -86,7 +89,7 @@ fn schedule(seed: u64) -> (Config, Vec<usize>, bool) {
     let can_swap = config.num_host_blocks > 0 || config.preemption != Preemption::Swap;
     let preemption = if can_swap { config.preemption } else { Preemption::Recompute };
     let config = Config { budget, preemption, ..config };
-    let delays = (0..6).map(|_| draws.below(5)).collect();
+    let delays = (0..REQUESTS).map(|_| draws.below(5)).collect();
     (config, delays, draws.below(2) == 0)
 }
 
@@ -94,6 +97,7 @@ fn answers<M: Model>(model: M, config: Config, delays: &[usize]) -> Vec<Vec<Outp
     let mut engine = Engine::new(model, config).expect("the settings are right");
     let mut ids = Vec::new();
     let mut early: Vec<(warpfold_engine::RequestId, Vec<warpfold_engine::Update>)> = Vec::new();
+    assert_eq!(requests().len(), delays.len(), "each request comes at some time");
     for (request, delay) in requests().into_iter().zip(delays) {
         for _ in 0..*delay {
             for update in engine.step().expect("the model runs") {
@@ -133,15 +137,15 @@ fn bits(answers: &[Vec<Output>]) -> Vec<Vec<(u32, u32)>> {
 }
 
 fn num_schedules(few: u64) -> u64 {
-    let few = if std::env::var_os("WARPFOLD_ALL_TESTS").is_some() { 3 * few } else { few };
+    let few = if std::env::var_os("WARPFOLD_ALL_TESTS").is_some() { 20 * few } else { few };
     std::env::var("WARPFOLD_SCHEDULES").ok().and_then(|num| num.parse().ok()).unwrap_or(few)
 }
 
 #[track_caller]
 fn is_invariant(name: &str, few: u64) {
     let config = Config { block_size: 4, num_blocks: 400, overlap: false, ..Config::default() };
-    let expected = bits(&answers(model(name), config, &[0; 6]));
-    assert_eq!(expected.len(), 8, "three of the answers are of one request");
+    let expected = bits(&answers(model(name), config, &[0; REQUESTS]));
+    assert_eq!(expected.len(), REQUESTS + 2, "three of the answers are of one request");
     for seed in 0..num_schedules(few) {
         let (config, delays, has_graphs) = schedule(seed);
         let model = if has_graphs { model(name) } else { model(name).without_graphs() };

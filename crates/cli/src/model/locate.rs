@@ -27,7 +27,9 @@ pub(super) fn locate(model: &str) -> Result<PathBuf, Failure> {
     };
     snapshot(&hub, model).ok_or_else(|| {
         let hub = hub.display();
-        Failure::usage(format!("there is no {model} here, nor in the Hugging Face cache {hub}; nothing is downloaded"))
+        Failure::usage(format!(
+            "there is no {model} here, nor in the Hugging Face cache {hub}; get it by: hf download {model}"
+        ))
     })
 }
 
