@@ -11,7 +11,7 @@
 //! on the host would, in the type that computes with the elements (`f32` for floats of 8 and 16
 //! bits), and rounded once, at the end. Without a combination the last index wins. So nothing
 //! depends on timing, and no float is added by an atomic: the places are sorted by a stable sort
-//! ([`sort`](crate::sort)), which brings those that share an element together in their order, and
+//! ([`sort`]), which brings those that share an element together in their order, and
 //! one thread folds each such run. A run is read in steps of a few, each of which waits for the one
 //! before: a million indices that all name one element take as long as a million additions.
 //!
