@@ -155,7 +155,15 @@ def test_a_trap_is_an_exception():
         warpfold.run(trap, "add", 1, 32, [*arrays(32), 32])
 
 
-def test_a_long_run_lets_other_threads_run_and_is_interrupted():
+@pytest.fixture
+def interrupts():
+    """Ctrl-C raises KeyboardInterrupt, as in a terminal. Shells have jobs in the background ignore it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def test_a_long_run_lets_other_threads_run_and_is_interrupted(interrupts):
     ticks = []
 
     def tick():
@@ -178,7 +186,7 @@ def test_an_endless_loop_ends_at_the_limit():
     assert report.aborted and [finding.kind for finding in report.errors] == ["deadlock"]
 
 
-def test_a_long_operator_of_tensors_is_interrupted_and_the_device_goes_on():
+def test_a_long_operator_of_tensors_is_interrupted_and_the_device_goes_on(interrupts):
     device = warpfold.Device("virtual")
     device.set_checks("all")
     matrix = warpfold.Tensor(np.ones((1024, 1024), np.float32), device=device)

@@ -96,7 +96,9 @@ impl Family for Matmul {
             return Ok(plan);
         }
         let mut memory = Memory::of(problem);
-        let problem = repack::plan(&mut plan, &mut memory, problem, planner)?;
+        let mut problem = repack::plan(&mut plan, &mut memory, problem, planner)?;
+        // What the launch before writes must be waited for.
+        problem.weights &= memory.b == Operand::Input(1);
         let choice = Choice::new(problem, planner.target.arch, planner.limits)?;
         multiply(&mut plan, &memory, &choice, planner);
         Ok(plan)

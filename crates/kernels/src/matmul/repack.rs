@@ -41,8 +41,6 @@ pub(super) fn plan(
         memory.b = repacked(plan, planner, memory.b, ([k, n], batch), [problem.b, to])?;
         problem.b = to;
     }
-    // What the launch before writes must be waited for.
-    problem.weights &= memory.b == Operand::Input(1);
     if problem.is_walked() {
         return Ok(problem);
     }
@@ -56,7 +54,6 @@ pub(super) fn plan(
             *matrix = to;
         }
     }
-    problem.weights &= memory.b == Operand::Input(1);
     let problem = problem.merged();
     if problem.is_walked() {
         Ok(problem)

@@ -112,11 +112,18 @@ pub(crate) fn choose_with(device: &Device, problem: Problem, algorithm: (Algorit
 
 /// The PTX of a choice's kernels.
 pub(crate) fn ptx_of(device: &Device, choice: &Choice) -> Vec<String> {
+    ptx_of_plan(device, |planner| Matmul.plan_with(choice, planner))
+}
+
+/// The PTX of the kernels that compute a problem, repacks among them.
+pub(crate) fn ptx_of_problem(device: &Device, problem: &Problem) -> Vec<String> {
+    ptx_of_plan(device, |planner| Matmul.plan(problem, planner))
+}
+
+fn ptx_of_plan(device: &Device, plan: impl FnOnce(&Planner<'_>) -> Result<Plan, Error>) -> Vec<String> {
     let (target, kernels) = (device.target(), KernelCache::default());
-    let plan = Matmul.plan_with(choice, &Planner::new(&target, device.limits(), &kernels)).unwrap();
-    let build = |kernel: &warpfold_kernels::AnyKernel| {
-        kernel.build(&target).unwrap_or_else(|error| panic!("{choice}: {error}")).ptx().to_owned()
-    };
+    let plan = plan(&Planner::new(&target, device.limits(), &kernels)).unwrap();
+    let build = |kernel: &warpfold_kernels::AnyKernel| kernel.build(&target).unwrap().ptx().to_owned();
     plan.steps.iter().map(|step| build(&step.kernel)).collect()
 }
 

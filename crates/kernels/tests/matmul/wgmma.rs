@@ -4,7 +4,7 @@ use warpfold_device::Device;
 use warpfold_kernels::Dtype;
 use warpfold_kernels::matmul::{Activation, Algorithm, BatchInvariance, Epilogue, F32Math, Matrix, Problem, WgmmaTile};
 
-use crate::case::{self, Case, choose, choose_with, ptx_of};
+use crate::case::{self, Case, choose, choose_with, ptx_of, ptx_of_problem};
 
 /// On devices that have warpgroups' products.
 fn on_every_device(test: impl Fn(&Device)) {
@@ -232,18 +232,24 @@ fn weights_are_copied_before_launches_before_have_ended() {
             check(device, tile, 1, Case::of(problem));
         }
         let problem = Problem { weights: true, ..of_steps(Dtype::Bf16, Dtype::Bf16, 3, 1024, 3072) };
-        let choice = choose(device, Problem { batch_invariance: BatchInvariance::On, ..problem.clone() }).unwrap();
+        let problem = Problem { batch_invariance: BatchInvariance::On, ..problem };
+        let choice = choose(device, problem.clone()).unwrap();
         assert!(
             matches!(choice.algorithm, Algorithm::Wgmma(WgmmaTile { columns: 8, eight_rows: true, .. })),
             "{choice}"
         );
-        let copies = |choice| {
-            let ptx = ptx_of(device, choice);
-            let ptx = ptx.first().unwrap();
-            ptx.split("griddepcontrol.wait").next().unwrap().matches("cp.async.bulk.tensor").count()
+        let copies = |problem: &Problem| {
+            let ptx = ptx_of_problem(device, problem);
+            let product = ptx.iter().find(|ptx| ptx.contains("wgmma")).unwrap();
+            product.split("griddepcontrol.wait").next().unwrap().matches("cp.async.bulk.tensor").count()
         };
-        assert!(copies(&choice) > 0);
-        assert_eq!(copies(&choose(device, Problem { weights: false, ..problem }).unwrap()), 0);
+        assert!(copies(&problem) > 0);
+        assert_eq!(copies(&Problem { weights: false, ..problem }), 0);
+        // Weights that TMA cannot read are repacked by the launch before, which must have ended.
+        let plain = Problem { weights: true, ..of_steps(Dtype::Bf16, Dtype::Bf16, 128, 4096, 1028) };
+        let repacked = Problem { b: Matrix::rows(Dtype::Bf16, 1028).transposed(), ..plain.clone() };
+        assert!(copies(&plain) > 0);
+        assert_eq!(copies(&repacked), 0);
     });
 }
 
