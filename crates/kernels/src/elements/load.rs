@@ -35,6 +35,16 @@ pub(crate) fn load<C: Compute, S: Space>(dtype: Dtype, from: Pointer<u8, S>, n: 
     }
 }
 
+/// The position that an index names among `size`: an index below 0 counts from the end. At or above
+/// `size` where it names none.
+#[track_caller]
+pub(crate) fn load_position<S: Space>(dtype: Dtype, from: Pointer<u8, S>, size: Val<u64>) -> Val<u64> {
+    let index = load::<i64, S>(dtype, from, 1, false)[0];
+    // The largest of 64 bits without a sign have become negative: they name no position.
+    let is_from_end = if dtype == Dtype::U64 { Val::constant(false) } else { index.lt(0) };
+    is_from_end.select(index + size.bitcast::<i64>(), index).bitcast::<u64>()
+}
+
 fn as_value<E: Element, C: Scalar>(from: Pointer<u8, impl Space>) -> Val<C> {
     from.reinterpret::<E>().get().cast()
 }

@@ -18,6 +18,6 @@ pub use sink::Sink;
 pub(crate) use source::Origin;
 pub use source::{Place, Run, Source};
 
-pub(crate) use load::{load, of_word};
+pub(crate) use load::{load, load_position, of_word};
 pub(crate) use spill::spill;
 pub(crate) use store::store;

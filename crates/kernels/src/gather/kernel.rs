@@ -2,7 +2,7 @@
 
 use warpfold_lang::{Element, Global, Number, Operand, Val, block_idx, kernel, range, thread_idx, when};
 
-use crate::elements::load;
+use crate::elements::load_position;
 use crate::overlap::overlap_launches;
 use crate::{AnyKernel, Dtype};
 
@@ -39,15 +39,12 @@ pub(super) fn kernel_of(config: &Config) -> AnyKernel {
         let (slot, lane) = (thread_idx().x >> lanes.ilog2(), thread_idx().x & (lanes - 1));
         let position = block_idx().x.cast::<u64>() * u64::from(BLOCK / lanes) + slot.cast::<u64>();
         when(position.lt(count), || {
-            let index = load::<i64, _>(dtype, indices.at(position * dtype.bytes()), 1, false)[0];
-            // The largest of 64 bits without a sign have become negative: they name no row.
-            let is_from_end = if dtype == Dtype::U64 { Val::constant(false) } else { index.lt(0) };
-            let row = is_from_end.select(index + rows.bitcast::<i64>(), index);
-            let is_row = row.bitcast::<u64>().lt(rows);
+            let row = load_position(dtype, indices.at(position * dtype.bytes()), rows);
+            let is_row = row.lt(rows);
             when(!is_row & thread_idx().x.eq(slot * lanes) & block_idx().y.eq(0), || {
                 bad_position.reduction().min(position);
             });
-            let from = table.at(is_row.select::<i64>(row, 0) * row_stride);
+            let from = table.at(is_row.select::<i64>(row.bitcast::<i64>(), 0) * row_stride);
             let to = output.at(position * accesses * u64::from(access));
             let copy = Copy { from, to, is_row, accesses, lanes };
             let first = block_idx().y.cast::<u64>() * part;

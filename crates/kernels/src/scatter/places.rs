@@ -3,7 +3,7 @@
 use warpfold_lang::{Array, Global, Val, block_idx, kernel, thread_idx, var, wait_for_dependencies, when};
 
 use super::{BLOCK, RANK};
-use crate::elements::{load, store};
+use crate::elements::{load_position, store};
 use crate::{AnyKernel, Dtype};
 
 /// What the kernel is built for.
@@ -32,10 +32,7 @@ pub(super) fn kernel_of(config: &Config) -> AnyKernel {
         // Contract: a thread for each index.
         let i = block_idx().x.cast::<u64>() * u64::from(BLOCK) + thread_idx().x.cast::<u64>();
         when(i.lt(count), || {
-            let index = load::<i64, _>(dtype, indices.at(i * dtype.bytes()), 1, false)[0];
-            // The largest of 64 bits without a sign have become negative: they name no place.
-            let is_from_end = if dtype == Dtype::U64 { Val::constant(false) } else { index.lt(0) };
-            let position = is_from_end.select(index + size.bitcast::<i64>(), index).bitcast::<u64>();
+            let position = load_position(dtype, indices.at(i * dtype.bytes()), size);
             let is_there = position.lt(size);
             when(!is_there, || bad_position.reduction().min(i));
             let place = var(position * stride);
