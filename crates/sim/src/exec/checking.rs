@@ -355,9 +355,11 @@ impl Machine {
     #[inline(always)]
     pub(crate) fn check_shared_line<D: Direction>(&mut self, op: &Op, first: u32, is_uniform: bool) -> bool {
         let access = WarpAccess { instr: op.instruction, warp: self.warp, reads: D::LOAD, first, is_uniform };
-        // What peers do is nobody's line.
-        let is_alone = self.cluster.peers.len() <= 1;
-        self.checking.as_mut().is_some_and(|checking| is_alone && checking.block.line_access(access))
+        // What peers do is nobody's line. No closure: the compiler would call it.
+        match &mut self.checking {
+            Some(checking) if self.cluster.peers.len() <= 1 => checking.block.line_access(access),
+            _ => false,
+        }
     }
 
     /// Checks the rows that a warp moves in shared memory; gives the lanes that may go on. `stored`
