@@ -95,7 +95,7 @@ impl Lines {
 
 impl SharedShadow {
     /// A block starts; `are_used` says whether whole lines are worth having.
-    pub(super) fn begin_lines(&mut self, are_used: bool) {
+    pub(in crate::check) fn begin_lines(&mut self, are_used: bool) {
         self.spread(0, u32::MAX);
         self.lines.are_used = are_used;
     }
