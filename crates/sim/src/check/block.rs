@@ -11,6 +11,7 @@ use crate::check::global::records::LaunchCheck;
 use crate::check::global::shadow::GlobalShadow;
 use crate::check::order::block::BlockOrder;
 use crate::check::order::grid::GridOrder;
+use crate::check::shared::lines::WarpAccess;
 use crate::check::shared::shadow::SharedShadow;
 
 /// The checker of one resident block. Serves any number of blocks of one launch, one after the
@@ -119,6 +120,16 @@ impl BlockCheck {
             return;
         }
         self.shared.access_of(&mut self.order, self.block, access, (addresses, pattern), values, findings);
+        if pattern == (Pattern::Contiguous { lanes: 32 }) && access.bytes == 4 && self.flights.is_empty() {
+            self.shared.gather(addresses[0]);
+        }
+    }
+
+    /// A warp makes a plain access to words; `false`, with nothing done, where
+    /// [`shared_access`](Self::shared_access) has to look at it.
+    #[inline(always)]
+    pub(crate) fn line_access(&mut self, access: WarpAccess) -> bool {
+        self.flights.is_empty() && self.shared.line_access(&mut self.order, access)
     }
 
     #[inline(never)]

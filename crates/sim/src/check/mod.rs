@@ -39,4 +39,5 @@ pub(crate) use self::{
         records::{DeviceCheck, LaunchCheck},
         shadow::GlobalShadow,
     },
+    shared::lines::WarpAccess,
 };

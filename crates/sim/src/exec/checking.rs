@@ -14,7 +14,7 @@ use super::row::{ALL_LANES, LANES, mask_of};
 use crate::asynchronous::thread_copies::Copy;
 use crate::check::{
     Access as Checked, BlockCheck, ClusterMemory, FenceKind, Findings, Found, Kind, LaunchCheck, Pattern, Scope,
-    Semantics, Space, Strength, Values, byte_of_block,
+    Semantics, Space, Strength, Values, WarpAccess, byte_of_block,
 };
 use crate::heap::Lies;
 use crate::memory::Guard;
@@ -348,6 +348,18 @@ impl Machine {
         let kind = if D::LOAD { Kind::Read } else { Kind::Write };
         let (span, stored) = (at[0]..=at[LANES - 1], |m: &Self, lane| stored(m, op, access, lane));
         self.shared_checked(op, access, kind, (at, pattern), ALL_LANES, span, stored)
+    }
+
+    /// Checks a plain access of all lanes to consecutive words, or to one, in bounds of shared
+    /// memory; `false`, with nothing done, where [`Self::check_shared_words`] has to look at it.
+    #[inline(always)]
+    pub(crate) fn check_shared_line<D: Direction>(&mut self, op: &Op, first: u32, is_uniform: bool) -> bool {
+        let access = WarpAccess { instr: op.instruction, warp: self.warp, reads: D::LOAD, first, is_uniform };
+        // What peers do is nobody's line. No closure: the compiler would call it.
+        match &mut self.checking {
+            Some(checking) if self.cluster.peers.len() <= 1 => checking.block.line_access(access),
+            _ => false,
+        }
     }
 
     /// Checks the rows that a warp moves in shared memory; gives the lanes that may go on. `stored`

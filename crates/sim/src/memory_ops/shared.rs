@@ -189,7 +189,8 @@ unsafe fn words_in_line<D: Direction, const CHECK: bool>(
     if !first.is_multiple_of(4) || first.saturating_add(bytes) > m.shared_bytes {
         return false;
     }
-    if CHECK || m.recording.is_some() {
+    let is_checked = CHECK && m.check_shared_line::<D>(op, first, is_uniform);
+    if (CHECK && !is_checked) || m.recording.is_some() {
         let mut at = [0; LANES];
         for lane in 0..LANES {
             at[lane] = first + step * lane as u32;
@@ -197,7 +198,7 @@ unsafe fn words_in_line<D: Direction, const CHECK: bool>(
         let (low, high) = (0, 31);
         let pattern =
             if is_uniform { Pattern::Uniform { first: low, last: high } } else { Pattern::Contiguous { lanes: 32 } };
-        if CHECK && m.check_shared_words::<D>(op, access, &at, pattern) != ALL_LANES {
+        if CHECK && !is_checked && m.check_shared_words::<D>(op, access, &at, pattern) != ALL_LANES {
             return true;
         }
         m.record_shared(op, &at, ALL_LANES, 4);

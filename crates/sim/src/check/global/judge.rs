@@ -281,6 +281,7 @@ impl<'a> Visit<'a> {
             keeps: self.launch.overlap.kept_from(self.launch.first),
             lists: self.launch.orders_blocks,
             exact: !self.records.scattered,
+            block: self.block,
             joined: self.records.lists.last_by(id),
         }
     }

@@ -168,6 +168,12 @@ impl Own<'_> {
         id.wrapping_sub(self.start) < self.count
     }
 
+    /// Whether a number that may be the block's all the same is another one's.
+    #[inline(never)]
+    pub(in crate::check) fn is_foreign(self, id: u32, block: u32) -> bool {
+        self.launch.get(id).is_some_and(|record| record.at.block != block)
+    }
+
     #[inline(always)]
     fn before(self, id: u32) -> Before {
         if id < self.settled { Before::All } else { self.look(id) }

@@ -22,6 +22,7 @@ pub(in crate::check) struct Reads<'a> {
     pub(in crate::check) lists: bool,
     /// All numbers of the block are in `own`.
     pub(in crate::check) exact: bool,
+    pub(in crate::check) block: u32,
     pub(in crate::check) joined: Joined,
 }
 
@@ -37,7 +38,8 @@ impl Reads<'_> {
         } else if self.lists {
             (reader == self.joined.from).then_some((self.joined.to, self.joined.to != self.id))
         } else {
-            self.exact.then_some((self.id, true))
+            let several = self.exact || cell.has_several_readers() || self.own.is_foreign(reader, self.block);
+            Some((self.id, several))
         }
     }
 }

@@ -253,12 +253,10 @@ impl BlockOrder {
         self.new_record(warp, instr, kind, element)
     }
 
-    #[cold]
-    #[inline(never)]
+    #[inline]
     fn new_record(&mut self, warp: u32, instr: u32, kind: Kind, element: u32) -> u32 {
         if self.contexts.len() >= MAX_CONTEXTS {
-            self.forget();
-            self.has_forgotten = true;
+            self.forget_all();
         }
         let id = self.next;
         self.next += 1;
@@ -269,11 +267,18 @@ impl BlockOrder {
         id
     }
 
+    /// There is no room for another record.
+    #[cold]
+    #[inline(never)]
+    fn forget_all(&mut self) {
+        self.forget();
+        self.has_forgotten = true;
+    }
+
     /// The record of a bulk copy, which is no warp's.
     pub(in crate::check) fn agent_record(&mut self, side: Side, kind: Kind) -> u32 {
         if self.contexts.len() >= MAX_CONTEXTS {
-            self.forget();
-            self.has_forgotten = true;
+            self.forget_all();
         }
         let id = self.next;
         self.next += 1;

@@ -5,6 +5,7 @@
 //! them. A record packs into 32 bits ([`packed`](crate::check::shared::packed)); a number below the
 //! floor, which every whole-block barrier raises, means "ordered before everything", so clearing is
 //! free. Three records and a byte of initialisation make 13 bytes for 4 bytes of shared memory;
+//! [`lines`](crate::check::shared::lines) has words that go together once more, and
 //! [`split`](crate::check::shared::split) adds cells for bytes. Kept are the two last readers, of
 //! different warps where there are two: enough to find a reader in another warp as long as only
 //! whole-block barriers order warps. Once anything else does, readers pushed out go to a table.
@@ -22,6 +23,7 @@ use crate::check::findings::{Findings, Found, Rule, Side};
 use crate::check::order::block::{BlockOrder, Context};
 use crate::check::order::clock::AGENTS;
 use crate::check::order::observed::Observation;
+use crate::check::shared::lines::Lines;
 use crate::check::shared::packed::{ID_SHIFT, LANE, SPLIT, STRONG, Settled, same_thread, same_warp, warp_of};
 #[cfg(target_arch = "x86_64")]
 use crate::check::shared::rows;
@@ -55,6 +57,7 @@ pub(crate) struct SharedShadow {
     pub(super) earlier: Vec<u32>,
     /// Four bits a word: bytes written in this block.
     pub(super) init: Vec<u8>,
+    pub(super) lines: Lines,
     pub(super) split: SplitWords,
     /// Readers pushed out of their word or byte while warps are partially ordered.
     pub(super) crowd: HashMap<u32, Vec<u32>>,
@@ -76,6 +79,7 @@ impl SharedShadow {
             readers: vec![0; words],
             earlier: vec![0; words],
             init: vec![0; words],
+            lines: Lines::new(words),
             split: SplitWords::default(),
             crowd: HashMap::new(),
             floor: 0,
@@ -88,6 +92,7 @@ impl SharedShadow {
     /// A block starts: nothing is written yet, unless all is to count as written. The records go
     /// away by the block's floor.
     pub(crate) fn begin(&mut self, all_written: bool) {
+        self.begin_lines(!all_written);
         self.init.fill(if all_written { 0xf } else { 0 });
         self.init[..self.reserved].fill(0xf);
     }
@@ -99,6 +104,7 @@ impl SharedShadow {
 
     /// A store has put into a byte what nothing had written where it came from.
     pub(in crate::check) fn leave_unwritten(&mut self, offset: u32) {
+        self.spread(offset, offset + 1);
         self.init[offset as usize / 4] &= !(1 << (offset % 4));
     }
 
@@ -118,6 +124,7 @@ impl SharedShadow {
         order.observed.clear();
         if self.generation != order.generation() {
             self.generation = order.generation();
+            self.lines.clear();
             self.writers.fill(0);
             self.readers.fill(0);
             self.earlier.fill(0);
@@ -161,6 +168,7 @@ impl SharedShadow {
         if (self.floor != order.floor() || self.generation != order.generation()) && self.follow(order) {
             findings.add(forgets(block, access));
         }
+        self.spread_under(access, addresses, pattern);
         let strong = if access.is_strong() { STRONG } else { 0 };
         if strong != 0 {
             self.sizes = self.sizes.with(Sizes::of(access));
@@ -190,7 +198,8 @@ impl SharedShadow {
     }
 
     /// Notes which strong writes the lanes of a strong read have observed.
-    pub(in crate::check) fn observe(&self, order: &mut BlockOrder, access: &Access, offsets: &[u32; 32]) {
+    pub(in crate::check) fn observe(&mut self, order: &mut BlockOrder, access: &Access, offsets: &[u32; 32]) {
+        self.spread_under(access, offsets, Pattern::Scattered);
         let floor = order.floor() << ID_SHIFT;
         for lane in Lanes(access.mask) {
             let first = offsets[lane as usize] / 4;
@@ -219,6 +228,7 @@ impl SharedShadow {
             // What a block forgets is told at its next access.
             self.follow(order);
         }
+        self.spread_under(access, addresses, Pattern::Scattered);
         for lane in Lanes(access.mask) {
             let first = addresses[lane as usize] as usize / 4;
             let words = first..first + access.bytes as usize / 4;
@@ -240,6 +250,7 @@ impl SharedShadow {
         if self.floor != order.floor() || self.generation != order.generation() {
             self.follow(order);
         }
+        self.spread(start, end);
         let words = start as usize / 4..end as usize / 4;
         self.writers[words.clone()].fill(id << ID_SHIFT | agent << 5);
         self.readers[words.clone()].fill(0);
@@ -251,12 +262,13 @@ impl SharedShadow {
     /// by `warp`, comes after without a proxy fence: the rule, the address, and who made the
     /// access, as far as that is still known.
     pub(in crate::check) fn unfenced(
-        &self,
+        &mut self,
         order: &BlockOrder,
         warp: u32,
         kind: Kind,
         (start, end): (u32, u32),
     ) -> Option<(Rule, u32, Option<Side>)> {
+        self.spread(start, end);
         let is_bare = |record: u32| {
             let is_record = record != 0 && record != SPLIT && warp_of(record) < AGENTS;
             is_record
@@ -525,10 +537,14 @@ impl SharedShadow {
         true
     }
 
+    pub(super) const fn generation(&self) -> u32 {
+        self.generation
+    }
+
     /// Bytes of shadow state, split words and pushed-out readers left out.
     #[cfg(test)]
     pub(crate) fn footprint(&self) -> usize {
-        self.writers.len() * 13
+        self.writers.len() * 13 + self.lines.footprint()
     }
 }
 

@@ -8,6 +8,7 @@ mod hidden;
 mod inside;
 mod lanes;
 mod limits;
+mod lines;
 mod readers;
 mod shared;
 mod speed;
