@@ -2,8 +2,8 @@
 //!
 //! Templates are Jinja, written for Python: methods of strings and dictionaries work as there, and
 //! `raise_exception` refuses a conversation. There is no `strftime_now`: templates that can do
-//! without take their fixed date, so that a prompt does not depend on the day. A template comes with
-//! a model, from anybody: what it may do is bounded in instructions and bytes.
+//! without take their fixed date, so that a prompt does not depend on the day. A template comes
+//! with a model, from anybody: what it may do is bounded in instructions and bytes.
 
 use std::fmt;
 use std::path::Path;

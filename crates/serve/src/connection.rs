@@ -99,7 +99,8 @@ async fn has_left(stream: &TcpStream) {
     }
 }
 
-/// A stream whose writes fail when the other side takes nothing for too long. Dropping it closes it.
+/// A stream whose writes fail when the other side takes nothing for too long. Dropping it closes
+/// it.
 struct Impatient {
     stream: Arc<TcpStream>,
     patience: Duration,

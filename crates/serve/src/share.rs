@@ -73,8 +73,8 @@ impl Tenants {
         Ok(turns)
     }
 
-    /// The next tags of a tenant. At the end of the numbers, after two thousand million requests, all
-    /// have the last one, and arrival decides.
+    /// The next tags of a tenant. At the end of the numbers, after two thousand million requests,
+    /// all have the last one, and arrival decides.
     fn tags(&self, tenant: &Tenant, num: usize) -> Vec<i32> {
         let mut last = tenant.last_tag.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let mut next = last.saturating_add(1).max(self.now.load(Ordering::Relaxed));

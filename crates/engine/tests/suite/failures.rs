@@ -1,6 +1,6 @@
-//! Steps and copies that fail at random among clients that leave, with texts, salts and a cache that
-//! is emptied: whoever is not named as failed gets the answer that it gets alone, and nothing is
-//! left.
+//! Steps and copies that fail at random among clients that leave, with texts, salts and a cache
+//! that is emptied: a request that is not named as failed gets the answer that it gets alone, and
+//! nothing is left.
 
 use std::cell::Cell;
 use std::collections::{BTreeSet, VecDeque};
