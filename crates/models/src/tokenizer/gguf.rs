@@ -125,10 +125,10 @@ fn sentence_piece_rules(
     let ids: HashMap<&str, usize> =
         tokens.iter().enumerate().filter(|(id, _)| is_normal(*id)).map(|(id, text)| (text.as_str(), id)).collect();
     let mut merges = Vec::new();
-    for (text, piece) in &ids {
+    for (piece, text) in tokens.iter().enumerate().filter(|(id, text)| ids.get(text.as_str()) == Some(id)) {
         for (at, _) in text.char_indices().skip(1) {
             if let (Some(left), Some(right)) = (ids.get(&text[..at]), ids.get(&text[at..])) {
-                merges.push((*piece, *left, *right));
+                merges.push((piece, *left, *right));
             }
         }
     }
