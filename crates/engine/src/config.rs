@@ -201,6 +201,8 @@ impl Config {
         let is_below_one = (0.0..1.0).contains(&self.watermark);
         check(is_below_one, "--watermark", format!("{} is not from 0 to below 1", self.watermark))?;
         let longest = self.longest(limits);
+        let allowed = self.max_len.unwrap_or(usize::MAX).min(limits.max_len);
+        check(allowed > 1, "--max-len", "a prompt and an answer have two positions at least".to_owned())?;
         check(longest > 1, "--kv-blocks", "the cache has no room for two positions".to_owned())?;
         let reason = || {
             let (policy, budget) = (self.policy.name(), self.budget);
@@ -241,6 +243,8 @@ mod tests {
         refuses(Config { budget: 0, ..base() }, "--budget");
         refuses(Config { budget: 99, policy: Policy::VllmV0, ..base() }, "--budget");
         refuses(Config { watermark: 1.0, ..base() }, "--watermark");
+        refuses(Config { max_len: Some(1), ..base() }, "--max-len");
+        refuses(Config { block_size: 1, num_blocks: 1, ..base() }, "--kv-blocks");
         refuses(Config { inject_preemptions: 1.5, ..base() }, "--inject-preemptions");
         refuses(Config { preemption: Preemption::Swap, ..base() }, "--swap-bytes");
         refuses(Config { kv_cache: false, ..base() }, "--no-kv-cache");

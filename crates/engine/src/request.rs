@@ -117,6 +117,9 @@ impl Request {
         let most = self.max_tokens.unwrap_or(usize::MAX);
         check(self.min_tokens <= most, "min_tokens", "it is more than max_tokens")?;
         check(self.stop.iter().all(|s| !s.is_empty()), "stop", "a stop string is empty")?;
+        let ends = |id: &u32| self.stop_ids.contains(id) || !self.ignore_eos && limits.eos.contains(id);
+        let goes_on = self.sampling.allowed_ids.as_ref().is_none_or(|ids| !ids.iter().all(ends));
+        check(goes_on || self.min_tokens == 0, "min_tokens", "all of allowed_token_ids end an answer")?;
         if self.constraint.is_some() {
             check(self.beam.is_none(), "beam", "beams take no constraint")?;
             check(self.min_tokens == 0, "min_tokens", "the constraint says when an answer may end")?;
@@ -125,13 +128,19 @@ impl Request {
         if let Some(beam) = self.beam {
             check(beam.width >= self.n, "beam", "it keeps fewer hypotheses than the answers that n asks for")?;
             check(beam.length_penalty.is_finite(), "length_penalty", "it is not finite")?;
+            // Otherwise a search could end with fewer answers than were asked for.
+            let that_go_on = limits.vocab.saturating_sub(limits.eos.len() + self.stop_ids.len());
+            check(beam.width <= that_go_on, "beam", "it keeps more hypotheses than there are tokens to go on with")?;
             let is_plain = Sampling { temperature: 0.0, ..self.sampling.clone() } == Sampling::greedy();
             check(is_plain, "beam", "it draws nothing, so that only the temperature may be given, and is not used")?;
             check(self.logprobs.unwrap_or(0) == 0, "logprobs", "beams report their own tokens alone")?;
             check(self.stop.is_empty(), "beam", "it ends at tokens, not at stop strings")?;
         }
+        for (field, top) in [("logprobs", self.logprobs), ("prompt_logprobs", self.prompt_logprobs)] {
+            check(top.unwrap_or(0) <= limits.vocab, field, "more tokens than the vocabulary has")?;
+        }
         let new = self.max_tokens.unwrap_or(1).max(self.min_tokens);
-        if self.prompt.len() + new > limits.max_len {
+        if self.prompt.len().saturating_add(new) > limits.max_len {
             let error = ErrorKind::TooLong { prompt: self.prompt.len(), new, max_len: limits.max_len };
             return Err(error.into());
         }
@@ -243,6 +252,11 @@ mod tests {
         refuses(Request { max_tokens: Some(0), ..base() }, "max_tokens");
         refuses(Request { min_tokens: 5, ..base() }, "min_tokens");
         refuses(Request { stop: vec![String::new()], ..base() }, "stop");
+        let ends = Request { stop_ids: vec![3], min_tokens: 1, ..base() };
+        let only = |ids: &[u32]| Sampling { allowed_ids: Some(ids.to_vec()), ..Sampling::greedy() };
+        refuses(Request { sampling: only(&[0, 3]), ..ends.clone() }, "min_tokens: all of allowed_token_ids");
+        Request { sampling: only(&[0, 4]), ..ends.clone() }.validate(&limits()).expect("4 goes on");
+        Request { sampling: only(&[0]), ignore_eos: true, ..ends }.validate(&limits()).expect("0 goes on");
         refuses(Request { stop_ids: vec![11], ..base() }, "stop_token_ids");
         refuses(Request { n: 3, beam: Some(Beam { width: 2, length_penalty: 1.0 }), ..base() }, "beam");
         let beam = Some(Beam { width: 2, length_penalty: 1.0 });
@@ -250,6 +264,11 @@ mod tests {
         refuses(Request { beam, stop: vec!["a".to_owned()], ..base() }, "beam");
         refuses(Request { beam, sampling: Sampling { top_p: 0.5, ..Sampling::greedy() }, ..base() }, "beam");
         refuses(Request { max_tokens: Some(7), ..base() }, "the prompt has 2 tokens and at least 7");
+        refuses(Request { max_tokens: Some(usize::MAX), ..base() }, "the prompt has 2 tokens and at least 18446744");
+        refuses(Request { logprobs: Some(11), ..base() }, "logprobs: more tokens than");
+        refuses(Request { prompt_logprobs: Some(usize::MAX), ..base() }, "prompt_logprobs: more tokens than");
+        let beam = Some(Beam { width: 10, length_penalty: 1.0 });
+        refuses(Request { beam, ..base() }, "beam: it keeps more hypotheses than");
         refuses(Request::new(vec![1; 8]), "the prompt has 8 tokens and at least 1");
     }
 }

@@ -161,12 +161,22 @@ impl ModelFiles {
 /// Says how llama.cpp's tensors differ from Hugging Face's, and reads the divisors of angles that
 /// its files have as a tensor.
 fn restore(checkpoint: &mut Checkpoint, config: &mut ModelConfig) -> Result<(), Error> {
+    // No key says whether there are biases: they are there or not.
+    let has_bias = |part: &str| checkpoint.has(&format!("model.layers.0.{part}.bias"));
+    config.has_qkv_bias |= has_bias("self_attn.q_proj");
+    config.has_output_bias |= has_bias("self_attn.o_proj");
+    if let Some(part) = ["gate_proj", "up_proj", "down_proj"].iter().find(|part| has_bias(&format!("mlp.{part}"))) {
+        return Err(error::unsupported(checkpoint.path(), format!("biases in the MLP ({part})")));
+    }
     for layer in 0..config.num_layers {
         let of = |part: &str| format!("model.layers.{layer}.{part}.weight");
         if config.architecture == Architecture::Llama {
-            let (q, k) = (of("self_attn.q_proj"), of("self_attn.k_proj"));
-            checkpoint.set_storage(&q, Storage::PairedRows { heads: config.num_heads });
-            checkpoint.set_storage(&k, Storage::PairedRows { heads: config.num_kv_heads });
+            for (part, heads) in [("q_proj", config.num_heads), ("k_proj", config.num_kv_heads)] {
+                for kind in ["weight", "bias"] {
+                    let name = format!("model.layers.{layer}.self_attn.{part}.{kind}");
+                    checkpoint.set_storage(&name, Storage::PairedRows { heads });
+                }
+            }
         }
         if config.architecture == Architecture::Gemma3 {
             let inner = ["self_attn.q_norm", "self_attn.k_norm", "input_layernorm", "post_attention_layernorm"];

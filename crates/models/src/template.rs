@@ -2,7 +2,8 @@
 //!
 //! Templates are Jinja, written for Python: methods of strings and dictionaries work as there, and
 //! `raise_exception` refuses a conversation. There is no `strftime_now`: templates that can do
-//! without take their fixed date, so that a prompt does not depend on the day.
+//! without take their fixed date, so that a prompt does not depend on the day. A template comes
+//! with a model, from anybody: what it may do is bounded in instructions and bytes.
 
 use std::fmt;
 use std::path::Path;
@@ -14,6 +15,7 @@ use minijinja::{Environment, ErrorKind as JinjaKind, Value, context};
 use crate::Error;
 use crate::error::{self, ErrorKind};
 use crate::files::gguf::{Header, Value as Meta};
+use crate::files::{read_small, read_small_text};
 
 /// A chat template, parsed.
 pub struct ChatTemplate {
@@ -33,6 +35,9 @@ pub struct ChatOptions {
 
 const NAME: &str = "chat";
 
+/// Instructions of a rendering, each also for 64 bytes that are copied: a second's work at most.
+const FUEL: u64 = 10_000_000;
+
 impl fmt::Debug for ChatTemplate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ChatTemplate").field("bos", &self.bos).field("eos", &self.eos).finish_non_exhaustive()
@@ -47,6 +52,7 @@ impl ChatTemplate {
     pub fn new(source: &str, bos: &str, eos: &str) -> Result<Self, Error> {
         let mut environment = Environment::new();
         environment.set_syntax(syntax()?);
+        environment.set_fuel(Some(FUEL));
         environment.set_unknown_method_callback(minijinja_contrib::pycompat::unknown_method_callback);
         environment.add_function("raise_exception", |message: String| -> Result<Value, minijinja::Error> {
             Err(minijinja::Error::new(JinjaKind::InvalidOperation, message))
@@ -79,7 +85,10 @@ fn syntax() -> Result<SyntaxConfig, Error> {
 
 fn wrong(error: &minijinja::Error) -> Error {
     let line = error.line().map(|line| format!(" (line {line} of the template)")).unwrap_or_default();
-    let detail = error.detail().map_or_else(|| error.kind().to_string(), str::to_owned);
+    let detail = match error.kind() {
+        JinjaKind::OutOfFuel => "it does not come to an end, or its text not".to_owned(),
+        kind => error.detail().map_or_else(|| kind.to_string(), str::to_owned),
+    };
     ErrorKind::Template(detail + &line).into()
 }
 
@@ -107,14 +116,11 @@ pub(crate) fn of_folder(folder: &Path) -> Result<Source, Error> {
     let path = folder.join("tokenizer_config.json");
     let config = match path.exists() {
         false => serde_json::Value::Null,
-        true => {
-            let text = std::fs::read(&path).map_err(error::read(&path))?;
-            serde_json::from_slice(&text).map_err(|e| error::file(&path, e))?
-        }
+        true => serde_json::from_slice(&read_small(&path)?).map_err(|e| error::file(&path, e))?,
     };
     let file = folder.join("chat_template.jinja");
     let text = match file.exists() {
-        true => Some(std::fs::read_to_string(&file).map_err(error::read(&file))?),
+        true => Some(read_small_text(&file)?),
         false => None,
     };
     let source = of_config(&config);
@@ -192,12 +198,34 @@ mod tests {
         let with = ChatOptions { variables, ..options() };
         let text = template.render(&json!([{"role": "user", "content": ""}]), &with).expect("a user");
         assert_eq!(text.to_lowercase(), "<s>true");
+        // What is said of a conversation does not replace it.
+        let variables = json!({"messages": [], "bos_token": "x"}).as_object().cloned().expect("an object");
+        let other = ChatOptions { variables, ..options() };
+        let text = template.render(&json!([{"role": "user", "content": ""}]), &other).expect("a user");
+        assert!(text.starts_with("<s>"), "{text}");
     }
 
     #[test]
     fn a_wrong_template_names_its_line() {
         let error = ChatTemplate::new("a\n{% if %}", "", "").expect_err("there is no condition").to_string();
         assert!(error.contains("line 2"), "{error}");
+    }
+
+    #[test]
+    fn a_template_that_runs_on_or_grows_without_end_is_an_error() {
+        let loops = "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}";
+        let grows = "{% set ns = namespace(x='xxxxxxxx') %}{% for i in range(99) %}{% set ns.x = ns.x ~ ns.x %}\
+                     {% endfor %}{{ ns.x }}";
+        let writes = "{% for i in range(9999) %}{{ 'x' * 1000000 }}{% endfor %}";
+        for source in [loops, grows, writes] {
+            let template = ChatTemplate::new(source, "", "").expect("it is a template");
+            let error = template.render(&json!([]), &options()).expect_err("it has no end").to_string();
+            assert!(error.contains("does not come to an end"), "{error}");
+        }
+        // A conversation as long as a server takes is no such thing.
+        let template = ChatTemplate::new(CHATML, "", "").expect("it is a template");
+        let long: Vec<_> = (0..20_000).map(|_| json!({"role": "user", "content": "x".repeat(200)})).collect();
+        assert!(template.render(&json!(long), &options()).is_ok());
     }
 
     #[test]

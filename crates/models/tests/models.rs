@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use warpfold::{Device, Dtype, Profile, Queue};
 use warpfold_engine::{Config, Engine, Output, Policy, Preemption, Request};
-use warpfold_models::{LanguageModel, ModelFiles};
+use warpfold_models::{LanguageModel, ModelFiles, Tokenizer};
 
 #[derive(Deserialize)]
 struct Golden {
@@ -179,6 +179,26 @@ fn tokenizers_give_the_tokens_of_the_reference_and_the_text_back() {
             assert_eq!(tokenizer.decode(&case.tokens), case.text, "{name}");
         }
     }
+}
+
+#[test]
+fn a_prompt_is_neither_cut_nor_filled_up_whatever_training_did() {
+    let folder = std::env::temp_dir().join(format!("warpfold-cut-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let text = std::fs::read_to_string(fixture("llama").join("tokenizer.json")).expect("the fixture");
+    let mut json: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    json["truncation"] =
+        serde_json::json!({"direction": "Right", "max_length": 2, "strategy": "LongestFirst", "stride": 0});
+    json["padding"] = serde_json::json!({
+        "strategy": {"Fixed": 16}, "direction": "Left", "pad_to_multiple_of": null, "pad_id": 0, "pad_type_id": 0,
+        "pad_token": "<pad>"
+    });
+    std::fs::write(folder.join("tokenizer.json"), json.to_string()).expect("a file");
+    let [plain, other] = [fixture("llama"), folder.clone()].map(|f| Tokenizer::of_folder(&f).expect("a tokenizer"));
+    let text = "the old mill by the river";
+    assert_eq!(other.encode(text).expect("tokens"), plain.encode(text).expect("tokens"));
+    assert_eq!(other.encode_marked("a").expect("tokens").len(), 1);
+    std::fs::remove_dir_all(folder).expect("the folder is there");
 }
 
 #[test]

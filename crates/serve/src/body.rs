@@ -6,6 +6,7 @@ use axum::body::Body;
 use axum::extract::{FromRequest, Request};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use http_body::Body as _;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde_json::Value;
 
@@ -19,11 +20,15 @@ impl FromRequest<Arc<State>> for Fields {
     async fn from_request(request: Request, state: &Arc<State>) -> Result<Self, ApiError> {
         check_type(request.headers())?;
         let bounds = state.options.bounds;
-        let body = Limited::new(request.into_body(), bounds.body_bytes).collect();
         let too_large = || {
             let most = bounds.body_bytes;
             ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, format!("the body has more than {most} bytes"))
         };
+        if request.body().size_hint().lower() > bounds.body_bytes as u64 {
+            // It says so itself, and nobody waits for it.
+            return Err(too_large());
+        }
+        let body = Limited::new(request.into_body(), bounds.body_bytes).collect();
         match tokio::time::timeout(bounds.body_time, body).await {
             Ok(Ok(body)) => Self::parse(&body.to_bytes()),
             Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large()),

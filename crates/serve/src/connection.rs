@@ -1,17 +1,17 @@
 //! Connections: accepted up to a number, bounded in headers and patience, closed when the server
-//! drains.
+//! drains, or when the client has left.
 
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use axum::Router;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
@@ -27,6 +27,10 @@ const FULL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nConn
 
 /// How long nothing is accepted after the system could not.
 const PAUSE: Duration = Duration::from_millis(50);
+
+/// How often it is looked whether a client has left that has sent more than one request, and how
+/// long answers that are ready may still go to one that sends no more.
+const LOOK: Duration = Duration::from_millis(200);
 
 /// Accepts connections until the server drains, and returns those that are open.
 pub(crate) async fn accept(listener: TcpListener, state: Arc<State>, router: Router) -> JoinSet<()> {
@@ -65,32 +69,59 @@ async fn serve(stream: TcpStream, state: &State, router: Router) {
     let Bounds { header_bytes, headers, header_time, write_time, .. } = state.options.bounds;
     // Tokens are small, and wanted at once.
     stream.set_nodelay(true).ok();
-    let io = TokioIo::new(Impatient { stream, patience: write_time, deadline: None });
+    let stream = Arc::new(stream);
+    let io = TokioIo::new(Impatient { stream: stream.clone(), patience: write_time, deadline: None });
     let mut builder = http1::Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(header_time).max_headers(headers).max_buf_size(header_bytes);
     let mut connection = std::pin::pin!(builder.serve_connection(io, TowerToHyperService::new(router)));
     let mut phases = state.phases();
     tokio::select! {
         _ = connection.as_mut() => return,
+        () = has_left(&stream) => return,
         _ = phases.wait_for(|phase| *phase >= Phase::Draining) => {}
     }
     connection.as_mut().graceful_shutdown();
-    connection.await.ok();
+    tokio::select! {
+        _ = connection => {}
+        () = has_left(&stream) => {}
+    }
 }
 
-/// A stream whose writes fail when the other side takes nothing for too long.
+/// Waits until the client has closed its side. hyper sees that by reading, and while it answers a
+/// request it does not read on where bytes of the next one lie before the end.
+async fn has_left(stream: &TcpStream) {
+    loop {
+        let is_closed = stream.ready(Interest::READABLE).await.map_or(true, |ready| ready.is_read_closed());
+        sleep(LOOK).await;
+        if is_closed {
+            return;
+        }
+    }
+}
+
+/// A stream whose writes fail when the other side takes nothing for too long. Dropping it closes
+/// it.
 struct Impatient {
-    stream: TcpStream,
+    stream: Arc<TcpStream>,
     patience: Duration,
     deadline: Option<Pin<Box<Sleep>>>,
 }
 
 impl Impatient {
-    /// Passes a result on; one that has to be waited for becomes an error when it is late.
-    fn in_time<T>(&mut self, cx: &mut Context<'_>, result: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
-        if result.is_ready() {
-            self.deadline = None;
-            return result;
+    /// Writes as soon as it can; what has to be waited for becomes an error when it is late.
+    fn poll_write_in_time(
+        &mut self,
+        cx: &mut Context<'_>,
+        write: impl Fn(&TcpStream) -> io::Result<usize>,
+    ) -> Poll<io::Result<usize>> {
+        while let Poll::Ready(ready) = self.stream.poll_write_ready(cx) {
+            match ready.and_then(|()| write(&self.stream)) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                result => {
+                    self.deadline = None;
+                    return Poll::Ready(result);
+                }
+            }
         }
         let patience = self.patience;
         let deadline = self.deadline.get_or_insert_with(|| Box::pin(sleep(patience)));
@@ -100,15 +131,19 @@ impl Impatient {
 
 impl AsyncRead for Impatient {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().stream).poll_read(cx, buffer)
+        loop {
+            ready!(self.stream.poll_read_ready(cx))?;
+            match self.stream.try_read(buffer.initialize_unfilled()) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                result => return Poll::Ready(result.map(|len| buffer.advance(len))),
+            }
+        }
     }
 }
 
 impl AsyncWrite for Impatient {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        let me = self.get_mut();
-        let result = Pin::new(&mut me.stream).poll_write(cx, bytes);
-        me.in_time(cx, result)
+        self.get_mut().poll_write_in_time(cx, |stream| stream.try_write(bytes))
     }
 
     fn poll_write_vectored(
@@ -116,20 +151,18 @@ impl AsyncWrite for Impatient {
         cx: &mut Context<'_>,
         bytes: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let me = self.get_mut();
-        let result = Pin::new(&mut me.stream).poll_write_vectored(cx, bytes);
-        me.in_time(cx, result)
+        self.get_mut().poll_write_in_time(cx, |stream| stream.try_write_vectored(bytes))
     }
 
     fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
+        true
     }
 
-    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().stream).poll_flush(cx)
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
     }
 
-    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().stream).poll_shutdown(cx)
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
     }
 }

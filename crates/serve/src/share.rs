@@ -62,7 +62,8 @@ impl Tenants {
     /// Queues `num` requests.
     pub(crate) fn queue(&self, tenant: &Arc<Tenant>, num: usize) -> Result<Vec<Turn>, ApiError> {
         let waiting = tenant.waiting.fetch_add(num, Ordering::Relaxed);
-        let turns = self.tags(tenant, num).map(|tag| Turn { tag, tenant: tenant.clone(), now: self.now.clone() });
+        let turns =
+            self.tags(tenant, num).into_iter().map(|tag| Turn { tag, tenant: tenant.clone(), now: self.now.clone() });
         // Dropping them takes them from the count again.
         let turns: Vec<Turn> = turns.collect();
         if waiting + num > self.most_waiting {
@@ -72,12 +73,17 @@ impl Tenants {
         Ok(turns)
     }
 
-    fn tags(&self, tenant: &Tenant, num: usize) -> std::ops::RangeInclusive<i32> {
+    /// The next tags of a tenant. At the end of the numbers, after two thousand million requests,
+    /// all have the last one, and arrival decides.
+    fn tags(&self, tenant: &Tenant, num: usize) -> Vec<i32> {
         let mut last = tenant.last_tag.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let first = last.saturating_add(1).max(self.now.load(Ordering::Relaxed));
-        let num = i32::try_from(num).unwrap_or(i32::MAX);
-        *last = first.saturating_add(num - 1);
-        first..=*last
+        let mut next = last.saturating_add(1).max(self.now.load(Ordering::Relaxed));
+        let mut tag = || {
+            *last = next;
+            next = next.saturating_add(1);
+            *last
+        };
+        (0..num).map(|_| tag()).collect()
     }
 }
 
@@ -110,6 +116,15 @@ mod tests {
         assert_eq!(tags(&first), [1, 2, 3]);
         first.into_iter().for_each(Turn::start);
         assert_eq!(tags(&tenants.queue(&one, 2).expect("there is room")), [4, 5]);
+    }
+
+    #[test]
+    fn every_request_has_a_turn_when_the_numbers_end() {
+        let tenants = Tenants::new(0, 100);
+        let one = tenants.get(0);
+        *one.last_tag.lock().expect("nobody panicked") = i32::MAX - 2;
+        let turns = tenants.queue(&one, 4).expect("there is room");
+        assert_eq!(tags(&turns), [i32::MAX - 1, i32::MAX, i32::MAX, i32::MAX]);
     }
 
     #[test]

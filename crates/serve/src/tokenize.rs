@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::body::json;
 use crate::error::ApiError;
 use crate::fields::Fields;
-use crate::openai::chat::conversation;
+use crate::openai::chat::Conversation;
 use crate::openai::logprobs::spell;
 use crate::openai::params::check_model;
 use crate::openai::prompt::{Marks, tokenize, tokenizer};
@@ -22,11 +22,13 @@ pub(crate) async fn encode(Shared(state): Shared<Arc<State>>, mut fields: Fields
     let prompt: Option<String> = fields.take("prompt")?;
     let adds_marks: Option<bool> = fields.take("add_special_tokens")?;
     let with_texts = fields.take("return_token_strs")?.unwrap_or(false);
-    let (text, are_added) = match prompt {
-        Some(text) => (text, adds_marks.unwrap_or(true)),
-        None => (conversation(&mut fields, served)?, adds_marks.unwrap_or(false)),
-    };
+    let conversation = if prompt.is_none() { Some(Conversation::take(&mut fields)?) } else { None };
     fields.finish()?;
+    let are_added = adds_marks.unwrap_or(conversation.is_none());
+    let text = match conversation {
+        Some(conversation) => conversation.text(&state).await?,
+        None => prompt.unwrap_or_default(),
+    };
     let tokens = tokenize(&state, served, text, if are_added { Marks::Add } else { Marks::Keep }).await?;
     let tokenizer = served.text.tokenizer.as_deref();
     let texts = with_texts.then(|| tokens.iter().map(|token| spell(tokenizer, *token).text).collect::<Value>());

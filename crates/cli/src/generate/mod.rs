@@ -14,8 +14,10 @@ use std::sync::Arc;
 
 use clap::Args;
 use warpfold::Dtype;
-use warpfold_engine::{Config, Constraint, Engine, Model, Output, Request, RequestId};
-use warpfold_models::{ChatTemplate, ModelFiles, SHIPPED_OPENING, SHIPPED_TEMPERATURE, Schemas, Tokenizer};
+use warpfold_engine::{Config, Constraint, Engine, Limits, Model, Output, Request, RequestId};
+use warpfold_models::{
+    ChatTemplate, ModelConfig, ModelFiles, SHIPPED_OPENING, SHIPPED_TEMPERATURE, Schemas, Tokenizer,
+};
 
 use crate::failure::Failure;
 use crate::model::{self, EngineOptions, Place, PlacedModel, Room, parse_dtype};
@@ -101,13 +103,15 @@ impl Generate {
 
     /// The requests of the command line, then those of the file.
     fn requests(&self, files: &ModelFiles) -> Result<Vec<Request>, Failure> {
-        let max_len = self.engine.max_len.unwrap_or(usize::MAX).min(files.config().max_len);
+        let ModelConfig { vocab, max_len, ref eos, .. } = *files.config();
+        let max_len = self.engine.max_len.unwrap_or(usize::MAX).min(max_len);
+        let limits = Limits { vocab, max_len, eos: eos.clone(), kv_bytes_per_token: 0 };
         let is_shipped = model::is_shipped(self.model.as_deref());
         let chat = if self.chat { Some(template(files)?) } else { None };
         let temperature = if is_shipped { SHIPPED_TEMPERATURE } else { 1.0 };
         let constraint = self.json_schema.as_deref().map(|file| constraint(file, files)).transpose()?;
         let constraint = constraint.as_deref();
-        let of = Asked { tokenizer: files.tokenizer(), chat: chat.as_ref(), temperature, max_len, constraint };
+        let of = Asked { tokenizer: files.tokenizer(), chat: chat.as_ref(), temperature, limits: &limits, constraint };
         let mut all = Vec::new();
         if is_shipped && self.has_no_prompt() {
             all.push(requests::request(Prompt::Text(SHIPPED_OPENING.to_owned()), &self.answer, of)?);
@@ -141,7 +145,7 @@ impl Generate {
     ) -> Result<Config, Failure> {
         let (max_len, block_size) = (model.limits().max_len, self.engine.block_size.max(1));
         let longest = |r: &Request| longest(r, max_len);
-        let wanted = asked.iter().map(|r| (longest(r).div_ceil(block_size) + 1) * r.num_sequences());
+        let wanted = asked.iter().map(|r| (longest(r).div_ceil(block_size) + 1).saturating_mul(r.num_sequences()));
         let wanted = wanted.fold(2, usize::saturating_add);
         let room = Room {
             longest: asked.iter().map(longest).max().unwrap_or(1),
@@ -203,7 +207,7 @@ impl Generate {
 
 /// Positions of a request's sequence at most.
 fn longest(request: &Request, max_len: usize) -> usize {
-    (request.prompt.len() + request.max_tokens.unwrap_or(max_len)).min(max_len)
+    request.prompt.len().saturating_add(request.max_tokens.unwrap_or(max_len)).min(max_len)
 }
 
 /// The constraint that answers are JSON of the schema in a file.

@@ -62,7 +62,7 @@ pub(super) struct Line {
 }
 
 #[derive(Debug, Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "stop is a text or a list of texts")]
 enum Stop {
     One(String),
     Many(Vec<String>),

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use serde_json::json;
-use warpfold_engine::{Beam, Constraint, Request, Sampling};
+use warpfold_engine::{Beam, Constraint, Limits, Request, Sampling};
 use warpfold_models::{ChatOptions, ChatTemplate, Tokenizer};
 
 use super::needed;
@@ -18,8 +18,8 @@ pub(super) struct Asked<'a> {
     pub(super) chat: Option<&'a ChatTemplate>,
     /// The temperature where nobody says one.
     pub(super) temperature: f32,
-    /// The longest sequence.
-    pub(super) max_len: usize,
+    /// What the model takes.
+    pub(super) limits: &'a Limits,
     /// What every answer must look like.
     pub(super) constraint: Option<&'a dyn Constraint>,
 }
@@ -52,7 +52,7 @@ pub(super) fn request(prompt: Prompt, answer: &Answer, of: Asked<'_>) -> Result<
     if !answer.stop.is_empty() {
         needed(of.tokenizer, "--stop")?;
     }
-    let room = of.max_len.saturating_sub(prompt.len()).max(1);
+    let room = of.limits.max_len.saturating_sub(prompt.len()).max(1);
     let max_tokens = answer.max_tokens.unwrap_or(MAX_TOKENS.min(room));
     let beam = answer.beam.map(|width| Beam { width, length_penalty: 1.0 });
     let sampling = Sampling {
@@ -62,7 +62,7 @@ pub(super) fn request(prompt: Prompt, answer: &Answer, of: Asked<'_>) -> Result<
         min_p: answer.min_p,
         ..Sampling::default()
     };
-    Ok(Request {
+    let request = Request {
         sampling,
         n: answer.n,
         beam,
@@ -73,7 +73,10 @@ pub(super) fn request(prompt: Prompt, answer: &Answer, of: Asked<'_>) -> Result<
         logprobs: answer.logprobs,
         constraint: of.constraint.map(Constraint::fork),
         ..Request::new(prompt)
-    })
+    };
+    // Here it is known which line of a file it is, and no weights are loaded yet.
+    request.validate(of.limits)?;
+    Ok(request)
 }
 
 /// The requests of a file, one per line that is not empty.

@@ -230,8 +230,11 @@ fn what_cannot_be_done_is_one_line() {
         |more: &[&str], part: &str| refused(&[&["generate", &llama, "--device", "virtual"], more].concat(), 2, part);
     with(&[], "a prompt is needed");
     with(&["--prompt-tokens", "288"], "prompt: token 288 is not in a vocabulary of 288");
-    with(&["--prompt-tokens", "1", "--top-p", "2"], "top_p: 2 is not in");
+    with(&["--prompt-tokens", "1", "--top-p", "2"], "top_p: 2 is not above 0 and up to 1");
     with(&["--prompt-tokens", "1", "--max-tokens", "128"], "the prompt has 1 tokens and at least 128");
+    with(&["--prompt-tokens", "1", "--max-tokens", "18446744073709551615"], "and at least 18446744073709551615 are");
+    with(&["--prompt-tokens", "1", "--logprobs", "289"], "logprobs: more tokens than the vocabulary has");
+    with(&["--prompt-tokens", "1", "--max-len", "1"], "and at least 1 are");
     with(&["--prompt-tokens", "1", "--policy", "v1"], "\"v1\" is not static, orca");
     with(&["--prompt-tokens", "1", "--best-of", "4"], "unexpected argument '--best-of'");
     with(&["--prompt-tokens", "1", "--max-tokens", "100", "--kv-blocks", "1"], "the request needs");
@@ -263,4 +266,13 @@ fn what_cannot_be_done_is_one_line() {
     std::fs::write(&file, "{\"prompt\": \"a\", \"best_of\": 2}\n").expect("written");
     let file = file.to_str().expect("UTF-8");
     with(&["--requests", file], "requests.jsonl:1: unknown field `best_of`");
+    for (second, part) in [
+        ("{\"prompt\": \"\"}", "requests.jsonl:2: prompt: it has no token"),
+        ("{\"prompt\": \"a\", \"temperature\": -1}", "requests.jsonl:2: temperature: -1 is not in 0 to 100"),
+        ("{\"prompt\": \"a\", \"stop\": 5}", "requests.jsonl:2: stop is a text or a list of texts"),
+        ("{\"prompt_tokens\": [288]}", "requests.jsonl:2: prompt: token 288 is not in a vocabulary of 288"),
+    ] {
+        std::fs::write(file, format!("{{\"prompt\": \"a\"}}\n{second}\n")).expect("written");
+        with(&["--requests", file], part);
+    }
 }

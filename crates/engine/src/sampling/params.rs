@@ -62,7 +62,11 @@ impl Sampling {
     pub fn validate(&self, vocab: usize) -> Result<(), Error> {
         let within = |field, value: f32, low: f32, high: f32| {
             let is_within = (low..=high).contains(&value);
-            is_within.then_some(()).ok_or_else(|| request(field, format!("{value} is not in {low} to {high}")))
+            let range = || match low == f32::MIN_POSITIVE {
+                true => format!("{value} is not above 0 and up to {high}"),
+                false => format!("{value} is not in {low} to {high}"),
+            };
+            is_within.then_some(()).ok_or_else(|| request(field, range()))
         };
         within("temperature", self.temperature, 0.0, 100.0)?;
         within("top_p", self.top_p, f32::MIN_POSITIVE, 1.0)?;
@@ -107,7 +111,7 @@ mod tests {
         Sampling::greedy().validate(100).expect("greedy is valid");
         refuses(Sampling { temperature: -0.1, ..base() }, "temperature");
         refuses(Sampling { temperature: f32::NAN, ..base() }, "temperature");
-        refuses(Sampling { top_p: 0.0, ..base() }, "top_p");
+        refuses(Sampling { top_p: 0.0, ..base() }, "top_p: 0 is not above 0 and up to 1");
         refuses(Sampling { top_k: Some(0), ..base() }, "top_k");
         refuses(Sampling { min_p: 1.5, ..base() }, "min_p");
         refuses(Sampling { presence_penalty: 2.5, ..base() }, "presence_penalty");

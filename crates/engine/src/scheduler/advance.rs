@@ -58,13 +58,18 @@ impl Scheduler {
             return true;
         }
         let mut rows = std::mem::take(&mut self.scratch);
-        self.rows(&self.running[group], plan.left(), wants, &mut rows);
+        let is_scored = self.running[group].num_scores_missing() > 0;
+        // No step has logits of a whole long prompt, for which nobody has counted memory. Prompts
+        // that run whole have to.
+        let most_scored = if is_scored && wants == Wants::Chunks { self.config.max_seqs } else { usize::MAX };
+        self.rows(&self.running[group], plan.left().min(most_scored - plan.num_scored), wants, &mut rows);
         let mut fits = self.has_blocks(group, &rows);
         if !fits {
             rows.iter_mut().for_each(|r| r.drafts.clear());
             fits = self.has_blocks(group, &rows);
         }
         for rows in rows.drain(..).filter(|_| fits) {
+            plan.num_scored += if is_scored && wants == Wants::Chunks { rows.len() } else { 0 };
             self.schedule(plan, group, rows);
         }
         self.scratch = rows;

@@ -209,7 +209,7 @@ impl Scheduler {
         let num = request.num_sequences();
         if num > config.max_seqs {
             let reason = format!("{num} sequences, but at most {} run at a time (--max-seqs)", config.max_seqs);
-            return Err(self::request("n", reason));
+            return Err(self::request(if request.beam.is_some() { "beam" } else { "n" }, reason));
         }
         if request.beam.is_some() && !config.shares() {
             return Err(self::config("--allocator", "beam search forks sequences, which needs shared blocks"));

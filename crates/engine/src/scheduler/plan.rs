@@ -81,6 +81,8 @@ pub(crate) struct Plan {
     pub(crate) external_slots: usize,
     budget: usize,
     num_rows: usize,
+    /// Rows of prompts that are scored: each has logits.
+    pub(super) num_scored: usize,
 }
 
 impl Plan {

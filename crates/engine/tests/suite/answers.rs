@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use warpfold_engine::scripted::Scripted;
 use warpfold_engine::{
-    Beam, Config, Decode, Finish, Request, SampleRow, Sampled, Sampling, Speculation, TokenCount, sample,
+    Beam, Config, Decode, Finish, Request, SampleRow, Sampled, Sampling, Speculation, StepTrace, TokenCount, sample,
 };
 
 use super::{MAX_LEN, VOCAB, engine, fixed, run, small};
@@ -156,6 +156,19 @@ fn logprobs_of_the_answer_and_of_the_prompt_are_those_of_the_model() {
         let tail: Vec<_> = scores[0][0].prompt_logprobs[8..].iter().map(|s| s.logprob.to_bits()).collect();
         assert_eq!(tail, output.tokens.iter().map(|s| s.logprob.to_bits()).collect::<Vec<_>>());
     }
+}
+
+#[test]
+fn a_step_scores_no_more_rows_of_prompts_than_sequences_may_run() {
+    let scored = |first| Request { prompt_logprobs: Some(0), ..fixed(30, first, 3) };
+    let config = Config { max_seqs: 4, ..small() };
+    let (answers, traces) = run(&mut engine(config), vec![scored(1), scored(2), fixed(30, 3, 3)]);
+    assert!(answers[..2].iter().all(|outputs| outputs[0].prompt_logprobs.len() == 29));
+    let scored = |trace: &StepTrace| -> usize {
+        trace.rows.iter().filter(|(id, start, _)| *id <= 2 && *start < 30).map(|(.., num)| num).sum()
+    };
+    assert_eq!(traces.iter().map(scored).max(), Some(4));
+    assert!(traces[0].rows.contains(&(3, 0, 30)), "a prompt that is not scored runs whole beside them");
 }
 
 /// Beam search over whole histories, without blocks or schedules.

@@ -14,8 +14,8 @@ use super::{MAX_LEN, VOCAB};
 
 /// Requests with the step in which they arrive, and one that is given up later.
 #[derive(Debug, Clone)]
-struct Job {
-    requests: Vec<(usize, Request)>,
+pub(super) struct Job {
+    pub(super) requests: Vec<(usize, Request)>,
     aborted: Option<(usize, usize)>,
 }
 
@@ -61,12 +61,12 @@ fn request() -> impl Strategy<Value = Request> {
     })
 }
 
-fn job() -> impl Strategy<Value = Job> {
+pub(super) fn job() -> impl Strategy<Value = Job> {
     let requests = prop::collection::vec((0..12_usize, request()), 1..9);
     (requests, prop::option::of((0..9_usize, 0..40_usize))).prop_map(|(requests, aborted)| Job { requests, aborted })
 }
 
-fn schedule() -> impl Strategy<Value = Config> {
+pub(super) fn schedule() -> impl Strategy<Value = Config> {
     let preemption = prop_oneof![Just(Preemption::Auto), Just(Preemption::Recompute), Just(Preemption::Swap)];
     let allocator = prop_oneof![
         1 => Just(Allocator::Contiguous), 2 => Just(Allocator::Naive), 3 => Just(Allocator::PrefixCaching)
@@ -98,7 +98,7 @@ fn schedule() -> impl Strategy<Value = Config> {
 }
 
 /// The settings with blocks enough for each request alone.
-fn with_room(mut config: Config, job: &Job) -> Config {
+pub(super) fn with_room(mut config: Config, job: &Job) -> Config {
     config.num_blocks = config.num_blocks.max(3);
     for (_, request) in &job.requests {
         let mut probe = Engine::new(Scripted::new(VOCAB, MAX_LEN), config.clone()).expect("the settings are right");

@@ -3,6 +3,7 @@
 mod answers;
 mod blocks;
 mod constraint;
+mod failures;
 mod invariance;
 mod ladder;
 mod limits;

@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 
 use crate::Error;
 use crate::error;
+use crate::files::read_small_text;
 
 /// An object of a file.
 #[derive(Debug)]
@@ -19,7 +20,7 @@ pub(crate) struct Fields {
 impl Fields {
     /// The object that a file holds.
     pub(crate) fn read(path: &Path) -> Result<Self, Error> {
-        Self::parse(path, &std::fs::read_to_string(path).map_err(error::read(path))?)
+        Self::parse(path, &read_small_text(path)?)
     }
 
     /// The object of a text that stands in this file.

@@ -57,7 +57,7 @@ pub(crate) fn of_gguf(header: &Header) -> Result<ModelConfig, Error> {
         norm_eps: keys.number(&key("attention.layer_norm_rms_epsilon"))?.unwrap_or(1e-5),
         rope: Rope {
             theta: keys.number(&key("rope.freq_base"))?.unwrap_or(if is_gemma { 1e6 } else { 1e4 }),
-            scaling: keys.rope_scaling(&key("rope.scaling"))?,
+            scaling: keys.rope_scaling(&key("rope"))?,
         },
         local_rope: is_gemma.then(|| Rope::plain(1e4)),
         windows,
@@ -110,11 +110,12 @@ impl Keys<'_> {
     }
 
     fn rope_scaling(&self, key: &str) -> Result<RopeScaling, Error> {
-        let kind = match self.get(&format!("{key}.type")) {
-            None => return Ok(RopeScaling::None),
-            Some(_) => self.text(&format!("{key}.type"))?,
+        let older = self.number(&format!("{key}.scale_linear"))?.filter(|factor| *factor != 1.0);
+        let kind = match self.get(&format!("{key}.scaling.type")) {
+            None => return Ok(older.map_or(RopeScaling::None, |factor| RopeScaling::Linear { factor })),
+            Some(_) => self.text(&format!("{key}.scaling.type"))?,
         };
-        match (kind.as_str(), self.number(&format!("{key}.factor"))?) {
+        match (kind.as_str(), self.number(&format!("{key}.scaling.factor"))?.or(older)) {
             ("none", _) | ("linear", None) => Ok(RopeScaling::None),
             ("linear", Some(factor)) => Ok(RopeScaling::Linear { factor }),
             (other, _) => Err(error::unsupported(self.path, format!("rope of type {other}"))),

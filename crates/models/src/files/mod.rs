@@ -205,12 +205,32 @@ impl Checkpoint {
 
 /// A file and its length.
 fn open(path: &Path) -> Result<(File, u64), Error> {
-    let file = File::open(path).map_err(error::read(path))?;
-    let metadata = file.metadata().map_err(error::read(path))?;
-    if !metadata.is_file() {
+    // Looked at first: opening a pipe waits for who writes to it.
+    if !std::fs::metadata(path).map_err(error::read(path))?.is_file() {
         return Err(error::file(path, "it is not a file"));
     }
-    Ok((file, metadata.len()))
+    let file = File::open(path).map_err(error::read(path))?;
+    let len = file.metadata().map_err(error::read(path))?.len();
+    Ok((file, len))
+}
+
+/// Bytes that a file beside the weights has at most: five times the largest tokenizer.
+const MOST_BYTES: u64 = 256 << 20;
+
+/// The bytes of a file beside the weights: configurations, tokenizers, templates, indices.
+pub(crate) fn read_small(path: &Path) -> Result<Vec<u8>, Error> {
+    let (file, len) = open(path)?;
+    if len > MOST_BYTES {
+        return Err(error::file(path, format!("it has {len} bytes, and {MOST_BYTES} at most are read of such a file")));
+    }
+    let mut bytes = Vec::new();
+    file.take(MOST_BYTES).read_to_end(&mut bytes).map_err(error::read(path))?;
+    Ok(bytes)
+}
+
+/// The same of a text.
+pub(crate) fn read_small_text(path: &Path) -> Result<String, Error> {
+    String::from_utf8(read_small(path)?).map_err(|_| error::file(path, "it is not UTF-8"))
 }
 
 /// The number of elements of a shape from a file, if it is one.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use super::{Entry, Format, Storage, checked_len};
+use super::{Entry, Format, Storage, checked_len, read_small};
 use crate::Error;
 use crate::error;
 
@@ -31,8 +31,8 @@ pub(super) fn files_of(folder: &Path) -> Result<Vec<PathBuf>, Error> {
     if !index.exists() {
         return Ok(vec![folder.join("model.safetensors")]);
     }
-    let text = std::fs::read_to_string(&index).map_err(error::read(&index))?;
-    let parsed: Index = serde_json::from_str(&text).map_err(|e| error::file(&index, format!("not an index: {e}")))?;
+    let text = read_small(&index)?;
+    let parsed: Index = serde_json::from_slice(&text).map_err(|e| error::file(&index, format!("not an index: {e}")))?;
     let names: std::collections::BTreeSet<_> = parsed.weight_map.into_values().collect();
     // A shard lies beside its index: a name must not lead out of the folder.
     if let Some(name) = names.iter().find(|name| Path::new(name).file_name() != Some(std::ffi::OsStr::new(name))) {

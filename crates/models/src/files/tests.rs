@@ -160,6 +160,135 @@ fn an_index_leads_to_no_file_elsewhere() {
 }
 
 #[test]
+fn what_is_no_file_or_too_large_for_its_kind_is_not_read() {
+    let folder = temporary("large", &[]);
+    let path = folder.join("config.json");
+    fs::File::create(&path).and_then(|file| file.set_len(MOST_BYTES + 1)).expect("a file with a hole");
+    let error = read_small(&path).expect_err("it is too large").to_string();
+    assert!(error.contains("config.json: it has 268435457 bytes, and 268435456 at most are read"), "{error}");
+    #[cfg(unix)]
+    for other in ["/dev/zero", "/dev"] {
+        let error = read_small(Path::new(other)).expect_err("it has no end").to_string();
+        assert!(error.ends_with("it is not a file"), "{error}");
+    }
+    fs::remove_dir_all(folder).expect("the folder is there");
+}
+
+/// A GGUF file of keys, and of tensors of `f32` with one axis.
+fn gguf_file(values: &[(&str, gguf::Value)], tensors: &[(&str, &[f32])]) -> Vec<u8> {
+    let text = |text: &str| [&(text.len() as u64).to_le_bytes(), text.as_bytes()].concat();
+    let mut bytes = b"GGUF\x03\0\0\0".to_vec();
+    bytes.extend((tensors.len() as u64).to_le_bytes());
+    bytes.extend((values.len() as u64).to_le_bytes());
+    for (key, value) in values {
+        let (kind, value) = match value {
+            gguf::Value::Int(int) => (4_u32, (*int as u32).to_le_bytes().to_vec()),
+            gguf::Value::Float(float) => (6, (*float as f32).to_le_bytes().to_vec()),
+            gguf::Value::Text(value) => (8, text(value)),
+            gguf::Value::Texts(all) => {
+                let len = [&8_u32.to_le_bytes()[..], &(all.len() as u64).to_le_bytes()].concat();
+                (9, [len, all.iter().flat_map(|t| text(t)).collect()].concat())
+            }
+            gguf::Value::Floats(all) => {
+                let len = [&6_u32.to_le_bytes()[..], &(all.len() as u64).to_le_bytes()].concat();
+                (9, [len, bytemuck::cast_slice(all).to_vec()].concat())
+            }
+            gguf::Value::Ints(all) => {
+                let len = [&11_u32.to_le_bytes()[..], &(all.len() as u64).to_le_bytes()].concat();
+                (9, [len, bytemuck::cast_slice(all).to_vec()].concat())
+            }
+            other => panic!("{other:?} is not written"),
+        };
+        bytes.extend([text(key), kind.to_le_bytes().to_vec(), value].concat());
+    }
+    let mut start = 0_u64;
+    for (name, values) in tensors {
+        let numbers = [1_u32.to_le_bytes().to_vec(), (values.len() as u64).to_le_bytes().to_vec()].concat();
+        bytes.extend([text(name), numbers, 0_u32.to_le_bytes().to_vec(), start.to_le_bytes().to_vec()].concat());
+        start += 4 * values.len() as u64;
+    }
+    bytes.resize(bytes.len().next_multiple_of(32), 0);
+    bytes.extend(tensors.iter().flat_map(|(_, values)| bytemuck::cast_slice::<f32, u8>(values).to_vec()));
+    bytes
+}
+
+#[test]
+fn what_llama_cpp_says_by_tensors_and_by_older_keys_counts() {
+    use gguf::Value::{Float, Int, Text, Texts};
+    let keys = [
+        ("general.architecture", Text("llama".to_owned())),
+        ("llama.embedding_length", Int(8)),
+        ("llama.attention.head_count", Int(2)),
+        ("llama.block_count", Int(1)),
+        ("llama.feed_forward_length", Int(8)),
+        ("llama.context_length", Int(16)),
+        ("llama.rope.scale_linear", Float(4.0)),
+        ("tokenizer.ggml.model", Text("gpt2".to_owned())),
+        ("tokenizer.ggml.tokens", Texts(["a", "b"].map(str::to_owned).to_vec())),
+        ("tokenizer.ggml.merges", Texts(Vec::new())),
+    ];
+    let folder = temporary("keys", &[]);
+    let path = folder.join("model.gguf");
+    let open = |tensors: &[(&str, &[f32])]| {
+        fs::write(&path, gguf_file(&keys, tensors)).expect("a file");
+        crate::ModelFiles::open(&path)
+    };
+    let bias = [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0];
+    let files = open(&[("blk.0.attn_q.bias", &bias)]).expect("a model");
+    assert_eq!(files.config().rope.scaling, crate::RopeScaling::Linear { factor: 4.0 });
+    assert!(files.config().has_qkv_bias && !files.config().has_output_bias);
+    // Pairs of a rotation are neighbours in the file, as in the weights.
+    let read = files.checkpoint().read("model.layers.0.self_attn.q_proj.bias", &[8], Dtype::F32).expect("values");
+    assert_eq!(read, bytemuck::cast_slice::<f32, u8>(&[0.0, 2.0, 1.0, 3.0, 4.0, 6.0, 5.0, 7.0]));
+    assert!(!open(&[]).expect("a model").config().has_qkv_bias);
+    let error = open(&[("blk.0.ffn_up.bias", &bias)]).expect_err("nothing adds it").to_string();
+    assert!(error.ends_with("model.gguf: not supported: biases in the MLP (up_proj)"), "{error}");
+    fs::remove_dir_all(folder).expect("the folder is there");
+}
+
+#[test]
+fn pieces_with_scores_are_merged_as_sentence_piece_merges_them() {
+    use gguf::Value::{Floats, Int, Ints, Text, Texts};
+    let text = fs::read_to_string(fixture("gguf/pieces.json")).expect("the fixture");
+    let json: Value = serde_json::from_str(&text).expect("JSON");
+    let list = |name: &str| json[name].as_array().expect("a list").clone();
+    let tokens = list("tokens").iter().map(|t| t.as_str().expect("a text").to_owned()).collect();
+    let scores = list("scores").iter().map(|s| s.as_f64().expect("a number") as f32).collect();
+    let types = list("types").iter().map(|t| t.as_i64().expect("a number")).collect();
+    let keys = [
+        ("general.architecture", Text("llama".to_owned())),
+        ("tokenizer.ggml.model", Text("llama".to_owned())),
+        ("tokenizer.ggml.tokens", Texts(tokens)),
+        ("tokenizer.ggml.scores", Floats(scores)),
+        ("tokenizer.ggml.token_type", Ints(types)),
+        ("tokenizer.ggml.bos_token_id", Int(1)),
+    ];
+    let folder = temporary("pieces", &[]);
+    let path = folder.join("model.gguf");
+    fs::write(&path, gguf_file(&keys, &[])).expect("a file");
+    let tokenizer = crate::Tokenizer::of_gguf(&gguf::header(&path).expect("a header")).expect("a tokenizer");
+    let cases = list("cases");
+    assert!(cases.len() > 10);
+    for case in cases {
+        let text = case["text"].as_str().expect("a text");
+        let expected: Vec<u32> =
+            case["tokens"].as_array().expect("a list").iter().map(|id| id.as_u64().expect("an id") as u32).collect();
+        // What looks like a mark is one, as in a chat template.
+        let is_mark = text.starts_with("<s>");
+        let found = tokenizer.encode(text).expect("tokens");
+        assert_eq!(found[0], 1, "{text:?}");
+        assert_eq!(found[1..] == expected, !is_mark, "{text:?}: {found:?}, not {expected:?}");
+        if !is_mark && !text.is_empty() {
+            assert_eq!(tokenizer.decode(&expected), format!(" {text}"));
+        }
+    }
+    fs::write(&path, gguf_file(&keys[..3], &[])).expect("a file");
+    let error = gguf::header(&path).and_then(|header| crate::Tokenizer::of_gguf(&header)).expect_err("no scores");
+    assert!(error.to_string().contains("tokenizer.ggml.scores: there is not a number for each"), "{error}");
+    fs::remove_dir_all(folder).expect("the folder is there");
+}
+
+#[test]
 fn a_gguf_file_cut_anywhere_is_an_error() {
     let whole = fs::read(fixture("gguf/llama.gguf")).expect("the fixture");
     let folder = temporary("cut", &[]);

@@ -1,5 +1,7 @@
 //! The tokenizer of a GGUF file, as the JSON that the `tokenizers` crate reads.
 
+use std::collections::HashMap;
+
 use serde_json::{Value as Json, json};
 
 use crate::Error;
@@ -18,28 +20,29 @@ const LLAMA3: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{
 const QWEN2: &str =
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
 
-/// `llama_token_type` of control tokens, and of those that users defined.
+/// `llama_token_type` of tokens that merges make, of the one for what is unknown, of control
+/// tokens, and of those that users defined.
+const NORMAL: i64 = 1;
+const UNKNOWN: i64 = 2;
 const CONTROL: i64 = 3;
 const USER_DEFINED: i64 = 4;
+
+/// How text becomes tokens, as the parts of a `tokenizer.json`.
+struct Rules {
+    model: Json,
+    normalizer: Json,
+    pre_tokenizer: Json,
+    decoder: Json,
+    /// Whether a token comes before every text where the file does not say.
+    has_bos: bool,
+}
 
 pub(super) fn vocabulary(header: &Header) -> Result<Vocabulary, Error> {
     let path = &header.path;
     let get = |key: &str| header.metadata.get(key);
     let wrong = |key: &str| error::field(path, key, "it is missing, or of another type");
-    match get("tokenizer.ggml.model") {
-        Some(Value::Text(model)) if model == "gpt2" => {}
-        Some(Value::Text(model)) => {
-            return Err(error::unsupported(path, format!("a tokenizer of model {model}; gpt2 is known")));
-        }
-        _ => return Err(wrong("tokenizer.ggml.model")),
-    }
+    let Some(Value::Text(model)) = get("tokenizer.ggml.model") else { return Err(wrong("tokenizer.ggml.model")) };
     let Some(Value::Texts(tokens)) = get("tokenizer.ggml.tokens") else { return Err(wrong("tokenizer.ggml.tokens")) };
-    let Some(Value::Texts(merges)) = get("tokenizer.ggml.merges") else { return Err(wrong("tokenizer.ggml.merges")) };
-    let pre = match get("tokenizer.ggml.pre") {
-        None => "default",
-        Some(Value::Text(pre)) => pre.as_str(),
-        Some(_) => return Err(wrong("tokenizer.ggml.pre")),
-    };
     let types: &[i64] = match get("tokenizer.ggml.token_type") {
         None => &[],
         Some(Value::Ints(types)) if types.len() == tokens.len() => types,
@@ -49,13 +52,14 @@ pub(super) fn vocabulary(header: &Header) -> Result<Vocabulary, Error> {
     let added: Vec<Json> = added.map(|(id, kind)| added_token(id, &tokens[id], *kind == CONTROL)).collect();
     let vocab: serde_json::Map<String, Json> =
         tokens.iter().enumerate().map(|(id, text)| (text.clone(), Json::from(id))).collect();
-    let (pre_tokenizer, normalizer) = pre_tokenizer(pre)
-        .ok_or_else(|| error::unsupported(path, format!("a tokenizer that splits words as {pre} does")))?;
-    let has_bos = match get("tokenizer.ggml.add_bos_token") {
-        None => pre == "llama-bpe",
-        Some(Value::Bool(has_bos)) => *has_bos,
-        Some(_) => return Err(wrong("tokenizer.ggml.add_bos_token")),
+    let Rules { model, normalizer, pre_tokenizer, decoder, has_bos } = match model.as_str() {
+        "gpt2" => byte_level_rules(header, vocab)?,
+        "llama" => sentence_piece_rules(header, vocab, tokens, types)?,
+        other => {
+            return Err(error::unsupported(path, format!("a tokenizer of model {other}; gpt2 and llama are known")));
+        }
     };
+    let has_bos = flag(header, "tokenizer.ggml.add_bos_token", has_bos)?;
     let bos = match get("tokenizer.ggml.bos_token_id") {
         Some(Value::Int(id)) => u32::try_from(*id).ok().filter(|id| (*id as usize) < tokens.len()),
         _ => None,
@@ -68,10 +72,84 @@ pub(super) fn vocabulary(header: &Header) -> Result<Vocabulary, Error> {
         "added_tokens": added,
         "normalizer": normalizer,
         "pre_tokenizer": pre_tokenizer,
-        "decoder": byte_level(true),
-        "model": {"type": "BPE", "vocab": vocab, "merges": merges, "ignore_merges": pre == "llama-bpe"},
+        "decoder": decoder,
+        "model": model,
     });
     Ok(Vocabulary { json, bos: bos.filter(|_| has_bos) })
+}
+
+fn flag(header: &Header, key: &str, default: bool) -> Result<bool, Error> {
+    match header.metadata.get(key) {
+        None => Ok(default),
+        Some(Value::Bool(flag)) => Ok(*flag),
+        Some(_) => Err(error::field(&header.path, key, "it is not true or false")),
+    }
+}
+
+/// Merges of bytes, in their order.
+fn byte_level_rules(header: &Header, vocab: serde_json::Map<String, Json>) -> Result<Rules, Error> {
+    let wrong = |key: &str| error::field(&header.path, key, "it is missing, or of another type");
+    let Some(Value::Texts(merges)) = header.metadata.get("tokenizer.ggml.merges") else {
+        return Err(wrong("tokenizer.ggml.merges"));
+    };
+    let pre = match header.metadata.get("tokenizer.ggml.pre") {
+        None => "default",
+        Some(Value::Text(pre)) => pre.as_str(),
+        Some(_) => return Err(wrong("tokenizer.ggml.pre")),
+    };
+    let (pre_tokenizer, normalizer) = pre_tokenizer(pre)
+        .ok_or_else(|| error::unsupported(&header.path, format!("a tokenizer that splits words as {pre} does")))?;
+    Ok(Rules {
+        model: json!({"type": "BPE", "vocab": vocab, "merges": merges, "ignore_merges": pre == "llama-bpe"}),
+        normalizer,
+        pre_tokenizer,
+        decoder: byte_level(true),
+        has_bos: pre == "llama-bpe",
+    })
+}
+
+/// Pieces with scores, as SentencePiece has them (Llama 2, Mistral, Gemma): of two neighbours the
+/// pair is merged whose result has the highest score. So the merges are all ways to cut a piece in
+/// two others, by the score of the piece.
+fn sentence_piece_rules(
+    header: &Header,
+    vocab: serde_json::Map<String, Json>,
+    tokens: &[String],
+    types: &[i64],
+) -> Result<Rules, Error> {
+    let scores = match header.metadata.get("tokenizer.ggml.scores") {
+        Some(Value::Floats(scores)) if scores.len() == tokens.len() => scores,
+        _ => return Err(error::field(&header.path, "tokenizer.ggml.scores", "there is not a number for each token")),
+    };
+    let is_normal = |id: usize| types.get(id).is_none_or(|kind| *kind == NORMAL);
+    let ids: HashMap<&str, usize> =
+        tokens.iter().enumerate().filter(|(id, _)| is_normal(*id)).map(|(id, text)| (text.as_str(), id)).collect();
+    let mut merges = Vec::new();
+    for (piece, text) in tokens.iter().enumerate().filter(|(id, text)| ids.get(text.as_str()) == Some(id)) {
+        for (at, _) in text.char_indices().skip(1) {
+            if let (Some(left), Some(right)) = (ids.get(&text[..at]), ids.get(&text[at..])) {
+                merges.push((piece, *left, *right));
+            }
+        }
+    }
+    merges.sort_unstable_by(|a, b| scores[b.0].total_cmp(&scores[a.0]).then(a.cmp(b)));
+    let merges: Vec<[&str; 2]> =
+        merges.into_iter().map(|(_, left, right)| [left, right].map(|id| tokens[id].as_str())).collect();
+    let unknown = types.iter().position(|kind| *kind == UNKNOWN).map(|id| tokens[id].as_str());
+    let spaces = json!({"type": "Replace", "pattern": {"String": " "}, "content": "\u{2581}"});
+    let prefix = json!({"type": "Prepend", "prepend": "\u{2581}"});
+    let has_prefix = flag(header, "tokenizer.ggml.add_space_prefix", true)?;
+    let normalizers = if has_prefix { vec![prefix, spaces] } else { vec![spaces] };
+    Ok(Rules {
+        model: json!({
+            "type": "BPE", "vocab": vocab, "merges": merges, "unk_token": unknown, "fuse_unk": true,
+            "byte_fallback": true,
+        }),
+        normalizer: json!({"type": "Sequence", "normalizers": normalizers}),
+        pre_tokenizer: Json::Null,
+        decoder: json!({"type": "ByteFallback"}),
+        has_bos: true,
+    })
 }
 
 fn added_token(id: usize, content: &str, special: bool) -> Json {

@@ -15,6 +15,7 @@ use warpfold_engine::Decode;
 use crate::Error;
 use crate::error::{self, ErrorKind};
 use crate::files::gguf::Header;
+use crate::files::read_small;
 
 /// A vocabulary and its rules.
 pub struct Tokenizer {
@@ -39,8 +40,7 @@ impl Tokenizer {
     /// If the file is missing, is not one, or decodes in a way that is not known.
     pub fn of_folder(folder: &Path) -> Result<Self, Error> {
         let path = folder.join("tokenizer.json");
-        let bytes = std::fs::read(&path).map_err(error::read(&path))?;
-        Self::of_json(&path, &bytes)
+        Self::of_json(&path, &read_small(&path)?)
     }
 
     /// The tokenizer that a `tokenizer.json` says.
@@ -56,7 +56,10 @@ impl Tokenizer {
 
     fn new(path: &Path, json: &[u8], bos: Option<u32>) -> Result<Self, Error> {
         let wrong = |reason: String| error::file(path, format!("it is not a tokenizer: {reason}"));
-        let inner = tokenizers::Tokenizer::from_bytes(json).map_err(|e| wrong(e.to_string()))?;
+        let mut inner = tokenizers::Tokenizer::from_bytes(json).map_err(|e| wrong(e.to_string()))?;
+        // Files keep how texts were cut and filled up in training. A prompt is neither, as in
+        // transformers.
+        inner.with_truncation(None).map_err(|e| wrong(e.to_string()))?.with_padding(None);
         let value: serde_json::Value = serde_json::from_slice(json).map_err(|e| wrong(e.to_string()))?;
         let spelling = pieces::Spelling::of(&value["decoder"])
             .ok_or_else(|| error::unsupported(path, format!("a decoder of {}", value["decoder"]["type"])))?;
@@ -78,7 +81,7 @@ impl Tokenizer {
             let added = added.get(&(id as u32));
             is_special[id] = added.is_some_and(|token| token.special);
             pieces[id] = match added {
-                Some(token) => token.content.as_bytes().into(),
+                Some(token) => spelling.added(&token.content).into(),
                 None => spelling.bytes(text).into(),
             };
         }

@@ -22,6 +22,15 @@ impl Spelling {
         }
     }
 
+    /// The bytes of a token that was added to the vocabulary. It is a text as it is, but a decoder
+    /// of spaces does not tell it from the others: Gemma's runs of spaces are added.
+    pub(super) fn added(self, text: &str) -> Vec<u8> {
+        match self {
+            Self::ByteLevel => text.as_bytes().to_vec(),
+            Self::SentencePiece => self.bytes(text),
+        }
+    }
+
     /// The bytes of a token.
     pub(super) fn bytes(self, text: &str) -> Vec<u8> {
         match self {
@@ -85,5 +94,7 @@ mod tests {
         assert_eq!(Spelling::SentencePiece.bytes("\u{2581}the"), b" the");
         assert_eq!(Spelling::SentencePiece.bytes("<0x0A>"), b"\n");
         assert_eq!(Spelling::SentencePiece.bytes("<0x0>"), b"<0x0>");
+        assert_eq!(Spelling::SentencePiece.added("\u{2581}\u{2581}"), b"  ");
+        assert_eq!(Spelling::ByteLevel.added("\u{e9}"), "\u{e9}".as_bytes());
     }
 }

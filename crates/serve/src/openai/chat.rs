@@ -17,7 +17,7 @@ use super::schema;
 use crate::error::ApiError;
 use crate::fields::Fields;
 use crate::share::Tenant;
-use crate::state::{Served, State};
+use crate::state::State;
 
 /// A message of a conversation.
 #[derive(Debug, Deserialize)]
@@ -52,7 +52,7 @@ pub(crate) async fn complete(
     let served = state.served()?;
     let Common { request, delivery, return_token_ids, schema } = params::take(&mut fields, &state, &tenant)?;
     refuse_tools(&mut fields)?;
-    let text = conversation(&mut fields, served)?;
+    let conversation = Conversation::take(&mut fields)?;
     let max_tokens = match (fields.take("max_completion_tokens")?, fields.take("max_tokens")?) {
         (Some(_), Some(_)) => return Err(ApiError::field("max_tokens", "max_completion_tokens is there, too")),
         (most, older) => most.or(older),
@@ -68,7 +68,7 @@ pub(crate) async fn complete(
         (false, None | Some(0)) => None,
         (false, Some(_)) => return Err(ApiError::field("top_logprobs", "logprobs is not true")),
     };
-    let prompt = tokenize(&state, served, text, Marks::Keep).await?;
+    let prompt = tokenize(&state, served, conversation.text(&state).await?, Marks::Keep).await?;
     let request = schema::constrain(&state, schema, request).await?;
     let n = request.n;
     let wanted = Wanted { kind: Kind::Chat, n, logprobs, echo: false, return_token_ids };
@@ -87,23 +87,46 @@ fn refuse_tools(fields: &mut Fields) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// The text of a conversation, by the model's template.
-pub(crate) fn conversation(fields: &mut Fields, served: &Served) -> Result<String, ApiError> {
-    let messages: Vec<Value> = fields.need("messages")?;
-    let add_generation_prompt = fields.take("add_generation_prompt")?.unwrap_or(true);
-    let variables: Map<String, Value> = fields.take("chat_template_kwargs")?.unwrap_or_default();
-    let Some(template) = &served.text.template else {
-        return Err(ApiError::bad_request("the model has no chat template; the server takes one as --chat-template"));
-    };
-    if messages.is_empty() {
-        return Err(ApiError::field("messages", "the list is empty"));
-    }
-    let messages =
-        messages.into_iter().enumerate().map(|(i, value)| message(i, value)).collect::<Result<Value, _>>()?;
-    template
-        .render(&messages, &ChatOptions { add_generation_prompt, variables })
-        .map_err(|error| ApiError::from(&error))
+/// Messages, and what their template is told beside them.
+#[derive(Debug)]
+pub(crate) struct Conversation {
+    messages: Value,
+    options: ChatOptions,
 }
+
+impl Conversation {
+    /// Takes the fields of a conversation.
+    pub(crate) fn take(fields: &mut Fields) -> Result<Self, ApiError> {
+        let messages: Vec<Value> = fields.need("messages")?;
+        let add_generation_prompt = fields.take("add_generation_prompt")?.unwrap_or(true);
+        let variables: Map<String, Value> = fields.take("chat_template_kwargs")?.unwrap_or_default();
+        if messages.is_empty() {
+            return Err(ApiError::field("messages", "the list is empty"));
+        }
+        let messages =
+            messages.into_iter().enumerate().map(|(i, value)| message(i, value)).collect::<Result<Value, _>>()?;
+        Ok(Self { messages, options: ChatOptions { add_generation_prompt, variables } })
+    }
+
+    /// The text of it by the model's template, which is written beside the threads that talk to
+    /// clients: a template may take a while.
+    pub(crate) async fn text(self, state: &Arc<State>) -> Result<String, ApiError> {
+        if state.served()?.text.template.is_none() {
+            return Err(ApiError::bad_request(NO_TEMPLATE));
+        }
+        let turn = state.tokenizing.acquire().await.map_err(|_| ApiError::internal("the server ends"))?;
+        let shared = state.clone();
+        let text = tokio::task::spawn_blocking(move || {
+            let template = shared.served()?.text.template.as_ref().ok_or_else(|| ApiError::bad_request(NO_TEMPLATE))?;
+            template.render(&self.messages, &self.options).map_err(|error| ApiError::from(&error))
+        });
+        let text = text.await.map_err(|_| ApiError::internal("the chat template has failed"))?;
+        drop(turn);
+        text
+    }
+}
+
+const NO_TEMPLATE: &str = "the model has no chat template; the server takes one as --chat-template";
 
 /// A message with its content as one text.
 fn message(number: usize, mut value: Value) -> Result<Value, ApiError> {

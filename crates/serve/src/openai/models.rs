@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State as Shared};
 use axum::response::Response;
 use serde_json::{Value, json};
@@ -18,8 +19,12 @@ pub(crate) async fn list(Shared(state): Shared<Arc<State>>) -> Result<Response, 
 }
 
 /// Names may have slashes in them.
-pub(crate) async fn one(Shared(state): Shared<Arc<State>>, Path(name): Path<String>) -> Result<Response, ApiError> {
+pub(crate) async fn one(
+    Shared(state): Shared<Arc<State>>,
+    name: Result<Path<String>, PathRejection>,
+) -> Result<Response, ApiError> {
     let served = state.served()?;
+    let Path(name) = name.map_err(|error| ApiError::field("model", error))?;
     check_model(Some(name.clone()), &state)?;
     Ok(json(&model(&name, &state, served)))
 }

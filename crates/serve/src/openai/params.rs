@@ -32,7 +32,7 @@ pub(crate) struct Common {
 }
 
 #[derive(Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "it is not a text, or a list of texts")]
 enum OneOrMany {
     One(String),
     Many(Vec<String>),

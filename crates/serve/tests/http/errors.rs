@@ -73,6 +73,7 @@ fn values_outside_their_range_are_named() {
         ("n", json!(5000)),
         ("max_tokens", json!(0)),
         ("max_tokens", json!(-1)),
+        ("max_tokens", json!(1e20)),
         ("min_tokens", json!(4)),
         ("seed", json!(1.5)),
         ("seed", json!("x")),
@@ -110,6 +111,7 @@ fn a_model_that_is_not_served_is_not_found() {
     refused(site.complete(&and(base(), other.clone())), 404, Some("model"), "gpt-4");
     refused(site.post("/tokenize", &and(other, json!({"prompt": "a"}))), 404, Some("model"), "gpt-4");
     refused(site.get("/v1/models/gpt-4"), 404, Some("model"), "gpt-4");
+    refused(site.get("/v1/models/%FF"), 400, Some("model"), "UTF-8");
     assert_eq!(site.get("/v1/models/gpt-4").json()["error"]["code"], "model_not_found");
     site.complete(&and(base(), json!({"model": "scripted"}))).with(200);
     site.end();
@@ -126,6 +128,7 @@ fn a_prompt_that_is_too_long_is_told_with_both_numbers() {
     refused(reply, 400, Some("prompt"), "");
     refused(site.complete(&json!({"prompt": vec![3; 250], "max_tokens": 7})), 400, Some("prompt"), "at least 7");
     refused(site.complete(&json!({"prompt": vec![3; 256]})), 400, Some("prompt"), "256");
+    refused(site.complete(&json!({"prompt": "a", "max_tokens": u64::MAX})), 400, Some("prompt"), "at least 18446744");
     // A text far too long is refused before it is tokenized.
     refused(site.complete(&json!({"prompt": "a".repeat(1_000_000)})), 400, Some("prompt"), "256 tokens");
     site.complete(&json!({"prompt": vec![3; 250], "max_tokens": 6})).with(200);

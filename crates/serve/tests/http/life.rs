@@ -69,6 +69,39 @@ fn a_client_that_leaves_aborts_its_request() {
 }
 
 #[test]
+fn a_client_that_leaves_is_seen_behind_a_second_request() {
+    for behind in ["GET /health HTTP/1.1\r\nHost: a\r\n\r\n", "\r\n"] {
+        let (model, word) = Gated::new();
+        let site = Site::with(options(), model, config());
+        let mut connection = site.open();
+        connection.post("/v1/completions", &fixed(json!([5]), 200));
+        connection.send(behind.as_bytes());
+        (0..3).for_each(|_| word.send(()).expect("the model waits"));
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        drop(connection);
+        for _ in 0..150 {
+            word.send(()).ok();
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        drop(word);
+        let metrics = site.end();
+        assert_eq!((metrics.aborted, metrics.finished_length), (1, 0), "{behind:?}");
+    }
+}
+
+#[test]
+fn requests_that_are_sent_at_once_are_answered_in_order() {
+    let site = Site::plain();
+    let mut connection = site.open();
+    connection.post("/v1/completions", &fixed(json!([5]), 3)).request("GET", "/health", &[], "");
+    connection.post("/v1/completions", &fixed(json!([6]), 3));
+    assert_eq!(connection.reply().json()["object"], "text_completion");
+    assert_eq!(connection.reply().json()["status"], "ok");
+    assert_eq!(connection.reply().json()["object"], "text_completion");
+    site.end();
+}
+
+#[test]
 fn draining_lets_requests_end_and_takes_no_more() {
     let (model, word) = Gated::new();
     let site = Site::with(options(), model, config());
