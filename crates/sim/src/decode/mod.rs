@@ -13,8 +13,10 @@ mod liveness;
 mod names;
 mod operands;
 pub(crate) mod program;
+mod qualifiers;
 mod scope;
 mod sync;
+mod typing;
 
 use std::collections::HashMap;
 use std::sync::Arc;

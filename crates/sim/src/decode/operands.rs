@@ -4,7 +4,7 @@ use warpfold_ptx::{Address, AddressBase, Immediate, Instruction, Name, Opcode, O
 
 use super::builder::Resource;
 use super::scope::{Place, Symbol};
-use super::{Decoder, Op};
+use super::{Decoder, Op, typing};
 use crate::Error;
 use crate::exec::code::{Fill, Reserved, Special};
 use crate::exec::op::NONE;
@@ -93,6 +93,9 @@ impl Decoder<'_> {
                 &Symbol::Register { register } => self.register_and_offset(inst, register, *offset, ty),
                 _ => self.address_of(inst, name, *offset, ty),
             },
+            Operand::Vector(_) if !typing::takes_vectors(inst) => {
+                Err(self.invalid(inst, format!("operand {operand} is a vector")))
+            }
             Operand::Vector(elements) => self.packed_source(inst, elements, ty),
             Operand::Sink => Err(self.invalid(inst, "'_' cannot be read")),
             Operand::Address(_)
@@ -124,16 +127,11 @@ impl Decoder<'_> {
     /// The bits of a literal as a value of `ty`.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "literals are cut to their type")]
     pub(crate) fn immediate(&self, inst: &Instruction, value: Immediate, ty: T) -> Result<u128, Error> {
-        let fits = match value {
-            Immediate::Int(_) => true,
-            Immediate::F32(_) => matches!(ty, T::F32 | T::F64 | T::B32),
-            Immediate::F64(_) => matches!(ty, T::F32 | T::F64 | T::B64),
-        };
-        if fits {
-            Ok(literal_bits(value, ty))
-        } else {
-            Err(self.invalid(inst, format!("a floating-point literal cannot be a {}", ty.name())))
+        if typing::literal_fits(value, ty) {
+            return Ok(literal_bits(value, ty));
         }
+        let what = if matches!(value, Immediate::Int(_)) { "this integer" } else { "a floating-point literal" };
+        Err(self.invalid(inst, format!("{what} cannot be a {}", ty.name())))
     }
 
     /// The value of an operand that must be an integer literal.
@@ -145,26 +143,33 @@ impl Decoder<'_> {
     }
 
     fn named_source(&mut self, inst: &Instruction, name: &Name, component: Option<char>, ty: T) -> Result<u32, Error> {
+        if is_special(name) && !typing::reads_specials(inst, ty) {
+            return Err(self.invalid(inst, "a special register is read by a mov of integers or bits"));
+        }
         if VECTOR_SPECIALS.contains(&name.as_str()) && component_index(component) == Some(3) {
             // PTX ISA, "%tid": the fourth element is unused and always returns zero.
             return Ok(self.constant(0, ty));
         }
         if let Some((special, wide)) = special(name, component) {
             let row = self.f.fill(Fill::Special(special));
-            return Ok(self.resize(row, if wide { T::B64 } else { T::B32 }, ty, false));
+            let own = if wide { T::B64 } else { T::B32 };
+            self.expect_type(inst, name, own, ty)?;
+            return Ok(self.resize(row, own, ty, false));
         }
         if moves::is_dynamic_special(name) {
             return self.dynamic_special(inst, name, ty);
         }
         match self.lookup(inst, name)?.clone() {
-            Symbol::Register { register } => Ok(self.read_register(register, ty)),
-            Symbol::Vector(elements) => {
-                let index = component_index(component)
-                    .filter(|&i| i < elements.len())
-                    .ok_or_else(|| self.invalid(inst, format!("'{name}' is a vector: a component is needed")))?;
-                Ok(self.read_register(elements[index], ty))
+            Symbol::Register { .. } | Symbol::Vector(_) => {
+                let register = self.register_named(inst, name, component)?;
+                self.expect_type(inst, name, self.f.registers[register as usize].ty, ty)?;
+                Ok(self.read_register(register, ty))
             }
-            Symbol::Variable(_) | Symbol::Function(_) => self.address_of(inst, name, 0, ty),
+            Symbol::Function(_) => self.address_of(inst, name, 0, ty),
+            Symbol::Variable(_) if typing::takes_addresses(inst) => self.address_of(inst, name, 0, ty),
+            Symbol::Variable(_) => {
+                Err(self.invalid(inst, format!("'{name}' must be a register: a mov reads its address")))
+            }
             Symbol::Predicate(_) => Err(self.invalid(inst, format!("'{name}' is a predicate, not a {}", ty.name()))),
             Symbol::Texture => Err(self.unsupported(inst, "textures are not executed")),
             Symbol::Label(_) | Symbol::BranchTargets(_) | Symbol::Prototype => {
@@ -176,8 +181,9 @@ impl Decoder<'_> {
     /// A row that holds `%r+4`: a sum, which ptxas takes wherever it takes an integer register.
     fn register_and_offset(&mut self, inst: &Instruction, register: u32, offset: i64, ty: T) -> Result<u32, Error> {
         let declared = self.f.registers[register as usize].ty;
+        self.expect_type(inst, "the register", declared, ty)?;
         if is_float(declared) || is_float(ty) {
-            return Err(self.invalid(inst, "a number is added to a register that holds no integer"));
+            return Err(self.unsupported(inst, "a number is added to a register that holds no integer"));
         }
         let a = self.read_register(register, ty);
         let b = self.constant(literal_bits(Immediate::Int(offset.into()), ty), ty);
@@ -235,9 +241,10 @@ impl Decoder<'_> {
             Operand::Sink => Ok(self.f.temporary(ty)),
             Operand::Name { name, component } => {
                 let register = self.register_named(inst, name, *component)?;
+                let declared = self.f.registers[register as usize].ty;
+                self.expect_type(inst, name, declared, ty)?;
                 let row = self.f.register_row(register);
                 self.f.note_define(Resource::Register(register));
-                let declared = self.f.registers[register as usize].ty;
                 if class(declared) == class(ty) {
                     return Ok(row);
                 }
@@ -248,6 +255,14 @@ impl Decoder<'_> {
             }
             other => Err(self.invalid(inst, format!("operand {other} cannot be written"))),
         }
+    }
+
+    /// An error unless a register of `declared` can be an operand of `ty`.
+    fn expect_type(&self, inst: &Instruction, name: &str, declared: T, ty: T) -> Result<(), Error> {
+        if typing::fits(inst, declared, ty) {
+            return Ok(());
+        }
+        Err(self.invalid(inst, format!("'{name}' is a {}, not a {}", declared.name(), ty.name())))
     }
 
     /// The declared type of the register that an operand names, if it names one.
@@ -268,7 +283,8 @@ impl Decoder<'_> {
 
     fn register_named(&self, inst: &Instruction, name: &Name, component: Option<char>) -> Result<u32, Error> {
         match self.lookup(inst, name)? {
-            Symbol::Register { register } => Ok(*register),
+            Symbol::Register { register } if component.is_none() => Ok(*register),
+            Symbol::Register { .. } => Err(self.invalid(inst, format!("'{name}' is no vector: it has no component"))),
             Symbol::Vector(elements) => component_index(component)
                 .and_then(|i| elements.get(i).copied())
                 .ok_or_else(|| self.invalid(inst, format!("'{name}' is a vector: a component is needed"))),
@@ -368,6 +384,9 @@ impl Decoder<'_> {
         }
         let offset = *offset;
         let name = match base {
+            AddressBase::Immediate(_) if !inst.has("local") => {
+                return Err(self.invalid(inst, "a number is an address in .local only"));
+            }
             #[allow(clippy::cast_possible_wrap, reason = "addresses wrap")]
             AddressBase::Immediate(address) => {
                 let offset = (*address as i64).wrapping_add(offset);
@@ -377,9 +396,13 @@ impl Decoder<'_> {
         };
         match self.lookup(inst, name)?.clone() {
             Symbol::Register { register } => {
+                let declared = self.f.registers[register as usize].ty;
+                if !typing::is_address(declared) {
+                    return Err(self.invalid(inst, format!("'{name}' is a {}, not an address", declared.name())));
+                }
                 let row = self.f.register_row(register);
                 self.f.note_use(Resource::Register(register));
-                let wide = self.f.registers[register as usize].ty.bits() == 64;
+                let wide = declared.bits() == 64;
                 Ok(ResolvedAddress { row, wide, offset, place: None })
             }
             Symbol::Variable(place) => Ok(ResolvedAddress { row: NONE, wide: true, offset, place: Some(place) }),
@@ -397,6 +420,12 @@ impl Decoder<'_> {
     pub(crate) fn dynamic_shared_start(&self) -> u32 {
         self.code.dynamic_shared_start()
     }
+}
+
+/// Whether a name is that of a special register that is executed here.
+fn is_special(name: &str) -> bool {
+    name.starts_with('%')
+        && (VECTOR_SPECIALS.contains(&name) || special(name, None).is_some() || moves::is_dynamic_special(name))
 }
 
 /// Index of `.x`, `.y`, `.z`, `.w` (or `.r`, `.g`, `.b`, `.a`).

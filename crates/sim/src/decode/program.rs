@@ -11,7 +11,7 @@ use super::builder::{FunctionBuilder, Resource};
 use super::control::index_u32;
 use super::names::{self, names};
 use super::scope::{Place, RegisterInfo, Symbol};
-use super::{Decoder, cfg, dispatch, liveness, sync};
+use super::{Decoder, cfg, dispatch, liveness, qualifiers, sync};
 use crate::exec::code::{CallSlot, Class, Code, FunctionCode, InstructionInfo, NO_BLOCK, Placed, Terminator};
 use crate::exec::frame::MAX_LOCAL_BYTES;
 use crate::exec::op::Level;
@@ -434,6 +434,7 @@ impl Decoder<'_> {
         let index = self.current_instruction();
         let events = self.f.events.len();
         self.watch_registers(inst);
+        qualifiers::check(self, inst)?;
         dispatch::decode(self, inst)?;
         let main = self.f.pending.len().saturating_sub(1);
         if inst.opcode != warpfold_ptx::Opcode::Bra {

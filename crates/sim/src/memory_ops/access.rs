@@ -12,7 +12,7 @@ use crate::exec::memory_map::{Window, window};
 use crate::exec::op::{LaneOp, NONE, Op};
 use crate::exec::row::{ALL_LANES, LANES};
 use crate::memory_ops::distributed::{self, ClusterAccess};
-use crate::memory_ops::moves::is_moved;
+use crate::memory_ops::moves::{is_moved, is_space};
 use crate::memory_ops::{global, local, shared};
 use crate::report::{FindingKind, Severity};
 use crate::undefined::memory::{InAny, InGlobal, InShared, Watched};
@@ -433,6 +433,18 @@ pub(crate) fn space_of(
             Place::Local(start, _) => (u64::from(start), Space::Local),
             Place::KernelParam(start, _) => (u64::from(start), Space::Param),
         };
+        let spaces: &[&str] = match place {
+            Place::Global(_) => &["global", "const"],
+            Place::Shared(_) | Place::DynamicShared => &["shared"],
+            Place::Local(..) => &["local", "param"],
+            Place::KernelParam(..) => &["param"],
+        };
+        // A copy names the spaces of both sides.
+        let mut named = inst.modifiers.iter().filter(|m| is_space(m));
+        let named = if inst.opcode == Opcode::Cp { None } else { named.next() };
+        if named.is_some_and(|m| !spaces.contains(&m.split("::").next().unwrap_or(m))) {
+            return Err(d.invalid(inst, format!("the variable does not lie there, but in .{}", spaces[0])));
+        }
         *offset = offset.wrapping_add(start as i64);
         return Ok(space);
     }

@@ -341,14 +341,24 @@ pub(crate) fn decode(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
         .map(|(_, kind)| *kind)
         .ok_or_else(|| d.invalid(inst, "the operation is missing"))?;
     let is_vector = inst.has("v2") || inst.has("v4") || inst.has("v8");
-    let vector_form = is_vector && matches!(kind, Kind::Min | Kind::Max | Kind::Add);
-    if !(is_valid(kind, ty) || vector_form) {
+    let in_vectors = match kind {
+        Kind::Add => matches!(ty, T::F16 | T::F16x2 | T::Bf16 | T::Bf16x2 | T::F32),
+        Kind::Min | Kind::Max => matches!(ty, T::F16 | T::F16x2 | T::Bf16 | T::Bf16x2),
+        _ => false,
+    };
+    if !is_valid(kind, ty) || (is_vector && !in_vectors) {
         return Err(d.invalid(inst, format!("there is no such atomic on {}", ty.name())));
     }
     if matches!(ty, T::F16 | T::F16x2 | T::Bf16 | T::Bf16x2) && !inst.has("noftz") {
         return Err(d.invalid(inst, format!(".noftz must be written with {}", ty.name())));
     }
+    if matches!(ty, T::Bf16 | T::Bf16x2) || is_vector {
+        d.require(inst, 90)?;
+    }
     let is_red = inst.opcode == Opcode::Red;
+    if is_red && (matches!(kind, Kind::Exch | Kind::Cas) || ["acquire", "acq_rel"].iter().any(|m| inst.has(m))) {
+        return Err(d.invalid(inst, "red gives nothing back: there is no such form"));
+    }
     let shift = usize::from(!is_red);
     let mut address = d.address(inst, shift)?;
     let space = match access::space_of(d, inst, &mut address.offset, address.place)? {

@@ -379,7 +379,7 @@ fn window_of(d: &Decoder, inst: &Instruction) -> Result<(u64, Window), Error> {
 }
 
 /// Whether a modifier names a state space.
-fn is_space(modifier: &str) -> bool {
+pub(super) fn is_space(modifier: &str) -> bool {
     let name = modifier.split("::").next().unwrap_or(modifier);
     matches!(name, "global" | "const" | "shared" | "local" | "param")
 }

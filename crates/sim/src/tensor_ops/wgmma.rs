@@ -117,6 +117,7 @@ fn out_of_bounds(m: &mut Machine, instruction: u32, at: u32) {
 
 /// Decodes `wgmma.…`.
 pub(super) fn decode(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
+    d.require_specific(inst, 90)?;
     let plain = |d: &Decoder, operands| {
         d.expect_modifiers(inst, &["fence", "commit_group", "wait_group", "sync", "aligned"])?;
         d.expect_operands(inst, operands)

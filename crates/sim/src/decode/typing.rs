@@ -1,0 +1,90 @@
+//! Which registers and literals an operand may be (PTX ISA, "Operand Type Checking" and "Operand
+//! Size Exceeding Instruction-Type Size"), as ptxas 13.0 applies it.
+
+use warpfold_ptx::{Immediate, Instruction, Opcode, ScalarType as T};
+
+/// What a type is to the table of the ISA.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Class {
+    Bits,
+    Integer,
+    /// Floats, and pairs: they go with themselves and with bits.
+    Other,
+}
+
+const fn class(ty: T) -> Class {
+    match ty {
+        T::B8 | T::B16 | T::B32 | T::B64 | T::B128 => Class::Bits,
+        T::U8 | T::U16 | T::U32 | T::U64 | T::S8 | T::S16 | T::S32 | T::S64 => Class::Integer,
+        _ => Class::Other,
+    }
+}
+
+/// Whether a register of type `declared` may be an operand of type `ty`.
+pub(super) fn fits(inst: &Instruction, declared: T, ty: T) -> bool {
+    let is_size_right = declared.bits() == ty.bits() || (may_be_wider(inst) && declared.bits() > ty.bits());
+    if !is_size_right {
+        return false;
+    }
+    match (class(declared), class(ty)) {
+        (Class::Bits, _) | (_, Class::Bits) | (Class::Integer, Class::Integer) => true,
+        _ if is_judged_by_size(inst) => true,
+        (Class::Other, Class::Other) => declared == ty,
+        // To ptxas a pair of halves is a word.
+        (Class::Other, Class::Integer) => declared == T::F16x2,
+        (Class::Integer, Class::Other) => false,
+    }
+}
+
+/// Of vectors that are loaded and stored, and of coordinates, ptxas compares sizes alone.
+fn is_judged_by_size(inst: &Instruction) -> bool {
+    match inst.opcode {
+        Opcode::Ld | Opcode::Ldu | Opcode::St => inst.has("v2") || inst.has("v4"),
+        Opcode::Cp => inst.has("tensor"),
+        _ => false,
+    }
+}
+
+/// Loads, stores and conversions take registers wider than their type.
+fn may_be_wider(inst: &Instruction) -> bool {
+    matches!(inst.opcode, Opcode::Ld | Opcode::Ldu | Opcode::St | Opcode::Cvt)
+}
+
+/// Whether a literal may be an operand of type `ty`.
+pub(super) fn literal_fits(value: Immediate, ty: T) -> bool {
+    match value {
+        Immediate::Int(n) => match (class(ty), ty.bits()) {
+            (Class::Other, _) => false,
+            (_, 16) => (-0x8000..=0xffff).contains(&n),
+            _ => true,
+        },
+        Immediate::F32(_) => matches!(ty, T::F32 | T::F64 | T::B32),
+        Immediate::F64(_) => matches!(ty, T::F32 | T::F64 | T::B64),
+    }
+}
+
+/// Whether an address may lie in a register of this type.
+pub(super) fn is_address(declared: T) -> bool {
+    class(declared) != Class::Other && declared.bits() <= 64
+}
+
+/// Whether an instruction reads special registers as values of type `ty`.
+pub(super) fn reads_specials(inst: &Instruction, ty: T) -> bool {
+    inst.opcode == Opcode::Mov && class(ty) != Class::Other
+}
+
+/// Whether an instruction takes the name of a variable for its address.
+pub(super) fn takes_addresses(inst: &Instruction) -> bool {
+    use Opcode as O;
+    let computes =
+        matches!(inst.opcode, O::Add | O::Sub | O::Mul | O::Mad | O::Fma | O::Div | O::Rem | O::Min | O::Max);
+    let combines =
+        matches!(inst.opcode, O::And | O::Or | O::Xor | O::Shl | O::Shr | O::Bfi | O::Bfe | O::Setp | O::Cvt);
+    !computes && !combines && !matches!(inst.opcode, O::Atom | O::Red | O::Shf | O::Shfl | O::Ld | O::St)
+}
+
+/// Whether an instruction takes `{a, b}` for the register that they fill.
+pub(super) fn takes_vectors(inst: &Instruction) -> bool {
+    use Opcode as O;
+    !matches!(inst.opcode, O::Mad | O::Mul | O::Setp | O::Cvt | O::Atom | O::Red)
+}
