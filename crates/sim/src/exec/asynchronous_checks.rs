@@ -72,9 +72,8 @@ impl Machine {
             return;
         }
         if place.is_own {
-            block.arrive_at_mbarrier(access.warp, access.mask, place.offset);
-        }
-        if let Some(memory) = memory {
+            block.arrive_at_mbarrier(launch, access.warp, access.mask, place.offset);
+        } else if let Some(memory) = memory {
             block.release_to_cluster(launch, &access, &memory.addresses(&[place.offset; 32]));
         }
     }
@@ -92,15 +91,11 @@ impl Machine {
             return;
         }
         self.barrier_bytes(op, place, lane, Kind::Atomic, STRONG);
-        let access = one_lane(op.instruction, (self.warp, lane), 8, Kind::Atomic, STRONG);
-        let memory = self.cluster_memory(place.rank);
-        let Some(Checking { launch, block, .. }) = self.checking.as_deref_mut() else { return };
-        if !acquires {
-            return;
-        }
-        block.pass_mbarrier(access.warp, access.mask, place.offset, parity);
-        if let Some(memory) = memory {
-            block.acquire_from_cluster(launch, &access, &memory.addresses(&[place.offset; 32]));
+        let by = (self.warp, 1 << lane);
+        if let Some(Checking { launch, block, .. }) = self.checking.as_deref_mut()
+            && acquires
+        {
+            block.pass_mbarrier(launch, by, place.offset, parity);
         }
     }
 

@@ -32,13 +32,11 @@ pub(crate) struct Checking {
     pub findings: Findings,
 }
 
-/// The scope as the checker takes it: inside a cluster, its scope reaches as far as that of the
-/// device.
+/// The scope as the checker takes it: that of a cluster of one block ends with the block.
 fn scope(m: &Machine, scope: access::Scope) -> Scope {
     match scope {
-        access::Scope::Cta => Scope::Cta,
-        access::Scope::Cluster if m.cluster.peers.len() > 1 => Scope::Gpu,
-        access::Scope::Cluster => Scope::Cluster,
+        access::Scope::Cluster if m.cluster.peers.len() > 1 => Scope::Cluster,
+        access::Scope::Cta | access::Scope::Cluster => Scope::Cta,
         access::Scope::Gpu => Scope::Gpu,
         access::Scope::Sys => Scope::Sys,
     }
@@ -308,8 +306,8 @@ impl Machine {
     /// Notes that the current warp arrived at the barrier of the cluster.
     pub(crate) fn check_cluster_arrival(&mut self, releases: bool) {
         let warp = self.warp;
-        if let Some(checking) = &mut self.checking {
-            checking.block.arrive_at_cluster(warp, releases);
+        if let Some(Checking { launch, block, .. }) = self.checking.as_deref_mut() {
+            block.arrive_at_cluster(launch, warp, releases);
         }
     }
 

@@ -121,7 +121,7 @@ pub(crate) fn launch(
     let mut device_check = geometry.checked.then(|| memory.device_check.lock().unwrap_or_else(PoisonError::into_inner));
     let check = device_check.as_mut().map(|d| {
         let mut check = d.begin(code.orders_blocks, || live.iter().for_each(|a| a.forget_accesses()));
-        check.tell_of_fence_sc(code.has_fence_sc);
+        check.tell_of(code.has_fence_sc, code.has_cluster_scope);
         if let Some(stream) = options.stream.as_ref().filter(|_| launch.programmatic) {
             check.overlap(stream.open());
         }

@@ -361,6 +361,7 @@ fn load_or_store(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
     let (order, scope) = order_of(inst);
     d.code.orders_blocks |= order != Order::Weak;
     let space = space_of(d, inst, &mut address.offset, address.place)?;
+    d.code.has_cluster_scope |= scope == Scope::Cluster && matches!(space, Space::Global | Space::Generic);
     d.f.accessed = Some(space);
     let access = Access::new(ty.bytes(), count, address.wide, extend, order, scope);
     let handler = match space {

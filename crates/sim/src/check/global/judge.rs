@@ -368,7 +368,8 @@ impl<'a> Visit<'a> {
     fn conflict(&self, cell: Cell, mask: u32, lane: u32, address: u64) -> Option<Conflict> {
         let reads = self.access.kind == Kind::Read;
         let mine = Reached::of(self.access);
-        let mixed = self.access.is_strong() && self.launch.mixes_sizes(self.access);
+        // Whether strong writes take a closer look.
+        let mixed = self.access.is_strong() && (self.launch.mixes_sizes(self.access) || self.launch.has_cluster_scope);
         let mut worst: Option<Conflict> = None;
         let mut look = |found: Option<Conflict>| {
             if let Some(new) = found
@@ -465,6 +466,7 @@ impl<'a> Visit<'a> {
             if cell.is_strong()
                 && let Some(writer) = self.rival(cell.writer())
                 && (writer.at.block, writer.at.warp) != (self.block, self.access.warp)
+                && self.reach_each_other(&writer)
                 && !self.grid.all_know((self.access.warp, self.access.mask), writer.at)
             {
                 let (at, time) = (self.grid.moment(self.access.warp), self.order.time(self.access.warp));
@@ -482,7 +484,7 @@ impl<'a> Visit<'a> {
         let mine = Reached::of(self.access);
         let record = earlier.record;
         let bytes = record.bytes & earlier.bytes;
-        let both_wide = (record.strength, mine) == (Reached::Wide, Reached::Wide);
+        let both_wide = self.reach_each_other(&record);
         if bytes == 0 || (both_wide && !self.overlaps_in_part(&record)) {
             return None;
         }
@@ -509,6 +511,15 @@ impl<'a> Visit<'a> {
         let Moment { block, warp, .. } = record.at;
         let other = Side { instr: record.instr, block, warp, lane: other_lane };
         Some(Conflict { rule, other: Some(other), byte })
+    }
+
+    /// Whether this access and one of another block are strong, and their scopes include each other.
+    fn reach_each_other(&self, other: &Record) -> bool {
+        match (other.strength, Reached::of(self.access)) {
+            (Reached::Wide, Reached::Wide) => true,
+            (Reached::Near | Reached::Wide, Reached::Near | Reached::Wide) => self.grid.is_near(other.at.block),
+            _ => false,
+        }
     }
 
     /// Whether this strong access and another one to the same bytes are not morally strong.

@@ -479,12 +479,16 @@ impl BlockOrder {
         };
         self.partial_order |= clock.is_some();
         self.sequential.write(warp, key);
+        if clock.is_some() {
+            self.sequential.tell(warp, key);
+        }
         self.flags.write(warp, key, kind, semantics, clock.as_ref());
     }
 
     /// A strong read or atomic of the location `key` by `mask` lanes; call once its value is read.
     pub(crate) fn acquire(&mut self, warp: u32, mask: u32, key: u64, semantics: Semantics) {
         self.sequential.read(warp, key);
+        self.sequential.hear(warp, key);
         if semantics.acquires() {
             if let Some(clock) = self.flags.acquire(warp, key) {
                 self.learn_by(warp, mask, &clock);
@@ -504,14 +508,9 @@ impl BlockOrder {
         !self.flags.is_empty()
     }
 
-    /// Whether a strong read by the warp says anything of the order of fences.
-    pub(crate) const fn reads_behind_a_fence(&self, warp: u32) -> bool {
-        self.sequential.has_fenced(warp)
-    }
-
-    /// Whether a strong write by the warp may say anything of it.
+    /// Whether a strong access by the warp may say anything of the order of fences.
     pub(crate) fn is_near_fence_sc(&self, warp: u32) -> bool {
-        self.sequential.has_accesses() || self.sequential.has_fenced(warp)
+        self.sequential.concerns(warp)
     }
 
     /// Whether records ran out since this was last asked.

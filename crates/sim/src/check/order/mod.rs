@@ -37,7 +37,9 @@
 pub(super) mod barriers;
 pub(super) mod block;
 pub(super) mod clock;
+pub(super) mod cluster;
 pub(super) mod fence_sc;
+pub(super) mod fenced;
 pub(super) mod flags;
 pub(super) mod grid;
 pub(super) mod held;
