@@ -22,7 +22,7 @@ const STRONG: Strength = Strength::Strong(Semantics::Relaxed, Scope::Gpu);
 
 impl Machine {
     /// What the checker of a cluster of several blocks knows of a block's shared memory.
-    fn cluster_memory(&self, rank: u32) -> Option<ClusterMemory> {
+    pub(crate) fn cluster_memory(&self, rank: u32) -> Option<ClusterMemory> {
         self.cluster.peers.get(rank as usize)?.check.clone()
     }
 
@@ -276,26 +276,49 @@ impl Machine {
         }
     }
 
-    /// Checks that a store may begin to read.
+    /// Checks that a store may begin to read. That nothing has written what it reads is no error,
+    /// but of a reduction.
     pub(crate) fn check_store_begins(&mut self, store: &Store) {
+        let is_copy = store.reduction.is_none();
         let Some(Checking { block, findings, .. }) = self.checking.as_deref_mut() else { return };
         let range = (store.from, store.from + store.bytes);
+        findings.hush(is_copy);
         block.proxy_begins(side(store.instruction, store.by), Kind::Read, range, findings);
+        findings.end_copy();
         let kind = if store.reduction.is_some() { Kind::Atomic } else { Kind::Write };
         self.check_global_pieces(store.instruction, store.by, &store.to, store.bytes, kind, true);
     }
 
     /// Notes that a store has read, and its thread knows it.
-    pub(crate) fn check_store_has_read(&mut self, store: &Store) {
+    pub(crate) fn check_store_has_read(&mut self, store: &mut Store) {
+        let is_copy = store.reduction.is_none();
+        let is_alone = self.cluster.peers.len() <= 1;
         let Some(Checking { block, findings, .. }) = self.checking.as_deref_mut() else { return };
         let range = (store.from, store.from + store.bytes);
+        findings.hush(is_copy);
         block.proxy_has_read(side(store.instruction, store.by), range, findings);
+        findings.end_copy();
+        if is_copy && (findings.copies_unwritten() || !is_alone) {
+            store.unwritten = self.unwritten_in(store.from, store.bytes);
+        }
     }
 
     /// Checks what a store writes of global memory, as it does.
     pub(crate) fn check_store_lands(&mut self, store: &Store) {
         let kind = if store.reduction.is_some() { Kind::Atomic } else { Kind::Write };
         self.check_global_pieces(store.instruction, store.by, &store.to, store.bytes, kind, false);
+        if store.unwritten.is_empty() {
+            return;
+        }
+        let by = side(store.instruction, store.by);
+        transfers::pieces(&store.to, 0, store.bytes, |piece| {
+            let Some(start) = piece.global else { return };
+            for byte in store.unwritten.iter().filter_map(|byte| byte.checked_sub(piece.shared)) {
+                if byte < piece.bytes {
+                    self.leave_copied_out(by, start + u64::from(byte));
+                }
+            }
+        });
     }
 
     /// Checks a lane's access to the pieces of a copy in global memory.

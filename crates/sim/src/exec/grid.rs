@@ -11,7 +11,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use super::block::{Block, BlockCounts, Context, Turn};
-use super::checking::{Checking, describe};
+use super::checking::Checking;
+use super::described::describe;
 use super::cluster::{Cluster, Resident};
 use super::code::{Code, Placed};
 use super::geometry::Geometry;

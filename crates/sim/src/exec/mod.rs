@@ -7,6 +7,8 @@ mod asynchronous_checks;
 pub(crate) mod barrier;
 pub(crate) mod block;
 pub(crate) mod checking;
+mod described;
+mod shared_checks;
 pub(crate) mod cluster;
 mod cluster_barrier;
 pub(crate) mod code;

@@ -53,6 +53,17 @@ impl ClusterMemory {
         Self { shadow: Arc::new(shadow), base }
     }
 
+    /// The first byte of a range that nothing has written.
+    pub(crate) fn first_unwritten(&self, (start, bytes): (u32, u32)) -> Option<u32> {
+        let first = self.shadow.first_unwritten(self.base + u64::from(start), bytes.into())?;
+        u32::try_from(first - self.base).ok()
+    }
+
+    /// A store has put into a byte what nothing had written where it came from.
+    pub(crate) fn leave_unwritten(&self, offset: u32) {
+        self.shadow.leave_unwritten(self.base + u64::from(offset));
+    }
+
     /// The addresses of offsets.
     pub(crate) fn addresses(&self, offsets: &[u32; 32]) -> [u64; 32] {
         offsets.map(|offset| self.base + u64::from(offset))

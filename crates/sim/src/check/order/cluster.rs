@@ -131,7 +131,7 @@ impl GridOrder {
         }
         let w = warp as usize;
         self.known[w].share();
-        let released = self.past.released.clone();
+        let released = self.past.released.as_ref().map(|reach| self.cluster.acquired(reach, Scope::Cluster));
         self.learn(warp, u32::MAX, released.as_ref());
         self.learn_block(warp, self.past.all);
         self.busy |= 1 << warp;

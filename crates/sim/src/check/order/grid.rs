@@ -455,7 +455,8 @@ impl GridOrder {
                 if let Some(pending) = pending {
                     self.pending[w].see(u32::MAX, pending);
                 }
-                join(&mut self.handed[w], pending.as_ref());
+                let handed = pending.as_ref().map(|pending| self.cluster.acquired(pending, Scope::Gpu));
+                join(&mut self.handed[w], handed.as_ref());
                 sequence.pass_on(&mut self.sequence[w]);
                 self.busy |= 1 << warp;
             }

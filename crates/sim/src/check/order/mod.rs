@@ -49,4 +49,5 @@ pub(super) mod pending;
 pub(super) mod phases;
 pub(super) mod reach;
 pub(super) mod sequential;
+mod strong;
 pub(super) mod unshared;
