@@ -80,8 +80,8 @@ impl BlockCheck {
         launch.locations.settle();
     }
 
-    /// The block that has begun has peers, all of which are `blocks`: they may initialise its shared memory, too:
-    /// [`ClusterMemory`](super::ClusterMemory) knows what is written.
+    /// The block that has begun has peers, with which it is `blocks`; they may initialise its shared
+    /// memory, too: [`ClusterMemory`](super::ClusterMemory) knows what is written.
     pub(crate) fn join_cluster(&mut self, launch: &LaunchCheck, blocks: &[u32]) {
         self.shared.begin(true);
         self.grid.join_cluster(blocks.to_vec(), launch.has_cluster_scope);

@@ -55,7 +55,7 @@ pub(crate) enum Rule {
     UnfencedRead,
     /// A write by the async proxy over what the generic proxy read or wrote, without a proxy fence.
     UnfencedWrite,
-    /// An access by the async proxy to what it has written for another block, without a proxy fence.
+    /// An access by the async proxy to what it wrote for another block, without a proxy fence.
     UnfencedHandover,
     /// A tensor map that the launch has changed, and copies use without the fences of its proxy.
     UnfencedMap,
@@ -93,7 +93,7 @@ impl Rule {
             Self::PeerMayNotHaveBegun | Self::TouchesBarrier => FindingKind::InvalidSync,
             Self::UnfencedRead | Self::UnfencedWrite | Self::UnfencedHandover | Self::UnfencedMap => {
                 FindingKind::MissingProxyFence
-            },
+            }
             Self::ReadBeforeLanding
             | Self::WriteBeforeLanding
             | Self::OverwritesSource

@@ -5,14 +5,15 @@
 //! generic proxy did before a bulk copy touches the bytes must come before a `fence.proxy.async`
 //! that covers global memory. What the host and other launches did does.
 //!
-//! Copies of one block are in order among themselves, those of several are not: base causality order
-//! holds between accesses by the generic proxy, or by one proxy and one block (PTX ISA, "Causality
-//! Order"). So what a copy of another block has written, and releases and acquires have handed on,
-//! takes a fence, too.
+//! Copies of one block are in order among themselves, those of several are not: causality order
+//! takes accesses by the generic proxy, or by one proxy and one block (PTX ISA, "Causality Order").
+//! So what a copy of another block has written, and releases and acquires have handed on, takes a
+//! fence, too.
 //!
-//! What can be missed: a copy over what another block's copy reads; a fence by any thread of the block covers all that the block did before;
-//! where order has come from other blocks, one by the block that made the access, later, or by any
-//! other at any time does; and an atomic never needs one before a reduction.
+//! What can be missed: a copy over what another block's copy reads; a fence by any thread of the
+//! block covers all that the block did before; where order has come from other blocks, one by the
+//! block that made the access, later, or by any other at any time does; and an atomic never needs
+//! one before a reduction.
 
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;

@@ -490,7 +490,8 @@ impl<'a> Visit<'a> {
         Some(Conflict { rule, other: Some(other), byte })
     }
 
-    /// Whether this access and one of another block are strong, and their scopes include each other.
+    /// Whether this access and one of another block are strong, and include each other's thread in
+    /// their scopes.
     pub(super) fn reach_each_other(&self, other: &Record) -> bool {
         match (other.strength, Reached::of(self.access)) {
             (Reached::Wide, Reached::Wide) => true,

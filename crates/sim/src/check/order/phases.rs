@@ -188,13 +188,7 @@ impl BlockCheck {
 
     /// Lanes of a warp have seen, with acquire semantics, that the phase before the one of this
     /// parity is complete.
-    pub(crate) fn pass_mbarrier(
-        &mut self,
-        launch: &LaunchCheck,
-        (warp, lanes): (u32, u32),
-        offset: u32,
-        parity: bool,
-    ) {
+    pub(crate) fn pass_mbarrier(&mut self, launch: &LaunchCheck, (warp, lanes): (u32, u32), offset: u32, parity: bool) {
         self.order.pass_mbarrier(warp, lanes, offset, parity);
         if self.grid.has_released(&launch.locations) {
             let at = (warp, lanes, address_in_block(self.block, offset.into()));

@@ -1,5 +1,5 @@
-//! What fences and strong accesses do to the order inside a block: release and acquire patterns (PTX
-//! ISA, "Release and Acquire Patterns").
+//! What fences and strong accesses do to the order inside a block (PTX ISA, "Release and Acquire
+//! Patterns").
 
 use crate::check::access::{FenceKind, Kind, Semantics};
 use crate::check::order::block::BlockOrder;
