@@ -17,6 +17,7 @@ use warpfold_sim::{Checks, Options, Severity, Stream};
 /// rightly, because of what stands there.
 const SILENT: &[(&str, usize, &str, &str)] = &[
     ("bulk_load", 0, "fence.mbarrier_init", INIT),
+    ("bulk_load_of_another_blocks_bulk_store", 6, "fence.mbarrier_init", INIT),
     ("bulk_load_of_what_another_block_wrote", 3, "fence.mbarrier_init", INIT),
     ("bulk_load_of_what_threads_wrote", 1, "fence.mbarrier_init", INIT),
     ("bulk_load_then_its_source_is_overwritten", 0, "fence.mbarrier_init", INIT),
@@ -34,14 +35,28 @@ const SILENT: &[(&str, usize, &str, &str)] = &[
         "the fence of a lane that has read nothing: it has nothing to order, which is what the kernel is about",
     ),
     (
+        "fences_ordered_by_accesses_of_other_blocks",
+        1,
+        "st.release",
+        "a strong store behind a fence.sc, which releases as well",
+    ),
+    (
+        "fences_ordered_by_accesses_of_other_blocks",
+        4,
+        "ld.acquire",
+        "a strong load in front of a fence.sc, which acquires as well",
+    ),
+    (
         "map_built_from_zeros",
         1,
         "bar.warp",
         "the warp copies the map as one (.sync.aligned), and the lane that has replaced its fields takes part",
     ),
     ("map_built_from_zeros", 4, "fence.mbarrier_init", INIT),
+    ("matrix_of_padding_is_copied", 0, "bar.warp", OWN_WORDS),
+    ("matrix_of_padding_is_copied", 1, "bar.warp", OWN_WORDS),
     ("mbarrier_ring", 0, "fence.mbarrier_init", INIT),
-    ("red_async", 0, "fence.mbarrier_init", INIT),
+    ("red_async", 0, "fence.mbarrier_init", INIT_OF_CLUSTER),
     (
         "reserved_shared_memory",
         0,
@@ -49,17 +64,16 @@ const SILENT: &[(&str, usize, &str, &str)] = &[
         "atomics on both sides: the count depends on the order of the warps, but there is no race in PTX's model",
     ),
     ("reserved_shared_memory", 2, "atom.shared, split", "one thread alone, and bar.sync orders it before the others"),
-    ("st_async", 0, "fence.mbarrier_init", INIT),
-    (
-        "undefined_rows_of_a_product_are_dropped",
-        0,
-        "bar.warp",
-        "each lane gives ldmatrix the address of the row that it has written itself, and counts as its reader",
-    ),
+    ("st_async", 0, "fence.mbarrier_init", INIT_OF_CLUSTER),
 ];
 
 /// A fence for other blocks of a cluster, in kernels that have none.
 const INIT: &str = "fence.mbarrier_init announces barriers to the cluster; the block's own barrier orders its threads";
+/// The same in a cluster; fault/mbarrier_init_not_announced has a relaxed arrival.
+const INIT_OF_CLUSTER: &str = "the arrival at the cluster's barrier that follows releases the mbarrier as well";
+/// Four consecutive lanes load or store a row.
+const OWN_WORDS: &str = "each lane moves the very words of the matrix that it has stored, or loads next, itself";
+
 /// What became of a mutant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Verdict {

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use pyo3::buffer::PyBuffer;
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyDict, PyList};
 use warpfold_ptx::ScalarType;
 use warpfold_sim as sim;
 
@@ -49,6 +49,12 @@ impl Memory {
         let mut bytes = vec![0; into.item_count()];
         py.detach(|| self.memory.read(address, &mut bytes)).map_err(|error| of_simulator(py, &error))?;
         into.copy_from_slice(py, &bytes)
+    }
+
+    /// What the checks say of a copy of so many bytes to the host: a list of one finding, or none.
+    fn host_read<'py>(&self, py: Python<'py>, address: u64, num_bytes: u64) -> PyResult<Bound<'py, PyList>> {
+        let found = self.memory.host_read(address, num_bytes).map_err(|error| of_simulator(py, &error))?;
+        report::findings(py, found.as_slice())
     }
 }
 

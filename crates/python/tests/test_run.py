@@ -58,7 +58,28 @@ def test_an_output_that_is_read_before_it_is_written_is_found():
     assert warpfold.run(VECTOR_ADD, "add", 8, 128, [a, b, out, a.size]).ok
     assert np.array_equal(out.array, 3 * a)
     report = warpfold.run(VECTOR_ADD, "add", 8, 128, [a, warpfold.Out(a.shape), b, a.size])
-    assert [finding.kind for finding in report.findings] == ["uninitialized"]
+    assert [finding.kind for finding in report.findings] == ["uninitialized", "host_read"]
+
+
+def test_elements_of_an_output_that_no_kernel_wrote_are_found_when_they_are_read_back():
+    a, b, _ = arrays()
+    out = warpfold.Out(a.shape, np.float32)
+    report = warpfold.run(VECTOR_ADD, "add", 8, 128, [a, b, out, a.size - 3])
+    (found,) = report.findings
+    assert found.kind == "host_read" and found.is_error and "12 of 4000 bytes" in str(found), str(found)
+    assert "c+0xf94" in found.place and np.array_equal(out.array[:-3], 3 * a[:-3])
+    with pytest.raises(warpfold.FindingsError, match="host_read"):
+        warpfold.run(VECTOR_ADD, "add", 8, 128, [a, b, warpfold.Out(a.shape), a.size - 3], check="deny")
+    assert warpfold.run(VECTOR_ADD, "add", 8, 128, [a, b, warpfold.Out(a.shape), a.size - 3], check="none").ok
+
+
+def test_what_lies_between_the_elements_of_an_output_need_not_be_written():
+    base = np.zeros((8, 4), np.float32)
+    a = np.arange(4, dtype=np.float32)
+    row = warpfold.Out(base[2])
+    assert warpfold.run(VECTOR_ADD, "add", 1, 32, [a, a, row, 4]).ok
+    report = warpfold.run(VECTOR_ADD, "add", 1, 32, [a, a, warpfold.Out(base[:, :1]), 1])
+    assert [finding.kind for finding in report.findings] == ["host_read"]
 
 
 def test_a_race_is_found_with_both_sides_and_their_source_lines():

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import dataclasses
-from collections.abc import Callable, Sequence
+import itertools
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ import numpy as np
 from . import _native
 from .errors import ArgumentError
 
-__all__ = ["HostArray", "LaunchMemory", "Out", "host_array"]
+__all__ = ["HostArray", "LaunchMemory", "Out", "Scratch", "host_array"]
 
 #: Allocations of a device start at multiples of this; a view keeps its distance from one.
 _ALIGNMENT = 256
@@ -43,6 +44,10 @@ class Out:
         return made.address
 
 
+class Scratch(Out):
+    """Memory that a kernel uses, and nobody reads afterwards."""
+
+
 @dataclasses.dataclass
 class AtAddress:
     """A parameter that depends on where an array of the launch is: a tensor map."""
@@ -67,6 +72,26 @@ class HostArray:
     is_initialized: bool
     #: What the report's outputs have.
     result: Any
+    #: Whether anybody reads it after the launch.
+    is_read: bool = True
+
+    def runs(self) -> Iterator[tuple[int, int]]:
+        """Where its elements lie: pieces without gaps, each by its first byte from ``address`` on and its length."""
+        result = self.result
+        if self.low == self.high:
+            return
+        item = result.element_size() if hasattr(result, "element_size") else result.itemsize
+        strides = [n * item for n in result.stride()] if hasattr(result, "stride") else result.strides
+        sizes = [(abs(stride), n) for n, stride in zip(result.shape, strides, strict=True) if n > 1 and stride]
+        start, num_bytes = self.low - self.address, item
+        rows: list[range] = []
+        for distance, n in sorted(sizes):
+            if distance == num_bytes and not rows:
+                num_bytes *= n
+            else:
+                rows.append(range(0, distance * n, distance))
+        for offsets in itertools.product(*rows):
+            yield start + sum(offsets), num_bytes
 
 
 def _span(address: int, shape: Sequence[int], strides: Sequence[int], item: int) -> tuple[int, int]:
@@ -105,7 +130,8 @@ def host_array(value: Any, name: str) -> HostArray | None:
     """The memory of an array of any library; None for what is no array."""
     if isinstance(value, Out):
         made = host_array(value.array, name)
-        return made and dataclasses.replace(made, is_initialized=False)
+        is_read = not isinstance(value, Scratch)
+        return made and dataclasses.replace(made, is_initialized=False, is_read=is_read)
     if isinstance(value, AtAddress):
         return host_array(value.array, name)
     if isinstance(value, np.generic | int | float | bytes | None):
@@ -167,6 +193,15 @@ class LaunchMemory:
         """The device address of an array's element at index 0."""
         block = next(b for b in self._blocks if any(a is array for a in b.arrays))
         return block.start + array.address - block.low
+
+    def unwritten(self) -> list[dict[str, Any]]:
+        """What the checks say of reading the arrays back: findings, one for each array that has any."""
+        findings: list[dict[str, Any]] = []
+        for array in (array for block in self._blocks for array in block.arrays if array.is_read):
+            start = self.address(array)
+            reads = (self._memory.host_read(start + offset, num_bytes) for offset, num_bytes in array.runs())
+            findings += next((found for found in reads if found), [])
+        return findings
 
     def read_back(self) -> None:
         """Copies what a launch left over the arrays that can be written."""

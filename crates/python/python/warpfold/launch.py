@@ -184,6 +184,8 @@ class Module:
                 kernel["name"], grid3, block3, cluster3, shared, bytes(packed), native_check,
                 cooperative=cooperative, seed=seed, workers=workers, limit=limit, per_instruction=instructions,
             )  # fmt: skip
+            if native_check != "none":
+                raw["findings"].extend({**f, "kernel": f["kernel"] or kernel["name"]} for f in memory.unwritten())
             memory.read_back()
         if raw["printed"]:
             sys.stdout.write(raw["printed"])
@@ -229,7 +231,7 @@ def run(
     NumPy scalars, ``None`` for a null pointer, bytes for structures. ``ptx`` is the text or a file's name; ``entry``
     may be ``None`` where the text has one kernel, ``block`` where the kernel declares it (``.reqntid``).
 
-    ``check="all"`` looks for races, uninitialised reads, divergent barriers and more, and goes on after a finding;
+    ``check="all"`` looks for races, uninitialised reads, outputs that are read back and hold what nothing wrote, divergent barriers and more, and goes on after a finding;
     ``"deny"`` raises :class:`FindingsError` after a run with an error; ``"none"`` stops at what hardware traps.
 
     The run releases the interpreter's lock, and Ctrl-C ends it.

@@ -77,6 +77,9 @@ class Finding:
 
     def __str__(self) -> str:
         a, b = self.access, self.other
+        if a.ptx_line == 0:
+            # A copy to the host.
+            return f"{self.severity}: {self.kind} of {self.place} after kernel {self.kernel}: {self.rule}"
         text = f"{self.severity}: {self.kind} in kernel {self.kernel} at {a._place()}"
         text += f" by block {list(a.block)} thread {list(a.thread)}"
         if self.address is not None:

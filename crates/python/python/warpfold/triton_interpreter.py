@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from . import _native
-from .arrays import AtAddress, Out, host_array
+from .arrays import AtAddress, Out, Scratch, host_array
 from .errors import ArgumentError, Error
 from .launch import Check, Module, check_of
 from .report import Finding, Report, listen, warn
@@ -267,7 +267,7 @@ class _Launcher:
         sizes = (getattr(metadata, "global_scratch_size", 0), getattr(metadata, "profile_scratch_size", 0))
         for name, size in zip(("global_scratch", "profile_scratch"), sizes, strict=True):
             if len(params) < len(declared):
-                params.append((name, Out(x * y * z * num_ctas * size, np.uint8) if size else None))
+                params.append((name, Scratch(x * y * z * num_ctas * size, np.uint8) if size else None))
         interpreter = TritonInterpreter.current
         self._module.launch(
             metadata.name, (x * num_ctas, y, z), self._block(metadata), [value for _, value in params],

@@ -302,6 +302,7 @@ impl Machine {
             span,
             group,
             read: None,
+            unwritten: Vec::new(),
             is_early: false,
         };
         self.check_store_begins(&store);

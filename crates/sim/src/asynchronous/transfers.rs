@@ -79,6 +79,8 @@ pub(crate) struct Store {
     pub(crate) group: u32,
     /// What was read, once it was.
     pub(crate) read: Option<Vec<u8>>,
+    /// Bytes of it that nothing had written.
+    pub(crate) unwritten: Vec<u32>,
     /// It was read before anybody waited for that.
     pub(crate) is_early: bool,
 }

@@ -20,7 +20,7 @@ pub(crate) enum Kind {
 pub(crate) enum Scope {
     /// The threads of one block.
     Cta,
-    /// The blocks of one cluster.
+    /// The blocks of one cluster, of several.
     Cluster,
     /// All blocks on the device.
     Gpu,
@@ -29,9 +29,9 @@ pub(crate) enum Scope {
 }
 
 impl Scope {
-    /// Whether threads of two blocks that need not share a cluster are both inside.
+    /// Whether threads of two blocks may both be inside.
     pub(crate) const fn spans_blocks(self) -> bool {
-        matches!(self, Self::Gpu | Self::Sys)
+        matches!(self, Self::Cluster | Self::Gpu | Self::Sys)
     }
 }
 
@@ -153,7 +153,7 @@ impl Access {
         matches!(self.strength, Strength::Strong(..))
     }
 
-    /// Strong, and morally so towards another block.
+    /// Strong, and perhaps morally so towards another block.
     pub(crate) const fn is_strong_between_blocks(&self) -> bool {
         match self.strength {
             Strength::Weak => false,

@@ -4,6 +4,7 @@
 use crate::check::access::{Access, FenceKind, Kind, Lanes, Pattern, Scope, Space, Strength, Values};
 use crate::check::async_proxy::flight::{Flight, InFlight};
 use crate::check::findings::{Findings, Found, Side};
+use crate::check::global::cluster::address_in_block;
 use crate::check::global::dependence::Waits;
 use crate::check::global::judge::Visit;
 use crate::check::global::numbers::BlockRecords;
@@ -36,6 +37,8 @@ pub(crate) struct BlockCheck {
     pub(crate) is_copy: bool,
     /// The strong write in progress: its instruction, its warp, and lanes of which it was told.
     announcing: Option<(u32, u32, u32)>,
+    /// Something was released at a location of shared memory.
+    has_shared_flags: bool,
 }
 
 impl BlockCheck {
@@ -53,6 +56,7 @@ impl BlockCheck {
             peers_have_begun: false,
             is_copy: false,
             announcing: None,
+            has_shared_flags: false,
         }
     }
 
@@ -73,13 +77,15 @@ impl BlockCheck {
         self.records.begin(launch);
         self.waits.begin();
         self.peers_have_begun = false;
+        self.has_shared_flags = false;
         launch.locations.settle();
     }
 
-    /// The block that has begun has peers, which may initialise its shared memory, too:
-    /// [`ClusterMemory`](super::ClusterMemory) knows what is written.
-    pub(crate) fn join_cluster(&mut self) {
+    /// The block that has begun has peers, with which it is `blocks`; they may initialise its shared
+    /// memory, too: [`ClusterMemory`](super::ClusterMemory) knows what is written.
+    pub(crate) fn join_cluster(&mut self, launch: &LaunchCheck, blocks: &[u32]) {
         self.shared.begin(true);
+        self.grid.join_cluster(blocks.to_vec(), launch.has_cluster_scope);
     }
 
     /// Whether nothing has written a byte of the block's shared memory.
@@ -281,12 +287,12 @@ impl BlockCheck {
         }
         for_each_location(mask, addresses, |lanes, address| {
             self.order.release(warp, lanes, space.key(address), kind, semantics);
-            if space == Space::Global {
-                self.grid.release(&launch.locations, (warp, lanes, address), kind, semantics, scope);
-                if overtakes_others {
-                    self.grid.write_near_fence_sc(&launch.locations, warp, address);
-                }
+            let (at, scope) = self.between_blocks(space, address, scope);
+            self.grid.release(&launch.locations, (warp, lanes, at), kind, semantics, scope);
+            if overtakes_others {
+                self.grid.write_near_fence_sc(&launch.locations, warp, address);
             }
+            self.has_shared_flags |= space == Space::Shared;
         });
     }
 
@@ -300,19 +306,38 @@ impl BlockCheck {
                 self.learn_of_earlier_launches(launch, access.mask, addresses);
             }
         }
-        let inside = self.order.has_released() || self.order.reads_behind_a_fence(access.warp);
-        let between = space == Space::Global && self.grid.has_released(&launch.locations);
+        if access.kind == Kind::Read && space == Space::Global && launch.locations.has_fence_sc {
+            for_each_location(access.mask, addresses, |_, address| {
+                self.grid.read_near_fence_sc(&launch.locations, access.warp, address);
+            });
+        }
+        let inside = self.order.has_released() || self.order.is_near_fence_sc(access.warp);
+        let between = (space == Space::Global || self.has_shared_flags) && self.grid.has_released(&launch.locations);
+        if between && space == Space::Shared {
+            launch.locations.settle();
+            self.grid.begin_read(&launch.locations);
+        }
         if access.kind != Kind::Write && (inside || between) {
             for_each_location(access.mask, addresses, |lanes, address| {
                 if inside {
                     self.order.acquire(access.warp, lanes, space.key(address), semantics);
                 }
                 if between {
-                    self.grid.acquire(&launch.locations, (access.warp, lanes, address), semantics, scope);
+                    let (at, scope) = self.between_blocks(space, address, scope);
+                    self.grid.acquire(&launch.locations, (access.warp, lanes, at), semantics, scope);
                 }
             });
         }
         self.grid.end_read();
+    }
+
+    /// A location as the order between blocks knows it, and how far an operation there reaches: all
+    /// who access the block's own shared memory are threads of the block.
+    fn between_blocks(&self, space: Space, address: u64, scope: Scope) -> (u64, Scope) {
+        match space {
+            Space::Global => (address, scope),
+            Space::Shared => (address_in_block(self.block, address), Scope::Gpu),
+        }
     }
 
     /// A strong read or atomic of global memory has read in the allocation that `shadow` belongs

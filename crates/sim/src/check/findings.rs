@@ -55,6 +55,8 @@ pub(crate) enum Rule {
     UnfencedRead,
     /// A write by the async proxy over what the generic proxy read or wrote, without a proxy fence.
     UnfencedWrite,
+    /// An access by the async proxy to what it wrote for another block, without a proxy fence.
+    UnfencedHandover,
     /// A tensor map that the launch has changed, and copies use without the fences of its proxy.
     UnfencedMap,
     /// A read of bytes that nothing wrote.
@@ -89,7 +91,9 @@ impl Rule {
             | Self::UndefinedOperand => FindingKind::Uninitialized,
             Self::PeerMayHaveExited => FindingKind::UseAfterFree,
             Self::PeerMayNotHaveBegun | Self::TouchesBarrier => FindingKind::InvalidSync,
-            Self::UnfencedRead | Self::UnfencedWrite | Self::UnfencedMap => FindingKind::MissingProxyFence,
+            Self::UnfencedRead | Self::UnfencedWrite | Self::UnfencedHandover | Self::UnfencedMap => {
+                FindingKind::MissingProxyFence
+            }
             Self::ReadBeforeLanding
             | Self::WriteBeforeLanding
             | Self::OverwritesSource
@@ -120,6 +124,7 @@ impl Rule {
             | Self::UnsharedAcquire
             | Self::MissingAcquire
             | Self::UnfencedWrite
+            | Self::UnfencedHandover
             | Self::PeerMayNotHaveBegun => Severity::Warning,
             Self::SameValueOfLanes | Self::RecordsExhausted | Self::OrderCoarsened | Self::BlockForgets => {
                 Severity::Info
@@ -209,6 +214,10 @@ impl Rule {
             Self::UnfencedWrite => {
                 "an asynchronous operation overwrites what the generic proxy has read or written, and no fence.proxy.async \
                  lies between"
+            }
+            Self::UnfencedHandover => {
+                "an asynchronous operation reads or overwrites what one of another block has written: what orders the blocks \
+                 does so in the generic proxy, and no fence.proxy.async lies between"
             }
             Self::UnfencedMap => {
                 "copies by a tensor map that this launch has changed: a fence.proxy.tensormap::generic.release after the change \

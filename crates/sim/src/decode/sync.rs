@@ -328,6 +328,7 @@ fn fence(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
         FenceKind::Release
     };
     d.code.has_fence_sc |= kind == FenceKind::Sequential;
+    d.code.has_cluster_scope |= restriction.is_none() && inst.has("cluster");
     d.push(Op { dst: NONE, imm: scope_of(inst) as i64 | fence::kind_bits(kind), ..Op::new(handler) });
     Ok(())
 }

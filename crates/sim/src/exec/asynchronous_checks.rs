@@ -22,7 +22,7 @@ const STRONG: Strength = Strength::Strong(Semantics::Relaxed, Scope::Gpu);
 
 impl Machine {
     /// What the checker of a cluster of several blocks knows of a block's shared memory.
-    fn cluster_memory(&self, rank: u32) -> Option<ClusterMemory> {
+    pub(crate) fn cluster_memory(&self, rank: u32) -> Option<ClusterMemory> {
         self.cluster.peers.get(rank as usize)?.check.clone()
     }
 
@@ -72,9 +72,8 @@ impl Machine {
             return;
         }
         if place.is_own {
-            block.arrive_at_mbarrier(access.warp, access.mask, place.offset);
-        }
-        if let Some(memory) = memory {
+            block.arrive_at_mbarrier(launch, access.warp, access.mask, place.offset);
+        } else if let Some(memory) = memory {
             block.release_to_cluster(launch, &access, &memory.addresses(&[place.offset; 32]));
         }
     }
@@ -92,15 +91,11 @@ impl Machine {
             return;
         }
         self.barrier_bytes(op, place, lane, Kind::Atomic, STRONG);
-        let access = one_lane(op.instruction, (self.warp, lane), 8, Kind::Atomic, STRONG);
-        let memory = self.cluster_memory(place.rank);
-        let Some(Checking { launch, block, .. }) = self.checking.as_deref_mut() else { return };
-        if !acquires {
-            return;
-        }
-        block.pass_mbarrier(access.warp, access.mask, place.offset, parity);
-        if let Some(memory) = memory {
-            block.acquire_from_cluster(launch, &access, &memory.addresses(&[place.offset; 32]));
+        let by = (self.warp, 1 << lane);
+        if let Some(Checking { launch, block, .. }) = self.checking.as_deref_mut()
+            && acquires
+        {
+            block.pass_mbarrier(launch, by, place.offset, parity);
         }
     }
 
@@ -281,26 +276,49 @@ impl Machine {
         }
     }
 
-    /// Checks that a store may begin to read.
+    /// Checks that a store may begin to read. That nothing has written what it reads is no error,
+    /// but of a reduction.
     pub(crate) fn check_store_begins(&mut self, store: &Store) {
+        let is_copy = store.reduction.is_none();
         let Some(Checking { block, findings, .. }) = self.checking.as_deref_mut() else { return };
         let range = (store.from, store.from + store.bytes);
+        findings.hush(is_copy);
         block.proxy_begins(side(store.instruction, store.by), Kind::Read, range, findings);
+        findings.end_copy();
         let kind = if store.reduction.is_some() { Kind::Atomic } else { Kind::Write };
         self.check_global_pieces(store.instruction, store.by, &store.to, store.bytes, kind, true);
     }
 
     /// Notes that a store has read, and its thread knows it.
-    pub(crate) fn check_store_has_read(&mut self, store: &Store) {
+    pub(crate) fn check_store_has_read(&mut self, store: &mut Store) {
+        let is_copy = store.reduction.is_none();
+        let is_alone = self.cluster.peers.len() <= 1;
         let Some(Checking { block, findings, .. }) = self.checking.as_deref_mut() else { return };
         let range = (store.from, store.from + store.bytes);
+        findings.hush(is_copy);
         block.proxy_has_read(side(store.instruction, store.by), range, findings);
+        findings.end_copy();
+        if is_copy && (findings.copies_unwritten() || !is_alone) {
+            store.unwritten = self.unwritten_in(store.from, store.bytes);
+        }
     }
 
     /// Checks what a store writes of global memory, as it does.
     pub(crate) fn check_store_lands(&mut self, store: &Store) {
         let kind = if store.reduction.is_some() { Kind::Atomic } else { Kind::Write };
         self.check_global_pieces(store.instruction, store.by, &store.to, store.bytes, kind, false);
+        if store.unwritten.is_empty() {
+            return;
+        }
+        let by = side(store.instruction, store.by);
+        transfers::pieces(&store.to, 0, store.bytes, |piece| {
+            let Some(start) = piece.global else { return };
+            for byte in store.unwritten.iter().filter_map(|byte| byte.checked_sub(piece.shared)) {
+                if byte < piece.bytes {
+                    self.leave_copied_out(by, start + u64::from(byte));
+                }
+            }
+        });
     }
 
     /// Checks a lane's access to the pieces of a copy in global memory.

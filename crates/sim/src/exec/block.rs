@@ -296,8 +296,13 @@ impl Block {
     }
 
     /// The block has peers, which reach its shared memory: what the checker keeps of that.
-    pub(super) fn join_cluster(&mut self, geometry: &Geometry) -> Option<ClusterMemory> {
-        self.check.as_mut()?.join_cluster();
+    pub(super) fn join_cluster(
+        &mut self,
+        geometry: &Geometry,
+        launch: Option<&LaunchCheck>,
+        blocks: &[u32],
+    ) -> Option<ClusterMemory> {
+        self.check.as_mut()?.join_cluster(launch?, blocks);
         Some(ClusterMemory::new(
             u32::try_from(self.index).unwrap_or(u32::MAX),
             geometry.shared_bytes,

@@ -1,24 +1,23 @@
 //! Where handlers and synchronising instructions meet the checker.
 
-use std::ops::{Range, RangeInclusive};
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::block::lanes_of;
 use super::cluster::Place;
-use super::code::Placed;
 use super::lanes;
-use super::machine::{Fault, GlobalView, Machine};
-use super::memory_map::{SHARED_WINDOW, Window, tagged, window};
+use super::machine::{Fault, Machine};
 use super::op::Op;
-use super::row::{ALL_LANES, LANES, mask_of};
+use super::row::{LANES, mask_of};
+use super::shared_checks::held;
 use crate::asynchronous::thread_copies::Copy;
 use crate::check::{
-    Access as Checked, BlockCheck, ClusterMemory, FenceKind, Findings, Found, Kind, LaunchCheck, Pattern, Scope,
-    Semantics, Space, Strength, Values, WarpAccess, byte_of_block,
+    Access as Checked, BlockCheck, ClusterMemory, FenceKind, Findings, Kind, LaunchCheck, Scope, Semantics, Space,
+    Strength, Values,
 };
 use crate::heap::Lies;
 use crate::memory::Guard;
-use crate::memory_ops::access::{self, Access, Direction, Order, address_fault, element_rows};
+use crate::memory_ops::access::{self, Access, Direction, Order, element_rows};
 use crate::report::{FindingKind, Severity};
 
 /// The checker of a worker.
@@ -32,13 +31,11 @@ pub(crate) struct Checking {
     pub findings: Findings,
 }
 
-/// The scope as the checker takes it: inside a cluster, its scope reaches as far as that of the
-/// device.
+/// The scope as the checker takes it: that of a cluster of one block ends with the block.
 fn scope(m: &Machine, scope: access::Scope) -> Scope {
     match scope {
-        access::Scope::Cta => Scope::Cta,
-        access::Scope::Cluster if m.cluster.peers.len() > 1 => Scope::Gpu,
-        access::Scope::Cluster => Scope::Cluster,
+        access::Scope::Cluster if m.cluster.peers.len() > 1 => Scope::Cluster,
+        access::Scope::Cta | access::Scope::Cluster => Scope::Cta,
         access::Scope::Gpu => Scope::Gpu,
         access::Scope::Sys => Scope::Sys,
     }
@@ -55,7 +52,7 @@ fn strength(m: &Machine, access: Access) -> Strength {
     Strength::Strong(semantics, scope(m, access.scope()))
 }
 
-fn described(m: &Machine, op: &Op, access: Access, kind: Kind, mask: u32) -> Checked {
+pub(super) fn described(m: &Machine, op: &Op, access: Access, kind: Kind, mask: u32) -> Checked {
     Checked {
         instr: op.instruction,
         warp: m.warp,
@@ -68,7 +65,7 @@ fn described(m: &Machine, op: &Op, access: Access, kind: Kind, mask: u32) -> Che
 }
 
 /// What a lane stores: the bits of its element rows, one after the other.
-fn stored(m: &Machine, op: &Op, access: Access, lane: u32) -> u128 {
+pub(super) fn stored(m: &Machine, op: &Op, access: Access, lane: u32) -> u128 {
     let bits = access.element() * 8;
     let mut all = 0u128;
     for (k, row) in element_rows(op).into_iter().take(access.count() as usize).enumerate() {
@@ -86,17 +83,6 @@ fn stored(m: &Machine, op: &Op, access: Access, lane: u32) -> u128 {
     all
 }
 
-/// What `bytes` bytes of shared memory hold.
-///
-/// # Safety
-/// They lie in the memory.
-unsafe fn held(memory: *const u8, offset: u32, bytes: u32) -> u128 {
-    let mut buffer = [0u8; 16];
-    // SAFETY: passed on; accesses have at most 16 bytes.
-    unsafe { std::ptr::copy_nonoverlapping(memory.add(offset as usize), buffer.as_mut_ptr(), bytes as usize) };
-    u128::from_le_bytes(buffer)
-}
-
 /// The lanes of `mask` whose addresses lie in a range.
 #[inline(always)]
 fn lanes_in(range: Range<u64>, at: &[u64; LANES], mask: u32) -> u32 {
@@ -105,17 +91,6 @@ fn lanes_in(range: Range<u64>, at: &[u64; LANES], mask: u32) -> u32 {
 }
 
 impl Machine {
-    /// What lies at an offset of shared memory.
-    pub(crate) fn describe_shared(&self, offset: u64) -> String {
-        describe_shared(&self.shared_map, offset)
-    }
-
-    /// What lies at an offset of the current frame's local memory.
-    pub(crate) fn describe_local(&self, offset: u64) -> String {
-        let locals = &self.locals[self.function as usize];
-        describe_in(locals, offset.wrapping_sub(u64::from(self.local_base)), "local memory")
-    }
-
     /// Checks a warp's load or store in global memory, before its values move.
     #[inline(always)]
     pub(crate) fn check_global<D: Direction>(&mut self, op: &Op, access: Access, at: &[u64; LANES], mask: u32) {
@@ -251,7 +226,7 @@ impl Machine {
     }
 
     /// The current block's shared memory as its cluster sees it, in a cluster of several blocks.
-    fn own_memory(&self) -> Option<ClusterMemory> {
+    pub(super) fn own_memory(&self) -> Option<ClusterMemory> {
         self.cluster.peers.get(self.cluster.rank as usize)?.check.clone()
     }
 
@@ -308,8 +283,8 @@ impl Machine {
     /// Notes that the current warp arrived at the barrier of the cluster.
     pub(crate) fn check_cluster_arrival(&mut self, releases: bool) {
         let warp = self.warp;
-        if let Some(checking) = &mut self.checking {
-            checking.block.arrive_at_cluster(warp, releases);
+        if let Some(Checking { launch, block, .. }) = self.checking.as_deref_mut() {
+            block.arrive_at_cluster(launch, warp, releases);
         }
     }
 
@@ -319,142 +294,6 @@ impl Machine {
         if let Some(checking) = &mut self.checking {
             checking.block.pass_cluster_barrier(warp);
         }
-    }
-
-    /// Checks a warp's load or store in shared memory; gives the lanes that may go on.
-    #[inline(always)]
-    pub(crate) fn check_shared<D: Direction>(
-        &mut self,
-        op: &Op,
-        access: Access,
-        at: &[u32; LANES],
-        mask: u32,
-        span: RangeInclusive<u32>,
-    ) -> u32 {
-        let kind = if D::LOAD { Kind::Read } else { Kind::Write };
-        let pattern = Pattern::of(mask, at, access.bytes());
-        self.shared_checked(op, access, kind, (at, pattern), mask, span, |m, lane| stored(m, op, access, lane))
-    }
-
-    /// The same for all lanes of a warp that access words, at addresses of a known pattern.
-    #[inline(always)]
-    pub(crate) fn check_shared_words<D: Direction>(
-        &mut self,
-        op: &Op,
-        access: Access,
-        at: &[u32; LANES],
-        pattern: Pattern,
-    ) -> u32 {
-        let kind = if D::LOAD { Kind::Read } else { Kind::Write };
-        let (span, stored) = (at[0]..=at[LANES - 1], |m: &Self, lane| stored(m, op, access, lane));
-        self.shared_checked(op, access, kind, (at, pattern), ALL_LANES, span, stored)
-    }
-
-    /// Checks a plain access of all lanes to consecutive words, or to one, in bounds of shared
-    /// memory; `false`, with nothing done, where [`Self::check_shared_words`] has to look at it.
-    #[inline(always)]
-    pub(crate) fn check_shared_line<D: Direction>(&mut self, op: &Op, first: u32, is_uniform: bool) -> bool {
-        let access = WarpAccess { instr: op.instruction, warp: self.warp, reads: D::LOAD, first, is_uniform };
-        // What peers do is nobody's line. No closure: the compiler would call it.
-        match &mut self.checking {
-            Some(checking) if self.cluster.peers.len() <= 1 => checking.block.line_access(access),
-            _ => false,
-        }
-    }
-
-    /// Checks the rows that a warp moves in shared memory; gives the lanes that may go on. `stored`
-    /// is what is written.
-    #[inline(always)]
-    pub(crate) fn check_shared_rows(
-        &mut self,
-        op: &Op,
-        access: Access,
-        kind: Kind,
-        (at, mask): (&[u32; LANES], u32),
-        span: RangeInclusive<u32>,
-        stored: impl Fn(u32) -> u128,
-    ) -> u32 {
-        if mask == 0 {
-            return 0;
-        }
-        let pattern = Pattern::of(mask, at, access.bytes());
-        self.shared_checked(op, access, kind, (at, pattern), mask, span, |_, lane| stored(lane))
-    }
-
-    /// Checks a warp's atomic in shared memory; gives the lanes that may go on.
-    pub(crate) fn check_shared_atomic(&mut self, op: &Op, access: Access, at: &[u32; LANES], mask: u32) -> u32 {
-        let pattern = Pattern::of(mask, at, access.bytes());
-        self.shared_checked(op, access, Kind::Atomic, (at, pattern), mask, 0..=u32::MAX, |_, _| 0)
-    }
-
-    /// `span` holds the lowest and the highest address; `stored` is what a lane writes.
-    #[inline(always)]
-    #[allow(clippy::too_many_arguments, reason = "an access and what it stores")]
-    fn shared_checked(
-        &mut self,
-        op: &Op,
-        access: Access,
-        kind: Kind,
-        (at, pattern): (&[u32; LANES], Pattern),
-        mask: u32,
-        span: RangeInclusive<u32>,
-        stored: impl Fn(&Self, u32) -> u128,
-    ) -> u32 {
-        let end = span.end().saturating_add(access.bytes());
-        let in_one = |p: &Placed| p.offset <= *span.start() && end <= p.offset + p.bytes;
-        let (mask, pattern) = if self.shared_map.iter().any(in_one) {
-            (mask, pattern)
-        } else {
-            let good = self.in_variables(op, access, at, mask);
-            (good, Pattern::of(good, at, access.bytes()))
-        };
-        if mask == 0 {
-            return 0;
-        }
-        let Some(mut checking) = self.checking.take() else { return mask };
-        let checked = described(self, op, access, kind, mask);
-        let memory = self.shared;
-        let held = |lane: u32| {
-            // SAFETY: the lanes of the access are in bounds of the block's shared memory.
-            unsafe { held(memory, at[lane as usize], access.bytes()) }
-        };
-        let stored = |lane: u32| stored(self, lane);
-        let values = Values { stored: &stored, held: &held };
-        let values = (kind == Kind::Write).then_some(&values);
-        let Checking { launch, block, findings } = &mut *checking;
-        block.shared_access_of(&checked, (at, pattern), values, findings);
-        match self.own_memory() {
-            Some(own) => block.cluster_access(launch, &own, &checked, at, values, findings),
-            None if access.is_strong() => block.release(launch, Space::Shared, &checked, &at.map(u64::from)),
-            None => {}
-        }
-        self.checking = Some(checking);
-        mask
-    }
-
-    /// The lanes whose access lies inside one variable; the others fell into a gap between
-    /// variables.
-    #[cold]
-    #[inline(never)]
-    fn in_variables(&mut self, op: &Op, access: Access, at: &[u32; LANES], mask: u32) -> u32 {
-        let bytes = access.bytes();
-        let map = Arc::clone(&self.shared_map);
-        let holds = |p: &Placed, offset: u32| p.offset <= offset && offset.saturating_add(bytes) <= p.offset + p.bytes;
-        let mut good = 0;
-        for lane in 0..32u32 {
-            if mask >> lane & 1 == 0 {
-                continue;
-            }
-            let offset = at[lane as usize];
-            if map.iter().any(|p| holds(p, offset)) {
-                good |= 1 << lane;
-            } else {
-                let address = SHARED_WINDOW + u64::from(offset);
-                let rule = format!("an access of {bytes} bytes outside every shared variable");
-                address_fault(self, op, FindingKind::OutOfBounds, lane, address, rule);
-            }
-        }
-        good
     }
 
     /// Checks that copies by `cp.async` may begin; gives the lanes that may go on.
@@ -590,61 +429,4 @@ impl Machine {
             checking.block.complete(barrier, receivers, whole_block, gone);
         }
     }
-}
-
-/// What lies at an address.
-pub(crate) fn describe(address: u64, map: &[Placed], view: &GlobalView) -> String {
-    match window(address) {
-        (Window::Shared, offset) => describe_shared(map, offset),
-        _ => view.describe(address),
-    }
-}
-
-/// What lies at an address in `.shared::cluster`.
-fn describe_shared(map: &[Placed], address: u64) -> String {
-    match u32::try_from(address).map(tagged) {
-        Ok((Some(rank), offset)) => {
-            format!("{} of rank {rank} of the cluster", describe_in(map, u64::from(offset), "shared memory"))
-        }
-        _ => describe_in(map, address, "shared memory"),
-    }
-}
-
-fn describe_in(map: &[Placed], offset: u64, space: &str) -> String {
-    match map.iter().rev().find(|p| u64::from(p.offset) <= offset) {
-        Some(p) if offset < u64::from(p.offset + p.bytes) => format!("{}+{:#x}", p.name, offset - u64::from(p.offset)),
-        Some(p) => {
-            let past = offset - u64::from(p.offset) - u64::from(p.bytes);
-            format!("{past} bytes past the end of {} ({} bytes)", p.name, p.bytes)
-        }
-        None => format!("{space}+{offset:#x}"),
-    }
-}
-
-/// A finding of the checker as the rest of the machine words it.
-pub(crate) fn fault_of(found: &Found, describe: impl Fn(u64) -> String) -> (Fault, u64) {
-    let of_block = byte_of_block(found.address);
-    let address = match (found.space, of_block) {
-        (Space::Shared, _) => SHARED_WINDOW + found.address,
-        (Space::Global, Some((_, offset))) => SHARED_WINDOW + offset,
-        (Space::Global, None) => found.address,
-    };
-    let describe = |address| match of_block {
-        Some((block, _)) if block != u64::from(found.this.block) => {
-            format!("{} of a peer, block {block} of the grid", describe(address))
-        }
-        _ => describe(address),
-    };
-    let has_address = found.address != 0 || found.space == Space::Shared;
-    let fault = Fault {
-        kind: found.kind(),
-        severity: found.severity(),
-        instruction: found.this.instr,
-        block: u64::from(found.this.block),
-        thread: found.this.warp * 32 + found.this.lane,
-        address: has_address.then(|| (address, describe(address))),
-        other: found.other.map(|o| (o.instr, u64::from(o.block), o.warp * 32 + o.lane)),
-        rule: found.rule.sentence().to_owned(),
-    };
-    (fault, found.count)
 }

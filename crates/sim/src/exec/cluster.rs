@@ -98,10 +98,12 @@ impl Resident {
             block.start(cx.geometry.block_of(index, rank), launch, cx);
         }
         let has_peers = self.blocks.len() > 1;
+        let index_of = |rank| u32::try_from(cx.geometry.block_of(index, rank)).unwrap_or(u32::MAX);
+        let blocks: Vec<u32> = (0..).take(self.blocks.len()).map(index_of).collect();
         let peer = |block: &mut Block| Peer {
             shared: block.memory(),
             exited: false,
-            check: if has_peers { block.join_cluster(cx.geometry) } else { None },
+            check: if has_peers { block.join_cluster(cx.geometry, launch, &blocks) } else { None },
             loads: Vec::new(),
             uses: Vec::new(),
         };

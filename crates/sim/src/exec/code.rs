@@ -61,6 +61,8 @@ pub(crate) struct Code {
     pub orders_blocks: bool,
     /// Whether it has any `fence.sc`.
     pub has_fence_sc: bool,
+    /// Whether it has any fence or access whose scope ends at the cluster.
+    pub has_cluster_scope: bool,
 }
 
 /// A variable and where it lies in its space.

@@ -1,8 +1,8 @@
 //! Merges the results of a launch's workers into a report.
 
 use super::block::BlockCounts;
-use super::checking::fault_of;
 use super::code::Code;
+use super::described::fault_of;
 use super::geometry::Geometry;
 use super::machine::Fault;
 use super::memory_map::{self, Window};

@@ -15,7 +15,7 @@ use crate::memory_ops::distributed::{self, ClusterAccess};
 use crate::memory_ops::moves::{is_moved, is_space};
 use crate::memory_ops::{global, local, shared};
 use crate::report::{FindingKind, Severity};
-use crate::undefined::memory::{InAny, InGlobal, InShared, Watched};
+use crate::undefined::memory::{InAny, InCluster, InGlobal, InShared, Watched};
 
 /// Rows of the elements of a vector access: destinations of a load, sources of a store.
 #[inline(always)]
@@ -361,10 +361,11 @@ fn load_or_store(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
     let (order, scope) = order_of(inst);
     d.code.orders_blocks |= order != Order::Weak;
     let space = space_of(d, inst, &mut address.offset, address.place)?;
+    d.code.has_cluster_scope |= scope == Scope::Cluster && matches!(space, Space::Global | Space::Generic);
     d.f.accessed = Some(space);
     let access = Access::new(ty.bytes(), count, address.wide, extend, order, scope);
     let handler = match space {
-        Space::Global | Space::Shared | Space::Generic if d.checked && is_load => {
+        Space::Global | Space::Shared | Space::Cluster | Space::Generic if d.checked && is_load => {
             watched(d, space, address.row, &rows[..count as usize], address.wide)
         }
         _ => handler(d, space, is_load),
@@ -468,7 +469,7 @@ pub(crate) fn space_of(
 
 /// The handler of a checked load that may read what nothing has written; `address` is the row of
 /// its address.
-fn watched(d: &Decoder, space: Space, address: u32, rows: &[u32], wide: bool) -> crate::exec::op::Handler {
+pub(crate) fn watched(d: &Decoder, space: Space, address: u32, rows: &[u32], wide: bool) -> crate::exec::op::Handler {
     let last = address.saturating_add(u32::from(wide));
     let keeps = address != NONE && rows.iter().any(|&row| row <= last && address < row.saturating_add(4));
     match (space, keeps) {
@@ -476,6 +477,8 @@ fn watched(d: &Decoder, space: Space, address: u32, rows: &[u32], wide: bool) ->
         (Space::Global, true) => d.handler::<Watched<GlobalAccess<Load, true>, InGlobal, true>>(),
         (Space::Shared, false) => d.handler::<Watched<SharedAccess<Load, true>, InShared, false>>(),
         (Space::Shared, true) => d.handler::<Watched<SharedAccess<Load, true>, InShared, true>>(),
+        (Space::Cluster, false) => d.handler::<Watched<ClusterAccess<Load, true>, InCluster, false>>(),
+        (Space::Cluster, true) => d.handler::<Watched<ClusterAccess<Load, true>, InCluster, true>>(),
         (_, false) => d.handler::<Watched<GenericAccess<Load, true>, InAny, false>>(),
         (_, true) => d.handler::<Watched<GenericAccess<Load, true>, InAny, true>>(),
     }

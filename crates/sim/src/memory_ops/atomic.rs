@@ -370,6 +370,7 @@ pub(crate) fn decode(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
     let (order, scope) = order_of(inst);
     let order = if order == access::Order::Weak { access::Order::Relaxed } else { order };
     let scope = if ["cta", "cluster", "gpu", "sys"].iter().any(|s| inst.has(s)) { scope } else { access::Scope::Gpu };
+    d.code.has_cluster_scope |= scope == access::Scope::Cluster && space != Some(Window::Shared);
     let values = elements(d.operand(inst, shift + 1)?);
     let olds = if is_red { vec![Operand::Sink; values.len()] } else { elements(d.operand(inst, 0)?) };
     if values.len() != olds.len() {

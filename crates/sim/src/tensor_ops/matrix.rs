@@ -67,6 +67,25 @@ fn element_by_element(words: &[u32; LANES]) -> [u32; LANES] {
     })
 }
 
+/// The addresses of the rows.
+///
+/// # Safety
+/// As for a handler.
+#[inline(always)]
+unsafe fn row_addresses(m: &Machine, op: &Op) -> [u32; LANES] {
+    let wide = Access(op.dst2 & (TRANSPOSED - 1)).wide();
+    // SAFETY: passed on.
+    unsafe {
+        if op.dst2 & GENERIC == 0 {
+            return shared::addresses(m, op, wide);
+        }
+        access::addresses(m, op, wide).map(|address| match window(address) {
+            (Window::Shared, offset) => u32::try_from(offset).unwrap_or(u32::MAX),
+            _ => u32::MAX,
+        })
+    }
+}
+
 /// The addresses of the rows, and the lanes that give a good one.
 ///
 /// # Safety
@@ -82,16 +101,7 @@ unsafe fn rows<const CHECK: bool>(
     let count = op.dst2 >> COUNT_SHIFT;
     let mask = u32::MAX >> (32 - 8 * count);
     // SAFETY: passed on.
-    let at = unsafe {
-        if op.dst2 & GENERIC == 0 {
-            shared::addresses(m, op, access.wide())
-        } else {
-            access::addresses(m, op, access.wide()).map(|address| match window(address) {
-                (Window::Shared, offset) => u32::try_from(offset).unwrap_or(u32::MAX),
-                _ => u32::MAX,
-            })
-        }
-    };
+    let at = unsafe { row_addresses(m, op) };
     let (mut lowest, mut highest, mut bits) = (u32::MAX, 0, 0);
     for &address in &at[..8 * count as usize] {
         (lowest, highest, bits) = (address.min(lowest), address.max(highest), bits | address);
@@ -103,7 +113,7 @@ unsafe fn rows<const CHECK: bool>(
         (lowest, highest) = (0, u32::MAX);
     }
     if CHECK {
-        good = m.check_shared_rows(op, access, kind, (&at, good), lowest..=highest, stored);
+        good = m.check_matrices(op, kind, (&at, good), &(lowest..=highest), stored);
     }
     m.record_shared(op, &at, good, ROW_BYTES);
     let (wavefronts, ideal) = pattern::wavefronts(&at, good, ROW_BYTES, false);
@@ -177,6 +187,21 @@ impl<const CHECK: bool> LaneOp for StoreMatrix<CHECK> {
             for lane in (0..LANES).rev().filter(|lane| good >> lane & 1 != 0) {
                 *m.shared.add(at[lane] as usize).cast::<[u32; 4]>() = words(lane);
             }
+        }
+    }
+}
+
+/// `stmatrix` is done, in a warp with undefined bits: what it has moved of them is undefined where
+/// it went.
+#[cold]
+pub(crate) fn leave_matrix(m: &mut Machine, op: &Op) {
+    // SAFETY: the decoder checked the operands.
+    let at = unsafe { row_addresses(m, op) };
+    for (j, row) in element_rows(op).into_iter().take((op.dst2 >> COUNT_SHIFT) as usize).enumerate() {
+        let Some(bits) = m.undefined_bits(row) else { continue };
+        let bits = if op.dst2 & TRANSPOSED == 0 { bits } else { transpose(&bits) };
+        for (i, bits) in bits.chunks_exact(4).enumerate() {
+            m.leave_row(at[8 * j + i], [bits[0], bits[1], bits[2], bits[3]]);
         }
     }
 }

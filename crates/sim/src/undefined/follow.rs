@@ -11,6 +11,7 @@ use crate::exec::code::{BlockId, CallSlot, Code, Terminator};
 use crate::exec::machine::Machine;
 use crate::exec::op::{NONE, Op};
 use crate::memory_ops::access::{Access, element_rows};
+use crate::tensor_ops::matrix::leave_matrix;
 
 /// Runs the operations `range` of a basic block.
 #[inline(never)]
@@ -39,7 +40,13 @@ pub(crate) fn go_on(m: &mut Machine, code: &Code, at: u32, end: u32, mask: u32) 
     let op = &code.ops[at as usize];
     let next = end_of(code, at, end);
     let flow = &code.flows[op.instruction as usize];
-    loaded(m, flow, op, &code.ops[at as usize + 1..next as usize], mask);
+    let rest = &code.ops[at as usize + 1..next as usize];
+    if flow.ends_block {
+        // Loads of other registers of a matrix.
+        run_all(m, rest, mask);
+    } else {
+        loaded(m, flow, op, rest, mask);
+    }
     run(m, code, next..end, mask);
 }
 
@@ -158,7 +165,8 @@ fn store(m: &mut Machine, flow: &Flow, ops: &[Op], mask: u32) {
             let computed = m.mark(slot).map_or(0, |mark| mark.computed);
             m.report_use(instruction, Rule::UndefinedStore, slot, lanes & computed);
         }
-        return run_all(m, ops, mask);
+        run_all(m, ops, mask);
+        return leave_matrix(m, main);
     };
     let elements = elements(main);
     if before.is_empty() {

@@ -7,7 +7,7 @@ use crate::check::{HandedOn, Side, Space as Checked};
 use crate::exec::block::lanes_of;
 use crate::exec::code::CallSlot;
 use crate::exec::machine::Machine;
-use crate::exec::memory_map::{Window, window};
+use crate::exec::memory_map::{Window, tagged, window};
 use crate::exec::op::{LaneOp, NONE, Op};
 use crate::exec::row::LANES;
 use crate::memory_ops::access::{Access, Space, addresses, element_rows};
@@ -16,7 +16,10 @@ use crate::memory_ops::access::{Access, Space, addresses, element_rows};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Where {
     Global(u64),
+    /// In the block's own shared memory.
     Shared(u32),
+    /// In that of the block of the cluster with this rank.
+    Peer(u32, u32),
     Local(u32),
     /// Somewhere that is not followed.
     Elsewhere,
@@ -25,13 +28,17 @@ pub(super) enum Where {
 impl Where {
     fn of(space: Space, address: u64) -> Self {
         let narrow = |offset: u64| u32::try_from(offset).ok();
-        let shared = |offset| narrow(offset).map_or(Self::Elsewhere, Self::Shared);
+        let shared = |offset| match narrow(offset).map(tagged) {
+            Some((Some(rank), offset)) => Self::Peer(rank, offset),
+            Some((None, offset)) => Self::Shared(offset),
+            None => Self::Elsewhere,
+        };
         let local = |offset| narrow(offset).map_or(Self::Elsewhere, Self::Local);
         match space {
             Space::Global => Self::Global(address),
-            Space::Shared => shared(address),
+            Space::Shared | Space::Cluster => shared(address),
             Space::Local => local(address),
-            Space::Cluster | Space::Param => Self::Elsewhere,
+            Space::Param => Self::Elsewhere,
             Space::Generic => match window(address) {
                 (Window::Global, _) => Self::Global(address),
                 (Window::Shared, offset) => shared(offset),
@@ -46,6 +53,7 @@ impl Where {
         match self {
             Self::Global(address) => Self::Global(address.wrapping_add(bytes.into())),
             Self::Shared(offset) => Self::Shared(offset.wrapping_add(bytes)),
+            Self::Peer(rank, offset) => Self::Peer(rank, offset.wrapping_add(bytes)),
             Self::Local(offset) => Self::Local(offset.wrapping_add(bytes)),
             Self::Elsewhere => Self::Elsewhere,
         }
@@ -74,6 +82,11 @@ impl Watches for InGlobal {
 pub(crate) struct InShared;
 impl Watches for InShared {
     const SPACE: Space = Space::Shared;
+}
+/// `.shared::cluster`.
+pub(crate) struct InCluster;
+impl Watches for InCluster {
+    const SPACE: Space = Space::Cluster;
 }
 /// Any.
 pub(crate) struct InAny;
@@ -160,9 +173,16 @@ impl Machine {
                 .allocation(address)
                 .is_some_and(|allocation| allocation.shadow().first_unwritten(address, 1).is_some()),
             Where::Shared(offset) => {
-                offset < self.shared_bytes
-                    && self.cluster.peers.len() <= 1
-                    && checking.block.is_shared_unwritten(offset)
+                let is_inside = offset < self.shared_bytes;
+                is_inside
+                    && match self.cluster_memory(self.cluster.rank) {
+                        Some(own) => own.first_unwritten((offset, 1)).is_some(),
+                        None => checking.block.is_shared_unwritten(offset),
+                    }
+            }
+            Where::Peer(rank, offset) => {
+                let memory = self.cluster_memory(rank).filter(|_| offset < self.shared_bytes);
+                memory.is_some_and(|memory| memory.first_unwritten((offset, 1)).is_some())
             }
             Where::Local(_) | Where::Elsewhere => false,
         }
@@ -170,7 +190,8 @@ impl Machine {
 
     /// What was put into a byte is what nothing had written where it came from.
     fn leave_unwritten(&mut self, at: Where) {
-        let is_alone = self.cluster.peers.len() <= 1;
+        let rank = if let Where::Peer(rank, _) = at { rank } else { self.cluster.rank };
+        let memory = self.cluster_memory(rank);
         let Some(checking) = &mut self.checking else { return };
         match at {
             Where::Global(address) => {
@@ -178,10 +199,11 @@ impl Machine {
                     allocation.shadow().leave_unwritten(address);
                 }
             }
-            Where::Shared(offset) if is_alone && offset < self.shared_bytes => {
-                checking.block.leave_shared_unwritten(offset);
-            }
-            Where::Shared(_) | Where::Local(_) | Where::Elsewhere => {}
+            Where::Shared(offset) | Where::Peer(_, offset) if offset < self.shared_bytes => match memory {
+                Some(memory) => memory.leave_unwritten(offset),
+                None => checking.block.leave_shared_unwritten(offset),
+            },
+            Where::Shared(_) | Where::Peer(..) | Where::Local(_) | Where::Elsewhere => {}
         }
     }
 
@@ -279,6 +301,42 @@ impl Machine {
         }
     }
 
+    /// Bytes of a range of the block's shared memory that nothing has written, by their distance
+    /// from its start.
+    #[cold]
+    pub(crate) fn unwritten_in(&self, start: u32, bytes: u32) -> Vec<u32> {
+        let own = self.cluster_memory(self.cluster.rank);
+        if own.is_some_and(|own| own.first_unwritten((start, bytes)).is_none()) {
+            return Vec::new();
+        }
+        (0..bytes).filter(|&byte| self.is_unwritten(Where::Shared(start + byte))).collect()
+    }
+
+    /// A copy by a lane has put a byte into global memory from where nothing had written.
+    #[cold]
+    pub(crate) fn leave_copied_out(&mut self, by: Side, address: u64) {
+        self.leave_unwritten(Where::Global(address));
+        if let Some(checking) = &mut self.checking {
+            checking.findings.hand_on(HandedOn { range: address..address + 1, sides: (by, by) });
+        }
+    }
+
+    /// `stmatrix` has stored a row of 16 bytes at an offset: these of its bits are undefined.
+    #[cold]
+    pub(crate) fn leave_row(&mut self, offset: u32, bits: [u32; 4]) {
+        for (word, bits) in (0u32..).zip(bits) {
+            for byte in (0..4).filter(|byte| bits >> (byte * 8) & 0xff == 0xff) {
+                self.leave_unwritten(Where::Shared(offset + word * 4 + byte));
+            }
+        }
+    }
+
+    /// The undefined bits of a register of 32 bits, by lane; `None` without any.
+    #[cold]
+    pub(crate) fn undefined_bits(&mut self, row: u32) -> Option<[u32; LANES]> {
+        self.mark(CallSlot::Register { row, rows: 1 }).map(|mark| mark.bits.map(|bits| bits as u32))
+    }
+
     /// A copy has landed in the block's shared memory: what it brought of bytes that nothing has
     /// written counts as not written.
     #[cold]
@@ -293,7 +351,7 @@ impl Machine {
 
 fn origin(instruction: u32, at: Where, lane: u32) -> Origin {
     let (space, address) = match at {
-        Where::Shared(offset) | Where::Local(offset) => (Checked::Shared, offset.into()),
+        Where::Shared(offset) | Where::Peer(_, offset) | Where::Local(offset) => (Checked::Shared, offset.into()),
         Where::Global(address) => (Checked::Global, address),
         Where::Elsewhere => (Checked::Global, 0),
     };

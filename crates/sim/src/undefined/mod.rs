@@ -13,8 +13,7 @@
 //! not: what is said to depend on unwritten bytes was seen to.
 //!
 //! What can be missed: a result that depends on undefined bits by none of the samples; whatever
-//! goes through the shared memory of other blocks of a cluster, a `wgmma`, a matrix stored by
-//! `stmatrix` or `wmma.store`, an exchange whose lanes come from different instructions; bytes that
+//! goes through a `wgmma`, a bulk copy inside a cluster, an exchange whose lanes come from different instructions; bytes that
 //! are undefined in part, once they are stored. Registers that were never written count as zero.
 
 pub(crate) mod flow;

@@ -5,9 +5,15 @@
 //! generic proxy did before a bulk copy touches the bytes must come before a `fence.proxy.async`
 //! that covers global memory. What the host and other launches did does.
 //!
-//! What can be missed: a fence by any thread of the block covers all that the block did before;
-//! where order has come from other blocks, one by the block that made the access, later, or by any
-//! other at any time does; and an atomic never needs one before a reduction.
+//! Copies of one block are in order among themselves, those of several are not: causality order
+//! takes accesses by the generic proxy, or by one proxy and one block (PTX ISA, "Causality Order").
+//! So what a copy of another block has written, and releases and acquires have handed on, takes a
+//! fence, too.
+//!
+//! What can be missed: a copy over what another block's copy reads; a fence by any thread of the
+//! block covers all that the block did before; where order has come from other blocks, one by the
+//! block that made the access, later, or by any other at any time does; and an atomic never needs
+//! one before a reduction.
 
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
@@ -19,7 +25,7 @@ use crate::check::findings::{Found, Rule, Side};
 use crate::check::global::judge::Visit;
 use crate::check::global::records::Record;
 use crate::check::global::shadow::Cell;
-use crate::check::order::reach::Moment;
+use crate::check::order::reach::{Grade, Moment};
 
 /// By block: its accesses before this tick come before a proxy fence.
 #[derive(Debug, Default)]
@@ -62,11 +68,12 @@ impl Visit<'_> {
         }
     }
 
-    /// The generic-proxy access in a cell that no proxy fence covers.
+    /// The access in a cell that no proxy fence covers, though it takes one.
     fn unfenced(&self, cell: Cell, address: u64) -> Option<(Rule, Side)> {
         let copy = self.access.kind;
         let found = |id: u32, lane: u32, rule: Rule| {
             let record = self.launch.get(id).filter(|record| self.is_bare(record))?;
+            let rule = if record.by_proxy { Rule::UnfencedHandover } else { rule };
             let Moment { block, warp, .. } = record.at;
             Some((rule, Side { instr: record.instr, block, warp, lane }))
         };
@@ -82,7 +89,7 @@ impl Visit<'_> {
         written.or_else(read)
     }
 
-    /// Whether an access by the generic proxy needs a fence that is not there.
+    /// Whether an access needs a fence that is not there.
     fn is_bare(&self, record: &Record) -> bool {
         let is_own = record.at.block == self.block;
         let is_covered = || {
@@ -91,6 +98,11 @@ impl Visit<'_> {
                     && self.launch.proxy_fences.may_cover(record.at))
         };
         let is_reduced = record.kind == Kind::Atomic && self.access.kind == Kind::Atomic;
-        !record.by_proxy && !is_reduced && !is_covered()
+        // Without any order between the blocks it is a race.
+        let is_handed_over = || {
+            let by = (self.access.warp, self.access.mask);
+            !is_own && record.kind != Kind::Read && self.grid.knows(by, record.at, 0) == Some(Grade::Wide)
+        };
+        !is_reduced && (!record.by_proxy || is_handed_over()) && !is_covered()
     }
 }

@@ -7,7 +7,7 @@
 //! location at which warps release when they arrive, and which they acquire when they have waited.
 //!
 //! What can be missed: races between two warps of one block in a peer's memory; between blocks of
-//! different clusters a fence or access of `.cluster` scope counts as one of `.gpu` scope; and what
+//! different clusters a fence or access of `.cluster` scope counts as one XX
 //! all lanes of a warp know, each of them does.
 
 use std::sync::Arc;
@@ -31,6 +31,11 @@ pub(crate) fn byte_of_block(address: u64) -> Option<(u64, u64)> {
     Some((index >> BLOCK_SHIFT, index & ((1 << BLOCK_SHIFT) - 1)))
 }
 
+/// The address that stands for a byte of a block's shared memory.
+pub(in crate::check) fn address_in_block(block: u32, offset: u64) -> u64 {
+    START + (u64::from(block) << BLOCK_SHIFT) + offset
+}
+
 /// One block's shared memory as its cluster sees it.
 #[derive(Debug, Clone)]
 pub(crate) struct ClusterMemory {
@@ -42,10 +47,21 @@ impl ClusterMemory {
     /// The memory of the block with a linear index; nothing but the first `reserved` bytes is
     /// written.
     pub(crate) fn new(block: u32, bytes: u32, reserved: u32) -> Self {
-        let base = START + (u64::from(block) << BLOCK_SHIFT);
+        let base = address_in_block(block, 0);
         let shadow = GlobalShadow::new(base, u64::from(bytes)).between_blocks();
         shadow.mark_written(base, u64::from(reserved));
         Self { shadow: Arc::new(shadow), base }
+    }
+
+    /// The first byte of a range that nothing has written.
+    pub(crate) fn first_unwritten(&self, (start, bytes): (u32, u32)) -> Option<u32> {
+        let first = self.shadow.first_unwritten(self.base + u64::from(start), bytes.into())?;
+        u32::try_from(first - self.base).ok()
+    }
+
+    /// A store has put into a byte what nothing had written where it came from.
+    pub(crate) fn leave_unwritten(&self, offset: u32) {
+        self.shadow.leave_unwritten(self.base + u64::from(offset));
     }
 
     /// The addresses of offsets.
@@ -153,8 +169,9 @@ impl BlockCheck {
     }
 
     /// A warp arrives at the barrier of the cluster; `releases` unless the arrival is relaxed.
-    pub(crate) fn arrive_at_cluster(&mut self, warp: u32, releases: bool) {
+    pub(crate) fn arrive_at_cluster(&mut self, launch: &LaunchCheck, warp: u32, releases: bool) {
         self.order.arrive_at_cluster(warp, releases);
+        self.grid.look_at_writes(&launch.locations, warp);
         self.grid.arrive_at_cluster(warp, releases);
     }
 

@@ -115,6 +115,7 @@ impl Overlap {
         for (n, past) in self.before.iter().enumerate() {
             if let Some(reach) = past.launch.locations.observed(address, u64::MAX) {
                 let mut learnt = self.learnt.lock().unwrap_or_else(PoisonError::into_inner);
+                let reach = if reach.is_told() { Arc::new(reach.acquired()) } else { reach };
                 join(&mut learnt[n], Some(&reach));
                 self.has_learnt.store(true, Ordering::Relaxed);
             }

@@ -11,7 +11,7 @@ use crate::check::findings::{Findings, Found, Rule, Side};
 use crate::check::global::numbers::{BlockRecords, Own};
 use crate::check::global::observed::Observation;
 use crate::check::global::quick::{Reads, after_read, after_write, read_word, same_but_lanes, strong_word, write_word};
-use crate::check::global::readers::{Reading, each};
+use crate::check::global::readers::each;
 use crate::check::global::records::{LaunchCheck, PARTS, Reached, Record};
 use crate::check::global::shadow::{ByteWriter, Cell, GlobalShadow};
 use crate::check::order::block::{BlockOrder, Ordered};
@@ -162,7 +162,7 @@ impl<'a> Visit<'a> {
 
     /// The block's numbers as the warp sees them.
     #[inline(always)]
-    fn own(&self) -> Own<'a> {
+    pub(super) fn own(&self) -> Own<'a> {
         let warp = self.access.warp;
         let own = self.records.own(self.launch, warp, self.order.synced(warp));
         if self.by_proxy || !self.shadow.is_within_blocks() { own.all_settled() } else { own }
@@ -292,7 +292,7 @@ impl<'a> Visit<'a> {
         self.judge(word, WORD, lane, id, lane_bytes);
     }
 
-    fn id(&mut self, bytes: u32, lane_bytes: u32) -> u32 {
+    pub(super) fn id(&mut self, bytes: u32, lane_bytes: u32) -> u32 {
         let record = Record {
             instr: self.access.instr,
             at: self.grid.moment(self.access.warp),
@@ -309,12 +309,12 @@ impl<'a> Visit<'a> {
     }
 
     /// A number that is of this launch and not the mark of a split word.
-    const fn is_record(&self, id: u32) -> bool {
+    pub(super) const fn is_record(&self, id: u32) -> bool {
         id > self.launch.first
     }
 
     /// The record of another block in this launch.
-    fn foreign(&self, id: u32) -> Option<Record> {
+    pub(super) fn foreign(&self, id: u32) -> Option<Record> {
         if !self.is_record(id) || self.own().has(id) {
             return None;
         }
@@ -322,7 +322,7 @@ impl<'a> Visit<'a> {
     }
 
     /// The record of another block, or of this one where that may race with the access.
-    fn rival(&self, id: u32) -> Option<Record> {
+    pub(super) fn rival(&self, id: u32) -> Option<Record> {
         let judges_inside = !self.by_proxy && self.shadow.is_within_blocks() && !self.records.is_settled(id);
         if !judges_inside {
             return self.foreign(id);
@@ -369,7 +369,8 @@ impl<'a> Visit<'a> {
     fn conflict(&self, cell: Cell, mask: u32, lane: u32, address: u64) -> Option<Conflict> {
         let reads = self.access.kind == Kind::Read;
         let mine = Reached::of(self.access);
-        let mixed = self.access.is_strong() && self.launch.mixes_sizes(self.access);
+        // Whether strong writes take a closer look.
+        let mixed = self.access.is_strong() && (self.launch.mixes_sizes(self.access) || self.launch.has_cluster_scope);
         let mut worst: Option<Conflict> = None;
         let mut look = |found: Option<Conflict>| {
             if let Some(new) = found
@@ -453,28 +454,6 @@ impl<'a> Visit<'a> {
         record.kind == Kind::Atomic && (is_before() || self.has_observed(writer, lane, address))
     }
 
-    /// Notes what strong reads of a word have observed, once their value is read.
-    pub(in crate::check) fn observe(&mut self) {
-        let addresses = self.addresses;
-        let words = self.access.bytes.div_ceil(4) as usize;
-        let places = Lanes(self.access.mask).flat_map(|lane| {
-            let first = self.shadow.word(addresses[lane as usize]);
-            first..first + words
-        });
-        for word in places {
-            let cell = Cell(self.shadow.cell(word).load(Ordering::Acquire));
-            if cell.is_strong()
-                && let Some(writer) = self.rival(cell.writer())
-                && (writer.at.block, writer.at.warp) != (self.block, self.access.warp)
-                && !self.grid.all_know((self.access.warp, self.access.mask), writer.at)
-            {
-                let (at, time) = (self.grid.moment(self.access.warp), self.order.time(self.access.warp));
-                let seen = Observation { writer: cell.writer(), at, time, lanes: self.access.mask };
-                self.launch.observed.note(self.shadow.base() + word as u64 * 4, seen);
-            }
-        }
-    }
-
     /// Whether the access of `lane` races with an earlier one.
     fn meets(&self, earlier: Earlier, lane: u32) -> Option<Conflict> {
         if earlier.record.at.block == self.block {
@@ -483,7 +462,7 @@ impl<'a> Visit<'a> {
         let mine = Reached::of(self.access);
         let record = earlier.record;
         let bytes = record.bytes & earlier.bytes;
-        let both_wide = (record.strength, mine) == (Reached::Wide, Reached::Wide);
+        let both_wide = self.reach_each_other(&record);
         if bytes == 0 || (both_wide && !self.overlaps_in_part(&record)) {
             return None;
         }
@@ -510,6 +489,16 @@ impl<'a> Visit<'a> {
         let Moment { block, warp, .. } = record.at;
         let other = Side { instr: record.instr, block, warp, lane: other_lane };
         Some(Conflict { rule, other: Some(other), byte })
+    }
+
+    /// Whether this access and one of another block are strong, and include each other's thread in
+    /// their scopes.
+    pub(super) fn reach_each_other(&self, other: &Record) -> bool {
+        match (other.strength, Reached::of(self.access)) {
+            (Reached::Wide, Reached::Wide) => true,
+            (Reached::Near | Reached::Wide, Reached::Near | Reached::Wide) => self.grid.is_near(other.at.block),
+            _ => false,
+        }
     }
 
     /// Whether this strong access and another one to the same bytes are not morally strong.
@@ -569,114 +558,5 @@ impl<'a> Visit<'a> {
     fn collides(&self, lane: u32) -> Option<u32> {
         let at = self.addresses[lane as usize];
         Lanes(self.access.mask & ((1 << lane) - 1)).find(|&other| self.addresses[other as usize] == at)
-    }
-
-    /// The cell after the access.
-    fn recorded(&mut self, cell: Cell, mask: u32, lane: u32, id: u32, address: u64) -> Cell {
-        match self.access.kind {
-            Kind::Read => self.recorded_read(cell, mask, lane, id),
-            Kind::Write | Kind::Atomic => {
-                let cell = self.recorded_write(cell, mask, lane, id, address);
-                cell.with_init(mask)
-            }
-        }
-    }
-
-    fn recorded_read(&mut self, cell: Cell, mask: u32, lane: u32, id: u32) -> Cell {
-        let before = cell.reader();
-        let id = if mask == WORD { id } else { self.part_id(mask, before) };
-        if !self.launch.orders_blocks {
-            let foreign = self.foreign(before).is_some();
-            let several = foreign || (self.is_record(before) && cell.has_several_readers());
-            return cell.with_reader(id, lane, several);
-        }
-        if !self.is_record(before) || id == 0 {
-            return cell.with_reader(id, lane, false);
-        }
-        let Self { launch, grid, records, access, .. } = self;
-        match (Reading { launch, grid, records, lanes: access.mask }).join(id, before) {
-            0 => cell.with_reader(id, lane, true),
-            readers if readers == before => cell,
-            readers => cell.with_reader(readers, lane, readers != id),
-        }
-    }
-
-    /// The record for part of a word, joined with what this block did to the rest of it at the same
-    /// time.
-    fn part_id(&mut self, mask: u32, before: u32) -> u32 {
-        let (tick, event) = (self.grid.tick(), self.order.event(self.access.warp));
-        let rest = (self.is_record(before) && self.own().has(before))
-            .then(|| self.launch.get(before))
-            .flatten()
-            .filter(|record| {
-                record.at.tick == tick && record.time >= event && record.strength == Reached::of(self.access)
-            })
-            .filter(|record| record.kind == self.access.kind && record.at.warp == self.access.warp);
-        self.id(mask | rest.map_or(0, |record| record.bytes), PARTS)
-    }
-
-    fn recorded_write(&mut self, cell: Cell, mask: u32, lane: u32, id: u32, address: u64) -> Cell {
-        let strong = self.access.is_strong_between_blocks();
-        let before = cell.writer();
-        let foreign = self.foreign(before);
-        if mask != WORD {
-            return self.recorded_part(cell, mask, lane, address);
-        }
-        if !self.access.is_strong() {
-            return cell.with_writer(id, lane, false).with_reader(0, 0, false);
-        }
-        let mut after = cell;
-        if foreign.is_some() {
-            // The write before takes the reader's place, so that a later plain access meets it.
-            let several = self.have_several_blocks_read(cell);
-            after = after.with_reader(before, cell.writer_lane(), several);
-        } else if strong && !cell.is_strong() && self.is_record(before) && !self.is_record(cell.reader()) {
-            // Of its own block as well: a strong write by another one is in no race with this one,
-            // but with that.
-            after = after.with_reader(before, cell.writer_lane(), false);
-        }
-        after.with_writer(id, lane, strong)
-    }
-
-    /// Whether certainly more than one block has read the word, so that any writer meets another's
-    /// read.
-    fn have_several_blocks_read(&self, cell: Cell) -> bool {
-        if !self.is_record(cell.reader()) || !cell.has_several_readers() {
-            return false;
-        }
-        if self.launch.readers(cell.reader()).is_none() {
-            return true;
-        }
-        let readers = each(self.launch, cell.reader()).filter_map(|id| self.launch.get(id));
-        let mut blocks = readers.filter(|record| record.kind == Kind::Read).map(|record| record.at.block);
-        let first = blocks.next();
-        blocks.any(|block| Some(block) != first)
-    }
-
-    fn recorded_part(&mut self, cell: Cell, mask: u32, lane: u32, address: u64) -> Cell {
-        let strong = self.access.is_strong_between_blocks();
-        let before = cell.writer();
-        let id = self.part_id(mask, before);
-        let covers = |other: u32| self.launch.get(other).is_none_or(|record| record.bytes & !mask == 0);
-        let joined = self.launch.get(id).is_none_or(|record| record.bytes != mask) || covers(before);
-        if before != self.launch.first && (!self.is_record(before) || (joined && self.foreign(before).is_none())) {
-            let after = cell.with_writer(id, lane, strong);
-            let clears = !self.access.is_strong() && each(self.launch, cell.reader()).all(covers);
-            return if clears { after.with_reader(0, 0, false) } else { after };
-        }
-        let old = self.launch.get(before);
-        let part = self.id(mask, PARTS);
-        self.launch.split.update(address, |writers| {
-            if let Some(old) = old {
-                for byte in Lanes(old.bytes) {
-                    writers[byte as usize] =
-                        ByteWriter { id: before, lane: cell.writer_lane(), strong: cell.is_strong() };
-                }
-            }
-            for byte in Lanes(mask) {
-                writers[byte as usize] = ByteWriter { id: part, lane, strong };
-            }
-        });
-        cell.with_writer(self.launch.first, 0, false)
     }
 }

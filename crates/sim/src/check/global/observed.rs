@@ -17,6 +17,9 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use crate::check::access::Lanes;
+use crate::check::global::judge::Visit;
+use crate::check::global::shadow::Cell;
 use crate::check::order::reach::Moment;
 
 const SHARDS: usize = 64;
@@ -74,6 +77,31 @@ impl Observed {
         let shard = self.shard(word).lock().unwrap_or_else(PoisonError::into_inner);
         let Some(all) = shard.get(&word) else { return false };
         all.len() > MOST || all.iter().any(|seen| seen.writer == writer && is_before(seen))
+    }
+}
+
+impl Visit<'_> {
+    /// Notes what strong reads of a word have observed, once their value is read.
+    pub(in crate::check) fn observe(&mut self) {
+        let addresses = self.addresses;
+        let words = self.access.bytes.div_ceil(4) as usize;
+        let places = Lanes(self.access.mask).flat_map(|lane| {
+            let first = self.shadow.word(addresses[lane as usize]);
+            first..first + words
+        });
+        for word in places {
+            let cell = Cell(self.shadow.cell(word).load(Ordering::Acquire));
+            if cell.is_strong()
+                && let Some(writer) = self.rival(cell.writer())
+                && (writer.at.block, writer.at.warp) != (self.block, self.access.warp)
+                && self.reach_each_other(&writer)
+                && !self.grid.all_know((self.access.warp, self.access.mask), writer.at)
+            {
+                let (at, time) = (self.grid.moment(self.access.warp), self.order.time(self.access.warp));
+                let seen = Observation { writer: cell.writer(), at, time, lanes: self.access.mask };
+                self.launch.observed.note(self.shadow.base() + word as u64 * 4, seen);
+            }
+        }
     }
 }
 

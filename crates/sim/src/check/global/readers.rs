@@ -138,7 +138,9 @@ impl Reading<'_> {
 
     fn find(&mut self, record: u32, reader: u32) -> u32 {
         let Some(me) = self.launch.get(record) else { return 0 };
-        if me.strength == Reached::Wide && self.launch.readers(reader).is_some_and(|list| list.count >= POLLED) {
+        if matches!(me.strength, Reached::Near | Reached::Wide)
+            && self.launch.readers(reader).is_some_and(|list| list.count >= POLLED)
+        {
             return reader;
         }
         let mut before = reader;

@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use crate::check::access::{Access, Kind, Sizes, Space, Strength};
+use crate::check::access::{Access, Kind, Scope, Sizes, Space, Strength};
 use crate::check::async_proxy::global_fences::ProxyFences;
 use crate::check::async_proxy::maps::ChangedMaps;
 use crate::check::findings::{Findings, Found, Rule, Side};
@@ -59,6 +59,8 @@ pub(in crate::check) enum Reached {
     Weak,
     /// Strong, but of a scope that ends at the block.
     Narrow,
+    /// Of a scope that ends at the cluster.
+    Near,
     Wide,
 }
 
@@ -66,8 +68,9 @@ impl Reached {
     pub(in crate::check) const fn of(access: &Access) -> Self {
         match access.strength {
             Strength::Weak => Self::Weak,
-            Strength::Strong(..) if access.is_strong_between_blocks() => Self::Wide,
-            Strength::Strong(..) => Self::Narrow,
+            Strength::Strong(_, Scope::Cta) => Self::Narrow,
+            Strength::Strong(_, Scope::Cluster) => Self::Near,
+            Strength::Strong(_, Scope::Gpu | Scope::Sys) => Self::Wide,
         }
     }
 }
@@ -147,6 +150,8 @@ pub(crate) struct LaunchCheck {
     /// Whether the program has any instruction that could order blocks.
     pub(in crate::check) orders_blocks: bool,
     pub(in crate::check) overlap: Overlap,
+    /// Whether the program has strong accesses of a scope that ends at the cluster.
+    pub(in crate::check) has_cluster_scope: bool,
     /// Sizes of strong accesses so far.
     sizes: AtomicU32,
 }
@@ -167,13 +172,16 @@ impl LaunchCheck {
             maps: ChangedMaps::default(),
             orders_blocks,
             overlap: Overlap::default(),
+            has_cluster_scope: true,
             sizes: AtomicU32::new(0),
         }
     }
 
-    /// Says whether the program has any `fence.sc`; without this it may.
-    pub(crate) const fn tell_of_fence_sc(&mut self, has_any: bool) {
-        self.locations.has_fence_sc = has_any;
+    /// Says whether the program has any `fence.sc`, and any scope that ends at a cluster; without
+    /// this it may.
+    pub(crate) const fn tell_of(&mut self, has_fence_sc: bool, has_cluster_scope: bool) {
+        self.locations.has_fence_sc = has_fence_sc;
+        self.has_cluster_scope = has_cluster_scope;
     }
 
     /// Notes the size of a strong access; whether there are others, so that accesses may overlap in
@@ -232,7 +240,8 @@ impl LaunchCheck {
         let strength = match record.strength {
             Reached::Weak => 0,
             Reached::Narrow => 1,
-            Reached::Wide => 2,
+            Reached::Near => 2,
+            Reached::Wide => 3,
         };
         let (proxy, late) = (u32::from(record.by_proxy), u32::from(record.is_late));
         let place = record.bytes << 2 | record.at.warp << 6 | record.lane_bytes << 13;
@@ -300,6 +309,7 @@ impl LaunchCheck {
             strength: match info >> 11 & 3 {
                 0 => Reached::Weak,
                 1 => Reached::Narrow,
+                2 => Reached::Near,
                 _ => Reached::Wide,
             },
             lane_bytes: info >> 13 & 7,

@@ -51,6 +51,7 @@ impl BlockOrder {
 
     /// `warp` has waited for the phase that is over.
     pub(in crate::check) fn learn_phase(&mut self, warp: u32) {
+        self.sequential.hear(warp, u64::MAX - PHASE as u64);
         let Arrivals { clock, fenced, pending } = self.arrivals[PAST_PHASE].clone();
         self.pass_on(1 << warp, &clock, fenced.as_deref(), pending.as_deref());
     }
@@ -62,6 +63,7 @@ impl BlockOrder {
 
     fn arrive_at(&mut self, b: usize, warp: u32) {
         let w = warp as usize;
+        self.sequential.tell(warp, u64::MAX - b as u64);
         self.share(warp);
         self.close();
         if self.informed & 1 << warp != 0 {
@@ -86,6 +88,7 @@ impl BlockOrder {
     }
 
     fn complete_at(&mut self, b: usize, receivers: u32, whole_block: bool, gone: u32) {
+        Lanes(receivers).for_each(|warp| self.sequential.hear(warp, u64::MAX - b as u64));
         let arrivals = std::mem::replace(&mut self.arrivals[b], Arrivals::NONE);
         let is_known = |warp: u32| {
             let (last, known) = (self.last[warp as usize], arrivals.clock[warp as usize].all);

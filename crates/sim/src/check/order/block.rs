@@ -21,9 +21,9 @@
 //! What the barriers of the block and of its cluster pass on is in [`barriers`](super::barriers).
 
 use super::barriers::{Arrivals, BARRIERS};
-use crate::check::access::{FenceKind, Kind, Lanes, Semantics};
+use crate::check::access::{Kind, Lanes};
 use crate::check::findings::Side;
-use crate::check::order::clock::{Clock, Known, NOTHING, PROXIED, join, join_boxed};
+use crate::check::order::clock::{Clock, Known, NOTHING, PROXIED, join};
 use crate::check::order::flags::Flags;
 use crate::check::order::observed::Observed;
 use crate::check::order::pending::Pending;
@@ -102,7 +102,7 @@ pub(crate) struct BlockOrder {
     pub(super) fenced: [Option<Box<Clock>>; 32],
     /// What the warp's strong reads saw: comes in with its next fence.
     pub(super) pending: [Pending<Box<Clock>>; 32],
-    flags: Flags,
+    pub(super) flags: Flags,
     /// What `fence.sc` have to do with one another.
     pub(super) sequential: Sequential,
     /// What strong reads of shared memory saw.
@@ -452,71 +452,6 @@ impl BlockOrder {
         for lane in Lanes(mask) {
             clocks[lane as usize] = joined;
         }
-    }
-
-    /// A fence of any scope by `mask` lanes of a warp.
-    pub(crate) fn fence(&mut self, warp: u32, mask: u32, kind: FenceKind) {
-        let w = warp as usize;
-        if kind.acquires()
-            && let Some((lanes, pending)) = self.pending[w].acquire(mask)
-        {
-            self.learn_by(warp, lanes, &pending);
-        }
-        if !kind.releases() {
-            return;
-        }
-        let clock = self.stamp(warp, mask);
-        join_boxed(&mut self.fenced[w], &clock);
-    }
-
-    /// A strong write or atomic of the location `key` by `mask` lanes; call before its value can be
-    /// seen.
-    pub(crate) fn release(&mut self, warp: u32, mask: u32, key: u64, kind: Kind, semantics: Semantics) {
-        let w = warp as usize;
-        let clock = if semantics.releases() {
-            Some(self.stamp(warp, mask))
-        } else {
-            self.fenced[w].as_deref().map(|fenced| {
-                let mut clock = *fenced;
-                clock[w] = clock[w].only(mask);
-                clock
-            })
-        };
-        self.partial_order |= clock.is_some();
-        self.sequential.write(warp, key);
-        self.flags.write(warp, key, kind, semantics, clock.as_ref());
-    }
-
-    /// A strong read or atomic of the location `key` by `mask` lanes; call once its value is read.
-    pub(crate) fn acquire(&mut self, warp: u32, mask: u32, key: u64, semantics: Semantics) {
-        self.sequential.read(warp, key);
-        if semantics.acquires() {
-            if let Some(clock) = self.flags.acquire(warp, key) {
-                self.learn_by(warp, mask, &clock);
-            }
-        } else if let Some(clock) = self.flags.observe(warp, key) {
-            self.pending[warp as usize].see(mask, &Box::new(clock));
-        }
-    }
-
-    /// Whether a relaxed write by `warp` would release anything.
-    pub(crate) const fn has_fenced(&self, warp: u32) -> bool {
-        self.fenced[warp as usize].is_some()
-    }
-
-    /// Whether a strong read could acquire anything.
-    pub(crate) fn has_released(&self) -> bool {
-        !self.flags.is_empty()
-    }
-
-    /// Whether a strong read by the warp says anything of the order of fences.
-    pub(crate) const fn reads_behind_a_fence(&self, warp: u32) -> bool {
-        self.sequential.has_fenced(warp)
-    }
-
-    /// Whether a strong write by the warp may say anything of it.
-    pub(crate) fn is_near_fence_sc(&self, warp: u32) -> bool {
-        self.sequential.has_accesses() || self.sequential.has_fenced(warp)
     }
 
     /// Whether records ran out since this was last asked.

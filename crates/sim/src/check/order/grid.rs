@@ -14,56 +14,13 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::check::access::{FenceKind, Kind, Lanes, Scope, Semantics};
+use crate::check::order::cluster::{Cluster, Phase};
 use crate::check::order::fence_sc::Sequence;
+use crate::check::order::fenced::Fenced;
 use crate::check::order::held::Held;
 use crate::check::order::locations::Locations;
 use crate::check::order::pending::Pending;
 use crate::check::order::reach::{Extent, Grade, Moment, Reach, join};
-
-/// What a warp's last fence gives its next strong write to release.
-#[derive(Debug, Default, Clone)]
-struct Fenced {
-    /// The warp's own block; the lanes are those that fenced.
-    own: Extent,
-    /// Other blocks, and what other warps fenced before a barrier.
-    others: Option<Arc<Reach>>,
-    /// Both, if asked for before.
-    whole: Option<Arc<Reach>>,
-}
-
-impl Fenced {
-    fn is_nothing(&self) -> bool {
-        self.own == Extent::default() && self.others.is_none()
-    }
-
-    /// What a write by `lanes` releases.
-    fn given(&mut self, block: u32, warp: u32, lanes: u32) -> Option<Arc<Reach>> {
-        if self.own == Extent::default() {
-            return self.others.clone();
-        }
-        let own = self.own.only(lanes);
-        let is_whole = own == self.own;
-        if let Some(whole) = self.whole.as_ref().filter(|_| is_whole) {
-            return Some(Arc::clone(whole));
-        }
-        let mut reach = Some(Arc::new(Reach::of(block, warp, own)));
-        join(&mut reach, self.others.as_ref());
-        if is_whole {
-            self.whole.clone_from(&reach);
-        }
-        reach
-    }
-
-    fn gather(&mut self) {
-        self.own = self.own.gather();
-        self.whole = None;
-    }
-
-    fn join_others(&mut self, reach: Option<&Arc<Reach>>) {
-        join(&mut self.others, reach);
-        self.whole = None;
-    }
-}
 
 /// Who knows what of other blocks: common to the block, and beyond that by warp.
 #[derive(Debug, Default, Clone)]
@@ -78,8 +35,9 @@ struct Arrivals {
 /// One block's side of the order between blocks.
 #[derive(Debug)]
 pub(in crate::check) struct GridOrder {
-    enabled: bool,
-    block: u32,
+    pub(super) enabled: bool,
+    pub(super) block: u32,
+    pub(super) cluster: Cluster,
     tick: u32,
     /// Whether any access carries the present tick.
     dirty: bool,
@@ -88,14 +46,14 @@ pub(in crate::check) struct GridOrder {
     /// A thread has executed `griddepcontrol.launch_dependents`.
     dependents_may_run: bool,
     /// Per warp: accesses of the whole block below this tick are ordered before it.
-    all: [u32; 32],
+    pub(super) all: [u32; 32],
     /// Per warp: its lanes' accesses below this tick are gathered.
-    gathered: [u32; 32],
+    pub(super) gathered: [u32; 32],
     /// Per warp: its lanes.
-    lanes: [u32; 32],
+    pub(super) lanes: [u32; 32],
     /// Per warp: what it knows of other blocks.
-    known: [Held; 32],
-    fenced: [Fenced; 32],
+    pub(super) known: [Held; 32],
+    pub(super) fenced: [Fenced; 32],
     /// What a warp's strong reads saw and its next fence acquires.
     pending: [Pending<Arc<Reach>>; 32],
     /// What a warp has to do with `fence.sc`.
@@ -103,7 +61,7 @@ pub(in crate::check) struct GridOrder {
     /// What strong reads saw before a barrier that the warp has passed, and no fence has acquired.
     handed: [Option<Arc<Reach>>; 32],
     /// Warps with any of these.
-    busy: u32,
+    pub(super) busy: u32,
     /// What a warp has released at a location, ever: its later stores there carry it on.
     released: HashMap<(u32, u64), Arc<Reach>>,
     /// What relaxed reads of a warp saw at a location: for an acquire there by the same warp.
@@ -112,21 +70,9 @@ pub(in crate::check) struct GridOrder {
     read_began: Option<u64>,
     arrivals: [Arrivals; 16],
     /// What arrivals in the present phase of the cluster's barrier release.
-    phase: Phase,
+    pub(super) phase: Phase,
     /// What the whole cluster released in the phase before.
-    past: Phase,
-}
-
-/// What a phase of the cluster's barrier passes on.
-#[derive(Debug, Default)]
-struct Phase {
-    released: Option<Arc<Reach>>,
-    /// The block's own accesses below this tick.
-    all: u32,
-}
-
-fn graded(reach: &Arc<Reach>, scope: Scope) -> Arc<Reach> {
-    if scope.spans_blocks() { Arc::clone(reach) } else { Arc::new(reach.narrowed()) }
+    pub(super) past: Phase,
 }
 
 impl GridOrder {
@@ -134,6 +80,7 @@ impl GridOrder {
         Self {
             enabled: false,
             block: 0,
+            cluster: Cluster::default(),
             tick: 0,
             dirty: false,
             proxy_fence: 0,
@@ -159,6 +106,7 @@ impl GridOrder {
     pub(in crate::check) fn begin(&mut self, block: u32, threads: u32, enabled: bool) {
         self.enabled = enabled;
         self.block = block;
+        self.cluster.begin();
         self.lanes = std::array::from_fn(|warp| {
             let count = threads.saturating_sub(warp as u32 * 32).min(32);
             u32::MAX.checked_shr(32 - count).unwrap_or(0)
@@ -236,7 +184,7 @@ impl GridOrder {
     }
 
     /// A tick above that of every access so far.
-    fn stamp(&mut self) -> u32 {
+    pub(super) fn stamp(&mut self) -> u32 {
         if self.dirty {
             self.tick += 1;
             self.dirty = false;
@@ -263,12 +211,24 @@ impl GridOrder {
     }
 
     /// An extent of this block together with what `lanes` of `warp` know of others.
-    fn with_known(&self, (warp, lanes): (u32, u32), extent: Extent) -> Arc<Reach> {
+    pub(super) fn with_known(&self, (warp, lanes): (u32, u32), extent: Extent) -> Arc<Reach> {
         let mut reach = Reach::of(self.block, warp, extent);
         if let Some(known) = self.known[warp as usize].of(lanes) {
             reach.join(&known);
         }
+        if let Some(told) = self.sequence[warp as usize].told() {
+            reach.join(&told);
+        }
         Arc::new(reach)
+    }
+
+    /// Lanes of a warp learn what another block has released.
+    pub(super) fn learn(&mut self, warp: u32, lanes: u32, reach: Option<&Arc<Reach>>) {
+        let w = warp as usize;
+        self.known[w].learn(lanes, self.lanes[w], reach);
+        if let Some(reach) = reach {
+            self.sequence[w].hear(reach);
+        }
     }
 
     /// A `.sync` instruction of lanes of a warp.
@@ -297,8 +257,9 @@ impl GridOrder {
         if kind.acquires()
             && let Some((by, reach)) = self.pending[w].acquire(lanes)
         {
-            self.known[w].learn(by, whole, Some(&graded(&reach, scope)));
-            if !scope.spans_blocks() {
+            let acquired = self.cluster.acquired(&reach, scope);
+            self.learn(warp, by, Some(&acquired));
+            if !scope.spans_blocks() || self.cluster.ends(scope) {
                 self.pending[w].see(by, &reach);
             }
         }
@@ -306,27 +267,31 @@ impl GridOrder {
         if is_sequential {
             locations.settle();
             let learnt = self.sequence[w].fence(locations, (self.block, warp));
-            self.known[w].learn(lanes, whole, learnt.as_ref());
+            self.learn(warp, lanes, learnt.as_ref());
         }
         if !kind.releases() {
             return;
         }
+        self.look_at_writes(locations, warp);
         let extent = self.extent(warp, lanes);
-        if scope.spans_blocks() {
+        if is_sequential {
+            let covered = self.with_known((warp, lanes), extent);
+            self.sequence[w].cover(&covered);
+        }
+        if !scope.spans_blocks() || self.cluster.ends(scope) {
+            let extent = if scope.spans_blocks() { extent } else { extent.gather() };
+            let known = self.with_known((warp, lanes), extent);
+            let given = self.cluster.given(&known, scope);
+            self.fenced[w].join_others(Some(&given));
+        } else {
             let own = self.fenced[w].own.join(extent);
             // Other lanes may have fenced what these do not know.
             let mut others = self.known[w].of(lanes);
             if lanes & whole != whole {
                 join(&mut others, self.fenced[w].others.as_ref());
             }
+            join(&mut others, self.sequence[w].told().as_ref());
             self.fenced[w] = Fenced { own, others, whole: None };
-        } else {
-            let narrow = graded(&self.with_known((warp, lanes), extent.gather()), scope);
-            self.fenced[w].join_others(Some(&narrow));
-        }
-        if is_sequential {
-            let covered = self.with_known((warp, lanes), extent);
-            self.sequence[w].cover(&covered);
         }
         self.busy |= 1 << warp;
     }
@@ -359,8 +324,23 @@ impl GridOrder {
     /// A strong write or atomic of one location, before its value can be seen.
     pub(in crate::check) fn write_near_fence_sc(&mut self, locations: &Locations, warp: u32, address: u64) {
         if self.enabled {
-            self.sequence[warp as usize].write(locations, address, (self.block, warp), &Locations::announce());
+            self.sequence[warp as usize].write(locations, address, (self.block, warp), &locations.announce());
             self.busy |= 1 << warp;
+        }
+    }
+
+    /// A strong read of one location has read.
+    pub(in crate::check) fn read_near_fence_sc(&mut self, locations: &Locations, warp: u32, address: u64) {
+        if self.enabled {
+            self.sequence[warp as usize].read(locations, address, (self.block, warp));
+            self.busy |= 1 << warp;
+        }
+    }
+
+    /// Finds what the warp's writes have overtaken, for a release.
+    pub(in crate::check) fn look_at_writes(&mut self, locations: &Locations, warp: u32) {
+        if self.enabled && locations.has_fence_sc {
+            self.sequence[warp as usize].look(locations, (self.block, warp));
         }
     }
 
@@ -382,13 +362,15 @@ impl GridOrder {
             return;
         }
         let fenced = self.fenced[warp as usize].given(self.block, warp, lanes);
-        let mut reach = fenced.map(|fenced| graded(&fenced, scope));
+        let mut reach = fenced.map(|fenced| self.cluster.given(&fenced, scope));
         if semantics.releases() {
+            self.look_at_writes(locations, warp);
             let extent = self.extent(warp, lanes);
-            join(&mut reach, Some(&graded(&self.with_known((warp, lanes), extent), scope)));
+            let known = self.with_known((warp, lanes), extent);
+            join(&mut reach, Some(&self.cluster.given(&known, scope)));
         }
         if kind == Kind::Write && !self.released.is_empty() {
-            let before = self.released.get(&(warp, address)).map(|before| graded(before, scope));
+            let before = self.released.get(&(warp, address)).map(|before| self.cluster.given(before, scope));
             join(&mut reach, before.as_ref());
         }
         locations.write(address, kind, reach.as_ref());
@@ -407,13 +389,16 @@ impl GridOrder {
         semantics: Semantics,
         scope: Scope,
     ) {
-        let (w, whole) = (warp as usize, self.lanes[warp as usize]);
-        let reach = locations.observed(address, self.read_began.unwrap_or(0)).map(|reach| graded(&reach, scope));
+        let w = warp as usize;
+        let reach = locations.observed(address, self.read_began.unwrap_or(0));
+        let reach = reach.map(|reach| self.cluster.taken(&reach, scope));
         if semantics.acquires() {
             let observed = if self.observed.is_empty() { None } else { self.observed.remove(&(warp, address)) };
-            self.known[w].learn(lanes, whole, reach.as_ref());
             // It is this access that has to be morally strong with the release.
-            self.known[w].learn(lanes, whole, observed.map(|reach| graded(&reach, scope)).as_ref());
+            for reach in reach.iter().chain(&observed) {
+                let acquired = self.cluster.acquired(reach, scope);
+                self.learn(warp, lanes, Some(&acquired));
+            }
             self.known[w].parts().for_each(|known| locations.note(known));
         } else if let Some(reach) = &reach {
             self.pending[w].see(lanes, reach);
@@ -431,54 +416,6 @@ impl GridOrder {
     /// Whether any warp knows that `moment` happened before.
     pub(in crate::check) fn any_knows(&self, moment: Moment) -> bool {
         self.known.iter().flat_map(Held::parts).any(|known| known.knows(moment, 0).is_some())
-    }
-
-    /// A warp arrives at the barrier of the cluster; a relaxed arrival carries along its fence
-    /// alone.
-    pub(in crate::check) fn arrive_at_cluster(&mut self, warp: u32, releases: bool) {
-        if !self.enabled {
-            return;
-        }
-        let w = warp as usize;
-        if !releases {
-            let fenced = self.fenced[w].given(self.block, warp, u32::MAX);
-            return join(&mut self.phase.released, fenced.as_ref());
-        }
-        let now = self.stamp();
-        self.gathered[w] = now;
-        self.phase.all = self.phase.all.max(self.all[w]).max(now);
-        let extent = Extent { all: self.all[w], gathered: now, own: now, lanes: 0 };
-        let reach = self.with_known((warp, u32::MAX), extent);
-        join(&mut self.phase.released, Some(&reach));
-    }
-
-    /// The phase is over; what the block released. Warps that have exited count as having arrived.
-    pub(in crate::check) fn end_phase(&mut self, exited: u32) -> Option<Arc<Reach>> {
-        if !self.enabled {
-            return None;
-        }
-        for warp in Lanes(exited) {
-            self.arrive_at_cluster(warp, true);
-        }
-        self.past.all = std::mem::take(&mut self.phase.all);
-        self.phase.released.take()
-    }
-
-    /// What the whole cluster released.
-    pub(in crate::check) fn begin_phase(&mut self, released: Option<Arc<Reach>>) {
-        self.past.released = released;
-    }
-
-    /// A warp has waited for the phase that is over.
-    pub(in crate::check) fn learn_phase(&mut self, warp: u32) {
-        if !self.enabled {
-            return;
-        }
-        let w = warp as usize;
-        self.known[w].share();
-        self.known[w].learn(u32::MAX, self.lanes[w], self.past.released.as_ref());
-        self.learn_block(warp, self.past.all);
-        self.busy |= 1 << warp;
     }
 
     /// A warp arrives at a barrier.
@@ -518,7 +455,8 @@ impl GridOrder {
                 if let Some(pending) = pending {
                     self.pending[w].see(u32::MAX, pending);
                 }
-                join(&mut self.handed[w], pending.as_ref());
+                let handed = pending.as_ref().map(|pending| self.cluster.acquired(pending, Scope::Gpu));
+                join(&mut self.handed[w], handed.as_ref());
                 sequence.pass_on(&mut self.sequence[w]);
                 self.busy |= 1 << warp;
             }
@@ -526,7 +464,7 @@ impl GridOrder {
     }
 
     /// A warp learnt of its own block's accesses below `tick`.
-    fn learn_block(&mut self, warp: u32, tick: u32) {
+    pub(super) fn learn_block(&mut self, warp: u32, tick: u32) {
         let all = &mut self.all[warp as usize];
         *all = (*all).max(tick);
     }

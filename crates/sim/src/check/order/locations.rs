@@ -44,9 +44,16 @@ impl Announced {
     }
 }
 
+/// What a worker announced last.
+#[derive(Default)]
+struct Worker {
+    announced: Vec<Arc<Announced>>,
+    /// Where it counts as one that has announced something.
+    counted: Option<Arc<AtomicUsize>>,
+}
+
 thread_local! {
-    /// What this worker announced last.
-    static ANNOUNCED: RefCell<Vec<Arc<Announced>>> = const { RefCell::new(Vec::new()) };
+    static WORKER: RefCell<Worker> = const { RefCell::new(Worker { announced: Vec::new(), counted: None }) };
 }
 
 /// A location at which something was released.
@@ -104,6 +111,8 @@ pub(in crate::check) struct Locations {
     pub(super) fenced: Fenced,
     /// Whether the program has any `fence.sc`.
     pub(in crate::check) has_fence_sc: bool,
+    /// Workers with writes that are perhaps not done, if it has.
+    writing: Arc<AtomicUsize>,
 }
 
 impl Default for Locations {
@@ -116,6 +125,7 @@ impl Default for Locations {
             time: AtomicU64::new(0),
             fenced: Fenced::default(),
             has_fence_sc: true,
+            writing: Arc::default(),
         }
     }
 }
@@ -137,20 +147,35 @@ impl Locations {
     }
 
     /// A write that this worker is about to make.
-    pub(super) fn announce() -> Arc<Announced> {
+    pub(super) fn announce(&self) -> Arc<Announced> {
         let announced = Arc::new(Announced::default());
-        ANNOUNCED.with_borrow_mut(|all| all.push(Arc::clone(&announced)));
+        WORKER.with_borrow_mut(|worker| {
+            if self.has_fence_sc && worker.counted.is_none() {
+                self.writing.fetch_add(1, Ordering::AcqRel);
+                worker.counted = Some(Arc::clone(&self.writing));
+            }
+            worker.announced.push(Arc::clone(&announced));
+        });
         announced
+    }
+
+    /// Whether another worker has announced a write that is perhaps not done.
+    pub(super) fn are_others_writing(&self) -> bool {
+        let own = WORKER.with_borrow(|worker| worker.counted.as_ref().is_some_and(|at| Arc::ptr_eq(at, &self.writing)));
+        self.writing.load(Ordering::Acquire) > usize::from(own)
     }
 
     /// Everything that this worker announced is done.
     pub(in crate::check) fn settle(&self) {
-        ANNOUNCED.with_borrow_mut(|announced| {
-            if !announced.is_empty() {
+        WORKER.with_borrow_mut(|worker| {
+            if !worker.announced.is_empty() {
                 let time = self.time.fetch_add(1, Ordering::AcqRel) + 1;
-                for write in announced.drain(..) {
+                for write in worker.announced.drain(..) {
                     write.0.store(time, Ordering::Release);
                 }
+            }
+            if let Some(counted) = worker.counted.take() {
+                counted.fetch_sub(1, Ordering::AcqRel);
             }
         });
     }
@@ -185,7 +210,7 @@ impl Locations {
         if !is_atomic || location.writes.len() >= NOTED {
             location.writes.retain(|write| !write.is_done());
         }
-        let announced = Self::announce();
+        let announced = self.announce();
         if is_atomic || !location.writes.is_empty() {
             if let Some(reach) = reach {
                 location.add(reach);

@@ -7,6 +7,7 @@
 //!   reads wait for a fence to acquire, and [`unshared`] what single lanes of a warp have acquired.
 //! - [`grid`]: the same between blocks. [`reach`] is a sparse vector clock over blocks,
 //!   [`locations`] what locations of global memory carry, [`fence_sc`] the order of fences,
+//!   [`fenced`] what they give to release, [`cluster`] the barrier and the scope of clusters,
 //!   [`held`] what all lanes of a warp know and what only some of them.
 //!
 //! The axioms of the PTX ISA, "Memory Consistency Model", where each is, and
@@ -30,14 +31,16 @@
 //! - proxies: [`async_proxy`](super::async_proxy); `bulk_store_without_proxy_fence`.
 //!
 //! - Fence-SC order: [`sequential`], [`fence_sc`]; `stores_told_apart_by_fence_sc`,
-//!   `stores_not_told_apart_by_fences`, and the same between blocks. Followed from the fence to an
-//!   access of its own warp, or behind a barrier of its block. (A kernel that is ordered by a fence
-//!   and an access of different blocks, and by no flag besides, would be reported. None is known.)
+//!   `stores_not_told_apart_by_fences`, the same between blocks, and through a third one;
+//!   `fences_ordered_by_accesses_of_other_blocks`.
+//! - scopes that end at a cluster: [`cluster`]; `flag_of_cluster_scope_between_clusters`.
 
 pub(super) mod barriers;
 pub(super) mod block;
 pub(super) mod clock;
+pub(super) mod cluster;
 pub(super) mod fence_sc;
+pub(super) mod fenced;
 pub(super) mod flags;
 pub(super) mod grid;
 pub(super) mod held;
@@ -47,4 +50,5 @@ pub(super) mod pending;
 pub(super) mod phases;
 pub(super) mod reach;
 pub(super) mod sequential;
+mod strong;
 pub(super) mod unshared;

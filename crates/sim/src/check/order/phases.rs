@@ -12,16 +12,19 @@
 //! [`flight`](crate::check::async_proxy::flight)): each clock also knows up to where the generic
 //! accesses of each warp come before a `fence.proxy.async` that happened before.
 //!
-//! What can be missed: barriers beyond the 31st share an agent, so that a wait at one counts for
-//! all; a fence by some lanes counts for their warp; and what a block knew of fences, all of its
-//! warps know after a barrier of the whole block.
+//! Towards other blocks an mbarrier is a location at which arrivals release and waits acquire.
+//!
+//! What can be missed: there, a wait counts for all arrivals so far; barriers beyond the 31st share
+//! an agent, so that a wait at one counts for all; a fence by some lanes counts for their warp; and
+//! what a block knew of fences, all of its warps know after a barrier of the whole block.
 
 use std::collections::HashMap;
 
 use crate::check::access::{Access, Kind, Lanes, Scope, Semantics};
 use crate::check::async_proxy::flight::{Flight, Hold};
-use crate::check::block::{BlockCheck, for_each_location};
+use crate::check::block::BlockCheck;
 use crate::check::findings::{Findings, Found, Rule, Side};
+use crate::check::global::cluster::address_in_block;
 use crate::check::order::block::{BlockOrder, Ordered};
 use crate::check::order::clock::{AGENTS, Clock, Known, NOTHING, PROXIED, join};
 use crate::check::{LaunchCheck, Space, Strength};
@@ -70,6 +73,7 @@ impl BlockOrder {
         let clock = self.stamp(warp, lanes);
         self.partial_order = true;
         join(&mut self.barriers.at(offset).coming, &clock);
+        self.sequential.tell(warp, Space::Shared.key(offset.into()));
     }
 
     fn complete_phase(&mut self, offset: u32, parity: bool) {
@@ -86,6 +90,7 @@ impl BlockOrder {
         }
         let clock = self.barriers.at(offset).complete.clone();
         self.learn_by(warp, lanes, &clock);
+        self.sequential.hear(warp, Space::Shared.key(offset.into()));
     }
 
     /// The record of a bulk copy whose bytes a barrier tells of.
@@ -170,8 +175,10 @@ impl BlockCheck {
     }
 
     /// Lanes of a warp arrive at an mbarrier of the block with release semantics.
-    pub(crate) fn arrive_at_mbarrier(&mut self, warp: u32, lanes: u32, offset: u32) {
+    pub(crate) fn arrive_at_mbarrier(&mut self, launch: &LaunchCheck, warp: u32, lanes: u32, offset: u32) {
         self.order.arrive_at_mbarrier(warp, lanes, offset);
+        let at = (warp, lanes, address_in_block(self.block, offset.into()));
+        self.grid.release(&launch.locations, at, Kind::Atomic, Semantics::Release, Scope::Gpu);
     }
 
     /// An mbarrier of the block goes on to the phase of this parity.
@@ -181,8 +188,15 @@ impl BlockCheck {
 
     /// Lanes of a warp have seen, with acquire semantics, that the phase before the one of this
     /// parity is complete.
-    pub(crate) fn pass_mbarrier(&mut self, warp: u32, lanes: u32, offset: u32, parity: bool) {
+    pub(crate) fn pass_mbarrier(&mut self, launch: &LaunchCheck, (warp, lanes): (u32, u32), offset: u32, parity: bool) {
         self.order.pass_mbarrier(warp, lanes, offset, parity);
+        if self.grid.has_released(&launch.locations) {
+            let at = (warp, lanes, address_in_block(self.block, offset.into()));
+            launch.locations.settle();
+            self.grid.begin_read(&launch.locations);
+            self.grid.acquire(&launch.locations, at, Semantics::Acquire, Scope::Gpu);
+            self.grid.end_read();
+        }
     }
 
     /// `fence.proxy.async` by lanes of a warp, for shared memory, for global memory or for both.
@@ -322,18 +336,5 @@ impl BlockCheck {
             let at = (access.warp, 1 << lane, addresses[lane as usize]);
             self.grid.release(&launch.locations, at, Kind::Atomic, Semantics::Release, Scope::Gpu);
         }
-    }
-
-    /// And the other way round.
-    pub(crate) fn acquire_from_cluster(&mut self, launch: &LaunchCheck, access: &Access, addresses: &[u64; 32]) {
-        if !self.grid.has_released(&launch.locations) {
-            return;
-        }
-        self.grid.begin_read(&launch.locations);
-        for_each_location(access.mask, addresses, |lanes, address| {
-            let at = (access.warp, lanes, address);
-            self.grid.acquire(&launch.locations, at, Semantics::Acquire, Scope::Gpu);
-        });
-        self.grid.end_read();
     }
 }

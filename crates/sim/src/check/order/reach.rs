@@ -23,6 +23,26 @@ pub(in crate::check) enum Grade {
     Wide,
 }
 
+/// What is said of accesses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::check) enum Fact {
+    /// They come before a `fence.sc` that precedes any later one in Fence-SC order.
+    Overtaken,
+    /// They come before a `fence.sc` that has happened before.
+    Fenced,
+    /// A thread of this cluster has released them, to the cluster alone or beyond it.
+    Told { cluster: u32, beyond: bool },
+    /// They happened before.
+    Known(Grade),
+}
+
+impl Fact {
+    /// Whether it is about `fence.sc`.
+    const fn is_of_fences(self) -> bool {
+        matches!(self, Self::Overtaken | Self::Fenced)
+    }
+}
+
 /// One access's place in its block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::check) struct Moment {
@@ -73,7 +93,7 @@ struct Range {
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct List {
     warp: u32,
-    grade: Grade,
+    fact: Fact,
     ranges: Vec<Range>,
 }
 
@@ -88,7 +108,7 @@ impl Reach {
     /// Of `block` an extent; its one warp is `warp`.
     pub(in crate::check) fn of(block: u32, warp: u32, extent: Extent) -> Self {
         let ranges = vec![Range { start: block, end: block + 1, extent }];
-        Self { lists: vec![List { warp, grade: Grade::Wide, ranges }], is_coarse: false }
+        Self { lists: vec![List { warp, fact: Fact::Known(Grade::Wide), ranges }], is_coarse: false }
     }
 
     /// Whether it says nothing.
@@ -101,13 +121,43 @@ impl Reach {
         self.is_coarse
     }
 
+    /// Whether it says anything of `fence.sc`.
+    pub(in crate::check) fn is_of_fences(&self) -> bool {
+        self.lists.iter().any(|list| list.fact.is_of_fences())
+    }
+
+    /// Whether it says anything that is for some only.
+    pub(in crate::check) fn is_told(&self) -> bool {
+        self.lists.iter().any(|list| matches!(list.fact, Fact::Told { .. }))
+    }
+
+    /// The same, for one of those.
+    pub(in crate::check) fn acquired(&self) -> Self {
+        self.restated(|fact| match fact {
+            Fact::Told { .. } => Some(Fact::Known(Grade::Wide)),
+            other => Some(other),
+        })
+    }
+
+    /// The same accesses, with something else to say of them, or nothing.
+    pub(in crate::check) fn restated(&self, new: impl Fn(Fact) -> Option<Fact>) -> Self {
+        let mut restated = Self { is_coarse: self.is_coarse, ..Self::default() };
+        for list in &self.lists {
+            if let Some(fact) = new(list.fact) {
+                restated.join_list(&List { fact, ..list.clone() });
+            }
+        }
+        restated
+    }
+
+    /// What is said of accesses as `old`, said of them as `new`; nothing else.
+    pub(in crate::check) fn turned(&self, old: Fact, new: Fact) -> Self {
+        self.restated(|fact| (fact == old).then_some(new))
+    }
+
     /// The same, known only narrowly.
     pub(in crate::check) fn narrowed(&self) -> Self {
-        let mut narrow = Self { is_coarse: self.is_coarse, ..Self::default() };
-        for list in &self.lists {
-            narrow.join_list(&List { grade: Grade::Narrow, ..list.clone() });
-        }
-        narrow
+        self.restated(|fact| (!fact.is_of_fences()).then_some(Fact::Known(Grade::Narrow)))
     }
 
     pub(in crate::check) fn join(&mut self, other: &Self) {
@@ -118,7 +168,7 @@ impl Reach {
     }
 
     fn join_list(&mut self, list: &List) {
-        match self.lists.iter_mut().find(|mine| (mine.warp, mine.grade) == (list.warp, list.grade)) {
+        match self.lists.iter_mut().find(|mine| (mine.warp, mine.fact) == (list.warp, list.fact)) {
             Some(mine) => {
                 mine.ranges = merge(&mine.ranges, &list.ranges);
                 if mine.ranges.len() > MAX_RANGES {
@@ -134,13 +184,14 @@ impl Reach {
     /// how firmly.
     pub(in crate::check) fn knows(&self, moment: Moment, lanes: u32) -> Option<Grade> {
         let known = |list: &List| {
+            let Fact::Known(grade) = list.fact else { return None };
             let at = list.ranges.partition_point(|range| range.end <= moment.block);
             let extent = list.ranges.get(at).filter(|range| range.start <= moment.block)?.extent;
             let own = list.warp == moment.warp;
             if moment.tick < extent.all || (own && moment.tick < extent.gathered) {
-                Some(list.grade)
+                Some(grade)
             } else if own && moment.tick < extent.own {
-                Some(if lanes & !extent.lanes == 0 { list.grade } else { list.grade.min(Grade::Lockstep) })
+                Some(if lanes & !extent.lanes == 0 { grade } else { grade.min(Grade::Lockstep) })
             } else {
                 None
             }

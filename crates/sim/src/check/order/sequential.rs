@@ -6,11 +6,13 @@
 //! but where it could not have been the other: a thread fences and reads a location strongly, and
 //! what it reads is older than what another thread had written before its own fence. Were that
 //! fence the first, the read would have seen the write ("Causality"). So would a write in place of
-//! the read have followed the other one ("Coherence"). So a strong access leaves behind what its
-//! warp's last `fence.sc` covers, a later strong write of the location picks that up, and the next
-//! `fence.sc` of the writer's warp learns it. Between blocks: [`fence_sc`](super::fence_sc).
+//! the read have followed the other one ("Coherence"). So a strong access leaves behind what the
+//! fences before it cover, a later strong write of the location picks that up, as does a strong
+//! read that observes such a write, and the next `fence.sc` behind them learns it. Between blocks:
+//! [`fence_sc`](super::fence_sc).
 //!
-//! What can be missed: an access by one lane counts with a fence by another of its warp.
+//! What can be missed: an access by one lane counts with a fence by another of its warp; and what
+//! was ever released at a location or a barrier tells of fences who acquires there.
 
 use std::collections::HashMap;
 
@@ -18,65 +20,110 @@ use crate::check::access::FenceKind;
 use crate::check::order::block::BlockOrder;
 use crate::check::order::clock::{Clock, NOTHING, join, join_boxed};
 
-/// What the `fence.sc` of a block have to do with one another.
-#[derive(Debug)]
-pub(in crate::check) struct Sequential {
-    /// What the warp's last `fence.sc` covers.
-    fenced: [Option<Box<Clock>>; 32],
-    /// By location: what the fences before its strong accesses cover.
-    accessed: HashMap<u64, Clock>,
-    /// What the strong writes of a warp have overtaken: for its next `fence.sc`.
-    overtaken: [Option<Box<Clock>>; 32],
+/// What a warp, or who reads a location, knows of `fence.sc`.
+#[derive(Debug, Default, Clone)]
+struct Fences {
+    /// What those cover that come before.
+    behind: Option<Box<Clock>>,
+    /// What those cover that come before the next one.
+    overtaken: Option<Box<Clock>>,
 }
 
-impl Default for Sequential {
-    fn default() -> Self {
-        Self { fenced: [const { None }; 32], accessed: HashMap::new(), overtaken: [const { None }; 32] }
+impl Fences {
+    const fn is_nothing(&self) -> bool {
+        self.behind.is_none() && self.overtaken.is_none()
     }
+
+    fn add(&mut self, other: &Self) {
+        for (to, from) in [(&mut self.behind, &other.behind), (&mut self.overtaken, &other.overtaken)] {
+            if let Some(from) = from {
+                join_boxed(to, from);
+            }
+        }
+    }
+}
+
+/// What strong accesses have left at a location: what the fences before them cover.
+#[derive(Debug)]
+struct Left {
+    all: Clock,
+    /// Before the last write, or by it.
+    written: Option<Box<Clock>>,
+}
+
+/// What the `fence.sc` of a block have to do with one another.
+#[derive(Debug, Default)]
+pub(in crate::check) struct Sequential {
+    warps: [Fences; 32],
+    /// By location.
+    left: HashMap<u64, Left>,
+    /// By where they are handed on.
+    handed_on: HashMap<u64, Fences>,
 }
 
 impl Sequential {
     pub(in crate::check) fn clear(&mut self) {
-        self.fenced.fill(None);
-        self.accessed.clear();
-        self.overtaken.fill(None);
+        self.warps = Default::default();
+        self.left.clear();
+        self.handed_on.clear();
     }
 
     /// Whether a strong access by the warp says anything of fences.
-    pub(in crate::check) const fn has_fenced(&self, warp: u32) -> bool {
-        self.fenced[warp as usize].is_some()
-    }
-
-    /// Whether any strong access has.
-    pub(in crate::check) fn has_accesses(&self) -> bool {
-        !self.accessed.is_empty()
+    pub(in crate::check) fn concerns(&self, warp: u32) -> bool {
+        self.warps[warp as usize].behind.is_some() || !self.left.is_empty()
     }
 
     /// A strong read.
     pub(in crate::check) fn read(&mut self, warp: u32, key: u64) {
-        if let Some(fenced) = &self.fenced[warp as usize] {
-            join(self.accessed.entry(key).or_insert(NOTHING), fenced);
+        if let Some(Left { written: Some(written), .. }) = self.left.get(&key) {
+            join_boxed(&mut self.warps[warp as usize].overtaken, written);
         }
+        self.leave(warp, key);
     }
 
     /// A strong write or atomic.
     pub(in crate::check) fn write(&mut self, warp: u32, key: u64) {
-        if let Some(before) = self.accessed.get(&key) {
-            join_boxed(&mut self.overtaken[warp as usize], before);
+        if let Some(left) = self.left.get(&key) {
+            join_boxed(&mut self.warps[warp as usize].overtaken, &left.all);
         }
-        self.read(warp, key);
+        self.leave(warp, key);
+        if let Some(left) = self.left.get_mut(&key) {
+            left.written = Some(Box::new(left.all));
+        }
+    }
+
+    fn leave(&mut self, warp: u32, key: u64) {
+        if let Some(behind) = &self.warps[warp as usize].behind {
+            let left = self.left.entry(key).or_insert(Left { all: NOTHING, written: None });
+            join(&mut left.all, behind);
+        }
+    }
+
+    /// A warp releases something at a location, or arrives at a barrier.
+    pub(in crate::check) fn tell(&mut self, warp: u32, key: u64) {
+        let known = &self.warps[warp as usize];
+        if !known.is_nothing() {
+            self.handed_on.entry(key).or_default().add(known);
+        }
+    }
+
+    /// A warp acquires something there, or has waited.
+    pub(in crate::check) fn hear(&mut self, warp: u32, key: u64) {
+        if let Some(told) = self.handed_on.get(&key) {
+            self.warps[warp as usize].add(told);
+        }
     }
 }
 
 impl BlockOrder {
     /// A `fence.sc` of any scope by `mask` lanes of a warp.
     pub(crate) fn fence_sc(&mut self, warp: u32, mask: u32) {
-        if let Some(overtaken) = self.sequential.overtaken[warp as usize].take() {
+        if let Some(overtaken) = self.sequential.warps[warp as usize].overtaken.take() {
             self.partial_order = true;
             self.learn_by(warp, mask, &overtaken);
         }
         self.fence(warp, mask, FenceKind::Sequential);
         let clock = self.stamp(warp, mask);
-        self.sequential.fenced[warp as usize] = Some(Box::new(clock));
+        join_boxed(&mut self.sequential.warps[warp as usize].behind, &clock);
     }
 }

@@ -185,7 +185,7 @@ fn a_wait_passes_on_through_the_mbarrier_of_a_copy_behind_it() {
         }
         all.bulk_load(64);
         all.rig.finds(&[]);
-        all.rig.blocks[0].pass_mbarrier(1, ALL, 64, true);
+        all.rig.blocks[0].pass_mbarrier(&all.rig.launch, (1, ALL), 64, true);
         all.rig.global(0, &write(2).warp(1).at(|lane| 512 + lane * 4));
         all.rig.finds(if waits { &[] } else { &[WRITE] });
     }

@@ -177,3 +177,88 @@ fn a_lane_passes_on_only_what_it_knows_itself() {
         rig.finds(expected);
     }
 }
+
+/// Three blocks and what each does in turn, by block.
+fn three(steps: &[(usize, Option<Step>)]) -> Rig {
+    let mut rig = Rig::new(3, 32);
+    for (block, step) in steps {
+        match step {
+            Some(step) => rig.global(*block, step),
+            None => fence(&mut rig, *block, Scope::Gpu, FenceKind::Sequential),
+        }
+    }
+    rig
+}
+
+#[test]
+fn a_strong_read_of_a_write_comes_after_the_fences_that_the_write_overtook() {
+    let (stores, fences) = ((0, Some(write(1).one(0, 8))), |block| (block, None));
+    let (looks, writes) = ((0, Some(relaxed(read(2), FLAG))), (1, Some(relaxed(write(3), FLAG))));
+    let sees = (2, Some(relaxed(read(4), FLAG)));
+    let reads = (2, Some(read(5).one(0, 8)));
+    let told = [&stores, &fences(0), &looks, &writes, &sees, &fences(2), &reads].map(Clone::clone);
+    three(&told).finds(&[]);
+    // Who reads before the write has observed nothing.
+    let untold = [&stores, &fences(0), &looks, &sees, &writes, &fences(2), &reads].map(Clone::clone);
+    three(&untold).finds(&[RAW]);
+    // Nor does the order of a write and a fence that came first say anything.
+    let before = [&stores, &fences(0), &writes, &looks, &sees, &fences(2), &reads].map(Clone::clone);
+    three(&before).finds(&[RAW]);
+}
+
+#[test]
+fn an_access_behind_another_blocks_fence_is_left_for_that_fence() {
+    let acquired = |strength: Semantics| {
+        three(&[
+            (0, Some(write(1).one(0, 8))),
+            (0, None),
+            (0, Some(write(2).strong(Semantics::Release, Scope::Gpu).one(0, FLAG))),
+            (1, Some(read(3).strong(strength, Scope::Gpu).one(0, FLAG))),
+            (1, Some(relaxed(read(4), OTHER))),
+            (2, Some(relaxed(write(5), OTHER))),
+            (2, None),
+            (2, Some(read(6).one(0, 8))),
+        ])
+    };
+    acquired(Semantics::Acquire).finds(&[]);
+    acquired(Semantics::Relaxed).finds(&[RAW]);
+}
+
+#[test]
+fn a_write_before_another_blocks_fence_has_overtaken_for_that_fence() {
+    let released = |strength: Semantics| {
+        three(&[
+            (0, Some(write(1).one(0, 8))),
+            (0, None),
+            (0, Some(relaxed(read(2), OTHER))),
+            (1, Some(relaxed(write(3), OTHER))),
+            (1, Some(write(4).strong(strength, Scope::Gpu).one(0, FLAG))),
+            (2, Some(read(5).strong(Semantics::Acquire, Scope::Gpu).one(0, FLAG))),
+            (2, None),
+            (2, Some(read(6).one(0, 8))),
+        ])
+    };
+    released(Semantics::Release).finds(&[]);
+    released(Semantics::Relaxed).finds(&[RAW]);
+}
+
+#[test]
+fn fences_of_warps_of_one_block_are_ordered_through_a_third_warp() {
+    let shared = |step: Step, warp| step.strong(Semantics::Relaxed, Scope::Cta).one(0, 64).warp(warp);
+    for sees_the_write in [true, false] {
+        let mut rig = Rig::filled(96);
+        let fence = |rig: &mut Rig, warp| {
+            rig.blocks[0].fence(&rig.launch, (warp, ALL), Scope::Cta, FenceKind::Sequential);
+        };
+        rig.shared(&write(1).one(0, 8));
+        fence(&mut rig, 0);
+        rig.shared(&shared(read(2), 0));
+        let (writes, sees) = (shared(write(3), 1), shared(read(4), 2));
+        let [first, second] = if sees_the_write { [writes, sees] } else { [sees, writes] };
+        rig.shared(&first);
+        rig.shared(&second);
+        fence(&mut rig, 2);
+        rig.shared(&read(5).one(0, 8).warp(2));
+        rig.finds(if sees_the_write { &[] } else { &[RAW] });
+    }
+}

@@ -1,5 +1,6 @@
 //! Rules of the checker, one sentence each: a rig drives blocks by hand, one step after the other.
 
+mod clusters;
 mod dependence;
 mod fences;
 mod global;

@@ -395,3 +395,46 @@ fn an_acquire_makes_good_for_relaxed_reads_of_its_location_before() {
     rig.shared(&read(2).warp(2).lanes(1));
     rig.finds(&[]);
 }
+
+#[test]
+fn a_flag_in_shared_memory_hands_on_what_is_known_of_other_blocks() {
+    const FLAG: u64 = 4096;
+    let flag = |step: Step, semantics, warp| step.strong(semantics, Scope::Cta).one(0, 64).warp(warp);
+    let (releases, acquires) = (Semantics::Release, Semantics::Acquire);
+    // A warp stores, tells another one of its block, and that one tells another block.
+    let mut rig = Rig::new(2, 64);
+    rig.global(0, &write(1).one(0, 8));
+    rig.shared(&flag(write(2), releases, 0));
+    rig.shared(&flag(read(3), acquires, 1));
+    rig.global(0, &write(4).strong(releases, Scope::Gpu).one(0, FLAG).warp(1));
+    rig.global(1, &read(5).strong(acquires, Scope::Gpu).one(0, FLAG));
+    rig.global(1, &read(6).one(0, 8));
+    rig.finds(&[]);
+    // And the other way round.
+    let mut rig = Rig::new(2, 64);
+    rig.global(1, &write(1).one(0, 8));
+    rig.global(1, &write(2).strong(releases, Scope::Gpu).one(0, FLAG));
+    rig.global(0, &read(3).strong(acquires, Scope::Gpu).one(0, FLAG));
+    rig.shared(&flag(write(4), releases, 0));
+    rig.shared(&flag(read(5), acquires, 1));
+    rig.global(0, &read(6).one(0, 8).warp(1));
+    rig.finds(&[]);
+}
+
+#[test]
+fn an_mbarrier_hands_on_what_is_known_of_other_blocks() {
+    const FLAG: u64 = 4096;
+    for arrives in [true, false] {
+        let mut rig = Rig::new(2, 64);
+        rig.global(1, &write(1).one(0, 8));
+        rig.global(1, &write(2).strong(Semantics::Release, Scope::Gpu).one(0, FLAG));
+        rig.global(0, &read(3).strong(Semantics::Acquire, Scope::Gpu).one(0, FLAG));
+        if arrives {
+            rig.blocks[0].arrive_at_mbarrier(&rig.launch, 0, 1, 64);
+        }
+        rig.blocks[0].complete_phase(64, true);
+        rig.blocks[0].pass_mbarrier(&rig.launch, (1, ALL), 64, true);
+        rig.global(0, &read(6).warp(1));
+        rig.finds(if arrives { &[] } else { &[RAW] });
+    }
+}
