@@ -60,9 +60,10 @@ fn meant(error: &clap::Error) -> String {
     use clap::error::{ContextKind, ContextValue};
 
     let kinds = [ContextKind::SuggestedSubcommand, ContextKind::SuggestedArg];
+    // The closest of several is the last.
     kinds.into_iter().find_map(|kind| error.get(kind)).map_or_else(String::new, |value| match value {
         ContextValue::Strings(names) => {
-            names.first().map_or_else(String::new, |name| format!("; did you mean '{name}'?"))
+            names.last().map_or_else(String::new, |name| format!("; did you mean '{name}'?"))
         }
         other => format!("; did you mean '{other}'?"),
     })

@@ -90,8 +90,8 @@ impl Tensor {
     /// ```
     ///
     /// # Errors
-    /// Those of [`Tensor::interpolate`], and [`Operand`](crate::ErrorKind::Operand) for factors that
-    /// are not positive numbers or leave nothing of an axis.
+    /// Those of [`Tensor::interpolate`], and [`Operand`](crate::ErrorKind::Operand) for factors
+    /// that are not positive numbers or leave nothing of an axis.
     pub fn interpolate_by(&self, factors: &[f64], mode: Interpolation) -> Result<Self, Error> {
         self.interpolate_by_in(factors, mode, ImageLayout::Nchw)
     }

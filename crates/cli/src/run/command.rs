@@ -229,7 +229,7 @@ pub(super) struct Command {
     /// How interpolation makes elements: nearest (unless given), nearest-exact, linear or cubic.
     #[arg(long, value_name = "MODE")]
     mode: Option<String>,
-    /// Linear and cubic interpolation keep the centres of the first and last elements where they are.
+    /// Linear and cubic interpolation keep the centres of the first and last elements in place.
     #[arg(long)]
     #[serde(default, alias = "align_corners")]
     align_corners: bool,

@@ -57,8 +57,8 @@ def interpolate(
             return operate("avg-pool", [images], **options)[0]
         return operate("interpolate", [images], mode=mode, **options)[0]
     if mode not in _MIXTURES[rank]:
-        known = ", ".join(_MIXTURES[rank])
-        raise ArgumentError(f"mode of images of {rank} dimension(s) is nearest, nearest-exact, {known} or area, not {mode!r}")
+        known = ", ".join(["nearest", "nearest-exact", *_MIXTURES[rank]])
+        raise ArgumentError(f"mode of images of {rank} dimension(s) is {known} or area, not {mode!r}")
     chosen = _MIXTURES[rank][mode]
     return operate("interpolate", [images], mode=chosen, align_corners=align_corners or None, **options)[0]
 
