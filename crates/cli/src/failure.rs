@@ -43,7 +43,7 @@ impl Failure {
         let text = error.render().to_string();
         let text = text.strip_prefix("error: ").unwrap_or(&text);
         let paragraph: Vec<&str> = text.lines().take_while(|line| !line.trim().is_empty()).map(str::trim).collect();
-        Self::usage(paragraph.join(" "))
+        Self::usage(paragraph.join(" ") + &meant(error))
     }
 
     pub(crate) fn exit_code(&self) -> u8 {
@@ -53,6 +53,20 @@ impl Failure {
             Reason::Run => 4,
         }
     }
+}
+
+/// What clap takes a word for that it does not know, as the program says it of its own names.
+fn meant(error: &clap::Error) -> String {
+    use clap::error::{ContextKind, ContextValue};
+
+    let kinds = [ContextKind::SuggestedSubcommand, ContextKind::SuggestedArg];
+    // The closest of several is the last.
+    kinds.into_iter().find_map(|kind| error.get(kind)).map_or_else(String::new, |value| match value {
+        ContextValue::Strings(names) => {
+            names.last().map_or_else(String::new, |name| format!("; did you mean '{name}'?"))
+        }
+        other => format!("; did you mean '{other}'?"),
+    })
 }
 
 impl fmt::Display for Failure {

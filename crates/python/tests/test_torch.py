@@ -164,6 +164,23 @@ LAYERS = {
         f.interpolate(x[None], (3, 5, 8), mode="trilinear", align_corners=True),
     ),
     "area": lambda f, x: f.interpolate(x, (2, 5), mode="area"),
+    "bicubic": lambda f, x: (
+        f.interpolate(x, size=(9, 4), mode="bicubic"),
+        f.interpolate(x, size=(4, 13), mode="bicubic", align_corners=True),
+        f.interpolate(x, size=(1, 7), mode="bicubic"),
+        f.interpolate(x, scale_factor=(1.1, 0.37), mode="bicubic"),
+    ),
+    "factors that make no whole size": lambda f, x: (
+        *(f.interpolate(x, scale_factor=s, mode="nearest") for s in (1.7, 0.4, (2.1, 0.9))),
+        *(f.interpolate(x, scale_factor=s, mode="nearest-exact") for s in (1.7, 0.4, 1.01)),
+        *(f.interpolate(x, scale_factor=s, mode="bilinear") for s in (1.7, 0.4, 1.01)),
+        f.interpolate(x, scale_factor=1.7, mode="bilinear", align_corners=True),
+        f.interpolate(x, scale_factor=1.7, mode="bilinear", recompute_scale_factor=True),
+        f.interpolate(x, scale_factor=1.7, mode="bicubic", recompute_scale_factor=True),
+        f.interpolate(x, scale_factor=0.4, mode="area"),
+        f.interpolate(x[0], scale_factor=1.3, mode="linear"),
+    ),
+    "nearest-exact": lambda f, x: tuple(f.interpolate(x, size=(n, n + 1), mode="nearest-exact") for n in (1, 4, 9, 13)),
 }
 
 

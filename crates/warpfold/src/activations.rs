@@ -153,4 +153,59 @@ impl Tensor {
     pub fn l1_loss(&self, target: &Self) -> Result<Self, Error> {
         self.sub(target)?.abs()?.mean_all()
     }
+
+    /// Squares of small differences and magnitudes of others, `delta` being where they meet: the
+    /// mean, as PyTorch's.
+    ///
+    /// # Errors
+    /// Those of [`Tensor::sub`].
+    pub fn huber_loss(&self, target: &Self, delta: f64) -> Result<Self, Error> {
+        let far = self.sub(target)?.abs()?;
+        let square = (far.sqr()? * 0.5)?;
+        far.le(delta)?.where_cond(&square, &((&far - 0.5 * delta)? * delta)?)?.mean_all()
+    }
+
+    /// The mean of `ln(1 + e^-|x|) + max(x, 0) - x * target`: cross-entropy of logits against
+    /// probabilities.
+    ///
+    /// # Errors
+    /// Those of [`Tensor::sub`].
+    pub fn binary_cross_entropy_with_logits(&self, target: &Self) -> Result<Self, Error> {
+        (self.softplus()? - self.mul(target)?)?.mean_all()
+    }
+
+    /// `max(x, 0) + min(0, alpha * (e^(x / alpha) - 1))`.
+    ///
+    /// # Errors
+    /// [`Unsupported`](crate::ErrorKind::Unsupported) for the element type.
+    pub fn celu(&self, alpha: f64) -> Result<Self, Error> {
+        let below = ((self.minimum(0)? / alpha)?.expm1()? * alpha)?;
+        self.maximum(0)? + below
+    }
+
+    /// `x`, or `weight * x` below 0.
+    ///
+    /// # Errors
+    /// Those of [`Tensor::mul`].
+    pub fn prelu(&self, weight: &Self) -> Result<Self, Error> {
+        self.gt(0)?.where_cond(self, &self.mul(weight)?)
+    }
+
+    /// The first half of an axis times the sigmoid of the second.
+    ///
+    /// # Errors
+    /// [`Operand`](crate::ErrorKind::Operand) for an odd size.
+    pub fn glu(&self, axis: isize) -> Result<Self, Error> {
+        let half = self.half_of("glu", axis)?;
+        self.narrow(axis, 0, half)?.mul(&self.narrow(axis, half, half)?.sigmoid()?)
+    }
+
+    fn half_of(&self, operator: &'static str, axis: isize) -> Result<usize, Error> {
+        let size = self.dim(axis)?;
+        if size % 2 == 0 {
+            return Ok(size / 2);
+        }
+        let reason = format!("axis {axis} has {size} position(s), which have no half");
+        Err(warpfold_kernels::ErrorKind::Operand { operator, reason }.into())
+    }
 }

@@ -205,6 +205,52 @@ methods! {
 }
 
 impl Tensor {
+    /// The quotient, rounded down, as PyTorch's `floor_divide`; of integers, too.
+    ///
+    /// # Errors
+    /// Those of [`Tensor::div`].
+    pub fn floor_divide<'b>(&self, other: impl Into<Operand<'b>>) -> Result<Self, Error> {
+        let other = other.into();
+        let quotient = self.with(Operation::Div, other.clone())?;
+        if self.dtype().is_float() {
+            return quotient.floor();
+        }
+        // A quotient towards zero is one too many where something is left with the other's sign.
+        let rest = self.with(Operation::Rem, other.clone())?;
+        let divisor = quotient.zeros_like()?.with(Operation::Add, other)?;
+        let is_above = (rest.ne(0)? & rest.lt(0)?.ne(&divisor.lt(0)?)?)?;
+        quotient.sub(&is_above.to_dtype(quotient.dtype())?)
+    }
+
+    /// What [`Tensor::floor_divide`] leaves: of the sign of the divisor, as Python's `%`.
+    ///
+    /// # Errors
+    /// Those of [`Tensor::div`].
+    pub fn remainder<'b>(&self, other: impl Into<Operand<'b>>) -> Result<Self, Error> {
+        let other = other.into();
+        let rest = self.with(Operation::Rem, other.clone())?;
+        let divisor = rest.zeros_like()?.with(Operation::Add, other)?;
+        let is_wrong = (rest.ne(0)? & rest.lt(0)?.ne(&divisor.lt(0)?)?)?;
+        is_wrong.where_cond(&rest.add(&divisor)?, &rest)
+    }
+
+    /// `ln(e^self + e^other)`, without overflow.
+    ///
+    /// # Errors
+    /// Those of [`Tensor::add`].
+    pub fn logaddexp(&self, other: &Self) -> Result<Self, Error> {
+        let distance = self.sub(other)?.abs()?;
+        self.maximum(other)?.add(&distance.neg()?.exp()?.log1p()?)
+    }
+
+    /// `self` to the power of a whole number.
+    ///
+    /// # Errors
+    /// Those of [`Tensor::pow`].
+    pub fn powi(&self, exponent: i32) -> Result<Self, Error> {
+        self.pow(exponent)
+    }
+
     /// `self` to the power of a number.
     ///
     /// # Errors
@@ -391,6 +437,45 @@ operators! {
     Mul mul;
     Div div;
     Rem rem;
+}
+
+/// Operators of two tensors, of truths and of the bits of integers: a mask of two conditions.
+macro_rules! bits {
+    ($($trait:ident $method:ident $operation:ident;)*) => {$(
+        bits! { one $trait $method $operation: &Tensor, &Tensor; &Tensor, Tensor; Tensor, &Tensor; Tensor, Tensor;
+            &Tensor, Result<Tensor, Error>; Tensor, Result<Tensor, Error>; }
+    )*};
+    (one $trait:ident $method:ident $operation:ident: $($left:ty, $right:ty;)*) => {$(
+        impl std::ops::$trait<$right> for $left {
+            type Output = Result<Tensor, Error>;
+
+            fn $method(self, right: $right) -> Self::Output {
+                apply(Operation::$operation, &self, &right)
+            }
+        }
+    )*};
+}
+
+bits! {
+    BitAnd bitand And;
+    BitOr bitor Or;
+    BitXor bitxor Xor;
+}
+
+impl std::ops::Not for &Tensor {
+    type Output = Result<Tensor, Error>;
+
+    fn not(self) -> Self::Output {
+        self.plain(Operation::Not, &[])
+    }
+}
+
+impl std::ops::Not for Tensor {
+    type Output = Result<Self, Error>;
+
+    fn not(self) -> Self::Output {
+        !&self
+    }
 }
 
 impl std::ops::Neg for &Tensor {

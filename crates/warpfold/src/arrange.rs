@@ -304,4 +304,57 @@ impl Tensor {
         let numbers = Self::arange(0, classes as i64, self.queue())?;
         self.to_dtype(Dtype::I64)?.unsqueeze(-1)?.eq(&numbers)?.cast(Dtype::I64)
     }
+
+    /// The order of columns turned round.
+    ///
+    /// # Errors
+    /// [`ErrorKind::AxisOutOfRange`] for a tensor without two axes.
+    pub fn fliplr(&self) -> Result<Self, Error> {
+        self.flip(1)
+    }
+
+    /// The order of rows turned round.
+    ///
+    /// # Errors
+    /// [`ErrorKind::AxisOutOfRange`] for a tensor without axes.
+    pub fn flipud(&self) -> Result<Self, Error> {
+        self.flip(0)
+    }
+
+    /// From each position of an axis to the next.
+    ///
+    /// # Errors
+    /// [`ErrorKind::AxisOutOfRange`].
+    pub fn diff(&self, axis: isize) -> Result<Self, Error> {
+        let len = self.dim(axis)?;
+        self.slice(axis, 1.min(len)..)?.sub(&self.slice(axis, ..len.saturating_sub(1))?)
+    }
+
+    /// A matrix with this list on its diagonal, or one for each list of a batch; zeros elsewhere.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Operand`] for a tensor without axes.
+    pub fn diag_embed(&self) -> Result<Self, Error> {
+        let Some(len) = self.shape().last().copied() else {
+            let reason = "a tensor without axes has no list".to_owned();
+            return Err(ErrorKind::Operand { operator: "diag_embed", reason }.into());
+        };
+        let mask = Self::eye(len, warpfold_kernels::Dtype::Bool, self.queue())?;
+        mask.where_cond(&self.unsqueeze(-1)?, &Self::filled(self.queue(), self.dtype(), 0, ())?)
+    }
+
+    /// The diagonal of a matrix, or a matrix with a list on its diagonal.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Operand`] for a tensor of other than one or two axes.
+    pub fn diag(&self) -> Result<Self, Error> {
+        match self.rank() {
+            1 => self.diag_embed(),
+            2 => self.diagonal(),
+            rank => {
+                let reason = format!("a list or a matrix is expected, not {rank} axes");
+                Err(ErrorKind::Operand { operator: "diag", reason }.into())
+            }
+        }
+    }
 }

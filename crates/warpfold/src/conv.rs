@@ -16,6 +16,15 @@ impl Tensor {
     pub fn conv2d(&self, filters: &Self) -> Result<Self, Error> {
         Conv2d::new().run(self, filters)
     }
+
+    /// The convolution of signals `[N, C, L]` with filters `[K, C, S]`, every element and no
+    /// padding; for others [`Conv2d`] with an axis of size 1.
+    ///
+    /// # Errors
+    /// Those of [`Conv2d::run`].
+    pub fn conv1d(&self, filters: &Self) -> Result<Self, Error> {
+        self.unsqueeze(2)?.conv2d(&filters.unsqueeze(2)?)?.squeeze(2)
+    }
 }
 
 /// A convolution (in fact a correlation, as in every such library) with an epilogue, in one launch:

@@ -18,16 +18,17 @@ const PRECISION: usize = 8;
 
 impl fmt::Display for Tensor {
     /// The elements as NumPy prints them. Copies from the device what is shown, and waits for it;
-    /// what the device says instead stands in `<` and `>`.
+    /// what the device says instead stands in `<` and `>`. With a precision (`{x:.2}`) floats have
+    /// so many digits after the point, and no exponent.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match words(self) {
+        match words(self, f.precision()) {
             Ok(shown) => f.write_str(&shown),
             Err(error) => write!(f, "<{error}>"),
         }
     }
 }
 
-fn words(tensor: &Tensor) -> Result<String, Error> {
+fn words(tensor: &Tensor, precision: Option<usize>) -> Result<String, Error> {
     if tensor.is_empty() {
         return Ok("[]".to_owned());
     }
@@ -41,7 +42,11 @@ fn words(tensor: &Tensor) -> Result<String, Error> {
             shown = Tensor::cat(&parts, axis as isize)?;
         }
     }
-    let cells = cells(shown.dtype(), &shown.to_bytes()?, tensor.rank() == 0);
+    let (bytes, is_single) = (shown.to_bytes()?, tensor.rank() == 0);
+    let cells = match (precision, values(shown.dtype(), &bytes)) {
+        (Some(digits), Some(values)) => fixed(&values, digits),
+        _ => cells(shown.dtype(), &bytes, is_single),
+    };
     let page = Page { shape: tensor.shape(), shown: shown.shape(), cells: &cells };
     Ok(page.nested(0, 0, " ", LINE))
 }
@@ -131,6 +136,27 @@ fn cells(dtype: Dtype, bytes: &[u8], is_single: bool) -> Vec<String> {
     };
     let width = plain.iter().map(String::len).max().unwrap_or(0);
     plain.into_iter().map(|word: String| if is_single { word } else { format!("{word:>width$}") }).collect()
+}
+
+/// Floats as the widest; of other types nothing.
+fn values(dtype: Dtype, bytes: &[u8]) -> Option<Vec<f64>> {
+    match dtype {
+        Dtype::F64 => Some(numbers(bytes)),
+        Dtype::F32 => Some(wide(numbers::<f32>(bytes), f64::from)),
+        Dtype::F16 => Some(wide(numbers::<f16>(bytes), f16::to_f64)),
+        Dtype::Bf16 => Some(wide(numbers::<bf16>(bytes), bf16::to_f64)),
+        Dtype::F8E4M3 | Dtype::F8E5M2 => Some(bytes.iter().map(|byte| of_f8(dtype, *byte)).collect()),
+        Dtype::Bool | Dtype::U8 | Dtype::U16 | Dtype::U32 | Dtype::U64 => None,
+        Dtype::I8 | Dtype::I16 | Dtype::I32 | Dtype::I64 => None,
+    }
+}
+
+/// Every number with so many digits after the point; all of one width.
+fn fixed(values: &[f64], digits: usize) -> Vec<String> {
+    let word = |x: &f64| if x.is_nan() { "nan".to_owned() } else { format!("{x:.digits$}") };
+    let words: Vec<String> = values.iter().map(word).collect();
+    let width = words.iter().map(String::len).max().unwrap_or(0);
+    words.into_iter().map(|word| format!("{word:>width$}")).collect()
 }
 
 fn numbers<T: bytemuck::AnyBitPattern>(bytes: &[u8]) -> Vec<T> {

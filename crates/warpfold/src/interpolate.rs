@@ -3,6 +3,7 @@
 use warpfold_kernels::Error;
 use warpfold_kernels::pooling::Kind;
 
+use crate::pooling::refused;
 use crate::{ImageLayout, Pool, Tensor};
 
 /// How elements between those of an image are made.
@@ -11,11 +12,35 @@ pub enum Interpolation {
     /// The nearest element, of any type: that at `⌊i·size/n⌋`.
     #[default]
     Nearest,
+    /// The nearest to the middle, at `⌊(i + 1/2)·size/n⌋`: PyTorch's `nearest-exact`.
+    NearestExact,
     /// A mixture of the two neighbours along each axis; of floats of 16 to 64 bits.
     Linear {
         /// Whether the centres of the first and last elements stay where they are, not the edges.
         align_corners: bool,
     },
+    /// A mixture of the four neighbours along each axis by cubic convolution, as PyTorch's
+    /// `bicubic`; of floats of 16 to 64 bits.
+    Cubic {
+        /// Likewise.
+        align_corners: bool,
+    },
+}
+
+impl Interpolation {
+    const fn kind(self) -> Kind {
+        match self {
+            Self::Nearest => Kind::Nearest { exact: false },
+            Self::NearestExact => Kind::Nearest { exact: true },
+            Self::Linear { align_corners } => Kind::Linear { align_corners },
+            Self::Cubic { align_corners } => Kind::Cubic { align_corners },
+        }
+    }
+
+    /// Whether a factor says more than the sizes that it gives.
+    const fn heeds_factors(self) -> bool {
+        !matches!(self, Self::Linear { align_corners: true } | Self::Cubic { align_corners: true })
+    }
 }
 
 /// Interpolation: images `[N, C, …]` with other sizes of their last one to three axes.
@@ -47,11 +72,60 @@ impl Tensor {
     /// # Errors
     /// Those of [`Tensor::interpolate`].
     pub fn interpolate_in(&self, sizes: &[usize], mode: Interpolation, layout: ImageLayout) -> Result<Self, Error> {
-        let kind = match mode {
-            Interpolation::Nearest => Kind::Nearest,
-            Interpolation::Linear { align_corners } => Kind::Linear { align_corners },
-        };
-        Pool::interpolation(kind, sizes).layout(layout).run(self)
+        Pool::interpolation(mode.kind(), sizes, &[None]).layout(layout).run(self)
+    }
+
+    /// Images whose axes after `N` and `C` are so many times as long, rounded down: a factor per
+    /// axis, or one for all. A factor that gives no whole size is also what places are computed by
+    /// (PyTorch's `scale_factor` without `recompute_scale_factor`).
+    ///
+    /// ```
+    /// use warpfold::{Device, Interpolation, Profile, Tensor};
+    ///
+    /// let device = Device::virtual_gpu(Profile::H200);
+    /// let image = Tensor::new(&[[[1_f32, 2.0, 3.0]]], &device)?;
+    /// let longer = image.interpolate_by(&[1.5], Interpolation::Nearest)?;
+    /// assert_eq!(longer.to_vec::<f32>()?, [1.0, 1.0, 2.0, 3.0]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`Tensor::interpolate`], and [`Operand`](crate::ErrorKind::Operand) for factors
+    /// that are not positive numbers or leave nothing of an axis.
+    pub fn interpolate_by(&self, factors: &[f64], mode: Interpolation) -> Result<Self, Error> {
+        self.interpolate_by_in(factors, mode, ImageLayout::Nchw)
+    }
+
+    /// As [`Tensor::interpolate_by`], with channels where the layout says.
+    ///
+    /// # Errors
+    /// Those of [`Tensor::interpolate_by`].
+    pub fn interpolate_by_in(&self, factors: &[f64], mode: Interpolation, layout: ImageLayout) -> Result<Self, Error> {
+        let first = if layout == ImageLayout::Nchw { 2 } else { 1 };
+        let axes = self.rank().saturating_sub(2);
+        if axes > 0 && factors.len() != 1 && factors.len() != axes {
+            return Err(refused(format!("{axes} axes need {axes} factors or one, not {}", factors.len())));
+        }
+        let (mut sizes, mut ratios) = (vec![], vec![]);
+        for (axis, size) in self.shape().iter().enumerate().skip(first).take(axes) {
+            let factor = if factors.len() == 1 { factors[0] } else { factors[axis - first] };
+            let scaled = *size as f64 * factor;
+            if !(factor > 0.0 && scaled < f64::from(u32::MAX)) {
+                return Err(refused(format!("a factor is a positive number and not too large, not {factor}")));
+            }
+            let new = scaled as usize;
+            if new == 0 && *size > 0 {
+                return Err(refused(format!(
+                    "a factor of {factor} leaves nothing of {size} element(s) in axis {axis}"
+                )));
+            }
+            // PyTorch makes two of each element where the result is twice as long.
+            let is_twice = mode == Interpolation::Nearest && new == 2 * size;
+            let is_whole = scaled == new as f64 || is_twice;
+            sizes.push(new);
+            ratios.push((mode.heeds_factors() && !is_whole).then(|| factor.recip().to_bits()));
+        }
+        Pool::interpolation(mode.kind(), &sizes, &ratios).layout(layout).run(self)
     }
 
     /// Signals `[N, C, L]` of another length, by the nearest element.
@@ -92,5 +166,13 @@ impl Tensor {
     /// Those of [`Tensor::interpolate`].
     pub fn upsample_bilinear2d(&self, height: usize, width: usize, align_corners: bool) -> Result<Self, Error> {
         self.interpolate(&[height, width], Interpolation::Linear { align_corners })
+    }
+
+    /// Images `[N, C, H, W]` of another size, mixed from sixteen neighbours.
+    ///
+    /// # Errors
+    /// Those of [`Tensor::interpolate`].
+    pub fn upsample_bicubic2d(&self, height: usize, width: usize, align_corners: bool) -> Result<Self, Error> {
+        self.interpolate(&[height, width], Interpolation::Cubic { align_corners })
     }
 }

@@ -7,7 +7,7 @@ use warpfold_kernels::reductions::{Options, Reduction};
 use warpfold_kernels::{Dtype, Error, ErrorKind};
 
 use crate::tensor::Allocated;
-use crate::{Axes, ImageLayout, Tensor};
+use crate::{Axes, ImageLayout, Shape, Tensor};
 
 /// What the positions of a pooling count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -56,6 +56,7 @@ pub struct Pool {
     padding: Vec<usize>,
     dilation: Vec<usize>,
     ceil: bool,
+    ratios: Vec<Option<u64>>,
     layout: ImageLayout,
     indices: PoolIndices,
 }
@@ -63,7 +64,8 @@ pub struct Pool {
 impl Pool {
     fn new(kind: Kind, windows: Windows) -> Self {
         let (indices, layout) = (PoolIndices::default(), ImageLayout::default());
-        Self { kind, windows, stride: vec![1], padding: vec![0], dilation: vec![1], ceil: false, layout, indices }
+        let (stride, padding, dilation, ratios) = (vec![1], vec![0], vec![1], vec![None]);
+        Self { kind, windows, stride, padding, dilation, ceil: false, ratios, layout, indices }
     }
 
     /// The largest element of each window.
@@ -96,9 +98,9 @@ impl Pool {
         Self::new(Kind::Mean { include_padding: false }, Windows::Adaptive(windows.to_vec()))
     }
 
-    /// Interpolation to these sizes.
-    pub(crate) fn interpolation(kind: Kind, sizes: &[usize]) -> Self {
-        Self::new(kind, Windows::Adaptive(sizes.to_vec()))
+    /// Interpolation to these sizes, and by these ratios where they are not the sizes'.
+    pub(crate) fn interpolation(kind: Kind, sizes: &[usize], ratios: &[Option<u64>]) -> Self {
+        Self { ratios: ratios.to_vec(), ..Self::new(kind, Windows::Adaptive(sizes.to_vec())) }
     }
 
     /// Elements from one window to the next.
@@ -242,12 +244,19 @@ impl Pool {
             order.iter().enumerate().for_each(|(axis, place)| all[*place] = strides[axis]);
             Ok::<_, Error>(TensorSpec::new(dtype, Layout::new(sizes.to_vec(), all.to_vec())?, address))
         };
+        let mut ratios = [None; 3];
+        if let [ratio] = self.ratios[..] {
+            ratios[3 - axes..].fill(ratio);
+        } else {
+            ratios[3 - axes..].copy_from_slice(&self.ratios);
+        }
         let problem = Problem {
             kind: self.kind,
             images: spec(images.dtype(), images.layout().strides(), sizes, images.address())?,
             results: spec(images.dtype(), Layout::contiguous(&shape)?.strides(), counts, 0)?,
             positions: has_positions.then(|| self.positions(images, &order, sizes)),
             is_adaptive,
+            ratios,
             window,
             stride,
             dilation,
@@ -311,25 +320,58 @@ fn spread(what: &str, list: &[usize], axes: usize, missing: u32) -> Result<[u32;
     Ok(all)
 }
 
-fn refused(reason: String) -> Error {
+pub(crate) fn refused(reason: String) -> Error {
     ErrorKind::Operand { operator: "pooling", reason }.into()
 }
 
-/// Poolings of images `[N, C, H, W]` by their usual names; [`Pool`] has all the rest.
+/// Poolings of images `[N, C, H, W]` by their usual names: windows and strides are one number or a
+/// pair; [`Pool`] has all the rest.
 impl Tensor {
     /// The largest element of each window.
     ///
     /// # Errors
     /// Those of [`Pool::run`].
-    pub fn max_pool2d(&self, window: [usize; 2], stride: [usize; 2]) -> Result<Self, Error> {
-        Pool::max(&window).stride(&stride).run(self)
+    pub fn max_pool2d(&self, window: impl Into<Shape>, stride: impl Into<Shape>) -> Result<Self, Error> {
+        Pool::max(window.into().sizes()).stride(stride.into().sizes()).run(self)
     }
 
     /// The mean of each window.
     ///
     /// # Errors
     /// Those of [`Pool::run`].
-    pub fn avg_pool2d(&self, window: [usize; 2], stride: [usize; 2]) -> Result<Self, Error> {
-        Pool::mean(&window).stride(&stride).run(self)
+    pub fn avg_pool2d(&self, window: impl Into<Shape>, stride: impl Into<Shape>) -> Result<Self, Error> {
+        Pool::mean(window.into().sizes()).stride(stride.into().sizes()).run(self)
+    }
+
+    /// The largest element of each window of signals `[N, C, L]`.
+    ///
+    /// # Errors
+    /// Those of [`Pool::run`].
+    pub fn max_pool1d(&self, window: usize, stride: usize) -> Result<Self, Error> {
+        Pool::max(&[window]).stride(&[stride]).run(self)
+    }
+
+    /// The mean of each window of signals `[N, C, L]`.
+    ///
+    /// # Errors
+    /// Those of [`Pool::run`].
+    pub fn avg_pool1d(&self, window: usize, stride: usize) -> Result<Self, Error> {
+        Pool::mean(&[window]).stride(&[stride]).run(self)
+    }
+
+    /// The mean of each of so many windows, which share the axes evenly.
+    ///
+    /// # Errors
+    /// Those of [`Pool::run`].
+    pub fn adaptive_avg_pool2d(&self, windows: impl Into<Shape>) -> Result<Self, Error> {
+        Pool::adaptive_mean(windows.into().sizes()).run(self)
+    }
+
+    /// The largest element of each of so many windows, which share the axes evenly.
+    ///
+    /// # Errors
+    /// Those of [`Pool::run`].
+    pub fn adaptive_max_pool2d(&self, windows: impl Into<Shape>) -> Result<Self, Error> {
+        Pool::adaptive_max(windows.into().sizes()).run(self)
     }
 }

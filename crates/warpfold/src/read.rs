@@ -14,6 +14,26 @@ impl Tensor {
         self.shape()
     }
 
+    /// As [`Tensor::dim`], as PyTorch calls it.
+    ///
+    /// # Errors
+    /// Those of [`Tensor::dim`].
+    pub fn size(&self, axis: isize) -> Result<usize, Error> {
+        self.dim(axis)
+    }
+
+    /// From one position of each axis to the next, in elements.
+    #[must_use]
+    pub fn stride(&self) -> &[isize] {
+        self.layout().strides()
+    }
+
+    /// The bytes of all elements.
+    #[must_use]
+    pub fn nbytes(&self) -> usize {
+        self.len() * self.dtype().bytes() as usize
+    }
+
     /// The size of an axis; negative ones count from the end.
     ///
     /// # Errors

@@ -233,6 +233,24 @@ impl Tensor {
         Ok(two(self.reduce(Reduction::MinMax, axes, Options::default())?))
     }
 
+    /// The sum of all that is not NaN.
+    ///
+    /// # Errors
+    /// Those of [`Tensor::reduce`].
+    pub fn nansum<'b>(&self, axes: impl Into<Axes<'b>>) -> Result<Self, Error> {
+        self.masked_fill(&self.isnan()?, 0)?.sum(axes)
+    }
+
+    /// The mean of all that is not NaN.
+    ///
+    /// # Errors
+    /// Those of [`Tensor::reduce`].
+    pub fn nanmean<'b>(&self, axes: impl Into<Axes<'b>>) -> Result<Self, Error> {
+        let axes = axes.into();
+        let count = self.isnan()?.logical_not()?.count_nonzero(axes)?;
+        self.nansum(axes)?.div(&count.to_dtype(self.dtype())?)
+    }
+
     fn reduce_to_one(&self, reduction: Reduction, axes: Axes<'_>) -> Result<Self, Error> {
         let results = self.reduce(reduction, axes, Options::default())?;
         Ok(results.into_iter().next().expect("a reduction has a result"))

@@ -85,4 +85,29 @@ impl Tensor {
         self.queue().run(&Sort, problem, &[Some(rows.memory_view()?)], outputs)?;
         Ok((sorted.finish().permute(&back)?, positions.finish().permute(&back)?))
     }
+
+    /// The `k`th smallest element along an axis, counted from 1, and its position: of equals the
+    /// first in order.
+    ///
+    /// # Errors
+    /// [`Operand`](warpfold_kernels::ErrorKind::Operand) unless the axis has so many elements; those
+    /// of [`Tensor::sort`].
+    pub fn kthvalue(&self, k: usize, axis: isize) -> Result<(Self, Self), Error> {
+        let len = self.dim(axis)?;
+        if !(1..=len).contains(&k) {
+            let reason = format!("axis {axis} has {len} element(s), and no {k}th smallest");
+            return Err(warpfold_kernels::ErrorKind::Operand { operator: "kthvalue", reason }.into());
+        }
+        let (values, positions) = self.sort(axis)?;
+        let at = k as isize - 1;
+        Ok((values.select(axis, at)?, positions.select(axis, at)?))
+    }
+
+    /// The median along an axis, of an even count the lower one, and its position, as PyTorch's.
+    ///
+    /// # Errors
+    /// Those of [`Tensor::kthvalue`].
+    pub fn median(&self, axis: isize) -> Result<(Self, Self), Error> {
+        self.kthvalue(self.dim(axis)?.div_ceil(2), axis)
+    }
 }

@@ -38,7 +38,15 @@ pub(super) fn find(name: &str, dtype: Option<Dtype>) -> Result<Found, Failure> {
             let rungs = known.iter().filter_map(|place| place.rsplit('/').next());
             let entries = all.iter().map(|listed| listed.kernel.name());
             let meant = did_you_mean(name, known.iter().copied().chain(rungs).chain(entries));
-            Err(Failure::usage(format!("unknown kernel '{name}': expected one of {}{meant}", known.join(", "))))
+            // Of a ladder that is named its own kernels, else where the long list is.
+            let ladder = format!("{}/", name.split('/').next().unwrap_or(name));
+            let near: Vec<&str> = known.into_iter().filter(|place| place.starts_with(&ladder)).collect();
+            let expected = if near.is_empty() {
+                "`warpfold inspect --list` lists them".to_owned()
+            } else {
+                format!("expected one of {}", near.join(", "))
+            };
+            Err(Failure::usage(format!("unknown kernel '{name}': {expected}{meant}")))
         }
         [place] => of_place(&all, place, dtype),
         several => Err(Failure::usage(format!("'{name}' can mean {}", several.join(" or ")))),

@@ -14,6 +14,11 @@ pub(super) fn locate(model: &str) -> Result<PathBuf, Failure> {
     if path.exists() {
         return Ok(path);
     }
+    if model.trim().is_empty() {
+        return Err(Failure::usage(format!(
+            "the name of the model is empty; leave it out, or write '{SHIPPED}', for the model that is part of the program"
+        )));
+    }
     if model.contains(char::is_whitespace) {
         return Err(Failure::usage(format!(
             "there is no model {model:?}; if that is a prompt: warpfold generate {SHIPPED} {model:?}"

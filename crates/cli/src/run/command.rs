@@ -10,6 +10,7 @@ use warpfold_kernels::Dtype;
 
 use crate::failure::Failure;
 use crate::npy::{self, Array};
+use crate::suggestion::did_you_mean;
 
 /// An operator, its files, its options; in JSON an option's name has `-` or `_`.
 #[derive(Debug, Default, PartialEq, Args, Deserialize)]
@@ -191,6 +192,10 @@ pub(super) struct Command {
     #[arg(long, value_name = "N", value_delimiter = ',')]
     #[serde(default, deserialize_with = "one_or_more", alias = "output_size")]
     output_size: Option<Vec<usize>>,
+    /// How many times as long interpolation makes axes, such as 2 or 1.5,2.
+    #[arg(long, value_name = "X", value_delimiter = ',')]
+    #[serde(default, deserialize_with = "one_or_more", alias = "scale_factor")]
+    scale_factor: Option<Vec<f64>>,
     /// A last window may leave the padded image.
     #[arg(long)]
     #[serde(default, alias = "ceil_mode")]
@@ -221,10 +226,10 @@ pub(super) struct Command {
     #[arg(long)]
     #[serde(default, alias = "exclude_self")]
     exclude_self: bool,
-    /// How interpolation makes elements: nearest (unless given) or linear.
+    /// How interpolation makes elements: nearest (unless given), nearest-exact, linear or cubic.
     #[arg(long, value_name = "MODE")]
     mode: Option<String>,
-    /// Linear interpolation keeps the centres of the first and last elements where they are.
+    /// Linear and cubic interpolation keep the centres of the first and last elements in place.
     #[arg(long)]
     #[serde(default, alias = "align_corners")]
     align_corners: bool,
@@ -351,6 +356,7 @@ impl Command {
             offsets: flag(self.offsets.is_some()),
             kernel: self.kernel.clone(),
             output_size: self.output_size.clone(),
+            scale_factor: self.scale_factor.clone(),
             ceil_mode: flag(self.ceil_mode),
             count_include_pad: flag(self.count_include_pad),
             p: self.p,
@@ -383,7 +389,10 @@ impl Command {
     /// The same for a run whose results nobody may want.
     pub(super) fn prepare_for_counts(&self) -> Result<Prepared<'_>, Failure> {
         let name = self.op.as_deref().ok_or_else(|| Failure::usage("no operator is named (op)"))?;
-        let operator = by_name::find(name)?;
+        let operator = by_name::find(name).map_err(|error| {
+            let meant = did_you_mean(name, by_name::operators().map(|operator| operator.name));
+            Failure::usage(format!("{error}; `warpfold run --list` lists them{meant}"))
+        })?;
         // Those that options name come after them, the bias last.
         let scales = self.scale_a.iter().chain(&self.scale_b).chain(&self.scale_result);
         let paths: Vec<&PathBuf> = self.inputs.iter().chain(scales).chain(&self.bias).chain(&self.offsets).collect();

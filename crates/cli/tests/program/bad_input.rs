@@ -23,6 +23,16 @@ fn the_command_line_itself() {
     refused(&["fly"], 2, "unrecognized subcommand 'fly'");
     refused(&["sim"], 2, "required arguments were not provided: --grid <X[,Y[,Z]]>");
     refused(&["devices", "--colour"], 2, "unexpected argument '--colour'");
+    refused(&["lader"], 2, "unrecognized subcommand 'lader'; did you mean 'ladder'?");
+    refused(&["sim", "--griid", "1"], 2, "unexpected argument '--griid' found; did you mean '--grid'?");
+    refused(
+        &["run", "sofmax"],
+        2,
+        "unknown operation 'sofmax'; `warpfold run --list` lists them; did you mean 'softmax'?",
+    );
+    for command in ["generate", "serve"] {
+        refused(&[command, ""], 2, "the name of the model is empty; leave it out, or write 'warpfold-tales'");
+    }
     copy_refused(&["--check", "some"], 2, "invalid value 'some' for '--check <CHECK>' [possible values: none, all]");
     copy_refused(&["--report", "xml"], 2, "invalid value 'xml' for '--report <REPORT>'");
     copy_refused(&["--arch", "sm_70"], 2, "unknown architecture 'sm_70'");

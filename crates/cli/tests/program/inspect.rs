@@ -66,7 +66,9 @@ fn what_is_printed_runs_as_it_is() {
 
 #[test]
 fn names_that_mean_no_kernel_or_several_are_refused() {
-    refused(&["inspect", "fold"], 2, "unknown kernel 'fold': expected one of vector-add/one_thread, ");
+    refused(&["inspect", "fold"], 2, "unknown kernel 'fold': `warpfold inspect --list` lists them");
+    refused(&["inspect", "dot"], 2, "unknown kernel 'dot': expected one of dot/plain, dot/vec4, dot/single_pass");
+    refused(&["inspect", "reduec/naive"], 2, "; did you mean 'reduce/naive'?");
     refused(&["inspect", "shared"], 2, "'shared' can mean histogram/shared or reduce-lessons/shared or sgemm/shared");
     refused(&["inspect", "reduce/naive", "--target", "sm_75"], 2, "unknown architecture 'sm_75'");
     refused(&["inspect", "reduce/naive", "--dtype", "f16"], 2, "runs with i32 or f32, not with f16");

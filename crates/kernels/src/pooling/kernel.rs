@@ -37,10 +37,12 @@ pub(super) struct Config {
 pub(super) enum Steps {
     /// As sizes of image and result have it.
     Adaptive,
-    /// The first element of such a window.
-    Nearest,
+    /// One element: the first of such a window, or the one at its middle.
+    Nearest { exact: bool, ratio: Ratio },
     /// A mixture of two neighbours.
-    Linear { align_corners: bool },
+    Linear { align_corners: bool, ratio: Ratio },
+    /// A mixture of four.
+    Cubic { align_corners: bool, ratio: Ratio },
     /// All alike.
     Regular {
         window: u32,
@@ -53,13 +55,18 @@ pub(super) enum Steps {
     },
 }
 
+/// Elements of the image per element of the result, as the bits of an `f64`; `None` for the quotient
+/// of their sizes.
+pub(super) type Ratio = Option<u64>;
+
 impl Config {
     /// Elements of a window, where all of them are alike.
     fn taps(&self) -> Option<u32> {
         let window = |steps: &Steps| match steps {
             Steps::Adaptive => None,
-            Steps::Nearest => Some(1),
+            Steps::Nearest { .. } => Some(1),
             Steps::Linear { .. } => Some(2),
+            Steps::Cubic { .. } => Some(4),
             Steps::Regular { window, .. } => Some(*window),
         };
         self.steps[self.first_axis..].iter().try_fold(1_u32, |taps, steps| taps.checked_mul(window(steps)?))
@@ -72,13 +79,18 @@ impl Config {
             Kind::Mean { include_padding: false } => "mean".to_owned(),
             Kind::Mean { include_padding: true } => "padded_mean".to_owned(),
             Kind::Norm { p } => format!("norm{p}"),
-            Kind::Nearest => "nearest".to_owned(),
+            Kind::Nearest { exact: false } => "nearest".to_owned(),
+            Kind::Nearest { exact: true } => "nearest_exact".to_owned(),
             Kind::Linear { align_corners: false } => "linear".to_owned(),
             Kind::Linear { align_corners: true } => "linear_corners".to_owned(),
+            Kind::Cubic { align_corners: false } => "cubic".to_owned(),
+            Kind::Cubic { align_corners: true } => "cubic_corners".to_owned(),
         };
         let steps = self.steps[self.first_axis..].iter().map(|steps| match steps {
             Steps::Adaptive => "_a".to_owned(),
-            Steps::Nearest | Steps::Linear { .. } => "_i".to_owned(),
+            Steps::Nearest { ratio, .. } | Steps::Linear { ratio, .. } | Steps::Cubic { ratio, .. } => {
+                ratio.map_or_else(|| "_i".to_owned(), |bits| format!("_i{bits:x}"))
+            }
             Steps::Regular { window, stride, dilation, before, after, leaves } => {
                 let inside = if *leaves { "" } else { "i" };
                 format!("_{window}s{stride}d{dilation}p{before}x{after}{inside}")
@@ -109,9 +121,9 @@ macro_rules! in_compute_type {
 pub(super) fn kernel_of(config: &Config) -> AnyKernel {
     match (config.kind, config.dtype) {
         (Kind::Max, dtype) => in_compute_type!(dtype, largest(config)),
-        (Kind::Nearest, dtype) => in_compute_type!(dtype, nearest(config)),
-        (Kind::Linear { .. }, Dtype::F64) => linear::<f64>(config).into(),
-        (Kind::Linear { .. }, _) => linear::<f32>(config).into(),
+        (Kind::Nearest { .. }, dtype) => in_compute_type!(dtype, nearest(config)),
+        (Kind::Linear { .. } | Kind::Cubic { .. }, Dtype::F64) => mixture::<f64>(config).into(),
+        (Kind::Linear { .. } | Kind::Cubic { .. }, _) => mixture::<f32>(config).into(),
         (_, Dtype::F64) => folded::<f64>(config).into(),
         _ => folded::<f32>(config).into(),
     }
@@ -186,7 +198,9 @@ fn folded<C: Compute + WideFloat + Signed>(config: &Config) -> Pool {
                 let count = place.count(include_padding).cast::<C>();
                 sums.map(|sum| sum / count).collect()
             }
-            Kind::Max | Kind::Nearest | Kind::Linear { .. } => unreachable!("these have kernels of their own"),
+            Kind::Max | Kind::Nearest { .. } | Kind::Linear { .. } | Kind::Cubic { .. } => {
+                unreachable!("these have kernels of their own")
+            }
         };
         place.store(&results, None);
     })
@@ -198,9 +212,23 @@ fn nearest<C: Compute>(config: &Config) -> Pool {
 }
 
 /// A mixture of neighbours.
-fn linear<C: Compute + WideFloat + Signed>(config: &Config) -> Pool {
+fn mixture<C: Compute + WideFloat + Signed>(config: &Config) -> Pool {
     let first_axis = config.first_axis;
     recorded(*config, move |place| place.store::<C>(&place.mixed(first_axis, place.from), None))
+}
+
+/// The bend of cubic convolution, as PyTorch has it.
+const BEND: f64 = -0.75;
+
+/// The weight of cubic convolution of an element at a distance of at most 1.
+fn near<C: Compute + WideFloat + Signed>(x: Val<C>) -> Val<C> {
+    (x * C::from_f64(BEND + 2.0) - C::from_f64(BEND + 3.0)) * x * x + C::from_f64(1.0)
+}
+
+/// The same at a distance from 1 to 2.
+fn far<C: Compute + WideFloat + Signed>(x: Val<C>) -> Val<C> {
+    let [a, b, c] = [5.0 * BEND, 8.0 * BEND, 4.0 * BEND].map(C::from_f64);
+    ((x * C::from_f64(BEND) - a) * x + b) * x - c
 }
 
 /// `x^p` by squares.
@@ -289,12 +317,20 @@ impl Span {
                 let end = ((place.mul_wide(size) + size.cast::<u64>() + count - 1) / count).cast::<u32>();
                 Self { steps, start: start.cast(), inside: [Val::constant(0), end - start], size, place, windows }
             }
-            Steps::Nearest => {
-                let start = (place.mul_wide(size) / windows.cast::<u64>()).cast::<i32>();
+            Steps::Nearest { exact, ratio } => {
+                let start = match (ratio, exact) {
+                    (None, false) => (place.mul_wide(size) / windows.cast::<u64>()).cast::<i32>(),
+                    (None, true) => ((place * 2 + 1).mul_wide(size) / (windows.cast::<u64>() * 2)).cast::<i32>(),
+                    (Some(bits), _) => {
+                        let middle = if exact { 0.5 } else { 0.0 };
+                        let source = (place.cast::<f32>() + middle) * f64::from_bits(bits) as f32;
+                        source.cast::<i32>().min(size.cast::<i32>() - 1)
+                    }
+                };
                 Self { steps, start, inside: [0, 1].map(Val::constant), size, place, windows }
             }
-            Steps::Linear { .. } => {
-                Self { steps, start: Val::constant(0), inside: [0, 2].map(Val::constant), size, place, windows }
+            Steps::Linear { .. } | Steps::Cubic { .. } => {
+                Self { steps, start: Val::constant(0), inside: [0, 1].map(Val::constant), size, place, windows }
             }
             Steps::Regular { window, stride, dilation, before, leaves, .. } => {
                 let start = (place * stride).cast::<i32>() - before as i32;
@@ -312,7 +348,7 @@ impl Span {
 
     const fn dilation(&self) -> u32 {
         match self.steps {
-            Steps::Adaptive | Steps::Nearest | Steps::Linear { .. } => 1,
+            Steps::Adaptive | Steps::Nearest { .. } | Steps::Linear { .. } | Steps::Cubic { .. } => 1,
             Steps::Regular { dilation, .. } => dilation,
         }
     }
@@ -330,27 +366,50 @@ impl Span {
         }
     }
 
-    /// The two neighbours that linear interpolation mixes, and the weight of the second: what
-    /// PyTorch computes in the same type.
-    fn neighbours<C: Compute + WideFloat + Signed>(&self, align_corners: bool) -> ([Val<i32>; 2], Val<C>) {
+    /// Where interpolation looks, in elements of the image: what PyTorch computes in the same type.
+    fn source<C: Compute + WideFloat + Signed>(&self, align_corners: bool, ratio: Ratio) -> Val<C> {
         let (half, one) = (C::from_f64(0.5), C::from_f64(1.0));
         let (place, size, windows) = (self.place.cast::<C>(), self.size.cast::<C>(), self.windows.cast::<C>());
-        let source = if align_corners {
+        if align_corners {
             // A single element of the result is the first one.
             let step = (size - one) / (windows - one).max(one);
-            self.windows.gt(1).select(place * step, Val::constant(C::ZERO))
-        } else {
-            ((place + half) * (size / windows) - half).max(C::ZERO)
+            return self.windows.gt(1).select(place * step, Val::constant(C::ZERO));
+        }
+        let ratio = match ratio {
+            Some(bits) => Val::constant(C::from_f64(f64::from_bits(bits))),
+            None => size / windows,
         };
+        (place + half) * ratio - half
+    }
+
+    /// The elements that interpolation mixes, and their weights; `None` along an axis that keeps its
+    /// elements.
+    fn mixture<C: Compute + WideFloat + Signed>(&self) -> Option<Vec<(Val<i32>, Val<C>)>> {
         let last = self.size.cast::<i32>() - 1;
-        let low = source.cast::<i32>().min(last);
-        ([low, (low + 1).min(last)], source - low.cast::<C>())
+        let one = || Val::constant(C::from_f64(1.0));
+        match self.steps {
+            Steps::Linear { align_corners, ratio } => {
+                let source = self.source::<C>(align_corners, ratio).max(C::ZERO);
+                let low = source.cast::<i32>().min(last);
+                let weight = source - low.cast::<C>();
+                Some(vec![(low, one() - weight), ((low + 1).min(last), weight)])
+            }
+            Steps::Cubic { align_corners, ratio } => {
+                let source = self.source::<C>(align_corners, ratio);
+                let floor = source.floor();
+                let (low, weight) = (floor.cast::<i32>(), source - floor);
+                let weights = [far(weight + one()), near(weight), near(one() - weight), far(one() - weight + one())];
+                let taps = weights.into_iter().enumerate();
+                Some(taps.map(|(tap, weight)| ((low + (tap as i32 - 1)).max(0).min(last), weight)).collect())
+            }
+            Steps::Adaptive | Steps::Nearest { .. } | Steps::Regular { .. } => None,
+        }
     }
 
     /// Visits the elements one after the other, unrolled or in a loop over those that are inside.
     fn each(&self, unrolled: bool, visit: &dyn Fn(Val<i32>, Option<Val<bool>>)) {
         match self.steps {
-            Steps::Nearest => visit(self.start, None),
+            Steps::Nearest { .. } => visit(self.start, None),
             Steps::Regular { window, dilation, leaves, .. } if unrolled => {
                 for tap in 0..window {
                     let at = self.start + (tap * dilation) as i32;
@@ -420,11 +479,10 @@ impl Place {
             return load::<C, _>(dtype, self.images.at(from * dtype.bytes() as i64), width, width > 1);
         };
         let at = |at: Val<i32>| self.mixed::<C>(axis + 1, from + at.cast::<i64>() * self.strides.at(2 + axis));
-        let Steps::Linear { align_corners } = span.steps else { return at(span.start) };
-        let (neighbours, weight) = span.neighbours::<C>(align_corners);
-        let [low, high] = neighbours.map(at);
-        let rest = Val::constant(C::from_f64(1.0)) - weight;
-        low.into_iter().zip(high).map(|(low, high)| low * rest + high * weight).collect()
+        let Some(mixture) = span.mixture::<C>() else { return at(span.start) };
+        let parts = mixture.into_iter().map(|(place, weight)| at(place).into_iter().map(|x| x * weight).collect());
+        let sum = |sums: Vec<Val<C>>, part: Vec<Val<C>>| sums.into_iter().zip(part).map(|(a, b)| a + b).collect();
+        parts.reduce(sum).unwrap_or_default()
     }
 
     /// The elements that a mean is divided by.

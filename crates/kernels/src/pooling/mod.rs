@@ -11,9 +11,12 @@
 //! NaN. Adaptive windows are those of PyTorch: from `⌊i·size/n⌋` to before `⌈(i+1)·size/n⌉`.
 //!
 //! Interpolation is PyTorch's, too. The nearest element is the one at `⌊i·size/n⌋`, exactly
-//! (PyTorch multiplies by a rounded `f32` quotient, which may give the one before). Linear
-//! interpolation looks at `(i + 1/2)·size/n - 1/2`, not below 0, or with aligned corners at
-//! `i·(size-1)/(n-1)`, and mixes its two neighbours along each axis.
+//! (PyTorch multiplies by a rounded `f32` quotient, which may give the one before); `exact` (as
+//! PyTorch's `nearest-exact`) at `⌊(i + 1/2)·size/n⌋`. Linear interpolation looks at
+//! `(i + 1/2)·size/n - 1/2`, not below 0, or with aligned corners at `i·(size-1)/(n-1)`, and mixes
+//! its two neighbours along each axis; cubic interpolation mixes four, by cubic convolution with
+//! `a = -3/4`, the elements at the edge going on outside of the image. A factor that makes no whole
+//! size stands in for `n/size`, as it does there.
 //!
 //! A thread computes the results of one place, of several neighbouring channels where channels are
 //! last. Windows are known when a kernel is built: those of few elements are unrolled, and places
@@ -27,7 +30,7 @@ use warpfold_device::LaunchConfig;
 use crate::plan::{Arg, Family, Operand, OperandSpec, Plan, Planner, Step, TensorSpec, grid_size};
 use crate::{AnyKernel, Dtype, Error, ErrorKind};
 
-use kernel::{BLOCK, Config, Steps};
+use kernel::{BLOCK, Config, Ratio, Steps};
 
 /// Neighbouring channels of a thread at most, where channels are last.
 const MAX_WIDTH: u64 = 8;
@@ -53,20 +56,29 @@ pub enum Kind {
         p: u32,
     },
     /// Interpolation: the element that is nearest, of any type. Windows are adaptive.
-    Nearest,
+    Nearest {
+        /// Whether from the middle of an element of the result, not from its edge.
+        exact: bool,
+    },
     /// Interpolation: a mixture of the neighbours. Windows are adaptive.
     Linear {
         /// Whether the centres of the first and last elements stay where they are.
+        align_corners: bool,
+    },
+    /// Interpolation: a mixture of four neighbours along each axis. Windows are adaptive.
+    Cubic {
+        /// Likewise.
         align_corners: bool,
     },
 }
 
 impl Kind {
     /// How an axis is walked along that interpolation makes larger or smaller.
-    const fn interpolation(self) -> Option<Steps> {
+    const fn interpolation(self, ratio: Ratio) -> Option<Steps> {
         match self {
-            Self::Nearest => Some(Steps::Nearest),
-            Self::Linear { align_corners } => Some(Steps::Linear { align_corners }),
+            Self::Nearest { exact } => Some(Steps::Nearest { exact, ratio }),
+            Self::Linear { align_corners } => Some(Steps::Linear { align_corners, ratio }),
+            Self::Cubic { align_corners } => Some(Steps::Cubic { align_corners, ratio }),
             Self::Max | Self::Mean { .. } | Self::Norm { .. } => None,
         }
     }
@@ -86,6 +98,9 @@ pub struct Problem {
     pub positions: Option<[i64; 5]>,
     /// The windows follow from the sizes of images and results; the fields below say nothing.
     pub is_adaptive: bool,
+    /// Elements of the image per element of an interpolated result, as the bits of an `f64`; `None`
+    /// for the quotient of their sizes.
+    pub ratios: [Option<u64>; 3],
     /// Elements of a window.
     pub window: [u32; 3],
     /// From one window to the next.
@@ -120,8 +135,10 @@ impl Problem {
         let dtype = self.images.dtype;
         let is_taken = match self.kind {
             Kind::Max => dtype != Dtype::Bool,
-            Kind::Nearest => true,
-            Kind::Mean { .. } | Kind::Norm { .. } | Kind::Linear { .. } => dtype.is_float() && dtype.bytes() > 1,
+            Kind::Nearest { .. } => true,
+            Kind::Mean { .. } | Kind::Norm { .. } | Kind::Linear { .. } | Kind::Cubic { .. } => {
+                dtype.is_float() && dtype.bytes() > 1
+            }
         };
         if !is_taken {
             return Err(ErrorKind::Unsupported { op: "pooling".to_owned(), dtype }.into());
@@ -129,7 +146,7 @@ impl Problem {
         if matches!(self.kind, Kind::Norm { p } if !(1..=64).contains(&p)) {
             return refused("the exponent of a norm is from 1 to 64".to_owned());
         }
-        if self.kind.interpolation().is_some() && !self.is_adaptive {
+        if self.kind.interpolation(None).is_some() && !self.is_adaptive {
             return refused("interpolation has no windows of a size".to_owned());
         }
         let ([.., d, h, w], [.., od, oh, ow]) = (self.images.layout.shape(), self.results.layout.shape()) else {
@@ -173,7 +190,10 @@ impl Problem {
         let width = (0..4).rev().map(|log| 1 << log).find(|width| *width <= widest && divides(*width)).unwrap_or(1);
         let steps = [0, 1, 2].map(|axis| {
             let (size, windows) = (sizes[2 + axis] as u64, results[2 + axis] as u64);
-            if let Some(steps) = self.kind.interpolation().filter(|_| size != windows) {
+            // Where the size stays, elements do, too; but PyTorch's cubic convolution heeds a factor.
+            let heeds_ratio = matches!(self.kind, Kind::Cubic { .. }) && self.ratios[axis].is_some();
+            let is_resized = size != windows || heeds_ratio;
+            if let Some(steps) = self.kind.interpolation(self.ratios[axis]).filter(|_| is_resized) {
                 return steps;
             }
             if self.is_adaptive && !size.is_multiple_of(windows.max(1)) {
@@ -200,7 +220,7 @@ impl Problem {
         let config = Config {
             kind: self.kind,
             // Of what is moved only the bits count.
-            dtype: if self.kind == Kind::Nearest { self.images.dtype.bits() } else { self.images.dtype },
+            dtype: if matches!(self.kind, Kind::Nearest { .. }) { self.images.dtype.bits() } else { self.images.dtype },
             steps,
             first_axis: (0..2).take_while(|axis| is_absent(*axis)).count(),
             has_positions: self.positions.is_some(),
@@ -280,6 +300,8 @@ pub(crate) fn kernels() -> Vec<(AnyKernel, u32)> {
         (kernel::kernel_of(&config), BLOCK)
     };
     let mean = Kind::Mean { include_padding: false };
+    let (nearest, linear) = (|exact| Kind::Nearest { exact }, |align_corners| Kind::Linear { align_corners });
+    let (cubic, ratio) = (Kind::Cubic { align_corners: false }, Some(0.4_f64.to_bits()));
     vec![
         of(Kind::Max, Dtype::F32, regular(3, 2, 1), false, false, 1),
         of(Kind::Max, Dtype::F32, regular(3, 2, 1), true, false, 1),
@@ -288,8 +310,10 @@ pub(crate) fn kernels() -> Vec<(AnyKernel, u32)> {
         of(mean, Dtype::F16, regular(3, 1, 1), false, true, 8),
         of(mean, Dtype::F64, Steps::Adaptive, false, false, 1),
         of(Kind::Norm { p: 3 }, Dtype::F32, regular(2, 2, 0), false, false, 1),
-        of(Kind::Nearest, Dtype::U16, Steps::Nearest, false, true, 8),
-        of(Kind::Linear { align_corners: false }, Dtype::F32, Steps::Linear { align_corners: false }, false, false, 1),
-        of(Kind::Linear { align_corners: true }, Dtype::F16, Steps::Linear { align_corners: true }, false, true, 8),
+        of(nearest(false), Dtype::U16, Steps::Nearest { exact: false, ratio: None }, false, true, 8),
+        of(nearest(true), Dtype::U8, Steps::Nearest { exact: true, ratio }, false, false, 1),
+        of(linear(false), Dtype::F32, Steps::Linear { align_corners: false, ratio: None }, false, false, 1),
+        of(linear(true), Dtype::F16, Steps::Linear { align_corners: true, ratio: None }, false, true, 8),
+        of(cubic, Dtype::F32, Steps::Cubic { align_corners: false, ratio }, false, false, 1),
     ]
 }

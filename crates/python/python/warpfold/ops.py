@@ -31,7 +31,7 @@ PYTORCH: dict[str, tuple[str, Callable[[Any], Any]]] = {
 }
 
 #: Options that are lists of numbers; one number is a list of one.
-_LISTS = ("axes", "stride", "padding", "dilation", "kernel", "output_size")
+_LISTS = ("axes", "stride", "padding", "dilation", "kernel", "output_size", "scale_factor")
 
 
 def _operator(name: str, summary: str, num_outputs: int, options: list[str]) -> Callable[..., Any]:
@@ -52,7 +52,7 @@ def _operator(name: str, summary: str, num_outputs: int, options: list[str]) -> 
                 raise ArgumentError(f"{name} is given the option '{option}' twice, by two names")
             if key in theirs and value is not None:
                 value = PYTORCH[key][1](value)
-            if option in _LISTS and isinstance(value, int):
+            if option in _LISTS and isinstance(value, int | float):
                 value = [value]
             given[option] = dtype_name(value) if option == "dtype" and value is not None else value
         tensors = [each if isinstance(each, Tensor) else Tensor(each) for each in inputs]

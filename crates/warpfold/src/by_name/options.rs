@@ -128,6 +128,8 @@ options! {
     Kernel "kernel" kernel: Vec<usize>;
     /// Windows that share the axes evenly, likewise.
     OutputSize "output-size" output_size: Vec<usize>;
+    /// How many times as long axes become, likewise.
+    ScaleFactor "scale-factor" scale_factor: Vec<f64>;
     /// A last window may leave the padded image.
     CeilMode "ceil-mode" ceil_mode: bool;
     /// A mean counts padding.
@@ -144,7 +146,7 @@ options! {
     Reduce "reduce" reduce: String;
     /// The element itself is not among what is combined.
     ExcludeSelf "exclude-self" exclude_self: bool;
-    /// How elements between those of an image are made: nearest or linear.
+    /// How elements between those of an image are made: nearest, nearest-exact, linear or cubic.
     Mode "mode" mode: String;
     /// The centres of the first and last elements stay where they are, not the edges.
     AlignCorners "align-corners" align_corners: bool;

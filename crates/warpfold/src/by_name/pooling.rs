@@ -58,10 +58,10 @@ pub(super) const OPERATORS: &[Operator] = &[
     },
     Operator {
         name: "interpolate",
-        summary: "X [N, C, ..] → X in other sizes (--output-size), by its nearest elements or mixtures of neighbours",
+        summary: "X [N, C, ..] → X in other sizes (--output-size or --scale-factor), by its nearest elements or mixtures of neighbours",
         inputs: (1, 1),
         outputs: 1,
-        options: &[Choice::OutputSize, Choice::Mode, Choice::AlignCorners, Choice::Layout],
+        options: &[Choice::OutputSize, Choice::ScaleFactor, Choice::Mode, Choice::AlignCorners, Choice::Layout],
         body: interpolate,
     },
 ];
@@ -73,21 +73,27 @@ fn interpolate(operator: &Operator, inputs: &[Tensor], options: &Options) -> Res
     };
     let align_corners = options.align_corners == Some(true);
     let mode = match options.mode.as_deref() {
-        None | Some("nearest") if align_corners => {
-            return Err(out_of_range("align-corners", "with mode linear only"));
+        None | Some("nearest" | "nearest-exact") if align_corners => {
+            return Err(out_of_range("align-corners", "with mode linear or cubic only"));
         }
         None | Some("nearest") => Interpolation::Nearest,
+        Some("nearest-exact") => Interpolation::NearestExact,
         Some("linear") => Interpolation::Linear { align_corners },
-        Some(_) => return Err(out_of_range("mode", "of nearest or linear")),
+        Some("cubic") => Interpolation::Cubic { align_corners },
+        Some(_) => return Err(out_of_range("mode", "of nearest, nearest-exact, linear or cubic")),
     };
     let layout = match options.layout.as_deref() {
         None | Some("nchw") => ImageLayout::Nchw,
         Some("nhwc") => ImageLayout::Nhwc,
         Some(_) => return Err(out_of_range("layout", "of nchw or nhwc")),
     };
-    let missing = || ErrorKind::MissingOption { op: op(), option: "output-size" };
-    let sizes = options.output_size.as_ref().ok_or_else(missing)?;
-    Ok(vec![inputs[0].interpolate_in(sizes, mode, layout)?])
+    let results = match (&options.output_size, &options.scale_factor) {
+        (None, None) => return Err(ErrorKind::MissingOption { op: op(), option: "output-size" }.into()),
+        (Some(_), Some(_)) => return Err(out_of_range("scale-factor", "or output-size, not both")),
+        (Some(sizes), None) => inputs[0].interpolate_in(sizes, mode, layout)?,
+        (None, Some(factors)) => inputs[0].interpolate_by_in(factors, mode, layout)?,
+    };
+    Ok(vec![results])
 }
 
 fn pool(operator: &Operator, inputs: &[Tensor], options: &Options) -> Result<Vec<Tensor>, Error> {

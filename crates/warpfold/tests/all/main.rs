@@ -9,6 +9,7 @@ mod errors;
 mod folds;
 mod guesses;
 mod guesses_next;
+mod guesses_third;
 mod in_place;
 mod language;
 mod lists;
