@@ -59,11 +59,14 @@ pub struct Source {
 }
 
 /// Parts of paths of what comes with a compiler: its author is not who reads a report.
-const LIBRARIES: [&str; 9] = [
+const LIBRARIES: [&str; 11] = [
     "triton/language/",
     "/targets/",
     "/nvidia/cu",
-    "/cuda/",
+    // nvcc's own headers, as it names them wherever it lies; and libcu++.
+    "/bin/..//",
+    "/include/cuda/",
+    "/local/cuda/",
     "/cuda-",
     "/cooperative_groups",
     "/cub/",
@@ -239,6 +242,15 @@ mod tests {
         assert_eq!(lines(".loc 1 5 1, function_name $L, inlined_at 1 11 2", FILES), ["k.cu:5"], "one's own function");
         let itself = ".loc 1 5 1, function_name $L, inlined_at 1 5 1\n.loc 1 5 1, function_name $L, inlined_at 1 5 1";
         assert_eq!(lines(itself, FILES), ["k.cu:5", "k.cu:5"]);
+    }
+
+    #[test]
+    fn headers_of_nvcc_are_a_library_wherever_it_lies_and_a_folder_named_cuda_is_not() {
+        let files = ".file 1 \"/home/me/cuda/k.cu\"\n.file 2 \"/tools/bin/..//include/cuda_pipeline_helpers.h\"";
+        let both = ".loc 1 55 3\n.loc 2 201 13, function_name $L, inlined_at 1 55 3";
+        assert_eq!(lines(both, files), ["k.cu:55", "k.cu:55 (in cuda_pipeline_helpers.h:201)"]);
+        let own = ".loc 1 5 1, function_name $L, inlined_at 1 9 1";
+        assert_eq!(lines(own, files), ["k.cu:5"], "one's own function, and not its caller");
     }
 
     #[test]

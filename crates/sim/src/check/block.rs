@@ -397,7 +397,8 @@ impl BlockCheck {
 
     /// A warp arrives at a block barrier, whether it waits there (`bar.sync`, `bar.red`) or not
     /// (`bar.arrive`).
-    pub(crate) fn arrive(&mut self, barrier: u32, warp: u32) {
+    pub(crate) fn arrive(&mut self, launch: &LaunchCheck, barrier: u32, warp: u32) {
+        self.grid.look_at_writes(&launch.locations, warp);
         self.order.arrive(barrier, warp);
         self.grid.arrive(barrier, warp);
     }

@@ -418,7 +418,7 @@ impl Machine {
     pub(crate) fn check_arrive(&mut self, barrier: u32) {
         let warp = self.warp;
         if let Some(checking) = &mut self.checking {
-            checking.block.arrive(barrier, warp);
+            checking.block.arrive(&checking.launch, barrier, warp);
         }
     }
 

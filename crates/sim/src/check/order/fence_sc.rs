@@ -16,7 +16,7 @@
 //! What can be missed: of clusters, a fence of `.cluster` scope counts as one of `.gpu` scope. Not
 //! followed: that of several fences one must come first, whichever it is.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -237,7 +237,10 @@ impl Sequence {
             to.join_behind(behind);
         }
         join(&mut to.overtaken, self.overtaken.as_ref());
-        to.writes.extend(self.writes.iter().cloned());
+        // What all warps have heard of comes back from each of them: kept once, or it would grow by
+        // the number of warps at every barrier.
+        let mut known: HashSet<_> = to.writes.iter().map(|(at, write)| (*at, Arc::as_ptr(write))).collect();
+        to.writes.extend(self.writes.iter().filter(|(at, write)| known.insert((*at, Arc::as_ptr(write)))).cloned());
     }
 
     /// Whether there is nothing to it.

@@ -90,6 +90,24 @@ fn barriers_pass_on_what_fences_cover_and_what_writes_have_overtaken() {
     }
 }
 
+/// What barriers hand on once multiplied by the warps at each of them: forty would never end.
+#[test]
+fn barriers_after_strong_writes_hand_on_each_write_once() {
+    let mut rig = Rig::new(2, 256);
+    rig.global(0, &write(1).one(0, 8));
+    fence(&mut rig, 0, Scope::Gpu, FenceKind::Sequential);
+    rig.global(0, &relaxed(read(2), FLAG));
+    for warp in 0..8 {
+        rig.global(1, &relaxed(write(3), FLAG).warp(warp));
+    }
+    for _ in 0..40 {
+        rig.sync(1);
+    }
+    fence(&mut rig, 1, Scope::Gpu, FenceKind::Sequential);
+    rig.global(1, &read(4).one(0, 8));
+    rig.finds(&[]);
+}
+
 #[test]
 fn many_fences_at_one_location_lose_no_order() {
     let mut rig = Rig::new(2, 32);

@@ -135,8 +135,8 @@ fn a_barrier_with_a_count_does_not_speak_for_warps_that_have_ended() {
     for (gone, expected) in [(0b001, &[RAW][..]), (0, &[])] {
         let mut rig = Rig::filled(96);
         rig.shared(&write(1));
-        rig.blocks[0].arrive(2, 1);
-        rig.blocks[0].arrive(2, 2);
+        rig.blocks[0].arrive(&rig.launch, 2, 1);
+        rig.blocks[0].arrive(&rig.launch, 2, 2);
         rig.blocks[0].complete(2, 0b110, true, gone);
         rig.shared(&read(2).warp(2));
         rig.finds(expected);

@@ -176,7 +176,7 @@ impl Rig {
     fn barrier(&mut self, block: usize, barrier: u32, arrivals: u32, receivers: u32) {
         let whole = receivers == self.blocks[block].warps();
         for warp in access::Lanes(arrivals) {
-            self.blocks[block].arrive(barrier, warp);
+            self.blocks[block].arrive(&self.launch, barrier, warp);
         }
         self.blocks[block].complete(barrier, receivers, whole, 0);
     }

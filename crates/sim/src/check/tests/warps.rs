@@ -80,9 +80,9 @@ fn an_arrival_gives_but_does_not_take() {
 #[test]
 fn what_follows_an_arrival_is_not_covered() {
     let mut rig = Rig::filled(64);
-    rig.blocks[0].arrive(1, 0);
+    rig.blocks[0].arrive(&rig.launch, 1, 0);
     rig.shared(&write(1));
-    rig.blocks[0].arrive(1, 1);
+    rig.blocks[0].arrive(&rig.launch, 1, 1);
     rig.blocks[0].complete(1, 0b10, false, 0);
     rig.shared(&read(2).warp(1));
     rig.finds(&[RAW]);
@@ -92,9 +92,9 @@ fn what_follows_an_arrival_is_not_covered() {
 fn the_same_instruction_before_and_after_an_arrival_is_told_apart() {
     let mut rig = Rig::filled(64);
     rig.shared(&write(1));
-    rig.blocks[0].arrive(1, 0);
+    rig.blocks[0].arrive(&rig.launch, 1, 0);
     rig.shared(&write(1).at(|lane| 128 + lane * 4));
-    rig.blocks[0].arrive(1, 1);
+    rig.blocks[0].arrive(&rig.launch, 1, 1);
     rig.blocks[0].complete(1, 0b10, false, 0);
     rig.shared(&read(2).warp(1));
     rig.finds(&[]);
