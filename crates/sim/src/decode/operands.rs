@@ -143,7 +143,9 @@ impl Decoder<'_> {
     }
 
     fn named_source(&mut self, inst: &Instruction, name: &Name, component: Option<char>, ty: T) -> Result<u32, Error> {
-        if is_special(name) && !typing::reads_specials(inst, ty) {
+        // A register of the text may have such a name.
+        let is_special = is_special(name) && self.lookup(inst, name).is_err();
+        if is_special && !typing::reads_specials(inst, ty) {
             return Err(self.invalid(inst, "a special register is read by a mov of integers or bits"));
         }
         if VECTOR_SPECIALS.contains(&name.as_str()) && component_index(component) == Some(3) {

@@ -440,10 +440,10 @@ pub(crate) fn space_of(
             Place::Local(..) => &["local", "param"],
             Place::KernelParam(..) => &["param"],
         };
-        // A copy names the spaces of both sides.
         let mut named = inst.modifiers.iter().filter(|m| is_space(m));
-        let named = if inst.opcode == Opcode::Cp { None } else { named.next() };
-        if named.is_some_and(|m| !spaces.contains(&m.split("::").next().unwrap_or(m))) {
+        // A copy names the spaces of both sides.
+        let alone = named.next().filter(|_| named.next().is_none());
+        if alone.is_some_and(|m| !spaces.contains(&m.split("::").next().unwrap_or(m))) {
             return Err(d.invalid(inst, format!("the variable does not lie there, but in .{}", spaces[0])));
         }
         *offset = offset.wrapping_add(start as i64);

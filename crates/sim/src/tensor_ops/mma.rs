@@ -264,7 +264,7 @@ pub(super) fn decode_as(d: &mut Decoder, inst: &Instruction, (m, k): (u32, u32))
     let (bits, input) = match ty {
         T::F64 => (32, T::F64),
         _ if is_bits => (1, T::B32),
-        _ => (elements[0].bits(), T::B32),
+        _ => (elements[0].bits(), factor_type(elements[0])),
     };
     let blocks = m / 8;
     let chunks = k * bits / 128;
@@ -300,6 +300,16 @@ pub(super) fn decode_as(d: &mut Decoder, inst: &Instruction, (m, k): (u32, u32))
     tables.mma.push(tile);
     let imm = i64::try_from(tables.mma.len() - 1).expect("few instructions");
     d.whole_warp(inst, Op { imm, ..Op::new(handler) })
+}
+
+/// The type that registers of A and B have to ptxas: those of 8 bits and integers may be anything.
+pub(super) fn factor_type(element: Element) -> T {
+    match element {
+        Element::F16 => T::F16x2,
+        Element::Bf16 => T::Bf16x2,
+        Element::Tf32 => T::Tf32,
+        _ => T::B32,
+    }
 }
 
 /// The rows of a vector operand that is read.

@@ -9,6 +9,7 @@ use warpfold_ptx::{Instruction, Operand, ScalarType as T};
 use super::aligned::{By, Rule};
 use super::descriptor::{Layout, Major};
 use super::element::{Element, types};
+use super::mma::factor_type;
 use super::product::Sums;
 use super::queue::{Commit, Finish, Issue, Issued, Wait};
 use super::rules::Fence;
@@ -195,6 +196,11 @@ fn multiply(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
     if inst.has("satfinite") && (!is_integer || kind == Kind::Bits) || kind != Kind::Bits && on_bits {
         return Err(d.invalid(inst, "a modifier of other types"));
     }
+    let (factors, result) = match kind {
+        Kind::Numbers { types, sums: Sums::F32, .. } => (factor_type(types[0]), T::F32),
+        Kind::Numbers { types, sums: Sums::F16, .. } => (factor_type(types[0]), T::F16x2),
+        Kind::Numbers { sums: Sums::Integer { .. }, .. } | Kind::Bits => (T::B32, T::S32),
+    };
     let in_registers = matches!(d.operand(inst, 1)?, Operand::Vector(_));
     let is_16_bit = bits == 16;
     let scales = if is_integer { 0 } else { 2 };
@@ -219,7 +225,7 @@ fn multiply(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
     let a = if in_registers {
         let mut rows = [NONE; 4];
         for (row, operand) in rows.iter_mut().zip(d.vector(inst, 1, 4)?) {
-            *row = register(d, inst, operand, Access::Read)?;
+            *row = register(d, inst, operand, (factors, Access::Read))?;
         }
         Some(rows)
     } else {
@@ -231,7 +237,7 @@ fn multiply(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
     let count = n as usize / 4 * registers;
     let mut rows = Vec::with_capacity(count);
     for operand in d.vector(inst, 0, count)? {
-        rows.push(register(d, inst, operand, Access::ReadWrite)?);
+        rows.push(register(d, inst, operand, (result, Access::ReadWrite))?);
     }
     let n = u16::try_from(n).expect("at most 256");
     let tile = Tile { n, kind, major, negates, a, d: rows };
@@ -252,13 +258,13 @@ enum Access {
 }
 
 /// The row of a register operand: of the register itself, for it is read and written later.
-fn register(d: &mut Decoder, inst: &Instruction, operand: &Operand, access: Access) -> Result<u32, Error> {
+fn register(d: &mut Decoder, inst: &Instruction, operand: &Operand, (ty, access): (T, Access)) -> Result<u32, Error> {
     if d.declared_type(inst, operand).is_none_or(|ty| ty.bits() > 32 || ty == T::Pred) {
         return Err(d.invalid(inst, format!("{operand} must be a register of 32 bits")));
     }
-    let row = d.source(inst, operand, T::B32)?;
+    let row = d.source(inst, operand, ty)?;
     if access == Access::ReadWrite {
-        d.destination(inst, operand, T::B32)?;
+        d.destination(inst, operand, ty)?;
     }
     Ok(row)
 }

@@ -65,3 +65,43 @@ fn modifiers_and_types_that_do_not_go_together_are_refused() {
         refused(line);
     }
 }
+
+#[test]
+fn operands_of_other_types_are_refused_as_ptxas_refuses_them() {
+    for line in [
+        "add.f32 x, a, 1;",
+        "add.u32 x, a, 0f3F800000;",
+        "add.u64 x, a, b;",
+        "add.u16 x, a, b;",
+        "add.u32 x, a.x, b;",
+        "add.u32 x, %tid.x, b;",
+        "cvt.rn.f32.u32 x, {a, b};",
+        "ld.global.u32 x, [64];",
+        "{ .reg .f32 f; add.u32 x, a, f; }",
+        "{ .reg .u32 u; add.f32 x, a, u; }",
+        "{ .reg .u32 u; add.f16x2 x, a, u; }",
+        "{ .reg .f32 f; mov.u32 x, f; }",
+        "{ .reg .f32 f; ld.global.u32 x, [f]; }",
+        "{ .reg .u32 u<6>; .reg .f32 f<4>; mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {f0, f1, f2, f3}, \
+         {u0, u1, u2, u3}, {u4, u5}, {f0, f1, f2, f3}; }",
+    ] {
+        refused(line);
+    }
+}
+
+#[test]
+fn qualifiers_that_do_not_go_together_are_refused() {
+    for line in [
+        "ld.global.shared.u32 x, [d];",
+        "ld.relaxed.global.u32 x, [d];",
+        "ld.gpu.global.u32 x, [d];",
+        "ld.acquire.cta.gpu.global.u32 x, [d];",
+        "ld.shared.nc.u32 x, [d];",
+        "add.ftz.ftz.f32 x, a, b;",
+        "red.exch.b32 [d], a;",
+        "red.acquire.gpu.global.add.u32 [d], a;",
+        "atom.global.add.v2.u32 {x, x}, [d], {a, b};",
+    ] {
+        refused(&format!("{{ .reg .b64 d; {line} }}"));
+    }
+}
