@@ -44,6 +44,8 @@ pub struct Case {
     pub shared_bytes: u32,
     /// Whether all blocks have to be resident at once.
     pub is_cooperative: bool,
+    /// Whether blocks run one after the other: what is found depends on which access comes first.
+    pub is_in_order: bool,
     /// Whether it is launched a second time, which may overlap the first.
     pub is_programmatic: bool,
     /// One for each parameter.
@@ -147,6 +149,7 @@ impl Case {
             block: 0,
             shared_bytes: 0,
             is_cooperative: false,
+            is_in_order: false,
             is_programmatic: false,
             args: Vec::new(),
             fault: parse_annotations(text)?,
@@ -181,6 +184,7 @@ impl Case {
                 Some(("block", size)) => self.block = number(size)?,
                 Some(("shared", size)) => self.shared_bytes = number(size)?,
                 None if word == "cooperative" => self.is_cooperative = true,
+                None if word == "in-order" => self.is_in_order = true,
                 None if word == "programmatic" => self.is_programmatic = true,
                 _ => return Err(format!("unknown launch setting '{word}'")),
             }

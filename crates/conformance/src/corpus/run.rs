@@ -15,7 +15,7 @@ pub fn run(case: &Case, workers: usize, checks: Checks) -> Result<Outcome, Strin
     // each deadlock slow.
     let options = Options {
         checks,
-        workers: Some(workers),
+        workers: Some(if case.is_in_order { 1 } else { workers }),
         per_instruction: true,
         patience: 1_000_000,
         stream: Some(Stream::default()),

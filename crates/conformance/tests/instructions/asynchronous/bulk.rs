@@ -107,7 +107,7 @@ fn what_a_store_reads_must_be_fenced_ordered_and_left_alone() {
         Error,
         "the generic proxy has written",
     );
-    check(&format!("{FILL}{FENCE}{STORE}{COMMIT}{DONE}bar.sync 0;\n"), FindingKind::Uninitialized, Error, "");
+    check(&format!("{FILL}{FENCE}{STORE}{COMMIT}{DONE}bar.sync 0;\n"), Race, Error, "another thread reads");
     check(&format!("{FILL}{FENCE}bar.sync 0;\n{STORE}{COMMIT}"), MissingWait, Error, "exits while");
     check(&format!("{FILL}{FENCE}bar.sync 0;\n{STORE}{DONE}"), MissingWait, Error, "exits while");
     let reused = format!("{FILL}{FENCE}bar.sync 0;\n{STORE}{COMMIT}bar.sync 0;\n{FILL}{DONE}");
