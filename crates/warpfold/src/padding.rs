@@ -22,7 +22,7 @@ impl Tensor {
     /// [`ErrorKind::Operand`] for an odd count of numbers or for more axes than there are.
     pub fn pad(&self, around: &[usize], number: impl Into<Number>) -> Result<Self, Error> {
         let axes = around.len() / 2;
-        if around.len() % 2 != 0 || axes > self.rank() {
+        if !around.len().is_multiple_of(2) || axes > self.rank() {
             let (count, rank) = (around.len(), self.rank());
             let reason = format!("two numbers per axis are expected for at most {rank} axes, not {count}");
             return Err(ErrorKind::Operand { operator: "pad", reason }.into());
