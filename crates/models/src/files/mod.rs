@@ -15,7 +15,7 @@ mod scales;
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use warpfold::Dtype;
@@ -43,13 +43,11 @@ enum Content {
 }
 
 impl Content {
-    /// Fills `bytes` from the position `start`.
+    /// Fills `bytes` from the byte `start` on. Any number of threads may call this at once: the read names its
+    /// position, and the file's own is never moved.
     fn read_at(&self, start: u64, bytes: &mut [u8]) -> io::Result<()> {
         match self {
-            Self::File(file) => {
-                let mut reader = file;
-                reader.seek(SeekFrom::Start(start)).and_then(|_| reader.read_exact(bytes))
-            }
+            Self::File(file) => read_exact_at(file, start, bytes),
             Self::Memory(all) => {
                 let mut rest = usize::try_from(start).ok().and_then(|start| all.get(start..)).unwrap_or_default();
                 rest.read_exact(bytes)
@@ -57,27 +55,45 @@ impl Content {
         }
     }
 
-    /// The same by several threads: one alone copies from the page cache slower than a GPU takes
-    /// it.
-    #[cfg(unix)]
+    /// The same by several threads: one alone copies from the page cache slower than a GPU takes it.
     fn read_at_once(&self, start: u64, bytes: &mut [u8]) -> io::Result<()> {
-        use std::os::unix::fs::FileExt;
-        const THREADS: usize = 4;
-        const LEAST: usize = 4 << 20;
-        let (Self::File(file), true) = (self, bytes.len() >= LEAST) else { return self.read_at(start, bytes) };
+        if bytes.len() < LARGE {
+            return self.read_at(start, bytes);
+        }
         let piece = bytes.len().div_ceil(THREADS);
         std::thread::scope(|scope| {
             let pieces = (0_u64..).zip(bytes.chunks_mut(piece));
-            let read = |(i, bytes)| scope.spawn(move || file.read_exact_at(bytes, start + i * piece as u64));
+            let read = |(i, bytes)| scope.spawn(move || self.read_at(start + i * piece as u64, bytes));
             let threads: Vec<_> = pieces.map(read).collect();
             threads.into_iter().try_for_each(|thread| thread.join().expect("a read does not panic"))
         })
     }
+}
 
-    #[cfg(not(unix))]
-    fn read_at_once(&self, start: u64, bytes: &mut [u8]) -> io::Result<()> {
-        self.read_at(start, bytes)
+/// Threads that read one tensor, or the pieces of one matrix.
+const THREADS: usize = 4;
+
+/// Bytes from which on several threads read.
+const LARGE: usize = 4 << 20;
+
+#[cfg(unix)]
+fn read_exact_at(file: &File, start: u64, bytes: &mut [u8]) -> io::Result<()> {
+    std::os::unix::fs::FileExt::read_exact_at(file, bytes, start)
+}
+
+#[cfg(windows)]
+fn read_exact_at(file: &File, mut start: u64, mut bytes: &mut [u8]) -> io::Result<()> {
+    use std::os::windows::fs::FileExt;
+    while !bytes.is_empty() {
+        // It moves the file's position, too, which nothing here reads.
+        match file.seek_read(bytes, start) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(read) => (start, bytes) = (start + read as u64, &mut bytes[read..]),
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(e),
+        }
     }
+    Ok(())
 }
 
 /// A tensor in a file.

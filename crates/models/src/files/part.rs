@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use warpfold::Dtype;
 
-use super::{Checkpoint, Entry, Format, Storage, format};
+use super::{Checkpoint, Entry, Format, LARGE, Storage, THREADS, format};
 use crate::Error;
 use crate::error;
 
@@ -108,8 +108,6 @@ impl Stored<'_> {
     /// Reads pieces: a large one by several threads, and so many small ones that they are large
     /// together.
     pub(crate) fn read_all(pieces: &mut [Piece<'_, '_>]) -> Result<(), Error> {
-        const THREADS: usize = 4;
-        const LARGE: usize = 4 << 20;
         let read = |pieces: &mut [Piece<'_, '_>]| pieces.iter_mut().try_for_each(|(of, first, to)| of.read(*first, to));
         let is_large = |len: usize| len >= LARGE;
         let all = pieces.iter().map(|(.., to)| to.len()).sum();
