@@ -1,12 +1,15 @@
 //! A channel: ranks that exchange through peer memory, with a region in the memory of each.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::atomic::Ordering;
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
 
-use warpfold_device::{Arguments, Buffer, Device, Function, LaunchConfig, PeerGroup, Stream, View, ViewMut};
+use warpfold_device::{
+    Arguments, Buffer, Device, Function, LaunchConfig, MappedBuffer, PeerGroup, Stream, View, ViewMut,
+};
 
-use crate::kernels::{self, MAX_BLOCKS, MAX_RANKS, STAGE_BYTES_FROM, STATUS, What};
+use crate::kernels::{self, MAX_BLOCKS, MAX_RANKS, STAGE_BYTES_FROM, STAGE_PARTS, Way, What, report};
 use crate::{Combine, Error, ErrorKind};
 
 /// How a group uses peer memory.
@@ -18,22 +21,41 @@ pub struct PeerOptions {
     pub threads: u32,
     /// Bytes that a rank stages at a time, 1,024 at least; longer messages take several launches.
     pub stage_bytes: usize,
-    /// How often a kernel looks at a flag before it gives up on a rank.
+    /// How often a kernel looks at a flag before it gives up on a rank, at most: a look takes half a
+    /// microsecond or more, and it gives up no later than the patience of the group.
     pub looks: u32,
+    /// Large messages.
+    pub direct: DirectOptions,
+}
+
+/// How a group exchanges large messages: from operands to operands, in one launch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DirectOptions {
+    /// Bytes of a message from which on it is large.
+    pub from_bytes: usize,
+    /// Blocks of a launch, 1 to 256: no more than run at the same time.
+    pub blocks: u32,
+    /// Threads of a block, a multiple of 32.
+    pub threads: u32,
 }
 
 impl PeerOptions {
-    /// What suits a device: many blocks on a GPU, few on the virtual one, which counts every
+    /// Defaults of a device: many blocks on a GPU, few on the virtual one, which counts every
     /// instruction.
     #[must_use]
     pub fn of(device: &Device) -> Self {
-        let (blocks, threads) = if device.is_virtual() { (2, 64) } else { (32, 256) };
-        Self { blocks, threads, stage_bytes: 1 << 20, looks: 1 << 28 }
+        let (blocks, threads, direct_blocks, direct_threads) =
+            if device.is_virtual() { (2, 64, 2, 64) } else { (32, 512, 64, 512) };
+        let direct = DirectOptions { from_bytes: 512 << 10, blocks: direct_blocks, threads: direct_threads };
+        Self { blocks, threads, stage_bytes: 1 << 20, looks: 1 << 28, direct }
     }
 }
 
 /// Sixteen of the largest elements for each of the most ranks.
 const LEAST_STAGE: usize = 16 * 8 * MAX_RANKS;
+
+/// How long a rank sleeps before it looks again whether another has opened a channel.
+const AGAIN: Duration = Duration::from_micros(50);
 
 /// The ranks of a channel, as one process sees them.
 #[derive(Debug)]
@@ -41,10 +63,20 @@ pub(crate) struct Channel {
     /// Their numbers in the group.
     pub(crate) ranks: Vec<usize>,
     pub(crate) peers: PeerGroup,
-    regions: Vec<Buffer<u32>>,
+    /// What each member has, once it has opened the channel.
+    regions: Vec<OnceLock<Region>>,
     options: PeerOptions,
+    patience: Duration,
     /// Kernels by name and member.
     functions: Mutex<HashMap<(String, usize), Function>>,
+}
+
+/// A member's memory that the kernels of all members use.
+#[derive(Debug)]
+struct Region {
+    memory: Buffer<u32>,
+    /// Words of the host: [`report`].
+    host: MappedBuffer<u32>,
 }
 
 /// Where a rank's share comes from.
@@ -66,28 +98,72 @@ pub(crate) struct Operands<'a> {
 }
 
 impl Channel {
-    pub(crate) fn new(
-        ranks: Vec<usize>,
-        devices: &[Device],
-        options: PeerOptions,
-        patience: Duration,
-    ) -> Result<Self, Error> {
-        if ranks.len() > MAX_RANKS {
-            return Err(ErrorKind::GroupSize { found: ranks.len(), most: MAX_RANKS }.into());
+    /// The channel of all ranks, open.
+    pub(crate) fn of_all(devices: &[Device], options: PeerOptions, patience: Duration) -> Result<Self, Error> {
+        if devices.len() > MAX_RANKS {
+            return Err(ErrorKind::GroupSize { found: devices.len(), most: MAX_RANKS }.into());
         }
+        let peers = PeerGroup::new(devices.to_vec(), patience)?;
+        let channel = Self::new((0..devices.len()).collect(), peers, options, patience);
+        (0..devices.len()).try_for_each(|member| channel.open_member(member))?;
+        Ok(channel)
+    }
+
+    /// A channel of two ranks, which [open](Channel::open) it.
+    pub(crate) fn of_pair(all: &Self, from: usize, to: usize) -> Self {
+        let peers = all.peers.subgroup(&[from, to], all.patience);
+        Self::new(vec![from, to], peers, all.options, all.patience)
+    }
+
+    fn new(ranks: Vec<usize>, peers: PeerGroup, options: PeerOptions, patience: Duration) -> Self {
         let (blocks, stage_bytes) = (options.blocks.clamp(1, MAX_BLOCKS), options.stage_bytes.max(LEAST_STAGE));
-        let options = PeerOptions { blocks, stage_bytes: stage_bytes.next_multiple_of(16), ..options };
-        let devices: Vec<Device> = ranks.iter().map(|&rank| devices[rank].clone()).collect();
-        let peers = PeerGroup::new(devices.clone(), patience)?;
-        let head = (STAGE_BYTES_FROM / 4) as usize;
-        let region = |device: &Device| -> Result<Buffer<u32>, Error> {
-            let mut region = device.alloc_named::<u32>("collective region", head + options.stage_bytes / 2)?;
-            device.default_stream().fill_bytes(region.view_mut(..head)?, 0)?;
-            device.synchronize()?;
-            Ok(region)
+        let direct = DirectOptions { blocks: options.direct.blocks.clamp(1, MAX_BLOCKS), ..options.direct };
+        let looks = options.looks.min(u32::try_from(2 * patience.as_micros()).unwrap_or(u32::MAX)).max(1);
+        let options = PeerOptions {
+            blocks,
+            stage_bytes: stage_bytes.next_multiple_of(16),
+            looks: if peers.devices()[0].is_virtual() { options.looks } else { looks },
+            direct,
+            ..options
         };
-        let regions = devices.iter().map(region).collect::<Result<_, _>>()?;
-        Ok(Self { ranks, peers, regions, options, functions: Mutex::default() })
+        let regions = ranks.iter().map(|_| OnceLock::new()).collect();
+        Self { ranks, peers, regions, options, patience, functions: Mutex::default() }
+    }
+
+    /// Gives a member its region. Nobody but its own rank may do so once kernels run: memory is
+    /// allocated by a rank that knows what its device waits for.
+    fn open_member(&self, member: usize) -> Result<(), Error> {
+        if self.regions[member].get().is_some() {
+            return Ok(());
+        }
+        let (device, head) = (&self.peers.devices()[member], (STAGE_BYTES_FROM / 4) as usize);
+        let stage = STAGE_PARTS * self.options.stage_bytes / 4;
+        let mut memory = device.alloc_named::<u32>("collective region", head + stage)?;
+        device.default_stream().fill_bytes(memory.view_mut(..head)?, 0)?;
+        device.synchronize()?;
+        let host = MappedBuffer::new(device, &[0; report::WORDS])?;
+        let _ = self.regions[member].set(Region { memory, host });
+        Ok(())
+    }
+
+    /// Opens the channel for a rank, and waits until all members have.
+    pub(crate) fn open(&self, rank: usize) -> Result<(), Error> {
+        self.open_member(self.member(rank))?;
+        let end = Instant::now() + self.patience;
+        while self.regions.iter().any(|region| region.get().is_none()) {
+            self.peers.expect_all()?;
+            if Instant::now() >= end {
+                let missing = self.ranks.iter().zip(&self.regions).filter(|(_, region)| region.get().is_none());
+                let missing = missing.map(|(rank, _)| *rank).collect();
+                return Err(ErrorKind::RanksLate { waited: self.patience, missing }.into());
+            }
+            std::thread::sleep(AGAIN);
+        }
+        Ok(())
+    }
+
+    fn region(&self, member: usize) -> &Region {
+        self.regions[member].get().expect("a channel is open before it is used")
     }
 
     fn member(&self, rank: usize) -> usize {
@@ -161,9 +237,14 @@ impl Channel {
         };
         let (item, out) = (item as usize, output as usize);
         let parts = if matches!(what, What::ReduceScatter(_)) { ranks } else { 1 };
+        let way = |len: usize| match len * item * parts >= self.options.direct.from_bytes {
+            true => Way::Direct,
+            false => Way::Staged,
+        };
         // A multiple of 16 elements, so that each piece is aligned as the whole is.
         let most = (self.options.stage_bytes / (item * parts) / 16).max(1) * 16;
-        let most = if self.is_alone(what) { count } else { most };
+        let needs_stage = way(count) == Way::Staged || matches!(what, What::SumParts(_));
+        let most = if self.is_alone(what) || !needs_stage { count } else { most };
         let mut done = 0;
         while done < count {
             let piece = most.min(count - done);
@@ -175,7 +256,7 @@ impl Channel {
             let to = operands.output.as_mut().map(|view| view.reborrow().slice(done * out..)).transpose()?;
             let residual = operands.residual.as_ref().map(|view| view.clone().slice(done * out..)).transpose()?;
             let operands = Operands { input: from, output: to, residual };
-            self.launch(rank, stream, what, operands, (piece, count))?;
+            self.launch(rank, stream, (what, way(piece)), operands, (piece, count))?;
             done += piece;
         }
         Ok(())
@@ -185,7 +266,7 @@ impl Channel {
         &self,
         rank: usize,
         stream: &Stream,
-        what: &What,
+        (what, way): (&What, Way),
         operands: Operands<'_>,
         (piece, pitch): (usize, usize),
     ) -> Result<(), Error> {
@@ -206,11 +287,11 @@ impl Channel {
             What::AllGather(_) => (What::AllGather(unit_of(piece, pitch)), true, unit_of(piece, pitch) as usize),
             What::Broadcast(_, root) => (What::Broadcast(unit_of(piece, 0), *root), true, unit_of(piece, 0) as usize),
         };
-        let function = self.function(member, &what, wide)?;
-        let region = &self.regions[member];
+        let function = self.function(member, &what, way, wide)?;
+        let region = self.region(member);
         let mut addresses = [0_u64; MAX_RANKS];
-        for (address, region) in addresses.iter_mut().zip(&self.regions) {
-            *address = region.address();
+        for (member, address) in addresses.iter_mut().enumerate().take(self.ranks.len()) {
+            *address = self.region(member).memory.address();
         }
         let mut arguments = Arguments::new();
         arguments = match from {
@@ -228,15 +309,17 @@ impl Channel {
         };
         let addresses: Vec<u8> = addresses.iter().flat_map(|address| address.to_le_bytes()).collect();
         let arguments = arguments
-            .raw(&region.address().to_le_bytes(), 8)
+            .raw(&region.memory.address().to_le_bytes(), 8)
+            .raw(&region.host.as_buffer().address().to_le_bytes(), 8)
             .raw(&addresses, 8)
             .value(member as u32)
             .value((piece / unit) as u64)
             .value((pitch / unit) as u64)
             .value(self.options.looks);
-        let config = match self.is_alone(&what) {
-            true => LaunchConfig::for_elements(piece / unit, 256),
-            false => LaunchConfig::new(self.options.blocks, self.options.threads),
+        let config = match (self.is_alone(&what), way) {
+            (true, _) => LaunchConfig::for_elements(piece / unit, 256),
+            (false, Way::Staged) => LaunchConfig::new(self.options.blocks, self.options.threads),
+            (false, Way::Direct) => LaunchConfig::new(self.options.direct.blocks, self.options.direct.threads),
         };
         Ok(self.peers.launch(member, stream, &function, config, &arguments)?)
     }
@@ -246,32 +329,55 @@ impl Channel {
         self.ranks.len() == 1 && matches!(what, What::SumParts(_))
     }
 
-    fn function(&self, member: usize, what: &What, wide: bool) -> Result<Function, Error> {
-        let key = (format!("{}{wide}", what.name()), member);
-        let mut functions = self.functions.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(function) = functions.get(&key) {
+    fn function(&self, member: usize, what: &What, way: Way, wide: bool) -> Result<Function, Error> {
+        let key = (format!("{}{way:?}{wide}", what.name()), member);
+        let lock = || self.functions.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(function) = lock().get(&key) {
             return Ok(function.clone());
         }
         let kernel = match what {
             What::SumParts(sum) if self.is_alone(&What::SumParts(*sum)) => sum.alone(wide),
-            _ => kernels::peer(what, self.ranks.len(), self.options.stage_bytes as u64, wide),
+            _ => kernels::peer(what, way, self.ranks.len(), self.options.stage_bytes as u64, wide),
         };
+        // Not under the lock: loading may wait for the device, which may wait for a peer, which may need the lock.
         let function = self.peers.devices()[member].prepare(&kernel)?;
-        functions.insert(key, function.clone());
+        lock().insert(key, function.clone());
         Ok(function)
     }
 
     /// Waits for a stream, and fails if a kernel gave up on a rank.
-    pub(crate) fn check(&self, rank: usize, stream: &Stream) -> Result<(), Error> {
+    pub(crate) fn check(&self, stream: &Stream) -> Result<(), Error> {
         stream.synchronize()?;
-        let region = &self.regions[self.member(rank)];
-        let mut status = [0_u32];
-        stream.copy_to_host(region.view(STATUS as usize..STATUS as usize + 1)?, &mut status)?;
-        match status[0] {
-            0 => Ok(()),
-            lost => {
-                let reason = "its flag did not come".to_owned();
-                Err(ErrorKind::RankFailed { rank: self.ranks[lost as usize - 1], reason }.into())
+        self.expect_none_lost()
+    }
+
+    /// Fails if a kernel of any member gave up on a rank, as far as kernels have run.
+    pub(crate) fn expect_none_lost(&self) -> Result<(), Error> {
+        for region in self.regions.iter().filter_map(OnceLock::get) {
+            let word = |index: u32| region.host.word(index as usize).map(|word| word.load(Ordering::Acquire));
+            let words: Vec<u32> = match word(report::LOST) {
+                Some(0) => continue,
+                Some(lost) => {
+                    let of = |index| word(index).unwrap_or(0);
+                    vec![lost, of(report::EXCHANGE), of(report::COLLECTIVE)]
+                }
+                None => region.host.read()?,
+            };
+            let [lost, exchange, collective, ..] = words[..] else { continue };
+            if lost > 0 {
+                let what = What::NAMES.get(collective as usize).copied().unwrap_or("collective");
+                let reason = format!("it did not come to exchange {exchange}, of {what}");
+                return Err(ErrorKind::RankFailed { rank: self.ranks[lost as usize - 1], reason }.into());
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends the waits of kernels that run: a rank has failed.
+    pub(crate) fn abort(&self) {
+        for region in self.regions.iter().filter_map(OnceLock::get) {
+            if let Some(word) = region.host.word(report::ABORT as usize) {
+                word.store(1, Ordering::Release);
             }
         }
     }

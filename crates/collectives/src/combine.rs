@@ -37,9 +37,10 @@ impl Reduce {
     }
 }
 
-/// Loads the items of every rank at one place, combines them, and stores the result: pointers to
-/// the items by rank, to the result, how many neighbours, and whether they are aligned together.
-type Step = dyn Fn(&[Global<u8>], Global<u8>, u32, bool) + Send + Sync;
+/// Loads the items of every rank at some places, combines them, and stores the results: for each
+/// place pointers to the items by rank and to where the result goes, then how many neighbours a place
+/// has, and whether they are aligned together.
+type Step = dyn Fn(&[Vec<Global<u8>>], &[Vec<Global<u8>>], u32, bool) + Send + Sync;
 
 /// A monoid with the types of its items and results in memory: what an all-reduce computes, element
 /// by element, in the order of ranks. The same bits come out on every run and over every transport.
@@ -79,19 +80,25 @@ impl Combine {
         assert_eq!(source.dtypes().len(), 1, "{name} takes one input");
         assert_eq!(sink.dtypes().len(), 1, "{name} has one output");
         let (item, output) = (source.dtypes()[0], sink.dtypes()[0]);
-        let step = move |items: &[Global<u8>], to: Global<u8>, n: u32, wide: bool| {
+        let step = move |items: &[Vec<Global<u8>>], to: &[Vec<Global<u8>>], n: u32, wide: bool| {
             let run = if wide { Run::Wide } else { Run::Narrow };
             let at = |rank: usize| Position::new(Val::constant(0), rank as u64);
-            let load = |pointer| source.load(&[Place { pointer, run }], n);
-            let mut folded: Vec<M::Acc> = load(items[0]).into_iter().map(|item| monoid.lift(item, at(0))).collect();
-            for (rank, &pointer) in items.iter().enumerate().skip(1) {
-                for (acc, item) in folded.iter_mut().zip(load(pointer)) {
-                    *acc = monoid.combine(*acc, monoid.lift(item, at(rank)));
+            let load = |&pointer: &Global<u8>| source.load(&[Place { pointer, run }], n);
+            // All loads come first, so that they are under way together.
+            let loaded: Vec<Vec<Vec<M::Item>>> = items.iter().map(|place| place.iter().map(load).collect()).collect();
+            for (ranks, to) in loaded.into_iter().zip(to) {
+                let count = Val::constant(ranks.len() as u64);
+                let mut ranks = ranks.into_iter().enumerate();
+                let (_, first) = ranks.next().expect("there is a rank");
+                let mut folded: Vec<M::Acc> = first.into_iter().map(|item| monoid.lift(item, at(0))).collect();
+                for (rank, items) in ranks {
+                    for (acc, item) in folded.iter_mut().zip(items) {
+                        *acc = monoid.combine(*acc, monoid.lift(item, at(rank)));
+                    }
                 }
+                let results: Vec<M::Output> = folded.into_iter().map(|acc| monoid.finish(acc, count)).collect();
+                to.iter().for_each(|to| sink.store(&[*to], &results, wide));
             }
-            let count = Val::constant(items.len() as u64);
-            let results: Vec<M::Output> = folded.into_iter().map(|acc| monoid.finish(acc, count)).collect();
-            sink.store(&[to], &results, wide);
         };
         Self { name, item, output, step: Arc::new(step) }
     }
@@ -147,7 +154,8 @@ impl Combine {
         (16 / self.item.bytes().max(self.output.bytes())) as u32
     }
 
-    pub(crate) fn step(&self, items: &[Global<u8>], to: Global<u8>, n: u32, wide: bool) {
+    /// Combines what all ranks have at some places, `n` neighbours at each.
+    pub(crate) fn step(&self, items: &[Vec<Global<u8>>], to: &[Vec<Global<u8>>], n: u32, wide: bool) {
         (self.step)(items, to, n, wide);
     }
 }

@@ -22,7 +22,11 @@ use crate::{Combine, Error, ErrorKind, Reduce};
 /// Work goes to a stream of the rank's device and is done there as kernels are: on CUDA the calls
 /// return at once; on virtual GPUs when all ranks have come. It may be captured in graphs, which
 /// all ranks then launch. When a rank fails or panics, what the others wait for is an error that
-/// names it.
+/// names it. A kernel that waits in vain gives up after the patience of the group, and what it
+/// writes is of no use: [`Communicator::synchronize`] and [`Group::run`](crate::Group::run) then fail.
+///
+/// Two groups whose ranks share a GPU and run at the same time must give their collectives to the
+/// same stream of it in one order, as with NCCL: each waits for its peers there.
 pub struct Communicator {
     rank: usize,
     ranks: Ranks,
@@ -105,6 +109,27 @@ impl Communicator {
             Ranks::Here(hall) => hall.explain_graph(error.into()),
             Ranks::Elsewhere(_) => error.into(),
         })
+    }
+
+    /// Waits for the device of a rank whose work has ended, so that a collective that gave up is not
+    /// missed.
+    pub(crate) fn finish(&self) -> Result<(), Error> {
+        if !self.device().is_virtual() {
+            self.device().synchronize()?;
+        }
+        self.expect_none_lost()
+    }
+
+    /// Fails if a collective of any rank gave up on another one, as far as the devices have run what
+    /// they were given. Does not wait: on GPUs the kernels tell it to the host's memory.
+    ///
+    /// # Errors
+    /// [`ErrorKind::RankFailed`] names the rank that did not come, and the exchange.
+    pub fn expect_none_lost(&self) -> Result<(), Error> {
+        match &self.ranks {
+            Ranks::Here(hall) => hall.expect_none_lost(),
+            Ranks::Elsewhere(_) => Ok(()),
+        }
     }
 
     /// Waits for a stream of this rank, and fails if a collective on it gave up on another rank.
@@ -190,7 +215,7 @@ impl Communicator {
         Ok(nccl.all_reduce_sum(stream, &input, output)?)
     }
 
-    /// `output` becomes the sum of all parts of all ranks, plus a residual, rounded once: partial
+    /// `output` becomes the sum of all parts of all ranks, plus a residual that all ranks have alike, rounded once: partial
     /// results in `f32`, of which this rank has `parts` in `input`, one after the other. They are
     /// added in a balanced tree, each rank's first. So where parts and ranks are powers of two, a
     /// sum has the same bits on however many ranks its parts are.
@@ -369,8 +394,8 @@ impl Communicator {
         // A pair is a channel of two, whose first member is copied.
         let (pair, copy) = match *work {
             Work::All(_) => (None, What::Broadcast(1, 0)),
-            Work::Send(to) => (Some(hall.pair(self.rank, to)?), What::Broadcast(1, 0)),
-            Work::Receive(from) => (Some(hall.pair(from, self.rank)?), What::Broadcast(1, 0)),
+            Work::Send(to) => (Some(hall.pair(self.rank, to, self.rank)?), What::Broadcast(1, 0)),
+            Work::Receive(from) => (Some(hall.pair(from, self.rank, self.rank)?), What::Broadcast(1, 0)),
         };
         let channel = pair.as_deref().unwrap_or(&hall.all);
         let what = if let Work::All(what) = work { what } else { &copy };

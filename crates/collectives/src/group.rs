@@ -89,7 +89,8 @@ impl Group {
         Ok(Arc::new(Hall::new(self.devices.clone(), options, self.patience)?))
     }
 
-    /// Runs `work` on a thread for each rank, and gives their results by rank.
+    /// Runs `work` on a thread for each rank, and gives their results by rank, when the devices have
+    /// done what they were given.
     ///
     /// # Errors
     /// That of the rank that failed first; [`ErrorKind::RankFailed`] if it panicked.
@@ -103,7 +104,8 @@ impl Group {
         let mut results: Vec<Option<Result<R, E>>> = std::thread::scope(|scope| {
             let run = |communicator: Communicator| {
                 scope.spawn(move || {
-                    let result = work(&communicator);
+                    let result =
+                        work(&communicator).and_then(|value| communicator.finish().map(|()| value).map_err(E::from));
                     if let Err(error) = &result {
                         communicator.fail(&error.to_string());
                     }

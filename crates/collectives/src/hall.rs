@@ -15,8 +15,6 @@ pub(crate) struct Hall {
     pub(crate) devices: Vec<Device>,
     /// Of all ranks.
     pub(crate) all: Channel,
-    options: PeerOptions,
-    patience: Duration,
     state: Mutex<State>,
 }
 
@@ -31,16 +29,23 @@ struct State {
 
 impl Hall {
     pub(crate) fn new(devices: Vec<Device>, options: PeerOptions, patience: Duration) -> Result<Self, Error> {
-        let all = Channel::new((0..devices.len()).collect(), &devices, options, patience)?;
-        Ok(Self { devices, all, options, patience, state: Mutex::default() })
+        let all = Channel::of_all(&devices, options, patience)?;
+        Ok(Self { devices, all, state: Mutex::default() })
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The channel from one rank to another, made by the first of the two that comes.
-    pub(crate) fn pair(&self, from: usize, to: usize) -> Result<Arc<Channel>, Error> {
+    /// The channel from one rank to another, of which `own` is one.
+    pub(crate) fn pair(&self, from: usize, to: usize, own: usize) -> Result<Arc<Channel>, Error> {
+        let channel = self.pair_of(from, to)?;
+        channel.open(own).map_err(|error| self.explain(&channel, error))?;
+        Ok(channel)
+    }
+
+    /// The same, made by the first of the two that comes, and not open yet.
+    fn pair_of(&self, from: usize, to: usize) -> Result<Arc<Channel>, Error> {
         let mut state = self.lock();
         if let Some(error) = state.failure() {
             return Err(error);
@@ -48,7 +53,7 @@ impl Hall {
         if let Some(channel) = state.pairs.get(&(from, to)) {
             return Ok(channel.clone());
         }
-        let channel = Arc::new(Channel::new(vec![from, to], &self.devices, self.options, self.patience)?);
+        let channel = Arc::new(Channel::of_pair(&self.all, from, to));
         for (member, rank) in [from, to].into_iter().enumerate() {
             if state.ended.contains(&rank) {
                 channel.peers.leave(member, ENDED);
@@ -61,8 +66,15 @@ impl Hall {
     /// Waits for a stream of a rank, and fails if a kernel gave up on another one.
     pub(crate) fn check(&self, rank: usize, stream: &Stream) -> Result<(), Error> {
         let pairs: Vec<_> = self.lock().pairs.values().filter(|pair| pair.ranks.contains(&rank)).cloned().collect();
-        self.all.check(rank, stream)?;
-        pairs.iter().try_for_each(|pair| pair.check(rank, stream))
+        self.all.check(stream)?;
+        pairs.iter().try_for_each(|pair| pair.expect_none_lost())
+    }
+
+    /// Fails if a kernel gave up on a rank, as far as kernels have run.
+    pub(crate) fn expect_none_lost(&self) -> Result<(), Error> {
+        let pairs: Vec<_> = self.lock().pairs.values().cloned().collect();
+        self.all.expect_none_lost()?;
+        pairs.iter().try_for_each(|pair| pair.expect_none_lost())
     }
 
     /// A rank failed: ends every wait of every other rank.
@@ -70,8 +82,10 @@ impl Hall {
         let mut state = self.lock();
         state.failed.get_or_insert_with(|| (rank, reason.to_owned()));
         self.all.peers.leave(rank, reason);
+        self.all.abort();
         for channel in state.pairs.values() {
             channel.peers.leave(0, reason);
+            channel.abort();
         }
     }
 

@@ -1,12 +1,22 @@
 //! The kernels: one for all collectives over peer memory, and one that combines what was gathered.
 //!
-//! A rank has a region in its memory (`channel`) that all others reach: a counter for each block,
-//! flags, and two halves of a stage. In a collective, block `b` of each rank copies its share of
-//! the input to a half of its own stage, tells block `b` of every rank so by a flag, waits for
-//! theirs, and reads the shares of the others where they lie. One exchange of flags is enough,
-//! because the halves alternate: who writes to a half again has seen the flags that followed the
-//! last reads of it. The number of blocks is the same in every launch, so that block `b` counts
-//! with block `b`; the counters are in memory, so that a launch can be replayed by a graph.
+//! A rank has a region in its memory (`channel`) that all others reach: a counter of exchanges and a
+//! flag from each rank for every block, the addresses of the peers' operands, and a stage. Block `b`
+//! of each rank works with block `b` of every other one. The counters are in memory, so that a
+//! launch can be replayed by a graph, and every exchange raises them by one.
+//!
+//! A collective takes one of two ways, by its length, which all ranks see alike:
+//!
+//! - **staged** (small messages): a block copies its share of the input to a half of its own stage,
+//!   tells block `b` of every rank so by a flag, waits for theirs, and reads the shares of the
+//!   others where they lie. One exchange of flags is enough, because the halves alternate: a rank
+//!   that writes to a half again has seen the flags that followed the last reads of it. Such a
+//!   launch always has the same number of blocks, so that all of them are at the same half.
+//! - **direct** (large ones): the ranks exchange the addresses of their operands together with the
+//!   flags. Each rank combines its part of the elements from the inputs of all ranks, and writes the
+//!   results into the outputs of all ranks: a reduce-scatter, then an all-gather, in one kernel, each
+//!   byte over each link once. A second exchange ends it. Partial sums are staged first, in a third
+//!   part of the stage, so that one number an element crosses the links.
 
 use warpfold_kernels::Dtype;
 use warpfold_kernels::elements::{Place, Run, Sink, Source};
@@ -25,10 +35,30 @@ pub(crate) const MAX_BLOCKS: u32 = 256;
 /// The word that says which rank was waited for in vain, plus one.
 pub(crate) const STATUS: u32 = MAX_BLOCKS;
 const FLAGS: u32 = 512;
+/// Two addresses from each rank for each block, in words.
+const ADDRESSES: u32 = FLAGS + MAX_BLOCKS * MAX_RANKS as u32;
 /// Where the stage begins.
-pub(crate) const STAGE_BYTES_FROM: u64 = 4 * (FLAGS + MAX_BLOCKS * MAX_RANKS as u32) as u64;
+pub(crate) const STAGE_BYTES_FROM: u64 = 4 * (ADDRESSES + MAX_BLOCKS * MAX_RANKS as u32 * 4) as u64;
+/// Parts of the stage: two halves that alternate, and one for partial sums of direct collectives.
+pub(crate) const STAGE_PARTS: usize = 3;
 
-/// What every rank does.
+/// Words of the host's memory in which a rank says why it gave up, and is told to.
+pub(crate) mod report {
+    /// The rank that did not come, plus one.
+    pub(crate) const LOST: u32 = 0;
+    /// The number of the exchange of flags.
+    pub(crate) const EXCHANGE: u32 = 1;
+    /// The collective: [`What::index`](super::What::index).
+    pub(crate) const COLLECTIVE: u32 = 2;
+    /// Not zero when the host has given up.
+    pub(crate) const ABORT: u32 = 3;
+    pub(crate) const WORDS: usize = 4;
+}
+
+/// Looks at a flag between two looks at what the host says, which crosses the bus.
+const LOOKS_OF_HOST: u32 = 1 << 10;
+
+/// A collective, as every rank does it.
 #[derive(Debug, Clone)]
 pub(crate) enum What {
     /// Combines the shares of all ranks; the results go to every rank.
@@ -44,7 +74,30 @@ pub(crate) enum What {
     Broadcast(u32, usize),
 }
 
+/// The way that a collective takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Way {
+    /// Through halves of the stage.
+    Staged,
+    /// From operands to operands.
+    Direct,
+}
+
 impl What {
+    /// Names by index.
+    pub(crate) const NAMES: [&'static str; 5] =
+        ["all-reduce", "reduce-scatter", "sum of parts", "all-gather", "broadcast"];
+
+    pub(crate) fn index(&self) -> usize {
+        match self {
+            Self::AllReduce(_) => 0,
+            Self::ReduceScatter(_) => 1,
+            Self::SumParts(_) => 2,
+            Self::AllGather(_) => 3,
+            Self::Broadcast(..) => 4,
+        }
+    }
+
     pub(crate) fn name(&self) -> String {
         match self {
             Self::AllReduce(combine) => format!("all_reduce_{}", combine.name()),
@@ -72,102 +125,271 @@ impl What {
 }
 
 /// The parameters of the kernel over peer memory, as it takes them: input, output, what is
-/// added to a sum, the rank's own region, all regions, the rank, units of a share, units from one
-/// part of a tensor to the next, and how often a flag is looked at before the rank gives up.
+/// added to a sum, the rank's own region, the host's words ([`report`]), all regions, the rank, units
+/// of a share, units from one part of a tensor to the next, and how often a flag is looked at before
+/// the rank gives up.
 pub(crate) type PeerParameters =
-    (Global<u8>, Global<u8>, Global<u8>, Global<u32>, [u64; MAX_RANKS], u32, u64, u64, u32);
+    (Global<u8>, Global<u8>, Global<u8>, Global<u32>, Global<u32>, [u64; MAX_RANKS], u32, u64, u64, u32);
 
-/// The kernel over peer memory for so many ranks, each with two halves of a stage of so many bytes.
+/// The block of a rank among those with its number.
+struct Peers {
+    ranks: usize,
+    rank: Val<u32>,
+    own: Global<u32>,
+    host: Global<u32>,
+    regions: Vec<Val<u64>>,
+    patience: Val<u32>,
+    /// [`What::index`].
+    collective: u32,
+}
+
+impl Peers {
+    fn region(&self, of: usize) -> Global<u8> {
+        Global::<u8>::from_address(self.regions[of])
+    }
+
+    fn own_region(&self) -> Global<u8> {
+        Global::<u8>::from_address(self.own.address())
+    }
+
+    fn words(&self, of: usize, from: u32, each: u32) -> Global<u32> {
+        Global::<u32>::from_address(self.regions[of]).at(block_idx().x * (MAX_RANKS as u32 * each) + from)
+    }
+
+    /// Tells this block of every rank that this one has come, with the addresses of its operands, and
+    /// waits until all have: what they wrote before is there, and so is what they read.
+    fn exchange(&self, epoch: Val<u32>, operands: Option<(Global<u8>, Global<u8>)>) {
+        let thread = thread_idx().x;
+        sync_threads();
+        for other in 0..self.ranks {
+            when(thread.eq(other as u32), || {
+                if let Some((input, output)) = operands {
+                    let to = Global::<u64>::from_address(self.words(other, ADDRESSES, 4).address());
+                    to.at(self.rank * 2).set(input.address());
+                    to.at(self.rank * 2 + 1).set(output.address());
+                }
+                self.words(other, FLAGS, 1).at(self.rank).store(epoch, Order::Release, Scope::System);
+            });
+        }
+        when(thread.lt(self.ranks as u32), || {
+            let flag = self.own.at(block_idx().x * MAX_RANKS as u32 + FLAGS).at(thread);
+            let is_behind = || (flag.load(Order::Acquire, Scope::System) - epoch).cast::<i32>().lt(0);
+            let (looks, waits, is_over) = (var(0_u32), var(is_behind()), var(Val::constant(false)));
+            while_loop(
+                || waits.get(),
+                || {
+                    looks.set(looks.get() + 1);
+                    is_over.set(looks.get().ge(self.patience));
+                    when((looks.get() & (LOOKS_OF_HOST - 1)).eq(0), || {
+                        let lost = self.own.at(STATUS).load(Order::Relaxed, Scope::System);
+                        let abort = self.host.at(report::ABORT).load(Order::Relaxed, Scope::System);
+                        is_over.set(is_over.get() | (lost | abort).ne(0));
+                    });
+                    waits.set(is_behind() & !is_over.get());
+                },
+            );
+            when(is_over.get() & is_behind(), || {
+                // The first that is missed is the one that is told of.
+                let before = self.own.at(STATUS).load(Order::Relaxed, Scope::System);
+                when(before.eq(0), || {
+                    self.own.at(STATUS).store(thread + 1, Order::Relaxed, Scope::System);
+                    self.host.at(report::EXCHANGE).store(epoch, Order::Relaxed, Scope::System);
+                    self.host.at(report::COLLECTIVE).store(self.collective, Order::Relaxed, Scope::System);
+                    self.host.at(report::LOST).store(thread + 1, Order::Release, Scope::System);
+                });
+            });
+        });
+        sync_threads();
+    }
+
+    /// The inputs and outputs of all ranks, after they have been exchanged.
+    fn operands(&self) -> (Vec<Global<u8>>, Vec<Global<u8>>) {
+        let words = self.own.at(block_idx().x * (MAX_RANKS as u32 * 4) + ADDRESSES);
+        let addresses = Global::<u64>::from_address(words.address());
+        let of = |r: usize, i: u32| Global::<u8>::from_address(addresses.at(r as u32 * 2 + i).get());
+        (0..self.ranks).map(|r| (of(r, 0), of(r, 1))).unzip()
+    }
+}
+
+/// The kernel over peer memory for so many ranks, each with a stage whose parts have so many bytes.
 /// `wide` says that all addresses and lengths are multiples of the widest access.
-pub(crate) fn peer(what: &What, ranks: usize, half_bytes: u64, wide: bool) -> Kernel<PeerParameters> {
+pub(crate) fn peer(what: &What, way: Way, ranks: usize, part_bytes: u64, wide: bool) -> Kernel<PeerParameters> {
     let what = what.clone();
-    let name = format!("{}_over_{ranks}_peers{}", what.name(), if wide { "_wide" } else { "" });
-    let (in_unit, out_unit) = what.units(wide);
+    let (direct, width) = (if way == Way::Direct { "_direct" } else { "" }, if wide { "_wide" } else { "" });
+    let name = format!("{}_over_{ranks}_peers{direct}{width}", what.name());
     let body = move |input: Global<u8>,
                      output: Global<u8>,
                      residual: Global<u8>,
                      own: Global<u32>,
+                     host: Global<u32>,
                      regions: Array<u64, MAX_RANKS>,
                      rank: Val<u32>,
                      count: Val<u64>,
                      pitch: Val<u64>,
                      patience: Val<u32>| {
         wait_for_dependencies();
-        let (block, thread) = (block_idx().x, thread_idx().x);
-        let epoch = own.at(block).get() + 1;
-        let half = (epoch & 1).cast::<u64>() * half_bytes + STAGE_BYTES_FROM;
-        let region = |rank: usize| Global::<u8>::from_address(regions.at(rank));
-        let flags = |of: usize| Global::<u32>::from_address(regions.at(of)).at(block * MAX_RANKS as u32 + FLAGS);
-        let first = (block * block_dim().x + thread).cast::<u64>();
-        let step = (grid_dim().x * block_dim().x).cast::<u64>();
-        let parts = if matches!(what, What::ReduceScatter(_)) { ranks as u64 } else { 1 };
-        // Stage: this block's share of the input.
-        let stage = Global::<u8>::from_address(own.address()).at(half);
-        let fill = || {
-            range(first, count, step, |i| {
-                for part in 0..parts {
-                    let from = input.at((pitch * part + i) * in_unit);
-                    copy_unit(from, stage.at((count * part + i) * in_unit), in_unit);
-                }
-            });
+        let regions = (0..ranks).map(|r| regions.at(r)).collect();
+        let peers = Peers { ranks, rank, own, host, regions, patience, collective: what.index() as u32 };
+        let operands = Share { input, output, residual, count, pitch, wide };
+        let epoch = own.at(block_idx().x).get() + 1;
+        let last = match way {
+            Way::Staged => staged(&what, &peers, &operands, epoch, part_bytes),
+            Way::Direct => direct_way(&what, &peers, &operands, epoch, part_bytes),
         };
-        match &what {
-            What::Broadcast(_, root) => when(rank.eq(*root as u32), fill),
-            What::SumParts(sum) => {
-                let n = if wide { sum.vector() } else { 1 };
-                range(first, count, step, |i| sum.stage(input, stage, &pitch, &i, n));
-            }
-            What::AllReduce(_) | What::ReduceScatter(_) | What::AllGather(_) => fill(),
-        }
         sync_threads();
-        // Barrier among the ranks: thread r tells rank r, and waits for it.
-        for other in 0..ranks {
-            when(thread.eq(other as u32), || flags(other).at(rank).store(epoch, Order::Release, Scope::System));
-        }
-        when(thread.lt(ranks as u32), || {
-            let flag = own.at(block * MAX_RANKS as u32 + FLAGS).at(thread);
-            let looks = var(0_u32);
-            let is_behind = || (flag.load(Order::Acquire, Scope::System) - epoch).cast::<i32>().lt(0);
-            let waits = var(is_behind());
-            while_loop(
-                || waits.get(),
-                || {
-                    looks.set(looks.get() + 1);
-                    waits.set(is_behind() & looks.get().lt(patience));
-                },
-            );
-            when(looks.get().ge(patience), || own.at(STATUS).set(thread + 1));
-        });
-        sync_threads();
-        // Finish: from the stages of all ranks, in the order of ranks.
-        let own_part = rank.cast::<u64>() * count;
-        range(first, count, step, |i| match &what {
-            What::AllReduce(combine) | What::ReduceScatter(combine) => {
-                let at = if parts == 1 { i } else { own_part + i };
-                let items: Vec<_> = (0..ranks).map(|r| region(r).at(half + at * in_unit)).collect();
-                let n = if wide { combine.vector() } else { 1 };
-                combine.step(&items, output.at(i * out_unit), n, wide);
-            }
-            What::SumParts(sum) => {
-                let staged: Vec<_> = (0..ranks).map(|r| region(r).at(half + i * in_unit)).collect();
-                let n = if wide { sum.vector() } else { 1 };
-                sum.finish(&staged, residual.at(i * out_unit), output.at(i * out_unit), n);
-            }
-            What::AllGather(_) => {
-                for r in 0..ranks {
-                    let to = output.at((pitch * r as u64 + i) * out_unit);
-                    copy_unit(region(r).at(half + i * in_unit), to, in_unit);
-                }
-            }
-            // Who sends has no output.
-            What::Broadcast(_, root) => when(output.address().ne(0), || {
-                copy_unit(region(*root).at(half + i * in_unit), output.at(i * out_unit), in_unit);
-            }),
-        });
-        sync_threads();
-        when(thread.eq(0), || own.at(block).set(epoch));
+        when(thread_idx().x.eq(0), || own.at(block_idx().x).set(last));
     };
     kernel(name, body)
+}
+
+/// A rank's operands.
+struct Share {
+    input: Global<u8>,
+    output: Global<u8>,
+    residual: Global<u8>,
+    count: Val<u64>,
+    pitch: Val<u64>,
+    wide: bool,
+}
+
+/// Visits the units of a thread of all blocks, from `from` to `to`.
+fn each(from: Val<u64>, to: Val<u64>, visit: impl Fn(Val<u64>)) {
+    let first = (block_idx().x * block_dim().x + thread_idx().x).cast::<u64>();
+    range(from + first, to, (grid_dim().x * block_dim().x).cast::<u64>(), visit);
+}
+
+/// Visits the same, several at a time, so that their loads are under way together.
+fn several(from: Val<u64>, to: Val<u64>, at_once: u32, visit: impl Fn(&[Val<u64>])) {
+    let first = (block_idx().x * block_dim().x + thread_idx().x).cast::<u64>();
+    let step = (grid_dim().x * block_dim().x).cast::<u64>();
+    let at = var(from + first);
+    for n in [at_once, 1] {
+        let last = step * u64::from(n - 1);
+        while_loop(
+            || (at.get() + last).lt(to),
+            || {
+                let places: Vec<_> = (0..u64::from(n)).map(|i| at.get() + step * i).collect();
+                visit(&places);
+                at.set(at.get() + step * u64::from(n));
+            },
+        );
+    }
+}
+
+/// One exchange, through halves of the stage. Gives the number of the last exchange.
+fn staged(what: &What, peers: &Peers, share: &Share, epoch: Val<u32>, half_bytes: u64) -> Val<u32> {
+    let (in_unit, out_unit) = what.units(share.wide);
+    let Share { input, output, residual, count, pitch, wide } = *share;
+    let (ranks, zero) = (peers.ranks, Val::constant(0_u64));
+    let half = (epoch & 1).cast::<u64>() * half_bytes + STAGE_BYTES_FROM;
+    let parts = if matches!(what, What::ReduceScatter(_)) { ranks as u64 } else { 1 };
+    // Stage: this block's share of the input.
+    let stage = peers.own_region().at(half);
+    let at_once = (8 / ranks as u32).max(1);
+    let fill = || {
+        for part in 0..parts {
+            several(zero, count, 4, |places| {
+                let from = |&i: &Val<u64>| input.at((pitch * part + i) * in_unit);
+                let to = |&i: &Val<u64>| vec![stage.at((count * part + i) * in_unit)];
+                copy_units(places.iter().map(from), places.iter().map(to), in_unit);
+            });
+        }
+    };
+    match what {
+        What::Broadcast(_, root) => when(peers.rank.eq(*root as u32), fill),
+        What::SumParts(sum) => {
+            let n = if wide { sum.vector() } else { 1 };
+            each(zero, count, |i| sum.stage(input, stage, &pitch, &i, n));
+        }
+        What::AllReduce(_) | What::ReduceScatter(_) | What::AllGather(_) => fill(),
+    }
+    peers.exchange(epoch, None);
+    // Finish: from the stages of all ranks, in the order of ranks.
+    let own_part = peers.rank.cast::<u64>() * count;
+    let at = |r: usize, i: Val<u64>| peers.region(r).at(half + i * in_unit);
+    match what {
+        What::AllReduce(combine) | What::ReduceScatter(combine) => several(zero, count, at_once, |places| {
+            let place = |i: Val<u64>| if parts == 1 { i } else { own_part + i };
+            let items: Vec<Vec<_>> = places.iter().map(|&i| (0..ranks).map(|r| at(r, place(i))).collect()).collect();
+            let to: Vec<_> = places.iter().map(|&i| vec![output.at(i * out_unit)]).collect();
+            combine.step(&items, &to, if wide { combine.vector() } else { 1 }, wide);
+        }),
+        What::SumParts(sum) => several(zero, count, at_once, |places| {
+            let items: Vec<Vec<_>> = places.iter().map(|&i| (0..ranks).map(|r| at(r, i)).collect()).collect();
+            let around: Vec<_> = places.iter().map(|&i| residual.at(i * out_unit)).collect();
+            let to: Vec<_> = places.iter().map(|&i| vec![output.at(i * out_unit)]).collect();
+            sum.finish(&items, &around, &to, if wide { sum.vector() } else { 1 });
+        }),
+        What::AllGather(_) => each(zero, count, |i| {
+            let to = (0..ranks as u64).map(|r| vec![output.at((pitch * r + i) * out_unit)]);
+            copy_units((0..ranks).map(|r| at(r, i)), to, in_unit);
+        }),
+        // The sender has no output.
+        What::Broadcast(_, root) => when(output.address().ne(0), || {
+            several(zero, count, 4, |places| {
+                let to = places.iter().map(|&i| vec![output.at(i * out_unit)]);
+                copy_units(places.iter().map(|&i| at(*root, i)), to, in_unit);
+            });
+        }),
+    }
+    epoch
+}
+
+/// Two exchanges, and in between from operands to operands.
+fn direct_way(what: &What, peers: &Peers, share: &Share, epoch: Val<u32>, part_bytes: u64) -> Val<u32> {
+    let (in_unit, out_unit) = what.units(share.wide);
+    let Share { input, output, residual, count, pitch, wide } = *share;
+    let (ranks, zero, rank) = (peers.ranks, Val::constant(0_u64), peers.rank.cast::<u64>());
+    // A rank's part of the elements that all have.
+    let part = (count + (ranks as u64 - 1)) / ranks as u64;
+    let from = |rank: Val<u64>| (part * rank).min(count);
+    let (first, last) = (from(rank), from(rank + 1));
+    let at_once = (16 / ranks as u32).max(1);
+    let stage = 2 * part_bytes + STAGE_BYTES_FROM;
+    if let What::SumParts(sum) = what {
+        // Each thread stages what the same thread of a peer reads.
+        let (n, own) = (if wide { sum.vector() } else { 1 }, peers.own_region().at(stage));
+        for r in 0..ranks as u64 {
+            let r = Val::constant(r);
+            each(from(r), from(r + 1), |i| sum.stage(input, own, &pitch, &i, n));
+        }
+    }
+    peers.exchange(epoch, Some((input, output)));
+    let (inputs, outputs) = peers.operands();
+    let all = |of: &[Global<u8>], at: Val<u64>| -> Vec<Global<u8>> { of.iter().map(|to| to.at(at)).collect() };
+    match what {
+        What::AllReduce(combine) => several(first, last, at_once, |places| {
+            let items: Vec<_> = places.iter().map(|&i| all(&inputs, i * in_unit)).collect();
+            let to: Vec<_> = places.iter().map(|&i| all(&outputs, i * out_unit)).collect();
+            combine.step(&items, &to, if wide { combine.vector() } else { 1 }, wide);
+        }),
+        What::ReduceScatter(combine) => several(zero, count, at_once, |places| {
+            let items: Vec<_> = places.iter().map(|&i| all(&inputs, (pitch * rank + i) * in_unit)).collect();
+            let to: Vec<_> = places.iter().map(|&i| vec![output.at(i * out_unit)]).collect();
+            combine.step(&items, &to, if wide { combine.vector() } else { 1 }, wide);
+        }),
+        What::SumParts(sum) => several(first, last, at_once, |places| {
+            let staged = |i: Val<u64>| (0..ranks).map(|r| peers.region(r).at(i * in_unit + stage)).collect();
+            let items: Vec<Vec<_>> = places.iter().map(|&i| staged(i)).collect();
+            let around: Vec<_> = places.iter().map(|&i| residual.at(i * out_unit)).collect();
+            let to: Vec<_> = places.iter().map(|&i| all(&outputs, i * out_unit)).collect();
+            sum.finish(&items, &around, &to, if wide { sum.vector() } else { 1 });
+        }),
+        What::AllGather(_) => several(zero, count, 4, |places| {
+            let to = places.iter().map(|&i| all(&outputs, (pitch * rank + i) * out_unit));
+            copy_units(places.iter().map(|&i| input.at(i * in_unit)), to, in_unit);
+        }),
+        What::Broadcast(_, root) => when(peers.rank.eq(*root as u32), || {
+            let others: Vec<_> = (0..ranks).filter(|r| r != root).map(|r| outputs[r]).collect();
+            several(zero, count, 4, |places| {
+                let to = places.iter().map(|&i| all(&others, i * out_unit));
+                copy_units(places.iter().map(|&i| input.at(i * in_unit)), to, in_unit);
+            });
+        }),
+    }
+    let end = epoch + 1;
+    peers.exchange(end, None);
+    end
 }
 
 /// Combines what was gathered, the items of a rank `pitch` units after those of the one before.
@@ -185,18 +407,23 @@ pub(crate) fn combine_gathered(
         when(i.lt(count), || {
             let bytes = u64::from(n) * combine.item().bytes();
             let items: Vec<_> = (0..ranks).map(|r| gathered.at((pitch * r as u64 + i) * bytes)).collect();
-            combine.step(&items, output.at(i * (u64::from(n) * combine.output().bytes())), n, wide);
+            let to = output.at(i * (u64::from(n) * combine.output().bytes()));
+            combine.step(&[items], &[vec![to]], n, wide);
         });
     })
 }
 
-/// Copies 1, 2, 4, 8 or 16 bytes, aligned to their number.
-fn copy_unit(from: Global<u8>, to: Global<u8>, bytes: u64) {
+/// Copies units of 1, 2, 4, 8 or 16 bytes, aligned to their number, each to some places. All loads
+/// come first.
+fn copy_units(from: impl Iterator<Item = Global<u8>>, to: impl Iterator<Item = Vec<Global<u8>>>, bytes: u64) {
     let (dtype, n) = match bytes {
         1 => (Dtype::U8, 1),
         2 => (Dtype::U16, 1),
         bytes => (Dtype::U32, (bytes / 4) as u32),
     };
-    let items = Source::one::<u32>(dtype).load(&[Place { pointer: from, run: Run::Wide }], n);
-    Sink::one::<u32>(dtype).store(&[to], &items, true);
+    let load = |pointer| Source::one::<u32>(dtype).load(&[Place { pointer, run: Run::Wide }], n);
+    let loaded: Vec<_> = from.map(load).collect();
+    for (items, to) in loaded.into_iter().zip(to) {
+        to.iter().for_each(|to| Sink::one::<u32>(dtype).store(&[*to], &items, true));
+    }
 }

@@ -25,7 +25,7 @@ mod parts;
 mod remote;
 mod sharded;
 
-pub use channel::PeerOptions;
+pub use channel::{DirectOptions, PeerOptions};
 pub use combine::{Combine, Reduce};
 pub use communicator::Communicator;
 pub use environment::Launch;

@@ -50,17 +50,21 @@ impl PartSum {
         Sink::one::<f32>(Dtype::F32).store(&[to.at(*at * (u64::from(n) * ITEM))], &sums, true);
     }
 
-    /// Adds what all ranks have staged, and what goes around it, and stores the result.
-    pub(crate) fn finish(&self, staged: &[Global<u8>], residual: Global<u8>, to: Global<u8>, n: u32) {
-        let sums = tree(staged.iter().map(|place| load(*place, Dtype::F32, n)).collect());
-        self.store(sums, residual, to, n);
+    /// Adds what all ranks have staged at some places, and what goes around it, and stores the results.
+    pub(crate) fn finish(&self, staged: &[Vec<Global<u8>>], residual: &[Global<u8>], to: &[Vec<Global<u8>>], n: u32) {
+        let load_all = |ranks: &Vec<Global<u8>>| ranks.iter().map(|place| load(*place, Dtype::F32, n)).collect();
+        // All loads come first, so that they are under way together.
+        let loaded: Vec<Vec<Vec<Val<f32>>>> = staged.iter().map(load_all).collect();
+        for ((ranks, residual), to) in loaded.into_iter().zip(residual).zip(to) {
+            self.store(tree(ranks), *residual, to, n);
+        }
     }
 
-    fn store(&self, mut sums: Vec<Val<f32>>, residual: Global<u8>, to: Global<u8>, n: u32) {
+    fn store(&self, mut sums: Vec<Val<f32>>, residual: Global<u8>, to: &[Global<u8>], n: u32) {
         if self.has_residual {
             sums.iter_mut().zip(load(residual, self.output, n)).for_each(|(sum, item)| *sum += item);
         }
-        Sink::one::<f32>(self.output).store(&[to], &sums, true);
+        to.iter().for_each(|to| Sink::one::<f32>(self.output).store(&[*to], &sums, true));
     }
 
     /// The kernel of a group of one rank, with the parameters of those over peer memory.
@@ -70,6 +74,7 @@ impl PartSum {
         let body = move |input: Global<u8>,
                          output: Global<u8>,
                          residual: Global<u8>,
+                         _: Global<u32>,
                          _: Global<u32>,
                          _: Array<u64, MAX_RANKS>,
                          _: Val<u32>,
@@ -81,7 +86,7 @@ impl PartSum {
             range(first, count, (grid_dim().x * block_dim().x).cast::<u64>(), |i| {
                 let bytes = u64::from(n) * self.output.bytes();
                 let sums = self.own(input, &pitch, &i, n);
-                self.store(sums, residual.at(i * bytes), output.at(i * bytes), n);
+                self.store(sums, residual.at(i * bytes), &[output.at(i * bytes)], n);
             });
         };
         kernel(name, body)

@@ -1,17 +1,26 @@
 //! Every collective on 2, 3, 4 and 8 virtual devices against a reference on the host, under all
 //! checks; with `WARPFOLD_DEVICE=cuda` on as many GPUs, where there are so many.
 
+use std::sync::{Mutex, PoisonError};
+
 use half::{bf16, f16};
 use warpfold::TensorElement;
-use warpfold_collectives::{Combine, Communicator, Error, Group, PeerOptions, Reduce};
+use warpfold_collectives::{Combine, Communicator, DirectOptions, Error, Group, PeerOptions, Reduce};
 use warpfold_device::{Checks, Device, Severity};
 use warpfold_kernels::Dtype;
 
 /// Numbers of ranks.
 const SIZES: [usize; 4] = [2, 3, 4, 8];
 
-/// Small launches, and so short a stage that longer messages take several.
-const OPTIONS: PeerOptions = PeerOptions { blocks: 2, threads: 32, stage_bytes: 2048, looks: 1 << 20 };
+/// Small launches, and so short a stage that longer messages take several; messages of `from_bytes`
+/// are large.
+fn options(from_bytes: usize) -> PeerOptions {
+    let direct = DirectOptions { from_bytes, blocks: 3, threads: 32 };
+    PeerOptions { blocks: 2, threads: 32, stage_bytes: 2048, looks: 1 << 28, direct }
+}
+
+/// Groups that share GPUs give their collectives to the same streams, so tests come one by one there.
+static GPUS: Mutex<()> = Mutex::new(());
 
 /// GPUs if they are asked for and there are so many, else virtual ones.
 fn group_of(ranks: usize) -> Group {
@@ -25,8 +34,14 @@ fn group_of(ranks: usize) -> Group {
 
 /// Runs `work` on so many ranks under all checks, which must find nothing.
 #[track_caller]
-fn checked<R: Send>(ranks: usize, work: impl Fn(&Communicator) -> Result<R, Error> + Sync) -> Vec<R> {
-    let group = group_of(ranks).with_options(OPTIONS);
+fn checked_with<R: Send>(
+    options: PeerOptions,
+    ranks: usize,
+    work: impl Fn(&Communicator) -> Result<R, Error> + Sync,
+) -> Vec<R> {
+    let group = group_of(ranks).with_options(options);
+    let is_gpu = !group.devices()[0].is_virtual();
+    let _one_by_one = is_gpu.then(|| GPUS.lock().unwrap_or_else(PoisonError::into_inner));
     for device in group.devices().iter().filter(|device| device.is_virtual()) {
         device.set_checks(Checks::All).expect("a virtual GPU");
     }
@@ -38,6 +53,18 @@ fn checked<R: Send>(ranks: usize, work: impl Fn(&Communicator) -> Result<R, Erro
         }
     }
     results
+}
+
+/// The same of small messages and of large ones, which must be equal.
+#[track_caller]
+fn checked<R: Send + PartialEq + std::fmt::Debug>(
+    ranks: usize,
+    work: impl Fn(&Communicator) -> Result<R, Error> + Sync,
+) -> Vec<R> {
+    let staged = checked_with(options(usize::MAX), ranks, &work);
+    let direct = checked_with(options(0), ranks, &work);
+    assert_eq!(staged, direct, "staged and direct");
+    staged
 }
 
 /// Small whole numbers, so that sums of every type are exact.
@@ -190,6 +217,54 @@ fn what_is_sent_around_a_ring_comes_back() {
         for (rank, found) in found.iter().enumerate() {
             assert_eq!(*found, of(&numbers(rank, 700), f64::from), "rank {rank} of {ranks}");
         }
+    }
+}
+
+#[test]
+fn collectives_of_random_lengths_follow_one_another_staged_and_direct() {
+    let is_asked = std::env::var("WARPFOLD_DEVICE").is_ok_and(|name| name.starts_with("cuda"));
+    let rounds = if is_asked { 3000 } else { 24 };
+    for ranks in [2, 4] {
+        // Most messages are small, some large, in any order.
+        let found = checked_with(options(1500), ranks, |rank| {
+            let (device, stream) = (rank.device(), rank.device().default_stream());
+            let mut wrong = Vec::new();
+            let mut seed = 1_u64;
+            for round in 0..rounds {
+                seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                let (len, kind) = ((seed >> 33) as usize % 900 + 1, (seed >> 20) % 4);
+                let of_rank = |rank: usize| of(&numbers(rank + round, len * ranks), |n| n as f32);
+                let mine = of_rank(rank.rank());
+                let sum = |i: usize| (0..ranks).map(|rank| of_rank(rank)[i]).sum::<f32>();
+                let (expected, found): (Vec<f32>, Vec<f32>) = match kind {
+                    0 => {
+                        let mut data = device.upload(&mine[..len])?;
+                        rank.all_reduce_in_place(&stream, Reduce::Sum, &mut data)?;
+                        ((0..len).map(sum).collect(), data.download()?)
+                    }
+                    1 => {
+                        let (input, mut all) = (device.upload(&mine[..len])?, device.alloc::<f32>(len * ranks)?);
+                        rank.all_gather(&stream, &input, &mut all)?;
+                        ((0..ranks).flat_map(|rank| of_rank(rank)[..len].to_vec()).collect(), all.download()?)
+                    }
+                    2 => {
+                        let (input, mut part) = (device.upload(&mine)?, device.alloc::<f32>(len)?);
+                        rank.reduce_scatter(&stream, Reduce::Sum, &input, &mut part)?;
+                        ((rank.rank() * len..(rank.rank() + 1) * len).map(sum).collect(), part.download()?)
+                    }
+                    _ => {
+                        let (root, mut data) = (round % ranks, device.upload(&mine)?);
+                        rank.broadcast(&stream, root, &mut data)?;
+                        (of_rank(root), data.download()?)
+                    }
+                };
+                if found != expected {
+                    wrong.push((round, kind, len));
+                }
+            }
+            Ok(wrong)
+        });
+        assert!(found.iter().all(Vec::is_empty), "{ranks} ranks: {found:?}");
     }
 }
 

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use warpfold_collectives::{Communicator, Error, ErrorKind, Group, Reduce};
-use warpfold_device::Buffer;
+use warpfold_device::{Buffer, Device};
 
 /// What all ranks do, a phase after the other.
 const PHASES: [&str; 7] = ["start", "all-reduce", "all-gather", "reduce-scatter", "broadcast", "send", "graph"];
@@ -112,6 +112,30 @@ fn a_rank_that_does_not_come_is_named_when_patience_ends() {
         rank.all_reduce_in_place(&rank.device().default_stream(), Reduce::Sum, &mut data)
     });
     assert_eq!(error.expect_err("too late").to_string(), "waited 50ms for rank(s) [1]");
+}
+
+#[test]
+fn a_kernel_on_a_gpu_that_waits_in_vain_gives_up_and_names_the_rank() {
+    let is_asked = std::env::var("WARPFOLD_DEVICE").is_ok_and(|name| name.starts_with("cuda"));
+    if !is_asked || Device::num_cuda().is_ok_and(|found| found < 2) {
+        eprintln!("skipped: it needs two GPUs, and WARPFOLD_DEVICE=cuda");
+        return;
+    }
+    let devices = (0..2).map(|rank| Device::cuda(rank).expect("a GPU")).collect();
+    let group = Group::new(devices).expect("a group").with_patience(Duration::from_millis(300));
+    let start = Instant::now();
+    let error = group.run(|rank| -> Result<(), Error> {
+        let mut data = rank.device().upload(&[1.0_f32])?;
+        rank.synchronize(&rank.device().default_stream())?;
+        if rank.rank() == 1 {
+            std::thread::sleep(Duration::from_secs(4));
+        }
+        rank.all_reduce_in_place(&rank.device().default_stream(), Reduce::Sum, &mut data)?;
+        rank.synchronize(&rank.device().default_stream())
+    });
+    let text = error.expect_err("too late").to_string();
+    assert_eq!(text, "rank 1 failed: it did not come to exchange 1, of all-reduce");
+    assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
 }
 
 #[test]

@@ -1,11 +1,12 @@
 //! Races between devices, through peer memory: the checks find them.
 
-use warpfold_collectives::{Error, Group, PeerOptions, Reduce};
+use warpfold_collectives::{DirectOptions, Error, Group, PeerOptions, Reduce};
 use warpfold_device::{Checks, Device, FindingKind};
 
 /// Findings of an all-reduce whose kernel was changed.
 fn findings(change: impl Fn(&str) -> String + Clone + Send + Sync + 'static) -> Vec<(FindingKind, Option<u32>)> {
-    let options = PeerOptions { blocks: 2, threads: 32, stage_bytes: 1024, looks: 1 << 20 };
+    let direct = DirectOptions { from_bytes: 1 << 20, blocks: 2, threads: 32 };
+    let options = PeerOptions { blocks: 2, threads: 32, stage_bytes: 1024, looks: 1 << 20, direct };
     let group = Group::virtual_gpus(2).expect("a group").with_options(options);
     for device in group.devices() {
         device.rewrite_kernels(change.clone());

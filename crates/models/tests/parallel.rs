@@ -3,6 +3,7 @@
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use warpfold::{Device, Dtype, Profile};
 use warpfold_engine::{CacheShape, Config, Engine, Model, Output, Preemption, Request, Sampling, philox};
@@ -17,6 +18,12 @@ fn fixture(name: &str) -> ModelFiles {
 fn num_gpus() -> Option<usize> {
     let is_asked = std::env::var("WARPFOLD_DEVICE").is_ok_and(|name| name.starts_with("cuda"));
     is_asked.then(|| Device::num_cuda().expect("a driver"))
+}
+
+/// Groups that share GPUs give their collectives to the same streams, so tests come one by one there.
+fn one_by_one() -> Option<MutexGuard<'static, ()>> {
+    static GPUS: Mutex<()> = Mutex::new(());
+    num_gpus().map(|_| GPUS.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
 fn devices_of(count: usize) -> Vec<Device> {
@@ -64,6 +71,7 @@ fn settings() -> Config {
 
 #[track_caller]
 fn shares(name: &str, files: &ModelFiles, dtype: Dtype, counts: &[usize]) {
+    let _gpus = one_by_one();
     let expected = answers(load(files, dtype, 1), settings());
     for &count in counts {
         if num_gpus().is_some_and(|found| found < count) {
@@ -100,7 +108,7 @@ fn a_model_of_eight_heads_answers_alike_on_1_2_4_and_8_devices() {
 
 #[test]
 fn the_model_that_ships_answers_alike_on_one_device_and_on_two() {
-    let files = ModelFiles::shipped().expect("it is part of the library");
+    let (_gpus, files) = (one_by_one(), ModelFiles::shipped().expect("it is part of the library"));
     let tale = |devices| {
         let mut engine = Engine::new(load(&files, Dtype::Bf16, devices), settings()).expect("the settings are right");
         let request = Request { logprobs: Some(3), ..Request::greedy(vec![5, 80, 7, 301], 6) };
@@ -112,7 +120,7 @@ fn the_model_that_ships_answers_alike_on_one_device_and_on_two() {
 
 #[test]
 fn schedules_swaps_and_preemptions_change_no_bit_on_two_devices() {
-    let files = fixture("qwen3");
+    let (_gpus, files) = (one_by_one(), fixture("qwen3"));
     let expected = answers(load(&files, Dtype::Bf16, 1), settings());
     let swap = Config { inject_preemptions: 0.5, num_host_blocks: 32, preemption: Preemption::Swap, ..settings() };
     let others = [
@@ -158,6 +166,7 @@ fn each_device_has_its_share_of_the_weights_and_of_the_cache() {
 
 #[test]
 fn a_device_without_room_for_the_cache_is_an_error_of_the_model() {
+    let _gpus = one_by_one();
     let mut model = load(&fixture("llama"), Dtype::F32, 2);
     let shape = CacheShape { block_size: 16, num_blocks: 1 << 40, num_host_blocks: 0 };
     let error = model.allocate(shape).expect_err("nobody has so much memory");

@@ -2,8 +2,8 @@
 
 use std::any::Any;
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock, Weak};
 
 use warpfold_lang::Target;
 use warpfold_sim::Arch;
@@ -16,7 +16,7 @@ use crate::api::kernel_cache::KernelCache;
 use crate::api::memory::{Allocation, MemoryUse};
 use crate::api::module::Module;
 use crate::api::stream::Stream;
-use crate::backend::{Backend, BackendStream, DeviceKind, DriverVersion, Limits};
+use crate::backend::{Backend, BackendStream, DeviceKind, DriverVersion, Limits, Pace};
 use crate::{Error, ErrorKind};
 
 /// A GPU: one that the NVIDIA driver drives, or the virtual one.
@@ -35,6 +35,8 @@ struct Inner {
     kernels: KernelCache,
     buffers: AtomicU64,
     memory: MemoryUse,
+    /// The groups that it is a rank of.
+    groups: RwLock<Vec<(Weak<Pace>, usize)>>,
     /// Why no CUDA GPU was taken, where one was looked for.
     fallback: Option<Error>,
 }
@@ -45,8 +47,25 @@ impl Device {
         let stream = backend.default_stream();
         let backend: Box<dyn Backend> = Box::new(backend);
         let (activity, kernels, buffers) = <(Recorder, KernelCache, AtomicU64)>::default();
-        let memory = MemoryUse::default();
-        Self { inner: Arc::new(Inner { backend, stream, activity, kernels, buffers, memory, fallback: None }) }
+        let (memory, groups) = (MemoryUse::default(), RwLock::default());
+        Self { inner: Arc::new(Inner { backend, stream, activity, kernels, buffers, memory, groups, fallback: None }) }
+    }
+
+    /// Makes it a rank of a group.
+    pub(crate) fn join(&self, group: &Arc<Pace>, rank: usize) {
+        let mut groups = self.inner.groups.write().unwrap_or_else(PoisonError::into_inner);
+        groups.retain(|(group, _)| group.strong_count() > 0);
+        groups.push((Arc::downgrade(group), rank));
+    }
+
+    /// Waits until its peers have launched what it waits for, before a call of the driver that may
+    /// wait for the device: see [`Pace`].
+    pub(crate) fn catch_up(&self) -> Result<(), Error> {
+        let groups = self.inner.groups.read().unwrap_or_else(PoisonError::into_inner);
+        let living = groups.iter().filter_map(|(group, rank)| Some((group.upgrade()?, *rank)));
+        let living: Vec<_> = living.collect();
+        drop(groups);
+        living.into_iter().try_for_each(|(group, rank)| group.catch_up(rank))
     }
 
     #[cfg(feature = "virtual-gpu")]
@@ -201,6 +220,7 @@ impl Device {
     /// # Errors
     /// [`ErrorKind::Jit`] with the compiler's log, or [`ErrorKind::Load`] with line and text.
     pub fn load(&self, ptx: &str) -> Result<Module, Error> {
+        self.catch_up()?;
         let module = self.activity().call("cuModuleLoadDataEx", || self.backend().load(ptx))?;
         Ok(Module::new(self.clone(), module))
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::api::memory::{Access, Allocation};
 use crate::api::stream::Stream;
-use crate::backend::{BackendFunction, BackendGraph, CaptureId};
+use crate::backend::{BackendFunction, BackendGraph, CaptureId, Pace};
 use crate::{Error, ErrorKind};
 
 /// Launches, copies within the device and fills that [`Stream::capture`] captured. It keeps their
@@ -40,7 +40,9 @@ impl Graph {
         }
         let entered = self.stream.imp().gate().enter()?;
         entered.not_captured("a graph")?;
-        self.imp.launch()
+        self.imp.launch()?;
+        self.held.groups.iter().for_each(|(group, rank)| group.launched(*rank));
+        Ok(())
     }
 
     /// The stream that it was captured on.
@@ -107,6 +109,7 @@ impl Stream {
         if Arc::ptr_eq(self.imp(), &self.device().backend().default_stream()) {
             return Err(Error::from(ErrorKind::NotCapturable("work of the default stream")).into());
         }
+        self.device().catch_up()?;
         let capturing = Capturing { stream: self, id: self.imp().gate().begin(&**self.imp())? };
         let result = work();
         let graph = capturing.end();
@@ -147,11 +150,13 @@ impl Drop for Capturing<'_> {
     }
 }
 
-/// What a graph needs: its memory, in the order of the first uses, and its kernels.
+/// What a graph needs: its memory, in the order of the first uses, its kernels, and the groups of
+/// devices that it launches for, with the rank in each.
 #[derive(Debug, Default)]
 pub(crate) struct Held {
     memory: Vec<(Arc<Allocation>, Access)>,
     functions: Vec<Arc<dyn BackendFunction>>,
+    groups: Vec<(Arc<Pace>, usize)>,
 }
 
 thread_local! {
@@ -168,6 +173,15 @@ impl Held {
     /// Keeps a kernel whose launch goes into a capture of this thread.
     pub(crate) fn keep_function(capture: Option<CaptureId>, function: &Arc<dyn BackendFunction>) {
         Self::change(capture, |held| held.functions.push(function.clone()));
+    }
+
+    /// Keeps a group of devices, a launch of which goes into a capture of this thread.
+    pub(crate) fn keep_group(capture: Option<CaptureId>, group: &Arc<Pace>, rank: usize) {
+        Self::change(capture, |held| {
+            if !held.groups.iter().any(|(known, _)| Arc::ptr_eq(known, group)) {
+                held.groups.push((group.clone(), rank));
+            }
+        });
     }
 
     fn change(capture: Option<CaptureId>, change: impl FnOnce(&mut Self)) {
@@ -208,6 +222,6 @@ impl Held {
         let mut functions = self.functions;
         functions.sort_by_key(|function| Arc::as_ptr(function).cast::<()>());
         functions.dedup_by(|a, b| Arc::ptr_eq(a, b));
-        Self { memory, functions }
+        Self { memory, functions, groups: self.groups }
     }
 }

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Range, RangeBounds};
+use std::sync::atomic::AtomicU32;
 
 use crate::api::buffer::resolve;
 use crate::api::device::Device;
@@ -50,6 +51,7 @@ impl<T: Element> HostBuffer<T> {
         let element_bytes = size_of::<T>();
         let bytes = len.checked_mul(element_bytes).filter(|&bytes| isize::try_from(bytes).is_ok());
         let bytes = bytes.ok_or(ErrorKind::TooLarge { len, element_bytes })?;
+        device.catch_up()?;
         let memory = device.backend().host_memory(bytes)?;
         Ok(Self { memory, device: device.clone(), len, element: PhantomData })
     }
@@ -129,6 +131,11 @@ impl<T: Element> HostBuffer<T> {
 
     fn num_bytes(&self) -> usize {
         self.len * size_of::<T>()
+    }
+
+    /// A word that kernels may write while the host looks at it, if they find the memory.
+    pub(crate) fn word(&self, index: usize) -> Option<&AtomicU32> {
+        self.memory.word(index)
     }
 
     /// Where kernels find it, if they can.

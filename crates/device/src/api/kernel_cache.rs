@@ -65,6 +65,7 @@ impl KernelCache {
     ) -> Result<Arc<Prepared>, Error> {
         self.kernels.get_or_insert(id, || {
             let built = build()?;
+            device.catch_up()?;
             self.built.fetch_add(1, Ordering::Relaxed);
             let rewrite = self.rewrite.lock().unwrap_or_else(PoisonError::into_inner).clone();
             let ptx = built.module.to_string();

@@ -1,6 +1,7 @@
 //! Mapped (zero-copy) host memory: kernels reach it over the bus, without a copy.
 
 use std::fmt;
+use std::sync::atomic::AtomicU32;
 
 use crate::Error;
 use crate::api::buffer::Buffer;
@@ -67,6 +68,20 @@ impl<T: Element> MappedBuffer<T> {
             Some(host) => Ok(host.as_slice()?.to_vec()),
             None => self.buffer.download(),
         }
+    }
+}
+
+impl MappedBuffer<u32> {
+    /// A word as the host and kernels that run see it at this moment: kernels read and write it by
+    /// atomic accesses of system scope. `None` on the virtual GPU, whose kernels do not run beside the
+    /// host.
+    ///
+    /// # Panics
+    /// If there is no such word.
+    #[must_use]
+    pub fn word(&self, index: usize) -> Option<&AtomicU32> {
+        assert!(index < self.buffer.len(), "word {index} of {}", self.buffer.len());
+        self.host.as_ref().and_then(|host| host.word(index))
     }
 }
 

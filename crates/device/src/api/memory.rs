@@ -74,7 +74,10 @@ impl Allocation {
     pub(crate) fn new(device: &Device, bytes: u64, name: &str) -> Result<Arc<Self>, Error> {
         let (address, ownership) = match bytes {
             0 => (0, Ownership::Borrowed),
-            _ => (device.activity().call("cuMemAlloc", || device.backend().allocate(bytes, name))?, Ownership::Ours),
+            _ => {
+                device.catch_up()?;
+                (device.activity().call("cuMemAlloc", || device.backend().allocate(bytes, name))?, Ownership::Ours)
+            }
         };
         let mut allocation = Self::with(device, address, name, ownership, device.backend().default_stream());
         allocation.owned_bytes = bytes;

@@ -13,7 +13,7 @@ use crate::api::graph::Held;
 use crate::api::memory::Access;
 use crate::api::module::Function;
 use crate::api::stream::Stream;
-use crate::backend::{LaunchConfig, LaunchSite, Link, Profile, launch};
+use crate::backend::{LaunchConfig, LaunchSite, Link, Pace, Profile, launch};
 use crate::virtual_gpu::{Together, VirtualGpu, VirtualStream};
 use crate::{Error, ErrorKind};
 
@@ -80,11 +80,16 @@ impl Stream {
 /// Devices whose kernels use one another's memory, a rank each.
 ///
 /// Kernels that wait for one another across devices must run at the same time. On CUDA they do when
-/// each rank launches its part; on virtual GPUs [`PeerGroup::launch`] brings the parts together.
+/// each rank launches its part, each from a thread of its own: a rank that loads a kernel, allocates
+/// memory or begins a capture first waits until its peers have launched what its device waits for.
+/// On virtual GPUs [`PeerGroup::launch`] brings the parts together.
 #[derive(Debug, Clone)]
 pub struct PeerGroup {
     devices: Arc<[Device]>,
+    /// Where the parts of virtual GPUs come together.
     meeting: Arc<Together>,
+    /// Launches on GPUs.
+    pace: Arc<Pace>,
 }
 
 impl PeerGroup {
@@ -101,8 +106,19 @@ impl PeerGroup {
             }
             a.backend().enable_peer(b.backend())?;
         }
-        let meeting = Arc::new(Together::new(devices.len(), patience));
-        Ok(Self { devices: devices.into(), meeting })
+        Ok(Self::of_peers(devices, patience))
+    }
+
+    /// A group of some of these devices, by their ranks.
+    #[must_use]
+    pub fn subgroup(&self, ranks: &[usize], patience: Duration) -> Self {
+        Self::of_peers(ranks.iter().map(|&rank| self.devices[rank].clone()).collect(), patience)
+    }
+
+    fn of_peers(devices: Vec<Device>, patience: Duration) -> Self {
+        let (meeting, pace) = (Together::new(devices.len(), patience), Arc::new(Pace::new(devices.len(), patience)));
+        devices.iter().enumerate().for_each(|(rank, device)| device.join(&pace, rank));
+        Self { devices: devices.into(), meeting: Arc::new(meeting), pace }
     }
 
     /// The devices by rank.
@@ -115,6 +131,15 @@ impl PeerGroup {
     /// [`ErrorKind::PeerLost`] that names it.
     pub fn leave(&self, rank: usize, reason: &str) {
         self.meeting.leave(rank, reason);
+        self.pace.leave(rank, reason);
+    }
+
+    /// Fails if a rank takes no part any more.
+    ///
+    /// # Errors
+    /// [`ErrorKind::PeerLost`] names the first.
+    pub fn expect_all(&self) -> Result<(), Error> {
+        self.meeting.expect_all()
     }
 
     /// Launches the part of a rank in a kernel that every rank launches, with the same sizes. On
@@ -134,7 +159,12 @@ impl PeerGroup {
         self.meeting.expect_all()?;
         let any: &dyn std::any::Any = &**stream.imp();
         let Some(imp) = any.downcast_ref::<VirtualStream>() else {
-            return stream.launch_raw(function, config, arguments);
+            stream.launch_raw(function, config, arguments)?;
+            match stream.imp().gate().enter()?.capture() {
+                None => self.pace.launched(rank),
+                capture => Held::keep_group(capture, &self.pace, rank),
+            }
+            return Ok(());
         };
         let (device, info, parameters) = (stream.device(), function.info(), arguments.parameters());
         device.expect_same(&self.devices[rank], || format!("the stream of rank {rank}"))?;

@@ -8,7 +8,7 @@
 //! [`properties`] and [`limits`] of a device, [`profile`] (the GPUs that the virtual one stands in
 //! for), [`launch`] (the configuration of a launch and the rules for it), [`function`] and
 //! [`parameters`] (a kernel's parameters, and the bytes that go there). [`gate`] says who may use a
-//! stream while a graph is captured.
+//! stream while a graph is captured, [`pace`] when a rank of a group of devices may make a call that waits for its device.
 //!
 //! A handle (stream, function, event) that reaches a backend of the other kind is answered with
 //! [`mixed`], so that the compiler needs no proof that this never happens.
@@ -18,6 +18,7 @@ mod gate;
 pub(crate) mod launch;
 mod limits;
 mod link;
+mod pace;
 mod parameters;
 mod profile;
 mod properties;
@@ -26,6 +27,7 @@ use std::any::Any;
 use std::fmt::Debug;
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
 pub use function::{FunctionInfo, Param};
@@ -38,6 +40,7 @@ pub use properties::{ComputeCapability, DeviceKind, DriverVersion};
 pub(crate) use function::Places;
 pub(crate) use gate::{CaptureId, Entered, Gate};
 pub(crate) use launch::Begin;
+pub(crate) use pace::Pace;
 pub(crate) use parameters::Parameters;
 pub(crate) use properties::Properties;
 
@@ -180,6 +183,8 @@ pub(crate) trait BackendHostMemory: Debug + Send + Sync + Any {
     fn bytes_mut(&mut self, range: Range<usize>) -> Result<&mut [u8], Error>;
     /// Where kernels find it, if they can.
     fn device_address(&self) -> Option<u64>;
+    /// A word that kernels may write while the host looks at it, if they find the memory.
+    fn word(&self, index: usize) -> Option<&AtomicU32>;
 }
 
 /// The error for a handle of another kind of device.

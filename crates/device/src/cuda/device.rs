@@ -163,6 +163,8 @@ impl Backend for CudaDevice {
     }
 
     fn memory(&self) -> Result<(u64, u64), Error> {
+        self.context.bind()?;
+        super::peer::trim(&self.context).map_err(|e| self.context.explain("trimming the memory pool", e))?;
         let (free, total) =
             self.context.cuda.mem_get_info().map_err(|e| self.context.explain("asking for memory", e))?;
         Ok((free as u64, total as u64))

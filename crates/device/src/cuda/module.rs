@@ -86,6 +86,12 @@ impl BackendModule for JitModule {
             Err(DriverError(sys::CUresult::CUDA_ERROR_NOT_FOUND)) => return Err(unknown().into()),
             Err(e) => return Err(self.context.explain("looking up a kernel", e)),
         };
+        // Loaded now, not at its first launch: then the driver may wait for the device, which may wait for a peer.
+        if driver::has(c"cuFuncLoad") {
+            // SAFETY: the function's module is loaded.
+            let loaded = unsafe { sys::cuFuncLoad(function) }.result();
+            loaded.map_err(|e| self.context.explain("loading a kernel", e))?;
+        }
         let count = self.param_counts.get(name).copied();
         let info =
             info(name, function, count).map_err(|e| self.context.explain("asking for a kernel's properties", e))?;

@@ -59,7 +59,25 @@ pub(super) fn enable(from: &Context, to: &Context) -> Result<(), Error> {
     asked.result().map_err(|e| error("asking for the memory pool", e))?;
     // SAFETY: the pool is the device's own and lives as long as it; one description is given.
     let allowed = unsafe { sys::cuMemPoolSetAccess(pool, &raw const access, 1) };
-    allowed.result().map_err(|e| error("opening the memory pool to a peer", e))
+    allowed.result().map_err(|e| error("opening the memory pool to a peer", e))?;
+    // Memory that goes back to the system at each synchronisation would be mapped for every peer anew.
+    let mut keep = u64::MAX;
+    let attribute = sys::CUmemPool_attribute::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD;
+    // SAFETY: the attribute is a `u64`, and the pool is the device's own.
+    let kept = unsafe { sys::cuMemPoolSetAttribute(pool, attribute, (&raw mut keep).cast()) };
+    kept.result().map_err(|e| error("keeping the memory of a pool", e))
+}
+
+/// Gives back to the system what the pool of a GPU holds and nobody uses.
+pub(super) fn trim(of: &Context) -> Result<(), DriverError> {
+    if !of.cuda.has_async_alloc() {
+        return Ok(());
+    }
+    let mut pool = std::ptr::null_mut();
+    // SAFETY: the device is one of the driver, and the result goes to a local.
+    unsafe { sys::cuDeviceGetDefaultMemPool(&raw mut pool, of.cuda.cu_device()) }.result()?;
+    // SAFETY: the pool is the device's own.
+    unsafe { sys::cuMemPoolTrimTo(pool, 0) }.result()
 }
 
 /// Copies between two GPUs on a stream of the destination.

@@ -3,6 +3,7 @@
 use std::any::Any;
 use std::ffi::c_void;
 use std::ops::Range;
+use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use cudarc::driver::{CudaEvent, result, sys};
@@ -122,6 +123,13 @@ impl BackendHostMemory for Pinned {
     /// (CUDA Driver API, "Unified Addressing").
     fn device_address(&self) -> Option<u64> {
         Some(self.address as u64)
+    }
+
+    fn word(&self, index: usize) -> Option<&AtomicU32> {
+        let start: *mut u32 = self.bytes_now(&(4 * index..4 * index + 4)).cast();
+        // SAFETY: the driver's allocations are aligned to pages, the word is in bounds and lives as long as `self`, and
+        // both sides use atomic accesses, of system scope on the GPU.
+        Some(unsafe { AtomicU32::from_ptr(start) })
     }
 }
 

@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::collections::VecDeque;
 use std::ops::Range;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use warpfold_sim as sim;
@@ -463,6 +463,10 @@ impl BackendHostMemory for PlainMemory {
 
     fn bytes_mut(&mut self, range: Range<usize>) -> Result<&mut [u8], Error> {
         Ok(&mut bytemuck::cast_slice_mut(&mut self.words)[..self.bytes][range])
+    }
+
+    fn word(&self, _index: usize) -> Option<&AtomicU32> {
+        None
     }
 
     fn device_address(&self) -> Option<u64> {
