@@ -6,6 +6,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use warpfold::{Arena, CacheShape as PageShape, DrawRows, Dtype, PageLayout, PagedCache, Queue, Tensor};
+use warpfold_collectives::Communicator;
 use warpfold_device::{HostBuffer, HostView, Stream};
 use warpfold_engine::{Batch, CacheShape, Limits, Model, ModelError, Moves, Sampled, Ticket};
 
@@ -493,6 +494,19 @@ impl LanguageModel {
         Ok(())
     }
 
+    /// Gives what the first device has drawn to the others, for the next step.
+    fn share_drawn(&mut self, link: &Communicator, batch: &Batch) -> Result<(), Error> {
+        let Self { config, queue, draws, drawn, .. } = self;
+        if batch.samples.is_empty() {
+            return Ok(());
+        }
+        draws::rows_of(&batch.samples, draws);
+        drawn.stride = draws.problem(config.vocab as u64, 1).stride() as usize;
+        let num_bytes = 4 * batch.samples.len() * drawn.stride;
+        let words = drawn.words.device_bytes_mut()?.slice(..num_bytes)?;
+        Ok(link.broadcast(queue.stream(), 0, words)?)
+    }
+
     /// Enqueues a step, and nothing waits for it, unless the steps before have not left room.
     fn enqueue(&mut self, batch: &Batch) -> Result<Ticket, Error> {
         self.pinned.swap(0, 1);
@@ -506,7 +520,7 @@ impl LanguageModel {
             let logits = self.logits(batch)?.filter(|_| draws);
             let num_bytes = logits.map(|logits| self.draw(&logits, batch)).transpose()?;
             if let Some(link) = shard.as_ref().and_then(Shard::communicator) {
-                link.synchronize(queue.stream())?;
+                self.share_drawn(link, batch)?;
             }
             Ok::<_, Error>(num_bytes)
         })?;
@@ -520,7 +534,10 @@ impl LanguageModel {
         let running = self.running.pop_front();
         let Running { pinned, num_bytes, tops } =
             running.ok_or_else(|| ErrorKind::Batch("no step runs that could be waited for".to_owned()))?;
-        Ok(draws::sampled(self.pinned[pinned].answers.range(..num_bytes)?, &tops, self.config.vocab))
+        let words = self.pinned[pinned].answers.range(..num_bytes)?;
+        // They came from all devices, whose kernels may have waited in vain.
+        self.shard.as_ref().and_then(Shard::communicator).map_or(Ok(()), Communicator::expect_none_lost)?;
+        Ok(draws::sampled(words, &tops, self.config.vocab))
     }
 
     fn move_blocks(&mut self, moves: &Moves) -> Result<(), Error> {
@@ -569,7 +586,7 @@ impl Model for LanguageModel {
     }
 
     fn overlaps(&self) -> bool {
-        self.shard.is_none()
+        true
     }
 
     fn submit(&mut self, batch: &Batch) -> Result<Ticket, ModelError> {

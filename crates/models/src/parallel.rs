@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use warpfold::{Device, Dtype, Queue};
 use warpfold_collectives::{ErrorKind as GroupErrorKind, Group, PeerOptions};
-use warpfold_engine::{Batch, CacheShape, Config, Limits, Model, ModelError, Moves, Sampled};
+use warpfold_engine::{Batch, CacheShape, Config, Limits, Model, ModelError, Moves, Sampled, Ticket};
 
 use crate::error::{self, ErrorKind};
 use crate::layers::{Shard, check_split};
@@ -152,6 +152,14 @@ impl ParallelModel {
         &self,
         work: impl Fn(&mut LanguageModel) -> Result<R, Error> + Send + Sync + 'static,
     ) -> Result<Vec<R>, Error> {
+        self.on(&self.ranks, work)
+    }
+
+    fn on<R: Send + 'static>(
+        &self,
+        ranks: &[Rank],
+        work: impl Fn(&mut LanguageModel) -> Result<R, Error> + Send + Sync + 'static,
+    ) -> Result<Vec<R>, Error> {
         let work = Arc::new(work);
         let ask = |rank: &Rank| -> Receiver<Result<R, Error>> {
             let ((to, answer), work) = (channel(), work.clone());
@@ -166,7 +174,7 @@ impl ParallelModel {
             }));
             answer
         };
-        let answers: Vec<_> = self.ranks.iter().map(ask).collect();
+        let answers: Vec<_> = ranks.iter().map(ask).collect();
         let ended = |rank| {
             let reason = "its thread ended".to_owned();
             Error::from(warpfold_collectives::Error::from(GroupErrorKind::RankFailed { rank, reason }))
@@ -234,9 +242,29 @@ impl Model for ParallelModel {
     }
 
     fn step(&mut self, batch: &Batch) -> Result<Vec<Sampled>, ModelError> {
+        let ticket = self.submit(batch)?;
+        self.wait(ticket)
+    }
+
+    fn overlaps(&self) -> bool {
+        true
+    }
+
+    fn submit(&mut self, batch: &Batch) -> Result<Ticket, ModelError> {
         let batch = batch.clone();
-        let mut answers = self.on_all(move |model| model.step(&batch).map_err(error::of_model))?;
-        Ok(answers.swap_remove(0))
+        let mut tickets = self.on_all(move |model| model.submit(&batch).map_err(error::of_model))?;
+        // The others answer nothing.
+        Ok(tickets.swap_remove(0))
+    }
+
+    fn wait(&mut self, ticket: Ticket) -> Result<Vec<Sampled>, ModelError> {
+        match ticket.into_answers() {
+            Some(answers) => Ok(answers),
+            None => {
+                let wait = |model: &mut LanguageModel| model.wait(Ticket::running()).map_err(error::of_model);
+                Ok(self.on(&self.ranks[..1], wait)?.swap_remove(0))
+            }
+        }
     }
 }
 
