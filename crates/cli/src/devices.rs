@@ -1,6 +1,7 @@
 //! `warpfold devices`: what kernels can run on.
 
 use clap::Args;
+use warpfold_collectives::link_speed;
 use warpfold_device::{Device, ErrorKind, Profile};
 
 use crate::Ending;
@@ -16,6 +17,10 @@ pub(crate) struct Devices {
     /// Prints all that is known of each device, as deviceQuery does.
     #[arg(long)]
     query: bool,
+    /// Measures the links between GPUs, in each direction: copies, reads by a kernel, and the latency
+    /// of one read.
+    #[arg(long)]
+    links: bool,
 }
 
 impl Devices {
@@ -29,7 +34,7 @@ impl Devices {
             table.row(row(device, default.as_ref().is_ok_and(|d| d.kind() == device.kind())));
         }
         let notes: String = notes.iter().map(|note| format!("{note}\n")).collect();
-        let links = links(&devices)?;
+        let links = links(&devices, self.links)?;
         if self.query {
             let all: Vec<String> = devices.iter().map(query).collect::<Result<_, _>>()?;
             output::print(&format!("{}{notes}{links}", all.join("\n")))?;
@@ -60,18 +65,38 @@ fn cuda(notes: &mut Vec<String>) -> Vec<Device> {
 }
 
 /// How each GPU reaches the others, if there are several.
-fn links(devices: &[Device]) -> Result<String, Failure> {
+fn links(devices: &[Device], is_measured: bool) -> Result<String, Failure> {
     let gpus: Vec<&Device> = devices.iter().filter(|device| !device.is_virtual()).collect();
     if gpus.len() < 2 {
-        return Ok(String::new());
+        let none = format!("\nlinks: there are {} GPUs, and a link has two\n", gpus.len());
+        return Ok(if is_measured { none } else { String::new() });
     }
-    let mut lines = String::from("\nlinks\n");
-    for (i, a) in gpus.iter().enumerate() {
-        for b in &gpus[i + 1..] {
-            lines.push_str(&format!("{} - {}: {}\n", a.kind(), b.kind(), a.link_to(b)?));
-        }
+    let pairs = |is_each_way: bool| {
+        let all = (0..gpus.len()).flat_map(|a| (0..gpus.len()).map(move |b| (a, b)));
+        all.filter(move |(a, b)| a < b || (is_each_way && a != b))
+    };
+    if !is_measured {
+        let line = |(a, b): (usize, usize)| -> Result<String, Failure> {
+            Ok(format!("{} - {}: {}\n", gpus[a].kind(), gpus[b].kind(), gpus[a].link_to(gpus[b])?))
+        };
+        return Ok(format!("\nlinks\n{}", pairs(false).map(line).collect::<Result<String, _>>()?));
     }
-    Ok(lines)
+    let mut table = Table::new(["device", "reads from", "link", "copy, GB/s", "kernel reads, GB/s", "latency, ns"]);
+    for (a, b) in pairs(true) {
+        let (to, from) = (gpus[a], gpus[b]);
+        let link = to.link_to(from)?;
+        let speed = if link.has_peer_access() { link_speed(to, from).map_err(Failure::run)? } else { None };
+        let of = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |value| format!("{value:.1}"));
+        table.row([
+            to.kind().to_string(),
+            from.kind().to_string(),
+            link.to_string(),
+            of(speed.map(|speed| speed.copy / 1e9)),
+            of(speed.map(|speed| speed.read / 1e9)),
+            speed.map_or_else(|| "-".to_owned(), |speed| speed.latency.as_nanos().to_string()),
+        ]);
+    }
+    Ok(format!("\n{}", table.render()))
 }
 
 /// All that is known of a device, a line each.

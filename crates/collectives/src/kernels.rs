@@ -415,7 +415,11 @@ pub(crate) fn combine_gathered(
 
 /// Copies units of 1, 2, 4, 8 or 16 bytes, aligned to their number, each to some places. All loads
 /// come first.
-fn copy_units(from: impl Iterator<Item = Global<u8>>, to: impl Iterator<Item = Vec<Global<u8>>>, bytes: u64) {
+pub(crate) fn copy_units(
+    from: impl Iterator<Item = Global<u8>>,
+    to: impl Iterator<Item = Vec<Global<u8>>>,
+    bytes: u64,
+) {
     let (dtype, n) = match bytes {
         1 => (Dtype::U8, 1),
         2 => (Dtype::U16, 1),

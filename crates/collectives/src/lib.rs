@@ -7,7 +7,7 @@
 //!
 //! Inside, `channel` is memory that ranks exchange through, `kernels` has the kernels that do it,
 //! and `hall` is what the ranks of one process share; `remote` is a rank in a process of its own,
-//! over NCCL or over the connections in `mesh`.
+//! over NCCL or over the connections in `mesh`; `links` measures how GPUs reach one another.
 //!
 //! **Virtual GPUs.** The ranks' launches meet, and run as one launch of the simulator, under whose
 //! checks blocks of two devices are judged as two blocks of a grid are.
@@ -20,6 +20,7 @@ mod error;
 mod group;
 mod hall;
 mod kernels;
+mod links;
 mod mesh;
 mod parts;
 mod remote;
@@ -31,6 +32,7 @@ pub use communicator::Communicator;
 pub use environment::Launch;
 pub use error::{Error, ErrorKind};
 pub use group::Group;
+pub use links::{LinkSpeed, link_speed};
 pub use sharded::Sharded;
 
 pub(crate) use kernels::MAX_RANKS;

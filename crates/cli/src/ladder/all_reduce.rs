@@ -3,10 +3,11 @@
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use warpfold_device::{Device, Profile};
+use warpfold_device::Device;
 use warpfold_ladders::all_reduce::{self, Counts, Instance, NAME, RUNGS, Rung};
 
 use crate::Ending;
+use crate::device_choice;
 use crate::failure::Failure;
 use crate::ladder::Asked;
 use crate::output::Rungs;
@@ -25,7 +26,7 @@ pub(super) fn run(asked: &Asked<'_>, num_devices: Option<usize>) -> Result<Endin
         names => names.iter().map(|name| all_reduce::rung(name)).collect::<Result<_, _>>()?,
     };
     let size = asked.elements(1 << 28)?;
-    let devices = devices(asked.device, num_devices)?;
+    let devices = device_choice::open_several(asked.device, num_devices, 4)?;
     let is_virtual = devices[0].is_virtual();
     let size = size.unwrap_or(if is_virtual { VIRTUAL_SIZE } else { SIZE });
     let mut instance = Instance::open(&devices, size)?;
@@ -48,29 +49,6 @@ pub(super) fn run(asked: &Asked<'_>, num_devices: Option<usize>) -> Result<Endin
     let about = Rungs { ladder: NAME, subtitle, right, all };
     asked.to.write_rungs(&text(&devices, size, &results), &record(&devices, size, &results), about)?;
     Ok(if right == all { Ending::Clean } else { Ending::Findings })
-}
-
-/// GPUs with peer access if there are two, unless virtual ones are asked for.
-fn devices(name: Option<&str>, num: Option<usize>) -> Result<Vec<Device>, Failure> {
-    if num.is_some_and(|num| !(1..=8).contains(&num)) {
-        return Err(Failure::usage("--devices: a number from 1 to 8"));
-    }
-    let virtual_ones = |profile| Device::virtual_peers(profile, num.unwrap_or(4));
-    let name = name.map(str::to_owned).or_else(|| std::env::var("WARPFOLD_DEVICE").ok());
-    match name.as_deref() {
-        None if Device::num_cuda().is_ok_and(|found| found >= num.unwrap_or(2)) => gpus(num),
-        None => Ok(virtual_ones(Profile::H200)),
-        Some("cuda") => gpus(num),
-        Some(name) => match Device::parse(name)?.kind() {
-            warpfold_device::DeviceKind::Virtual(profile) => Ok(virtual_ones(profile)),
-            _ => Err(Failure::usage(format!("--device {name} is one device; `cuda` or `virtual` are several here"))),
-        },
-    }
-}
-
-fn gpus(num: Option<usize>) -> Result<Vec<Device>, Failure> {
-    let num = num.map_or_else(|| Device::num_cuda().map(|found| found.min(8)), Ok)?;
-    Ok((0..num).map(Device::cuda).collect::<Result<_, _>>()?)
 }
 
 fn time(instance: &mut Instance, rung: &Rung) -> Result<Duration, Failure> {

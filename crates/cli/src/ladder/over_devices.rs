@@ -9,6 +9,7 @@ use warpfold_kernels::Dtype;
 
 use super::Asked;
 use crate::Ending;
+use crate::device_choice;
 use crate::failure::Failure;
 use crate::output::Rungs;
 use crate::progress::Progress;
@@ -44,15 +45,7 @@ pub(super) fn run(asked: &Asked<'_>, num: usize) -> Result<Ending, Failure> {
     if !(2..=8).contains(&num) || size < num {
         return Err(Failure::usage(format!("--devices: {num} is not from 2 to 8, with an element for each")));
     }
-    let devices = match asked.device {
-        None if Device::num_cuda().is_ok_and(|found| found >= num) => {
-            (0..num).map(Device::cuda).collect::<Result<_, _>>()?
-        }
-        None | Some("virtual") => Device::virtual_peers(Profile::H200, num),
-        Some(name) => {
-            return Err(Failure::usage(format!("--device {name} is one device; over several it is `virtual`")));
-        }
-    };
+    let devices = device_choice::open_several(asked.device, Some(num), num)?;
     let all = OverDevices::climb(devices, size)?;
     let right = all.rungs.iter().filter(|rung| all.is_right(rung)).count();
     let subtitle = format!("{}, {}", all.problem(), all.devices[0]);

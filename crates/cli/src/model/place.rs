@@ -3,7 +3,6 @@
 use std::fmt;
 
 use warpfold::{Device, Dtype, Queue};
-use warpfold_device::DeviceKind;
 use warpfold_engine::{Batch, CacheShape, Config, Limits, Model, ModelError, Moves, Sampled, Ticket};
 use warpfold_models::{Error, LanguageModel, ModelFiles, ParallelModel, Steps, WarmUp, Warmed};
 
@@ -21,23 +20,18 @@ pub(crate) enum Place {
 
 impl Place {
     /// The device of this name, as [`device_choice::open`] finds it; with a number for
-    /// `--tensor-parallel`, that one and those after it, if so many can share the model.
+    /// `--tensor-parallel`, or a list of names, several as [`device_choice::open_several`] finds them,
+    /// if so many can share the model.
     pub(crate) fn open(
         name: Option<&str>,
         tensor_parallel: Option<usize>,
         files: &ModelFiles,
     ) -> Result<Self, Failure> {
         let wrong = |error: Error| Failure::usage(format!("--tensor-parallel: {error}"));
-        tensor_parallel.map_or(Ok(()), |count| files.check_parallel(count)).map_err(wrong)?;
-        let first = device_choice::open(name)?;
-        let Some(count) = tensor_parallel else { return Ok(Self::One(first)) };
-        Ok(Self::Parallel(match first.kind() {
-            DeviceKind::Virtual(profile) => Device::virtual_peers(profile, count),
-            DeviceKind::Cuda { ordinal } => {
-                (ordinal..ordinal.saturating_add(count)).map(Device::cuda).collect::<Result<_, _>>()?
-            }
-            other => return Err(Failure::usage(format!("--tensor-parallel: not on {other}"))),
-        }))
+        let listed = name.and_then(device_choice::list_of).map(|names| names.len());
+        let Some(count) = tensor_parallel.or(listed) else { return Ok(Self::One(device_choice::open(name)?)) };
+        files.check_parallel(count).map_err(wrong)?;
+        device_choice::open_several(name, Some(count), count).map(Self::Parallel)
     }
 
     fn devices(&self) -> &[Device] {

@@ -1,6 +1,7 @@
 //! What moves bytes: ladders `transfer` and `all_reduce`, `bench transfer`, `devices --query`.
 
 use serde_json::Value;
+use warpfold_device::Device;
 
 use crate::support::{refused, warpfold};
 
@@ -64,6 +65,33 @@ fn ladder_reduce_over_devices_ends_with_the_last_level_of_the_fold() {
 }
 
 #[test]
+fn several_devices_are_named_alike_by_every_command() {
+    for devices in [&["--device", "virtual", "--devices", "3"][..], &["--device", "virtual,virtual,virtual"]] {
+        for ladder in ["all_reduce", "reduce"] {
+            let number: &[&str] = if ladder == "reduce" { &["--devices", "3"] } else { &[] };
+            let devices = if devices.contains(&"--devices") { devices } else { &[devices, number].concat() };
+            let arguments = [&["ladder", ladder, "--size", "96"], devices].concat();
+            assert!(warpfold(&arguments).ended_with(0).stdout.contains("3 devices"), "{arguments:?}");
+        }
+    }
+    let answer = |devices: &[&str]| {
+        let arguments = [&["generate", "--temperature", "0", "--max-tokens", "3"], devices].concat();
+        warpfold(&arguments).ended_with(0).stdout
+    };
+    let expected = answer(&["--device", "virtual", "--tensor-parallel", "2"]);
+    assert_eq!(answer(&["--device", "virtual", "--devices", "2"]), expected);
+    assert_eq!(answer(&["--device", "virtual,virtual"]), expected);
+}
+
+#[test]
+fn devices_links_says_what_there_is_to_measure() {
+    if Device::num_cuda().unwrap_or(0) < 2 {
+        let text = warpfold(&["devices", "--links"]).stdout;
+        assert!(text.contains("links: there are") && text.contains("a link has two"), "{text}");
+    }
+}
+
+#[test]
 fn ladder_reduce_ends_with_rungs_over_two_devices() {
     let ladder = ["ladder", "reduce", "--device", "virtual", "--size", "4096"];
     let text = warpfold(&ladder).ended_with(0).stdout;
@@ -79,7 +107,9 @@ fn ladder_reduce_ends_with_rungs_over_two_devices() {
 #[test]
 fn options_that_make_no_sense_are_refused() {
     refused(&["ladder", "softmax", "--devices", "2"], 2, "--devices is an option of ladders all_reduce and reduce");
-    refused(&["ladder", "all_reduce", "--devices", "9", "--device", "virtual"], 2, "--devices: a number from 1 to 8");
+    refused(&["ladder", "all_reduce", "--devices", "9", "--device", "virtual"], 2, "--devices: 9 is not from 1 to 8");
+    refused(&["ladder", "all_reduce", "--device", "virtual,virtual", "--devices", "3"], 2, "--device names 2 devices");
+    refused(&["ladder", "all_reduce", "--device", "virtual,virtual:a100"], 2, "several devices are of one kind");
     refused(&["ladder", "all_reduce", "--dtype", "f32"], 2, "ladder all_reduce has no --dtype");
     refused(&["ladder", "all_reduce", "--rung", "magic"], 2, "ladder all_reduce has no rung 'magic'");
     refused(&["ladder", "transfer", "--size", "6", "--device", "virtual"], 2, "a multiple of 4 elements");

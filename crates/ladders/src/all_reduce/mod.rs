@@ -8,7 +8,7 @@
 
 mod rungs;
 
-use warpfold_collectives::{Group, Reduce};
+use warpfold_collectives::{Communicator, Group, Reduce};
 use warpfold_device::{Buffer, Device, LaunchConfig};
 use warpfold_lang::{Global, Kernel, Val, block_dim, block_idx, kernel, thread_idx, when};
 
@@ -96,7 +96,8 @@ enum How {
 /// The vectors of all devices.
 #[derive(Debug)]
 pub struct Instance {
-    group: Group,
+    devices: Vec<Device>,
+    ranks: Vec<Communicator>,
     inputs: Vec<Vec<f32>>,
     data: Vec<Buffer<f32>>,
     arrived: Vec<Buffer<f32>>,
@@ -122,7 +123,8 @@ impl Instance {
             when(i.lt(len), || data.at(i).add_assign(arrived.at(i).get()));
         });
         let links = vec![vec![0; devices.len()]; devices.len()];
-        Ok(Self { group: Group::new(devices.to_vec())?, inputs, data, arrived, add, steps: 0, links, len })
+        let ranks = Group::new(devices.to_vec())?.communicators()?;
+        Ok(Self { devices: devices.to_vec(), ranks, inputs, data, arrived, add, steps: 0, links, len })
     }
 
     /// Whether a rung works for so many devices.
@@ -159,7 +161,7 @@ impl Instance {
         self.steps = 0;
         self.links.iter_mut().flatten().for_each(|bytes| *bytes = 0);
         (rung.way)(self)?;
-        Ok(self.group.devices().iter().try_for_each(Device::synchronize)?)
+        Ok(self.devices.iter().try_for_each(Device::synchronize)?)
     }
 
     fn reset(&mut self) -> Result<(), Error> {
@@ -180,12 +182,12 @@ impl Instance {
     fn step(&mut self, moves: &[Move]) -> Result<(), Error> {
         self.steps += 1;
         for Move { from, to, part, .. } in moves {
-            let stream = self.group.devices()[*to].default_stream();
+            let stream = self.devices[*to].default_stream();
             stream.copy_from_peer(self.arrived[*to].view_mut(part.clone())?, self.data[*from].view(part.clone())?)?;
             self.links[*from][*to] += 4 * part.len() as u64;
         }
         for Move { to, part, how, .. } in moves.iter().filter(|m| !m.part.is_empty()) {
-            let stream = self.group.devices()[*to].default_stream();
+            let stream = self.devices[*to].default_stream();
             let (data, arrived) = (self.data[*to].view_mut(part.clone())?, self.arrived[*to].view(part.clone())?);
             match how {
                 How::Replace => stream.copy(data, arrived)?,
@@ -198,22 +200,25 @@ impl Instance {
         Ok(())
     }
 
-    /// The kernel that ships, a thread per device.
+    /// The kernel that ships.
     fn one_shot(&mut self) -> Result<(), Error> {
-        let communicators = self.group.communicators()?;
-        let run = |(rank, data): (warpfold_collectives::Communicator, &mut Buffer<f32>)| {
-            let stream = rank.device().default_stream();
-            rank.all_reduce_in_place(&stream, Reduce::Sum, data)?;
-            rank.synchronize(&stream)
+        let reduce = |(rank, data): (&Communicator, &mut Buffer<f32>)| {
+            rank.all_reduce_in_place(&rank.device().default_stream(), Reduce::Sum, data)
         };
-        std::thread::scope(|scope| {
-            let ranks = communicators.into_iter().zip(&mut self.data);
-            let threads: Vec<_> = ranks.map(|rank| scope.spawn(move || run(rank))).collect();
-            threads.into_iter().try_for_each(|thread| match thread.join() {
-                Ok(result) => result,
-                Err(panic) => std::panic::resume_unwind(panic),
-            })
-        })?;
+        if self.devices[0].is_virtual() {
+            // A launch ends there when all ranks have come.
+            std::thread::scope(|scope| {
+                let ranks = self.ranks.iter().zip(&mut self.data);
+                let threads: Vec<_> = ranks.map(|rank| scope.spawn(move || reduce(rank))).collect();
+                threads.into_iter().try_for_each(|thread| match thread.join() {
+                    Ok(result) => result,
+                    Err(panic) => std::panic::resume_unwind(panic),
+                })
+            })?;
+        } else {
+            self.ranks.iter().zip(&mut self.data).try_for_each(reduce)?;
+        }
+        self.ranks.iter().try_for_each(|rank| rank.synchronize(&rank.device().default_stream()))?;
         self.steps = 1;
         let n = self.num_devices();
         for (from, to) in (0..n).flat_map(|from| (0..n).map(move |to| (from, to))).filter(|(from, to)| from != to) {
