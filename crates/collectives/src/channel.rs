@@ -99,11 +99,17 @@ pub(crate) struct Operands<'a> {
 
 impl Channel {
     /// The channel of all ranks, open.
-    pub(crate) fn of_all(devices: &[Device], options: PeerOptions, patience: Duration) -> Result<Self, Error> {
+    pub(crate) fn of_all(
+        devices: &[Device],
+        options: PeerOptions,
+        patience: Duration,
+        is_late: bool,
+    ) -> Result<Self, Error> {
         if devices.len() > MAX_RANKS {
             return Err(ErrorKind::GroupSize { found: devices.len(), most: MAX_RANKS }.into());
         }
         let peers = PeerGroup::new(devices.to_vec(), patience)?;
+        let peers = if is_late { peers.with_late_launches() } else { peers };
         let channel = Self::new((0..devices.len()).collect(), peers, options, patience);
         (0..devices.len()).try_for_each(|member| channel.open_member(member))?;
         Ok(channel)
@@ -111,7 +117,7 @@ impl Channel {
 
     /// A channel of two ranks, which [open](Channel::open) it.
     pub(crate) fn of_pair(all: &Self, from: usize, to: usize) -> Self {
-        let peers = all.peers.subgroup(&[from, to], all.patience);
+        let peers = all.peers.subgroup(&[from, to]);
         Self::new(vec![from, to], peers, all.options, all.patience)
     }
 

@@ -33,6 +33,7 @@ pub struct Group {
     devices: Vec<Device>,
     options: Option<PeerOptions>,
     patience: Duration,
+    is_late: bool,
 }
 
 impl Group {
@@ -44,7 +45,7 @@ impl Group {
         if devices.is_empty() {
             return Err(ErrorKind::GroupSize { found: 0, most: crate::MAX_RANKS }.into());
         }
-        Ok(Self { devices, options: None, patience: PATIENCE })
+        Ok(Self { devices, options: None, patience: PATIENCE, is_late: false })
     }
 
     /// A group of so many virtual GPUs, which stand in for H200s with peer access.
@@ -69,6 +70,14 @@ impl Group {
         self
     }
 
+    /// With launches that return before the other ranks have come, on virtual GPUs too, as
+    /// [`PeerGroup::with_late_launches`](warpfold_device::PeerGroup::with_late_launches) says.
+    #[must_use]
+    pub fn with_late_launches(mut self) -> Self {
+        self.is_late = true;
+        self
+    }
+
     /// The devices by rank.
     #[must_use]
     pub fn devices(&self) -> &[Device] {
@@ -86,7 +95,7 @@ impl Group {
 
     fn hall(&self) -> Result<Arc<Hall>, Error> {
         let options = self.options.unwrap_or_else(|| PeerOptions::of(&self.devices[0]));
-        Ok(Arc::new(Hall::new(self.devices.clone(), options, self.patience)?))
+        Ok(Arc::new(Hall::new(self.devices.clone(), options, self.patience, self.is_late)?))
     }
 
     /// Runs `work` on a thread for each rank, and gives their results by rank, when the devices have

@@ -28,8 +28,13 @@ struct State {
 }
 
 impl Hall {
-    pub(crate) fn new(devices: Vec<Device>, options: PeerOptions, patience: Duration) -> Result<Self, Error> {
-        let all = Channel::of_all(&devices, options, patience)?;
+    pub(crate) fn new(
+        devices: Vec<Device>,
+        options: PeerOptions,
+        patience: Duration,
+        is_late: bool,
+    ) -> Result<Self, Error> {
+        let all = Channel::of_all(&devices, options, patience, is_late)?;
         Ok(Self { devices, all, state: Mutex::default() })
     }
 

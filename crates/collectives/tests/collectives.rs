@@ -39,7 +39,7 @@ fn checked_with<R: Send>(
     ranks: usize,
     work: impl Fn(&Communicator) -> Result<R, Error> + Sync,
 ) -> Vec<R> {
-    let group = group_of(ranks).with_options(options);
+    let group = group_of(ranks).with_options(options).with_late_launches();
     let is_gpu = !group.devices()[0].is_virtual();
     let _one_by_one = is_gpu.then(|| GPUS.lock().unwrap_or_else(PoisonError::into_inner));
     for device in group.devices().iter().filter(|device| device.is_virtual()) {

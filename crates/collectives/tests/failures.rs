@@ -115,6 +115,28 @@ fn a_rank_that_does_not_come_is_named_when_patience_ends() {
 }
 
 #[test]
+fn a_rank_loads_and_allocates_though_its_peers_have_not_come_yet() {
+    // Loading waits for the device under a lock here, as the driver may do.
+    let group = Group::virtual_gpus(3).expect("a group").with_patience(Duration::from_secs(4)).with_late_launches();
+    let found = group.run(|rank| -> Result<(Vec<f32>, Vec<f32>), Error> {
+        let (device, stream) = (rank.device(), rank.device().default_stream());
+        std::thread::sleep(Duration::from_millis(30 * rank.rank() as u64));
+        let mut data = device.upload(&[rank.rank() as f32 + 1.0; 6])?;
+        rank.all_reduce_in_place(&stream, Reduce::Sum, &mut data)?;
+        // Another kernel, more memory, and a channel of two.
+        let mut all = device.alloc::<f32>(18)?;
+        rank.all_gather(&stream, &data, &mut all)?;
+        match rank.rank() {
+            0 => rank.send(&stream, 2, &data)?,
+            2 => rank.receive(&stream, 0, &mut data)?,
+            _ => {}
+        }
+        Ok((data.download()?, all.download()?))
+    });
+    assert_eq!(found.expect("all ranks end"), vec![(vec![6.0; 6], vec![6.0; 18]); 3]);
+}
+
+#[test]
 fn a_kernel_on_a_gpu_that_waits_in_vain_gives_up_and_names_the_rank() {
     let is_asked = std::env::var("WARPFOLD_DEVICE").is_ok_and(|name| name.starts_with("cuda"));
     if !is_asked || Device::num_cuda().is_ok_and(|found| found < 2) {

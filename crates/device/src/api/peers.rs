@@ -1,7 +1,7 @@
 //! Devices that use one another's memory: links, copies between devices, and launches over all of
 //! them.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crate::api::activity::ActivityKind;
@@ -13,7 +13,7 @@ use crate::api::graph::Held;
 use crate::api::memory::Access;
 use crate::api::module::Function;
 use crate::api::stream::Stream;
-use crate::backend::{LaunchConfig, LaunchSite, Link, Pace, Profile, launch};
+use crate::backend::{CaptureId, LaunchConfig, LaunchSite, Link, Pace, Profile, launch};
 use crate::virtual_gpu::{Together, VirtualGpu, VirtualStream};
 use crate::{Error, ErrorKind};
 
@@ -106,19 +106,32 @@ impl PeerGroup {
             }
             a.backend().enable_peer(b.backend())?;
         }
-        Ok(Self::of_peers(devices, patience))
+        Ok(Self::of_peers(devices, patience, None))
+    }
+
+    /// The same group, whose launches on virtual GPUs return before the peers have come, as on GPUs:
+    /// the device is busy until then, and what loads or allocates meanwhile waits for it with a lock
+    /// that the peers need to do so. It shows what a program that does not see to that would do to
+    /// GPUs. On GPUs it changes nothing.
+    #[must_use]
+    pub fn with_late_launches(self) -> Self {
+        let (devices, patience) = (self.devices.to_vec(), self.pace.patience());
+        Self::of_peers(devices, patience, Some(Arc::default()))
     }
 
     /// A group of some of these devices, by their ranks.
     #[must_use]
-    pub fn subgroup(&self, ranks: &[usize], patience: Duration) -> Self {
-        Self::of_peers(ranks.iter().map(|&rank| self.devices[rank].clone()).collect(), patience)
+    pub fn subgroup(&self, ranks: &[usize]) -> Self {
+        let devices = ranks.iter().map(|&rank| self.devices[rank].clone()).collect();
+        Self::of_peers(devices, self.pace.patience(), self.meeting.driver().cloned())
     }
 
-    fn of_peers(devices: Vec<Device>, patience: Duration) -> Self {
-        let (meeting, pace) = (Together::new(devices.len(), patience), Arc::new(Pace::new(devices.len(), patience)));
+    fn of_peers(devices: Vec<Device>, patience: Duration, driver: Option<Arc<Mutex<()>>>) -> Self {
+        let pace = Arc::new(Pace::new(devices.len(), patience));
         devices.iter().enumerate().for_each(|(rank, device)| device.join(&pace, rank));
-        Self { devices: devices.into(), meeting: Arc::new(meeting), pace }
+        let meeting = Together::new(devices.len(), patience);
+        let meeting = Arc::new(driver.into_iter().fold(meeting, Together::late));
+        Self { devices: devices.into(), meeting, pace }
     }
 
     /// The devices by rank.
@@ -160,10 +173,7 @@ impl PeerGroup {
         let any: &dyn std::any::Any = &**stream.imp();
         let Some(imp) = any.downcast_ref::<VirtualStream>() else {
             stream.launch_raw(function, config, arguments)?;
-            match stream.imp().gate().enter()?.capture() {
-                None => self.pace.launched(rank),
-                capture => Held::keep_group(capture, &self.pace, rank),
-            }
+            self.count(rank, stream.imp().gate().enter()?.capture());
             return Ok(());
         };
         let (device, info, parameters) = (stream.device(), function.info(), arguments.parameters());
@@ -178,6 +188,18 @@ impl PeerGroup {
         }
         let entered = stream.imp().gate().enter()?;
         Held::keep_function(entered.capture(), &function.prepared().imp);
-        imp.launch_together(&*function.prepared().imp, &config, parameters, (&self.meeting, rank))
+        imp.launch_together(&*function.prepared().imp, &config, parameters, (&self.meeting, rank))?;
+        if self.meeting.driver().is_some() {
+            self.count(rank, entered.capture());
+        }
+        Ok(())
+    }
+
+    /// Counts a launch of a rank, at once or whenever the graph is launched that it went into.
+    fn count(&self, rank: usize, capture: Option<CaptureId>) {
+        match capture {
+            None => self.pace.launched(rank),
+            Some(_) => Held::keep_group(capture, &self.pace, rank),
+        }
     }
 }

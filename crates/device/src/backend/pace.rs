@@ -30,6 +30,10 @@ impl Pace {
         Self { launched: (0..ranks).map(|_| AtomicU64::new(0)).collect(), left: Mutex::default(), patience }
     }
 
+    pub(crate) fn patience(&self) -> Duration {
+        self.patience
+    }
+
     /// Counts a launch that a rank's device was given: of a kernel, or of a graph with any.
     pub(crate) fn launched(&self, rank: usize) {
         self.launched[rank].fetch_add(1, Ordering::Release);

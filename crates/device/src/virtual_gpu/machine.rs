@@ -10,6 +10,7 @@ use warpfold_sim as sim;
 
 use super::reports::LaunchReport;
 use super::stream::VirtualStream;
+use super::together::{Part, Together};
 use crate::backend::{
     Backend, BackendFunction, BackendHostMemory, BackendModule, BackendStream, Begin, DeviceKind, FunctionInfo,
     LaunchConfig, LaunchSite, Limits, Link, Param, Places, Profile, Properties,
@@ -25,6 +26,10 @@ pub(super) const HOST_READ: &str = "copy to the host";
 
 /// Reports kept until they are taken.
 const KEPT_REPORTS: usize = 1024;
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// A virtual GPU.
 #[derive(Debug)]
@@ -65,6 +70,8 @@ impl VirtualGpu {
             reports: Mutex::new(Reports::default()),
             running: Mutex::new(()),
             waits: AtomicU64::new(0),
+            pending: Mutex::default(),
+            driver: Mutex::default(),
         });
         Self { stream: Arc::new(VirtualStream::new(&machine)), machine }
     }
@@ -85,7 +92,14 @@ pub(crate) struct Machine {
     /// Counts the times that the host waited for anything; it then counts as having waited for
     /// everything.
     pub(super) waits: AtomicU64,
+    /// Launches over several devices that peers have not come to yet.
+    pending: Mutex<Vec<Pending>>,
+    /// The driver's lock, of a device whose launches over several devices are late.
+    driver: Mutex<Option<Arc<Mutex<()>>>>,
 }
+
+/// A launch that a rank has given its part to: where the ranks meet, the rank, the round.
+type Pending = (Arc<Together>, usize, u64);
 
 /// What launches told, the latest last.
 #[derive(Debug, Default)]
@@ -154,6 +168,33 @@ impl Machine {
 
     pub(crate) fn reports(&self) -> MutexGuard<'_, Reports> {
         self.reports.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Gives the part of a rank to a launch over several devices. It has run when this returns, or is
+    /// pending where launches are late.
+    pub(super) fn give(&self, meeting: &Arc<Together>, rank: usize, part: Part) -> Result<(), Error> {
+        match (meeting.give(rank, part)?, meeting.driver()) {
+            (None, _) => Ok(()),
+            (Some(round), None) => meeting.end(rank, round),
+            (Some(round), Some(driver)) => {
+                *lock(&self.driver) = Some(driver.clone());
+                lock(&self.pending).push((meeting.clone(), rank, round));
+                Ok(())
+            }
+        }
+    }
+
+    /// Waits for launches that peers have not come to: the device is busy with them.
+    pub(super) fn end_pending(&self) -> Result<(), Error> {
+        let pending = std::mem::take(&mut *lock(&self.pending));
+        pending.into_iter().try_for_each(|(meeting, rank, round)| meeting.end(rank, round))
+    }
+
+    /// The same under the driver's lock, where there is one.
+    fn end_pending_as_driver(&self) -> Result<(), Error> {
+        let driver = lock(&self.driver).clone();
+        let _held = driver.as_deref().map(lock);
+        self.end_pending()
     }
 
     /// The host waits.
@@ -315,6 +356,7 @@ impl Backend for VirtualGpu {
     }
 
     fn allocate(&self, bytes: u64, name: &str) -> Result<u64, Error> {
+        self.machine.end_pending_as_driver()?;
         self.machine.memory.allocate(bytes, name).map_err(|e| match e {
             sim::Error::OutOfMemory { requested, free, capacity: total } => {
                 let device = self.machine.properties.name.clone();
@@ -325,6 +367,8 @@ impl Backend for VirtualGpu {
     }
 
     fn free(&self, address: u64, _last: &dyn BackendStream) {
+        // An error is that of a launch, which every later call of its rank gives, too.
+        let _ = self.machine.end_pending();
         let freed = self.machine.memory.free(address);
         debug_assert!(freed.is_ok(), "an allocation is freed once, by its owner: {freed:?}");
     }
@@ -362,11 +406,13 @@ impl Backend for VirtualGpu {
 
     fn load(&self, ptx: &str) -> Result<Arc<dyn BackendModule>, Error> {
         let machine = &self.machine;
+        machine.end_pending_as_driver()?;
         let program = sim::Program::load(&machine.memory, ptx, machine.properties.arch).map_err(ErrorKind::Load)?;
         Ok(Arc::new(VirtualModule { program: Arc::new(program) }))
     }
 
     fn synchronize(&self) -> Result<(), Error> {
+        self.machine.end_pending()?;
         self.machine.wait();
         Ok(())
     }

@@ -116,6 +116,7 @@ impl Line {
     }
 
     fn run(&self, work: &Work) -> Result<(), Error> {
+        self.machine.end_pending()?;
         match work {
             Work::Fill { address, byte, bytes } => self.memory().fill(*address, *byte, *bytes).map_err(host_access),
             Work::Copy { to, from, bytes } => self.memory().copy(*to, *from, *bytes).map_err(host_access),
@@ -125,7 +126,7 @@ impl Line {
             Work::Together { function, config, params, meeting, rank } => {
                 let (machine, stream) = (self.machine.clone(), self.launches.clone());
                 let (function, params) = (function.clone(), params.clone());
-                meeting.launch(*rank, Part { machine, stream, function, config: *config, params })
+                self.machine.give(meeting, *rank, Part { machine, stream, function, config: *config, params })
             }
         }
     }
@@ -164,10 +165,12 @@ impl BackendStream for VirtualStream {
     }
 
     fn upload(&self, to: u64, from: &[u8], _clock: Clock) -> Result<Option<Span>, Error> {
+        self.line.machine.end_pending()?;
         self.line.memory().write(to, from).map(|()| None).map_err(host_access)
     }
 
     fn download(&self, from: u64, to: &mut [u8], _clock: Clock) -> Result<Option<Span>, Error> {
+        self.line.machine.end_pending()?;
         self.line.machine.wait();
         self.line.memory().read(from, to).map_err(host_access)?;
         self.line.machine.check_host_read(from, to.len() as u64).map(|()| None)
@@ -235,6 +238,7 @@ impl BackendStream for VirtualStream {
     }
 
     fn synchronize(&self) -> Result<(), Error> {
+        self.line.machine.end_pending()?;
         self.line.machine.wait();
         Ok(())
     }
@@ -258,6 +262,7 @@ struct Reached {
 
 impl BackendEvent for Reached {
     fn synchronize(&self) -> Result<(), Error> {
+        self.machine.end_pending()?;
         self.machine.wait();
         Ok(())
     }

@@ -5,6 +5,12 @@
 //! of the simulator, whose checks then see races between devices; the others wait. A rank that has
 //! [left](Together::leave), or does not come in time, ends the wait of all others with an error
 //! that names it.
+//!
+//! **Late launches.** A launch on a GPU returns before the peers have come, the device is busy until
+//! they have, and the driver's calls that load or allocate may wait for it under a lock of the
+//! process. Groups of [late](Together::late) launches show a program what follows from that: a part
+//! that is given is [pending](Together::give), the rank goes on, and whatever it asks of its device
+//! next [ends](Together::end) the launch first.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -21,6 +27,8 @@ pub(crate) struct Together {
     state: Mutex<State>,
     changed: Condvar,
     patience: Duration,
+    /// The driver's lock, where launches are late.
+    driver: Option<Arc<Mutex<()>>>,
 }
 
 #[derive(Debug)]
@@ -49,7 +57,16 @@ impl Together {
     pub(crate) fn new(ranks: usize, patience: Duration) -> Self {
         let parts = (0..ranks).map(|_| None).collect();
         let state = State { round: 0, outcome: Ok(()), parts, left: vec![None; ranks] };
-        Self { state: Mutex::new(state), changed: Condvar::new(), patience }
+        Self { state: Mutex::new(state), changed: Condvar::new(), patience, driver: None }
+    }
+
+    /// With launches that are late, and the driver's lock.
+    pub(crate) fn late(self, driver: Arc<Mutex<()>>) -> Self {
+        Self { driver: Some(driver), ..self }
+    }
+
+    pub(crate) fn driver(&self) -> Option<&Arc<Mutex<()>>> {
+        self.driver.as_ref()
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -67,19 +84,26 @@ impl Together {
         self.lock().expect_all()
     }
 
-    /// Brings the part of a rank, and returns when the launch has run.
-    pub(super) fn launch(&self, rank: usize, part: Part) -> Result<(), Error> {
+    /// Brings the part of a rank. The last to come runs the launch; for the others it is pending, and
+    /// this is its round.
+    pub(super) fn give(&self, rank: usize, part: Part) -> Result<Option<u64>, Error> {
         let mut state = self.lock();
         state.expect_all()?;
         let round = state.round;
         state.parts[rank] = Some(part);
-        if state.parts.iter().all(Option::is_some) {
-            let parts: Vec<Part> = state.parts.iter_mut().filter_map(Option::take).collect();
-            state.outcome = run(&parts);
-            state.round += 1;
-            self.changed.notify_all();
-            return state.outcome.clone();
+        if !state.parts.iter().all(Option::is_some) {
+            return Ok(Some(round));
         }
+        let parts: Vec<Part> = state.parts.iter_mut().filter_map(Option::take).collect();
+        state.outcome = run(&parts);
+        state.round += 1;
+        self.changed.notify_all();
+        state.outcome.clone().map(|()| None)
+    }
+
+    /// Waits until a launch has run that a rank gave its part to.
+    pub(super) fn end(&self, rank: usize, round: u64) -> Result<(), Error> {
+        let mut state = self.lock();
         let end = Instant::now() + self.patience;
         while state.round == round {
             let lost = state.expect_all();
