@@ -9,7 +9,7 @@ use warpfold_device::{
     Arguments, Buffer, Device, Function, LaunchConfig, MappedBuffer, PeerGroup, Stream, View, ViewMut,
 };
 
-use crate::kernels::{self, MAX_BLOCKS, MAX_RANKS, STAGE_BYTES_FROM, STAGE_PARTS, Way, What, report};
+use crate::kernels::{self, MAX_BLOCKS, MAX_RANKS, STAGE_BYTES_FROM, Way, What, report};
 use crate::{Combine, Error, ErrorKind};
 
 /// How a group uses peer memory.
@@ -45,7 +45,7 @@ impl PeerOptions {
     #[must_use]
     pub fn of(device: &Device) -> Self {
         let (blocks, threads, direct_blocks, direct_threads) =
-            if device.is_virtual() { (2, 64, 2, 64) } else { (32, 512, 64, 512) };
+            if device.is_virtual() { (2, 64, 2, 64) } else { (32, 512, device.limits().num_sms, 512) };
         let direct = DirectOptions { from_bytes: 512 << 10, blocks: direct_blocks, threads: direct_threads };
         Self { blocks, threads, stage_bytes: 1 << 20, looks: 1 << 28, direct }
     }
@@ -143,7 +143,7 @@ impl Channel {
             return Ok(());
         }
         let (device, head) = (&self.peers.devices()[member], (STAGE_BYTES_FROM / 4) as usize);
-        let stage = STAGE_PARTS * self.options.stage_bytes / 4;
+        let stage = (2 * self.half_bytes() + self.options.stage_bytes) / 4;
         let mut memory = device.alloc_named::<u32>("collective region", head + stage)?;
         device.default_stream().fill_bytes(memory.view_mut(..head)?, 0)?;
         device.synchronize()?;
@@ -166,6 +166,11 @@ impl Channel {
             std::thread::sleep(AGAIN);
         }
         Ok(())
+    }
+
+    /// Bytes of each of the halves of a stage, which messages that are not large go through.
+    fn half_bytes(&self) -> usize {
+        self.options.stage_bytes.min(self.options.direct.from_bytes.max(LEAST_STAGE)).next_multiple_of(16)
     }
 
     fn region(&self, member: usize) -> &Region {
@@ -248,7 +253,8 @@ impl Channel {
             false => Way::Staged,
         };
         // A multiple of 16 elements, so that each piece is aligned as the whole is.
-        let most = (self.options.stage_bytes / (item * parts) / 16).max(1) * 16;
+        let room = if way(count) == Way::Staged { self.half_bytes() } else { self.options.stage_bytes };
+        let most = (room / (item * parts) / 16).max(1) * 16;
         let needs_stage = way(count) == Way::Staged || matches!(what, What::SumParts(_));
         let most = if self.is_alone(what) || !needs_stage { count } else { most };
         let mut done = 0;
@@ -343,7 +349,7 @@ impl Channel {
         }
         let kernel = match what {
             What::SumParts(sum) if self.is_alone(&What::SumParts(*sum)) => sum.alone(wide),
-            _ => kernels::peer(what, way, self.ranks.len(), self.options.stage_bytes as u64, wide),
+            _ => kernels::peer(what, way, self.ranks.len(), self.half_bytes() as u64, wide),
         };
         // Not under the lock: loading may wait for the device, which may wait for a peer, which may need the lock.
         let function = self.peers.devices()[member].prepare(&kernel)?;

@@ -39,8 +39,6 @@ const FLAGS: u32 = 512;
 const ADDRESSES: u32 = FLAGS + MAX_BLOCKS * MAX_RANKS as u32;
 /// Where the stage begins.
 pub(crate) const STAGE_BYTES_FROM: u64 = 4 * (ADDRESSES + MAX_BLOCKS * MAX_RANKS as u32 * 4) as u64;
-/// Parts of the stage: two halves that alternate, and one for partial sums of direct collectives.
-pub(crate) const STAGE_PARTS: usize = 3;
 
 /// Words of the host's memory in which a rank says why it gave up, and is told to.
 pub(crate) mod report {
@@ -152,26 +150,24 @@ impl Peers {
         Global::<u8>::from_address(self.own.address())
     }
 
-    fn words(&self, of: usize, from: u32, each: u32) -> Global<u32> {
-        Global::<u32>::from_address(self.regions[of]).at(block_idx().x * (MAX_RANKS as u32 * each) + from)
-    }
-
     /// Tells this block of every rank that this one has come, with the addresses of its operands, and
     /// waits until all have: what they wrote before is there, and so is what they read.
     fn exchange(&self, epoch: Val<u32>, operands: Option<(Global<u8>, Global<u8>)>) {
         let thread = thread_idx().x;
         sync_threads();
-        for other in 0..self.ranks {
-            when(thread.eq(other as u32), || {
-                if let Some((input, output)) = operands {
-                    let to = Global::<u64>::from_address(self.words(other, ADDRESSES, 4).address());
-                    to.at(self.rank * 2).set(input.address());
-                    to.at(self.rank * 2 + 1).set(output.address());
-                }
-                self.words(other, FLAGS, 1).at(self.rank).store(epoch, Order::Release, Scope::System);
-            });
-        }
         when(thread.lt(self.ranks as u32), || {
+            // Thread r tells rank r. One instruction for all of them, so that its fence is waited for once.
+            let others = self.regions.iter().enumerate().skip(1);
+            let region = others.fold(self.regions[0], |at, (r, region)| thread.eq(r as u32).select(*region, at));
+            let words = |from: u32, each: u32| {
+                Global::<u32>::from_address(region).at(block_idx().x * (MAX_RANKS as u32 * each) + from)
+            };
+            if let Some((input, output)) = operands {
+                let to = Global::<u64>::from_address(words(ADDRESSES, 4).address());
+                to.at(self.rank * 2).set(input.address());
+                to.at(self.rank * 2 + 1).set(output.address());
+            }
+            words(FLAGS, 1).at(self.rank).store(epoch, Order::Release, Scope::System);
             let flag = self.own.at(block_idx().x * MAX_RANKS as u32 + FLAGS).at(thread);
             let is_behind = || (flag.load(Order::Acquire, Scope::System) - epoch).cast::<i32>().lt(0);
             let (looks, waits, is_over) = (var(0_u32), var(is_behind()), var(Val::constant(false)));
@@ -211,9 +207,10 @@ impl Peers {
     }
 }
 
-/// The kernel over peer memory for so many ranks, each with a stage whose parts have so many bytes.
+/// The kernel over peer memory for so many ranks, each with a stage: two halves of so many bytes that
+/// alternate, then room for the partial sums of direct collectives.
 /// `wide` says that all addresses and lengths are multiples of the widest access.
-pub(crate) fn peer(what: &What, way: Way, ranks: usize, part_bytes: u64, wide: bool) -> Kernel<PeerParameters> {
+pub(crate) fn peer(what: &What, way: Way, ranks: usize, half_bytes: u64, wide: bool) -> Kernel<PeerParameters> {
     let what = what.clone();
     let (direct, width) = (if way == Way::Direct { "_direct" } else { "" }, if wide { "_wide" } else { "" });
     let name = format!("{}_over_{ranks}_peers{direct}{width}", what.name());
@@ -233,8 +230,8 @@ pub(crate) fn peer(what: &What, way: Way, ranks: usize, part_bytes: u64, wide: b
         let operands = Share { input, output, residual, count, pitch, wide };
         let epoch = own.at(block_idx().x).get() + 1;
         let last = match way {
-            Way::Staged => staged(&what, &peers, &operands, epoch, part_bytes),
-            Way::Direct => direct_way(&what, &peers, &operands, epoch, part_bytes),
+            Way::Staged => staged(&what, &peers, &operands, epoch, half_bytes),
+            Way::Direct => direct_way(&what, &peers, &operands, epoch, half_bytes),
         };
         sync_threads();
         when(thread_idx().x.eq(0), || own.at(block_idx().x).set(last));
@@ -263,7 +260,8 @@ fn several(from: Val<u64>, to: Val<u64>, at_once: u32, visit: impl Fn(&[Val<u64>
     let first = (block_idx().x * block_dim().x + thread_idx().x).cast::<u64>();
     let step = (grid_dim().x * block_dim().x).cast::<u64>();
     let at = var(from + first);
-    for n in [at_once, 1] {
+    // Half as many at the end of a row of few.
+    for n in [at_once, at_once / 2, 1].into_iter().filter(|n| *n > 0) {
         let last = step * u64::from(n - 1);
         while_loop(
             || (at.get() + last).lt(to),
@@ -336,7 +334,7 @@ fn staged(what: &What, peers: &Peers, share: &Share, epoch: Val<u32>, half_bytes
 }
 
 /// Two exchanges, and in between from operands to operands.
-fn direct_way(what: &What, peers: &Peers, share: &Share, epoch: Val<u32>, part_bytes: u64) -> Val<u32> {
+fn direct_way(what: &What, peers: &Peers, share: &Share, epoch: Val<u32>, half_bytes: u64) -> Val<u32> {
     let (in_unit, out_unit) = what.units(share.wide);
     let Share { input, output, residual, count, pitch, wide } = *share;
     let (ranks, zero, rank) = (peers.ranks, Val::constant(0_u64), peers.rank.cast::<u64>());
@@ -345,7 +343,7 @@ fn direct_way(what: &What, peers: &Peers, share: &Share, epoch: Val<u32>, part_b
     let from = |rank: Val<u64>| (part * rank).min(count);
     let (first, last) = (from(rank), from(rank + 1));
     let at_once = (16 / ranks as u32).max(1);
-    let stage = 2 * part_bytes + STAGE_BYTES_FROM;
+    let stage = 2 * half_bytes + STAGE_BYTES_FROM;
     if let What::SumParts(sum) = what {
         // Each thread stages what the same thread of a peer reads.
         let (n, own) = (if wide { sum.vector() } else { 1 }, peers.own_region().at(stage));

@@ -10,6 +10,12 @@ use warpfold_device::{Device, Profile};
 /// Groups that are started before no port is taken for free.
 const TRIES: usize = 10;
 
+/// GPUs, if they are asked for: NCCL then moves the bytes.
+fn num_gpus() -> usize {
+    let is_asked = std::env::var("WARPFOLD_DEVICE").is_ok_and(|name| name.starts_with("cuda"));
+    if is_asked { Device::num_cuda().expect("a driver") } else { 0 }
+}
+
 /// A port that was free a moment ago: another program may take it before a rank does.
 fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a free port").port()
@@ -17,7 +23,11 @@ fn free_port() -> u16 {
 
 /// What every process does; one of them goes before a round.
 fn rank_of_a_group(launch: &Launch, goes_before: Option<usize>) -> Result<(), Error> {
-    let rank = Communicator::join(Device::virtual_gpu(Profile::H200), launch, &[])?;
+    let device = match num_gpus() >= launch.size {
+        true => Device::cuda(launch.local_rank)?,
+        false => Device::virtual_gpu(Profile::H200),
+    };
+    let rank = Communicator::join(device, launch, &[])?;
     let (device, stream, size, own) = (rank.device(), rank.device().default_stream(), rank.size(), rank.rank());
     for round in 0..4 {
         if goes_before == Some(round) {
@@ -93,7 +103,7 @@ fn run_at(port: u16, size: usize, goes: Option<(usize, usize)>) -> Vec<(Option<i
 
 #[test]
 fn processes_meet_and_work_together() {
-    for size in [2, 3] {
+    for size in [2, 3, 4] {
         for (rank, (code, text)) in run(size, None).into_iter().enumerate() {
             assert_eq!(code, Some(0), "rank {rank} of {size}: {text}");
         }
