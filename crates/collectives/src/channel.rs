@@ -46,7 +46,7 @@ impl PeerOptions {
     pub fn of(device: &Device) -> Self {
         let (blocks, threads, direct_blocks, direct_threads) =
             if device.is_virtual() { (2, 64, 2, 64) } else { (32, 512, device.limits().num_sms, 512) };
-        let direct = DirectOptions { from_bytes: 512 << 10, blocks: direct_blocks, threads: direct_threads };
+        let direct = DirectOptions { from_bytes: 1 << 20, blocks: direct_blocks, threads: direct_threads };
         Self { blocks, threads, stage_bytes: 1 << 20, looks: 1 << 28, direct }
     }
 }

@@ -5,7 +5,9 @@ use std::time::Duration;
 use crate::{Error, ErrorKind};
 
 /// The place of a process in a group, as torchrun and Slurm tell it by `RANK`, `WORLD_SIZE`,
-/// `LOCAL_RANK`, `MASTER_ADDR` and `MASTER_PORT`.
+/// `LOCAL_RANK`, `MASTER_ADDR` and `MASTER_PORT`. Rank 0 listens at the port after `MASTER_PORT` where
+/// torchrun has started the processes, since its own store listens there
+/// (`TORCHELASTIC_USE_AGENT_STORE`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Launch {
     /// This process, from 0.
@@ -41,7 +43,8 @@ impl Launch {
             text.parse().map_err(|_| wrong(name, format!("is '{text}', which is no number")))
         };
         let (rank, size, local_rank) = (number("RANK")?, number("WORLD_SIZE")?, number("LOCAL_RANK")?);
-        let port = number("MASTER_PORT")?;
+        let is_taken = variable("TORCHELASTIC_USE_AGENT_STORE").is_some_and(|text| text.eq_ignore_ascii_case("true"));
+        let port = number("MASTER_PORT")? + usize::from(is_taken);
         let address = format!("{}:{port}", text("MASTER_ADDR")?);
         if size == 0 || rank >= size {
             return Err(wrong("RANK", format!("is {rank} of a WORLD_SIZE of {size}")));

@@ -33,25 +33,32 @@ fn rank_of_a_group(launch: &Launch, goes_before: Option<usize>) -> Result<(), Er
         if goes_before == Some(round) {
             std::process::exit(3);
         }
+        // A copy to the host waits as long as the driver does; this wait ends with a process that does.
+        let arrived = || rank.synchronize(&stream);
         let mut sum = device.alloc::<f32>(100)?;
         rank.all_reduce(&stream, Reduce::Sum, &device.upload(&[(own + round) as f32; 100])?, &mut sum)?;
+        arrived()?;
         assert_eq!(sum.download()?, [(size * (size - 1) / 2 + round * size) as f32; 100]);
 
         let mut all = device.alloc::<u8>(3 * size)?;
         rank.all_gather(&stream, &device.upload(&[own as u8; 3])?, &mut all)?;
+        arrived()?;
         assert_eq!(all.download()?, (0..size as u8).flat_map(|r| [r; 3]).collect::<Vec<_>>());
 
         let parts: Vec<i64> = (0..size as i64).flat_map(|part| [part * 10 + own as i64; 2]).collect();
         let mut part = device.alloc::<i64>(2)?;
         rank.reduce_scatter(&stream, Reduce::Max, &device.upload(&parts)?, &mut part)?;
+        arrived()?;
         assert_eq!(part.download()?, [own as i64 * 10 + size as i64 - 1; 2]);
 
         let mut data = device.upload(&[own as u32; 5])?;
         rank.broadcast(&stream, size - 1, &mut data)?;
+        arrived()?;
         assert_eq!(data.download()?, [size as u32 - 1; 5]);
 
         if own == 0 {
             rank.receive(&stream, 1, &mut data)?;
+            arrived()?;
             assert_eq!(data.download()?, [7; 5]);
         } else if own == 1 {
             rank.send(&stream, 0, &device.upload(&[7_u32; 5])?)?;
@@ -157,6 +164,9 @@ fn the_variables_of_torchrun_say_who_and_where() {
     let launch = read(&[]).expect("complete");
     assert_eq!((launch.rank, launch.size, launch.local_rank), (3, 8, 1));
     assert_eq!(launch.address, "node-0:29500");
+    // Its own store listens at the port that it names.
+    let launch = read(&[("TORCHELASTIC_USE_AGENT_STORE", Some("True"))]).expect("complete");
+    assert_eq!(launch.address, "node-0:29501");
 }
 
 #[test]
