@@ -1,10 +1,19 @@
-//! What each kernel that ships prints, held by the files under `snapshots/`.
+//! What each kernel that ships prints.
 
-#[path = "common/snapshots.rs"]
-mod snapshots;
+#[path = "../../lang/tests/common/snapshots.rs"]
+mod common;
 
 use warpfold_kernels::kernels;
-use warpfold_lang::{Arch, Target};
+use warpfold_lang::{Arch, Built, Error, Target};
+
+fn build(target: &Target) -> impl Iterator<Item = Result<Built, Error>> {
+    kernels().into_iter().map(|listed| listed.kernel.build(target))
+}
+
+/// The file of a kernel.
+fn text_group(built: &Built) -> Option<String> {
+    Some(built.defined_at.file().to_owned())
+}
 
 /// A kernel that waits for the launches before it may begin while they end: see
 /// `wait_for_dependencies`.

@@ -47,6 +47,16 @@ impl Error {
     pub fn kind(&self) -> &ErrorKind {
         &self.0.kind
     }
+
+    /// Whether the target lacks an instruction or the shared memory that the kernel needs: another
+    /// target may have it.
+    #[must_use]
+    pub fn is_unsupported(&self) -> bool {
+        matches!(
+            self.kind(),
+            ErrorKind::Unsupported { .. } | ErrorKind::NeedsSpecific { .. } | ErrorKind::TooMuchShared { .. }
+        )
+    }
 }
 
 /// What is wrong with a kernel.

@@ -151,6 +151,7 @@ impl Recipe {
         let recording = recorder::record(subject, &body)?;
         Ok(Built {
             entry: self.name.clone(),
+            defined_at: self.caller,
             module: recording.module,
             bounds,
             static_shared_bytes: recording.static_shared_bytes,
@@ -328,6 +329,8 @@ impl<Args> fmt::Debug for Kernel<Args> {
 pub struct Built {
     /// The name of its entry.
     pub entry: String,
+    /// Where [`kernel()`] was called.
+    pub defined_at: &'static Location<'static>,
     /// The module that holds it.
     pub module: ptx::Module,
     /// Its launch bounds.

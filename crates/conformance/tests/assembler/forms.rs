@@ -1,13 +1,12 @@
-//! Forms of instructions: what the PTX texts of the repository write, each once, with registers
+//! Forms of instructions: what the modules of the repository write, each once, with registers
 //! named by their types.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
 
 use warpfold_ptx::{
     AddressBase, Function, Immediate, Instruction, Item, Module, Name, Opcode, Operand, ScalarType, StateSpace,
-    Statement, parse,
+    Statement,
 };
 
 /// Lines of [`program`] before its first instruction.
@@ -22,29 +21,6 @@ const DECLARATIONS: &str = "\
 .visible .entry k(.param .align 128 .b8 v_param[1024]) {
 .local .align 128 .b8 v_local[1024];";
 
-/// Every PTX text of the repository, in an order that stays.
-pub(crate) fn texts() -> Vec<String> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let mut paths = Vec::new();
-    for folder in ["crates", "fixtures"] {
-        collect(&root.join(folder), &mut paths);
-    }
-    paths.sort();
-    paths.iter().map(|path| std::fs::read_to_string(path).expect("PTX is text")).collect()
-}
-
-/// The `.ptx` files below a folder.
-fn collect(folder: &Path, paths: &mut Vec<PathBuf>) {
-    for entry in std::fs::read_dir(folder).expect("a folder of the repository") {
-        let path = entry.expect("it can be listed").path();
-        if path.is_dir() {
-            collect(&path, paths);
-        } else if path.extension().is_some_and(|extension| extension == "ptx") {
-            paths.push(path);
-        }
-    }
-}
-
 /// How the special registers begin that may stand in a form.
 const SPECIALS: [&str; 9] =
     ["%tid", "%ntid", "%ctaid", "%nctaid", "%laneid", "%warpid", "%clock", "%cluster", "%lanemask"];
@@ -56,11 +32,10 @@ enum Meaning {
     Label,
 }
 
-/// The forms of all instructions in these texts, in the order of their text.
-pub(crate) fn forms(texts: &[String]) -> Vec<Instruction> {
+/// The forms of all instructions in these modules, in the order of their text.
+pub(crate) fn forms(modules: impl Iterator<Item = Module>) -> Vec<Instruction> {
     let mut forms = BTreeMap::new();
-    for text in texts {
-        let Ok(module) = parse(text) else { continue };
+    for module in modules {
         for function in module.functions().filter(|f| f.body.is_some()) {
             let meanings = meanings(&module, function);
             for instruction in function.instructions() {

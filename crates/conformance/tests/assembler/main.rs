@@ -1,13 +1,17 @@
 //! What ptxas takes and what the virtual GPU's loader takes, mutant by mutant.
 //!
-//! Each form of an instruction that stands in the PTX of the repository is changed in one operand
-//! or one qualifier, and both judge the result. `PTXAS` names the assembler; without it no mutant
-//! is tried. One of some hundreds is, more with `WARPFOLD_ALL_TESTS`; `MUTANTS=1` writes every
-//! disagreement.
+//! Each form of an instruction that the kernels and the PTX files of the repository have is changed
+//! in one operand or one qualifier, and both judge the result. `PTXAS` names the assembler; without
+//! it no mutant is tried. One of some hundreds is, more with `WARPFOLD_ALL_TESTS`; `MUTANTS=1`
+//! writes every disagreement.
 
 mod forms;
 mod judges;
+mod modules;
 mod mutants;
+#[allow(dead_code, reason = "the tests of the language name their cases")]
+#[path = "../../../lang/tests/all/suite/mod.rs"]
+mod suite;
 
 use std::collections::BTreeMap;
 
@@ -19,10 +23,9 @@ use warpfold_ptx::Instruction;
 const TOGETHER: usize = 48;
 
 #[test]
-fn the_loader_takes_every_form_of_an_instruction_in_the_texts_of_the_repository() {
-    let texts = forms::texts();
-    let forms: Vec<Instruction> = forms::forms(&texts);
-    assert!(forms.len() > 1500, "the texts have more than {} forms", forms.len());
+fn the_loader_takes_every_form_of_an_instruction_in_the_repository() {
+    let forms: Vec<Instruction> = forms::forms(modules::modules());
+    assert!(forms.len() > 1500, "the modules have more than {} forms", forms.len());
     let refused = |form: &Instruction| match ours(&forms::program(forms::NEWEST, &[form]).0) {
         Verdict::Refused(why) => Some(why),
         Verdict::Taken | Verdict::Unsupported(_) => None,
@@ -39,7 +42,7 @@ fn the_loader_takes_and_refuses_the_mutants_of_instructions_that_ptxas_does() {
     };
     let is_all = std::env::var_os("WARPFOLD_ALL_TESTS").is_some();
     let (of_forms, of_mutants) = if is_all { (1, 149) } else { (7, 97) };
-    let forms = forms::forms(&forms::texts());
+    let forms = forms::forms(modules::modules());
     let mutants = forms.iter().step_by(of_forms).flat_map(mutants);
     let mut tried: Vec<Mutant> = mutants.step_by(of_mutants).collect();
     tried.sort_by_key(|mutant| mutant.target);

@@ -9,7 +9,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use warpfold_kernels::Listed;
-use warpfold_lang::{Arch, Error, ErrorKind, Target};
+use warpfold_lang::{Arch, Target};
 
 use super::{INSTRUCTIONS, all};
 
@@ -62,14 +62,6 @@ fn instructions(all: &[Listed]) -> Vec<Vec<&'static str>> {
     expected
 }
 
-/// Whether the kernel wants instructions or shared memory that the target has not.
-fn is_lacking(error: &Error) -> bool {
-    matches!(
-        error.kind(),
-        ErrorKind::Unsupported { .. } | ErrorKind::NeedsSpecific { .. } | ErrorKind::TooMuchShared { .. }
-    )
-}
-
 /// NVIDIA's programs.
 struct Tools {
     ptxas: PathBuf,
@@ -82,7 +74,7 @@ impl Tools {
         let name = listed.kernel.name();
         let text = match listed.kernel.build(target) {
             Ok(built) => built.ptx(),
-            Err(error) if *target == TARGETS[0] && is_lacking(&error) => return None,
+            Err(error) if *target == TARGETS[0] && error.is_unsupported() => return None,
             Err(error) => panic!("{error}"),
         };
         let file = std::env::temp_dir().join(format!("warpfold-{}-{name}.{}.ptx", std::process::id(), target.arch));
