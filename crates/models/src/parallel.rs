@@ -18,7 +18,7 @@ use warpfold_engine::{Batch, CacheShape, Config, Limits, Model, ModelError, Move
 
 use crate::error::{self, ErrorKind};
 use crate::layers::{Shard, check_split};
-use crate::{Error, LanguageModel, ModelFiles};
+use crate::{Error, LanguageModel, ModelFiles, WeightsDigest};
 
 /// How long a rank waits for another one, whose launches may take long on a virtual GPU.
 const PATIENCE: Duration = Duration::from_secs(600);
@@ -52,6 +52,7 @@ pub struct ParallelModel {
     ranks: Vec<Rank>,
     limits: Limits,
     weight_bytes: u64,
+    weights_digest: Option<WeightsDigest>,
 }
 
 /// What a rank is to do with its part of the model.
@@ -83,15 +84,17 @@ impl ModelFiles {
         let group =
             Group::new(devices.to_vec())?.with_options(PeerOptions { stage_bytes, ..options }).with_patience(PATIENCE);
         let count = devices.len() as u64;
-        let mut models = Vec::new();
+        let (mut models, mut placed) = (Vec::new(), Vec::new());
         for (rank, communicator) in (0_u64..).zip(group.communicators()?) {
             let shard = Shard::new(communicator, self.config())?;
             // A rank reads about its share of the files.
             let mut progress = |read: u64, all: u64| progress((rank * all + (read * count).min(all)) / count, all);
             let queue = Queue::of(&devices[rank as usize]);
-            models.push(self.load_shard(&queue, dtype, Some(shard), &mut progress)?);
+            let (model, of_rank) = self.load_shard(&queue, dtype, Some(shard), &mut progress)?;
+            models.push(model);
+            placed.push(of_rank);
         }
-        Ok(ParallelModel::new(models))
+        Ok(ParallelModel::new(models, self.compare(&placed)?))
     }
 
     /// Whether so many devices can share the model: they divide its heads, and the sums over K.
@@ -111,10 +114,10 @@ impl ModelFiles {
 }
 
 impl ParallelModel {
-    fn new(models: Vec<LanguageModel>) -> Self {
+    fn new(models: Vec<LanguageModel>, weights_digest: Option<WeightsDigest>) -> Self {
         let limits = models[0].limits();
         let weight_bytes = models.iter().map(LanguageModel::weight_bytes).max().unwrap_or(0);
-        Self { ranks: models.into_iter().map(Rank::new).collect(), limits, weight_bytes }
+        Self { ranks: models.into_iter().map(Rank::new).collect(), limits, weight_bytes, weights_digest }
     }
 
     /// Devices.
@@ -127,6 +130,12 @@ impl ParallelModel {
     #[must_use]
     pub fn weight_bytes(&self) -> u64 {
         self.weight_bytes
+    }
+
+    /// As [`LanguageModel::weights_digest`]: the same number for any number of devices.
+    #[must_use]
+    pub fn weights_digest(&self) -> Option<WeightsDigest> {
+        self.weights_digest
     }
 
     /// As [`LanguageModel::activation_bytes`], on the device that needs the most.
