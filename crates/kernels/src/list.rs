@@ -8,7 +8,7 @@ use warpfold_lang::{Arch, Target};
 
 use crate::plan::{Family, KernelCache, Planner};
 use crate::{
-    AnyKernel, attention, conv, experts, fold, gather, gemv, generate, heads, histogram, kv_cache, matmul, nms,
+    AnyKernel, attention, conv, digest, experts, fold, gather, gemv, generate, heads, histogram, kv_cache, matmul, nms,
     operations, pooling, reductions, rotary, rowwise, sampling, scatter, sort, unique,
 };
 
@@ -99,6 +99,8 @@ pub fn kernels() -> Vec<Listed> {
     list.extend(few_reductions());
     let gather = gather::kernels().into_iter();
     list.extend(gather.map(|kernel| Listed::new(kernel, "gather", [gather::BLOCK, 1, 1])));
+    let digest = digest::kernels().into_iter();
+    list.extend(digest.map(|kernel| Listed::new(kernel, "digest", [digest::BLOCK, 1, 1])));
     list.extend(unique::kernels().into_iter().map(|kernel| Listed::new(kernel, "unique", [unique::BLOCK, 1, 1])));
     let generate = generate::kernels().into_iter();
     list.extend(generate.map(|kernel| Listed::new(kernel, "generate", [generate::BLOCK, 1, 1])));

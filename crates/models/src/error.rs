@@ -74,6 +74,16 @@ pub enum ErrorKind {
         /// What was expected against what was found.
         reason: String,
     },
+    /// Weights on a device that are not those of the files.
+    #[error("{}: tensor {tensor}: the device does not hold what the file says: {reason}", path.display())]
+    Weights {
+        /// The folder, or the file.
+        path: PathBuf,
+        /// The name of the tensor, as Hugging Face has it.
+        tensor: String,
+        /// What was expected against what was found.
+        reason: String,
+    },
     /// A field of a configuration that is missing or wrong.
     #[error("{}: {field}: {reason}", path.display())]
     Field {

@@ -16,7 +16,8 @@ use crate::files::{Checkpoint, Storage, gguf};
 use crate::graphs::Graphs;
 use crate::layers::{Angles, Loader, Shard, StepShape};
 use crate::network::Network;
-use crate::{Architecture, ChatTemplate, Error, ModelConfig, RopeScaling, Tokenizer, config, template};
+use crate::weights::Placed;
+use crate::{Architecture, ChatTemplate, Error, ModelConfig, RopeScaling, Tokenizer, WeightsDigest, config, template};
 
 /// A model's files, opened: what it is and how it reads, without its weights.
 #[derive(Debug)]
@@ -24,7 +25,9 @@ pub struct ModelFiles {
     config: ModelConfig,
     tokenizer: Option<Tokenizer>,
     template: template::Source,
-    checkpoint: Checkpoint,
+    pub(crate) checkpoint: Checkpoint,
+    /// Whether weights are compared with the files once they are loaded.
+    is_verified: bool,
 }
 
 impl ModelFiles {
@@ -38,14 +41,15 @@ impl ModelFiles {
             let has_tokenizer = path.join("tokenizer.json").exists();
             let tokenizer = has_tokenizer.then(|| Tokenizer::of_folder(path)).transpose()?;
             let template = template::of_folder(path)?;
-            return Ok(Self { config, tokenizer, template, checkpoint: Checkpoint::open_folder(path)? });
+            let checkpoint = Checkpoint::open_folder(path)?;
+            return Ok(Self { config, tokenizer, template, checkpoint, is_verified: false });
         }
         let header = gguf::header(path)?;
         let template = template::of_gguf(&header)?;
         let (mut config, tokenizer) = (config::of_gguf(&header)?, Tokenizer::of_gguf(&header)?);
         let mut checkpoint = Checkpoint::of_gguf(header)?;
         restore(&mut checkpoint, &mut config)?;
-        Ok(Self { config, tokenizer: Some(tokenizer), template, checkpoint })
+        Ok(Self { config, tokenizer: Some(tokenizer), template, checkpoint, is_verified: false })
     }
 
     pub(crate) fn of_parts(
@@ -54,7 +58,29 @@ impl ModelFiles {
         template: template::Source,
         checkpoint: Checkpoint,
     ) -> Self {
-        Self { config, tokenizer: Some(tokenizer), template, checkpoint }
+        Self { config, tokenizer: Some(tokenizer), template, checkpoint, is_verified: false }
+    }
+
+    /// The same files, of which every load compares what lies on the device with the files, which
+    /// are read once more for it; models then have a [`weights_digest`](LanguageModel::weights_digest).
+    ///
+    /// ```
+    /// use warpfold::{Device, Profile, Queue};
+    /// use warpfold_models::ModelFiles;
+    ///
+    /// fn main() -> Result<(), warpfold_models::Error> {
+    ///     let files = ModelFiles::shipped()?.verified();
+    ///     let devices = Device::virtual_peers(Profile::H200, 2);
+    ///     let one = files.load(&Queue::of(&devices[0]), files.dtype(), &mut |_, _| ())?;
+    ///     let two = files.load_parallel(&devices, files.dtype(), &mut |_, _| ())?;
+    ///     assert!(one.weights_digest().is_some());
+    ///     assert_eq!(one.weights_digest(), two.weights_digest());
+    ///     Ok(())
+    /// }
+    /// ```
+    #[must_use]
+    pub fn verified(self) -> Self {
+        Self { is_verified: true, ..self }
     }
 
     pub(crate) fn checkpoint(&self) -> &Checkpoint {
@@ -112,40 +138,51 @@ impl ModelFiles {
     /// told the bytes that were read of the files, and those of all weights there.
     ///
     /// # Errors
-    /// If a tensor is missing or has another shape, or the device has no room.
+    /// If a tensor is missing or has another shape, or the device has no room;
+    /// [`ErrorKind::Weights`] of [verified](Self::verified) files.
     pub fn load(
         &self,
         queue: &Queue,
         dtype: Dtype,
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<LanguageModel, Error> {
-        self.load_shard(queue, dtype, None, progress)
+        let (mut model, placed) = self.load_shard(queue, dtype, None, progress)?;
+        model.weights_digest = self.compare(&[placed])?;
+        Ok(model)
     }
 
-    /// As [`ModelFiles::load`], what one of several devices has of the model.
+    /// Compares what lies on devices with the files, if that is asked for.
+    pub(crate) fn compare(&self, placed: &[Vec<Placed>]) -> Result<Option<WeightsDigest>, Error> {
+        self.is_verified.then(|| WeightsDigest::of(&self.checkpoint, placed)).transpose()
+    }
+
+    /// As [`ModelFiles::load`], what one of several devices has of the model, and where it has it, if
+    /// that is to be compared.
     pub(crate) fn load_shard(
         &self,
         queue: &Queue,
         dtype: Dtype,
         shard: Option<Shard>,
         progress: &mut dyn FnMut(u64, u64),
-    ) -> Result<LanguageModel, Error> {
+    ) -> Result<(LanguageModel, Vec<Placed>), Error> {
         let config = &shard.as_ref().map_or_else(|| self.config.clone(), |shard| shard.config(&self.config));
         // A stream of the model's own: that of the device cannot be captured.
         let queue = &queue.beside()?;
         let mut loader = Loader::new(&self.checkpoint, queue, dtype, progress)?;
         loader.shard = shard.as_ref();
+        loader.placed = self.is_verified.then(Vec::new);
         let network = Network::load(config, &mut loader)?;
         // Products read weights without a wait for what wrote them.
         queue.stream().synchronize()?;
-        let weight_bytes = loader.loaded_bytes;
+        let (weight_bytes, placed) = (loader.loaded_bytes, loader.placed.take().unwrap_or_default());
         let drawn = Drawn { words: Drawn::room(queue, Drawn::WORDS)?, stride: 2 };
-        Ok(LanguageModel {
+        let model = LanguageModel {
             config: config.clone(),
             queue: queue.clone(),
             dtype,
             network,
             weight_bytes,
+            weights_digest: None,
             cache: None,
             arena: Arena::default(),
             graphs: Some(Graphs::new(shard.is_none())),
@@ -155,7 +192,8 @@ impl ModelFiles {
             running: VecDeque::new(),
             draws: DrawRows::default(),
             shard,
-        })
+        };
+        Ok((model, placed))
     }
 }
 
@@ -207,6 +245,7 @@ pub struct LanguageModel {
     dtype: Dtype,
     network: Network,
     weight_bytes: u64,
+    weights_digest: Option<WeightsDigest>,
     cache: Option<Cache>,
     /// Memory of a step's tensors.
     arena: Arena,
@@ -362,6 +401,12 @@ impl LanguageModel {
     #[must_use]
     pub fn weight_bytes(&self) -> u64 {
         self.weight_bytes
+    }
+
+    /// The digest of the weights, if they were compared with [verified](ModelFiles::verified) files.
+    #[must_use]
+    pub fn weights_digest(&self) -> Option<WeightsDigest> {
+        self.weights_digest
     }
 
     /// Bytes that the activations of a step of `rows` rows take at most: one layer's tensors at a

@@ -26,7 +26,7 @@
 //! `config/` reads sizes, `files/` weights, `tokenizer/` vocabularies, `template.rs` chat templates;
 //! `layers/` has the parts that `architectures/` are made of, one file an architecture;
 //! `language_model.rs` is the engine's model, `graphs.rs` captures its steps, `draws.rs` its draws,
-//! `network.rs` has the weights, `dry_run.rs` measures the largest step, `warm_up.rs` compiles
+//! `network.rs` has the weights, `weights/` compares them with the files, `dry_run.rs` measures the largest step, `warm_up.rs` compiles
 //! kernels ahead; `parallel.rs` is one model on several devices, of which
 //! `layers/shard.rs` says what each has; `shipped.rs` is the model that is part of the program;
 //! `json_schema.rs` makes answers JSON of a schema. A new architecture is a name in `config/mod.rs`
@@ -53,6 +53,7 @@ mod shipped;
 mod template;
 mod tokenizer;
 mod warm_up;
+mod weights;
 
 pub use config::{Architecture, ExpertsConfig, ModelConfig, Rope, RopeScaling};
 pub use error::{Error, ErrorKind};
@@ -63,3 +64,4 @@ pub use shipped::{SHIPPED, SHIPPED_OPENING, SHIPPED_TEMPERATURE};
 pub use template::{ChatOptions, ChatTemplate};
 pub use tokenizer::Tokenizer;
 pub use warm_up::{Steps, WarmUp, Warmed};
+pub use weights::WeightsDigest;

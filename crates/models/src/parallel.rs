@@ -18,7 +18,7 @@ use warpfold_engine::{Batch, CacheShape, Config, Limits, Model, ModelError, Move
 
 use crate::error::{self, ErrorKind};
 use crate::layers::{Shard, check_split};
-use crate::{Error, LanguageModel, ModelFiles};
+use crate::{Error, LanguageModel, ModelFiles, WeightsDigest};
 
 /// How long a rank waits for another one, whose launches may take long on a virtual GPU.
 const PATIENCE: Duration = Duration::from_secs(600);
@@ -53,6 +53,7 @@ pub struct ParallelModel {
     ranks: Vec<Rank>,
     limits: Limits,
     weight_bytes: u64,
+    weights_digest: Option<WeightsDigest>,
 }
 
 /// What a rank is to do with its part of the model.
@@ -93,7 +94,7 @@ impl ModelFiles {
             };
             self.load_shard(&Queue::of(&devices[rank]), dtype, Some(shard), &mut progress)
         };
-        let models = std::thread::scope(|scope| {
+        let loaded: Vec<_> = std::thread::scope(|scope| {
             let start = |shard| {
                 let (to, load) = (to.clone(), &load);
                 scope.spawn(move || load(shard, to))
@@ -107,9 +108,12 @@ impl ModelFiles {
                 progress(shares.iter().sum::<u64>() / count, all);
             }
             let joined = threads.into_iter().map(|thread| thread.join());
-            joined.map(|model| model.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect::<Result<_, _>>()
+            joined
+                .map(|model| model.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+                .collect::<Result<_, Error>>()
         })?;
-        Ok(ParallelModel::new(models))
+        let (models, placed): (Vec<_>, Vec<_>) = loaded.into_iter().unzip();
+        Ok(ParallelModel::new(models, self.compare(&placed)?))
     }
 
     /// Whether so many devices can share the model: they divide its heads, and the sums over K.
@@ -129,10 +133,10 @@ impl ModelFiles {
 }
 
 impl ParallelModel {
-    fn new(models: Vec<LanguageModel>) -> Self {
+    fn new(models: Vec<LanguageModel>, weights_digest: Option<WeightsDigest>) -> Self {
         let limits = models[0].limits();
         let weight_bytes = models.iter().map(LanguageModel::weight_bytes).max().unwrap_or(0);
-        Self { ranks: models.into_iter().map(Rank::new).collect(), limits, weight_bytes }
+        Self { ranks: models.into_iter().map(Rank::new).collect(), limits, weight_bytes, weights_digest }
     }
 
     /// Devices.
@@ -145,6 +149,12 @@ impl ParallelModel {
     #[must_use]
     pub fn weight_bytes(&self) -> u64 {
         self.weight_bytes
+    }
+
+    /// As [`LanguageModel::weights_digest`]: the same number for any number of devices.
+    #[must_use]
+    pub fn weights_digest(&self) -> Option<WeightsDigest> {
+        self.weights_digest
     }
 
     /// As [`LanguageModel::activation_bytes`], on the device that needs the most.

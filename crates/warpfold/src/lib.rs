@@ -45,6 +45,7 @@ pub mod by_name;
 pub mod candle;
 mod conv;
 mod create;
+mod digest;
 mod display;
 pub mod dlpack;
 mod einsum;

@@ -5,6 +5,7 @@ mod bench;
 mod binary;
 mod bound;
 mod casts;
+mod digest;
 mod gather;
 mod special;
 mod ternary;

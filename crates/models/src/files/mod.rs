@@ -3,10 +3,12 @@
 //! [`Checkpoint::open`] reads headers alone and compares every offset with the length of its file,
 //! so that a truncated or hostile file is refused before anything of its size is allocated.
 //! `safetensors` and `gguf` read the two kinds of files; `format` turns stored blocks into numbers,
-//! `part` reads what one of several devices needs, `scales` what 8-bit floats are multiplied by.
+//! `part` reads what one of several devices needs, `scales` what 8-bit floats are multiplied by,
+//! `digest` reads all again, to compare what devices hold with it.
 //! Names are those of Hugging Face; tensors of GGUF files are given theirs. Deliberately absent:
 //! memory maps, which would need `unsafe` and would fault where another process truncates a file.
 
+mod digest;
 mod format;
 pub(crate) mod gguf;
 mod part;
@@ -23,6 +25,7 @@ use warpfold::Dtype;
 use crate::Error;
 use crate::error;
 
+pub(crate) use digest::Held;
 pub(crate) use format::Format;
 pub(crate) use part::{Part, Stored};
 
@@ -33,6 +36,23 @@ pub(crate) struct Checkpoint {
     path: PathBuf,
     files: Vec<(PathBuf, Content)>,
     entries: BTreeMap<String, Entry>,
+    pub(crate) reading: Reading,
+}
+
+/// From which sizes on weights are read in another way; the tests of loading make them small.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Reading {
+    /// Threads that read one tensor, or the pieces of one matrix.
+    pub(crate) threads: usize,
+    /// Bytes from which on several threads read.
+    pub(crate) large_bytes: usize,
+    /// Bytes of pinned memory that are copied at once.
+    pub(crate) stage_bytes: usize,
+}
+
+impl Reading {
+    /// What programs read by.
+    pub(crate) const SHIPPED: Self = Self { threads: 4, large_bytes: 4 << 20, stage_bytes: 32 << 20 };
 }
 
 /// What a file holds: on disk, or as part of the program.
@@ -56,11 +76,11 @@ impl Content {
     }
 
     /// The same by several threads: one alone copies from the page cache slower than a GPU takes it.
-    fn read_at_once(&self, start: u64, bytes: &mut [u8]) -> io::Result<()> {
-        if bytes.len() < LARGE {
+    fn read_at_once(&self, start: u64, bytes: &mut [u8], reading: Reading) -> io::Result<()> {
+        if bytes.len() < reading.large_bytes {
             return self.read_at(start, bytes);
         }
-        let piece = bytes.len().div_ceil(THREADS);
+        let piece = bytes.len().div_ceil(reading.threads);
         std::thread::scope(|scope| {
             let pieces = (0_u64..).zip(bytes.chunks_mut(piece));
             let read = |(i, bytes)| scope.spawn(move || self.read_at(start + i * piece as u64, bytes));
@@ -69,12 +89,6 @@ impl Content {
         })
     }
 }
-
-/// Threads that read one tensor, or the pieces of one matrix.
-const THREADS: usize = 4;
-
-/// Bytes from which on several threads read.
-const LARGE: usize = 4 << 20;
 
 #[cfg(unix)]
 fn read_exact_at(file: &File, start: u64, bytes: &mut [u8]) -> io::Result<()> {
@@ -125,6 +139,14 @@ pub(crate) enum Storage {
 }
 
 impl Entry {
+    /// Rows and columns of a matrix of its outermost axis and the rest.
+    fn rows_and_width(&self) -> (usize, usize) {
+        match &self.shape[..] {
+            [] => (1, 1),
+            [rows, rest @ ..] => (*rows, rest.iter().product()),
+        }
+    }
+
     /// Elements.
     fn len(&self) -> usize {
         self.shape.iter().product()
@@ -137,9 +159,13 @@ impl Entry {
 }
 
 impl Checkpoint {
+    fn empty(path: &Path) -> Self {
+        Self { path: path.to_owned(), files: Vec::new(), entries: BTreeMap::new(), reading: Reading::SHIPPED }
+    }
+
     /// The safetensors files of a folder.
     pub(crate) fn open_folder(folder: &Path) -> Result<Self, Error> {
-        let mut checkpoint = Self { path: folder.to_owned(), files: Vec::new(), entries: BTreeMap::new() };
+        let mut checkpoint = Self::empty(folder);
         for path in safetensors::files_of(folder)? {
             let (file, len) = open(&path)?;
             let entries = safetensors::entries(&path, &file, len, checkpoint.files.len())?;
@@ -150,7 +176,7 @@ impl Checkpoint {
 
     /// A safetensors file that is part of the program; `path` stands for it in messages.
     pub(crate) fn of_memory(path: &Path, bytes: &'static [u8]) -> Result<Self, Error> {
-        let mut checkpoint = Self { path: path.to_owned(), files: Vec::new(), entries: BTreeMap::new() };
+        let mut checkpoint = Self::empty(path);
         let len = bytes.len() as u64;
         let entries = safetensors::entries(path, bytes, len, 0)?;
         checkpoint.add(path.to_owned(), Content::Memory(bytes), len, entries)?;
@@ -160,7 +186,7 @@ impl Checkpoint {
     /// The tensors of a GGUF file, by the names that Hugging Face has for them.
     pub(crate) fn of_gguf(header: gguf::Header) -> Result<Self, Error> {
         let gguf::Header { path, file, len, entries, .. } = header;
-        let mut checkpoint = Self { path: path.clone(), files: Vec::new(), entries: BTreeMap::new() };
+        let mut checkpoint = Self::empty(&path);
         checkpoint.add(path, Content::File(file), len, entries)?;
         Ok(checkpoint)
     }
@@ -193,6 +219,11 @@ impl Checkpoint {
     /// The elements of all tensors.
     pub(crate) fn num_elements(&self) -> u64 {
         self.entries.values().map(|entry| entry.len() as u64).sum()
+    }
+
+    /// The elements of a tensor; none of one that is not there.
+    pub(crate) fn num_elements_of(&self, name: &str) -> u64 {
+        self.entries.get(name).map_or(0, |entry| entry.len() as u64)
     }
 
     /// Whether there is such a tensor.

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use warpfold::Dtype;
 
-use super::{Checkpoint, Entry, Format, LARGE, Storage, THREADS, format};
+use super::{Checkpoint, Entry, Format, Reading, Storage, format};
 use crate::Error;
 use crate::error;
 
@@ -107,14 +107,14 @@ pub(crate) type Piece<'a, 'b> = (&'a Stored<'a>, usize, &'b mut [u8]);
 impl Stored<'_> {
     /// Reads pieces: a large one by several threads, and so many small ones that they are large
     /// together.
-    pub(crate) fn read_all(pieces: &mut [Piece<'_, '_>]) -> Result<(), Error> {
+    pub(crate) fn read_all(pieces: &mut [Piece<'_, '_>], reading: Reading) -> Result<(), Error> {
         let read = |pieces: &mut [Piece<'_, '_>]| pieces.iter_mut().try_for_each(|(of, first, to)| of.read(*first, to));
-        let is_large = |len: usize| len >= LARGE;
+        let is_large = |len: usize| len >= reading.large_bytes;
         let all = pieces.iter().map(|(.., to)| to.len()).sum();
-        if pieces.len() < THREADS || !is_large(all) || pieces.iter().any(|(.., to)| is_large(to.len())) {
+        if pieces.len() < reading.threads || !is_large(all) || pieces.iter().any(|(.., to)| is_large(to.len())) {
             return read(pieces);
         }
-        let each = pieces.len().div_ceil(THREADS);
+        let each = pieces.len().div_ceil(reading.threads);
         std::thread::scope(|scope| {
             let threads: Vec<_> = pieces.chunks_mut(each).map(|pieces| scope.spawn(move || read(pieces))).collect();
             threads.into_iter().try_for_each(|thread| thread.join().expect("a read does not panic"))
@@ -125,7 +125,7 @@ impl Stored<'_> {
     pub(crate) fn read(&self, first: usize, bytes: &mut [u8]) -> Result<(), Error> {
         let (path, file) = &self.of.files[self.entry.file];
         let cannot = |e| error::tensor(path, &self.entry.stored_name, format!("it cannot be read: {e}"));
-        file.read_at_once(self.start + first as u64, bytes).map_err(cannot)
+        file.read_at_once(self.start + first as u64, bytes, self.of.reading).map_err(cannot)
     }
 }
 
@@ -140,10 +140,7 @@ struct Place {
 
 impl Place {
     fn of(entry: &Entry, part: &Part) -> Self {
-        let (rows, width) = match &entry.shape[..] {
-            [] => (1, 1),
-            [rows, rest @ ..] => (*rows, rest.iter().product()),
-        };
+        let (rows, width) = entry.rows_and_width();
         match part {
             Part::Whole => Self { rows: 0..rows, columns: 0..width, width },
             Part::Rows(range) => Self { rows: range.clone(), columns: 0..width, width },

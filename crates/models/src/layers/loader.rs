@@ -1,11 +1,14 @@
 //! Weights from files to the device.
 
+use std::ops::Range;
+
 use warpfold::{Dtype, Queue, Tensor};
 use warpfold_device::HostBuffer;
 
 use super::{Linear, Norm, Shard};
 use crate::Error;
-use crate::files::{Checkpoint, Part, Stored};
+use crate::files::{Checkpoint, Held, Part, Stored};
+use crate::weights::Placed;
 
 /// Brings the tensors of a checkpoint to a device, in the element type that the model computes in.
 pub(crate) struct Loader<'a> {
@@ -25,6 +28,8 @@ pub(crate) struct Loader<'a> {
     pub(crate) stages: [HostBuffer<u8>; 2],
     /// Whether tensors get their sizes alone, and no file is read.
     pub(crate) is_outline: bool,
+    /// Where tensors of the files lie on the device, if somebody wants to know.
+    pub(crate) placed: Option<Vec<Placed>>,
 }
 
 impl<'a> Loader<'a> {
@@ -36,17 +41,20 @@ impl<'a> Loader<'a> {
         progress: &'a mut dyn FnMut(u64, u64),
     ) -> Result<Self, Error> {
         let stages = [queue.device().host_buffer(0)?, queue.device().host_buffer(0)?];
-        let (shard, none, is_outline) = (None, 0, false);
-        Ok(Self { checkpoint, queue, dtype, shard, progress, read_bytes: none, loaded_bytes: none, stages, is_outline })
+        let (shard, none, is_outline, placed) = (None, 0, false, None);
+        let (read_bytes, loaded_bytes) = (none, none);
+        Ok(Self { checkpoint, queue, dtype, shard, progress, read_bytes, loaded_bytes, stages, is_outline, placed })
     }
 }
 
-/// Bytes of pinned memory that are copied at once.
-const STAGE_BYTES: usize = 32 << 20;
-
 impl Loader<'_> {
-    fn read(&mut self, name: &str, shape: &[usize], dtype: Dtype) -> Result<Vec<u8>, Error> {
-        self.read_part(name, shape, &Part::Whole, dtype)
+    /// Notes where elements of a tensor lie: as those of a view, the first of which is the one with
+    /// the number `first` there, the others by a stride for each axis.
+    fn note(&mut self, name: &str, held: Held, view: &Tensor, first: usize, strides: &[usize]) {
+        let strides = strides.iter().map(|stride| *stride as isize).collect();
+        if let Some(placed) = self.placed.as_mut().filter(|_| !self.is_outline) {
+            placed.push(Placed { name: name.to_owned(), held, view: view.clone(), first: first as u64, strides });
+        }
     }
 
     fn read_part(&mut self, name: &str, shape: &[usize], part: &Part, dtype: Dtype) -> Result<Vec<u8>, Error> {
@@ -75,12 +83,12 @@ impl Loader<'_> {
             return self.upload(self.dtype, &bytes, shape);
         };
         let mut tensor = Tensor::uninitialized(self.queue, self.dtype, shape)?;
-        let size = self.dtype.bytes() as usize;
+        let (size, reading) = (self.dtype.bytes() as usize, self.checkpoint.reading);
         let all: usize = stored.iter().map(|stored| stored.len).sum();
         // Those that are not read yet, and how much of the first of them is.
         let (mut rest, mut first) = (&stored[..], 0);
-        for copied in (0..all).step_by(STAGE_BYTES) {
-            let room = STAGE_BYTES.min(all - copied);
+        for copied in (0..all).step_by(reading.stage_bytes) {
+            let room = reading.stage_bytes.min(all - copied);
             self.stages.swap(0, 1);
             if self.stages[0].len() < room {
                 self.stages[0] = self.queue.device().host_buffer(room.next_power_of_two())?;
@@ -97,7 +105,7 @@ impl Loader<'_> {
                     (rest, first) = (others, 0);
                 }
             }
-            Stored::read_all(&mut pieces)?;
+            Stored::read_all(&mut pieces, reading)?;
             tensor.copy_part_from_pinned(copied / size, self.stages[0].view(..room)?)?;
             self.read_bytes += room as u64;
             (self.progress)(self.read_bytes, self.checkpoint.num_bytes());
@@ -114,16 +122,50 @@ impl Loader<'_> {
         Ok(Tensor::from_bytes(self.queue, dtype, bytes, shape)?)
     }
 
+    /// Rows of matrices of the files, one below the other as one.
+    fn rows(&mut self, parts: &[Lines], columns: usize) -> Result<Tensor, Error> {
+        let of = |Lines { name, all, own }: &Lines| (name.clone(), vec![*all, columns], Part::Rows(own.clone()));
+        let num_rows = parts.iter().map(|part| part.own.len()).sum();
+        let tensor = self.joined(&parts.iter().map(of).collect::<Vec<_>>(), &[num_rows, columns])?;
+        let mut row = 0;
+        for Lines { name, own, .. } in parts {
+            self.note(
+                name,
+                Held::plain(self.dtype),
+                &tensor.slice(0, row..row + own.len())?,
+                own.start * columns,
+                &[columns, 1],
+            );
+            row += own.len();
+        }
+        Ok(tensor)
+    }
+
+    /// Elements of vectors of the files, one after the other as one.
+    fn vectors(&mut self, parts: &[Lines]) -> Result<Tensor, Error> {
+        let mut bytes = Vec::new();
+        for Lines { name, all, own } in parts {
+            bytes.append(&mut self.read_part(name, &[*all], &Part::Rows(own.clone()), self.dtype)?);
+        }
+        let len = parts.iter().map(|part| part.own.len()).sum();
+        let tensor = self.upload(self.dtype, &bytes, &[len])?;
+        let mut at = 0;
+        for Lines { name, own, .. } in parts {
+            self.note(name, Held::plain(self.dtype), &tensor.slice(0, at..at + own.len())?, own.start, &[1]);
+            at += own.len();
+        }
+        Ok(tensor)
+    }
+
     /// A matrix.
-    pub(crate) fn matrix(&mut self, name: &str, shape: [usize; 2]) -> Result<Tensor, Error> {
-        self.joined(&[(name.to_owned(), shape.to_vec(), Part::Whole)], &shape)
+    pub(crate) fn matrix(&mut self, name: &str, [lines, columns]: [usize; 2]) -> Result<Tensor, Error> {
+        self.rows(&[Lines::all(name.to_owned(), lines)], columns)
     }
 
     /// Matrices one below the other: their names without `.weight`, and how many lines each has.
     pub(crate) fn lines(&mut self, parts: &[(String, usize)], columns: usize) -> Result<Tensor, Error> {
-        let of = |(name, lines): &(String, usize)| (format!("{name}.weight"), vec![*lines, columns], Part::Whole);
-        let lines = parts.iter().map(|(_, lines)| lines).sum();
-        self.joined(&parts.iter().map(of).collect::<Vec<_>>(), &[lines, columns])
+        let of = |(name, lines): &(String, usize)| Lines::all(format!("{name}.weight"), *lines);
+        self.rows(&parts.iter().map(of).collect::<Vec<_>>(), columns)
     }
 
     /// As [`Loader::linear`], of which a device has some columns of each.
@@ -133,34 +175,46 @@ impl Loader<'_> {
         inputs: usize,
         has_bias: bool,
     ) -> Result<Linear, Error> {
-        let Some(shard) = self.shard else { return self.linear(parts, inputs, has_bias) };
-        let (mut weights, mut biases) = (Vec::new(), Vec::new());
-        for (name, own) in parts {
-            let (all, lines) = shard.lines(name, *own);
-            let part = Part::Rows(lines);
-            weights.push((format!("{name}.weight"), vec![all, inputs], part.clone()));
-            if has_bias {
-                biases.append(&mut self.read_part(&format!("{name}.bias"), &[all], &part, self.dtype)?);
-            }
-        }
-        let outputs = parts.iter().map(|(_, own)| own).sum();
-        let weight = self.joined(&weights, &[outputs, inputs])?;
-        let bias = has_bias.then(|| self.upload(self.dtype, &biases, &[outputs])).transpose()?;
+        let of = |(name, own): &(String, usize)| Lines::of(self.shard, name, *own);
+        let parts: Vec<_> = parts.iter().map(of).collect();
+        self.side_by_side(&parts, inputs, has_bias)
+    }
+
+    /// One product of several, whose results lie side by side: their names without `.weight`, and
+    /// how many columns each gives.
+    pub(crate) fn linear(&mut self, parts: &[(String, usize)], inputs: usize, has_bias: bool) -> Result<Linear, Error> {
+        let parts: Vec<_> = parts.iter().map(|(name, own)| Lines::all(name.clone(), *own)).collect();
+        self.side_by_side(&parts, inputs, has_bias)
+    }
+
+    fn side_by_side(&mut self, parts: &[Lines], inputs: usize, has_bias: bool) -> Result<Linear, Error> {
+        let of = |kind: &str| parts.iter().map(|part| part.named(kind)).collect::<Vec<_>>();
+        let weight = self.rows(&of("weight"), inputs)?;
+        let bias = has_bias.then(|| self.vectors(&of("bias"))).transpose()?;
         Linear::new(&weight, bias)
     }
 
     /// One product of a gate and of what it multiplies: `own` columns of each, eight of the one and
     /// eight of the other in turns.
     pub(crate) fn gated(&mut self, names: [String; 2], own: usize, inputs: usize) -> Result<Linear, Error> {
-        let both = names.map(|name| {
-            let (all, lines) = self.shard.map_or((own, 0..own), |shard| shard.lines(&name, own));
-            (format!("{name}.weight"), vec![all, inputs], lines.start)
-        });
-        let group = |(name, shape, start): &(String, Vec<usize>, usize), i: usize| {
-            (name.clone(), shape.clone(), Part::Rows(start + 8 * i..start + 8 * i + 8))
+        let both = names.map(|name| Lines::of(self.shard, &name, own).named("weight"));
+        let group = |Lines { name, all, own }: &Lines, i: usize| {
+            let start = own.start + 8 * i;
+            (name.clone(), vec![*all, inputs], Part::Rows(start..start + 8))
         };
         let groups: Vec<_> = (0..own / 8).flat_map(|i| [group(&both[0], i), group(&both[1], i)]).collect();
-        Linear::new(&self.joined(&groups, &[2 * own, inputs])?, None)
+        let weight = self.joined(&groups, &[2 * own, inputs])?;
+        let in_turns = weight.reshape(&[own / 8, 2, 8 * inputs])?;
+        for (i, Lines { name, own, .. }) in both.iter().enumerate() {
+            self.note(
+                name,
+                Held::plain(self.dtype),
+                &in_turns.slice(1, i..i + 1)?,
+                own.start * inputs,
+                &[8 * inputs, 0, 1],
+            );
+        }
+        Linear::new(&weight, None)
     }
 
     /// One product whose sums go over what other devices have, too: of its `inputs` a device has
@@ -169,54 +223,68 @@ impl Loader<'_> {
         let Some(shard) = self.shard else {
             return self.linear(&[(name.to_owned(), outputs)], inputs, has_bias);
         };
-        let (all, columns) = shard.lines(name, inputs);
-        let weight = format!("{name}.weight");
-        let bytes = self.read_part(&weight, &[outputs, all], &Part::Columns(columns), self.dtype)?;
+        let Lines { name: weight, all, own } = Lines::of(Some(shard), name, inputs).named("weight");
+        let bytes = self.read_part(&weight, &[outputs, all], &Part::Columns(own.clone()), self.dtype)?;
         let parts = shard.parts(inputs);
         // [outputs, parts, inputs of a part] as [parts, outputs, inputs of a part].
-        let width = inputs / parts * self.dtype.bytes() as usize;
+        let inputs_of_part = inputs / parts;
+        let width = inputs_of_part * self.dtype.bytes() as usize;
         let piece = |part: usize, line: usize| &bytes[(line * parts + part) * width..][..width];
         let outputs_read = if self.is_outline { 0 } else { outputs };
         let lines = (0..parts).flat_map(|part| (0..outputs_read).map(move |line| (part, line)));
         let bytes: Vec<u8> = lines.flat_map(|(part, line)| piece(part, line)).copied().collect();
-        let weight = self.upload(self.dtype, &bytes, &[parts, outputs, inputs / parts])?.transpose(1, 2)?;
-        let bias = match has_bias {
-            true => {
-                let bytes = self.read(&format!("{name}.bias"), &[outputs], self.dtype)?;
-                Some(self.upload(self.dtype, &bytes, &[outputs])?)
-            }
-            false => None,
-        };
-        Ok(Linear { weight, bias, shard: Some(shard.clone()) })
-    }
-
-    /// One product of several, whose results lie side by side: their names without `.weight`, and
-    /// how many columns each gives.
-    pub(crate) fn linear(&mut self, parts: &[(String, usize)], inputs: usize, has_bias: bool) -> Result<Linear, Error> {
-        let outputs = parts.iter().map(|(_, outputs)| outputs).sum();
-        let weight = self.lines(parts, inputs)?;
-        if !has_bias {
-            return Linear::new(&weight, None);
-        }
-        let mut bytes = Vec::new();
-        for (name, outputs) in parts {
-            bytes.append(&mut self.read(&format!("{name}.bias"), &[*outputs], self.dtype)?);
-        }
-        let bias = self.upload(self.dtype, &bytes, &[outputs])?;
-        Linear::new(&weight, Some(bias))
+        let tensor = self.upload(self.dtype, &bytes, &[parts, outputs, inputs_of_part])?;
+        self.note(&weight, Held::plain(self.dtype), &tensor, own.start, &[inputs_of_part, all, 1]);
+        let bias = has_bias.then(|| self.vectors(&[Lines::all(format!("{name}.bias"), outputs)])).transpose()?;
+        Ok(Linear { weight: tensor.transpose(1, 2)?, bias, shard: Some(shard.clone()) })
     }
 
     /// The scales of a norm, in `f32`.
     pub(crate) fn norm(&mut self, name: &str, len: usize, eps: f64) -> Result<Norm, Error> {
-        let bytes = self.read(&format!("{name}.weight"), &[len], Dtype::F32)?;
-        Ok(Norm::new(self.upload(Dtype::F32, &bytes, &[len])?, eps))
+        self.scales(name, len, eps, false)
     }
 
     /// The scales of a norm that multiplies by 1 and what the file says.
     pub(crate) fn norm_plus_one(&mut self, name: &str, len: usize, eps: f64) -> Result<Norm, Error> {
-        let bytes = self.read(&format!("{name}.weight"), &[len], Dtype::F32)?;
-        let plus_one = |word: &[u8]| 1.0 + f32::from_le_bytes([word[0], word[1], word[2], word[3]]);
-        let bytes: Vec<u8> = bytes.chunks_exact(4).flat_map(|word| plus_one(word).to_le_bytes()).collect();
-        Ok(Norm::new(self.upload(Dtype::F32, &bytes, &[len])?, eps))
+        self.scales(name, len, eps, true)
+    }
+
+    fn scales(&mut self, name: &str, len: usize, eps: f64, plus_one: bool) -> Result<Norm, Error> {
+        let name = format!("{name}.weight");
+        let mut bytes = self.read_part(&name, &[len], &Part::Whole, Dtype::F32)?;
+        if plus_one {
+            let sum = |word: &[u8]| 1.0 + f32::from_le_bytes([word[0], word[1], word[2], word[3]]);
+            bytes = bytes.chunks_exact(4).flat_map(|word| sum(word).to_le_bytes()).collect();
+        }
+        let tensor = self.upload(Dtype::F32, &bytes, &[len])?;
+        self.note(&name, Held { dtype: Dtype::F32, plus_one }, &tensor, 0, &[1]);
+        Ok(Norm::new(tensor, eps))
+    }
+}
+
+/// Lines of a tensor of the files.
+struct Lines {
+    name: String,
+    /// How many there are.
+    all: usize,
+    /// Which of them the device has.
+    own: Range<usize>,
+}
+
+impl Lines {
+    /// All of them.
+    fn all(name: String, lines: usize) -> Self {
+        Self { name, all: lines, own: 0..lines }
+    }
+
+    /// The device's share of so many lines.
+    fn of(shard: Option<&Shard>, name: &str, lines: usize) -> Self {
+        let (all, own) = shard.map_or((lines, 0..lines), |shard| shard.lines(name, lines));
+        Self { name: name.to_owned(), all, own }
+    }
+
+    /// The same of a tensor whose name goes on so.
+    fn named(&self, kind: &str) -> Self {
+        Self { name: format!("{}.{kind}", self.name), all: self.all, own: self.own.clone() }
     }
 }

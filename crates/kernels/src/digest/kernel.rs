@@ -1,0 +1,80 @@
+//! The kernel that digests elements: a thread takes groups of eight where they lie side by side,
+//! else elements.
+
+use warpfold_lang::{Array, Global, Val, block_idx, grid_dim, kernel, range, thread_idx, var, when};
+
+use super::host::{FACTORS, GAMMA, GROUP, LAST_SHIFT, MIX};
+use crate::elements::load;
+use crate::fold::{Sum, fold_block};
+use crate::layout::MAX_RANK;
+use crate::overlap::overlap_launches;
+use crate::{AnyKernel, Dtype};
+
+/// Threads per block.
+pub(crate) const BLOCK: u32 = 256;
+
+/// Words that the kernel takes: how many groups or elements there are, the place of the first, and
+/// of each dimension the size, the stride in memory and the stride of places.
+pub(super) const WORDS: usize = 2 + 3 * MAX_RANK;
+
+/// What the kernel is built for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct Config {
+    /// The unsigned type of the elements' size.
+    pub(super) bits: Dtype,
+    /// Whether the innermost dimension is one of groups.
+    pub(super) is_grouped: bool,
+    /// Dimensions, at least one.
+    pub(super) rank: usize,
+}
+
+pub(super) fn kernel_of(config: &Config) -> AnyKernel {
+    let Config { bits, is_grouped, rank } = *config;
+    let body = move |from: Global<u8>, sum: Global<u64>, words: Array<u64, WORDS>| {
+        overlap_launches();
+        // Contract: any grid of blocks of `BLOCK` threads; `sum` holds a number to add to.
+        let [count, first] = [0, 1].map(|word| words.at(word));
+        let dim = |i: usize| [0, 1, 2].map(|word| words.at(2 + 3 * i + word));
+        let acc = var::<u64>(0);
+        let thread = block_idx().x.cast::<u64>() * u64::from(BLOCK) + thread_idx().x.cast::<u64>();
+        range(thread, count, grid_dim().x.cast::<u64>() * u64::from(BLOCK), |i| {
+            let (mut rest, mut at, mut place) = (i, Val::constant(0_u64), first);
+            for axis in (0..rank).rev() {
+                let [size, stride, places] = dim(axis);
+                let position = if axis == 0 {
+                    rest
+                } else {
+                    let outer = rest / size;
+                    let position = rest - outer * size;
+                    rest = outer;
+                    position
+                };
+                at = at + position * stride;
+                place = place + position * places;
+            }
+            let elements = load::<u64, _>(bits, from.at(at * bits.bytes()), if is_grouped { 8 } else { 1 }, is_grouped);
+            let product = if is_grouped {
+                let products = elements.iter().zip(FACTORS).map(|(bits, factor)| *bits * factor);
+                products.reduce(|a, b| a + b).expect("a group has elements") * mixed(place >> GROUP.ilog2())
+            } else {
+                // The factor of its place among eight, from the first half of them or the second.
+                let number = place & (GROUP - 1);
+                let factor = (1..GROUP).fold(Val::constant(FACTORS[0]), |factor, i| {
+                    number.eq(i).select(Val::constant(FACTORS[i as usize]), factor)
+                });
+                elements[0] * factor * mixed(place >> GROUP.ilog2())
+            };
+            acc.set(acc.get() + product);
+        });
+        let of_block = fold_block(Sum::new(), acc.get(), BLOCK);
+        when(thread_idx().x.eq(0), || sum.at(0).reduction().add(of_block));
+    };
+    let kind = if is_grouped { "groups" } else { "elements" };
+    kernel(format!("digest_{bits}_{kind}_{rank}"), body).required_block(BLOCK).into()
+}
+
+/// The same as on the host.
+fn mixed(counter: Val<u64>) -> Val<u64> {
+    let z = MIX.iter().fold(counter * GAMMA, |z, (shift, factor)| (z ^ (z >> *shift)) * *factor);
+    (z ^ (z >> LAST_SHIFT)) | 1
+}

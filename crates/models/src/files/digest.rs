@@ -1,0 +1,118 @@
+//! What devices should hold of tensors: digests of the files, read for this alone.
+//!
+//! The files are read from their beginning to their end, in rows, by other code than that which
+//! brings them to devices: what both do wrong in the same way is what they share, the formats of
+//! `format` and the scales of `scales`, which have tests of their own.
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use warpfold::Dtype;
+use warpfold_kernels::digest::Digest;
+
+use super::{Checkpoint, Entry, Format, Storage, format};
+use crate::Error;
+use crate::error;
+
+/// How devices hold the values of a tensor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Held {
+    pub(crate) dtype: Dtype,
+    /// Whether 1 was added.
+    pub(crate) plus_one: bool,
+}
+
+impl Held {
+    /// As the files say, in a type.
+    pub(crate) const fn plain(dtype: Dtype) -> Self {
+        Self { dtype, plus_one: false }
+    }
+}
+
+/// Rows of a tensor that a thread digests at once.
+struct Chunk<'a> {
+    tensor: usize,
+    name: &'a str,
+    entry: &'a Entry,
+    held: Held,
+    rows: Range<usize>,
+}
+
+/// Elements of a chunk, more or less: what a core's own cache takes.
+const CHUNK: usize = 1 << 18;
+
+/// What chunks begin at a multiple of, in elements: the largest block of the formats.
+const ALIGNMENT: usize = 256;
+
+/// Threads that read at most.
+const MOST_THREADS: usize = 32;
+
+impl Checkpoint {
+    /// The digests of tensors, all of each, as devices hold them.
+    pub(crate) fn digests(&self, tensors: &[(&str, Held)]) -> Result<Vec<u64>, Error> {
+        let mut chunks = Vec::new();
+        for (tensor, &(name, held)) in tensors.iter().enumerate() {
+            let entry = self.entries.get(name).ok_or_else(|| error::tensor(&self.path, name, "it is missing"))?;
+            let (rows, width) = entry.rows_and_width();
+            let alone = ALIGNMENT >> width.trailing_zeros().min(ALIGNMENT.ilog2());
+            let step = (CHUNK / width.max(1)).max(1).next_multiple_of(alone);
+            let parts = (0..rows).step_by(step).map(|start| start..(start + step).min(rows));
+            chunks.extend(parts.map(|rows| Chunk { tensor, name, entry, held, rows }));
+        }
+        chunks.sort_by_key(|chunk| (chunk.entry.file, chunk.entry.start, chunk.rows.start));
+        let sums: Vec<_> = tensors.iter().map(|_| AtomicU64::new(0)).collect();
+        let next = AtomicUsize::new(0);
+        let read = || -> Result<(), Error> {
+            let mut bytes = Vec::new();
+            while let Some(chunk) = chunks.get(next.fetch_add(1, Ordering::Relaxed)) {
+                let digest = self.digest_of(chunk, &mut bytes)?;
+                sums[chunk.tensor].fetch_add(digest, Ordering::Relaxed);
+            }
+            Ok(())
+        };
+        let threads = std::thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS);
+        std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..threads.min(chunks.len())).map(|_| scope.spawn(read)).collect();
+            threads.into_iter().try_for_each(|thread| thread.join().expect("a read does not panic"))
+        })?;
+        Ok(sums.into_iter().map(AtomicU64::into_inner).collect())
+    }
+
+    fn digest_of(&self, chunk: &Chunk<'_>, bytes: &mut Vec<u8>) -> Result<u64, Error> {
+        let Chunk { name, entry, held, rows, .. } = chunk;
+        let (_, width) = entry.rows_and_width();
+        let bytes_of = |rows: usize| rows * width / entry.format.block_len() * entry.format.block_bytes();
+        let (path, file) = &self.files[entry.file];
+        bytes.resize(bytes_of(rows.len()), 0);
+        file.read_at(entry.start + bytes_of(rows.start) as u64, bytes)
+            .map_err(|e| error::tensor(path, &entry.stored_name, format!("it cannot be read: {e}")))?;
+        let is_stored_so =
+            entry.format.dtype() == Some(held.dtype) && !held.plus_one && entry.storage != Storage::PlusOne;
+        if !is_stored_so {
+            let mut values = entry.format.decode(bytes);
+            if entry.format == Format::F8E4M3 {
+                self.scales_of(name, entry)?.apply(&mut values, [rows.start, 0], width);
+            }
+            if entry.storage == Storage::PlusOne {
+                values.iter_mut().for_each(|value| *value -= 1.0);
+            }
+            if held.plus_one {
+                values.iter_mut().for_each(|value| *value += 1.0);
+            }
+            *bytes = format::encode(&values, held.dtype);
+        }
+        let size = held.dtype.bytes() as usize;
+        let Storage::PairedRows { heads } = entry.storage else {
+            return Ok(Digest::of_bytes(bytes, size, (rows.start * width) as u64));
+        };
+        // [heads, pairs, 2] of the file are [heads, 2, pairs].
+        let head_dim = entry.shape[0] / heads;
+        let place = |row: usize| {
+            let (head, pair, half) = (row / head_dim, row % head_dim / 2, row % 2);
+            head * head_dim + half * (head_dim / 2) + pair
+        };
+        let lines = rows.clone().zip(bytes.chunks_exact(width * size));
+        let digests = lines.map(|(row, line)| Digest::of_bytes(line, size, (place(row) * width) as u64));
+        Ok(digests.fold(0, u64::wrapping_add))
+    }
+}

@@ -1,0 +1,121 @@
+//! Weights on devices compared with the files that they come from.
+//!
+//! The loader notes where it put elements of a tensor ([`Placed`]). Once all is loaded, a kernel
+//! digests them there, element by element with its place in the tensor, so that it does not matter
+//! how they lie and on which device; [`Checkpoint::digests`] reads the files again. What differs is
+//! an error that names the tensor.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use warpfold::{Dtype, Tensor};
+
+use crate::Error;
+use crate::error::ErrorKind;
+use crate::files::{Checkpoint, Held};
+
+/// A digest of all weights of a model: the names of its tensors, and their values in the type that
+/// is computed in.
+///
+/// It depends on neither the format of the files nor the number of devices. It tells models apart,
+/// and finds faults; it withstands nobody who wants two models of one digest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct WeightsDigest(u64);
+
+impl fmt::Display for WeightsDigest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
+
+/// Where a device holds elements of a tensor of the files.
+#[derive(Debug)]
+pub(crate) struct Placed {
+    /// The tensor.
+    pub(crate) name: String,
+    pub(crate) held: Held,
+    pub(crate) view: Tensor,
+    /// The number of the view's first element in the tensor.
+    pub(crate) first: u64,
+    /// From one element of the view to the next in the tensor, for each axis.
+    pub(crate) strides: Vec<isize>,
+}
+
+/// What devices hold of one tensor: parts and their digests.
+type Parts<'a> = Vec<(&'a Placed, u64)>;
+
+impl WeightsDigest {
+    /// Compares what devices hold with the files.
+    pub(crate) fn of(checkpoint: &Checkpoint, placed: &[Vec<Placed>]) -> Result<Self, Error> {
+        let mut tensors: BTreeMap<&str, Parts<'_>> = BTreeMap::new();
+        for of_device in placed {
+            for (placed, digest) in of_device.iter().zip(on_device(of_device)?) {
+                tensors.entry(&placed.name).or_default().push((placed, digest));
+            }
+        }
+        let helds: Vec<_> = tensors.iter().map(|(name, parts)| (*name, parts[0].0.held)).collect();
+        let mut model = Fnv::default();
+        for ((name, parts), expected) in tensors.into_iter().zip(checkpoint.digests(&helds)?) {
+            let found = whole(&parts, checkpoint.num_elements_of(name)).and_then(|found| {
+                let differs = || format!("its digest there is {found:016x}, and {expected:016x} of the file");
+                if found == expected { Ok(found) } else { Err(differs()) }
+            });
+            let wrong =
+                |reason| ErrorKind::Weights { path: checkpoint.path().to_owned(), tensor: name.to_owned(), reason };
+            let digest = found.map_err(wrong)?;
+            let dtype = parts[0].0.held.dtype.name();
+            [name.as_bytes(), &[0], dtype.as_bytes(), &digest.to_le_bytes()].into_iter().for_each(|x| model.push(x));
+        }
+        Ok(Self(model.0))
+    }
+}
+
+/// The digests of what one device holds.
+fn on_device(placed: &[Placed]) -> Result<Vec<u64>, Error> {
+    let Some(first) = placed.first() else { return Ok(Vec::new()) };
+    let mut sums = Tensor::zeros(placed.len(), Dtype::U64, first.view.queue())?;
+    for (i, Placed { view, first, strides, .. }) in placed.iter().enumerate() {
+        view.digest_into(*first, strides, &mut sums, i)?;
+    }
+    Ok(sums.to_vec()?)
+}
+
+/// The digest of a whole tensor of so many elements. Devices may have parts in common.
+fn whole(parts: &Parts<'_>, len: u64) -> Result<u64, String> {
+    let mut distinct: BTreeMap<_, (u64, u64)> = BTreeMap::new();
+    for (Placed { view, first, strides, held, .. }, digest) in parts {
+        if *held != parts[0].0.held {
+            return Err("it is there in two types".to_owned());
+        }
+        let (_, other) = *distinct.entry((*first, strides, view.shape())).or_insert((view.len() as u64, *digest));
+        if other != *digest {
+            return Err(format!(
+                "two devices have other values of the same part, of digests {digest:016x} and {other:016x}"
+            ));
+        }
+    }
+    let (held, digest) =
+        distinct.values().fold((0, 0_u64), |(held, sum), (len, digest)| (held + len, sum.wrapping_add(*digest)));
+    match held == len {
+        true => Ok(digest),
+        false => Err(format!("{held} elements are there, and {len} in the file")),
+    }
+}
+
+/// The hash of Fowler, Noll and Vo over bytes (FNV-1a).
+struct Fnv(u64);
+
+impl Default for Fnv {
+    fn default() -> Self {
+        Self(0xcbf2_9ce4_8422_2325)
+    }
+}
+
+impl Fnv {
+    fn push(&mut self, bytes: &[u8]) {
+        self.0 = bytes.iter().fold(self.0, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3));
+    }
+}
+
+#[cfg(test)]
+mod tests;
