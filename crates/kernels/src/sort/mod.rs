@@ -21,6 +21,8 @@ use crate::{AnyKernel, Dtype, Error, ErrorKind};
 
 use kernel::{BLOCK, CHUNK, Config, Stage};
 
+// THRESHOLD: longer rows are refused; tested by
+// crates/kernels/tests/parts/plans.rs::rows_that_are_too_long_to_be_sorted_are_refused
 /// Elements of a row at most.
 const MAX_LEN: u64 = 1 << 30;
 

@@ -10,3 +10,4 @@ mod special;
 mod ternary;
 mod unary;
 mod value;
+mod walks;
