@@ -94,7 +94,8 @@ fn long_rows_are_gathered_by_no_more_blocks_than_fill_a_gpu() {
 
 #[test]
 fn images_beyond_32_bits_go_to_kernels_that_count_in_64() {
-    // Two pixels of the result, however large the image.
+    let device = Device::virtual_gpu(Profile::A100);
+    // Two pixels of the result a side, however large the image.
     let of = |side: u32| {
         let problem = conv::Problem {
             dtype: Dtype::Bf16,
@@ -102,22 +103,21 @@ fn images_beyond_32_bits_go_to_kernels_that_count_in_64() {
             layout: conv::Layout::Nhwc,
             images: 1,
             channels: 8,
-            size: [u64::from(side), u64::from(side)],
+            size: [u64::from(side); 2],
             filters: 64,
             filter: [1, 1],
             groups: 1,
-            window: conv::Window { stride: [side / 2, side / 2], padding: [0, 0], dilation: [1, 1] },
+            window: conv::Window { stride: [side / 2; 2], padding: [0, 0], dilation: [1, 1] },
             f32_math: matmul::F32Math::Ieee,
             epilogue: matmul::Epilogue::new(),
         };
-        let device = Device::virtual_gpu(Profile::A100);
-        let (target, kernels) = (device.target(), KernelCache::default());
-        let plan = conv::Conv.plan(&problem, &Planner::new(&target, device.limits(), &kernels)).unwrap();
-        plan.steps.iter().any(|step| step.kernel.name().contains("mma"))
+        conv::Choice::new(problem.clone(), device.arch(), device.limits()).unwrap();
+        conv::Choice::with(problem, device.limits(), conv::Algorithm::Mma(matmul::MmaTile::SMALL))
     };
     // 8 channels of 2^14 pixels a side are 2^31 elements.
-    assert!(of(1 << 13), "tensor cores take it");
-    assert!(!of(1 << 14), "offsets do not fit 32 bits");
+    of((1 << 14) - 64).unwrap();
+    let error = of(1 << 14).unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::Operand { .. }), "{error}");
 }
 
 #[test]
@@ -144,7 +144,11 @@ fn tables_of_different_elements_beyond_all_addresses_are_refused() {
 
 #[test]
 fn rows_that_are_too_long_to_be_sorted_are_refused() {
-    let of = |len| plan(&sort::Sort, &sort::Problem { dtype: Dtype::U8, rows: 1, len, descending: false });
-    of(1 << 30).unwrap();
-    too_large(of((1 << 30) + 1));
+    let of = |rows, len| plan(&sort::Sort, &sort::Problem { dtype: Dtype::U8, rows, len, descending: false });
+    for (rows, len) in [(1, 1 << 30), (1 << 10, 1 << 30), (1 << 39, 2)] {
+        of(rows, len).unwrap();
+    }
+    for (rows, len) in [(1, (1 << 30) + 1), ((1 << 10) + 1, 1 << 30), ((1 << 39) + 1, 2)] {
+        too_large(of(rows, len));
+    }
 }
