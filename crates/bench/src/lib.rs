@@ -79,17 +79,19 @@ impl Record {
     /// What was compared with a reference, if all of it was right.
     #[must_use]
     pub fn right(&self) -> Option<&str> {
-        self.checked
-            .as_ref()
-            .and_then(|checked| if let Checked::Right(what) = checked { Some(what.as_str()) } else { None })
+        match &self.checked {
+            Some(Checked::Right(what)) => Some(what),
+            Some(Checked::Wrong(_)) | None => None,
+        }
     }
 
     /// The result that is wrong, if any is.
     #[must_use]
     pub fn wrong(&self) -> Option<&str> {
-        self.checked
-            .as_ref()
-            .and_then(|checked| if let Checked::Wrong(what) = checked { Some(what.as_str()) } else { None })
+        match &self.checked {
+            Some(Checked::Wrong(what)) => Some(what),
+            Some(Checked::Right(_)) | None => None,
+        }
     }
 
     /// Bytes that have to be moved, by the median time.

@@ -111,7 +111,6 @@ fn images_beyond_32_bits_go_to_kernels_that_count_in_64() {
             f32_math: matmul::F32Math::Ieee,
             epilogue: matmul::Epilogue::new(),
         };
-        conv::Choice::new(problem.clone(), device.arch(), device.limits()).unwrap();
         conv::Choice::with(problem, device.limits(), conv::Algorithm::Mma(matmul::MmaTile::SMALL))
     };
     // 8 channels of 2^14 pixels a side are 2^31 elements.
