@@ -12,7 +12,8 @@ use warpfold_kernels::attention::{Attention, Causal, Keys, Problem, Queries};
 use warpfold_kernels::plan::{Family, Plan, Ready};
 use warpfold_kernels::{Dtype, Error, Workspace};
 
-use super::data::filled;
+use super::check::{Sample, compare, spread};
+use super::data::{Elements, filled};
 use super::measure::added;
 use super::products::summary;
 use super::{Peer, Record, Time};
@@ -170,6 +171,50 @@ impl Shape {
         let [batch, heads, kv_heads, len, dim] = [batch, heads[0], heads[1], len, dim].map(|size| size as usize);
         let scale = f32::from_bits(self.problem().scale_bits);
         Some(CudnnAttention { batch, heads, kv_heads, len, dim, causal, scale })
+    }
+
+    /// Results of queries at both ends and between, in double precision.
+    fn samples(self) -> Vec<Sample> {
+        let Self { kv_dtype, batch, heads: [heads, kv_heads], dim, len, work } = self;
+        let (problem, lists) = (self.problem(), self.lists());
+        let queries = if matches!(work, Work::Prefill { .. }) { len } else { 1 };
+        let q = Elements::new(self.dtype(), batch * queries * heads * dim);
+        let keys = match work {
+            Work::Prefill { .. } => len,
+            Work::Decode { page } => len.next_multiple_of(page),
+        };
+        let kv = Elements::new(kv_dtype, batch * keys * kv_heads * dim);
+        let scale = f64::from(f32::from_bits(problem.scale_bits));
+        // Weights of 8 bits have 4 digits, those of bf16 8; their errors mostly cancel.
+        let digits = if problem.products.is_some() { 7 } else { 8 };
+        let of = |[sequence, query, head]: [u64; 3]| {
+            let first = ((sequence * queries + query) * heads + head) * dim;
+            let row = |key: u64| {
+                let token = match work {
+                    Work::Prefill { .. } => sequence * len + key,
+                    Work::Decode { page } => {
+                        let entry = sequence * len.div_ceil(page) + key / page;
+                        lists[2][entry as usize] as u64 * page + key % page
+                    }
+                };
+                (token * kv_heads + head / (heads / kv_heads)) * dim
+            };
+            let seen = if matches!(work, Work::Prefill { causal: true }) { query + 1 } else { len };
+            let score = |key| (0..dim).map(|d| q.at(first + d) * kv.at(row(key) + d)).sum::<f64>() * scale;
+            let scores: Vec<f64> = (0..seen).map(score).collect();
+            let max = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+            let weights: Vec<f64> = scores.iter().map(|score| (score - max).exp()).collect();
+            let all: f64 = weights.iter().sum();
+            let result = |d: u64| {
+                let terms = weights.iter().zip(0..).map(|(weight, key)| weight / all * kv.at(row(key) + d));
+                let [sum, magnitudes] = terms.fold([0.0; 2], |[sum, all], term| [sum + term, all + term.abs()]);
+                Sample::new(Dtype::Bf16, first + d, sum, magnitudes * 2_f64.powi(-digits))
+            };
+            spread(dim, 4).map(result).collect::<Vec<_>>()
+        };
+        let places = spread(batch, 2).flat_map(|sequence| spread(queries, 3).map(move |query| [sequence, query]));
+        let places = places.flat_map(|[sequence, query]| spread(heads, 3).map(move |head| [sequence, query, head]));
+        places.flat_map(of).collect()
     }
 
     /// The lists that are read on the device: where queries begin, lengths, pages in any order.
@@ -340,6 +385,7 @@ pub(super) fn measure(device: &Device, shape: Shape) -> Result<Record, Error> {
         bytes: shape.bytes(),
         flops: shape.flops(),
         launches: ready.plan().steps.len() as u64,
+        checked: None,
         time: None,
         peer: None,
         no_peer: None,
@@ -348,17 +394,22 @@ pub(super) fn measure(device: &Device, shape: Shape) -> Result<Record, Error> {
     if device.is_virtual() {
         let reports = device.take_reports();
         let counters = reports.iter().fold(Counters::default(), |sum, launch| added(sum, &launch.report.counters));
-        return Ok(Record { counters: Some(counters), ..record });
+        let checked = Some(compare(&memory.queue, [vec![&memory.output]], &shape.samples())?);
+        return Ok(Record { counters: Some(counters), checked, ..record });
     }
     let mut ours = |memory: &mut Memory| memory.run(&ready, &mut workspace);
-    match peer(shape, &mut memory) {
+    let record = match peer(shape, &mut memory) {
         Ok(Some(mut library)) => {
             let [time, peer] = memory.in_turns([&mut ours, &mut |memory| memory.run_peer(&mut library)])?;
-            Ok(Record { time: Some(time), peer: Some(Peer { name: "cuDNN", time: peer }), ..record })
+            Record { time: Some(time), peer: Some(Peer { name: "cuDNN", time: peer }), ..record }
         }
         other => {
             let [time] = memory.in_turns([&mut ours])?;
-            Ok(Record { time: Some(time), no_peer: other.err(), ..record })
+            Record { time: Some(time), no_peer: other.err(), ..record }
         }
-    }
+    };
+    // The peer's results are not ours.
+    ours(&mut memory)?;
+    let checked = Some(compare(&memory.queue, [vec![&memory.output]], &shape.samples())?);
+    Ok(Record { checked, ..record })
 }

@@ -41,14 +41,14 @@ pub const FAMILIES: &[&str] = &[
 pub struct Case {
     /// The family that it belongs to.
     pub family: &'static str,
-    dtype: Dtype,
-    rows: u64,
-    len: u64,
-    work: Work,
+    pub(super) dtype: Dtype,
+    pub(super) rows: u64,
+    pub(super) len: u64,
+    pub(super) work: Work,
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Work {
+pub(super) enum Work {
     /// Within the device's memory, by the driver.
     Copy,
     /// Of each row, or of each column of the transposed matrix.
@@ -78,7 +78,7 @@ enum Work {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Along {
+pub(super) enum Along {
     Rows,
     Columns,
 }
@@ -315,12 +315,8 @@ impl Case {
     fn segments(&self, queue: &Queue, input: Buffer<u8>, skewed: bool) -> Result<Prepared, Error> {
         let fold = reductions::fold_of(Reduction::Sum, &[self.dtype], reductions::Options::default())?;
         let all = self.rows * self.len;
-        let end = |i: u64| match i {
-            0 => 0,
-            _ if skewed => all / 2 + i * self.len / 2,
-            _ => i * self.len,
-        };
-        let ends: Vec<i64> = (0..=self.rows).map(|i| end(i).min(all).cast_signed()).collect();
+        let ends = (0..=self.rows).map(|i| segment_end([self.rows, self.len], skewed, i).cast_signed());
+        let ends: Vec<i64> = ends.collect();
         let mut offsets = alloc(queue, &Dtype::I64, self.rows + 1)?;
         let copy = || queue.stream().copy_from_host(offsets.as_view_mut(), bytemuck::cast_slice(&ends));
         queue.device().unrecorded(copy)?;
@@ -349,6 +345,17 @@ impl Case {
     }
 }
 
+/// Where the segment before the `i`-th one ends.
+pub(super) fn segment_end([rows, len]: [u64; 2], skewed: bool, i: u64) -> u64 {
+    let all = rows * len;
+    let end = match i {
+        0 => 0,
+        _ if skewed => all / 2 + i * len / 2,
+        _ => i * len,
+    };
+    end.min(all)
+}
+
 /// Memory for elements, of any content.
 fn alloc(queue: &Queue, dtype: &Dtype, len: u64) -> Result<Buffer<u8>, warpfold_device::Error> {
     let device = queue.device();
@@ -373,6 +380,14 @@ impl Prepared {
                 ready.launch(stream, &views, &mut written, workspace)
             }
         })
+    }
+
+    /// What a run writes.
+    pub(super) fn outputs(&self) -> Vec<&Buffer<u8>> {
+        match self {
+            Self::Copy { output, .. } => vec![output],
+            Self::Planned { outputs, .. } => outputs.iter().collect(),
+        }
     }
 
     /// Launches of one run.

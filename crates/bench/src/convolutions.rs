@@ -8,7 +8,8 @@ use warpfold_kernels::matmul::{Epilogue, F32Math};
 use warpfold_kernels::plan::Family;
 use warpfold_kernels::{Dtype, Error, Workspace};
 
-use super::data::filled;
+use super::check::{Sample, compare, of_sum, spread};
+use super::data::{Elements, filled};
 use super::measure::added;
 use super::products::{round, summary};
 use super::{Peer, Record};
@@ -82,6 +83,40 @@ fn peer(problem: &Problem) -> Option<CudnnConvolution> {
     })
 }
 
+/// Results at corners and between, in double precision.
+fn samples(problem: &Problem) -> Vec<Sample> {
+    let Problem { dtype, images, channels, size: [h, w], filters, filter: [r, s], window, layout, .. } = *problem;
+    let ([p, q], depth) = (problem.result_size(), problem.depth());
+    let (x, weights) = (Elements::new(dtype, images * channels * h * w), Elements::new(dtype, filters * depth));
+    let is_last = layout == Layout::Nhwc;
+    let place = |[image, channel, row, column]: [u64; 4], [channels, rows, columns]: [u64; 3]| match is_last {
+        true => ((image * rows + row) * columns + column) * channels + channel,
+        false => ((image * channels + channel) * rows + row) * columns + column,
+    };
+    let inside = |at: u64, tap: u64, i: usize, size: u64| {
+        let padded = at * u64::from(window.stride[i]) + tap * u64::from(window.dilation[i]);
+        padded.checked_sub(window.padding[i].into()).filter(|at| *at < size)
+    };
+    let of = |[image, filter, row, column]: [u64; 4]| {
+        let [mut sum, mut magnitudes] = [0.0_f64; 2];
+        for (down, across) in (0..r).flat_map(|down| (0..s).map(move |across| (down, across))) {
+            let Some((row, column)) = inside(row, down, 0, h).zip(inside(column, across, 1, w)) else { continue };
+            for channel in 0..channels {
+                let weight = weights.at(place([filter, channel, down, across], [channels, r, s]));
+                let term = x.at(place([image, channel, row, column], [channels, h, w])) * weight;
+                (sum, magnitudes) = (sum + term, magnitudes + term.abs());
+            }
+        }
+        let is_tf32 = problem.f32_math == F32Math::Tf32;
+        let error = if is_tf32 { magnitudes * 2_f64.powi(-10) } else { of_sum(dtype, magnitudes) };
+        Sample::new(dtype, place([image, filter, row, column], [filters, p, q]), sum, error)
+    };
+    let places = spread(images, 2).flat_map(|image| spread(filters, 3).map(move |filter| [image, filter]));
+    let rows = places.flat_map(|[image, filter]| spread(p, 3).map(move |row| [image, filter, row]));
+    let all = rows.flat_map(|[image, filter, row]| spread(q, 3).map(move |column| [image, filter, row, column]));
+    all.map(of).collect()
+}
+
 /// Inputs and result of a run.
 struct Prepared {
     images: Buffer<u8>,
@@ -118,6 +153,7 @@ pub(super) fn measure(device: &Device, problem: &Problem) -> Result<Record, Erro
         bytes,
         flops: Some(problem.flops()),
         launches: ready.plan().steps.len() as u64,
+        checked: None,
         time: None,
         peer: None,
         no_peer: None,
@@ -126,7 +162,8 @@ pub(super) fn measure(device: &Device, problem: &Problem) -> Result<Record, Erro
     if device.is_virtual() {
         let reports = device.take_reports();
         let counters = reports.iter().fold(Counters::default(), |sum, launch| added(sum, &launch.report.counters));
-        return Ok(Record { counters: Some(counters), ..record });
+        let checked = Some(compare(&queue, [vec![&prepared[0].result]], &samples(problem))?);
+        return Ok(Record { counters: Some(counters), checked, ..record });
     }
     // Where it has no algorithm, there is nothing to compare with.
     let mut library = peer(problem).and_then(|peer| Cudnn::load(queue.stream(), peer).ok().flatten());
@@ -142,5 +179,8 @@ pub(super) fn measure(device: &Device, problem: &Problem) -> Result<Record, Erro
         }
     }
     let peer = library.map(|_| Peer { name: "cuDNN", time: summary(peers) });
-    Ok(Record { time: Some(summary(times)), peer, ..record })
+    // The peer's results are not ours.
+    round(&queue, prepared.len(), &mut prepared, &mut ours)?;
+    let checked = Some(compare(&queue, prepared.iter().map(|prepared| vec![&prepared.result]), &samples(problem))?);
+    Ok(Record { time: Some(summary(times)), peer, checked, ..record })
 }

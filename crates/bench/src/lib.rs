@@ -6,15 +6,18 @@
 //! time between two events is theirs alone. The record says the median of several rounds and their
 //! spread, the bytes that any solution has to move, and the share of what a copy within the
 //! device's memory reaches in the same run. The virtual GPU has no clock: there each case runs
-//! once, smaller, and the record says which sectors it moved and how many it had to.
+//! once, smaller, and the record says which sectors it moved and how many it had to. On both,
+//! samples of what was measured are compared with a reference ([`Checked`]).
 
 pub mod attention;
 mod cases;
+mod check;
 mod convolutions;
 mod data;
 mod determinism;
 mod measure;
 mod products;
+mod references;
 pub mod vendor;
 
 use std::time::Duration;
@@ -23,6 +26,7 @@ use warpfold_device::{Counters, Device};
 use warpfold_kernels::{Error, ErrorKind};
 
 pub use cases::{Case, FAMILIES};
+pub use check::Checked;
 pub use determinism::{Cost, costs};
 
 /// What was measured of a case.
@@ -36,6 +40,8 @@ pub struct Record {
     pub bytes: u64,
     /// Launches of one run of the operator.
     pub launches: u64,
+    /// What the comparison of sampled results with a reference said; nothing before it was made.
+    pub checked: Option<Checked>,
     /// Floating-point (or integer) operations, where they are what takes time.
     pub flops: Option<u64>,
     /// Device time of one run; none on the virtual GPU.
@@ -70,6 +76,24 @@ pub struct Time {
 }
 
 impl Record {
+    /// What was compared with a reference, if all of it was right.
+    #[must_use]
+    pub fn right(&self) -> Option<&str> {
+        match &self.checked {
+            Some(Checked::Right(what)) => Some(what),
+            Some(Checked::Wrong(_)) | None => None,
+        }
+    }
+
+    /// The result that is wrong, if any is.
+    #[must_use]
+    pub fn wrong(&self) -> Option<&str> {
+        match &self.checked {
+            Some(Checked::Wrong(what)) => Some(what),
+            Some(Checked::Right(_)) | None => None,
+        }
+    }
+
     /// Bytes that have to be moved, by the median time.
     #[must_use]
     pub fn gigabytes_per_second(&self) -> Option<f64> {

@@ -8,6 +8,8 @@ use warpfold_kernels::{Error, Workspace};
 use warpfold_lang::{Kernel, clock, kernel, loop_until_left};
 
 use super::cases::{Case, Prepared};
+use super::check::{Checked, compare};
+use super::references::samples;
 use super::{Record, Time};
 use warpfold::Queue;
 
@@ -29,11 +31,13 @@ pub(super) fn measure(device: &Device, case: &Case) -> Result<Record, Error> {
         let reports = device.take_reports();
         let counters = reports.iter().fold(Counters::default(), |sum, launch| added(sum, &launch.report.counters));
         let launches = reports.len() as u64;
+        let checked = checked(&queue, case, &prepared)?;
         return Ok(Record {
             family,
             case: name,
             bytes,
             launches,
+            checked: Some(checked),
             time: None,
             peer: None,
             no_peer: None,
@@ -42,17 +46,24 @@ pub(super) fn measure(device: &Device, case: &Case) -> Result<Record, Error> {
         });
     }
     let time = timed(&queue, &mut workspace, &mut prepared, bytes)?;
+    let checked = checked(&queue, case, &prepared)?;
     Ok(Record {
         family,
         case: name,
         bytes,
         launches: prepared[0].launches(),
+        checked: Some(checked),
         time: Some(time),
         peer: None,
         no_peer: None,
         flops: None,
         counters: None,
     })
+}
+
+/// What was timed, as it lies there.
+fn checked(queue: &Queue, case: &Case, prepared: &[Prepared]) -> Result<Checked, Error> {
+    queue.device().unrecorded(|| compare(queue, prepared.iter().map(Prepared::outputs), &samples(case)?))
 }
 
 /// The counters that records show, of several launches.

@@ -8,7 +8,8 @@ use warpfold_kernels::matmul::{F32Math, Matmul, Matrix, Problem};
 use warpfold_kernels::plan::Family;
 use warpfold_kernels::{Dtype, Error, Workspace};
 
-use super::data::filled;
+use super::check::{Sample, compare, of_sum, spread};
+use super::data::{Elements, filled};
 use super::measure::{added, wait_for};
 use super::{Peer, Record, Time};
 use crate::vendor::{Cublas, CublasLt, CublasProduct, CublasTypes};
@@ -86,6 +87,26 @@ impl Product {
         let c = Matrix::rows(self.result(), n);
         let b = if self.is_transposed { Matrix::rows(self.dtype, k).transposed() } else { Matrix::rows(self.dtype, n) };
         Problem { b, c, f32_math: self.f32_math, ..Problem::new(self.dtype, m, n, k) }
+    }
+
+    /// Results at corners and between, by dot products in double precision.
+    fn samples(self) -> Vec<Sample> {
+        let [m, n, k] = self.sizes;
+        let (a, b) = (Elements::new(self.dtype, m * k), Elements::new(self.dtype, k * n));
+        let dot = |[i, j]: [u64; 2]| {
+            let right = |l| b.at(if self.is_transposed { j * k + l } else { l * n + j });
+            let terms = (0..k).map(|l| a.at(i * k + l) * right(l));
+            let [sum, magnitudes] = terms.fold([0.0; 2], |[sum, all], term| [sum + term, all + term.abs()]);
+            let error = match (self.dtype, self.f32_math) {
+                // Elements of 10 digits.
+                (Dtype::F32, F32Math::Tf32) => magnitudes * 2_f64.powi(-10),
+                // Sums of 13 digits, as tensor cores add 8-bit floats.
+                (Dtype::F8E4M3, _) => magnitudes * 2_f64.powi(-11),
+                (dtype, _) => of_sum(dtype, magnitudes),
+            };
+            Sample::new(self.result(), i * n + j, sum, error)
+        };
+        spread(m, 5).flat_map(|i| spread(n, 5).map(move |j| [i, j])).map(dot).collect()
     }
 
     fn peer(self) -> Option<CublasProduct> {
@@ -171,6 +192,7 @@ pub(super) fn measure(device: &Device, product: Product) -> Result<Record, Error
         bytes,
         flops: Some(problem.flops()),
         launches,
+        checked: None,
         time: None,
         peer: None,
         no_peer: None,
@@ -179,7 +201,8 @@ pub(super) fn measure(device: &Device, product: Product) -> Result<Record, Error
     if device.is_virtual() {
         let reports = device.take_reports();
         let counters = reports.iter().fold(Counters::default(), |sum, launch| added(sum, &launch.report.counters));
-        return Ok(Record { counters: Some(counters), ..record });
+        let checked = Some(compare(&queue, [vec![&prepared[0].c]], &product.samples())?);
+        return Ok(Record { counters: Some(counters), checked, ..record });
     }
     let mut library = product.peer().and_then(|peer| Library::load(queue.stream(), peer));
     // About ten milliseconds a round.
@@ -192,7 +215,10 @@ pub(super) fn measure(device: &Device, product: Product) -> Result<Record, Error
         }
     }
     let peer = library.map(|library| Peer { name: library.name(), time: summary(peers) });
-    Ok(Record { time: Some(summary(times)), peer, ..record })
+    // The peer's results are not ours.
+    round(&queue, prepared.len(), &mut prepared, &mut ours)?;
+    let checked = Some(compare(&queue, prepared.iter().map(|prepared| vec![&prepared.c]), &product.samples())?);
+    Ok(Record { time: Some(summary(times)), peer, checked, ..record })
 }
 
 /// The time of a run, of so many in a row.

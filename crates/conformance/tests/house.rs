@@ -12,6 +12,9 @@ use std::process::Command;
 
 use serde_json::Value;
 
+#[path = "house/thresholds.rs"]
+mod thresholds;
+
 /// What a crate may use of ours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Uses {

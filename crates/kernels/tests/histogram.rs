@@ -200,8 +200,11 @@ fn what_does_not_fit_is_refused() {
     let plan = |dtype, len, bins| Choice::new(Problem { dtype, len, bins }, device.limits());
     let error = plan(Dtype::F32, 4, 4).unwrap_err();
     assert_eq!(error.to_string(), "histogram does not take elements of type f32");
-    let error = plan(Dtype::I32, 4, 1 << 40).unwrap_err();
-    assert!(matches!(error.kind(), ErrorKind::TooLarge { .. }), "{error}");
+    for (len, bins) in [(4, (1 << 31) + 1), (1 << 31, 4)] {
+        let error = plan(Dtype::U8, len, bins).unwrap_err();
+        assert!(matches!(error.kind(), ErrorKind::TooLarge { .. }), "{error}");
+    }
+    plan(Dtype::U8, (1 << 31) - 1, 1 << 31).unwrap();
 
     let problem = Problem { dtype: Dtype::I32, len: 4, bins: 4 };
     let memory = device.alloc_zeroed::<u8>(32).unwrap();

@@ -39,6 +39,8 @@ pub(crate) fn bytes_of(v: &Variable) -> Option<u64> {
     }
 }
 
+// THRESHOLD: larger variables are refused; tested by
+// crates/cli/tests/program/bad_input.rs::variables_larger_than_any_device
 /// Bytes that the variables of a space may take together: far more than any device has, far less
 /// than `u32` can count.
 const LARGEST_SPACE: u32 = 1 << 28;

@@ -26,11 +26,31 @@ struct Run {
     cases: Vec<Case>,
 }
 
+/// What a record says of its check: results against a reference, or answers against the same
+/// requests alone.
+#[derive(Debug, Deserialize)]
+struct Answers {
+    verified: bool,
+}
+
+/// Records from this second on (2026-11-27, UTC) have no figures without a check.
+const CHECKED_SINCE: u64 = 1_795_737_600;
+
+/// Whether a record was made before there were checks.
+fn is_unchecked(unix_seconds: Option<u64>) -> bool {
+    unix_seconds.is_some_and(|seconds| seconds < CHECKED_SINCE)
+}
+
+/// What tables of such records say.
+const UNCHECKED: &str = "; recorded before results were checked";
+
 #[derive(Debug, Deserialize)]
 struct Case {
     family: String,
     case: String,
     launches: Option<u64>,
+    /// What was compared with the reference; a run that differs is no record.
+    checked: Option<String>,
     seconds: Option<f64>,
     least_seconds: Option<f64>,
     most_seconds: Option<f64>,
@@ -77,6 +97,7 @@ struct ServeRun {
     target: String,
     workload: String,
     unix_seconds: Option<u64>,
+    answers: Option<Answers>,
     runs: Vec<Load>,
 }
 
@@ -109,6 +130,9 @@ pub(super) fn of_file(path: &Path) -> Result<String, Failure> {
     let mut tables = Vec::new();
     for record in serde_json::Deserializer::from_str(&text).into_iter::<Recorded>() {
         let record = record.map_err(|error| refused(format!("not a record of --report json: {error}")))?;
+        if let Some(unchecked) = unchecked(&record) {
+            return Err(refused(format!("{unchecked} was not checked, or is wrong: a figure needs its check")));
+        }
         let table = match &record {
             Recorded::Operators(run) => of_run(run),
             Recorded::Ladder(run) => of_ladder(run),
@@ -123,10 +147,27 @@ pub(super) fn of_file(path: &Path) -> Result<String, Failure> {
     Ok(tables.join("\n"))
 }
 
+/// A figure without its check. Ladders print no time of a rung that is not right.
+fn unchecked(record: &Recorded) -> Option<&str> {
+    match record {
+        Recorded::Operators(run) if !is_unchecked(run.unix_seconds) => {
+            let mut timed = run.cases.iter().filter(|case| case.seconds.is_some());
+            timed.find(|case| case.checked.is_none()).map(|case| case.case.as_str())
+        }
+        Recorded::Serve(run) if !is_unchecked(run.unix_seconds) => {
+            let is_verified = run.answers.as_ref().is_some_and(|answers| answers.verified);
+            (!is_verified).then_some(run.target.as_str())
+        }
+        Recorded::Operators(_) | Recorded::Serve(_) | Recorded::Ladder(_) => None,
+    }
+}
+
 /// Nothing without times.
 fn of_run(run: &Run) -> Option<String> {
     run.cases.iter().find(|case| case.seconds.is_some())?;
-    let mut text = format!("{}{}.\n", run.device, origin(run.unix_seconds, run.copy_gigabytes_per_second));
+    let unchecked = if is_unchecked(run.unix_seconds) { UNCHECKED } else { "" };
+    let origin = origin(run.unix_seconds, run.copy_gigabytes_per_second);
+    let mut text = format!("{}{origin}{unchecked}.\n", run.device);
     let mut families: Vec<&str> = Vec::new();
     for case in &run.cases {
         if !families.contains(&case.family.as_str()) {
@@ -186,7 +227,8 @@ fn of_serve(run: &ServeRun) -> String {
         ("to the end ms", &|load| quantiles(&load.e2e_ms)),
     ];
     let of = format!("`warpfold bench serve --workload {}`, {}", run.workload, run.target);
-    format!("{of}{}.\n\n{}", origin(run.unix_seconds, None), table(&columns, &run.runs))
+    let unchecked = if is_unchecked(run.unix_seconds) { UNCHECKED } else { "" };
+    format!("{of}{}{unchecked}.\n\n{}", origin(run.unix_seconds, None), table(&columns, &run.runs))
 }
 
 /// The columns that any row has something for.
@@ -259,9 +301,34 @@ mod tests {
         let head = r#""device": "a GPU", "unix_seconds": 0, "copy_gigabytes_per_second": 4096.0"#;
         let Recorded::Operators(run) = recorded(&format!("{{{head}, \"cases\": [{cases}]}}")) else { panic!("a run") };
         let text = of_run(&run).expect("times");
-        assert!(text.starts_with("a GPU, 1970-01-01; copy 4,096 GB/s.\n\n### sum\n"), "{text}");
+        let head = format!("a GPU, 1970-01-01; copy 4,096 GB/s{UNCHECKED}.\n\n### sum\n");
+        assert!(text.starts_with(&head), "{text}");
         let row = "| `sum f32 1024` | 2.000 us | 1.500 us to 2.500 us | 2,048 | 50.0 % | 1.250x cuBLAS | memory |";
         assert_eq!(text.lines().filter(|line| *line == row).count(), 2, "{text}");
+    }
+
+    #[test]
+    fn a_figure_without_its_check_is_no_record() {
+        let operators = |more: &str, seconds: u64| {
+            let case = format!(r#"{{"family": "sum", "case": "sum f32 8", "seconds": 1e-6{more}}}"#);
+            recorded(&format!(r#"{{"device": "a GPU", "unix_seconds": {seconds}, "cases": [{case}]}}"#))
+        };
+        let serve = |more: &str, seconds: u64| {
+            let head = r#""target": "a model", "workload": "nano", "runs": []"#;
+            recorded(&format!(r#"{{{head}, "unix_seconds": {seconds}{more}}}"#))
+        };
+        let (checked, verified) = (r#", "checked": "all""#, r#", "answers": {"verified": true}"#);
+        for (record, refused) in [
+            (operators("", CHECKED_SINCE - 1), None),
+            (operators("", CHECKED_SINCE), Some("sum f32 8")),
+            (operators(checked, CHECKED_SINCE), None),
+            (serve("", CHECKED_SINCE - 1), None),
+            (serve("", CHECKED_SINCE), Some("a model")),
+            (serve(r#", "answers": {"verified": false}"#, CHECKED_SINCE), Some("a model")),
+            (serve(verified, CHECKED_SINCE), None),
+        ] {
+            assert_eq!(unchecked(&record), refused, "{record:?}");
+        }
     }
 
     #[test]

@@ -22,7 +22,7 @@ use crate::{Ending, device_choice, profile};
 ///
 /// On an NVIDIA GPU by events, over inputs that no cache holds; shares are of a copy within the
 /// device's memory in the same run. On the virtual GPU by counters: sectors moved, of those that
-/// had to be.
+/// had to be. On both, results are compared with a reference on samples; a wrong one is exit code 1.
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Bench {
@@ -113,13 +113,15 @@ impl Bench {
             }
             Form::Html => self.to.write_page(&page(&name, &records, copy))?,
         }
-        Ok(Ending::Clean)
+        let is_wrong = records.iter().any(|record| record.wrong().is_some());
+        Ok(if is_wrong { Ending::Findings } else { Ending::Clean })
     }
 }
 
 fn page(device: &str, records: &[Record], copy: Option<f64>) -> Page {
     let mut page = Page::new(Kind::Bench, "Operators", &json(device, records, copy), &output::about());
     page.subtitle = format!("{} cases on {device}", records.len());
+    page.is_ok = records.iter().all(|record| record.wrong().is_none());
     page.verdict = match copy {
         Some(copy) => format!("A copy within the device's memory reaches {copy:.0} GB/s in the same run."),
         None => "The virtual GPU counts what hardware would do; it has no clock, so there are no times.".to_owned(),
@@ -167,7 +169,16 @@ fn text(device: &str, records: &[Record], copy: Option<f64>) -> String {
         }
     }
     let costs = cost_text(&bench::costs(records));
-    format!("on {device}\n\n{}{costs}", table.render())
+    format!("on {device}\n\n{}\n{}{costs}", table.render(), checked_text(records))
+}
+
+/// How many results were compared, and a line for each case that is wrong.
+fn checked_text(records: &[Record]) -> String {
+    let wrong = records.iter().filter_map(|record| Some(format!("wrong: {}: {}\n", record.case, record.wrong()?)));
+    let wrong: String = wrong.collect();
+    let right = records.iter().filter(|record| record.right().is_some()).count();
+    let of = "cases right on samples from the first result to the last, by a reference in double precision";
+    format!("results verified: {right} of {} {of}\n{wrong}", records.len())
 }
 
 /// A line for each sum whose bits do not depend on timing.
@@ -190,6 +201,8 @@ fn json(device: &str, records: &[Record], copy: Option<f64>) -> serde_json::Valu
         serde_json::json!({
             "family": record.family,
             "case": record.case,
+            "checked": record.right(),
+            "wrong": record.wrong(),
             "bytes": record.bytes,
             "launches": record.launches,
             "seconds": seconds(|t| t.median),

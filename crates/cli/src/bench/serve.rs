@@ -10,7 +10,9 @@ use warpfold::Dtype;
 use warpfold_engine::service::{Options, Service};
 use warpfold_engine::{Config, Engine, Model};
 use warpfold_report::{Kind, Page};
-use warpfold_serve::load::{Goal, Job, Load, Pace, Quantiles, Room, Summary, Target, Workload, of_file};
+use warpfold_serve::load::{
+    Check, Goal, Job, Load, Pace, Quantiles, Room, Summary, Target, Verdict, Workload, of_file,
+};
 
 use crate::Ending;
 use crate::failure::Failure;
@@ -24,7 +26,8 @@ use crate::table::Table;
 ///
 /// Examples: warpfold bench serve --url http://127.0.0.1:8000 --concurrency 1,8,64; warpfold bench
 /// serve MODEL --workload random:512/128 --rate 2,4,8. Without --url the engine runs in this
-/// process, without HTTP. Answers go on to their length whatever they say.
+/// process, without HTTP. Answers go on to their length whatever they say. Some requests are asked
+/// again alone, before, between and after the runs; a difference is exit code 1.
 #[derive(Debug, Args)]
 pub(crate) struct Serve {
     /// The model to run in this process: a folder, a .gguf file, or a name of the Hugging Face
@@ -84,6 +87,13 @@ struct Bed {
     service: Option<Service>,
 }
 
+/// What was measured.
+struct Measured {
+    name: String,
+    runs: Vec<(Pace, Summary)>,
+    verdict: Verdict,
+}
+
 impl Serve {
     pub(crate) fn run(&self) -> Result<Ending, Failure> {
         self.to.check()?;
@@ -97,22 +107,27 @@ impl Serve {
             None => self.engine()?,
         };
         let (mut runs, progress, num) = (Vec::new(), Progress::lines(), paces.len());
+        progress.begin("answers to be compared".to_owned());
+        let mut check = Check::begin(&bed.load, &bed.room);
         for (i, pace) in paces.into_iter().enumerate() {
             // Other prompts each time: those of the run before are in the prefix cache.
             let jobs = self.jobs(&bed.room, self.seed.wrapping_add(i as u64))?;
             progress.begin(format!("{} ({} of {num} runs)", pace_text(pace), i + 1));
             let run = bed.load.run(&jobs, pace);
             runs.push((pace, Summary::of(&run.timelines, run.wall, goal)));
+            check.compare(&bed.load, &jobs, &run);
         }
+        let verdict = check.end(&bed.load);
         progress.end();
         if let Some(service) = bed.service {
             drop(service.drain());
         }
-        let has_failed = runs.iter().any(|(_, summary)| summary.failed > 0);
+        let has_failed = runs.iter().any(|(_, summary)| summary.failed > 0) || !verdict.differences.is_empty();
+        let measured = Measured { name: bed.name, runs, verdict };
         match self.to.form {
-            Form::Table => self.to.write(&self.text(&bed.name, &runs))?,
-            Form::Json => self.to.write_json(&self.json(&bed.name, &runs))?,
-            Form::Html => self.to.write_page(&self.page(&bed.name, &runs))?,
+            Form::Table => self.to.write(&self.text(&measured))?,
+            Form::Json => self.to.write_json(&self.json(&measured))?,
+            Form::Html => self.to.write_page(&self.page(&measured))?,
         }
         Ok(if has_failed { Ending::Findings } else { Ending::Clean })
     }
@@ -171,7 +186,7 @@ impl Serve {
         self.dataset.as_ref().map_or_else(|| self.workload.to_string(), |file| file.display().to_string())
     }
 
-    fn text(&self, name: &str, runs: &[(Pace, Summary)]) -> String {
+    fn text(&self, Measured { name, runs, verdict }: &Measured) -> String {
         let mut table = Table::new([
             "load",
             "answers",
@@ -200,19 +215,21 @@ impl Serve {
         }
         let errors = runs.iter().filter_map(|(_, summary)| summary.error.as_ref());
         let errors: String = errors.map(|error| format!("error: {error}\n")).collect();
-        format!("{} of {name}; times are p50/p90/p99\n\n{}{errors}", self.workload_name(), table.render())
+        let (of, table, verdict) = (self.workload_name(), table.render(), verdict_text(verdict));
+        format!("{of} of {name}; times are p50/p90/p99\n\n{table}{errors}\n{verdict}")
     }
 
-    fn page(&self, name: &str, runs: &[(Pace, Summary)]) -> Page {
-        let mut page = Page::new(Kind::Serve, name, &self.json(name, runs), &output::about());
+    fn page(&self, measured: &Measured) -> Page {
+        let Measured { name, runs, verdict } = measured;
+        let mut page = Page::new(Kind::Serve, name, &self.json(measured), &output::about());
         let failed: usize = runs.iter().map(|(_, summary)| summary.failed).sum();
         page.subtitle = self.workload_name();
-        page.verdict = format!("{} runs, {failed} requests failed.", runs.len());
-        page.is_ok = failed == 0;
+        page.verdict = format!("{} runs, {failed} requests failed; {}", runs.len(), verdict_text(verdict));
+        page.is_ok = failed == 0 && verdict.differences.is_empty();
         page
     }
 
-    fn json(&self, name: &str, runs: &[(Pace, Summary)]) -> Value {
+    fn json(&self, Measured { name, runs, verdict }: &Measured) -> Value {
         let of_run = |(pace, summary): &(Pace, Summary)| {
             let mut run = json!(summary);
             match pace {
@@ -226,9 +243,24 @@ impl Serve {
             "workload": self.workload_name(),
             "seed": self.seed,
             "unix_seconds": SystemTime::now().duration_since(UNIX_EPOCH).ok().map(|now| now.as_secs()),
+            "answers": {
+                "verified": verdict.differences.is_empty(),
+                "digest": format!("{:016x}", verdict.digest),
+                "compared": verdict.compared,
+                "differences": verdict.differences,
+            },
             "runs": runs.iter().map(of_run).collect::<Vec<_>>(),
         })
     }
+}
+
+/// A line, and one for each difference.
+fn verdict_text(Verdict { digest, compared, differences }: &Verdict) -> String {
+    if differences.is_empty() {
+        return format!("answers verified: {compared} compared with the same requests alone; digest {digest:016x}\n");
+    }
+    let lines: String = differences.iter().map(|line| format!("  {line}\n")).collect();
+    format!("answers differ: {} of {compared} from the same requests alone\n{lines}", differences.len())
 }
 
 fn quantiles(times: Quantiles) -> String {

@@ -173,6 +173,7 @@ fn a_server_is_measured_from_outside_and_an_engine_from_inside() {
         );
         assert_eq!(run["output_tokens"], 30);
     }
+    assert_eq!((&found["answers"]["verified"], &found["answers"]["compared"]), (&true.into(), &12.into()), "{found}");
     served.end();
     let llama = model("llama");
     let inside = ["bench", "serve", &llama, "--device", "virtual", "--rate", "50", "--kv-blocks", "64"];
@@ -183,6 +184,9 @@ fn a_server_is_measured_from_outside_and_an_engine_from_inside() {
     let table = [&inside[..], &["--workload", "random:12/5", "--requests", "2"]].concat();
     let table = warpfold(&table).ended_with(0).stdout;
     assert!(table.contains("TTFT ms") && table.contains("50/s"), "{table}");
+    let digest = found["answers"]["digest"].as_str().expect("a digest");
+    let verified = format!("answers verified: 6 compared with the same requests alone; digest {digest}\n");
+    assert!(table.ends_with(&verified), "{verified} {table}");
 }
 
 #[test]

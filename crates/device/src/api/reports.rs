@@ -75,7 +75,9 @@ impl Device {
     }
 
     /// What each launch did since the last time, in order, and what is wrong with copies to the
-    /// host. At most the latest 1,024 are kept; empty on CUDA. A device that goes away with errors that nobody has read says so on standard error.
+    /// host; empty on CUDA. At most 1,024 are kept: the oldest one without findings makes room, or the
+    /// oldest one if all have findings. A device that goes away with errors that nobody has read says so
+    /// on standard error.
     #[must_use]
     pub fn take_reports(&self) -> Vec<LaunchReport> {
         match self.machine("reading reports") {
@@ -89,5 +91,38 @@ impl Device {
         let gpu = self.backend_as::<VirtualGpu>();
         let gpu = gpu.ok_or_else(|| ErrorKind::WrongKindOfDevice { what, needed, device: self.to_string() })?;
         Ok(gpu.machine())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use warpfold_lang::{Global, kernel, thread_idx};
+
+    use super::*;
+    use crate::{LaunchConfig, Profile};
+
+    #[test]
+    fn reports_with_findings_outlive_those_without() {
+        let device = Device::virtual_gpu(Profile::H200);
+        device.set_checks(sim::Checks::All).unwrap();
+        let reports = || device.machine("testing").unwrap().reports();
+        reports().room = 3;
+        let fill = kernel("fill", |data: Global<u32>| data.at(thread_idx().x).set(1_u32));
+        let mut data = device.alloc_zeroed::<u32>(64).unwrap();
+        let mut launch = |len: usize| device.launch(&fill, LaunchConfig::new(1, 32), (data.view_mut(..len).unwrap(),));
+        let taken = |reports: Vec<LaunchReport>| reports.iter().map(|report| report.number).collect::<Vec<_>>();
+        // The first one leaves its part of the buffer.
+        for len in [31, 32, 32, 32, 32, 32] {
+            launch(len).unwrap();
+        }
+        assert_eq!(taken(device.take_reports()), [0, 4, 5]);
+        assert_eq!(reports().last_words(), None);
+        for _ in 0..5 {
+            launch(31).unwrap();
+        }
+        assert_eq!(taken(device.take_reports()), [8, 9, 10]);
+        let words = reports().last_words().unwrap();
+        assert!(words.starts_with("warning: 2 launches on a virtual GPU found errors"), "{words}");
+        reports().lost = None;
     }
 }

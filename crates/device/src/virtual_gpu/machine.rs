@@ -24,6 +24,8 @@ const PTX_VERSION: (u32, u32) = (9, 0);
 /// What reports of copies to the host have for a kernel's name.
 pub(super) const HOST_READ: &str = "copy to the host";
 
+// THRESHOLD: the oldest report without findings makes room, and then the oldest with findings, which is said when the
+// device goes away; tested by crates/device/src/api/reports.rs::reports_with_findings_outlive_those_without
 /// Reports kept until they are taken.
 const KEPT_REPORTS: usize = 1024;
 
@@ -102,9 +104,13 @@ pub(crate) struct Machine {
 type Pending = (Arc<Together>, usize, u64);
 
 /// What launches told, the latest last.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Reports {
     kept: VecDeque<LaunchReport>,
+    /// Reports that are kept at most.
+    pub(crate) room: usize,
+    /// Reports with errors that made room, and the first one's kernel and finding.
+    pub(crate) lost: Option<(u64, String)>,
     launches: u64,
     /// Launches that returned `Ok` with findings of severity error, which nobody has read: how
     /// many, and the first one's kernel and finding.
@@ -124,30 +130,44 @@ impl Reports {
         self.kept.drain(..).collect()
     }
 
+    /// Keeps a report. The oldest one makes room: of those without findings, if there is any.
     fn keep(&mut self, report: LaunchReport) {
-        if self.kept.len() == KEPT_REPORTS {
-            self.kept.pop_front();
+        if self.kept.len() >= self.room {
+            let clean = self.kept.iter().position(|kept| kept.report.findings.is_empty());
+            let dropped = self.kept.remove(clean.unwrap_or(0));
+            dropped.iter().for_each(|dropped| count_errors(&mut self.lost, dropped));
         }
         self.kept.push_back(report);
     }
 
     /// Notes a report of a launch that returned `Ok`, if it has errors.
     fn note_unread(&mut self, report: &LaunchReport) {
-        let mut errors = report.report.findings.iter().filter(|finding| finding.severity == sim::Severity::Error);
-        let Some(first) = errors.next() else { return };
-        let (count, _) = self.unread.get_or_insert_with(|| (0, format!("{}: {}", report.kernel, first.rule)));
-        *count += 1;
+        count_errors(&mut self.unread, report);
     }
 
     /// What a device that goes away has to say about errors that nobody has read.
-    fn last_words(&self) -> Option<String> {
-        let (count, first) = self.unread.as_ref()?;
+    pub(crate) fn last_words(&self) -> Option<String> {
+        let (count, first) = self.unread.as_ref().or(self.lost.as_ref())?;
         let launches = if *count == 1 { "a launch".to_owned() } else { format!("{count} launches") };
         Some(format!(
             "warning: {launches} on a virtual GPU found errors, and nobody has read the reports; the first: {first} \
              (Device::last_report and take_reports have them, Checks::Deny makes them errors)"
         ))
     }
+}
+
+impl Default for Reports {
+    fn default() -> Self {
+        Self { kept: VecDeque::new(), room: KEPT_REPORTS, lost: None, launches: 0, unread: None }
+    }
+}
+
+/// Counts a report among others with errors, if it has any.
+fn count_errors(counted: &mut Option<(u64, String)>, report: &LaunchReport) {
+    let mut errors = report.report.findings.iter().filter(|finding| finding.severity == sim::Severity::Error);
+    let Some(first) = errors.next() else { return };
+    let (count, _) = counted.get_or_insert_with(|| (0, format!("{}: {}", report.kernel, first.rule)));
+    *count += 1;
 }
 
 impl Drop for Machine {

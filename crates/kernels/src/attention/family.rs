@@ -15,7 +15,7 @@ use super::simt::{self, attend};
 use super::wgmma::{self, MappedKeys, WgmmaConfig, WgmmaTile, attend_wgmma, maps};
 use super::work::Size;
 use crate::matmul::{no_map, tensor_map};
-use crate::plan::{Arg, Family, Operand, OperandSpec, Plan, Planner, Step, grid_size};
+use crate::plan::{Arg, Family, Operand, OperandSpec, Plan, Planner, Step, grid_size, within_limit};
 use crate::{AnyKernel, Dtype, Error, ErrorKind};
 
 /// The family of attentions.
@@ -75,6 +75,7 @@ impl Attention {
         } else {
             Arg::Null
         };
+        let sizes = sizes(problem, choice, items * splits)?;
         let step = |kernel: AnyKernel, launch, before: Vec<Arg>, counter: Option<Arg>| {
             let inputs = (0..plan.inputs.len()).map(Operand::Input).collect();
             let lse = if problem.lse { Arg::Pointer(Operand::Output(1)) } else { Arg::Null };
@@ -86,12 +87,7 @@ impl Attention {
                 .arg(lse)
                 .arg(states.clone())
                 .arg(partials.clone());
-            counter
-                .into_iter()
-                .fold(step, Step::arg)
-                .words(&sizes(problem, choice, items * splits))
-                .words(&strides(problem))
-                .words(&floats(problem))
+            counter.into_iter().fold(step, Step::arg).words(&sizes).words(&strides(problem)).words(&floats(problem))
         };
         let launch = LaunchConfig::new(grid, kernel.threads).dynamic_shared(kernel.shared_bytes);
         let counter = (algorithm != Algorithm::Simt).then_some(Arg::Tickets);
@@ -290,9 +286,15 @@ fn operands(problem: &Problem) -> Plan {
     plan
 }
 
-fn sizes(problem: &Problem, choice: Choice, items: u64) -> [u32; super::work::SIZES] {
+// THRESHOLD: a size that a kernel takes as 32 bits is refused from 2^31 on; tested by
+// crates/kernels/tests/parts/plans.rs::sizes_that_attention_takes_as_32_bits_are_refused_beyond_them
+fn sizes(problem: &Problem, choice: Choice, items: u64) -> Result<[u32; super::work::SIZES], Error> {
     let mut sizes = [0; super::work::SIZES];
-    let mut set = |size: Size, value: u64| sizes[size as usize] = value as u32;
+    let mut too_large = None;
+    let mut set = |size: Size, value: u64| match within_limit("a size of an attention", value) {
+        Ok(value) => sizes[size as usize] = value,
+        Err(error) => too_large = Some(error),
+    };
     set(Size::Batch, problem.batch());
     set(Size::Tiles, tiles(problem, choice.algorithm));
     set(Size::KvHeads, problem.kv_heads);
@@ -313,7 +315,7 @@ fn sizes(problem: &Problem, choice: Choice, items: u64) -> [u32; super::work::SI
     set(Size::MaskKeys, problem.mask.map_or(0, |mask| mask.keys));
     set(Size::Rows, problem.rows());
     set(Size::Section, section(problem));
-    sizes
+    too_large.map_or(Ok(sizes), Err)
 }
 
 fn strides(problem: &Problem) -> [i64; super::work::STRIDES] {

@@ -217,9 +217,13 @@ impl fmt::Debug for Score {
     }
 }
 
+// THRESHOLD: more sequences, rows, keys or pages are refused; tested by
+// crates/kernels/tests/parts/plans.rs::sizes_that_attention_takes_as_32_bits_are_refused_beyond_them
 /// The most keys, rows or pages: distances between positions are numbers of 32 bits.
 const LIMIT: u64 = 1 << 29;
 
+// THRESHOLD: larger heads are refused; tested by
+// crates/conformance/tests/attention/options.rs::what_cannot_be_attended_to_is_refused
 /// The most elements of a head.
 pub(super) const MAX_DIM: u64 = 256;
 

@@ -56,6 +56,8 @@ pub(super) fn is_possible(problem: &Problem, limits: &Limits) -> bool {
     // The offset of an element of a filter from the first one, inside the image, is counted in 32
     // bits.
     let [down, across] = window.padding.map(u64::from);
+    // THRESHOLD: offsets that need 64 bits leave tensor cores; tested by
+    // crates/kernels/tests/parts/plans.rs::images_beyond_32_bits_go_to_kernels_that_count_in_64
     let reach = ((height + down) * width + width + across).checked_mul(channels);
     limits.has_mma
         && has_products

@@ -18,7 +18,7 @@ mod route;
 
 use warpfold_device::LaunchConfig;
 
-use crate::plan::{Arg, Family, Operand, OperandSpec, Plan, Planner, Step, grid_size};
+use crate::plan::{Arg, Family, Operand, OperandSpec, Plan, Planner, Step, grid_size, grid_size_y};
 use crate::{AnyKernel, Dtype, Error, ErrorKind};
 use dots::{Config, Dots, TILE, WARPS, combine, dots};
 use route::{group, route};
@@ -122,7 +122,9 @@ impl Family for Experts {
         let tiles = grid_size((slots / u64::from(TILE) + experts.min(slots)).max(1))?;
         let of = |dots: Dots, columns: u64, len: u64| {
             let config = Config { dtype, dots, width: problem.width(len) };
-            let across = grid_size(columns.div_ceil(config.columns().into()).max(1))?;
+            // THRESHOLD: columns beyond the grid in y are refused; tested by
+            // crates/kernels/tests/parts/plans.rs::experts_wider_than_a_grid_are_refused
+            let across = grid_size_y(columns.div_ceil(config.columns().into()).max(1))?;
             let launch = LaunchConfig::new((tiles, across), BLOCK);
             let sizes = [experts, chosen, columns, len].map(|size| size as u32);
             Ok::<_, Error>((planner.kernel(Kernel::Dots(config), Kernel::make), launch, sizes))

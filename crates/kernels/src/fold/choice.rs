@@ -12,6 +12,8 @@ use crate::layout::{Dim, Layout, dims, merge};
 use crate::plan::{TensorSpec, grid_size};
 use crate::{Dtype, Error, ErrorKind};
 
+// THRESHOLD: fewer blocks have long rows and columns shared; tested by
+// crates/kernels/tests/folds/tensors.rs::long_rows_are_shared_by_blocks_and_many_columns_by_threads
 /// Blocks that fill a GPU several times over: with fewer, blocks share rows. Fixed, so that the
 /// order does not depend on the device. For 33,554,432 f32 on an H200, 1,024 blocks were the
 /// fastest (see the ladder `reduce`).

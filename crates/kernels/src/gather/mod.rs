@@ -17,6 +17,8 @@ use kernel::Config;
 use crate::plan::{Arg, Family, Operand, OperandSpec, Plan, Planner, Step, grid_size};
 use crate::{AnyKernel, Dtype, Error, ErrorKind};
 
+// THRESHOLD: fewer blocks share long rows, by no more than these in y; tested by
+// crates/kernels/tests/parts/plans.rs::long_rows_are_gathered_by_no_more_blocks_than_fill_a_gpu
 /// Blocks that fill a GPU several times over: with fewer, long rows are shared.
 const ENOUGH_BLOCKS: u64 = 1024;
 

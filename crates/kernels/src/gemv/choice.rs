@@ -64,6 +64,8 @@ pub struct Choice {
 /// The most columns that a thread counts in 32 bits, with room for one step beyond them.
 const MAX_PART: u64 = 1 << 31;
 
+// THRESHOLD: a lane takes one row with several accesses in flight; tested by
+// crates/kernels/tests/gemv.rs::many_rows_share_the_loads_of_the_vector
 /// Accesses of a lane from which on it takes one row with several of them in flight, rather than
 /// two rows with one each. On an H200 (2026-11-20, driver 580, 1 GiB of f32) two rows reached 4,367
 /// GB/s of 1,024 columns and 4,037 of 16,384; one row with four accesses 4,396 and 4,276, and of 4

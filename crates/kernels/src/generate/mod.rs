@@ -17,6 +17,8 @@ use crate::operations::Number;
 use crate::plan::{Arg, Family, Operand, OperandSpec, Plan, Planner, Step};
 use crate::{AnyKernel, Dtype, Error, ErrorKind};
 
+// THRESHOLD: blocks walk over what is left; tested by
+// crates/kernels/tests/operations/walks.rs::elements_beyond_the_grid_are_generated_by_the_blocks_that_there_are
 /// Blocks at most: threads take more elements instead.
 const MAX_BLOCKS: u64 = 1 << 14;
 

@@ -41,15 +41,25 @@ pub struct Choice {
     pub limit: u32,
 }
 
+// THRESHOLD: more values are refused, for a count of all of them would wrap; tested by
+// crates/kernels/tests/histogram.rs::what_does_not_fit_is_refused
+/// The most values: a count is an `i32`.
+const MAX_LEN: u64 = i32::MAX as u64;
+
+// THRESHOLD: more bins are refused; tested by crates/kernels/tests/histogram.rs::what_does_not_fit_is_refused
 /// The most bins: a bin is a 32-bit number.
 const MAX_BINS: u64 = 1 << 31;
 
+// THRESHOLD: one block an SM, then counts in global memory; tested by
+// crates/kernels/tests/histogram.rs::any_number_of_bins_is_counted
 /// Shared memory of a block if two shall fit an SM, of an A100 as well.
 const SHARED_BYTES: u64 = 72 << 10;
 
 /// Blocks of [`LARGE_BLOCK`] threads per SM.
 const RESIDENT: u32 = 2;
 
+// THRESHOLD: fewer blocks, then counts in global memory; tested by
+// crates/kernels/tests/histogram.rs::any_number_of_bins_is_counted
 /// Values for each bin that a block has to count, for its own counts to pay.
 const VALUES_A_BIN: u64 = 4;
 
@@ -58,7 +68,7 @@ impl Choice {
     ///
     /// # Errors
     /// [`ErrorKind::Unsupported`] for values that are not integers, [`ErrorKind::TooLarge`] for
-    /// more than 2^31 bins.
+    /// more than 2^31 bins, or 2^31 values and more.
     pub fn new(problem: Problem, limits: &Limits) -> Result<Self, Error> {
         let Problem { dtype, len, bins } = problem;
         if !dtype.is_integer() {
@@ -68,6 +78,9 @@ impl Choice {
             return Err(
                 ErrorKind::TooLarge { what: "a histogram's number of bins", size: bins, limit: MAX_BINS }.into()
             );
+        }
+        if len > MAX_LEN {
+            return Err(ErrorKind::TooLarge { what: "the values of a histogram", size: len, limit: MAX_LEN }.into());
         }
         let limit = bins.min(num_values(dtype)) as u32;
         if limit == 0 || len == 0 {

@@ -14,6 +14,8 @@ use crate::layout::{Dim, Layout, dims, merge};
 use crate::plan::{Key, TensorSpec, grid_size};
 use crate::{Dtype, Error, ErrorKind};
 
+// THRESHOLD: tiles of a transposition are larger; tested by
+// crates/kernels/tests/map_of_tensors/turns.rs::large_matrices_turn_in_large_tiles
 /// Blocks that fill a GPU several times over: with fewer, threads and blocks map fewer elements.
 const ENOUGH_BLOCKS: u64 = 512;
 

@@ -11,6 +11,8 @@ use super::tile::Tile;
 use super::wgmma::{self, WgmmaTile};
 use crate::Dtype;
 
+// THRESHOLD: rows go by tiles that large weights take once; tested by
+// crates/kernels/tests/matmul/wgmma.rs::few_rows_of_large_weights_go_their_own_ways
 /// Rows that one tile, or a cluster's two, have of a product that waits for its weights alone, at
 /// most.
 pub(super) const FEW_ROWS: u64 = 128;
@@ -111,6 +113,8 @@ pub(super) fn few_blocks(problem: &Problem, majors: [OperandMajor; 2], limits: &
 /// stages, 8 x 8192 x 8192 takes 33.2 us, by 16 31.8 (H200, 2026-11-21).
 const LEAST_SWAPPED: u64 = 16;
 
+// THRESHOLD: rows stand in a tile's rows again; tested by
+// crates/kernels/tests/matmul/wgmma.rs::few_rows_of_large_weights_go_their_own_ways
 /// The most rows that stand in the columns of a tile.
 const MOST_SWAPPED: u64 = 32;
 

@@ -60,6 +60,8 @@ pub(super) fn plan_apart(
     plan.choice = format!("{}; then the gate", product.choice);
     let pairs = plan.add_scratch(m * n * gate.dtype.bytes());
     plan.append(product, &[(Operand::Input(0), 0), (Operand::Input(1), 0)], &[(pairs, 0)]);
+    // THRESHOLD: more results are refused; tested by
+    // crates/kernels/tests/parts/plans.rs::results_of_a_gate_are_counted_in_32_bits
     let results = within_limit("the results of a gate", m * n / 2)?;
     if results > 0 {
         let launch = LaunchConfig::new(grid_size(u64::from(results).div_ceil(BLOCK.into()))?, BLOCK);

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::GROUP;
+use crate::plan::MAX_BLOCKS_Y;
 use crate::{Error, ErrorKind};
 
 /// What is launched for so many boxes: one launch that sorts them, then two for each part of them.
@@ -15,14 +16,14 @@ pub struct Choice {
     pub part: u32,
 }
 
+// THRESHOLD: more are refused; tested by crates/kernels/tests/nms.rs::many_boxes_come_in_parts
 /// The most boxes: 65,536 launches, and some seconds of counting on a large GPU.
 const MAX_BOXES: u64 = 1 << 22;
 
+// THRESHOLD: boxes have their bits at hand in parts; tested by crates/kernels/tests/nms.rs::many_boxes_come_in_parts
+// and crates/kernels/tests/nms.rs::parts_of_any_size_keep_the_same
 /// Bytes of pairs' bits at a time; 20,000 boxes have all of theirs in them.
 const BITS_BYTES: u64 = 64 << 20;
-
-/// Blocks of a grid in `y`, each for 64 boxes.
-const MAX_GROUPS: u64 = 65_535;
 
 impl Choice {
     /// Chooses.
@@ -36,7 +37,7 @@ impl Choice {
         }
         let num_groups = num_boxes.div_ceil(u64::from(GROUP));
         let at_a_time = BITS_BYTES / (8 * u64::from(GROUP) * num_groups.max(1));
-        let groups = at_a_time.clamp(1, MAX_GROUPS).min(num_groups.max(1));
+        let groups = at_a_time.clamp(1, MAX_BLOCKS_Y).min(num_groups.max(1));
         // Both are at most 2^22 and a group.
         Ok(Self { num_boxes: num_boxes as u32, part: groups as u32 * GROUP })
     }

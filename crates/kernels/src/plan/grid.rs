@@ -2,9 +2,16 @@
 
 use crate::{Error, ErrorKind};
 
+// THRESHOLD: more blocks, or a size of 32 bits beyond it, are refused; tested by
+// crates/kernels/tests/parts/plans.rs::grids_take_as_many_blocks_as_gpus_do
 /// Blocks in x, which is the dimension that takes the most (CUDA C++ Programming Guide, "Technical
 /// Specifications per Compute Capability").
 const LIMIT: u64 = i32::MAX as u64;
+
+/// Blocks in y, and in z (the same table).
+// THRESHOLD: more blocks are refused, or walk over what is left; tested by
+// crates/kernels/tests/parts/plans.rs::grids_take_as_many_blocks_as_gpus_do
+pub(crate) const MAX_BLOCKS_Y: u64 = 65_535;
 
 /// So many blocks as a grid takes them in x.
 ///
@@ -12,6 +19,17 @@ const LIMIT: u64 = i32::MAX as u64;
 /// [`ErrorKind::TooLarge`].
 pub(crate) fn grid_size(blocks: u64) -> Result<u32, Error> {
     within_limit("the grid", blocks)
+}
+
+/// So many blocks as a grid takes them in y.
+///
+/// # Errors
+/// [`ErrorKind::TooLarge`].
+pub(crate) fn grid_size_y(blocks: u64) -> Result<u32, Error> {
+    if blocks > MAX_BLOCKS_Y {
+        return Err(ErrorKind::TooLarge { what: "the grid in y", size: blocks, limit: MAX_BLOCKS_Y }.into());
+    }
+    Ok(blocks as u32)
 }
 
 /// A number that a kernel takes as 32 bits, with room to step past it by a block.

@@ -9,6 +9,9 @@ use super::Key;
 use super::lru::Lru;
 use crate::AnyKernel;
 
+// THRESHOLD: the kernels that were not used for longest make room; plans keep theirs; tested by
+// crates/kernels/src/plan/lru.rs::a_full_cache_drops_what_was_not_used_for_longest and
+// crates/kernels/tests/folds/replay.rs::sums_that_blocks_share_are_replayed
 /// Kernels that are kept at most; the least recently used ones make room.
 const CAPACITY: usize = 4096;
 

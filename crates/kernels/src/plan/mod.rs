@@ -29,7 +29,7 @@ use crate::{Error, ErrorKind};
 pub use cache::{PlanCache, PlanCounts};
 pub use family::{Family, Planner};
 pub use grid::alignment_of;
-pub(crate) use grid::{grid_size, within_limit};
+pub(crate) use grid::{MAX_BLOCKS_Y, grid_size, grid_size_y, within_limit};
 pub use kernel_cache::KernelCache;
 pub use key::Key;
 pub use ready::Ready;

@@ -11,21 +11,45 @@ pub(super) type Counters<'a> = (Option<ViewMut<'a, u32>>, Option<ViewMut<'a, u64
 /// Workspace of one stream: launches that share it must come one after the other. It grows to the
 /// largest need and is then allocated no more. Its counters are zero between launches: each kernel
 /// leaves them as it found them.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Workspace {
     words: Option<Buffer<u64>>,
     tickets: Option<Buffer<u32>>,
     marks: Option<Buffer<u64>>,
-    /// Launches that the marks have served.
+    /// Launches that the marks have served, and may serve.
     marked: u32,
+    marked_most: u32,
     scratch: Vec<Buffer<u8>>,
+}
+
+// THRESHOLD: marks are renewed after so many launches, long before their 32 bits are used up; half of them are left to
+// replays that nobody counts, and graphs keep the old ones; tested by
+// crates/kernels/tests/folds/replay.rs::marks_are_renewed_and_graphs_keep_theirs
+const MOST_MARKED: u32 = 1 << 31;
+
+// THRESHOLD: the smallest buffer of scratch memory is freed, behind the launches that use it, and graphs keep it; tested
+// by crates/kernels/tests/folds/replay.rs::scratch_that_is_freed_stays_in_its_graph
+const KEPT_SCRATCH: usize = 4;
+
+impl Default for Workspace {
+    fn default() -> Self {
+        Self::new()
+    }
 }
 
 impl Workspace {
     /// None yet.
     #[must_use]
     pub const fn new() -> Self {
-        Self { words: None, tickets: None, marks: None, marked: 0, scratch: Vec::new() }
+        Self { words: None, tickets: None, marks: None, marked: 0, marked_most: MOST_MARKED, scratch: Vec::new() }
+    }
+
+    /// None yet; its marks are renewed after so many launches instead of 2^31.
+    #[must_use]
+    pub const fn renewing_marks_after(launches: u32) -> Self {
+        let mut workspace = Self::new();
+        workspace.marked_most = launches;
+        workspace
     }
 
     /// A buffer of at least so many bytes, of any content; to be given back when everything that
@@ -40,12 +64,11 @@ impl Workspace {
 
     /// Takes a buffer back for later launches on the same stream.
     pub(crate) fn give_scratch(&mut self, buffer: Buffer<u8>) {
-        const KEPT: usize = 4;
         self.scratch.push(buffer);
-        if self.scratch.len() > KEPT {
+        if self.scratch.len() > KEPT_SCRATCH {
             // The smallest one is the least likely to be enough.
             self.scratch.sort_by_key(|buffer| std::cmp::Reverse(buffer.len()));
-            self.scratch.truncate(KEPT);
+            self.scratch.truncate(KEPT_SCRATCH);
         }
     }
 
@@ -104,8 +127,7 @@ impl Workspace {
 
     /// Allocates marks and counts the launch that they are for.
     fn allocate_marks(&mut self, device: &Device, words: u64) -> Result<(), Error> {
-        // Long before 32 bits are used up, and half of them are left to replays that nobody counts.
-        if self.marked >= 1 << 31 || !is_enough(self.marks.as_ref(), device, words) {
+        if self.marked >= self.marked_most || !is_enough(self.marks.as_ref(), device, words) {
             let mut buffer = device.alloc_named("marks", words.next_power_of_two().max(1024) as usize)?;
             buffer.fill_bytes(0)?;
             (self.marks, self.marked) = (Some(buffer), 0);

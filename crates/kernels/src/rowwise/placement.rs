@@ -7,6 +7,9 @@ use crate::Dtype;
 use crate::elements::Run;
 use crate::fold::geometry::MAX_INPUTS;
 
+// THRESHOLD: a row of more goes to shared memory, or to a cluster; tested by
+// crates/warpfold/tests/all/rows.rs::softmax_of_rows_of_every_length and
+// crates/warpfold/tests/all/rows.rs::long_rows_come_out_the_same_with_and_without_clusters
 /// Items that a thread holds in registers: with f32, and as many results, a block of 1,024 threads
 /// still fits on a SM.
 const MAX_HELD: u32 = 32;
@@ -16,9 +19,13 @@ const MAX_HELD_WITH_COLUMNS: u32 = 24;
 /// spills in large blocks.
 const MAX_WITH_COLUMNS: u32 = 64;
 
+// THRESHOLD: more rows of more than LONG groups stay out of clusters; tested by
+// crates/warpfold/tests/all/rows.rs::long_rows_come_out_the_same_with_and_without_clusters
 /// Up to so many rows of more than [`LONG`] groups are sooner done in the registers of larger
 /// clusters.
 const FEW_ROWS: u64 = 16;
+// THRESHOLD: few rows of more groups are shared by a cluster; tested by
+// crates/warpfold/tests/all/rows.rs::long_rows_come_out_the_same_with_and_without_clusters
 const LONG: u64 = 4 << 10;
 
 /// A size of blocks that hold a row in registers.

@@ -23,7 +23,7 @@ mod places;
 
 use warpfold_device::LaunchConfig;
 
-use crate::plan::{Arg, Family, Operand, OperandSpec, Plan, Planner, Step, grid_size};
+use crate::plan::{Arg, Family, MAX_BLOCKS_Y, Operand, OperandSpec, Plan, Planner, Step, grid_size};
 use crate::reductions::Reduction;
 use crate::sort::{self, Sort};
 use crate::{AnyKernel, Dtype, Error, ErrorKind};
@@ -148,17 +148,15 @@ impl Family for Scatter {
         let lanes = part.clamp(1, BLOCK.into()).next_power_of_two() as u32;
         let config = Config::new(*dtype, keys, *combine, *include_table, lanes);
         let blocks = grid_size(count.div_ceil(u64::from(BLOCK / lanes)))?;
-        let launch = LaunchConfig::new((blocks, part.div_ceil(lanes.into()).clamp(1, MAX_PARTS) as u32), BLOCK);
+        // THRESHOLD: blocks of a part walk over what is left; tested by
+        // crates/kernels/tests/operations/walks.rs::parts_beyond_the_grid_are_scattered_by_the_blocks_that_there_are
+        let launch = LaunchConfig::new((blocks, part.div_ceil(lanes.into()).clamp(1, MAX_BLOCKS_Y) as u32), BLOCK);
         let step = Step::new(planner.kernel(config, kernel::kernel_of), launch)
             .operands([sorted, order, Operand::Input(1), Operand::Output(0)], 4)
             .words(&[count, places, outer, inner]);
         Ok(plan.step(step).choice(format_args!("{count} indices, sorted, {config:?}")))
     }
 }
-
-/// Blocks that share a part at most: what a grid has in y (CUDA C++ Programming Guide, "Technical
-/// Specifications per Compute Capability").
-const MAX_PARTS: u64 = 65_535;
 
 /// Axes of indices at most.
 const RANK: usize = crate::layout::MAX_RANK;

@@ -21,8 +21,15 @@ use crate::{AnyKernel, Dtype, Error, ErrorKind};
 
 use kernel::{BLOCK, CHUNK, Config, Stage};
 
+// THRESHOLD: longer rows are refused; tested by
+// crates/kernels/tests/parts/plans.rs::rows_that_are_too_long_to_be_sorted_are_refused
 /// Elements of a row at most.
 const MAX_LEN: u64 = 1 << 30;
+
+// THRESHOLD: more rows, of this length as powers of two, are refused; tested by
+// crates/kernels/tests/parts/plans.rs::rows_that_are_too_long_to_be_sorted_are_refused
+/// Places of all rows at most, of which a block takes 1,024.
+const MAX_PLACES: u64 = 1 << 40;
 
 /// The family of sorted rows. The input are the rows, outputs are the sorted rows and the positions
 /// that their elements had.
@@ -51,9 +58,8 @@ impl Family for Sort {
             return Err(ErrorKind::TooLarge { what: "a row", size: len, limit: MAX_LEN }.into());
         }
         let padded = len.next_power_of_two().max(2);
-        let limit = u64::MAX >> 36;
-        let all = rows.checked_mul(padded).filter(|all| *all <= limit);
-        let all = all.ok_or(ErrorKind::TooLarge { what: "rows", size: rows, limit: limit / padded })?;
+        let all = rows.checked_mul(padded).filter(|all| *all <= MAX_PLACES);
+        let all = all.ok_or(ErrorKind::TooLarge { what: "rows", size: rows, limit: MAX_PLACES / padded })?;
         let mut plan = Plan::new("sort")
             .input(OperandSpec::new("the rows", rows * len * dtype.bytes(), dtype.bytes()))
             .output(OperandSpec::new("the sorted rows", rows * len * dtype.bytes(), dtype.bytes()))

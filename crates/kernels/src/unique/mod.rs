@@ -25,6 +25,8 @@ use crate::{AnyKernel, Dtype, Error, ErrorKind};
 
 /// Threads per block.
 pub(crate) const BLOCK: u32 = 256;
+// THRESHOLD: blocks walk over what is left; tested by
+// crates/kernels/tests/operations/walks.rs::elements_beyond_the_grid_are_looked_up_by_the_blocks_that_there_are
 /// Blocks that keep a GPU busy.
 const MAX_BLOCKS: u64 = 4096;
 
@@ -48,6 +50,8 @@ pub struct Problem {
 impl Problem {
     /// Words of a table but the last one: a power of two.
     fn capacity(&self) -> Result<u64, Error> {
+        // THRESHOLD: longer rows are refused; tested by
+        // crates/kernels/tests/parts/plans.rs::tables_of_different_elements_beyond_all_addresses_are_refused
         const LIMIT: u64 = 1 << 58;
         let different = match self.dtype.bytes() {
             8 => self.row_len,

@@ -7,6 +7,7 @@ use warpfold_kernels::layout::Layout;
 use warpfold_kernels::plan::{Family, Ready, TensorSpec};
 use warpfold_kernels::reductions::{Options, Reduction, fold_of};
 use warpfold_kernels::rowwise::operators::{RowOp, Types, operator_of};
+use warpfold_kernels::sort::{self, Sort};
 use warpfold_kernels::{Dtype, Workspace};
 
 use crate::affine::scattered;
@@ -85,6 +86,72 @@ fn positions_that_blocks_share_are_replayed() {
         let largest = numbers.iter().copied().fold(0.0, f32::max);
         let first = numbers.iter().position(|x| *x == largest).unwrap();
         assert_eq!(bytes, (first as i64).to_le_bytes());
+    });
+}
+
+#[test]
+fn marks_are_renewed_and_graphs_keep_theirs() {
+    for launches in [1, 2, 3] {
+        let scanned = |stream: &Stream, input: &Buffer<f32>, output: &mut Buffer<u8>, workspace: &mut Workspace| {
+            *workspace = Workspace::renewing_marks_after(launches);
+            let scan = scan_of(Cumulative::Sum, Dtype::F32, None).unwrap();
+            // Each reads what the one before has written, in the marks of the one before or in new ones.
+            let mut between = stream.device().alloc::<u8>(4 * LEN).unwrap();
+            for turn in 0..3 {
+                let address = if turn == 0 { input.address() } else { between.address() };
+                let (from, to) = (vec![row(address)], vec![row(between.address())]);
+                let ready = scan.ready(stream.device(), &scan.problem(from, to, 0, ScanOrder::default())).unwrap();
+                assert!(ready.plan().marks > 0, "blocks wait for one another");
+                match turn {
+                    0 => launch(&ready, stream, input, output, workspace),
+                    _ => ready
+                        .launch(stream, &[Some(between.as_view())], &mut [output.as_view_mut()], workspace)
+                        .unwrap(),
+                }
+                stream.copy(between.as_view_mut(), output.as_view()).unwrap();
+            }
+        };
+        check(4 * LEN, scanned, |numbers, bytes| {
+            // As the device does, in wrapping doubles that are exact here: only the first is compared in full.
+            let mut sums: Vec<f64> = numbers.iter().map(|x| f64::from(*x)).collect();
+            for _ in 0..3 {
+                let mut sum = 0.0;
+                sums.iter_mut().for_each(|x| {
+                    sum += *x;
+                    *x = sum;
+                });
+            }
+            for (i, (found, sum)) in floats(bytes).into_iter().zip(&sums).enumerate() {
+                assert!((f64::from(found) - sum).abs() <= 1e-4 * sum, "{i}: {found} for {sum}");
+            }
+        });
+    }
+}
+
+#[test]
+fn scratch_that_is_freed_stays_in_its_graph() {
+    const SORTED: usize = 1 << 17;
+    // Each one needs more than the one before, so six buffers are asked for and four are kept.
+    let lens = (12..=17).map(|log| 1_usize << log);
+    let sorted = |stream: &Stream, input: &Buffer<f32>, output: &mut Buffer<u8>, workspace: &mut Workspace| {
+        for len in lens.clone() {
+            let problem = sort::Problem { dtype: Dtype::F32, rows: 1, len: len as u64, descending: false };
+            let ready = Sort.ready(stream.device(), &problem).unwrap();
+            let mut positions = stream.device().alloc::<u8>(8 * len).unwrap();
+            let first: usize = lens.clone().take_while(|before| *before < len).map(|before| 4 * before).sum();
+            let outputs = &mut [output.view_mut(first..first + 4 * len).unwrap(), positions.as_view_mut()];
+            ready.launch(stream, &[Some(input.view(..len).unwrap().bytes())], outputs, workspace).unwrap();
+        }
+    };
+    check(4 * 2 * SORTED, sorted, |numbers, bytes| {
+        let found = floats(bytes);
+        let mut first = 0;
+        for len in lens.clone() {
+            let mut expected = numbers[..len].to_vec();
+            expected.sort_by(f32::total_cmp);
+            assert!(found[first..first + len] == expected, "{len} numbers");
+            first += len;
+        }
     });
 }
 

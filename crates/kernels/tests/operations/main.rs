@@ -11,3 +11,4 @@ mod special;
 mod ternary;
 mod unary;
 mod value;
+mod walks;

@@ -6,8 +6,11 @@
 #![allow(dead_code, unreachable_pub, reason = "the tests in these files are what is used of them")]
 
 mod matmul;
+mod plans;
 mod values;
 
+#[path = "../../src/plan/grid.rs"]
+mod grid;
 #[path = "../../src/map/injective.rs"]
 mod injective;
 #[path = "../../src/layout.rs"]

@@ -41,6 +41,9 @@ impl StepShape {
         let (rows, sequences) = (batch.num_rows(), batch.kv_lens.len());
         let is_one_by_one = batch.samples.iter().zip(0..).all(|(sample, row)| sample.row == row);
         if rows == sequences && batch.samples.len() == rows && is_one_by_one {
+            // THRESHOLD: steps that decode are padded to multiples of 16 rows; tested by
+            // crates/models/src/layers/step.rs::steps_that_decode_alone_are_padded_to_few_shapes and
+            // crates/models/src/layers/step.rs::shapes_that_are_captured_ahead_are_those_that_come
             let rows = if rows <= 8 { rows.next_power_of_two() } else { rows.next_multiple_of(16) };
             let width = batch.table_width.next_power_of_two().max(16);
             return Self { rows, sequences: rows, width, kind: Kind::Decode };
@@ -118,14 +121,18 @@ impl StepShape {
             let known = if sequence < batch.kv_lens.len() { batch.table(sequence) } else { &[] };
             put(bytes, first..first + self.width, known.iter().copied(), 0);
         }
-        put(bytes, starts, batch.cu_q.iter().copied(), 0);
-        put(bytes, samples, batch.samples.iter().map(|sample| sample.row), 0);
+        if !self.is_decode() {
+            put(bytes, starts, batch.cu_q.iter().copied(), 0);
+            put(bytes, samples, batch.samples.iter().map(|sample| sample.row), 0);
+        }
     }
 }
 
+// THRESHOLD: a list that is longer than its place is a batch of another shape, and no step; tested by
+// crates/models/src/layers/step.rs::a_batch_of_another_shape_is_not_cut_to_fit
 /// Writes a list to its place, and `padding` to what is left of that.
 fn put(bytes: &mut [u8], place: Range<usize>, values: impl ExactSizeIterator<Item = u32>, padding: u32) {
-    let values = values.take(place.len());
+    assert!(values.len() <= place.len(), "{} values for {} places: another shape's batch", values.len(), place.len());
     let (known, rest) = bytes[4 * place.start..4 * place.end].split_at_mut(4 * values.len());
     known.chunks_exact_mut(4).zip(values).for_each(|(word, value)| word.copy_from_slice(&value.to_le_bytes()));
     rest.chunks_exact_mut(4).for_each(|word| word.copy_from_slice(&padding.to_le_bytes()));
@@ -270,6 +277,15 @@ mod tests {
         let word = |i: usize| u32::from_le_bytes(bytes[4 * i..4 * i + 4].try_into().expect("four bytes"));
         let [_, feeds, ..] = shape.places();
         assert_eq!(feeds.map(word).collect::<Vec<_>>(), [30, NOT_FED, 6, NOT_FED]);
+    }
+
+    #[test]
+    fn a_batch_of_another_shape_is_not_cut_to_fit() {
+        for (rows, fits) in [(8, true), (9, false)] {
+            let shape = StepShape::of(&decode(5));
+            let packed = std::panic::catch_unwind(|| shape.pack(&decode(rows), 2, &mut vec![0; 4 * shape.words()]));
+            assert_eq!(packed.is_ok(), fits, "{rows} rows in a shape of {}", shape.rows);
+        }
     }
 
     #[test]

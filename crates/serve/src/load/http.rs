@@ -80,6 +80,10 @@ impl Site {
         if let Err(error) = self.stream(&body, start, &mut timeline).await {
             timeline.error = Some(error.to_string());
         }
+        // A cut answer may end inside of a character.
+        while timeline.answer.ends_with("\u{fffd}".as_bytes()) {
+            timeline.answer.truncate(timeline.answer.len() - '\u{fffd}'.len_utf8());
+        }
         timeline.end = start.elapsed();
         timeline
     }
@@ -120,6 +124,7 @@ impl Site {
         if event["choices"].as_array().is_some_and(|choices| !choices.is_empty()) {
             timeline.arrivals.push(now);
             timeline.output = timeline.output.max(timeline.arrivals.len());
+            timeline.answer.extend(event["choices"][0]["text"].as_str().unwrap_or_default().as_bytes());
         }
         if let Some(tokens) = event["usage"]["completion_tokens"].as_u64() {
             timeline.output = usize::try_from(tokens).unwrap_or(usize::MAX);

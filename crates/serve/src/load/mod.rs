@@ -23,6 +23,7 @@
 //! }
 //! ```
 
+mod check;
 mod http;
 mod random;
 mod summary;
@@ -39,6 +40,7 @@ use tokio::time::{Instant, sleep_until};
 use warpfold_engine::Request;
 use warpfold_engine::service::Client;
 
+pub use check::{Check, Verdict};
 pub use summary::{Goal, Quantiles, Summary, Timeline};
 pub use workload::{Job, Room, Workload, of_file};
 
@@ -144,11 +146,22 @@ impl Load {
         Run { timelines, wall: start.elapsed() }
     }
 
+    /// Sends one request and waits for its answer.
+    #[must_use]
+    pub fn alone(&self, job: &Job, seed: u64) -> Timeline {
+        self.runtime.block_on(self.side.answer(job, seed))
+    }
+
+    /// The seed that a request of a run is drawn by.
+    const fn seed_of(&self, i: usize) -> u64 {
+        self.seed.wrapping_add(i as u64)
+    }
+
     async fn closed(&self, jobs: &Arc<[Job]>, concurrency: usize) -> Vec<Timeline> {
         let next = Arc::new(AtomicUsize::new(0));
         let mut clients = JoinSet::new();
         for _ in 0..concurrency.max(1) {
-            let (side, jobs, next, seed) = (self.side.clone(), jobs.clone(), next.clone(), self.seed);
+            let (side, jobs, next, seed) = (self.side.clone(), jobs.clone(), next.clone(), self.seed_of(0));
             clients.spawn(async move {
                 let mut seen = Vec::new();
                 loop {
@@ -168,8 +181,8 @@ impl Load {
         for i in 0..jobs.len() {
             sleep_until(start + Duration::from_secs_f64(at)).await;
             at += random.gap(1.0 / rate);
-            let (side, jobs, seed) = (self.side.clone(), jobs.clone(), self.seed);
-            clients.spawn(async move { (i, side.answer(&jobs[i], seed.wrapping_add(i as u64)).await) });
+            let (side, jobs, seed) = (self.side.clone(), jobs.clone(), self.seed_of(i));
+            clients.spawn(async move { (i, side.answer(&jobs[i], seed).await) });
         }
         sorted(clients.join_all().await)
     }
@@ -206,6 +219,7 @@ async fn from_engine(client: &Client, job: &Job, seed: u64) -> Timeline {
         match event {
             Ok(update) => {
                 timeline.output += update.tokens.len();
+                timeline.answer.extend(update.tokens.iter().flat_map(|sampled| sampled.token.to_le_bytes()));
                 timeline.arrivals.push(now);
                 timeline.end = now;
                 has_ended |= update.finish.is_some();

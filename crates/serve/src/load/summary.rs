@@ -11,6 +11,8 @@ pub struct Timeline {
     pub input: usize,
     /// Tokens of the answer.
     pub output: usize,
+    /// What it says: the tokens of an engine's, as words of 32 bits; the text of a server's.
+    pub answer: Vec<u8>,
     /// When tokens came, since the request was sent.
     pub arrivals: Vec<Duration>,
     /// When the answer ended.
@@ -150,6 +152,7 @@ mod tests {
     fn a_run_is_summed_up() {
         let at = Duration::from_millis;
         let timeline = |first: u64| Timeline {
+            answer: Vec::new(),
             input: 10,
             output: 3,
             arrivals: vec![at(first), at(first + 10), at(first + 30)],

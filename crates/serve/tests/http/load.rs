@@ -6,7 +6,7 @@ use warpfold_engine::Engine;
 use warpfold_engine::scripted::Scripted;
 use warpfold_engine::service::{self, Service};
 use warpfold_serve::Options;
-use warpfold_serve::load::{Goal, Load, Pace, Room, Summary, Target, Workload};
+use warpfold_serve::load::{Check, Goal, Load, Pace, Room, Summary, Target, Workload};
 
 use crate::support::{MAX_LEN, Site, VOCAB, config, options};
 
@@ -59,6 +59,34 @@ fn an_engine_in_this_process_is_measured_without_http() {
     assert_eq!((summary.completed, summary.failed), (1, 1));
     assert!(summary.error.is_some_and(|error| error.contains("at least 1000")));
     assert_eq!(service.drain().now.used_blocks, 0);
+}
+
+#[test]
+fn answers_that_differ_from_the_same_requests_alone_are_named() {
+    let site = Site::plain();
+    let load = site_load(&site, None).expect("the server answers");
+    let room = load.room().expect("a server says what it takes").clone();
+    let jobs = Workload::Random { input: 20, output: 40 }.draw(9, &room, 0);
+    let mut digests = Vec::new();
+    for wrong in [None, Some(0), Some(8), Some(1)] {
+        let mut check = Check::begin(&load, &room);
+        let mut run = load.run(&jobs, Pace::Closed { concurrency: 4 });
+        if let Some(wrong) = wrong {
+            run.timelines[wrong].answer[3] ^= 1;
+        }
+        check.compare(&load, &jobs, &run);
+        let verdict = check.end(&load);
+        // The first, the last and two between are asked again, and four before and after.
+        assert_eq!(verdict.compared, 8);
+        let expected = wrong
+            .filter(|wrong| [0, 8].contains(wrong))
+            .map(|wrong| format!("request {wrong}, alone and in its run: other answers from byte 3 on"));
+        assert_eq!(verdict.differences, Vec::from_iter(expected));
+        digests.push(verdict.digest);
+    }
+    digests.dedup();
+    assert_eq!(digests.len(), 1, "{digests:?}");
+    site.end();
 }
 
 #[test]

@@ -4,6 +4,8 @@
 //! breaks it as on hardware. Our layout, from the low end: expected arrivals (20), pending arrivals
 //! (20), tx-count (22, signed), parity of the phase (1), initialised (1).
 
+// THRESHOLD: larger counts are refused; tested by
+// crates/sim/src/asynchronous/barrier_object.rs::counts_stay_in_their_range
 /// The most arrivals, and the largest magnitude of the tx-count.
 pub(crate) const MAX_COUNT: u32 = (1 << 20) - 1;
 

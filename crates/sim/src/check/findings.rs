@@ -75,6 +75,8 @@ pub(crate) enum Rule {
     PeerMayHaveExited,
     /// The checker ran out of room and records no more races between blocks.
     RecordsExhausted,
+    /// Accesses of a block before and after one of its events share a record.
+    TimesCoarsened,
     /// The order between blocks has too many parts to be told exactly.
     OrderCoarsened,
     /// The checker ran out of room and forgot what a block did to its shared memory so far.
@@ -110,6 +112,7 @@ impl Rule {
             | Self::InsufficientScope
             | Self::MixedSizes
             | Self::RecordsExhausted
+            | Self::TimesCoarsened
             | Self::OrderCoarsened
             | Self::BlockForgets => FindingKind::Race,
             Self::WarpSynchronous | Self::UngatheredLanes | Self::UnsharedAcquire => FindingKind::WarpSync,
@@ -126,9 +129,11 @@ impl Rule {
             | Self::UnfencedWrite
             | Self::UnfencedHandover
             | Self::PeerMayNotHaveBegun => Severity::Warning,
-            Self::SameValueOfLanes | Self::RecordsExhausted | Self::OrderCoarsened | Self::BlockForgets => {
-                Severity::Info
-            }
+            Self::SameValueOfLanes
+            | Self::RecordsExhausted
+            | Self::TimesCoarsened
+            | Self::OrderCoarsened
+            | Self::BlockForgets => Severity::Info,
             Self::ReadAfterWrite
             | Self::WriteAfterRead
             | Self::WriteAfterWrite
@@ -245,6 +250,10 @@ impl Rule {
             }
             Self::RecordsExhausted => {
                 "the checker ran out of records for global memory: later races between blocks go unseen"
+            }
+            Self::TimesCoarsened => {
+                "the checker saves records for global memory: it takes some accesses of a block as earlier than they are, and \
+                 races with other threads of the block may go unseen"
             }
             Self::OrderCoarsened => {
                 "the order between blocks has more parts than the checker tells apart: it takes some accesses of neighbouring \

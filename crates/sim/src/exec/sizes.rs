@@ -101,6 +101,8 @@ impl Geometry {
     }
 }
 
+// THRESHOLD: larger clusters are refused; tested by
+// crates/cli/tests/program/bad_input.rs::clusters_that_cannot_be_launched_are_refused
 /// Blocks that a cluster may have at most, of all architectures so far (CUDA programming guide,
 /// "Thread Block Clusters"); more than 8 are not portable, and a driver wants to be told that they
 /// are meant.

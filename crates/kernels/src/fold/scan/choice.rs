@@ -13,10 +13,16 @@ use crate::layout::{Dim, Layout, dims};
 use crate::plan::{TensorSpec, grid_size};
 use crate::{Dtype, Error, ErrorKind};
 
+// THRESHOLD: fewer blocks share the tiles of a row; tested by
+// crates/kernels/tests/folds/scan/shared.rs::long_axes_are_shared_by_blocks
 /// Blocks that fill a GPU several times over (as for folds): with fewer, blocks share rows.
 const ENOUGH_BLOCKS: u64 = 512;
+// THRESHOLD: fewer tiles are smaller ones; tested by
+// crates/kernels/tests/folds/scan/shared.rs::long_axes_are_shared_by_blocks
 /// Tiles that fill a GPU, where blocks share rows.
 const ENOUGH_TILES: u64 = 256;
+// THRESHOLD: fewer strips of columns are cut into tiles; tested by
+// crates/kernels/tests/folds/scan/shared.rs::long_axes_are_shared_by_blocks
 /// Strips of columns from which on a prefix is handed from tile to tile without a wait.
 const ENOUGH_STRIPS: u64 = 256;
 /// Threads of a block that scans rows.

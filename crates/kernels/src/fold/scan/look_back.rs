@@ -24,6 +24,8 @@ use warpfold_lang::{
 use crate::fold::erased::{ErasedMonoid, SharedArrays};
 use crate::fold::warp;
 
+// THRESHOLD: another level of the tree of tiles; tested by
+// crates/kernels/tests/folds/scan/shared.rs::more_tiles_than_a_group_of_groups_has_are_scanned_in_order
 /// Nodes of a group: the radix of the tree.
 pub(crate) const RADIX: u32 = 32;
 

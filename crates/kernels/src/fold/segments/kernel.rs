@@ -16,6 +16,8 @@ use crate::{AnyKernel, Dtype};
 
 /// Threads per block.
 pub(super) const BLOCK: u32 = 256;
+// THRESHOLD: shorter segments are folded by a few lanes; tested by
+// crates/kernels/tests/folds/segments.rs::one_segment_of_every_size
 /// Items of a segment for each of its lanes; longer segments are put off.
 const SHORT: u64 = 64;
 /// Items of a segment for a warp; longer ones are for the block.

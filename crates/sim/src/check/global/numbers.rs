@@ -7,6 +7,8 @@ use crate::check::global::records::{LaunchCheck, Record};
 use crate::check::order::block::BlockOrder;
 
 const CACHED: usize = 8;
+// THRESHOLD: a block takes another batch of numbers; tested by
+// crates/sim/src/check/tests/limits.rs::a_block_with_more_records_than_a_batch_does_not_take_its_own_for_anothers
 /// Records that a block should find without taking a batch that another block's may interrupt.
 const SPARE: u32 = 64;
 #[derive(Debug, Clone, Copy, Default)]
@@ -94,14 +96,17 @@ impl BlockRecords {
     pub(in crate::check) fn id(&mut self, launch: &LaunchCheck, record: &Record, event: u32) -> u32 {
         // A tensor copy reads its map and writes its tensor.
         let shape = record.bytes | record.lane_bytes << 4 | u32::from(record.by_proxy) << 8;
-        let event = if self.is_generous { event } else { 0 };
+        let told = if self.is_generous { event } else { 0 };
         let slot = record.instr as usize % CACHED;
         let cached = self.cache[record.at.warp as usize][slot];
         if cached.id >= self.start
             && cached.id < self.free.start
             && (cached.instr, cached.tick, cached.shape) == (record.instr, record.at.tick, shape)
-            && cached.event >= event
+            && cached.event >= told
         {
+            if cached.event < event {
+                launch.coarsen();
+            }
             return cached.id;
         }
         let Some(id) = self.number(launch) else { return 0 };

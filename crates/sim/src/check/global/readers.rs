@@ -28,8 +28,12 @@ use crate::check::order::grid::GridOrder;
 /// How far to look whether a read is in a list already; beyond, it may be there twice until the
 /// list is cleared out.
 const LOOK: usize = 256;
+// THRESHOLD: longer lists are cleared of superfluous readers; tested by
+// crates/sim/src/check/tests/readers.rs::many_blocks_reading_one_word_are_all_remembered_and_cheap
 /// Readers in a list that is not worth clearing out.
 const SHORT: u32 = 32;
+// THRESHOLD: strong reads are no longer recorded; tested by
+// crates/sim/src/check/tests/readers.rs::a_reader_outlives_the_strong_reads_of_those_who_poll
 /// Readers of a word beyond which strong reads are not recorded: who polls a flag would otherwise
 /// use up numbers.
 const POLLED: u32 = 64;

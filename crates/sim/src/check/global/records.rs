@@ -15,11 +15,17 @@ use crate::check::global::shadow::SplitWriters;
 use crate::check::order::locations::Locations;
 use crate::check::order::reach::Moment;
 
+// THRESHOLD: no more races between blocks are recorded, which a finding says; half of it, and numbering restarts at
+// the next launch; tested by
+// crates/sim/src/check/tests/limits.rs::when_records_run_out_in_a_launch_it_says_so_once_and_invents_nothing and
+// crates/sim/src/check/tests/limits.rs::a_new_numbering_of_the_device_forgets_races_and_keeps_what_was_written
 /// Record numbers have 24 bits; 0 means none.
 pub(in crate::check) const MAX_ID: u32 = (1 << 24) - 1;
 /// Numbers that a block takes at a time.
 const BATCH: u32 = 256;
 const CHUNK: u32 = 4096;
+// THRESHOLD: accesses of a block before and after an event share a record, which a finding says; tested by
+// crates/sim/src/check/tests/limits.rs::a_launch_that_saves_records_says_so_once
 /// Numbers of a launch that go to telling apart the times of accesses inside blocks.
 const GENEROUS: u32 = 1 << 20;
 /// In an entry's `info`: a list of readers instead of a record.
@@ -125,6 +131,7 @@ impl DeviceCheck {
         self.running = self.running.saturating_sub(1);
         let limits = [
             (launch.exhausted.load(Ordering::Relaxed), Rule::RecordsExhausted),
+            (launch.is_coarse.load(Ordering::Relaxed), Rule::TimesCoarsened),
             (launch.locations.has_coarse(), Rule::OrderCoarsened),
         ];
         for (_, rule) in limits.into_iter().filter(|(reached, _)| *reached) {
@@ -142,6 +149,8 @@ pub(crate) struct LaunchCheck {
     next: Arc<AtomicU32>,
     chunks: Box<[OnceLock<Chunk>]>,
     exhausted: AtomicBool,
+    /// Times of accesses were taken as earlier than they are.
+    is_coarse: AtomicBool,
     pub(in crate::check) locations: Locations,
     pub(in crate::check) split: SplitWriters,
     pub(in crate::check) observed: Observed,
@@ -165,6 +174,7 @@ impl LaunchCheck {
             next,
             chunks: (0..chunks).map(|_| OnceLock::new()).collect(),
             exhausted: AtomicBool::new(false),
+            is_coarse: AtomicBool::new(false),
             locations: Locations::default(),
             split: SplitWriters::default(),
             observed: Observed::default(),
@@ -259,6 +269,11 @@ impl LaunchCheck {
     pub(in crate::check) fn stamp(&self, id: u32) -> Option<(u32, u32)> {
         let (entry, info) = self.entry(id).filter(|(_, info)| info & LIST == 0)?;
         Some((info >> 6 & 31, entry.time.load(Ordering::Relaxed)))
+    }
+
+    /// Takes note that an access shares a record from before an event of its warp.
+    pub(in crate::check) fn coarsen(&self) {
+        self.is_coarse.store(true, Ordering::Relaxed);
     }
 
     /// Whether there are numbers to spare.

@@ -32,8 +32,13 @@ use crate::check::order::sequential::Sequential;
 use crate::check::order::unshared::Unshared;
 use crate::check::shared::marks::Marks;
 
+// THRESHOLD: the block forgets what it did to shared memory, which a finding says; tested by
+// crates/sim/src/check/tests/limits.rs::a_block_that_runs_out_of_records_says_so_once_forgets_and_goes_on
 /// Records kept at a time.
 pub(crate) const MAX_CONTEXTS: usize = 1 << 16;
+// THRESHOLD: numbering restarts; tested by
+// crates/sim/src/check/tests/limits.rs::numbering_that_starts_anew_loses_no_order_and_no_race and
+// crates/sim/src/check/tests/limits.rs::numbering_that_starts_anew_at_a_barrier_keeps_named_barriers_working
 /// Numbers below this fit into the shadow's packed records.
 const MAX_ID: u32 = (1 << 19) - 2;
 const CACHED: usize = 8;

@@ -24,6 +24,8 @@ use crate::check::order::locations::{Announced, Locations};
 use crate::check::order::reach::{Fact, Grade, Reach, join};
 
 const SHARDS: usize = 64;
+// THRESHOLD: fences of one location are merged; tested by
+// crates/sim/src/check/tests/fences.rs::many_fences_at_one_location_lose_no_order
 /// Accesses that are told apart at one location: later ones join the last.
 const MOST: usize = 16;
 /// Block and warp of several.

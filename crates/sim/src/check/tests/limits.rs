@@ -84,6 +84,26 @@ fn when_records_run_out_in_a_launch_it_says_so_once_and_invents_nothing() {
 }
 
 #[test]
+fn a_launch_that_saves_records_says_so_once() {
+    for is_generous in [true, false] {
+        let mut device = DeviceCheck::default();
+        let mut rig = Rig::of(device.begin(true, || {}), 1, 64);
+        while !is_generous && rig.launch.is_generous() {
+            rig.launch.batch();
+        }
+        let Rig { launch, blocks, .. } = &mut rig;
+        blocks[0].begin(launch, 0, 64);
+        for _ in 0..3 {
+            rig.global(0, &write(1));
+            rig.warp_sync(0, ALL);
+        }
+        rig.finds(&[]);
+        device.end(&rig.launch, &mut rig.findings);
+        rig.finds(if is_generous { &[] } else { &[Rule::TimesCoarsened] });
+    }
+}
+
+#[test]
 fn an_order_of_blocks_with_too_many_parts_is_told_once_and_invents_nothing() {
     let mut device = DeviceCheck::default();
     let mut rig = Rig::of(device.begin(true, || {}), 1, 32);
@@ -206,7 +226,7 @@ fn workers_that_race_on_the_shadow_invent_nothing() {
 #[test]
 fn limits_are_told_apart_from_one_another_and_from_races() {
     let side = Side { instr: 0, block: 0, warp: 0, lane: 0 };
-    let rules = [WAR, Rule::RecordsExhausted, Rule::OrderCoarsened, Rule::BlockForgets];
+    let rules = [WAR, Rule::RecordsExhausted, Rule::TimesCoarsened, Rule::OrderCoarsened, Rule::BlockForgets];
     let mut all = Findings::default();
     for rule in rules {
         for instr in 0..3 {
