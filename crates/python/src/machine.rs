@@ -24,10 +24,10 @@ pub(crate) struct Memory {
 impl Memory {
     #[new]
     fn new(capacity: u64) -> Self {
-        Self { memory: Arc::new(sim::Memory::new(capacity)) }
+        Self { memory: Arc::new(sim::Memory::far_apart(capacity, 0)) }
     }
 
-    /// Allocates bytes that count as not initialised; the name shows in findings.
+    /// Allocates bytes that count as not initialised, far from all others; the name shows in findings.
     fn allocate(&self, py: Python<'_>, num_bytes: u64, name: &str) -> PyResult<u64> {
         self.memory.allocate(num_bytes, name).map_err(|error| of_simulator(py, &error))
     }
