@@ -51,6 +51,13 @@ impl Memory {
         into.copy_from_slice(py, &bytes)
     }
 
+    /// The runs of so many bytes that nothing has written, by the offsets of their first byte and the one behind
+    /// their last.
+    fn unwritten(&self, py: Python<'_>, address: u64, num_bytes: u64) -> PyResult<Vec<(u64, u64)>> {
+        let runs = self.memory.unwritten(address, num_bytes).map_err(|error| of_simulator(py, &error))?;
+        Ok(runs.into_iter().map(|run| (run.start - address, run.end - address)).collect())
+    }
+
     /// What the checks say of a copy of so many bytes to the host: a list of one finding, or none.
     fn host_read<'py>(&self, py: Python<'py>, address: u64, num_bytes: u64) -> PyResult<Bound<'py, PyList>> {
         let found = self.memory.host_read(address, num_bytes).map_err(|error| of_simulator(py, &error))?;

@@ -496,6 +496,22 @@ impl Memory {
         Ok(allocation.first_unwritten(offset, bytes))
     }
 
+    /// The runs of a range that neither the host nor a kernel has written, as far as that is known, as
+    /// [`first_unwritten`](Self::first_unwritten) knows it.
+    ///
+    /// # Errors
+    /// As for [`Memory::write`].
+    pub fn unwritten(&self, address: u64, bytes: u64) -> Result<Vec<Range<u64>>, Error> {
+        let (allocation, offset) = self.locate(address, bytes)?;
+        let mut runs = Vec::new();
+        allocation.each_run(offset, bytes, |run, is_written| {
+            if !is_written {
+                runs.push(allocation.base + run.start..allocation.base + run.end);
+            }
+        });
+        Ok(runs)
+    }
+
     /// What the checks say of a copy of a range to the host: a finding, if neither the host nor a
     /// kernel has written all of it, as far as that is known. Where a kernel has put those bytes
     /// there, from where nothing had written, its store and its load are the finding's two sides.

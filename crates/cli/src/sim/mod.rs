@@ -90,8 +90,8 @@ pub(crate) struct Sim {
     /// The architecture that the virtual GPU stands in for.
     #[arg(long, value_name = "ARCH", default_value = "sm_90a")]
     arch: Arch,
-    /// The order in which asynchronous copies land and blocks begin: with 0, as late as the rules
-    /// allow, and increasing; other numbers draw one.
+    /// The order in which asynchronous copies land, blocks begin and warps run: with 0, as late as
+    /// the rules allow, and increasing; other numbers draw one.
     #[arg(long, default_value_t = 0)]
     seed: u64,
     /// Warp instructions that each of the host's threads may execute: a kernel that goes on for

@@ -161,9 +161,10 @@ impl Access {
         }
     }
 
-    /// A `volatile` load, or one as strong.
-    pub(crate) const fn is_volatile_read(&self) -> bool {
-        matches!((self.kind, self.strength), (Kind::Read, Strength::Strong(Semantics::Relaxed, Scope::Sys)))
+    /// A `volatile` load or store, or one as strong.
+    pub(crate) const fn is_volatile(&self) -> bool {
+        let is_relaxed = matches!(self.strength, Strength::Strong(Semantics::Relaxed, Scope::Sys));
+        is_relaxed && !matches!(self.kind, Kind::Atomic)
     }
 
     /// The lanes that take part, in order.
@@ -264,9 +265,9 @@ pub(crate) fn differ_by_rounding(a: u128, b: u128, bytes: u32) -> bool {
     let word = |value: u128, at: u32| (value >> (at * 32)) as u32;
     let is_float = |word: u32| (64..192).contains(&(word >> 23 & 0xff));
     bytes.is_multiple_of(4)
-        && (0..bytes / 4).map(|at| (word(a, at), word(b, at))).all(|(a, b)| {
-            a == b || (is_float(a) && is_float(b) && a.abs_diff(b) <= LAST_BITS)
-        })
+        && (0..bytes / 4)
+            .map(|at| (word(a, at), word(b, at)))
+            .all(|(a, b)| a == b || (is_float(a) && is_float(b) && a.abs_diff(b) <= LAST_BITS))
 }
 
 /// The address space of a location.

@@ -371,3 +371,31 @@ pub(crate) fn lanes_of(mask: u32) -> impl Iterator<Item = u32> {
         Some(lane)
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_warp_of_a_pass_comes_once_in_an_order_that_a_seed_draws() {
+        let order_of = |luck: &mut Luck| {
+            let (order, mut pass) = (WarpOrder::draw(luck), 0b1011_0110_u32);
+            std::iter::from_fn(|| {
+                let warp = (pass != 0).then(|| order.first(pass))?;
+                pass &= !(1 << warp);
+                Some(warp)
+            })
+            .collect::<Vec<_>>()
+        };
+        assert_eq!(order_of(&mut Luck::default()), [1, 2, 4, 5, 7]);
+        let mut luck = Luck::new(1, 0);
+        let mut orders: Vec<_> = (0..2000).map(|_| order_of(&mut luck)).collect();
+        orders.sort();
+        orders.dedup();
+        assert_eq!(orders.len(), 10, "upwards and downwards from each");
+        for order in &mut orders {
+            order.sort_unstable();
+            assert_eq!(order[..], [1, 2, 4, 5, 7]);
+        }
+    }
+}

@@ -292,7 +292,8 @@ impl Reading<'_> {
             let Some(reader) = self.launch.get(id) else { continue };
             let is_read = reader.kind == Kind::Read;
             let is_own = self.is_own(me, &reader);
-            let is_dropped = if is_own { self.is_dropped((0, me), (id, &reader)) } else { self.is_covered(me, &reader) };
+            let is_dropped =
+                if is_own { self.is_dropped((0, me), (id, &reader)) } else { self.is_covered(me, &reader) };
             if !is_dropped && warps.insert((reader.at.block, is_own.then_some(reader.at.warp), is_read)) {
                 kept.push(id);
             }

@@ -168,9 +168,9 @@ impl Visit<'_> {
         let both_strong = record & me & STRONG != 0;
         if both_strong {
             let Context { kind, element, .. } = self.order.context(id);
-            // It sees what the other lane has stored only as long as the two run in step.
-            let relies_on_lockstep =
-                kind == Kind::Write && self.access.is_volatile_read() && same_warp(record, me);
+            // One sees what the other has stored, or not yet, only as long as the two run in step.
+            let is_exchange = matches!((kind, self.access.kind), (Kind::Write, Kind::Read) | (Kind::Read, Kind::Write));
+            let relies_on_lockstep = is_exchange && self.access.is_volatile() && same_warp(record, me);
             if !relies_on_lockstep && !overlap_in_part((kind, element), (self.access.kind, self.access.element)) {
                 return None;
             }

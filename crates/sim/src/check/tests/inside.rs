@@ -296,3 +296,34 @@ fn words_that_warps_read_by_turns_need_few_numbers() {
     rig.global(0, &write(3));
     rig.finds(&[]);
 }
+
+#[test]
+fn lanes_that_store_sums_rounded_apart_may_leave_either() {
+    let cases: [(fn(u32) -> u128, Rule); 3] = [
+        (|lane| (1.5f32.to_bits() + lane % 2).into(), Rule::NearValue),
+        (|lane| (1.5f32.to_bits() + lane % 2 * 64).into(), Rule::LanesCollide),
+        (|lane| (lane % 2 + 1).into(), Rule::LanesCollide),
+    ];
+    for (stored, rule) in cases {
+        let store = write(1).lanes(0b11).at(|_| 0).values(stored, 99);
+        let mut rig = Rig::filled(32);
+        rig.global(0, &store);
+        rig.finds(&[rule]);
+        let mut rig = Rig::filled(32);
+        rig.shared(&store);
+        rig.finds(&[rule]);
+    }
+}
+
+#[test]
+fn who_reads_a_value_that_is_stored_again_is_in_no_worse_race_than_the_stores() {
+    let same = |step: Step| step.values(|_| 5, 5);
+    let mut rig = Rig::filled(64);
+    for warp in 0..2 {
+        rig.global(0, &same(write(1)).warp(warp));
+        rig.global(0, &read(2).warp(warp));
+        rig.shared(&same(write(3)).warp(warp));
+        rig.shared(&read(4).warp(warp));
+    }
+    rig.finds(&[Rule::SameValue, Rule::SameValue]);
+}
