@@ -124,6 +124,7 @@ impl Machine {
     fn mark_load(&mut self, op: &Op, mask: u32, space: Space, at: &[u64; LANES], raced: &[Found]) {
         let access = Access(op.dst2);
         let (size, rows) = (access.element(), rows_of(access.element()));
+        let mut is_marked = vec![false; raced.len()];
         for (n, row) in (0u32..).zip(element_rows(op)).take(access.count() as usize) {
             let mut mark = Mark::none(origin(op.instruction, Where::Global(0), 0));
             for lane in lanes_of(mask) {
@@ -136,8 +137,9 @@ impl Machine {
                 // Races are judged word by word.
                 let Origin { space, address, .. } = origin(op.instruction, start, lane);
                 let words = address / 4..(address + u64::from(size)).div_ceil(4);
-                let is_here = |found: &&Found| found.space == space && words.contains(&(found.address / 4));
-                if let Some(found) = raced.iter().find(is_here) {
+                let is_here = |found: &Found| found.space == space && words.contains(&(found.address / 4));
+                for (found, is_marked) in raced.iter().zip(&mut is_marked).filter(|(found, _)| is_here(found)) {
+                    *is_marked = true;
                     mark.bits[lane as usize] = u128::MAX >> (128 - 32 * rows.min(4));
                     let origin = &mut mark.origin[lane as usize];
                     (origin.address, origin.raced) = (found.address, found.other);
@@ -146,6 +148,11 @@ impl Machine {
             if mark.lanes() != 0 {
                 self.put_mark(CallSlot::Register { row, rows }, &mark, mask);
             }
+        }
+        // What lies in the memory of a peer has another address there.
+        let elsewhere = raced.iter().zip(is_marked).filter(|(_, is_marked)| !is_marked);
+        if let Some(checking) = &mut self.checking {
+            elsewhere.for_each(|(found, _)| checking.findings.add(*found));
         }
     }
 

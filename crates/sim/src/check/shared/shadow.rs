@@ -485,7 +485,10 @@ impl SharedShadow {
         let floor = visit.settled.floor;
         let harmless = |record: u32| record < floor || (record & STRONG != 0 && record != SPLIT);
         let is_unsynced = |record: u32| {
-            record >= floor.max(visit.settled.synced) && same_warp(record, me) && !same_thread(record, me)
+            record >= floor.max(visit.settled.synced)
+                && same_warp(record, me)
+                && !same_thread(record, me)
+                && visit.access.mask >> (record & LANE) & 1 != 0
         };
         let relies_on_lockstep = visit.access.is_volatile()
             && match visit.access.kind {

@@ -168,9 +168,13 @@ impl Visit<'_> {
         let both_strong = record & me & STRONG != 0;
         if both_strong {
             let Context { kind, element, .. } = self.order.context(id);
-            // One sees what the other has stored, or not yet, only as long as the two run in step.
+            // One sees what the other has stored, or not yet, only as long as the two run in step. Who
+            // waits for a lane that is elsewhere does so in a loop.
             let is_exchange = matches!((kind, self.access.kind), (Kind::Write, Kind::Read) | (Kind::Read, Kind::Write));
-            let relies_on_lockstep = is_exchange && self.access.is_volatile() && same_warp(record, me);
+            let relies_on_lockstep = is_exchange
+                && self.access.is_volatile()
+                && same_warp(record, me)
+                && self.access.mask >> (record & LANE) & 1 != 0;
             if !relies_on_lockstep && !overlap_in_part((kind, element), (self.access.kind, self.access.element)) {
                 return None;
             }
