@@ -24,10 +24,10 @@ pub(crate) struct Memory {
 impl Memory {
     #[new]
     fn new(capacity: u64) -> Self {
-        Self { memory: Arc::new(sim::Memory::new(capacity)) }
+        Self { memory: Arc::new(sim::Memory::far_apart(capacity, 0)) }
     }
 
-    /// Allocates bytes that count as not initialised; the name shows in findings.
+    /// Allocates bytes that count as not initialised, far from all others; the name shows in findings.
     fn allocate(&self, py: Python<'_>, num_bytes: u64, name: &str) -> PyResult<u64> {
         self.memory.allocate(num_bytes, name).map_err(|error| of_simulator(py, &error))
     }
@@ -49,6 +49,13 @@ impl Memory {
         let mut bytes = vec![0; into.item_count()];
         py.detach(|| self.memory.read(address, &mut bytes)).map_err(|error| of_simulator(py, &error))?;
         into.copy_from_slice(py, &bytes)
+    }
+
+    /// The runs of so many bytes that nothing has written, by the offsets of their first byte and the one behind
+    /// their last.
+    fn unwritten(&self, py: Python<'_>, address: u64, num_bytes: u64) -> PyResult<Vec<(u64, u64)>> {
+        let runs = self.memory.unwritten(address, num_bytes).map_err(|error| of_simulator(py, &error))?;
+        Ok(runs.into_iter().map(|run| (run.start - address, run.end - address)).collect())
     }
 
     /// What the checks say of a copy of so many bytes to the host: a list of one finding, or none.

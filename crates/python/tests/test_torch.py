@@ -228,3 +228,41 @@ def test_every_element_type_comes_and_goes_by_dlpack(dtype):
     assert back.dtype == x.dtype and torch.equal(back.float(), x.t().float())
     # The same memory, for PyTorch asks by a version.
     assert back.data_ptr() == torch.from_dlpack(ours).data_ptr()
+
+
+def test_what_torch_empty_gives_is_not_initialised_until_something_writes_it():
+    pytest.importorskip("triton")
+    import triton_kernels as kernels
+
+    n = 1000
+    with warpfold.interpret_triton() as session, pytest.warns(warpfold.FindingWarning):
+        out = torch.empty(n)
+        for make in (lambda: torch.empty(n), lambda: torch.empty_like(out), lambda: out.new_empty(n)):
+            before = len(session.findings)
+            x = make()
+            kernels.add_kernel[(4,)](x, torch.ones(n), out, n, BLOCK=256)
+            assert [f.kind for f in session.findings[before:]] == ["uninitialized"], session.findings[before:]
+
+    with warpfold.interpret_triton(check="deny") as session:
+        x, y, out = torch.empty(n), torch.empty(n, dtype=torch.float32), torch.empty(n)
+        x.fill_(2)
+        y.numpy()[:] = 3
+        kernels.add_kernel[(4,)](x, y, out, n, BLOCK=256)
+        # A kernel has written it, too.
+        kernels.add_kernel[(4,)](out, y, x, n, BLOCK=256)
+        assert torch.equal(x, torch.full((n,), 8.0)) and not session.findings
+    assert torch.empty.__module__ != "warpfold.unwritten"
+
+
+def test_a_part_that_a_kernel_has_written_is_initialised():
+    pytest.importorskip("triton")
+    import triton_kernels as kernels
+
+    with warpfold.interpret_triton() as session:
+        out, ones = torch.empty(1000), torch.ones(1000)
+        kernels.add_kernel[(4,)](ones, ones, out, 900, BLOCK=256)
+        kernels.add_kernel[(4,)](out, ones, torch.zeros(1000), 900, BLOCK=256)
+        assert not session.findings
+        with pytest.warns(warpfold.FindingWarning):
+            kernels.add_kernel[(4,)](out, ones, torch.zeros(1000), 901, BLOCK=256)
+        assert [f.kind for f in session.findings] == ["uninitialized"]

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::check::Past;
 use crate::granted::Granted;
+use crate::report::FindingKind;
 
 /// One launch of a kernel.
 #[derive(Debug, Clone)]
@@ -71,7 +72,7 @@ pub enum Checks {
     /// Everything: races, uses of uninitialised memory, divergent barriers; the run goes on after a
     /// finding.
     All,
-    /// The same, and a launch with a finding of severity error is an
+    /// The same, and a launch with a finding that [is a failure](crate::Finding::is_failure) is an
     /// [`Error::Findings`](crate::Error::Findings).
     Deny,
 }
@@ -89,8 +90,8 @@ impl Checks {
             Self::All | Self::Deny => {
                 "looked at: addresses, alignment, races, uses of uninitialised global and shared memory, what the host \
                  reads of it, barriers, warp synchronisation, asynchronous copies, the device heap, deadlocks, of this \
-                 grid with these arguments. Not looked at: branches that were not taken, other orders of blocks and \
-                 copies (a seed draws one), local memory and registers that were never written, whether values are right"
+                 grid with these arguments. Not looked at: branches that were not taken, other orders of blocks, \
+                 warps and copies (a seed draws one), local memory and registers that were never written, whether values are right"
             }
         }
     }
@@ -120,12 +121,14 @@ pub struct Options {
     /// endless, and the finding names the loop that it is in. 2^36 by default, half an hour or
     /// more.
     pub limit: u64,
-    /// The order in which asynchronous copies land and blocks begin: with 0, as late as the rules
-    /// allow, and increasing; any other number draws one. The same seed on one worker gives the
+    /// The order in which asynchronous copies land, blocks begin and warps run: with 0, as late as
+    /// the rules allow, and increasing; any other number draws one. The same seed on one worker gives the
     /// same run.
     pub seed: u64,
     /// Ends the run, once it is set, as a launch that has reached its limit.
     pub stop: Option<Arc<AtomicBool>>,
+    /// Kinds of warnings that [`Checks::Deny`] lets pass; see [`Finding::is_failure`](crate::Finding::is_failure).
+    pub allowed: Vec<FindingKind>,
     /// Report, too, where lanes of one store put the same value into the same bytes. Hardware makes
     /// nothing of it, and compilers rely on that.
     pub report_same_value: bool,
@@ -152,6 +155,7 @@ impl Default for Options {
             limit: 1 << 36,
             seed: 0,
             stop: None,
+            allowed: Vec::new(),
             report_same_value: false,
             granted: Vec::new(),
             stream: None,
@@ -171,6 +175,7 @@ impl std::fmt::Debug for Options {
             .field("patience", &self.patience)
             .field("limit", &self.limit)
             .field("seed", &self.seed)
+            .field("allowed", &self.allowed)
             .field("report_same_value", &self.report_same_value)
             .field("granted", &self.granted)
             .field("stream", &self.stream)

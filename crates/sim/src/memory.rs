@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
 use crate::Error;
+use crate::asynchronous::luck::Luck;
 use crate::check::{DeviceCheck, GlobalShadow};
 use crate::exec::memory_map::GLOBAL_START;
 use crate::heap::{HEAP_BYTES, Heap};
@@ -20,6 +21,8 @@ use crate::report::{Access, Finding, FindingKind, Place, Severity, Shapes};
 const ALIGNMENT: u64 = 256;
 /// Unmapped bytes after each allocation, so that small overruns never reach the next one.
 const GAP: u64 = 4096;
+/// The least of those where allocations lie far apart.
+const WIDE_GAP: u64 = 1 << 32;
 
 /// One allocation.
 #[derive(Debug)]
@@ -288,9 +291,19 @@ pub(crate) struct Table {
     /// Freed ranges with their names, sorted by address.
     pub freed: Freed,
     next: u64,
+    /// Draws gaps where allocations lie far apart.
+    gaps: Luck,
 }
 
 impl Table {
+    /// Unmapped bytes after the next allocation.
+    fn gap(&mut self) -> u64 {
+        if !self.gaps.is_drawn() {
+            return GAP;
+        }
+        WIDE_GAP + self.gaps.below(1 << 24) as u64 * ALIGNMENT
+    }
+
     fn remove(&mut self, address: u64) -> Option<Arc<Allocation>> {
         let at = self.live.binary_search_by_key(&address, |a| a.base).ok()?;
         let gone = self.live.remove(at);
@@ -363,6 +376,22 @@ impl Memory {
         Self { capacity, used, table, device_check, heap, copied }
     }
 
+    /// The same, with allocations so far apart, by distances that a seed draws, that no index of 32
+    /// bits leads from one into another: an access beyond one buffer never lands in the next.
+    ///
+    /// ```
+    /// let memory = warpfold_sim::Memory::far_apart(1 << 20, 1);
+    /// let [a, b] = [memory.allocate(4, "a")?, memory.allocate(4, "b")?];
+    /// assert!(b - a > 1 << 32);
+    /// # Ok::<(), warpfold_sim::Error>(())
+    /// ```
+    #[must_use]
+    pub fn far_apart(capacity: u64, seed: u64) -> Self {
+        let memory = Self::new(capacity);
+        memory.table_mut().gaps = Luck::new(seed.max(1), 0);
+        memory
+    }
+
     /// The memory of another device of `capacity` bytes, with peer access both ways: an address of
     /// one is an address of the other.
     #[must_use]
@@ -414,7 +443,8 @@ impl Memory {
         let base = table.next;
         let allocation = Allocation::new(base, bytes, name, Arc::clone(&self.used))
             .ok_or(Error::OutOfHostMemory { requested: bytes })?;
-        table.next = (base + bytes + GAP).next_multiple_of(ALIGNMENT);
+        let gap = table.gap();
+        table.next = (base + bytes + gap).next_multiple_of(ALIGNMENT);
         self.used.fetch_add(bytes, Ordering::Relaxed);
         table.live.push(Arc::new(allocation));
         Ok(base)
@@ -466,9 +496,27 @@ impl Memory {
         Ok(allocation.first_unwritten(offset, bytes))
     }
 
+    /// The runs of a range that neither the host nor a kernel has written, as far as that is known, as
+    /// [`first_unwritten`](Self::first_unwritten) knows it.
+    ///
+    /// # Errors
+    /// As for [`Memory::write`].
+    pub fn unwritten(&self, address: u64, bytes: u64) -> Result<Vec<Range<u64>>, Error> {
+        let (allocation, offset) = self.locate(address, bytes)?;
+        let mut runs = Vec::new();
+        allocation.each_run(offset, bytes, |run, is_written| {
+            if !is_written {
+                runs.push(allocation.base + run.start..allocation.base + run.end);
+            }
+        });
+        Ok(runs)
+    }
+
     /// What the checks say of a copy of a range to the host: a finding, if neither the host nor a
     /// kernel has written all of it, as far as that is known. Where a kernel has put those bytes
     /// there, from where nothing had written, its store and its load are the finding's two sides.
+    /// Where only some bytes were written, and no kernel has put anything into the others, it is a
+    /// warning.
     ///
     /// ```
     /// # use warpfold_sim::{FindingKind, Memory};
@@ -496,6 +544,9 @@ impl Memory {
         let Some(first) = first else { return Ok(None) };
         let at = allocation.base + first;
         let copied = lock(&self.copied).iter().rfind(|copied| copied.range.contains(&at)).cloned();
+        // Who leaves a part of an output alone may have told the host so, by a count or otherwise.
+        let is_partly_written = copied.is_none() && missing < bytes;
+        let severity = if is_partly_written { Severity::Warning } else { Severity::Error };
         let (kernel, access, other, why) = match copied {
             Some(Copied { kernel, store, load, .. }) => {
                 let why = "that nothing has written; this store copied the first of them from where nothing had, as the \
@@ -517,7 +568,7 @@ impl Memory {
         });
         Ok(Some(Finding {
             kind: FindingKind::HostRead,
-            severity: Severity::Error,
+            severity,
             kernel,
             access,
             other,

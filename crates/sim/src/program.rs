@@ -175,7 +175,7 @@ impl Program {
             Checks::All | Checks::Deny => self.checked_code()?,
         };
         let report = grid::launch(&code, kernel, self.arch, memory, launch, options, devices)?;
-        if options.checks == Checks::Deny && report.has_errors() {
+        if options.checks == Checks::Deny && report.findings.iter().any(|found| found.is_failure(&options.allowed)) {
             return Err(Error::Findings { kernel: launch.kernel.clone(), report: Box::new(report) });
         }
         Ok(report)

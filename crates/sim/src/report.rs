@@ -215,6 +215,22 @@ pub struct Finding {
     pub count: u64,
 }
 
+impl Finding {
+    /// Whether a test fails by it: an error, or a warning of something that works only where
+    /// hardware happens to run the lanes of a warp in step or to leave out threads that a barrier or
+    /// an exchange waits for, unless its kind is among those allowed.
+    #[must_use]
+    pub fn is_failure(&self, allowed: &[FindingKind]) -> bool {
+        let relies_on_luck =
+            matches!(self.kind, FindingKind::WarpSync | FindingKind::InvalidSync | FindingKind::BarrierDivergence);
+        match self.severity {
+            Severity::Error => true,
+            Severity::Warning => relies_on_luck && !allowed.contains(&self.kind),
+            Severity::Info => false,
+        }
+    }
+}
+
 /// One line. Where the source is known, its line comes first and the PTX last.
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -90,8 +90,8 @@ pub(crate) struct Sim {
     /// The architecture that the virtual GPU stands in for.
     #[arg(long, value_name = "ARCH", default_value = "sm_90a")]
     arch: Arch,
-    /// The order in which asynchronous copies land and blocks begin: with 0, as late as the rules
-    /// allow, and increasing; other numbers draw one.
+    /// The order in which asynchronous copies land, blocks begin and warps run: with 0, as late as
+    /// the rules allow, and increasing; other numbers draw one.
     #[arg(long, default_value_t = 0)]
     seed: u64,
     /// Warp instructions that each of the host's threads may execute: a kernel that goes on for
@@ -198,7 +198,7 @@ impl Sim {
         self.profile.refuse_trace()?;
         let suppressions = self.shown.suppressions.as_deref().map(Suppressions::read).transpose()?.unwrap_or_default();
         let input = self.input()?;
-        let memory = Memory::new(self.memory);
+        let memory = Memory::far_apart(self.memory, self.seed);
         let program = input.load(&memory, self.arch)?;
         if self.list {
             let module = warpfold_ptx::parse(&input.text).map_err(|error| blame(&input.file, error.into()))?;
@@ -290,7 +290,7 @@ impl Sim {
     /// and the architecture.
     pub(crate) fn advised(&self) -> Result<(String, Launch, Report, Arch), Failure> {
         let input = self.input()?;
-        let memory = Memory::new(self.memory);
+        let memory = Memory::far_apart(self.memory, self.seed);
         let program = input.load(&memory, self.arch)?;
         let source = input.source();
         let ran = self.settle(&program, &input, &source)?;

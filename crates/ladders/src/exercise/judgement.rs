@@ -20,14 +20,14 @@ pub struct Judgement {
 }
 
 impl Judgement {
-    /// Whether the result is right, no check found an error, and every goal is met.
+    /// Whether the result is right, no check objects, and every goal is met.
     #[must_use]
     pub fn is_passed(&self) -> bool {
-        self.result.is_ok() && self.errors().next().is_none() && self.goals.iter().all(is_met)
+        self.result.is_ok() && self.failures().next().is_none() && self.goals.iter().all(is_met)
     }
 
-    fn errors(&self) -> impl Iterator<Item = &Finding> {
-        self.findings.iter().filter(|finding| finding.severity == Severity::Error)
+    fn failures(&self) -> impl Iterator<Item = &Finding> {
+        self.findings.iter().filter(|finding| finding.is_failure(&[]))
     }
 }
 
@@ -44,9 +44,12 @@ impl fmt::Display for Judgement {
             Ok(()) => writeln!(f, "  [x] the result is right")?,
             Err(wrong) => writeln!(f, "  [ ] the result is wrong: {wrong}")?,
         }
-        match self.errors().next() {
+        match self.failures().next() {
             None => writeln!(f, "  [x] no check finds an error")?,
-            Some(finding) => writeln!(f, "  [ ] the checks find an error: {finding}")?,
+            Some(finding) if finding.severity == Severity::Error => {
+                writeln!(f, "  [ ] the checks find an error: {finding}")?;
+            }
+            Some(finding) => writeln!(f, "  [ ] the checks find what only luck orders: {finding}")?,
         }
         for reached @ (goal, value) in &self.goals {
             writeln!(f, "  {} {goal}: {}", mark(is_met(reached)), goal.metric.text(*value))?;

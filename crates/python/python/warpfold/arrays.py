@@ -12,6 +12,7 @@ import numpy as np
 
 from . import _native
 from .errors import ArgumentError
+from .unwritten import UnwrittenRange, unwritten_in
 
 __all__ = ["HostArray", "LaunchMemory", "Out", "Scratch", "host_array"]
 
@@ -158,6 +159,8 @@ class _Block:
     high: int
     allocation: int = 0
     start: int = 0
+    #: What nothing has written of tensors that are followed.
+    unwritten: UnwrittenRange | None = None
 
     def bytes(self) -> memoryview:
         return memoryview((ctypes.c_ubyte * (self.high - self.low)).from_address(self.low)).cast("B")
@@ -186,7 +189,10 @@ class LaunchMemory:
             block.allocation = self._memory.allocate(before + num_bytes, block.arrays[0].name)
             block.start = block.allocation + before
             if block.high > block.low and any(a.is_initialized for a in block.arrays):
-                self._memory.write(block.start, block.bytes())
+                if all(a.is_initialized for a in block.arrays):
+                    block.unwritten = unwritten_in(block.arrays[0].owner, block.low, block.high)
+                for start, end in block.unwritten.written() if block.unwritten else [(0, block.high - block.low)]:
+                    self._memory.write(block.start + start, block.bytes()[start:end])
         return self
 
     def address(self, array: HostArray) -> int:
@@ -197,7 +203,9 @@ class LaunchMemory:
     def unwritten(self) -> list[dict[str, Any]]:
         """What the checks say of reading the arrays back: findings, one for each array that has any."""
         findings: list[dict[str, Any]] = []
-        for array in (array for block in self._blocks for array in block.arrays if array.is_read):
+        # Whether the program reads all of a tensor that it has not written is not known.
+        blocks = (block for block in self._blocks if not block.unwritten)
+        for array in (array for block in blocks for array in block.arrays if array.is_read):
             start = self.address(array)
             reads = (self._memory.host_read(start + offset, num_bytes) for offset, num_bytes in array.runs())
             findings += next((found for found in reads if found), [])
@@ -211,6 +219,8 @@ class LaunchMemory:
                     array.result = self._copy_of(array)
             if block.high > block.low and any(a.is_writable for a in block.arrays):
                 self._memory.read(block.start, block.bytes())
+            if block.unwritten:
+                block.unwritten.leave(self._memory.unwritten(block.start, block.high - block.low))
 
     def _copy_of(self, array: HostArray) -> np.ndarray:
         """What a launch left of an array that cannot be written."""

@@ -1,12 +1,14 @@
 """For pytest: the fixture ``warpfold_check``, and ``--warpfold`` which gives it to every test.
 
-A test fails if a kernel that it ran on the virtual GPU broke a rule.
+A test fails if a kernel that it ran on the virtual GPU broke a rule. Warnings of what only luck orders (``warp_sync``,
+``invalid_sync``, ``barrier_divergence``) fail it, too, unless ``--warpfold-allow KIND`` or the fixture's ``allow`` has
+their kind.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 import pytest
@@ -19,11 +21,13 @@ _SEVERITIES = ("info", "warning", "error")
 
 
 class WarpfoldCheck:
-    """What the kernels of a test did. ``fail_on`` is the least severity that fails it."""
+    """What the kernels of a test did. ``fail_on`` is the least severity that fails it, whatever the kind; ``allow`` has
+    kinds of warnings that rely on luck and fail nothing."""
 
-    def __init__(self) -> None:
+    def __init__(self, allow: Iterable[str] = ()) -> None:
         self.reports: list[Report] = []
         self.fail_on = "error"
+        self.allow = set(allow)
 
     @property
     def findings(self) -> list[Finding]:
@@ -34,7 +38,11 @@ class WarpfoldCheck:
     def failures(self) -> list[Finding]:
         """Those that fail the test."""
         least = _SEVERITIES.index(self.fail_on)
-        return [finding for finding in self.findings if _SEVERITIES.index(finding.severity) >= least]
+        return [
+            finding
+            for finding in self.findings
+            if _SEVERITIES.index(finding.severity) >= least or finding.is_failure(self.allow)
+        ]
 
     def clear(self) -> None:
         """Forgets what was found so far: for tests that expect findings."""
@@ -46,6 +54,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--warpfold", action="store_true", help="fail tests whose kernels break rules; Triton's and numba's run on the virtual GPU"
     )
+    group.addoption(
+        "--warpfold-allow", action="append", default=[], metavar="KIND",
+        help="let warnings of a kind that relies on luck pass: warp_sync, invalid_sync, barrier_divergence",
+    )  # fmt: skip
 
 
 def _run(check: WarpfoldCheck) -> Iterator[WarpfoldCheck]:
@@ -78,14 +90,14 @@ def _run(check: WarpfoldCheck) -> Iterator[WarpfoldCheck]:
 
 
 @pytest.fixture
-def warpfold_check() -> Iterator[WarpfoldCheck]:
+def warpfold_check(request: pytest.FixtureRequest) -> Iterator[WarpfoldCheck]:
     """Runs the test's kernels of Triton and numba on the virtual GPU, and fails the test on findings of any kernel that it ran."""
-    yield from _run(WarpfoldCheck())
+    yield from _run(WarpfoldCheck(request.config.getoption("--warpfold-allow")))
 
 
 @pytest.fixture(autouse=True)
 def _warpfold_everywhere(request: pytest.FixtureRequest) -> Iterator[None]:
     if request.config.getoption("--warpfold") and "warpfold_check" not in request.fixturenames:
-        yield from _run(WarpfoldCheck())  # type: ignore[misc]
+        yield from _run(WarpfoldCheck(request.config.getoption("--warpfold-allow")))  # type: ignore[misc]
     else:
         yield

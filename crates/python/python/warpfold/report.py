@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from .errors import FindingsError, FindingWarning
@@ -74,6 +74,12 @@ class Finding:
     def is_error(self) -> bool:
         """Whether it is wrong, and not merely works by luck."""
         return self.severity == "error"
+
+    def is_failure(self, allow: Collection[str] = ()) -> bool:
+        """Whether a test fails by it: an error, or a warning of what works only where hardware happens to run lanes in
+        step or to leave out threads that a barrier or an exchange waits for, unless its kind is in ``allow``."""
+        relies_on_luck = self.kind in ("warp_sync", "invalid_sync", "barrier_divergence")
+        return self.is_error or self.severity == "warning" and relies_on_luck and self.kind not in allow
 
     def __str__(self) -> str:
         a, b = self.access, self.other
@@ -172,9 +178,9 @@ class Report:
         """Whether no finding is an error."""
         return not self.errors and not self.aborted
 
-    def raise_for_findings(self) -> None:
-        """Raises a :class:`FindingsError` unless the report is ok."""
-        if not self.ok:
+    def raise_for_findings(self, allow: Collection[str] = ()) -> None:
+        """Raises a :class:`FindingsError` if the run ended at a fault or any finding is a failure."""
+        if self.aborted or any(finding.is_failure(allow) for finding in self.findings):
             raise FindingsError(self)
 
     def summary(self) -> str:

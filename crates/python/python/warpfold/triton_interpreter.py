@@ -14,6 +14,7 @@ from .arrays import AtAddress, Out, Scratch, host_array
 from .errors import ArgumentError, Error
 from .launch import Check, Module, check_of
 from .report import Finding, Report, listen, warn
+from .unwritten import UnwrittenTensors
 
 __all__ = ["Interpreter", "interpret_triton"]
 
@@ -314,9 +315,12 @@ class TritonInterpreter(Interpreter):
             if kernel._run is None:
                 kernel._run = _Launcher(kernel)
 
-        descriptor = _DescriptorsOfNumpy()
+        descriptor, tensors = _DescriptorsOfNumpy(), UnwrittenTensors()
+        if self.check != "none":
+            tensors.install()
 
         def undo() -> None:
+            tensors.remove()
             descriptor.undo()
             JITFunction.run, CompiledKernel._init_handles, driver._active = run, init_handles, active
             TritonInterpreter.current = outer  # type: ignore[assignment]

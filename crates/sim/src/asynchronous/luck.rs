@@ -1,8 +1,9 @@
-//! The order in which asynchronous copies complete and blocks begin, drawn from a seed.
+//! The order in which asynchronous copies complete, blocks begin and warps run, drawn from a seed.
 //!
-//! Seed 0 draws nothing: every copy is as late as the rules allow, and blocks begin in increasing
-//! order. With any other seed copies may land as soon as they have begun, and those towards one
-//! barrier in any order; neighbouring blocks begin in any order.
+//! Seed 0 draws nothing: every copy is as late as the rules allow, and blocks begin and warps run in
+//! increasing order. With any other seed copies may land as soon as they have begun, and those
+//! towards one barrier in any order; neighbouring blocks begin in any order, and the warps of a
+//! block run upwards or downwards from any of them, in each pass anew.
 
 /// A block's draws: SplitMix64 (Steele, Lea, Flood, "Fast Splittable Pseudorandom Number
 /// Generators", 2014).
@@ -16,7 +17,7 @@ impl Luck {
     }
 
     /// Whether there is anything to draw.
-    pub(super) const fn is_drawn(self) -> bool {
+    pub(crate) const fn is_drawn(self) -> bool {
         self.0.is_some()
     }
 
@@ -35,7 +36,7 @@ impl Luck {
     }
 
     /// A number below `n`; 0 without a seed.
-    pub(super) fn below(&mut self, n: usize) -> usize {
+    pub(crate) fn below(&mut self, n: usize) -> usize {
         match self.next() {
             Some(draw) if n > 1 => usize::try_from(draw % n as u64).expect("below a length"),
             _ => 0,

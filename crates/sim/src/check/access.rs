@@ -161,6 +161,12 @@ impl Access {
         }
     }
 
+    /// A `volatile` load or store, or one as strong.
+    pub(crate) const fn is_volatile(&self) -> bool {
+        let is_relaxed = matches!(self.strength, Strength::Strong(Semantics::Relaxed, Scope::Sys));
+        is_relaxed && !matches!(self.kind, Kind::Atomic)
+    }
+
     /// The lanes that take part, in order.
     #[cfg(test)]
     pub(crate) fn lanes(&self) -> Lanes {
@@ -249,6 +255,19 @@ impl fmt::Debug for Values<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Values").finish_non_exhaustive()
     }
+}
+
+/// Whether two stored values are rows of floats of 32 bits that differ in their last bits alone, as
+/// sums of the same numbers in another order do. Small numbers and those with an exponent far from
+/// 0 are taken for integers.
+pub(crate) fn differ_by_rounding(a: u128, b: u128, bytes: u32) -> bool {
+    const LAST_BITS: u32 = 8;
+    let word = |value: u128, at: u32| (value >> (at * 32)) as u32;
+    let is_float = |word: u32| (64..192).contains(&(word >> 23 & 0xff));
+    bytes.is_multiple_of(4)
+        && (0..bytes / 4)
+            .map(|at| (word(a, at), word(b, at)))
+            .all(|(a, b)| a == b || (is_float(a) && is_float(b) && a.abs_diff(b) <= LAST_BITS))
 }
 
 /// The address space of a location.

@@ -21,6 +21,8 @@ pub(crate) enum Rule {
     LanesCollide,
     /// Two unordered stores of the same value: harmless by luck.
     SameValue,
+    /// Two unordered stores of floats that differ in their last bits.
+    NearValue,
     /// Two lanes of one store, with the same value for the same bytes.
     SameValueOfLanes,
     /// Two lanes of one warp that only lockstep orders.
@@ -107,6 +109,7 @@ impl Rule {
             | Self::WriteAfterWrite
             | Self::LanesCollide
             | Self::SameValue
+            | Self::NearValue
             | Self::SameValueOfLanes
             | Self::MissingAcquire
             | Self::InsufficientScope
@@ -122,6 +125,7 @@ impl Rule {
     pub(crate) const fn severity(self) -> Severity {
         match self {
             Self::SameValue
+            | Self::NearValue
             | Self::WarpSynchronous
             | Self::UngatheredLanes
             | Self::UnsharedAcquire
@@ -166,6 +170,9 @@ impl Rule {
             Self::WriteAfterWrite => "overwrites bytes that another thread writes, and nothing orders the two",
             Self::LanesCollide => "two lanes of one instruction write different values into the same bytes",
             Self::SameValueOfLanes => "two lanes of one instruction write the same value into the same bytes",
+            Self::NearValue => {
+                "two unordered writes put numbers that differ in their last bits into the same bytes: either may stay"
+            }
             Self::SameValue => "two unordered writes put the same value into the same bytes",
             Self::WarpSynchronous => {
                 "relies on warp-synchronous execution: no warp sync orders this lane and another that touches these bytes"
@@ -334,6 +341,9 @@ pub(crate) struct Findings {
     is_hushed: bool,
     /// There was one.
     has_hushed: bool,
+    /// Races of reads are kept back: who does not use what it has read is in none.
+    holds_races: bool,
+    raced: Vec<Found>,
     /// Some copy has read such bytes.
     copies_unwritten: bool,
     /// What stores have put into global memory from where nothing had written, by store and load.
@@ -374,6 +384,19 @@ impl Findings {
         self.copies_unwritten |= self.hush(false);
     }
 
+    /// From now on, a race of a read is kept back.
+    #[inline(always)]
+    pub(crate) fn hold_races(&mut self) {
+        self.holds_races = true;
+    }
+
+    /// The races kept back since [`hold_races`](Self::hold_races), which ends.
+    #[inline(always)]
+    pub(crate) fn take_raced(&mut self) -> Vec<Found> {
+        self.holds_races = false;
+        if self.raced.is_empty() { Vec::new() } else { std::mem::take(&mut self.raced) }
+    }
+
     /// Whether copies have read bytes that nothing has written.
     pub(crate) fn copies_unwritten(&self) -> bool {
         self.copies_unwritten
@@ -402,6 +425,10 @@ impl Findings {
     pub(crate) fn add(&mut self, new: Found) {
         if self.is_hushed && new.rule == Rule::Uninitialized {
             self.has_hushed = true;
+            return;
+        }
+        if self.holds_races && new.rule == Rule::ReadAfterWrite {
+            self.raced.push(new);
             return;
         }
         if self.skips_same_value && new.rule == Rule::SameValueOfLanes {

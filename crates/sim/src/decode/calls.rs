@@ -70,7 +70,20 @@ fn target(d: &mut Decoder, inst: &Instruction, callee: &Name) -> Result<CallTarg
 }
 
 fn slots(d: &mut Decoder, inst: &Instruction, operands: &[Operand], written: bool) -> Result<Vec<CallSlot>, Error> {
-    operands.iter().map(|operand| slot(d, inst, operand, written)).collect()
+    let mut slots = Vec::new();
+    for operand in operands {
+        if let Operand::Name { name, component: None } = operand
+            && let Symbol::Vector(elements) = d.lookup(inst, name)?
+        {
+            let elements = elements.len();
+            for component in "xyzw".chars().take(elements) {
+                slots.push(slot(d, inst, &Operand::Name { name: name.clone(), component: Some(component) }, written)?);
+            }
+        } else {
+            slots.push(slot(d, inst, operand, written)?);
+        }
+    }
+    Ok(slots)
 }
 
 fn slot(d: &mut Decoder, inst: &Instruction, operand: &Operand, written: bool) -> Result<CallSlot, Error> {
@@ -93,6 +106,12 @@ fn slot(d: &mut Decoder, inst: &Instruction, operand: &Operand, written: bool) -
             }
             _ => {}
         }
+    }
+    if let Operand::Name { component: Some(_), .. } = operand
+        && let Some(ty) = d.declared_type(inst, operand)
+    {
+        let row = if written { d.destination(inst, operand, ty)? } else { d.source(inst, operand, ty)? };
+        return Ok(RegisterInfo::slot(row, ty));
     }
     match operand {
         Operand::Immediate(_) if !written => {

@@ -196,8 +196,12 @@ impl Decoder<'_> {
                 self.f.scopes[0].insert(v.name.clone(), Symbol::Variable(Place::KernelParam(slot.offset, slot.bytes)));
             }
         } else {
-            code.returns = function.returns.iter().map(|v| self.parameter(v)).collect::<Result<_, _>>()?;
-            code.params = function.params.iter().map(|v| self.parameter(v)).collect::<Result<_, _>>()?;
+            for v in &function.returns {
+                self.parameter(v, &mut code.returns)?;
+            }
+            for v in &function.params {
+                self.parameter(v, &mut code.params)?;
+            }
         }
         let first = self.new_block();
         self.f.ended = true;
@@ -207,9 +211,7 @@ impl Decoder<'_> {
             self.define_slot(*slot);
         }
         let body = function.body.as_deref().unwrap_or_default();
-        if self.checked {
-            self.f.watched = registers_of_products(body);
-        }
+        self.f.watched = registers_of_products(body);
         self.statements(body, true)?;
         if !self.f.ended {
             self.end_block(if self.f.is_kernel { Terminator::Exit } else { Terminator::Return });
@@ -248,22 +250,29 @@ impl Decoder<'_> {
         }
     }
 
-    /// A parameter or return value of a device function.
-    fn parameter(&mut self, v: &Variable) -> Result<CallSlot, Error> {
-        if v.space == StateSpace::Reg {
-            if v.ty == T::Pred {
-                let p = self.f.fresh_predicate();
-                self.f.scopes[0].insert(v.name.clone(), Symbol::Predicate(p));
-                return Ok(CallSlot::Predicate(p));
+    /// Declares a parameter or return value of a device function, and adds its slots: one, or one an
+    /// element of a vector register.
+    fn parameter(&mut self, v: &Variable, slots: &mut Vec<CallSlot>) -> Result<(), Error> {
+        let symbol = if v.space != StateSpace::Reg {
+            let (offset, bytes) = self.local(v)?;
+            slots.push(CallSlot::Local { offset, bytes });
+            Symbol::Variable(Place::Local(offset, bytes))
+        } else if v.ty == T::Pred {
+            let p = self.f.fresh_predicate();
+            slots.push(CallSlot::Predicate(p));
+            Symbol::Predicate(p)
+        } else {
+            let elements: Vec<u32> = (0..v.vector).map(|_| self.f.declare_register(v.ty)).collect();
+            for &register in &elements {
+                slots.push(RegisterInfo::slot(self.f.register_row(register), v.ty));
             }
-            let register = self.f.declare_register(v.ty);
-            self.f.scopes[0].insert(v.name.clone(), Symbol::Register { register });
-            let row = self.f.register_row(register);
-            return Ok(RegisterInfo::slot(row, v.ty));
-        }
-        let (offset, bytes) = self.local(v)?;
-        self.f.scopes[0].insert(v.name.clone(), Symbol::Variable(Place::Local(offset, bytes)));
-        Ok(CallSlot::Local { offset, bytes })
+            match elements[..] {
+                [register] => Symbol::Register { register },
+                _ => Symbol::Vector(elements),
+            }
+        };
+        self.f.scopes[0].insert(v.name.clone(), symbol);
+        Ok(())
     }
 
     /// Gives a variable a place in the frame's local memory.

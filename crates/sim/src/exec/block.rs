@@ -75,6 +75,8 @@ pub(crate) struct Block {
     pub output: String,
     /// Slices that a warp has used up by switching, in the present turn.
     switching: u32,
+    /// Draws the order of warps.
+    luck: Luck,
 }
 
 /// Executions of basic blocks: how often, and with how many lanes.
@@ -113,6 +115,7 @@ impl Block {
             warpgroups: Warpgroups::default(),
             output: String::new(),
             switching: 0,
+            luck: Luck::default(),
         }
     }
 
@@ -127,6 +130,7 @@ impl Block {
         self.coordinates = Geometry::coordinates(index, geometry.grid);
         self.clock = 0;
         self.asynchronous.begin(self.warps.len(), Luck::new(geometry.seed, index));
+        self.luck = Luck::new(geometry.seed, !index);
         self.waits.begin();
         self.warpgroups.begin(self.warps.len());
         self.partial.clear();
@@ -182,6 +186,7 @@ impl Block {
     fn run(&mut self, m: &mut Machine, cx: &mut Context<'_>) -> Turn {
         m.clock = self.clock;
         let mut pass = self.ready;
+        let mut order = WarpOrder::draw(&mut self.luck);
         let mut slices = 0;
         loop {
             if pass == 0 {
@@ -203,8 +208,8 @@ impl Block {
                     _ => Turn::Yield,
                 };
             }
-            let w = pass.trailing_zeros();
-            pass &= pass - 1;
+            let w = order.first(pass);
+            pass &= !(1 << w);
             let before = self.ready;
             let runnable = self.run_warp(w, m, cx);
             if m.stop {
@@ -226,6 +231,7 @@ impl Block {
             pass |= self.ready & !before;
             if pass == 0 && !runnable {
                 pass = self.ready;
+                order = WarpOrder::draw(&mut self.luck);
             }
         }
     }
@@ -331,6 +337,28 @@ impl Block {
     }
 }
 
+/// The order in which the warps of a block run.
+#[derive(Debug, Clone, Copy, Default)]
+struct WarpOrder {
+    first: u32,
+    is_descending: bool,
+}
+
+impl WarpOrder {
+    /// Any; without a seed the increasing one.
+    fn draw(luck: &mut Luck) -> Self {
+        let first = u32::try_from(luck.below(32)).unwrap_or(0);
+        Self { first, is_descending: luck.below(2) != 0 }
+    }
+
+    /// The first of some warps, which are not none.
+    fn first(self, warps: u32) -> u32 {
+        let turned = warps.rotate_right(self.first);
+        let at = if self.is_descending { 31 - turned.leading_zeros() } else { turned.trailing_zeros() };
+        (at + self.first) % 32
+    }
+}
+
 /// The lanes of a mask.
 pub(crate) fn lanes_of(mask: u32) -> impl Iterator<Item = u32> {
     let mut rest = mask;
@@ -342,4 +370,32 @@ pub(crate) fn lanes_of(mask: u32) -> impl Iterator<Item = u32> {
         rest &= rest - 1;
         Some(lane)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_warp_of_a_pass_comes_once_in_an_order_that_a_seed_draws() {
+        let order_of = |luck: &mut Luck| {
+            let (order, mut pass) = (WarpOrder::draw(luck), 0b1011_0110_u32);
+            std::iter::from_fn(|| {
+                let warp = (pass != 0).then(|| order.first(pass))?;
+                pass &= !(1 << warp);
+                Some(warp)
+            })
+            .collect::<Vec<_>>()
+        };
+        assert_eq!(order_of(&mut Luck::default()), [1, 2, 4, 5, 7]);
+        let mut luck = Luck::new(1, 0);
+        let mut orders: Vec<_> = (0..2000).map(|_| order_of(&mut luck)).collect();
+        orders.sort();
+        orders.dedup();
+        assert_eq!(orders.len(), 10, "upwards and downwards from each");
+        for order in &mut orders {
+            order.sort_unstable();
+            assert_eq!(order[..], [1, 2, 4, 5, 7]);
+        }
+    }
 }

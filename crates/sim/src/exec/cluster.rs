@@ -65,7 +65,7 @@ impl Machine {
     /// block. A generic address of shared memory is
     /// [`SHARED_WINDOW`](super::memory_map::SHARED_WINDOW) more.
     pub(crate) fn place(&self, address: u32) -> Option<Place> {
-        let (rank, offset) = tagged(address);
+        let (rank, offset) = tagged(address, self.cluster.rank);
         match rank {
             Some(rank) if rank != self.cluster.rank => {
                 let peer = self.cluster.peers.get(rank as usize).filter(|peer| !peer.exited)?;

@@ -8,7 +8,7 @@ use crate::check::{Found, Space, byte_of_block};
 impl Machine {
     /// What lies at an offset of shared memory.
     pub(crate) fn describe_shared(&self, offset: u64) -> String {
-        describe_shared(&self.shared_map, offset)
+        describe_shared(&self.shared_map, offset, self.cluster.rank)
     }
 
     /// What lies at an offset of the current frame's local memory.
@@ -21,14 +21,14 @@ impl Machine {
 /// What lies at an address.
 pub(crate) fn describe(address: u64, map: &[Placed], view: &GlobalView) -> String {
     match window(address) {
-        (Window::Shared, offset) => describe_shared(map, offset),
+        (Window::Shared, offset) => describe_shared(map, offset, 0),
         _ => view.describe(address),
     }
 }
 
-/// What lies at an address in `.shared::cluster`.
-fn describe_shared(map: &[Placed], address: u64) -> String {
-    match u32::try_from(address).map(tagged) {
+/// What lies at an address in `.shared::cluster`, as the block of a rank has it.
+fn describe_shared(map: &[Placed], address: u64, own: u32) -> String {
+    match u32::try_from(address).map(|address| tagged(address, own)) {
         Ok((Some(rank), offset)) => {
             format!("{} of rank {rank} of the cluster", describe_in(map, u64::from(offset), "shared memory"))
         }

@@ -18,21 +18,30 @@ pub(crate) const GLOBAL_START: u64 = 0x7000_0000_0000;
 /// below.
 const TAG_SHIFT: u32 = 24;
 
+/// The bit of a tag that says that the rest is a rank.
+const RANKED: u32 = 0x80;
+
 /// The address in `.shared::cluster` of an offset in the shared memory of the block with a rank.
 ///
-/// NOTE: the tag is the rank and one more, so that an offset alone, which is an address in
-/// `.shared::cta`, is the running block's. On hardware that address has the block's rank in it: a
-/// thread that hands it to a peer without `mapa` gives away its own memory there, and the peer's
-/// here.
+/// NOTE: an offset alone, which is an address in `.shared::cta`, has no tag and is the running
+/// block's. On hardware it has the block's rank where the tag is here: a thread that hands it to a
+/// peer without `mapa` gives away its own memory there, and the peer's here. Programs that find a
+/// peer by arithmetic (Triton flips bits of its own rank by `xor`) are right on either: a tag
+/// without [`RANKED`] says which bits differ from those of the running block's rank.
 pub(crate) const fn in_block(rank: u32, offset: u32) -> u32 {
-    (rank + 1) << TAG_SHIFT | offset
+    (rank | RANKED) << TAG_SHIFT | offset
 }
 
-/// The rank that an address in `.shared::cluster` names, if it names one, and the offset in that
-/// block's memory.
+/// The rank that an address in `.shared::cluster` names for the block of rank `own`, if it names
+/// one, and the offset in that block's memory.
 #[inline(always)]
-pub(crate) const fn tagged(address: u32) -> (Option<u32>, u32) {
-    ((address >> TAG_SHIFT).checked_sub(1), address & ((1 << TAG_SHIFT) - 1))
+pub(crate) const fn tagged(address: u32, own: u32) -> (Option<u32>, u32) {
+    let offset = address & ((1 << TAG_SHIFT) - 1);
+    match address >> TAG_SHIFT {
+        0 => (None, offset),
+        tag if tag & RANKED != 0 => (Some(tag & !RANKED), offset),
+        flipped => (Some(own ^ flipped), offset),
+    }
 }
 
 /// Whether an address names a block.

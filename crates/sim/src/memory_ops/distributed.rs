@@ -74,15 +74,16 @@ pub(super) fn by_block(
     let mut rest = mask;
     while rest != 0 {
         let first = at[rest.trailing_zeros() as usize];
-        let (tag, _) = tagged(first);
-        let same = |lane: &usize| rest >> lane & 1 != 0 && tagged(at[*lane]).0 == tag;
+        let own = m.cluster.rank;
+        let (tag, _) = tagged(first, own);
+        let same = |lane: &usize| rest >> lane & 1 != 0 && tagged(at[*lane], own).0 == tag;
         let lanes = (0..LANES).filter(same).fold(0, |all, lane| all | 1u32 << lane);
         rest &= !lanes;
         let Some(place) = m.place(first) else {
             refuse_block(m, op, at, lanes);
             continue;
         };
-        let offsets = at.map(|address| tagged(address).1);
+        let offsets = at.map(|address| tagged(address, own).1);
         each(m, place, &offsets, lanes);
     }
 }
@@ -92,7 +93,7 @@ pub(super) fn by_block(
 fn refuse_block(m: &mut Machine, op: &Op, at: &[u32; LANES], mask: u32) {
     let lane = mask.trailing_zeros();
     let address = at[lane as usize];
-    let rank = tagged(address).0.unwrap_or(m.cluster.rank);
+    let rank = tagged(address, m.cluster.rank).0.unwrap_or(m.cluster.rank);
     let blocks = m.cluster.peers.len();
     let (kind, rule) = if rank as usize >= blocks {
         let rule = format!("an access to the shared memory of rank {rank} of a cluster of {blocks} blocks");
@@ -184,9 +185,9 @@ impl<W: Word + Lane<Bits = W> + Into<u64> + TryFrom<u64>> LaneOp for MapAddress<
             let (address, rank) = (m.read::<W>(op.a), m.read::<u32>(op.b));
             let mut out = [W::default(); LANES];
             for lane in 0..LANES {
-                let (_, offset) = tagged(address[lane].into() as u32);
+                let (_, offset) = tagged(address[lane].into() as u32, 0);
                 // A rank that no cluster has stays one.
-                let mapped = in_block(rank[lane].min(0xfe), offset);
+                let mapped = in_block(rank[lane].min(0x7e), offset);
                 out[lane] = W::try_from(op.imm as u64 + u64::from(mapped)).unwrap_or_default();
             }
             m.write(op.dst, &out, mask);
@@ -204,7 +205,7 @@ impl<W: Word + Lane<Bits = W> + Into<u64>> LaneOp for RankOf<W> {
         // SAFETY: the decoder checked the operand widths.
         unsafe {
             let address = m.read::<W>(op.a);
-            let rank = address.map(|a| tagged(a.into() as u32).0.unwrap_or(own));
+            let rank = address.map(|a| tagged(a.into() as u32, own).0.unwrap_or(own));
             m.write(op.dst, &rank, mask);
         }
     }

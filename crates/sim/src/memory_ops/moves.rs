@@ -135,7 +135,7 @@ impl LaneOp for IsOwnShared {
         unsafe {
             let holds = m.read::<u64>(op.a).map(|address| match window(address) {
                 (Window::Shared, offset) => {
-                    u32::try_from(offset).is_ok_and(|offset| tagged(offset).0.is_none_or(|rank| rank == own))
+                    u32::try_from(offset).is_ok_and(|offset| tagged(offset, own).0.is_none_or(|rank| rank == own))
                 }
                 _ => false,
             });

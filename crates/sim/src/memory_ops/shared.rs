@@ -95,7 +95,7 @@ pub(crate) unsafe fn access<D: Direction, const CHECK: bool>(
 /// Whether some lane's address is one in `.shared::cluster` that names the running block.
 #[cold]
 fn has_own_tag(m: &Machine, at: &[u32; LANES], mask: u32) -> bool {
-    (0..LANES).any(|lane| mask >> lane & 1 != 0 && tagged(at[lane]).0 == Some(m.cluster.rank))
+    (0..LANES).any(|lane| mask >> lane & 1 != 0 && tagged(at[lane], m.cluster.rank).0 == Some(m.cluster.rank))
 }
 
 /// `mapa` may give an address of the running block; it lies in the window of `.shared::cta`, too.
@@ -111,8 +111,11 @@ unsafe fn through_own_tag<D: Direction, const CHECK: bool>(
     at: &[u32; LANES],
     mask: u32,
 ) {
-    let own = Some(m.cluster.rank);
-    let at = at.map(|address| if tagged(address).0 == own { tagged(address).1 } else { address });
+    let own = m.cluster.rank;
+    let at = at.map(|address| match tagged(address, own) {
+        (Some(rank), offset) if rank == own => offset,
+        _ => address,
+    });
     // SAFETY: passed on.
     unsafe { self::access::<D, CHECK>(m, op, access, &at, mask) }
 }

@@ -1,9 +1,10 @@
 //! What a warp has issued and not waited for: `wgmma.mma_async`, `commit_group`, `wait_group`.
 //!
 //! An issued product takes effect as late as the rules allow: when a `wait_group` covers it. Shared
-//! memory and the registers of A are read then, and accumulators change then, so that a missing
-//! wait gives a wrong value. Of a product that is never waited for nothing is seen. Each warp
-//! computes its own 16 of the 64 rows, so a queue a warp is all there is to it.
+//! memory and the registers of A are read then, and accumulators change then. Who touches an
+//! accumulator before waits for its product first: ptxas injects that wait (C7517; C7515 for a
+//! write). Of a product that is never waited for nothing is seen. Each warp computes its own 16 of
+//! the 64 rows, so a queue a warp is all there is to it.
 //!
 //! A call or a return waits for everything, as ptxas makes it do ("wgmma serialised", C7509).
 
@@ -144,6 +145,16 @@ impl<const CHECK: bool> LaneOp for Wait<CHECK> {
             // SAFETY: passed on.
             unsafe { carry_out(m, count) };
         }
+    }
+}
+
+/// Waits for all products up to the last one that `is_wanted`.
+pub(super) fn finish_up_to(m: &mut Machine, is_wanted: impl Fn(&Issued) -> bool) {
+    // SAFETY: the queue is the warp's; the frame is the one of its instructions, as calls and returns
+    // leave nothing in flight.
+    unsafe {
+        let last = (*m.in_flight).issued.iter().rposition(is_wanted);
+        carry_out(m, last.map_or(0, |last| last + 1));
     }
 }
 

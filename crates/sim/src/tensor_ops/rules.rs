@@ -1,8 +1,8 @@
 //! What checked runs demand of `wgmma` (PTX ISA, "wgmma.mma_async", "wgmma.fence",
 //! "wgmma.wait_group").
 //!
-//! - An accumulator or register of A is not touched between its `mma_async` and the wait that
-//!   covers it.
+//! - A register of A is not touched between its `mma_async` and the wait that covers it; nor is an
+//!   accumulator, which is a warning, as ptxas injects a wait.
 //! - A `wgmma.fence` lies between an ordinary access of such a register and the next `mma_async`
 //!   that uses it, before the first `mma_async`, and between two of different shapes on one
 //!   accumulator.
@@ -242,7 +242,9 @@ pub(super) unsafe fn check_issue(m: &mut Machine, op: &Op, issued: &Issued) {
     let early = queue.products().find(|p| meets(&tables.wgmma[p.tile as usize])).map(|p| p.instruction);
     let fenced = queue.registers.fenced;
     let touched = |row: &u32| queue.registers.touched.get(row).copied();
-    let touches: Vec<(u32, bool)> = a.iter().chain(&tile.d).filter_map(touched).collect();
+    // What accumulators hold is of no use to a product that adds nothing to it.
+    let sums = if issued.adds { &tile.d[..] } else { &[] };
+    let touches: Vec<(u32, bool)> = a.iter().chain(sums).filter_map(touched).collect();
     let touch = touches.iter().find(|(_, writes)| *writes).or(touches.first()).copied();
     let is_other_shape = |other: &Tile| {
         let size = |kind: Kind| match kind {
@@ -284,21 +286,34 @@ impl LaneOp for Touch {
 }
 
 fn touch(m: &mut Machine, op: &Op) {
-    let tables = std::sync::Arc::clone(&m.tensor);
     // SAFETY: the queue is the warp's, and nothing else refers to it.
     let queue = unsafe { &mut *m.in_flight };
+    if !m.checked && queue.is_empty() {
+        return;
+    }
+    let tables = std::sync::Arc::clone(&m.tensor);
     let touched = queue.registers.touched.entry(op.a).or_insert((op.instruction, false));
     if op.imm != 0 && !touched.1 {
         *touched = (op.instruction, true);
     }
-    let uses = |p: &&Issued| {
-        let tile = &tables.wgmma[p.tile as usize];
-        tile.d.contains(&op.a) || tile.a.is_some_and(|a| a.contains(&op.a))
-    };
-    if let Some(product) = queue.products().find(uses) {
-        let instruction = product.instruction;
-        let rule = "a register of a wgmma.mma_async is touched before the wgmma.wait_group that covers it".to_owned();
-        broken(m, op, FindingKind::MissingWait, Severity::Error, Some(instruction), rule);
+    let tile = |p: &Issued| &tables.wgmma[p.tile as usize];
+    let has_sum = |p: &Issued| tile(p).d.contains(&op.a);
+    let of_a = queue.products().find(|p| tile(p).a.is_some_and(|a| a.contains(&op.a))).map(|p| p.instruction);
+    let of_sum = queue.products().find(|p| has_sum(p)).map(|p| p.instruction);
+    let early = "before the wgmma.wait_group that covers it";
+    if let (true, Some(other)) = (m.checked, of_a) {
+        let rule = format!("a register of A of a wgmma.mma_async is touched {early}");
+        broken(m, op, FindingKind::MissingWait, Severity::Error, Some(other), rule);
+    } else if let (true, Some(other)) = (m.checked, of_sum) {
+        let does = match op.imm {
+            0 => "is read {early}: ptxas injects a wait (C7517)",
+            _ => "is written {early}: ptxas serialises the products (C7515)",
+        };
+        let rule = format!("an accumulator of a wgmma.mma_async {}", does.replace("{early}", early));
+        broken(m, op, FindingKind::MissingWait, Severity::Warning, Some(other), rule);
+    }
+    if of_sum.is_some() {
+        super::queue::finish_up_to(m, has_sum);
     }
 }
 
@@ -365,7 +380,7 @@ fn each_name(operand: &Operand, call: &mut impl FnMut(&Name)) {
 }
 
 impl Decoder<'_> {
-    /// Lets a checked program notice that an instruction touches registers of products.
+    /// Lets a program notice that an instruction touches registers of products.
     pub(crate) fn watch_registers(&mut self, inst: &Instruction) {
         if self.f.watched.is_empty() || inst.opcode == Opcode::Wgmma {
             return;

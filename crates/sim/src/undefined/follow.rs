@@ -162,7 +162,7 @@ fn store(m: &mut Machine, flow: &Flow, ops: &[Op], mask: u32) {
         // A matrix.
         let values = flow.reads.iter().filter(|slot| matches!(slot, CallSlot::Register { .. }));
         for &slot in values {
-            let computed = m.mark(slot).map_or(0, |mark| mark.computed);
+            let computed = m.mark(slot).map_or(0, Mark::used_by_a_store);
             m.report_use(instruction, Rule::UndefinedStore, slot, lanes & computed);
         }
         run_all(m, ops, mask);
@@ -177,7 +177,7 @@ fn store(m: &mut Machine, flow: &Flow, ops: &[Op], mask: u32) {
     let at = m.accessed(main, space);
     let beyond = lanes & !local_lanes(&at);
     for &slot in &elements {
-        let computed = m.mark(slot).map_or(0, |mark| mark.computed);
+        let computed = m.mark(slot).map_or(0, Mark::used_by_a_store);
         m.report_use(instruction, Rule::UndefinedStore, slot, beyond & computed);
     }
     let marks: Vec<Option<Mark>> = elements.iter().map(|&slot| m.mark(slot).cloned()).collect();

@@ -3,7 +3,7 @@
 use std::marker::PhantomData;
 
 use super::{Mark, Origin, Place, rows_of};
-use crate::check::{HandedOn, Side, Space as Checked};
+use crate::check::{Found, HandedOn, Side, Space as Checked};
 use crate::exec::block::lanes_of;
 use crate::exec::code::CallSlot;
 use crate::exec::machine::Machine;
@@ -26,9 +26,9 @@ pub(super) enum Where {
 }
 
 impl Where {
-    fn of(space: Space, address: u64) -> Self {
+    fn of(space: Space, address: u64, own: u32) -> Self {
         let narrow = |offset: u64| u32::try_from(offset).ok();
-        let shared = |offset| match narrow(offset).map(tagged) {
+        let shared = |offset| match narrow(offset).map(|offset| tagged(offset, own)) {
             Some((Some(rank), offset)) => Self::Peer(rank, offset),
             Some((None, offset)) => Self::Shared(offset),
             None => Self::Elsewhere,
@@ -102,37 +102,57 @@ impl<L: LaneOp, S: Watches, const KEEP: bool> LaneOp for Watched<L, S, KEEP> {
         let before = unsafe { if KEEP { Some(addresses(m, op, wide)) } else { None } };
         if let Some(checking) = &mut m.checking {
             checking.findings.hush(true);
+            checking.findings.hold_races();
         }
         // SAFETY: passed on.
         unsafe { L::run(m, op, mask) };
-        if m.checking.as_mut().is_some_and(|checking| checking.findings.hush(false)) {
+        let Some(checking) = &mut m.checking else { return };
+        let (is_unwritten, raced) = (checking.findings.hush(false), checking.findings.take_raced());
+        if is_unwritten || !raced.is_empty() {
             // SAFETY: as above; the registers of the address still hold it.
             let at = before.unwrap_or_else(|| unsafe { addresses(m, op, wide) });
-            m.mark_load(op, mask, S::SPACE, &at);
+            m.mark_load(op, mask, S::SPACE, &at, &raced);
         }
     }
 }
 
 impl Machine {
-    /// Marks what a load has brought of bytes that nothing has written.
+    /// Marks what a load has brought of bytes that nothing has written, and of those that it is in a
+    /// race about.
     #[cold]
     #[inline(never)]
-    fn mark_load(&mut self, op: &Op, mask: u32, space: Space, at: &[u64; LANES]) {
+    fn mark_load(&mut self, op: &Op, mask: u32, space: Space, at: &[u64; LANES], raced: &[Found]) {
         let access = Access(op.dst2);
         let (size, rows) = (access.element(), rows_of(access.element()));
+        let mut is_marked = vec![false; raced.len()];
         for (n, row) in (0u32..).zip(element_rows(op)).take(access.count() as usize) {
             let mut mark = Mark::none(origin(op.instruction, Where::Global(0), 0));
             for lane in lanes_of(mask) {
-                let start = Where::of(space, at[lane as usize]).plus(n * size);
+                let start = Where::of(space, at[lane as usize], self.cluster.rank).plus(n * size);
                 let missing = (0..size).filter(|&byte| self.is_unwritten(start.plus(byte)));
                 let bits = missing.fold(0u128, |all, byte| all | 0xff << (byte * 8));
                 mark.bits[lane as usize] = if size < 4 { access.extend(bits as u32).into() } else { bits };
                 let first = start.plus(bits.trailing_zeros() / 8 % size.max(1));
                 mark.origin[lane as usize] = origin(op.instruction, first, lane);
+                // Races are judged word by word.
+                let Origin { space, address, .. } = origin(op.instruction, start, lane);
+                let words = address / 4..(address + u64::from(size)).div_ceil(4);
+                let is_here = |found: &Found| found.space == space && words.contains(&(found.address / 4));
+                for (found, is_marked) in raced.iter().zip(&mut is_marked).filter(|(found, _)| is_here(found)) {
+                    *is_marked = true;
+                    mark.bits[lane as usize] = u128::MAX >> (128 - 32 * rows.min(4));
+                    let origin = &mut mark.origin[lane as usize];
+                    (origin.address, origin.raced) = (found.address, found.other);
+                }
             }
             if mark.lanes() != 0 {
                 self.put_mark(CallSlot::Register { row, rows }, &mark, mask);
             }
+        }
+        // What lies in the memory of a peer has another address there.
+        let elsewhere = raced.iter().zip(is_marked).filter(|(_, is_marked)| !is_marked);
+        if let Some(checking) = &mut self.checking {
+            elsewhere.for_each(|(found, _)| checking.findings.add(*found));
         }
     }
 
@@ -161,7 +181,7 @@ impl Machine {
         if space == Space::Local && op.a == NONE {
             at = at.map(|a| a.wrapping_add(u64::from(self.local_base)));
         }
-        at.map(|address| Where::of(space, address))
+        at.map(|address| Where::of(space, address, self.cluster.rank))
     }
 
     /// Whether nothing has written a byte.
@@ -355,5 +375,5 @@ fn origin(instruction: u32, at: Where, lane: u32) -> Origin {
         Where::Global(address) => (Checked::Global, address),
         Where::Elsewhere => (Checked::Global, 0),
     };
-    Origin { instruction, lane, space, address }
+    Origin { instruction, lane, space, address, raced: None }
 }

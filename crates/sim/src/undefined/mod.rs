@@ -12,6 +12,10 @@
 //! product of matrices, a shuffle and a vote are exact, and nothing is called undefined that is
 //! not: what is said to depend on unwritten bytes was seen to.
 //!
+//! What a load has read of bytes that another thread writes, and nothing orders the two, is followed
+//! in the same way: it is a race once the value is used, of which any store is one. Lanes that load
+//! what they do nothing with, as copies of a tile smaller than its block do, are in no race.
+//!
 //! What can be missed: a result that depends on undefined bits by none of the samples; whatever
 //! goes through a `wgmma`, a bulk copy inside a cluster, an exchange whose lanes come from different instructions; bytes that
 //! are undefined in part, once they are stored. Registers that were never written count as zero.
@@ -47,6 +51,8 @@ struct Origin {
     lane: u32,
     space: Space,
     address: u64,
+    /// The bytes are written, but by another thread, and nothing orders the two: its store.
+    raced: Option<Side>,
 }
 
 /// The undefined bits of one register, by lane.
@@ -63,6 +69,12 @@ impl Mark {
     /// No undefined bits.
     fn none(origin: Origin) -> Self {
         Self { bits: [0; LANES], computed: 0, origin: [origin; LANES] }
+    }
+
+    /// The lanes whose value a store uses: computed ones, and those of a race.
+    fn used_by_a_store(&self) -> u32 {
+        let is_raced = |lane: &usize| self.bits[*lane] != 0 && self.origin[*lane].raced.is_some();
+        (0..LANES).filter(is_raced).fold(self.computed, |all, lane| all | 1 << lane)
     }
 
     /// The lanes that have undefined bits.
@@ -313,21 +325,35 @@ impl Machine {
     }
 
     /// Reports that lanes use a slot that holds undefined bits; it counts as defined from then on.
-    fn report_use(&mut self, instruction: u32, rule: Rule, slot: CallSlot, lanes: u32) {
+    fn report_use(&mut self, instruction: u32, rule_of_use: Rule, slot: CallSlot, lanes: u32) {
+        let rule = rule_of_use;
         let Some(mark) = self.mark(slot) else { return };
         let used = mark.lanes() & lanes;
         if used == 0 {
             return;
         }
         let lane = used.trailing_zeros();
-        let Origin { instruction: loaded_by, lane: loaded, space, address } = mark.origin[lane as usize];
+        let Origin { instruction: loaded_by, lane: loaded, space, address, raced } = mark.origin[lane as usize];
+        // What else comes from elsewhere is reported after it.
+        let source_of = |lane: u32| {
+            let origin = &mark.origin[lane as usize];
+            (origin.instruction, origin.raced.map(|store| store.instr))
+        };
+        let alike = lanes_of(used).filter(|&other| source_of(other) == source_of(lane));
+        let used_alike = alike.fold(0u32, |all, lane| all | 1 << lane);
         let (block, warp) = (u32::try_from(self.block).unwrap_or(u32::MAX), self.warp);
-        let this = Side { instr: instruction, block, warp, lane };
-        let other = Some(Side { instr: loaded_by, block, warp, lane: loaded });
+        let user = Side { instr: instruction, block, warp, lane };
+        let load = Side { instr: loaded_by, block, warp, lane: loaded };
+        let (rule, this, other) = match raced {
+            Some(store) => (Rule::ReadAfterWrite, load, store),
+            None => (rule, user, load),
+        };
         if let Some(checking) = &mut self.checking {
-            checking.findings.add(Found { rule, space, address, this, other, count: used.count_ones().into() });
+            let count = used_alike.count_ones().into();
+            checking.findings.add(Found { rule, space, address, this, other: Some(other), count });
         }
-        self.define(slot, used);
+        self.define(slot, used_alike);
+        self.report_use(instruction, rule_of_use, slot, lanes);
     }
 }
 

@@ -36,6 +36,19 @@ fn a_mapped_address_names_its_block_and_keeps_its_place() {
 }
 
 #[test]
+fn bits_of_the_rank_that_arithmetic_flips_lead_to_a_peer() {
+    check("xor.b32 %r1, tile, 0x1000000; getctarank.shared::cluster.u32 %result, %r1;", |rank, _| rank ^ 1);
+    let flipped = "and.b32 %r0, %thread, 3; shl.b32 %r0, %r0, 24; mov.u32 %r1, tile; xor.b32 %r1, %r1, %r0;";
+    check(&format!("{flipped} getctarank.shared::cluster.u32 %result, %r1;"), |rank, thread| rank ^ thread % 4);
+    let of_a_peer = "mapa.shared::cluster.u32 %r1, tile, 2; xor.b32 %r1, %r1, 0x1000000;";
+    check(&format!("{of_a_peer} getctarank.shared::cluster.u32 %result, %r1;"), |_, _| 3);
+    let store = "shl.b32 %r2, %thread, 2; add.u32 %r1, %r1, %r2; st.shared::cluster.u32 [%r1], %rank;";
+    let load = "mov.u32 %r1, tile; add.u32 %r1, %r1, %r2; ld.shared.u32 %result, [%r1];";
+    let body = format!("mov.u32 %r1, tile; xor.b32 %r1, %r1, 0x3000000; {SYNC} {store} {SYNC} {load}");
+    check(&body, |rank, _| rank ^ 3);
+}
+
+#[test]
 fn a_generic_address_of_a_peer_lies_in_the_cluster_but_not_in_the_block() {
     let body = "and.b32 %r0, %thread, 3;
         mov.u64 %d0, tile; cvta.shared.u64 %d0, %d0; mapa.u64 %d1, %d0, %r0;

@@ -50,6 +50,12 @@ fn floats_are_narrowed_as_the_rounding_asks() {
 }
 
 #[test]
+fn the_types_of_16_bits_become_each_other_to_nearest_without_a_rounding() {
+    check_all(Type::Bf16, Type::F16, &[""], false, true);
+    check_all(Type::F16, Type::Bf16, &[""], false, true);
+}
+
+#[test]
 fn floats_are_widened_exactly() {
     for (to, from) in [
         (Type::F32, Type::F16),

@@ -221,9 +221,11 @@ pub(super) fn decode(d: &mut Decoder, inst: &Instruction, to: T, from: T) -> Res
     if integer_rounding(d, inst)?.is_some() {
         return Err(d.invalid(inst, "rounding to an integral value keeps the type"));
     }
-    let is_exact = matches!((to, from), (T::F64, _) | (T::F32, T::F16 | T::Bf16));
+    // The ISA asks for a rounding where the result is smaller than the source; between the two types
+    // of 16 bits ptxas rounds to nearest without one.
+    let is_smaller = to == T::Tf32 || to.bits() < from.bits();
     let rounding =
-        if is_exact { optional_rounding(d, inst)?.unwrap_or(Rounding::Nearest) } else { float_rounding(d, inst)? };
+        if is_smaller { float_rounding(d, inst)? } else { optional_rounding(d, inst)?.unwrap_or(Rounding::Nearest) };
     let is_relu = inst.has("relu");
     let handler = match (to, from, rounding) {
         _ if inst.has("sat") || inst.has("satfinite") => None,

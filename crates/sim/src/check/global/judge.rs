@@ -6,12 +6,12 @@
 
 use std::sync::atomic::{Ordering, fence};
 
-use crate::check::access::{Access, Kind, Lanes, Pattern, Space, Values, overlap_in_part};
+use crate::check::access::{Access, Kind, Lanes, Pattern, Space, Values, differ_by_rounding, overlap_in_part};
 use crate::check::findings::{Findings, Found, Rule, Side};
 use crate::check::global::numbers::{BlockRecords, Own};
 use crate::check::global::observed::Observation;
 use crate::check::global::quick::{Reads, after_read, after_write, read_word, same_but_lanes, strong_word, write_word};
-use crate::check::global::readers::each;
+use crate::check::global::readers::each_with_lane;
 use crate::check::global::records::{LaunchCheck, PARTS, Reached, Record};
 use crate::check::global::shadow::{ByteWriter, Cell, GlobalShadow};
 use crate::check::order::block::{BlockOrder, Ordered};
@@ -109,8 +109,9 @@ impl<'a> Visit<'a> {
         let Some(before) = same_but_lanes(&present) else { return false };
         let same_lanes = |of: fn(Cell) -> u32| (0u32..).zip(&present).all(|(i, &cell)| of(Cell(cell)) == lane(i));
         let (same_writers, same_readers) = (|| same_lanes(Cell::writer_lane), || same_lanes(Cell::reader_lane));
+        let are_ahead = |turn| (0u32..).zip(&present).all(|(i, &cell)| Cell(cell).is_reader_ahead(lane(i), turn));
         let after = match self.access.kind {
-            Kind::Read => after_read(before, 0, &self.reads(id), same_writers),
+            Kind::Read => after_read(before, 0, &self.reads(id), are_ahead, same_writers),
             Kind::Write | Kind::Atomic => {
                 after_write(before, (id, 0), self.own(), self.launch.first, same_writers, same_readers)
             }
@@ -172,7 +173,7 @@ impl<'a> Visit<'a> {
         let bytes = self.access.bytes;
         if bytes < 4 {
             for lane in Lanes(mask) {
-                self.part(addresses[lane as usize], bytes, lane);
+                self.part_of_word(addresses[lane as usize], bytes, lane);
             }
             return;
         }
@@ -230,13 +231,13 @@ impl<'a> Visit<'a> {
     fn ends(&mut self, at: &mut u64, end: u64, base: u64) {
         let bytes = self.access.bytes;
         while *at < end {
-            self.part(*at, bytes, ((*at - base) as u32) / bytes);
+            self.part_of_word(*at, bytes, ((*at - base) as u32) / bytes);
             *at += u64::from(bytes);
         }
     }
 
     /// Part of a word.
-    fn part(&mut self, address: u64, bytes: u32, lane: u32) {
+    fn part_of_word(&mut self, address: u64, bytes: u32, lane: u32) {
         let mask = ((1 << bytes) - 1) << (address % 4);
         self.judge(self.shadow.word(address), mask, lane, 0, 4);
     }
@@ -337,7 +338,7 @@ impl<'a> Visit<'a> {
         let address = shadow.base() + word as u64 * 4;
         let place = shadow.cell(word);
         let mut before = Cell(place.load(Ordering::Acquire));
-        let conflict = self.conflict(before, mask, lane, address);
+        let conflict = self.conflict(before, mask, (lane, lane_bytes), address);
         let missing = if self.access.kind == Kind::Write { 0 } else { mask & !before.init() };
         loop {
             let after = self.recorded(before, mask, lane, id, address);
@@ -353,7 +354,7 @@ impl<'a> Visit<'a> {
         let uninitialized =
             (missing != 0).then(|| Conflict { rule: Rule::Uninitialized, other: None, byte: missing.trailing_zeros() });
         for Conflict { rule, other, byte } in uninitialized.into_iter().chain(conflict) {
-            let lane = lane + byte / lane_bytes;
+            let lane = (lane + byte / lane_bytes) % 32;
             self.findings.add(Found {
                 rule,
                 space: Space::Global,
@@ -366,7 +367,8 @@ impl<'a> Visit<'a> {
     }
 
     /// The worst conflict with what the cell tells of.
-    fn conflict(&self, cell: Cell, mask: u32, lane: u32, address: u64) -> Option<Conflict> {
+    fn conflict(&self, cell: Cell, mask: u32, lanes: (u32, u32), address: u64) -> Option<Conflict> {
+        let lane = lanes.0;
         let reads = self.access.kind == Kind::Read;
         let mine = Reached::of(self.access);
         // Whether strong writes take a closer look.
@@ -384,7 +386,7 @@ impl<'a> Visit<'a> {
                 && let Some(record) = self.rival(id)
                 && !self.has_observed(id, lane, address)
             {
-                look(self.meets(Earlier { record, lane: other, is_exact: true, bytes }, lane));
+                look(self.meets(Earlier { record, lane: other, is_exact: true, bytes }, lanes));
             }
         };
         if cell.writer() == self.launch.first {
@@ -396,16 +398,27 @@ impl<'a> Visit<'a> {
         } else {
             look_writer(cell.writer(), cell.writer_lane(), cell.is_strong(), mask);
         }
+        // Who has read a value that was stored unordered before, and is stored again, has read what it
+        // will ever be.
+        let repeats = worst.is_some_and(|conflict| conflict.rule == Rule::SameValue);
+        let mut look = |found: Option<Conflict>| {
+            if let Some(new) = found
+                && !(repeats && new.rule == Rule::WriteAfterRead)
+                && worst.is_none_or(|old| new.rule.severity() > old.rule.severity())
+            {
+                worst = Some(new);
+            }
+        };
         // Among readers there may be a write that a strong one followed.
         if self.is_record(cell.reader()) && (!reads || cell.is_strong()) {
-            let is_exact = self.launch.readers(cell.reader()).is_none();
             let builds_on_them = self.writer_has_observed(cell, lane, address);
-            for id in each(self.launch, cell.reader()) {
+            for (id, other) in each_with_lane(self.launch, cell.reader(), cell.reader_lane()) {
                 if let Some(record) = self.rival(id)
                     && !(reads && record.kind == Kind::Read)
                     && (record.kind == Kind::Read || !(builds_on_them || self.has_observed(id, lane, address)))
                 {
-                    look(self.meets(Earlier { record, lane: cell.reader_lane(), is_exact, bytes: mask }, lane));
+                    let (is_exact, lane) = (other.is_some(), other.unwrap_or(cell.reader_lane()));
+                    look(self.meets(Earlier { record, lane, is_exact, bytes: mask }, lanes));
                 }
             }
         }
@@ -454,25 +467,28 @@ impl<'a> Visit<'a> {
         record.kind == Kind::Atomic && (is_before() || self.has_observed(writer, lane, address))
     }
 
-    /// Whether the access of `lane` races with an earlier one.
-    fn meets(&self, earlier: Earlier, lane: u32) -> Option<Conflict> {
-        if earlier.record.at.block == self.block {
-            return self.meets_inside(earlier, lane);
-        }
+    /// The worst race with an earlier access, of the lanes from the first one on that have
+    /// `lane_bytes` bytes of the word each.
+    fn meets(&self, earlier: Earlier, (first, lane_bytes): (u32, u32)) -> Option<Conflict> {
+        let bytes = earlier.record.bytes & earlier.bytes;
+        let are_alike = lane_bytes >= 4 && earlier.record.lane_bytes >= 4;
+        let conflicts = Lanes(bytes).take(if are_alike { 1 } else { 4 }).filter_map(|byte| {
+            let lane = (first + byte / lane_bytes) % 32;
+            let is_inside = earlier.record.at.block == self.block;
+            if is_inside { self.meets_inside(earlier, byte, lane) } else { self.meets_foreign(earlier, byte, lane) }
+        });
+        conflicts.reduce(|worst, new| if new.rule.severity() > worst.rule.severity() { new } else { worst })
+    }
+
+    /// Whether the access of `lane` to a byte of the word races with an earlier one of another block.
+    fn meets_foreign(&self, earlier: Earlier, byte: u32, lane: u32) -> Option<Conflict> {
         let mine = Reached::of(self.access);
         let record = earlier.record;
-        let bytes = record.bytes & earlier.bytes;
         let both_wide = self.reach_each_other(&record);
-        if bytes == 0 || (both_wide && !self.overlaps_in_part(&record)) {
+        if both_wide && !self.overlaps_in_part(&record) {
             return None;
         }
-        let same_value = || {
-            record.kind == Kind::Write
-                && self.access.kind == Kind::Write
-                && self.values.is_some_and(|values| (values.stored)(lane) == (values.held)(lane))
-        };
-        let byte = bytes.trailing_zeros();
-        let other_lane = earlier.lane + byte / record.lane_bytes;
+        let other_lane = (earlier.lane + byte / record.lane_bytes) % 32;
         let lanes = if earlier.is_exact && record.lane_bytes != PARTS { 1u32.checked_shl(other_lane) } else { None };
         let by = (self.access.warp, 1 << lane);
         let rule = match self.grid.knows(by, record.at, lanes.unwrap_or(0)) {
@@ -483,8 +499,7 @@ impl<'a> Visit<'a> {
             None if both_wide => Rule::MixedSizes,
             None if self.grid.lacks_acquire(self.access.warp, record.at, lanes.unwrap_or(0)) => Rule::MissingAcquire,
             None if record.strength != Reached::Weak && mine != Reached::Weak => Rule::InsufficientScope,
-            None if same_value() => Rule::SameValue,
-            None => Rule::hazard(record.kind, self.access.kind),
+            None => self.hazard(record.kind, lane),
         };
         let Moment { block, warp, .. } = record.at;
         let other = Side { instr: record.instr, block, warp, lane: other_lane };
@@ -506,17 +521,15 @@ impl<'a> Visit<'a> {
         overlap_in_part((other.kind, other.element), (self.access.kind, self.access.element))
     }
 
-    /// Whether the access of `lane` races with an earlier one of the same block.
-    fn meets_inside(&self, earlier: Earlier, lane: u32) -> Option<Conflict> {
+    /// The same for one of the same block.
+    fn meets_inside(&self, earlier: Earlier, byte: u32, lane: u32) -> Option<Conflict> {
         let (warp, kind) = (self.access.warp, self.access.kind);
         let record = earlier.record;
         let Moment { block, warp: other_warp, .. } = record.at;
-        let bytes = record.bytes & earlier.bytes;
         let both_strong = record.strength != Reached::Weak && self.access.is_strong();
-        if bytes == 0 || (both_strong && !self.overlaps_in_part(&record)) {
+        if both_strong && !self.overlaps_in_part(&record) {
             return None;
         }
-        let byte = bytes.trailing_zeros();
         let both_store = record.kind == Kind::Write && kind == Kind::Write;
         let is_same_run = (other_warp, record.instr) == (warp, self.access.instr);
         let conflict = |rule, other_lane| {
@@ -529,11 +542,18 @@ impl<'a> Visit<'a> {
             && record.time >= self.order.event(warp)
             && let Some(other) = self.collides(lane)
         {
-            let equal = self.values.is_some_and(|values| (values.stored)(lane) == (values.stored)(other));
-            return conflict(if equal { Rule::SameValueOfLanes } else { Rule::LanesCollide }, other);
+            let stored = self.values.map(|values| [lane, other].map(values.stored));
+            return conflict(
+                match stored {
+                    Some([a, b]) if a == b => Rule::SameValueOfLanes,
+                    Some([a, b]) if differ_by_rounding(a, b, self.access.bytes) => Rule::NearValue,
+                    Some(_) | None => Rule::LanesCollide,
+                },
+                other,
+            );
         }
         let is_exact = earlier.is_exact && record.lane_bytes != PARTS;
-        let other_lane = if is_exact { earlier.lane + byte / record.lane_bytes } else { earlier.lane };
+        let other_lane = if is_exact { (earlier.lane + byte / record.lane_bytes) % 32 } else { earlier.lane };
         if !is_exact && (other_warp == warp || is_same_run) {
             return None;
         }
@@ -547,10 +567,17 @@ impl<'a> Visit<'a> {
             Ordered::Unshared => conflict(Rule::UnsharedAcquire, other_lane),
             Ordered::No if other_warp == warp => conflict(Rule::WarpSynchronous, other_lane),
             Ordered::No if both_strong => conflict(Rule::MixedSizes, other_lane),
-            Ordered::No => {
-                let same = both_store && self.values.is_some_and(|values| (values.stored)(lane) == (values.held)(lane));
-                conflict(if same { Rule::SameValue } else { Rule::hazard(record.kind, kind) }, other_lane)
-            }
+            Ordered::No => conflict(self.hazard(record.kind, lane), other_lane),
+        }
+    }
+
+    /// The rule that the access of `lane` breaks towards one of a kind that nothing orders.
+    fn hazard(&self, before: Kind, lane: u32) -> Rule {
+        let both_store = before == Kind::Write && self.access.kind == Kind::Write;
+        match self.values.filter(|_| both_store).map(|values| ((values.stored)(lane), (values.held)(lane))) {
+            Some((stored, held)) if stored == held => Rule::SameValue,
+            Some((stored, held)) if differ_by_rounding(stored, held, self.access.bytes) => Rule::NearValue,
+            Some(_) | None => Rule::hazard(before, self.access.kind),
         }
     }
 

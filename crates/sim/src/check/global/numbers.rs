@@ -173,6 +173,12 @@ impl Own<'_> {
         id.wrapping_sub(self.start) < self.count
     }
 
+    /// Whether what the block did under its number is ordered before everything that it still does.
+    #[inline(always)]
+    pub(in crate::check) const fn is_settled(self, id: u32) -> bool {
+        id < self.settled
+    }
+
     /// Whether a number that may be the block's all the same is another one's.
     #[inline(never)]
     pub(in crate::check) fn is_foreign(self, id: u32, block: u32) -> bool {

@@ -18,7 +18,7 @@ pub(in crate::check) struct Reads<'a> {
     pub(in crate::check) from: u32,
     /// Writers from here on are kept: of launches that this one may overlap, and its own.
     pub(in crate::check) keeps: u32,
-    /// Several readers of a word are in a list.
+    /// Readers of several blocks are in a list.
     pub(in crate::check) lists: bool,
     /// All numbers of the block are in `own`.
     pub(in crate::check) exact: bool,
@@ -27,16 +27,21 @@ pub(in crate::check) struct Reads<'a> {
 }
 
 impl Reads<'_> {
-    /// The reader after such a read, and whether there are several.
+    /// The reader after such a read, and whether several blocks have read; `is_ahead` says whether
+    /// the reader before is a number of lanes ahead.
     #[inline(always)]
-    fn after(&self, cell: Cell) -> Option<(u32, bool)> {
-        let reader = cell.reader();
+    fn after(&self, cell: Cell, is_ahead: impl Fn(u32) -> bool) -> Option<(u32, bool)> {
+        let (reader, several) = (cell.reader(), cell.has_several_readers());
         if reader < self.from {
             Some((self.id, false))
-        } else if self.own.has(reader) && !(self.lists && cell.has_several_readers()) {
-            Some((self.id, cell.has_several_readers()))
-        } else if self.lists {
-            (reader == self.joined.from).then_some((self.joined.to, self.joined.to != self.id))
+        } else if self.lists || (self.own.has(reader) && !several) {
+            let replaces = !several && (reader == self.id || (self.own.has(reader) && self.own.is_settled(reader)));
+            if replaces {
+                return Some((self.id, false));
+            }
+            self.joined.holds_for(reader, is_ahead).then_some((self.joined.to, self.joined.is_mixed))
+        } else if self.own.has(reader) {
+            Some((self.id, true))
         } else {
             let several = self.exact || cell.has_several_readers() || self.own.is_foreign(reader, self.block);
             Some((self.id, several))
@@ -59,9 +64,10 @@ pub(in crate::check) fn after_read(
     cell: Cell,
     lane: u32,
     reads: &Reads<'_>,
+    is_ahead: impl Fn(u32) -> bool,
     same_lane: impl Fn() -> bool,
 ) -> Option<Cell> {
-    let (reader, several) = reads.after(cell)?;
+    let (reader, several) = reads.after(cell, is_ahead)?;
     let after = if cell.is_written_before(reads.keeps) {
         Cell::WRITTEN
     } else if cell.init() == WORD
@@ -79,7 +85,8 @@ pub(in crate::check) fn after_read(
 #[inline(always)]
 pub(in crate::check) fn read_word(place: &AtomicU64, lane: u32, reads: &Reads<'_>) -> bool {
     let cell = Cell(place.load(Ordering::Acquire));
-    let after = after_read(cell, lane, reads, || cell.writer_lane() == lane);
+    let is_ahead = |turn| cell.is_reader_ahead(lane, turn);
+    let after = after_read(cell, lane, reads, is_ahead, || cell.writer_lane() == lane);
     after.is_some_and(|cell| {
         place.store(cell.0, Ordering::Release);
         true

@@ -1,28 +1,34 @@
-//! Words of global memory that several blocks have read: lists of readers, shared by all words with
-//! the same history.
+//! Words of global memory that several warps or blocks have read: lists of readers, shared by all
+//! words with the same history.
 //!
 //! A cell has room for one reader, so the number of a list takes its place: the last reader's
 //! record and the number of what was there before, a record or a list. Blocks read memory in rows,
 //! so a list serves many words, and a block needs about as many lists as it has records of reads.
-//! Only launches with instructions that order blocks keep them: in the others, one reader of
-//! another block makes every write a race.
+//! Readers of other blocks are in lists only in launches with instructions that order blocks: in
+//! the others, one reader of another block makes every write a race.
 //!
-//! A read drops the earlier reads that it makes superfluous: the block's own earlier reader and
-//! those that are known to have happened before and touched no more bytes and no more weakly, for
-//! what is ordered after this read is ordered after them. Deeper in the list that happens when it
-//! has doubled since the last time.
+//! A read drops the earlier reads that it makes superfluous: those that are known to have happened
+//! before and touched no more bytes and no more weakly, for what is ordered after this read is
+//! ordered after them. Of the block's own readers it keeps one of another warp, or at least of
+//! another lane, which suffices as long as only barriers of the whole block order warps; once
+//! anything else does, one of each warp. Deeper in the list that happens when it has doubled since
+//! the last time.
+//!
+//! A list of one block's readers knows the lanes of those of one warp: lanes read rows, so how far
+//! apart two of them are is the same for all words of a list. Of the other lists only the last
+//! reader is reported with its lane, and the others under that one.
 //!
 //! A list may hold a write, too: one that another block's strong write followed.
 //!
-//! What can be missed: all but the last read of a block; a strong read of a word that 64 blocks
-//! have read before. Of the readers in a list only the last one's lane is known, and the others are
-//! reported under that one.
+//! What can be missed: of a block's readers that nothing orders all but two, before anything but a
+//! barrier of the whole block has ordered warps, or once a launch has used up a million numbers; a strong read of a word that 64 blocks have read before.
 
 use std::collections::{HashMap, HashSet};
 
 use crate::check::access::Kind;
 use crate::check::global::numbers::BlockRecords;
-use crate::check::global::records::{LaunchCheck, Reached, Record};
+use crate::check::global::records::{LaunchCheck, PARTS, Reached, Record};
+use crate::check::order::block::BlockOrder;
 use crate::check::order::grid::GridOrder;
 
 /// How far to look whether a read is in a list already; beyond, it may be there twice until the
@@ -39,6 +45,8 @@ const SHORT: u32 = 32;
 const POLLED: u32 = 64;
 /// Lists that a block remembers having made.
 const REMEMBERED: usize = 1 << 14;
+/// Records whose last join is remembered.
+const LAST: usize = 8;
 
 /// A list of readers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,33 +59,56 @@ pub(in crate::check) struct Readers {
     pub(in crate::check) count: u32,
     /// When to clear it out.
     pub(in crate::check) clear_at: u32,
+    /// It has more than reads by one block.
+    pub(in crate::check) is_mixed: bool,
+    /// How many lanes the reader before is ahead of the last one, modulo 32, where that is known.
+    pub(in crate::check) turn: Option<u32>,
 }
 
 /// What becomes of a reader's number when a certain record's access reads the word, too.
 #[derive(Debug, Clone, Copy, Default)]
 pub(in crate::check) struct Joined {
     by: u32,
-    pub(in crate::check) from: u32,
+    from: u32,
+    /// The reader before has to be that many lanes ahead.
+    turn: Option<u32>,
+    /// The reader's number; 0 when there are no more.
     pub(in crate::check) to: u32,
+    /// It is a list of more than reads by one block.
+    pub(in crate::check) is_mixed: bool,
+}
+
+impl Joined {
+    /// Whether it says what becomes of a reader's number, given whether that reader is a number of
+    /// lanes ahead.
+    #[inline(always)]
+    pub(in crate::check) fn holds_for(&self, reader: u32, is_ahead: impl Fn(u32) -> bool) -> bool {
+        reader == self.from && self.turn.is_none_or(is_ahead)
+    }
 }
 
 /// The lists that a block has made.
 #[derive(Debug, Default)]
 pub(in crate::check) struct OwnLists {
-    made: HashMap<(u32, u32), u32>,
-    last: Joined,
+    /// By record, reader before and turn.
+    joined: HashMap<(u32, u32, Option<u32>), Joined>,
+    /// By last reader, those before and turn.
+    made: HashMap<(u32, u32, Option<u32>), u32>,
+    last: [Joined; LAST],
 }
 
 impl OwnLists {
     pub(in crate::check) fn clear(&mut self) {
+        self.joined.clear();
         self.made.clear();
-        self.last = Joined::default();
+        self.last = Default::default();
     }
 
-    /// What was last asked, if it was for this record.
+    /// What was last asked for this record.
     #[inline(always)]
     pub(in crate::check) fn last_by(&self, record: u32) -> Joined {
-        if self.last.by == record { self.last } else { Joined::default() }
+        let last = self.last[record as usize % LAST];
+        if last.by == record { last } else { Joined::default() }
     }
 }
 
@@ -91,114 +122,183 @@ fn covers(later: &Record, earlier: &Record) -> bool {
 
 /// The numbers of the readers' records, the last one first.
 pub(in crate::check) fn each(launch: &LaunchCheck, reader: u32) -> impl Iterator<Item = u32> {
+    each_with_lane(launch, reader, 0).map(|(id, _)| id)
+}
+
+/// The same with their lanes where those are known, given that of the last one.
+pub(in crate::check) fn each_with_lane(
+    launch: &LaunchCheck,
+    reader: u32,
+    lane: u32,
+) -> impl Iterator<Item = (u32, Option<u32>)> {
     let mut at = reader;
+    let mut next = launch.readers(reader).is_none_or(|list| !list.is_mixed).then_some(lane);
     std::iter::from_fn(move || {
         if at == 0 {
             return None;
         }
         let list = launch.readers(at);
         let record = list.map_or(at, |list| list.last);
+        let lane = next;
         at = list.map_or(0, |list| list.before);
-        Some(record)
+        next = list.and_then(|list| Some((lane? + list.turn?) % 32));
+        Some((record, lane))
     })
 }
 
 /// A block that reads words with readers.
 pub(in crate::check) struct Reading<'a> {
     pub(in crate::check) launch: &'a LaunchCheck,
+    pub(in crate::check) order: &'a BlockOrder,
     pub(in crate::check) grid: &'a GridOrder,
     pub(in crate::check) records: &'a mut BlockRecords,
     /// Its lanes that read.
     pub(in crate::check) lanes: u32,
 }
 
+/// A reader of the block itself, and how many lanes it is ahead.
+#[derive(Debug, Clone, Copy)]
+struct Kept {
+    id: u32,
+    warp: u32,
+    turn: Option<u32>,
+}
+
 impl Reading<'_> {
-    /// The number for the readers of a word that had `reader` and that the access of `record`
-    /// reads; 0 when numbers ran out.
+    /// What becomes of the readers of a word, whose number is `reader` and whose last one is `turn`
+    /// lanes ahead, when the access of `record` reads it.
     #[inline(never)]
-    pub(in crate::check) fn join(&mut self, record: u32, reader: u32) -> u32 {
+    pub(in crate::check) fn join(&mut self, record: u32, reader: u32, turn: u32) -> Joined {
         let last = self.records.lists.last_by(record);
-        if last.from == reader {
-            return last.to;
+        if last.holds_for(reader, |ahead| ahead == turn) {
+            return last;
         }
-        let to = match self.records.lists.made.get(&(record, reader)) {
-            Some(&list) => list,
-            None => self.find(record, reader),
-        };
-        if to != 0 {
-            self.remember(record, reader, to);
-            self.records.lists.last = Joined { by: record, from: reader, to };
+        let known = &self.records.lists.joined;
+        let known = known.get(&(record, reader, None)).or_else(|| known.get(&(record, reader, Some(turn)))).copied();
+        let joined = known.unwrap_or_else(|| self.find(record, reader, turn));
+        if joined.to != 0 {
+            let lists = &mut self.records.lists;
+            remember(&mut lists.joined, (record, reader, joined.turn), joined);
+            lists.last[record as usize % LAST] = joined;
         }
-        to
+        joined
     }
 
-    fn remember(&mut self, record: u32, before: u32, list: u32) {
-        let made = &mut self.records.lists.made;
-        if made.len() >= REMEMBERED {
-            made.clear();
-        }
-        made.insert((record, before), list);
-    }
-
-    fn find(&mut self, record: u32, reader: u32) -> u32 {
-        let Some(me) = self.launch.get(record) else { return 0 };
+    fn find(&mut self, record: u32, reader: u32, turn: u32) -> Joined {
+        let nothing = Joined { by: record, from: reader, turn: None, to: 0, is_mixed: true };
+        let Some(me) = self.launch.get(record) else { return nothing };
         if matches!(me.strength, Reached::Near | Reached::Wide)
             && self.launch.readers(reader).is_some_and(|list| list.count >= POLLED)
         {
-            return reader;
+            return Joined { to: reader, ..nothing };
         }
+        let mut kept = Vec::new();
+        let mut depends_on_lane = false;
         let mut before = reader;
+        let mut ahead = self.launch.readers(reader).is_none_or(|list| !list.is_mixed).then_some(turn);
         while let Some(head) = self.launch.get(before) {
-            if !self.drops(&me, &head) {
-                break;
+            let list = self.launch.readers(before);
+            let id = list.map_or(before, |list| list.last);
+            if !self.is_own(&me, &head) {
+                if !self.is_covered(&me, &head) {
+                    break;
+                }
+            } else if !self.is_dropped((record, &me), (id, &head)) {
+                let is_same_warp = head.at.warp == me.at.warp;
+                depends_on_lane |= is_same_warp && ahead.is_some();
+                if !(is_same_warp && ahead == Some(0) && covers(&me, &head)) {
+                    kept.push(Kept { id, warp: head.at.warp, turn: ahead });
+                }
             }
-            before = self.launch.readers(before).map_or(0, |list| list.before);
+            before = list.map_or(0, |list| list.before);
+            ahead = list.and_then(|list| Some((ahead? + list.turn?) % 32));
         }
-        if self.launch.get(before).is_none() {
-            return record;
+        let rest = if self.launch.get(before).is_some() { before } else { 0 };
+        if rest == reader && each(self.launch, reader).take(LOOK).any(|other| other == record) {
+            return Joined { to: reader, ..nothing };
         }
-        if before == reader && each(self.launch, reader).take(LOOK).any(|other| other == record) {
-            return reader;
+        let kept = self.chosen(&me, &kept);
+        let mut all = rest;
+        for reader in kept.iter().rev() {
+            all = self.list(reader.id, &me, all, None, rest != 0);
+            if all == 0 {
+                return nothing;
+            }
         }
-        if let Some(&list) = self.records.lists.made.get(&(record, before)) {
+        let ahead = kept.first().filter(|kept| kept.warp == me.at.warp).and_then(|kept| kept.turn);
+        let to = self.list(record, &me, all, ahead, rest != 0);
+        Joined { turn: depends_on_lane.then_some(turn), to, is_mixed: rest != 0, ..nothing }
+    }
+
+    /// Those of the block's own readers to keep: of other warps, or else of another lane.
+    fn chosen(&self, me: &Record, own: &[Kept]) -> Vec<Kept> {
+        let most = if self.order.partial_order() && self.launch.is_generous() { 32 } else { 1 };
+        let is_first = |n: usize| own[..n].iter().all(|before| before.warp != own[n].warp);
+        let others = (0..own.len()).filter(|&n| own[n].warp != me.at.warp && is_first(n));
+        let others: Vec<_> = others.take(most).map(|n| own[n]).collect();
+        if others.is_empty() { own.first().copied().into_iter().collect() } else { others }
+    }
+
+    /// Whether an earlier access is a read by the block itself.
+    fn is_own(&self, me: &Record, earlier: &Record) -> bool {
+        earlier.at.block == me.at.block && earlier.kind == Kind::Read
+    }
+
+    /// Whether the access of `me` makes an earlier one by another block superfluous.
+    fn is_covered(&self, me: &Record, earlier: &Record) -> bool {
+        covers(me, earlier) && self.grid.all_know((me.at.warp, self.lanes), earlier.at)
+    }
+
+    /// Whether the access of `me` makes an earlier read by the block itself superfluous, whatever
+    /// its lane.
+    fn is_dropped(&self, (record, me): (u32, &Record), (id, earlier): (u32, &Record)) -> bool {
+        let is_part_of_it = || me.lane_bytes == PARTS && earlier.bytes & !me.bytes == 0;
+        let is_synced = || earlier.time < self.order.synced(me.at.warp) && covers(me, earlier);
+        let is_same_warp = earlier.at.warp == me.at.warp;
+        let is_judged_elsewhere = earlier.time == 0 || me.time == 0;
+        is_judged_elsewhere
+            || self.records.is_settled(id)
+            || (is_same_warp && (id == record || is_part_of_it() || is_synced()))
+    }
+
+    /// The number for a reader and those before it, which may be none; 0 when numbers ran out.
+    fn list(&mut self, last: u32, me: &Record, before: u32, turn: Option<u32>, is_mixed: bool) -> u32 {
+        if before == 0 {
+            return last;
+        }
+        if let Some(&list) = self.records.lists.made.get(&(last, before, turn)) {
             return list;
         }
-        let list = self.prepend(record, &me, before);
-        if list != 0 && before != reader {
-            self.remember(record, before, list);
+        let (mut count, mut clear_at) =
+            self.launch.readers(before).map_or((1, SHORT), |list| (list.count, list.clear_at));
+        let mut rest = before;
+        if is_mixed && count >= clear_at {
+            (rest, count) = self.cleared(me, before, count);
+            clear_at = SHORT.max(count * 2);
+        }
+        if rest == 0 {
+            return last;
+        }
+        let list = Readers { last, before: rest, count: count + 1, clear_at, is_mixed, turn };
+        let list = self.records.list(self.launch, list);
+        if list != 0 {
+            remember(&mut self.records.lists.made, (last, before, turn), list);
         }
         list
     }
 
-    /// Whether the access of `me` makes an earlier reader superfluous.
-    fn drops(&self, me: &Record, earlier: &Record) -> bool {
-        let own = earlier.at.block == me.at.block && earlier.kind == Kind::Read;
-        own || (covers(me, earlier) && self.grid.all_know((me.at.warp, self.lanes), earlier.at))
-    }
-
-    fn prepend(&mut self, record: u32, me: &Record, before: u32) -> u32 {
-        let (mut count, mut clear_at) =
-            self.launch.readers(before).map_or((1, SHORT), |list| (list.count, list.clear_at));
-        let mut before = before;
-        if count >= clear_at {
-            (before, count) = self.cleared(me, before, count);
-            clear_at = SHORT.max(count * 2);
-        }
-        if before == 0 {
-            return record;
-        }
-        self.records.list(self.launch, Readers { last: record, before, count: count + 1, clear_at })
-    }
-
-    /// A list without superfluous readers and with each block once, if that makes it much shorter;
+    /// A list without superfluous readers and with each warp once, if that makes it much shorter;
     /// and its length.
     fn cleared(&mut self, me: &Record, list: u32, count: u32) -> (u32, u32) {
-        let mut blocks = HashSet::new();
+        let mut warps = HashSet::new();
         let mut kept = Vec::new();
         for id in each(self.launch, list) {
             let Some(reader) = self.launch.get(id) else { continue };
             let is_read = reader.kind == Kind::Read;
-            if !self.drops(me, &reader) && blocks.insert((reader.at.block, is_read)) {
+            let is_own = self.is_own(me, &reader);
+            let is_dropped =
+                if is_own { self.is_dropped((0, me), (id, &reader)) } else { self.is_covered(me, &reader) };
+            if !is_dropped && warps.insert((reader.at.block, is_own.then_some(reader.at.warp), is_read)) {
                 kept.push(id);
             }
         }
@@ -208,7 +308,8 @@ impl Reading<'_> {
         }
         let mut rest = 0;
         for (count, &last) in (1..).zip(kept.iter().rev()) {
-            let readers = Readers { last, before: rest, count, clear_at: SHORT.max(num * 2) };
+            let clear_at = SHORT.max(num * 2);
+            let readers = Readers { last, before: rest, count, clear_at, is_mixed: true, turn: None };
             rest = if rest == 0 { last } else { self.records.list(self.launch, readers) };
             if rest == 0 {
                 return (list, count);
@@ -216,4 +317,11 @@ impl Reading<'_> {
         }
         (rest, num)
     }
+}
+
+fn remember<T>(table: &mut HashMap<(u32, u32, Option<u32>), T>, key: (u32, u32, Option<u32>), entry: T) {
+    if table.len() >= REMEMBERED {
+        table.clear();
+    }
+    table.insert(key, entry);
 }

@@ -3,8 +3,16 @@
 use crate::check::access::{Kind, Lanes};
 use crate::check::global::judge::{Visit, WORD};
 use crate::check::global::readers::{Reading, each};
-use crate::check::global::records::{PARTS, Reached};
+use crate::check::global::records::{PARTS, Reached, Record};
 use crate::check::global::shadow::{ByteWriter, Cell};
+
+/// The record of an access to part of a word, and the lane to name beside it.
+#[derive(Debug, Clone, Copy)]
+struct Part {
+    id: u32,
+    lane: u32,
+    lane_bytes: u32,
+}
 
 impl Visit<'_> {
     /// The cell after the access.
@@ -20,26 +28,29 @@ impl Visit<'_> {
 
     fn recorded_read(&mut self, cell: Cell, mask: u32, lane: u32, id: u32) -> Cell {
         let before = cell.reader();
-        let id = if mask == WORD { id } else { self.part_id(mask, before) };
-        if !self.launch.orders_blocks {
-            let foreign = self.foreign(before).is_some();
-            let several = foreign || (self.is_record(before) && cell.has_several_readers());
-            return cell.with_reader(id, lane, several);
+        let (id, lane) = if mask == WORD {
+            (id, lane)
+        } else {
+            let part = self.part(mask, lane, (before, cell.reader_lane()));
+            (part.id, part.lane)
+        };
+        let is_foreign = self.foreign(before).is_some() || (self.is_record(before) && cell.has_several_readers());
+        if (is_foreign && !self.launch.orders_blocks) || !self.is_record(before) || id == 0 {
+            return cell.with_reader(id, lane, is_foreign);
         }
-        if !self.is_record(before) || id == 0 {
-            return cell.with_reader(id, lane, false);
-        }
-        let Self { launch, grid, records, access, .. } = self;
-        match (Reading { launch, grid, records, lanes: access.mask }).join(id, before) {
-            0 => cell.with_reader(id, lane, true),
-            readers if readers == before => cell,
-            readers => cell.with_reader(readers, lane, readers != id),
+        let turn = (32 + cell.reader_lane() - lane) % 32;
+        let Self { launch, order, grid, records, access, .. } = self;
+        let joined = Reading { launch, order, grid, records, lanes: access.mask }.join(id, before, turn);
+        match joined.to {
+            0 => cell.with_reader(id, lane, is_foreign),
+            readers if readers == before && joined.is_mixed => cell,
+            readers => cell.with_reader(readers, lane, joined.is_mixed),
         }
     }
 
     /// The record for part of a word, joined with what this block did to the rest of it at the same
-    /// time.
-    fn part_id(&mut self, mask: u32, before: u32) -> u32 {
+    /// time, whose record and lane are `before`.
+    fn part(&mut self, mask: u32, lane: u32, (before, lane_before): (u32, u32)) -> Part {
         let (tick, event) = (self.grid.tick(), self.order.event(self.access.warp));
         let rest = (self.is_record(before) && self.own().has(before))
             .then(|| self.launch.get(before))
@@ -48,7 +59,27 @@ impl Visit<'_> {
                 record.at.tick == tick && record.time >= event && record.strength == Reached::of(self.access)
             })
             .filter(|record| record.kind == self.access.kind && record.at.warp == self.access.warp);
-        self.id(mask | rest.map_or(0, |record| record.bytes), PARTS)
+        let rest_bytes = rest.map_or(0, |record| record.bytes);
+        let (lane, lane_bytes) = rest.map_or((lane, 4), |rest| self.joined_lane(mask, lane, rest, lane_before));
+        Part { id: self.id(mask | rest_bytes, lane_bytes), lane, lane_bytes }
+    }
+
+    /// The lane to name for parts of a word, and how many bytes of it each has: one lane with all of
+    /// them, or neighbours that share the word under the name of the first.
+    fn joined_lane(&self, mask: u32, lane: u32, rest: Record, lane_before: u32) -> (u32, u32) {
+        let size = self.access.bytes;
+        let first = |lane: u32, bytes: u32| (32 + lane - bytes.trailing_zeros() / size) % 32;
+        let neighbours_first = match rest.lane_bytes {
+            4 if rest.bytes.count_ones() == size => Some(first(lane_before, rest.bytes)),
+            bytes => (bytes == size).then_some(lane_before),
+        };
+        if rest.lane_bytes == 4 && lane_before == lane {
+            (lane, 4)
+        } else if neighbours_first == Some(first(lane, mask)) {
+            (first(lane, mask), size)
+        } else {
+            (lane, PARTS)
+        }
     }
 
     fn recorded_write(&mut self, cell: Cell, mask: u32, lane: u32, id: u32, address: u64) -> Cell {
@@ -92,16 +123,19 @@ impl Visit<'_> {
     fn recorded_part(&mut self, cell: Cell, mask: u32, lane: u32, address: u64) -> Cell {
         let strong = self.access.is_strong_between_blocks();
         let before = cell.writer();
-        let id = self.part_id(mask, before);
+        let part = self.part(mask, lane, (before, cell.writer_lane()));
         let covers = |other: u32| self.launch.get(other).is_none_or(|record| record.bytes & !mask == 0);
-        let joined = self.launch.get(id).is_none_or(|record| record.bytes != mask) || covers(before);
-        if before != self.launch.first && (!self.is_record(before) || (joined && self.foreign(before).is_none())) {
-            let after = cell.with_writer(id, lane, strong);
+        let joined = self.launch.get(part.id).is_none_or(|record| record.bytes != mask) || covers(before);
+        let is_ordered = part.lane_bytes != PARTS;
+        if before != self.launch.first
+            && (!self.is_record(before) || (joined && is_ordered && self.foreign(before).is_none()))
+        {
+            let after = cell.with_writer(part.id, part.lane, strong);
             let clears = !self.access.is_strong() && each(self.launch, cell.reader()).all(covers);
             return if clears { after.with_reader(0, 0, false) } else { after };
         }
         let old = self.launch.get(before);
-        let part = self.id(mask, PARTS);
+        let part = self.id(mask, 4);
         self.launch.split.update(address, |writers| {
             if let Some(old) = old {
                 for byte in Lanes(old.bytes) {

@@ -30,6 +30,8 @@ const CHUNK: u32 = 4096;
 const GENEROUS: u32 = 1 << 20;
 /// In an entry's `info`: a list of readers instead of a record.
 const LIST: u32 = 1 << 31;
+/// Beside it: not of one block alone.
+const MIXED: u32 = 1 << 30;
 
 /// In place of a record's bytes per lane.
 pub(in crate::check) const PARTS: u32 = 7;
@@ -88,8 +90,8 @@ struct Entry {
     tick: AtomicU32,
     time: AtomicU32,
     /// 0 if unused; else kind, bytes, warp, strength, bytes per lane, proxy, late, bytes of a
-    /// scalar. A list has its last record, what is before it and its length in the other fields,
-    /// and here `LIST` and when to clear it out.
+    /// scalar. A list has its last record, what is before it, its length and 1 more than its turn
+    /// in the other fields, and here `LIST` and when to clear it out.
     info: AtomicU32,
 }
 
@@ -287,7 +289,9 @@ impl LaunchCheck {
         entry.instr.store(readers.last, Ordering::Relaxed);
         entry.block.store(readers.before, Ordering::Relaxed);
         entry.tick.store(readers.count, Ordering::Relaxed);
-        entry.info.store(LIST | readers.clear_at, Ordering::Release);
+        entry.time.store(readers.turn.map_or(0, |turn| turn + 1), Ordering::Relaxed);
+        let mixed = if readers.is_mixed { MIXED } else { 0 };
+        entry.info.store(LIST | mixed | readers.clear_at, Ordering::Release);
     }
 
     /// The list of readers with a number, if it is one.
@@ -297,7 +301,9 @@ impl LaunchCheck {
             last: entry.instr.load(Ordering::Relaxed),
             before: entry.block.load(Ordering::Relaxed),
             count: entry.tick.load(Ordering::Relaxed),
-            clear_at: info & !LIST,
+            clear_at: info & !(LIST | MIXED),
+            is_mixed: info & MIXED != 0,
+            turn: entry.time.load(Ordering::Relaxed).checked_sub(1),
         })
     }
 

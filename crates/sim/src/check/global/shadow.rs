@@ -3,10 +3,10 @@
 //! After FastTrack (Flanagan and Freund, 2009), with blocks as the threads; inside a block the
 //! order is that of [`order`](crate::check::order::block), where records have a time. A cell packs
 //! which bytes were ever written (4 bits), the last writer (record number 24, lane 5, strong 1),
-//! the last reader (24, 5) and whether several blocks have read since the last write (1); then the
-//! reader's number is that of a list ([`readers`](crate::check::global::readers)), where that
-//! matters. Bytes of a word written by different blocks have their writers in a table of the launch
-//! instead.
+//! the last reader (24, 5) and whether several blocks have read since the last write (1). Readers
+//! that nothing orders are in a list ([`readers`](crate::check::global::readers)), whose number
+//! takes the place of the reader's. Bytes of a word that different blocks wrote, or lanes in no
+//! order, have their writers in a table of the launch instead.
 //!
 //! Workers race on a cell with plain loads and stores (release and acquire, so that a record is
 //! filled in when its number is seen). A lost update drops a record, never makes one up: each
@@ -15,13 +15,14 @@
 //! a store to a cell keeps them, as it either sets all four or replaces a cell that already had all
 //! four, and any other change is a compare-and-swap.
 //!
-//! What can be missed: all but the last read of a word by a block, and what a block wrote strongly
-//! before it wrote it strongly again; races inside a block between accesses by instructions that it
-//! repeats, once a launch has used up a million numbers; races of copies inside their block, which
-//! [`flight`](crate::check::async_proxy::flight) and proxy fences cover; readers before a strong
-//! write that followed one by another block; a partial read hidden by a later one; of several
-//! unordered strong writes all but two; what a block did plainly to a word before it wrote it
-//! strongly. Of parts of a word by several lanes the last lane is named.
+//! What can be missed: of the lanes of a warp that read a word by one instruction all but the last;
+//! what a block wrote strongly before it wrote it strongly again; races inside a block between
+//! accesses by instructions that it repeats, once a launch has used up a million numbers; races of
+//! copies inside their block, which [`flight`](crate::check::async_proxy::flight) and proxy fences
+//! cover; readers before a strong write that followed one by another block; of several unordered
+//! strong writes all but two; what a block did plainly to a word before it wrote it strongly. Of
+//! parts of a word that lanes read in no order the last lane is named, and lanes of its warp are
+//! not told apart.
 //! [`judge`](crate::check::global::judge) has the rules, this file the state.
 
 use std::collections::HashMap;
@@ -89,6 +90,12 @@ impl Cell {
 
     pub(in crate::check) const fn reader_lane(self) -> u32 {
         (self.0 >> READER_LANE & 31) as u32
+    }
+
+    /// Whether the reader is a number of lanes ahead of a lane, modulo 32.
+    #[inline(always)]
+    pub(in crate::check) const fn is_reader_ahead(self, lane: u32, turn: u32) -> bool {
+        self.reader_lane() == (lane + turn) % 32
     }
 
     /// With both lanes 0.

@@ -484,9 +484,21 @@ impl SharedShadow {
         let mut cell = Cell { writer: self.writers[word], reader: self.readers[word], earlier: self.earlier[word] };
         let floor = visit.settled.floor;
         let harmless = |record: u32| record < floor || (record & STRONG != 0 && record != SPLIT);
+        let is_unsynced = |record: u32| {
+            record >= floor.max(visit.settled.synced)
+                && same_warp(record, me)
+                && !same_thread(record, me)
+                && visit.access.mask >> (record & LANE) & 1 != 0
+        };
+        let relies_on_lockstep = visit.access.is_volatile()
+            && match visit.access.kind {
+                Kind::Read => is_unsynced(cell.writer),
+                Kind::Write | Kind::Atomic => is_unsynced(cell.reader) || is_unsynced(cell.earlier),
+            };
         if self.sizes.are_mixed()
             || !(harmless(cell.writer) && harmless(cell.reader) && harmless(cell.earlier))
             || self.init[word] != 0xf
+            || relies_on_lockstep
         {
             return false;
         }

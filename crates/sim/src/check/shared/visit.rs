@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::check::access::{Access, Kind, Lanes, Values, overlap_in_part};
+use crate::check::access::{Access, Kind, Lanes, Values, differ_by_rounding, overlap_in_part};
 use crate::check::findings::Rule;
 use crate::check::order::block::{BlockOrder, Context, Ordered};
 use crate::check::shared::packed::{ID_SHIFT, LANE, SPLIT, STRONG, Settled, same_thread, same_warp, warp_of};
@@ -54,6 +54,18 @@ impl Visit<'_> {
             }
         };
         look(cell.writer);
+        // Who has read a value that was stored unordered before, and is stored again, has read what it
+        // will ever be.
+        let repeats = matches!(worst, Some((Rule::SameValue, _)));
+        let mut look = |record: u32| {
+            if let Some(rule) = self.conflict(record, lane)
+                && !(repeats && rule == Rule::WriteAfterRead)
+                && !self.comes_after(record, writer, word, lane)
+                && worst.is_none_or(|(most, _)| rule.severity() > most.severity())
+            {
+                worst = Some((rule, record));
+            }
+        };
         let reads = self.access.kind == Kind::Read;
         let among_strong = cell.writer >= self.settled.floor && cell.writer & STRONG != 0;
         if !reads || among_strong {
@@ -156,7 +168,14 @@ impl Visit<'_> {
         let both_strong = record & me & STRONG != 0;
         if both_strong {
             let Context { kind, element, .. } = self.order.context(id);
-            if !overlap_in_part((kind, element), (self.access.kind, self.access.element)) {
+            // One sees what the other has stored, or not yet, only as long as the two run in step. Who
+            // waits for a lane that is elsewhere does so in a loop.
+            let is_exchange = matches!((kind, self.access.kind), (Kind::Write, Kind::Read) | (Kind::Read, Kind::Write));
+            let relies_on_lockstep = is_exchange
+                && self.access.is_volatile()
+                && same_warp(record, me)
+                && self.access.mask >> (record & LANE) & 1 != 0;
+            if !relies_on_lockstep && !overlap_in_part((kind, element), (self.access.kind, self.access.element)) {
                 return None;
             }
         }
@@ -178,11 +197,12 @@ impl Visit<'_> {
                 && id == self.base >> ID_SHIFT
                 && self.access.mask & 1 << other != 0
                 && self.overlaps(lane, other);
-            let same_value = || self.values.is_some_and(|values| (values.stored)(lane) == (values.stored)(other));
-            return Some(match same_execution {
-                true if same_value() => Rule::SameValueOfLanes,
-                true => Rule::LanesCollide,
-                false => Rule::WarpSynchronous,
+            let stored = || self.values.map(|values| [lane, other].map(values.stored));
+            return Some(match same_execution.then(stored) {
+                Some(Some([a, b])) if a == b => Rule::SameValueOfLanes,
+                Some(Some([a, b])) if differ_by_rounding(a, b, self.access.bytes) => Rule::NearValue,
+                Some(_) => Rule::LanesCollide,
+                None => Rule::WarpSynchronous,
             });
         }
         if before.by.is_some() {
@@ -193,8 +213,12 @@ impl Visit<'_> {
         if both_strong {
             return Some(Rule::MixedSizes);
         }
-        let same_value = both_store && self.values.is_some_and(|values| (values.stored)(lane) == (values.held)(lane));
-        Some(if same_value { Rule::SameValue } else { Rule::hazard(before.kind, self.access.kind) })
+        let values = self.values.filter(|_| both_store).map(|values| ((values.stored)(lane), (values.held)(lane)));
+        Some(match values {
+            Some((stored, held)) if stored == held => Rule::SameValue,
+            Some((stored, held)) if differ_by_rounding(stored, held, self.access.bytes) => Rule::NearValue,
+            Some(_) | None => Rule::hazard(before.kind, self.access.kind),
+        })
     }
 
     fn overlaps(&self, a: u32, b: u32) -> bool {

@@ -276,6 +276,7 @@ fn without_ordering_instructions_the_bookkeeping_is_off_but_races_are_found() {
 fn a_write_at_two_times_is_covered_only_as_far_as_released() {
     let mut rig = Rig::new(2, 32);
     rig.global(0, &write(1).bytes(2).at(|lane| lane * 4));
+    rig.gather(0);
     rig.global(0, &store_flag(Semantics::Release, Scope::Gpu));
     rig.global(0, &write(1).bytes(2).at(|lane| lane * 4 + 2));
     rig.global(1, &load_flag(Semantics::Acquire, Scope::Gpu));

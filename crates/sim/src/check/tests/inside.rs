@@ -202,3 +202,128 @@ fn races_inside_a_block_and_between_blocks_are_both_found_at_one_word() {
     rig.global(1, &write(3));
     assert_eq!(rig.findings.iter().count(), 2, "{:?}", rig.findings);
 }
+
+#[test]
+fn a_warps_read_does_not_hide_another_warps_read_before_its_write() {
+    let shifted = |step: Step| step.at(|lane| 128 + lane * 4);
+    let orders_blocks = [false, true];
+    for (one, other) in [(read(1), read(2)), (shifted(read(1)), shifted(read(2)))] {
+        for (syncs, orders_blocks) in orders_blocks.map(|orders| [(false, orders), (true, orders)]).concat() {
+            let mut rig = Rig::of(DeviceCheck::default().begin(orders_blocks, || {}), 1, 96);
+            rig.global(0, &one);
+            rig.global(0, &other.clone().warp(1));
+            rig.global(0, &one.clone().warp(2));
+            if syncs {
+                rig.sync(0);
+            }
+            let write = Step { addresses: other.addresses, ..write(3) };
+            rig.global(0, &write.warp(2));
+            rig.finds(if syncs { &[] } else { &[WAR] });
+        }
+    }
+}
+
+#[test]
+fn a_lanes_read_does_not_hide_that_of_another_lane_by_another_instruction() {
+    for syncs in [false, true] {
+        let mut rig = Rig::new(1, 64);
+        rig.global(0, &read(1).at(|lane| lane * 4 + 4));
+        rig.global(0, &read(2));
+        if syncs {
+            rig.warp_sync(0, ALL);
+        }
+        rig.global(0, &write(3));
+        rig.finds(if syncs { &[] } else { &[LOCKSTEP] });
+    }
+}
+
+#[test]
+fn each_warp_that_read_counts_where_named_barriers_order_some() {
+    for missing in 0..3 {
+        let mut rig = Rig::new(1, 128);
+        rig.barrier(0, 2, 0b11, 0b11);
+        for warp in 0..3 {
+            rig.global(0, &read(1 + warp).warp(warp));
+        }
+        let told = (0b111 & !(1 << missing)) | 0b1000;
+        rig.barrier(0, 1, told, told);
+        rig.global(0, &write(5).warp(3));
+        rig.finds(&[WAR]);
+    }
+}
+
+#[test]
+fn bytes_of_one_word_that_two_warps_read_are_both_remembered() {
+    for (lanes, expected) in [(1, &[WAR][..]), (0b1110, &[LOCKSTEP])] {
+        let mut rig = Rig::new(1, 64);
+        rig.global(0, &read(1).bytes(1).one(31, 0));
+        rig.global(0, &read(2).bytes(1).warp(1).lanes(0b111).at(|lane| lane + 1));
+        rig.global(0, &write(3).bytes(1).warp(1).lanes(lanes).at(|lane| lane));
+        rig.finds(expected);
+    }
+}
+
+#[test]
+fn lanes_of_one_warp_that_touch_the_same_byte_of_a_word_are_told_apart() {
+    let byte = |step: Step, lane: u32| step.bytes(1).one(lane, 2);
+    let kinds = [(write(1), read(2)), (read(1), write(2)), (write(1), write(2))];
+    for (first, second) in kinds {
+        let mut rig = Rig::new(1, 32);
+        rig.global(0, &write(9).bytes(1).at(|lane| lane % 4));
+        rig.sync(0);
+        let before = rig.findings.iter().count();
+        rig.global(0, &byte(first.clone(), 3));
+        rig.global(0, &byte(second.clone(), 3));
+        assert_eq!(rig.findings.iter().count(), before, "{:?}", rig.findings);
+        rig.global(0, &byte(second, 4));
+        assert_eq!(rig.findings.iter().count(), before + 1, "{:?}", rig.findings);
+    }
+}
+
+#[test]
+fn words_that_warps_read_by_turns_need_few_numbers() {
+    let mut rig = Rig::new(1, 256);
+    let begin = rig.launch.batch().unwrap().start;
+    for _ in 0..1000 {
+        for warp in 0..8 {
+            rig.global(0, &read(1).warp(warp));
+            rig.global(0, &read(2).warp(warp).at(|lane| lane * 37 % 32 * 4));
+        }
+    }
+    let end = rig.launch.batch().unwrap().start;
+    assert!(end - begin <= 2048, "{}", end - begin);
+    rig.sync(0);
+    rig.global(0, &write(3));
+    rig.finds(&[]);
+}
+
+#[test]
+fn lanes_that_store_sums_rounded_apart_may_leave_either() {
+    let cases: [(fn(u32) -> u128, Rule); 3] = [
+        (|lane| (1.5f32.to_bits() + lane % 2).into(), Rule::NearValue),
+        (|lane| (1.5f32.to_bits() + lane % 2 * 64).into(), Rule::LanesCollide),
+        (|lane| (lane % 2 + 1).into(), Rule::LanesCollide),
+    ];
+    for (stored, rule) in cases {
+        let store = write(1).lanes(0b11).at(|_| 0).values(stored, 99);
+        let mut rig = Rig::filled(32);
+        rig.global(0, &store);
+        rig.finds(&[rule]);
+        let mut rig = Rig::filled(32);
+        rig.shared(&store);
+        rig.finds(&[rule]);
+    }
+}
+
+#[test]
+fn who_reads_a_value_that_is_stored_again_is_in_no_worse_race_than_the_stores() {
+    let same = |step: Step| step.values(|_| 5, 5);
+    let mut rig = Rig::filled(64);
+    for warp in 0..2 {
+        rig.global(0, &same(write(1)).warp(warp));
+        rig.global(0, &read(2).warp(warp));
+        rig.shared(&same(write(3)).warp(warp));
+        rig.shared(&read(4).warp(warp));
+    }
+    rig.finds(&[Rule::SameValue, Rule::SameValue]);
+}

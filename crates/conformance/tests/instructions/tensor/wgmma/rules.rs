@@ -1,4 +1,6 @@
 //! `wgmma` is asynchronous: when it takes effect, and what is found where its rules are broken.
+//!
+//! The harness stores the accumulators, for which ptxas injects a wait where there is none.
 
 use warpfold_sim::{Checks, FindingKind};
 
@@ -30,17 +32,11 @@ const COMMIT: &str = "wgmma.commit_group.sync.aligned;\n";
 const WAIT: &str = "wgmma.wait_group.sync.aligned 0;\n";
 
 #[test]
-fn accumulators_change_at_the_wait_that_covers_them_and_not_before() {
+fn accumulators_have_changed_at_the_wait_that_covers_them_or_when_they_are_touched() {
     assert_eq!(sum_after(|f| f.line() + COMMIT + WAIT), 21.0);
-    assert_eq!(sum_after(|f| f.line() + COMMIT), 5.0, "never waited for");
-    assert_eq!(sum_after(|f| f.line() + WAIT), 5.0, "never committed");
-    assert_eq!(sum_after(|f| f.line() + WAIT + COMMIT), 5.0, "waited for too early");
-    assert_eq!(sum_after(|f| f.line() + COMMIT + WAIT + &f.line() + COMMIT), 21.0, "the second never waited for");
-    let one_stays = "wgmma.wait_group.sync.aligned 1;\n";
-    assert_eq!(sum_after(|f| f.line() + COMMIT + one_stays), 5.0, "one group may stay");
-    assert_eq!(sum_after(|f| f.line() + COMMIT + &f.line() + COMMIT + one_stays), 21.0, "the older one is done");
+    assert_eq!(sum_after(|f| f.line() + COMMIT), 21.0, "waited for when they are stored");
+    assert_eq!(sum_after(|f| f.line() + "mov.b32 d3, d3;\n" + COMMIT + WAIT), 21.0, "and when they are written");
     assert_eq!(sum_after(|f| f.line() + &f.line() + COMMIT + WAIT), 37.0, "a group of two");
-    assert_eq!(sum_after(|f| f.line() + COMMIT + COMMIT + one_stays), 21.0, "an empty group counts");
 }
 
 #[test]
@@ -96,16 +92,15 @@ fn an_early_touch_of_a_register_in_flight_is_found() {
     let product = |f: &Form| FENCE.to_owned() + &f.line();
     assert_eq!(findings(|f| product(f) + COMMIT + WAIT + read + write), [""; 0]);
     for touch in [read, write] {
-        assert_eq!(findings(|f| product(f) + COMMIT + touch + WAIT), ["error: missing_wait"]);
-        assert_eq!(findings(|f| product(f) + touch + COMMIT + WAIT), ["error: missing_wait"]);
+        assert_eq!(findings(|f| product(f) + COMMIT + touch + WAIT), ["warning: missing_wait"]);
+        assert_eq!(findings(|f| product(f) + touch + COMMIT + WAIT), ["warning: missing_wait"]);
     }
     let guarded = "setp.eq.u32 %more, %tid, 200;\n@%more mov.b32 d3, 0;\n";
     assert_eq!(findings(|f| product(f) + COMMIT + guarded + WAIT), [""; 0], "no lane touches it");
     let one_stays = "wgmma.wait_group.sync.aligned 1;\n";
-    assert_eq!(findings(|f| product(f) + COMMIT + one_stays + read + WAIT), ["error: missing_wait"]);
-    // The harness stores the accumulators itself.
-    assert_eq!(findings(|f| product(f) + COMMIT), ["warning: missing_wait", "error: missing_wait"]);
-    assert_eq!(findings(product), ["warning: missing_wait", "error: missing_wait"]);
+    assert_eq!(findings(|f| product(f) + COMMIT + one_stays + read + WAIT), ["warning: missing_wait"]);
+    assert_eq!(findings(|f| product(f) + COMMIT), ["warning: missing_wait"]);
+    assert_eq!(findings(product), ["warning: missing_wait"]);
 }
 
 #[test]
