@@ -47,16 +47,32 @@ pub(crate) enum Mask {
 impl Mask {
     /// The mask that bits say; `None` if no token may come.
     pub(crate) fn of_bits(bits: &[u32], vocab: usize) -> Option<Self> {
-        let is_set = |id: &usize| bits.get(id / 32).is_some_and(|word| word >> (id % 32) & 1 != 0);
-        let num = (0..vocab).filter(is_set).count();
-        let list =
-            |wanted: bool| (0u32..).zip(0..vocab).filter(|(_, i)| is_set(i) == wanted).map(|(id, _)| id).collect();
+        // Bits beyond the vocabulary name no token.
+        let within = |word: usize| match vocab.saturating_sub(word * 32) {
+            len @ 0..32 => (1_u32 << len) - 1,
+            _ => u32::MAX,
+        };
+        let word = |i: usize| bits.get(i).copied().unwrap_or(0) & within(i);
+        let num_words = vocab.div_ceil(32);
+        let num: usize = (0..num_words).map(|i| word(i).count_ones() as usize).sum();
         match num {
             0 => None,
-            _ if num <= vocab / 2 => Some(Self::Allowed(list(true))),
-            _ => Some(Self::Banned(list(false))),
+            _ if num <= vocab / 2 => Some(Self::Allowed(ids(num, (0..num_words).map(word)))),
+            _ => Some(Self::Banned(ids(vocab - num, (0..num_words).map(|i| !word(i) & within(i))))),
         }
     }
+}
+
+/// The numbers of the bits that are set, of which there are `num`.
+fn ids(num: usize, words: impl Iterator<Item = u32>) -> Arc<[u32]> {
+    let mut ids = Vec::with_capacity(num);
+    for (first, mut word) in (0..).step_by(32).zip(words) {
+        while word != 0 {
+            ids.push(first + word.trailing_zeros());
+            word &= word - 1;
+        }
+    }
+    ids.into()
 }
 
 #[cfg(test)]

@@ -40,8 +40,8 @@ impl fmt::Debug for Detokenizer {
 pub struct Piece {
     /// Text that is final.
     pub text: String,
-    /// Whether a stop string ended it.
-    pub is_stopped: bool,
+    /// The stop string that ended it, by its place among them.
+    pub stopped_by: Option<usize>,
 }
 
 impl Detokenizer {
@@ -54,26 +54,26 @@ impl Detokenizer {
     /// Adds a token. Without `may_stop` no stop string ends in it, or begins in what is there.
     pub fn push(&mut self, token: u32, may_stop: bool) -> Piece {
         let mut text = String::new();
-        let is_stopped = self.push_to(token, may_stop, &mut text);
-        Piece { text, is_stopped }
+        let stopped_by = self.push_to(token, may_stop, &mut text);
+        Piece { text, stopped_by }
     }
 
-    /// The same, with the text added to `text`; returns whether a stop string ended it.
-    pub(crate) fn push_to(&mut self, token: u32, may_stop: bool, text: &mut String) -> bool {
+    /// The same, with the text added to `text`; returns the stop string that ended it.
+    pub(crate) fn push_to(&mut self, token: u32, may_stop: bool, text: &mut String) -> Option<usize> {
         if !(self.skip_special && self.decode.is_special(token)) {
             self.decode.append(token, &mut self.pending);
         }
         if !may_stop {
             self.exempt = self.pending.len();
-        } else if let Some((start, end)) = self.find_stop() {
+        } else if let Some((end, start, stop)) = self.find_stop() {
             self.pending.truncate(if self.include_stop { end } else { start });
             self.finish_to(text);
-            return true;
+            return Some(stop);
         }
         let held = self.held_for_stop();
         let len = complete(&self.pending[..self.pending.len() - held]);
         self.take(len, text);
-        false
+        None
     }
 
     /// What is left when the answer ends.
@@ -93,14 +93,15 @@ impl Detokenizer {
         self.pending.drain(..len);
     }
 
-    /// The stop string that ends first; of those, the one that begins first.
-    fn find_stop(&self) -> Option<(usize, usize)> {
+    /// The end, the start and the place of the stop string that ends first; of those, the one that
+    /// begins first.
+    fn find_stop(&self) -> Option<(usize, usize, usize)> {
         let open = &self.pending[self.exempt..];
-        let of_one = |stop: &String| {
+        let of_one = |(place, stop): (usize, &String)| {
             let start = open.windows(stop.len()).position(|w| w == stop.as_bytes())? + self.exempt;
-            Some((start, start + stop.len()))
+            Some((start + stop.len(), start, place))
         };
-        self.stop.iter().filter_map(of_one).min_by_key(|(start, end)| (*end, *start))
+        self.stop.iter().enumerate().filter_map(of_one).min()
     }
 
     /// Bytes at the end that may be the beginning of a stop string.
@@ -161,7 +162,7 @@ mod tests {
         for byte in bytes {
             let piece = detokenizer.push(u32::from(*byte), true);
             pieces.push(piece.text);
-            if piece.is_stopped {
+            if piece.stopped_by.is_some() {
                 return (pieces, true);
             }
         }
@@ -208,7 +209,7 @@ mod tests {
     fn no_stop_string_ends_before_it_may() {
         let mut detokenizer = detokenizer(&["ab"], false);
         assert_eq!(detokenizer.push(u32::from(b'a'), false).text, "a");
-        assert_eq!(detokenizer.push(u32::from(b'b'), true), Piece { text: "b".into(), is_stopped: false });
+        assert_eq!(detokenizer.push(u32::from(b'b'), true), Piece { text: "b".into(), stopped_by: None });
     }
 
     #[test]

@@ -40,6 +40,8 @@ pub(crate) struct Group {
     pub(crate) arrival: Duration,
     /// From the arrival to the first step.
     pub(crate) queued: Option<Duration>,
+    /// Tokens of the prompt that the cache had at the first start.
+    pub(crate) cached: Option<usize>,
     /// Was preempted for a test, and has not generated a token since.
     pub(crate) is_spared: bool,
 }

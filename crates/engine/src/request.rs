@@ -153,8 +153,8 @@ impl Request {
 pub enum Finish {
     /// A token that ends answers.
     StopToken(u32),
-    /// A stop string.
-    StopText,
+    /// A stop string, by its place in [`Request::stop`].
+    StopText(usize),
     /// Nothing more may come, as the constraint says.
     Constraint,
     /// The constraint gave up.
@@ -168,7 +168,7 @@ impl Finish {
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
-            Self::StopToken(_) | Self::StopText | Self::Constraint => "stop",
+            Self::StopToken(_) | Self::StopText(_) | Self::Constraint => "stop",
             Self::ConstraintFailed => "error",
             Self::Length => "length",
         }
@@ -192,6 +192,8 @@ pub struct Update {
     pub finish: Option<Finish>,
     /// From the request's arrival to its first step, by the caller's clock.
     pub queued: Duration,
+    /// Tokens of the prompt that were found in the cache instead of being run.
+    pub cached: usize,
     /// With the first update of answer 0: what was asked of the prompt, from its second token on.
     pub prompt_logprobs: Vec<Sampled>,
 }

@@ -168,8 +168,7 @@ impl Sequence {
         let is_stop = rules.stop_ids.contains(&token);
         if let Some(text) = self.text.as_mut().filter(|_| !is_stop || include_stop) {
             let may_stop = self.tokens.len() - self.prompt_len > rules.min_tokens;
-            let is_stopped = text.push_to(token, may_stop, &mut self.fresh_text);
-            self.finish = is_stopped.then_some(Finish::StopText);
+            self.finish = text.push_to(token, may_stop, &mut self.fresh_text).map(Finish::StopText);
         }
         if is_stop {
             self.finish = Some(Finish::StopToken(token));

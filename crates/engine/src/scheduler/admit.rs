@@ -74,6 +74,7 @@ impl Scheduler {
     fn admit(&mut self, key: Key, placement: Placement) {
         let mut group = self.waiting.remove(&key).expect("the group is waiting");
         group.queued.get_or_insert(self.now.saturating_sub(group.arrival));
+        group.cached.get_or_insert(placement.computed);
         let block_size = self.config.block_size;
         if self.config.allocator == Allocator::Contiguous {
             let live = group.num_live();

@@ -164,6 +164,7 @@ fn push_updates(group: &mut Group, new: &mut Vec<Update>) {
             text: std::mem::take(&mut seq.fresh_text),
             finish: seq.finish,
             queued: group.queued.unwrap_or_default(),
+            cached: group.cached.unwrap_or(0),
             prompt_logprobs: if is_first { group.prompt_logprobs.clone() } else { Vec::new() },
         });
     }
@@ -187,6 +188,7 @@ fn push_beams(group: &mut Group, new: &mut Vec<Update>) {
         tokens: h.tokens.clone(),
         finish: Some(h.finish),
         queued: group.queued.unwrap_or_default(),
+        cached: group.cached.unwrap_or(0),
         prompt_logprobs: if output == 0 { group.prompt_logprobs.clone() } else { Vec::new() },
     };
     new.extend(group.hypotheses.iter().take(group.request.n).enumerate().map(update));

@@ -128,6 +128,7 @@ impl Scheduler {
             hypotheses: Vec::new(),
             arrival: self.now,
             queued: None,
+            cached: None,
             is_spared: false,
             request,
         };

@@ -117,7 +117,7 @@ fn stop_strings_end_answers_across_tokens() {
     let stop = all.text[4..7].to_owned();
     let cut = all.text.find(&stop).expect("it is there");
     let stopped = whole(Request { stop: vec!["never".to_owned(), stop.clone()], ..fixed(5, 1, 20) })[0][0].clone();
-    assert_eq!((stopped.text.as_str(), stopped.finish), (&all.text[..cut], Some(Finish::StopText)));
+    assert_eq!((stopped.text.as_str(), stopped.finish), (&all.text[..cut], Some(Finish::StopText(1))));
     let included = whole(Request { stop: vec![stop], include_stop: true, ..fixed(5, 1, 20) })[0][0].clone();
     assert_eq!(included.text, all.text[..cut + 3]);
 }

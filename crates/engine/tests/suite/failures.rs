@@ -193,7 +193,7 @@ fn run(job: &Job, config: &Config, events: &Events, seen: &mut Seen) -> Result<(
         if !gone.contains(&id) {
             prop_assert_eq!(&answers[i], &alone(&job.requests[i].1), "request {}", i);
             seen.answered += 1;
-            let ends = answers[i].iter().filter(|o| o.finish == Some(warpfold_engine::Finish::StopText));
+            let ends = answers[i].iter().filter(|o| matches!(o.finish, Some(warpfold_engine::Finish::StopText(_))));
             seen.stopped_in_text += ends.count() as u64;
         }
     }
