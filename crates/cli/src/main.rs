@@ -26,6 +26,7 @@ mod suggestion;
 
 use std::io::Write;
 use std::process::ExitCode;
+use std::sync::LazyLock;
 
 use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
@@ -33,12 +34,18 @@ use clap::{Parser, Subcommand};
 use failure::Failure;
 use warpfold_report::{json, table};
 
+/// The version, with the commit that a release was built from (deploy/release.sh names it).
+static VERSION: LazyLock<String> = LazyLock::new(|| match option_env!("WARPFOLD_COMMIT") {
+    Some(commit) => format!("{} ({commit})", env!("CARGO_PKG_VERSION")),
+    None => env!("CARGO_PKG_VERSION").to_owned(),
+});
+
 /// GPU computing in pure Rust: kernels on an NVIDIA GPU, or on the virtual one in this process.
 ///
 /// The environment variable WARPFOLD_DEVICE (virtual, virtual:a100, cuda:N) names the device where
 /// --device does not; without both, the first NVIDIA GPU is taken, or else the virtual GPU.
 #[derive(Debug, Parser)]
-#[command(name = "warpfold", version)]
+#[command(name = "warpfold", version = VERSION.as_str())]
 struct Program {
     #[command(subcommand)]
     command: Command,

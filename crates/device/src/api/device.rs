@@ -10,6 +10,7 @@ use warpfold_sim::Arch;
 
 use crate::api::activity::Recorder;
 use crate::api::buffer::Buffer;
+use crate::api::draws::Draws;
 use crate::api::element::Element;
 use crate::api::host_buffer::HostBuffer;
 use crate::api::kernel_cache::KernelCache;
@@ -35,6 +36,7 @@ struct Inner {
     kernels: KernelCache,
     buffers: AtomicU64,
     memory: MemoryUse,
+    draws: Arc<Draws>,
     /// Why no CUDA GPU was taken, where one was looked for.
     fallback: Option<Error>,
 }
@@ -45,8 +47,8 @@ impl Device {
         let stream = backend.default_stream();
         let backend: Box<dyn Backend> = Box::new(backend);
         let (activity, kernels, buffers) = <(Recorder, KernelCache, AtomicU64)>::default();
-        let memory = MemoryUse::default();
-        Self { inner: Arc::new(Inner { backend, stream, activity, kernels, buffers, memory, fallback: None }) }
+        let (memory, draws) = <(MemoryUse, Arc<Draws>)>::default();
+        Self { inner: Arc::new(Inner { backend, stream, activity, kernels, buffers, memory, draws, fallback: None }) }
     }
 
     #[cfg(feature = "virtual-gpu")]
@@ -97,6 +99,34 @@ impl Device {
     #[must_use]
     pub fn is_virtual(&self) -> bool {
         matches!(self.kind(), DeviceKind::Virtual(_))
+    }
+
+    /// Whether it is a GPU of silicon, which the driver drives.
+    #[must_use]
+    pub fn is_cuda(&self) -> bool {
+        !self.is_virtual()
+    }
+
+    /// Whether it is the same device as another one, as `==` says, too.
+    #[must_use]
+    pub fn same_device(&self, other: &Self) -> bool {
+        self == other
+    }
+
+    /// Begins anew, from this seed, the random numbers that are drawn for the device where no queue
+    /// is named. It cannot fail; it gives a `Result` as candle's does.
+    ///
+    /// # Errors
+    /// None.
+    pub fn set_seed(&self, seed: u64) -> Result<(), Error> {
+        self.inner.draws.set_seed(seed);
+        Ok(())
+    }
+
+    /// What counts the random numbers that are drawn for the device where no queue is named.
+    #[must_use]
+    pub fn draws(&self) -> &Arc<Draws> {
+        &self.inner.draws
     }
 
     /// The architecture that kernels are built for.
