@@ -42,7 +42,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (rows, len) = (3, 100_000);
     let elements: Vec<f32> =
         (0..rows * len).map(|i| ((i as u32).wrapping_mul(2_654_435_761) >> 16) as f32 - 20_000.0).collect();
-    let x = Tensor::from_slice(&device, &elements, &[rows, len])?;
+    let x = Tensor::from_slice(&elements, &[rows, len], &device)?;
 
     let fold = Fold::new("longest_run", LongestRun, Source::one::<f32>(Dtype::F32), Sink::one::<u32>(Dtype::U32));
     let longest = x.fold(&fold, Axes::Of(&[1]))?.remove(0).to_vec::<u32>()?;

@@ -27,8 +27,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let softmax = Softmax(Exponentials::<f32>::new(false));
     let operator = RowWise::new("capped_softmax", softmax, (source, Source::nothing()), (sink, Sink::nothing()));
 
-    let scores_of = Tensor::from_slice(&device, &scores, &[rows, len])?;
-    let mask_of = Tensor::from_slice(&device, &mask, &[rows, len])?;
+    let scores_of = Tensor::from_slice(&scores, &[rows, len], &device)?;
+    let mask_of = Tensor::from_slice(&mask, &[rows, len], &device)?;
     let (results, _) = scores_of.rowwise(Some(&mask_of), &[], &operator, Axes::Of(&[-1]))?;
     let weights = results[0].to_vec::<u8>()?;
 

@@ -13,11 +13,11 @@ fn main() -> Result<(), warpfold::Error> {
     println!("on {device}");
     let lengths = [3, 0, 1, 50_000, 2, 700];
     let scores: Vec<f32> = (0..lengths.iter().sum::<i64>()).map(|i| (i % 1000) as f32 / 10.0).collect();
-    let scores = Tensor::from_slice(&device, &scores, &[scores.len()])?;
+    let scores = Tensor::from_slice(&scores, &[scores.len()], &device)?;
 
     // Lengths become offsets by a scan: each offset is the sum of the lengths before it.
     let with_end = [lengths.as_slice(), &[0]].concat();
-    let lengths_of = Tensor::from_slice(&device, &with_end, &[with_end.len()])?;
+    let lengths_of = Tensor::from_slice(&with_end, &[with_end.len()], &device)?;
     let before = ScanOrder { prefix: Prefix::Exclusive, direction: Direction::Forward };
     let offsets = lengths_of.scan(Cumulative::Sum, 0, before, None)?;
 

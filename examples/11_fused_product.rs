@@ -12,9 +12,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         (0..len).map(|i| ((i * 7919 + seed * 104_729) % 201) as f32 / 100.0 - 1.0).collect()
     };
     let (x, w, v) = (some(1, tokens * width), some(2, width * hidden), some(3, width * hidden));
-    let x_of = Tensor::from_slice(&device, &x, &[tokens, width])?;
-    let w_of = Tensor::from_slice(&device, &w, &[width, hidden])?;
-    let v_of = Tensor::from_slice(&device, &v, &[width, hidden])?;
+    let x_of = Tensor::from_slice(&x, &[tokens, width], &device)?;
+    let w_of = Tensor::from_slice(&w, &[width, hidden], &device)?;
+    let v_of = Tensor::from_slice(&v, &[width, hidden], &device)?;
 
     // The standard end takes no code: bias, activation and residual are options.
     let scores = Matmul::new().alpha(0.5).activation(Activation::Silu).run(&x_of, &w_of)?;

@@ -63,7 +63,7 @@ fn main() -> Result<(), warpfold::Error> {
 
     let elements = [[f16::from_f32(1000.0)].as_slice(), &[f16::from_f32(1e-3); 1000]].concat();
     let narrow = in_halves(&device, &elements)?;
-    let x = Tensor::from_slice(&device, &elements, &[elements.len()])?;
+    let x = Tensor::from_slice(&elements, &[elements.len()], &device)?;
     let wide = x.sum(Axes::All)?.to_vec::<f16>()?[0];
     println!(
         "1000 and a thousand times 0.001: {narrow} where each sum is rounded to f16, {wide} as a tensor of f16 has it"
@@ -71,7 +71,7 @@ fn main() -> Result<(), warpfold::Error> {
     assert_eq!((narrow, wide.to_f32()), (1000.0, 1001.0));
 
     let elements: Vec<f32> = (0..20_000_i32).map(|i| i.wrapping_mul(-1_640_531_535) as f32).collect();
-    let x = Tensor::from_slice(&device, &elements, &[elements.len()])?;
+    let x = Tensor::from_slice(&elements, &[elements.len()], &device)?;
     let runs = |sum: &dyn Fn() -> Result<f32, warpfold::Error>| {
         (0..20).map(|_| Ok(sum()?.to_bits())).collect::<Result<BTreeSet<u32>, warpfold::Error>>()
     };
@@ -84,7 +84,7 @@ fn main() -> Result<(), warpfold::Error> {
     // order.
     let mut ascending = elements.clone();
     ascending.sort_by(f32::total_cmp);
-    let ascending = Tensor::from_slice(&device, &ascending, &[elements.len()])?;
+    let ascending = Tensor::from_slice(&ascending, &[elements.len()], &device)?;
     let of = |x: &Tensor, reduction| -> Result<f32, warpfold::Error> {
         Ok(x.reduce(reduction, Axes::All, Options::default())?[0].to_vec::<f32>()?[0])
     };

@@ -14,7 +14,7 @@ fn main() -> Result<(), Error> {
     let element = |i: usize| ((i as u32).wrapping_mul(2_654_435_761) >> 8) as f32 / 8_388_608.0 - 1.0;
     let of = |seed: usize| {
         let elements: Vec<f32> = (0..LEN * HEADS * DIM).map(|i| element(i + 100_000 * seed)).collect();
-        Tensor::from_slice(&device, &elements, &[LEN, HEADS, DIM])
+        Tensor::from_slice(&elements, &[LEN, HEADS, DIM], &device)
     };
     let (q, k, v) = (of(1)?, of(2)?, of(3)?);
 
@@ -34,10 +34,10 @@ fn main() -> Result<(), Error> {
     let mut cache = PagedCache::new(&Queue::of(&device), Dtype::F32, shape, PageLayout::Nhd)?;
     // Pages 2, 0, 3 in this order.
     let slots: Vec<i32> = (0..LEN as i32).map(|i| [2, 0, 3][i as usize / 16] * 16 + i % 16).collect();
-    let slots = Tensor::from_slice(&device, &slots, &[LEN])?;
+    let slots = Tensor::from_slice(&slots, &[LEN], &device)?;
     cache.write(NewTokens { keys: &k, values: &v, slots: &slots }, None)?;
-    let table = Tensor::from_slice(&device, &[2_i32, 0, 3], &[1, 3])?;
-    let lens = Tensor::from_slice(&device, &[LEN as i32], &[1])?;
+    let table = Tensor::from_slice(&[2_i32, 0, 3], &[1, 3], &device)?;
+    let lens = Tensor::from_slice(&[LEN as i32], &[1], &device)?;
     let last = q.slice(0, LEN - 1..)?;
     let decode = attention.run_paged(&last, cache.pages(&table, &lens), None)?;
 

@@ -15,7 +15,7 @@ fn main() -> Result<(), Error> {
         let first = (rank.rank() * part) as f32;
         let x: Vec<f32> = (0..part).map(|i| first + i as f32).collect();
         let (x, y) =
-            (Tensor::from_slice(device, &x, &[part])?, Tensor::from_slice(device, &vec![2.0_f32; part], &[part])?);
+            (Tensor::from_slice(&x, &[part], device)?, Tensor::from_slice(&vec![2.0_f32; part], &[part], device)?);
 
         let sum = x.elementwise(Operation::Add, &[&y], &Options::default())?; // no device needs another one
         let dot = x.elementwise(Operation::Mul, &[&y], &Options::default())?.sum(Axes::All)?; // of this part

@@ -38,8 +38,8 @@ fn micros(mut call: impl FnMut() -> Result<(), Failure>) -> Result<f64, Failure>
 /// a kernel of the same parameters that does nothing.
 fn product(device: &Device, dtype: Dtype) -> Result<(), Failure> {
     const SIDE: usize = 64;
-    let none = Tensor::from_slice::<f32>(device, &[], &[0, SIDE])?.cast(dtype)?;
-    let right = Tensor::from_slice(device, &[1.0_f32; SIDE * SIDE], &[SIDE, SIDE])?.cast(dtype)?;
+    let none = Tensor::from_slice::<f32>(&[], &[0, SIDE], device)?.cast(dtype)?;
+    let right = Tensor::from_slice(&[1.0_f32; SIDE * SIDE], &[SIDE, SIDE], device)?.cast(dtype)?;
     let interface = micros(|| {
         let _: () = drop(none.matmul(&right)?);
         Ok(())
@@ -109,7 +109,7 @@ fn main() -> Result<(), Failure> {
     println!("an empty kernel                  {alone:8.2} us a launch");
     // The interface by itself is what the call takes without the time in which the virtual GPU runs
     // the kernel.
-    let x = Tensor::from_slice(&device, &[1.0_f32], &[1, 1])?;
+    let x = Tensor::from_slice(&[1.0_f32], &[1, 1], &device)?;
     let fold = fold_of(Reduction::Sum, &[Dtype::F32], Options::default())?;
     let ready =
         fold.ready(&device, &fold.problem(vec![TensorSpec::new(Dtype::F32, x.layout().clone(), x.address())], &[1]))?;

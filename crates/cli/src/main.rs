@@ -1,5 +1,5 @@
 //! The `warpfold` program: `advise`, `run`, `generate`, `serve`, `bench`, `devices`, `ladder`,
-//! `inspect`, `sim`.
+//! `inspect`, `sim`, `exercise`.
 //!
 //! One file a subcommand: it parses its arguments, calls a library, and prints. Beside them stand
 //! what they share: `failure` (what goes to standard error, and the exit code), `model`, `output`
@@ -10,6 +10,7 @@ mod advise;
 mod bench;
 mod device_choice;
 mod devices;
+mod exercise;
 mod failure;
 mod generate;
 mod inspect;
@@ -26,6 +27,7 @@ mod suggestion;
 
 use std::io::Write;
 use std::process::ExitCode;
+use std::sync::LazyLock;
 
 use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
@@ -33,12 +35,18 @@ use clap::{Parser, Subcommand};
 use failure::Failure;
 use warpfold_report::{json, table};
 
+/// The version, with the commit that a release was built from (deploy/release.sh names it).
+static VERSION: LazyLock<String> = LazyLock::new(|| match option_env!("WARPFOLD_COMMIT") {
+    Some(commit) => format!("{} ({commit})", env!("CARGO_PKG_VERSION")),
+    None => env!("CARGO_PKG_VERSION").to_owned(),
+});
+
 /// GPU computing in pure Rust: kernels on an NVIDIA GPU, or on the virtual one in this process.
 ///
 /// The environment variable WARPFOLD_DEVICE (virtual, virtual:a100, cuda:N) names the device where
 /// --device does not; without both, the first NVIDIA GPU is taken, or else the virtual GPU.
 #[derive(Debug, Parser)]
-#[command(name = "warpfold", version)]
+#[command(name = "warpfold", version = VERSION.as_str())]
 struct Program {
     #[command(subcommand)]
     command: Command,
@@ -55,6 +63,7 @@ enum Command {
     Inspect(inspect::Inspect),
     Sim(Box<sim::Sim>),
     Advise(advise::Advise),
+    Exercise(exercise::ExerciseArgs),
 }
 
 /// How a command that did not fail ended.
@@ -100,5 +109,6 @@ fn run() -> Result<Ending, Failure> {
         Command::Inspect(inspect) => inspect.run(),
         Command::Sim(sim) => sim.run(),
         Command::Advise(advise) => advise.run(),
+        Command::Exercise(exercise) => exercise.run(),
     }
 }

@@ -21,7 +21,7 @@ use crate::{Combine, Communicator, Error, ErrorKind, Reduce};
 ///
 /// let largest = Group::virtual_gpus(2)?.run(|rank| -> Result<Vec<i64>, Error> {
 ///     let shard = [[3.0_f32, 9.0], [4.0, 1.0]][rank.rank()];
-///     let x = Sharded::new(rank, Tensor::from_slice(rank.device(), &shard, &[2])?, 0)?;
+///     let x = Sharded::new(rank, Tensor::from_slice(&shard, &[2], rank.device())?, 0)?;
 ///     Ok(x.argmax()?.to_vec()?)
 /// })?;
 /// assert_eq!(largest, [[1], [1]]); // of 3, 9, 4, 1

@@ -171,7 +171,7 @@ fn segments_of_every_size_need_all_that_their_blocks_wait_for() {
         });
         let offsets: Vec<i64> = std::iter::once(0).chain(starts).collect();
         let len = *offsets.last().expect("there are offsets") as usize;
-        let offsets = Tensor::from_slice(device, &offsets, &[offsets.len()])?;
+        let offsets = Tensor::from_slice(&offsets, &[offsets.len()], device)?;
         let options = reductions::Options::default();
         bytes_of(&numbers(device, Dtype::I32, &[len])?.segment_reduce(reductions::Reduction::Sum, &offsets, options)?)
     });
@@ -272,7 +272,7 @@ fn attention_needs_all_that_its_threads_wait_for() {
     check("a write to a cache", 1, &[], |device| {
         let shape = CacheShape { pages: 1, page: 4, kv_heads: 1, head_dim: 8, value_dim: 8 };
         let mut cache = PagedCache::new(&Queue::of(device), Dtype::F32, shape, PageLayout::Nhd)?;
-        let slots = Tensor::from_slice(device, &[2_i32, 0, 1, 3], &[4])?;
+        let slots = Tensor::from_slice(&[2_i32, 0, 1, 3], &[4], device)?;
         let tokens = numbers(device, Dtype::F32, &[4, 1, 8])?;
         cache.write(NewTokens { keys: &tokens, values: &tokens, slots: &slots }, None)?;
         bytes_of(&[cache.keys().clone(), cache.values().clone()])
@@ -484,7 +484,7 @@ fn boxes_are_suppressed_only_with_all_that_threads_wait_for() {
             let (x, y) = (value(2 * i), value(2 * i + 1));
             [x, y, x + 1.5, y + 1.5]
         });
-        let boxes = Tensor::from_slice(device, &corners.collect::<Vec<_>>(), &[700, 4])?;
+        let boxes = Tensor::from_slice(&corners.collect::<Vec<_>>(), &[700, 4], device)?;
         let scores = launched(device, &(0..700).map(value).collect::<Vec<_>>(), &[700])?;
         bytes_of(&by_name::run("nms", &[boxes, scores], &Options { threshold: Some(0.3), ..Options::default() })?)
     });

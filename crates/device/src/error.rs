@@ -45,12 +45,18 @@ impl std::error::Error for Error {
     }
 }
 
+/// What to do without a GPU.
+#[cfg(feature = "virtual-gpu")]
+const VIRTUAL: &str = "use the virtual GPU (`virtual`)";
+#[cfg(not(feature = "virtual-gpu"))]
+const VIRTUAL: &str = "build with the feature `virtual-gpu`";
+
 /// The kinds of [`Error`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ErrorKind {
     /// The NVIDIA driver library does not load or does not start.
-    #[error("no NVIDIA driver: {reason}; install the driver, or use the virtual GPU (`virtual`)")]
+    #[error("no NVIDIA driver: {reason}; install the driver, or {}", VIRTUAL)]
     NoDriver {
         /// What was tried.
         reason: String,
@@ -75,7 +81,7 @@ pub enum ErrorKind {
     #[error("unknown device '{0}': expected virtual, virtual:h200, virtual:a100, cuda or cuda:N")]
     UnknownDevice(String),
     /// The GPU is older than the kernels' oldest target.
-    #[error("{device} has compute capability {major}.{minor}, at least 8.0 is needed; use the virtual GPU (`virtual`)")]
+    #[error("{device} has compute capability {major}.{minor}, at least 8.0 is needed; {}", VIRTUAL)]
     UnsupportedArchitecture {
         /// The GPU's name.
         device: String,

@@ -50,6 +50,7 @@ pub use api::activity::{Activity, ActivityKind, ActivityTime, ApiCall, Interval,
 pub use api::arguments::Arguments;
 pub use api::buffer::{Buffer, View, ViewMut};
 pub use api::device::Device;
+pub use api::draws::Draws;
 pub use api::element::Element;
 pub use api::event::Event;
 pub use api::graph::Graph;

@@ -31,6 +31,8 @@ pub enum Dtype {
 }
 
 impl Dtype {
+    /// [`Dtype::Bf16`] by candle's name.
+    pub const BF16: Self = Self::Bf16;
     /// Every element type.
     pub const ALL: [Self; 15] = [
         Self::Bool,
@@ -81,6 +83,12 @@ impl Dtype {
             Self::U32 | Self::I32 | Self::F32 => 4,
             Self::U64 | Self::I64 | Self::F64 => 8,
         }
+    }
+
+    /// [`Dtype::bytes`] by candle's name and type.
+    #[must_use]
+    pub const fn size_in_bytes(self) -> usize {
+        self.bytes() as usize
     }
 
     /// The integer type without sign that has as many bytes: what elements are where only their

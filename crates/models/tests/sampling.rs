@@ -92,8 +92,8 @@ fn drawn(logits: &[f32], vocab: usize, samples: &[SampleRow]) -> Vec<Sampled> {
     let mut words = Vec::new();
     rows.words(&mut words);
     let words: Vec<i32> = words.into_iter().map(u32::cast_signed).collect();
-    let records = Tensor::from_slice(&device, &words, &[words.len()]).expect("records");
-    let logits = Tensor::from_slice(&device, logits, &[samples.len(), vocab]).expect("logits");
+    let records = Tensor::from_slice(&words, &[words.len()], &device).expect("records");
+    let logits = Tensor::from_slice(logits, &[samples.len(), vocab], &device).expect("logits");
     let drawn = logits.sample(&rows, &records).expect("the draw runs").to_vec::<i32>().expect("words");
     for report in device.take_reports() {
         let findings: Vec<_> = report.report.findings.iter().map(ToString::to_string).collect();

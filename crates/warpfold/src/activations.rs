@@ -31,6 +31,14 @@ impl Tensor {
         (self + 3.0)?.relu6()? / 6.0
     }
 
+    /// As [`Tensor::hardsigmoid`].
+    ///
+    /// # Errors
+    /// Those of [`Tensor::relu`].
+    pub fn hard_sigmoid(&self) -> Result<Self, Error> {
+        self.hardsigmoid()
+    }
+
     /// `x * relu6(x + 3) / 6`.
     ///
     /// # Errors
@@ -200,7 +208,7 @@ impl Tensor {
         self.narrow(axis, 0, half)?.mul(&self.narrow(axis, half, half)?.sigmoid()?)
     }
 
-    fn half_of(&self, operator: &'static str, axis: isize) -> Result<usize, Error> {
+    pub(crate) fn half_of(&self, operator: &'static str, axis: isize) -> Result<usize, Error> {
         let size = self.dim(axis)?;
         if size % 2 == 0 {
             return Ok(size / 2);

@@ -43,8 +43,8 @@ pub enum PageLayout {
 ///
 /// let device = Device::virtual_gpu(Profile::H200);
 /// // One head, two queries, two keys of two elements.
-/// let q = Tensor::from_slice(&device, &[1.0_f32, 0.0, 0.0, 1.0], &[1, 1, 2, 2])?;
-/// let v = Tensor::from_slice(&device, &[1.0_f32, 2.0, 3.0, 4.0], &[1, 1, 2, 2])?;
+/// let q = Tensor::from_slice(&[1.0_f32, 0.0, 0.0, 1.0], &[1, 1, 2, 2], &device)?;
+/// let v = Tensor::from_slice(&[1.0_f32, 2.0, 3.0, 4.0], &[1, 1, 2, 2], &device)?;
 /// let attended = Attention::new().causal().run(&q, &q, &v)?;
 /// assert_eq!(attended.output.to_vec::<f32>()?[..2], [1.0, 2.0]);
 /// # Ok::<(), warpfold::Error>(())

@@ -36,6 +36,34 @@ pub enum Axes<'a> {
     Range(isize, Option<isize>),
 }
 
+/// The last axes by candle's names: `D::Minus1` is -1, wherever an axis is taken.
+///
+/// ```
+/// use warpfold::{D, Device, Profile, Tensor};
+///
+/// let x = Tensor::new(&[[1_i32, 2, 3], [4, 5, 6]], &Device::virtual_gpu(Profile::H200))?;
+/// assert_eq!(x.sum(D::Minus1)?.to_vec::<i64>()?, [6, 15]);
+/// assert_eq!(x.transpose(D::Minus1, D::Minus2)?.dims(), [3, 2]);
+/// # Ok::<(), warpfold::Error>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum D {}
+
+#[allow(non_upper_case_globals, reason = "candle's names, of what are variants there")]
+impl D {
+    /// The last axis.
+    pub const Minus1: isize = -1;
+    /// The last axis but one.
+    pub const Minus2: isize = -2;
+
+    /// The `n`-th axis from the end, which 1 is the last of.
+    #[allow(non_snake_case, reason = "candle's name, of what is a variant there")]
+    #[must_use]
+    pub const fn Minus(n: usize) -> isize {
+        -(n as isize)
+    }
+}
+
 /// A list of axes of no more than a tensor can have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AxisList {

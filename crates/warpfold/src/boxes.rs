@@ -19,8 +19,8 @@ impl Tensor {
     ///
     /// let device = Device::virtual_gpu(Profile::H200);
     /// let corners = [0.0_f32, 0.0, 9.0, 9.0, 0.0, 1.0, 9.0, 9.0, 20.0, 20.0, 29.0, 29.0];
-    /// let boxes = Tensor::from_slice(&device, &corners, &[3, 4])?;
-    /// let scores = Tensor::from_slice(&device, &[0.5_f32, 0.9, 0.1], &[3])?;
+    /// let boxes = Tensor::from_slice(&corners, &[3, 4], &device)?;
+    /// let scores = Tensor::from_slice(&[0.5_f32, 0.9, 0.1], &[3], &device)?;
     /// assert_eq!(boxes.nms(&scores, 0.5)?.to_vec::<i64>()?, [1, 2]);
     /// # Ok::<(), warpfold::Error>(())
     /// ```

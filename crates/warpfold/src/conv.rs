@@ -7,24 +7,105 @@ use warpfold_kernels::{Dtype, Error, ErrorKind};
 use crate::Tensor;
 use crate::tensor::Allocated;
 
+/// Convolutions with the arguments that candle's functions of these names take, the same in every
+/// direction; [`Conv2d`] has all the rest: two of each, layouts, a bias, an epilogue.
 impl Tensor {
-    /// The convolution of images `[N, C, H, W]` with filters `[K, C, R, S]`, every pixel and no
-    /// padding: see [`Conv2d`].
+    /// The convolution of images `[N, C, H, W]` with filters `[K, C / groups, R, S]`.
+    ///
+    /// ```
+    /// use warpfold::{Device, Dtype, Profile, Tensor};
+    ///
+    /// let image = Tensor::ones((1, 1, 4, 4), Dtype::F32, &Device::virtual_gpu(Profile::H200))?;
+    /// let filter = image.narrow(2, 0, 3)?.narrow(3, 0, 3)?;
+    /// let [padding, stride, dilation, groups] = [1, 2, 1, 1];
+    /// let sums = image.conv2d(&filter, padding, stride, dilation, groups)?;
+    /// assert_eq!(sums.to_vec::<f32>()?, [4.0, 6.0, 6.0, 9.0]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
     ///
     /// # Errors
     /// Those of [`Conv2d::run`].
-    pub fn conv2d(&self, filters: &Self) -> Result<Self, Error> {
-        Conv2d::new().run(self, filters)
+    pub fn conv2d(
+        &self,
+        filters: &Self,
+        padding: usize,
+        stride: usize,
+        dilation: usize,
+        groups: usize,
+    ) -> Result<Self, Error> {
+        let [padding, stride, dilation] = words("conv2d", [padding, stride, dilation])?;
+        let conv = Conv2d::new().padding([padding; 2]).stride([stride; 2]).dilation([dilation; 2]);
+        conv.groups(groups).run(self, filters)
     }
 
-    /// The convolution of signals `[N, C, L]` with filters `[K, C, S]`, every element and no
-    /// padding; for others [`Conv2d`] with an axis of size 1.
+    /// The convolution of signals `[N, C, L]` with filters `[K, C / groups, S]`.
     ///
     /// # Errors
     /// Those of [`Conv2d::run`].
-    pub fn conv1d(&self, filters: &Self) -> Result<Self, Error> {
-        self.unsqueeze(2)?.conv2d(&filters.unsqueeze(2)?)?.squeeze(2)
+    pub fn conv1d(
+        &self,
+        filters: &Self,
+        padding: usize,
+        stride: usize,
+        dilation: usize,
+        groups: usize,
+    ) -> Result<Self, Error> {
+        let [padding, stride, dilation] = words("conv1d", [padding, stride, dilation])?;
+        let conv = Conv2d::new().padding([0, padding]).stride([1, stride]).dilation([1, dilation]);
+        conv.groups(groups).run(&self.unsqueeze(2)?, &filters.unsqueeze(2)?)?.squeeze(2)
     }
+
+    /// The transposed convolution of images `[N, C, H, W]` with filters `[C, K, R, S]`: what a
+    /// convolution of the same arguments has as its gradient. Zeros go between the pixels, and a
+    /// convolution follows.
+    ///
+    /// # Errors
+    /// Those of [`Conv2d::run`].
+    pub fn conv_transpose2d(
+        &self,
+        filters: &Self,
+        padding: usize,
+        output_padding: usize,
+        stride: usize,
+        dilation: usize,
+    ) -> Result<Self, Error> {
+        let refused = |reason: String| Error::from(ErrorKind::Operand { operator: "conv_transpose2d", reason });
+        let (&[_, _, height, width], &[_, _, r, s]) = (self.shape(), filters.shape()) else {
+            let (images, filters) = (self.shape(), filters.shape());
+            return Err(refused(format!("images and filters have 4 axes, not {images:?} and {filters:?}")));
+        };
+        if stride == 0 || output_padding >= stride.max(dilation) {
+            return Err(refused(format!("a stride of {stride} and an output padding of {output_padding}")));
+        }
+        let (mut tensor, flipped) = (self.clone(), filters.flip([2, 3])?.transpose(0, 1)?.contiguous()?);
+        for axis in [2, 3] {
+            let gapped = tensor.unsqueeze(axis + 1)?.pad_with_zeros(axis + 1, 0, stride - 1)?;
+            let len = (tensor.dim(axis)? * stride).saturating_sub(stride - 1);
+            tensor = gapped.flatten(axis, axis + 1)?.narrow(axis, 0, len)?;
+        }
+        // Every place that a filter reaches; the padding is then cut off.
+        for (axis, filter) in [(2, r), (3, s)] {
+            let around = dilation * filter.saturating_sub(1);
+            tensor = tensor.pad_with_zeros(axis, around, around + output_padding)?;
+        }
+        let full = tensor.conv2d(&flipped, 0, 1, dilation, 1)?;
+        let cut = |tensor: Self, axis, size: usize, filter: usize| {
+            let reach = size.saturating_sub(1) * stride + dilation * filter.saturating_sub(1) + 1 + output_padding;
+            let len = reach.checked_sub(2 * padding).ok_or_else(|| refused(format!("a padding of {padding}")))?;
+            tensor.narrow(axis, padding, len)
+        };
+        cut(cut(full, 2, height, r)?, 3, width, s)
+    }
+}
+
+/// Numbers as a [`Window`] has them.
+fn words<const N: usize>(operator: &'static str, numbers: [usize; N]) -> Result<[u32; N], Error> {
+    let mut words = [0; N];
+    for (word, number) in words.iter_mut().zip(numbers) {
+        *word = u32::try_from(number)
+            .map_err(|_| Error::from(ErrorKind::Operand { operator, reason: format!("{number} pixels") }))?;
+    }
+    Ok(words)
 }
 
 /// A convolution (in fact a correlation, as in every such library) with an epilogue, in one launch:
@@ -34,8 +115,8 @@ impl Tensor {
 /// use warpfold::{Conv2d, Device, Profile, Tensor};
 ///
 /// let device = Device::virtual_gpu(Profile::H200);
-/// let image = Tensor::from_slice(&device, &[1.0_f32, 2.0, 3.0, 4.0], &[1, 1, 2, 2])?;
-/// let ones = Tensor::from_slice(&device, &[1.0_f32; 9], &[1, 1, 3, 3])?;
+/// let image = Tensor::from_slice(&[1.0_f32, 2.0, 3.0, 4.0], &[1, 1, 2, 2], &device)?;
+/// let ones = Tensor::from_slice(&[1.0_f32; 9], &[1, 1, 3, 3], &device)?;
 /// let sums = Conv2d::new().padding([1, 1]).run(&image, &ones)?;
 /// assert_eq!(sums.to_vec::<f32>()?, [10.0; 4]);
 /// # Ok::<(), warpfold::Error>(())

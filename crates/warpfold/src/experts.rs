@@ -29,7 +29,7 @@ impl Experts {
     /// use warpfold::{Device, Experts, ExpertWeights, Profile, Tensor};
     ///
     /// let device = Device::virtual_gpu(Profile::H200);
-    /// let tensor = |numbers: &[f32], shape: &[usize]| Tensor::from_slice(&device, numbers, shape);
+    /// let tensor = |numbers: &[f32], shape: &[usize]| Tensor::from_slice(numbers, shape, &device);
     /// // Two experts of one element: silu(x · gate) · x · up · down.
     /// let gate_up = tensor(&[100.0, 1.0, 100.0, 10.0], &[2, 2, 1])?;
     /// let down = tensor(&[1.0, 1.0], &[2, 1, 1])?;

@@ -34,7 +34,7 @@ impl Tensor {
     /// use warpfold::{Axes, Device, ErrorKind, Profile, Tensor};
     ///
     /// let device = Device::virtual_gpu(Profile::H200);
-    /// let mut x = Tensor::from_slice(&device, &[0.0_f32, 0.0, 1.0, f32::NEG_INFINITY], &[2, 2])?;
+    /// let mut x = Tensor::from_slice(&[0.0_f32, 0.0, 1.0, f32::NEG_INFINITY], &[2, 2], &device)?;
     /// x.softmax_in_place(Axes::Of(&[-1]))?;
     /// assert_eq!(x.to_vec::<f32>()?, [0.5, 0.5, 1.0, 0.0]);
     /// let view = x.flip(0)?;

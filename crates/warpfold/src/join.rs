@@ -97,7 +97,18 @@ impl Tensor {
     ///
     /// # Errors
     /// [`ErrorKind::AxisOutOfRange`]; [`ErrorKind::Operand`] for sizes that do not fill the axis.
-    pub fn split(&self, sizes: &[usize], axis: isize) -> Result<Vec<Self>, Error> {
+    pub fn split<'b>(&self, sizes: impl Into<PartSizes<'b>>, axis: isize) -> Result<Vec<Self>, Error> {
+        let sizes = match sizes.into() {
+            PartSizes::Each(0) => {
+                let reason = "parts of no position".to_owned();
+                return Err(ErrorKind::Operand { operator: "split", reason }.into());
+            }
+            PartSizes::Each(each) => {
+                let size = self.dim(axis)?;
+                (0..size).step_by(each).map(|start| each.min(size - start)).collect()
+            }
+            PartSizes::List(sizes) => sizes.to_vec(),
+        };
         let (size, sum) = (self.dim(axis)?, sizes.iter().fold(0_usize, |sum, size| sum.saturating_add(*size)));
         if size != sum {
             let reason = format!("sizes {sizes:?} add up to {sum}, axis {axis} has {size}");
@@ -143,5 +154,39 @@ impl Tensor {
             Self::filled(self.queue(), self.dtype(), 0, shape)
         };
         Self::cat(&[zeros(before)?, self.clone(), zeros(after)?], axis)
+    }
+}
+
+/// The sizes of the parts that [`Tensor::split`] makes: of each (the last may be smaller), or a list
+/// of all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PartSizes<'a> {
+    /// Of each part.
+    Each(usize),
+    /// Of all parts, one after the other.
+    List(&'a [usize]),
+}
+
+impl From<usize> for PartSizes<'_> {
+    fn from(each: usize) -> Self {
+        Self::Each(each)
+    }
+}
+
+impl<'a> From<&'a [usize]> for PartSizes<'a> {
+    fn from(sizes: &'a [usize]) -> Self {
+        Self::List(sizes)
+    }
+}
+
+impl<'a> From<&'a Vec<usize>> for PartSizes<'a> {
+    fn from(sizes: &'a Vec<usize>) -> Self {
+        Self::List(sizes)
+    }
+}
+
+impl<'a, const N: usize> From<&'a [usize; N]> for PartSizes<'a> {
+    fn from(sizes: &'a [usize; N]) -> Self {
+        Self::List(sizes)
     }
 }

@@ -4,7 +4,7 @@
 //! use warpfold::{Device, Profile, Tensor};
 //!
 //! let device = Device::virtual_gpu(Profile::H200); // or Device::best()
-//! let x = Tensor::from_slice(&device, &[1.0_f32, 2.0, 3.0, 4.0, 5.0, 6.0], &[2, 3])?;
+//! let x = Tensor::from_slice(&[1.0_f32, 2.0, 3.0, 4.0, 5.0, 6.0], &[2, 3], &device)?;
 //! let rows = x.sum(-1)?;
 //! assert_eq!(rows.to_vec::<f32>()?, [6.0, 15.0]);
 //! let columns = x.t()?.sum(1)?; // a view: nothing is copied
@@ -64,6 +64,7 @@ mod matmul;
 mod matrices;
 #[cfg(feature = "ndarray")]
 mod ndarray;
+pub mod nn;
 mod norms;
 pub mod npy;
 mod padding;
@@ -71,10 +72,12 @@ mod paged_cache;
 mod pooling;
 mod products;
 mod queue;
+mod random;
 mod read;
 mod reduce;
 mod rotary;
 mod rowwise;
+pub mod safetensors;
 mod sampling;
 mod scan;
 mod scatter;
@@ -82,6 +85,7 @@ mod segments;
 mod shape;
 mod softmax_v;
 mod sort;
+mod special;
 mod tensor;
 mod unary;
 mod unique;
@@ -104,7 +108,7 @@ pub mod prelude {
 pub use arena::Arena;
 pub use arithmetic::Operand;
 pub use attention::{Attended, Attention, HeadLayout, PageLayout, PagedKeys};
-pub use axes::{Axes, AxisList};
+pub use axes::{Axes, AxisList, D};
 pub use conv::Conv2d;
 pub use create::Nested;
 pub use element::TensorElement;
@@ -113,12 +117,13 @@ pub use heads::NewHeads;
 pub use in_place::NormedInPlace;
 pub use index::{Index, Indices};
 pub use interpolate::Interpolation;
+pub use join::PartSizes;
 pub use matmul::Matmul;
 pub use paged_cache::{CacheRotary, CacheShape, NewTokens, PagedCache};
 pub use pooling::{Pool, PoolIndices};
 pub use queue::Queue;
 pub use rotary::RotaryOptions;
-pub use rowwise::{LayerNormed, NormInputs, RmsNormed};
+pub use rowwise::{LayerNormed, NormInputs, RmsNormInputs, RmsNormed};
 pub use shape::{NewShape, Shape};
 pub use tensor::Tensor;
 pub use unique::Unique;
@@ -133,4 +138,7 @@ pub use warpfold_kernels::matmul::{Activation, Epilogue, OutputCoord};
 pub use warpfold_kernels::reductions;
 pub use warpfold_kernels::rotary::Pairs;
 pub use warpfold_kernels::sampling::{Draw, Rows as DrawRows};
-pub use warpfold_kernels::{Dtype, Error, ErrorKind};
+pub use warpfold_kernels::{Dtype, Dtype as DType, Error, ErrorKind};
+
+/// What may fail: with [`Error`] unless another error is said.
+pub type Result<T, E = Error> = std::result::Result<T, E>;

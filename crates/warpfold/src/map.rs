@@ -18,8 +18,8 @@ impl Tensor {
     /// use warpfold_kernels::map::Map;
     ///
     /// let device = Device::virtual_gpu(Profile::H200);
-    /// let x = Tensor::from_slice(&device, &[1.0_f32, 2.0, 3.0, 4.0], &[2, 2])?;
-    /// let y = Tensor::from_slice(&device, &[10.0_f32, 20.0], &[2])?;
+    /// let x = Tensor::from_slice(&[1.0_f32, 2.0, 3.0, 4.0], &[2, 2], &device)?;
+    /// let y = Tensor::from_slice(&[10.0_f32, 20.0], &[2], &device)?;
     /// let source = Source::one::<f32>(Dtype::F32).zip(Source::one::<f32>(Dtype::F32)).map(|(x, y)| x.mul_add(x, y));
     /// let map = Map::new("square_add", source, Sink::one::<f32>(Dtype::F32));
     /// assert_eq!(x.map(&[&y], &map)?[0].to_vec::<f32>()?, [11.0, 24.0, 19.0, 36.0]);
@@ -42,7 +42,7 @@ impl Tensor {
     /// use warpfold_kernels::map::Map;
     ///
     /// let device = Device::virtual_gpu(Profile::H200);
-    /// let mut x = Tensor::from_slice(&device, &[1.0_f32, -2.0, 3.0], &[3])?;
+    /// let mut x = Tensor::from_slice(&[1.0_f32, -2.0, 3.0], &[3], &device)?;
     /// let relu = Map::new("relu", Source::one::<f32>(Dtype::F32).map(|x| x.max(0.0)), Sink::one::<f32>(Dtype::F32));
     /// x.map_in_place(&[], &relu)?;
     /// assert_eq!(x.to_vec::<f32>()?, [1.0, 0.0, 3.0]);
@@ -95,7 +95,7 @@ impl Tensor {
     /// use warpfold_kernels::operations::{Operation, Options};
     ///
     /// let device = Device::virtual_gpu(Profile::H200);
-    /// let x = Tensor::from_slice(&device, &[1.0_f32, -4.0], &[2])?;
+    /// let x = Tensor::from_slice(&[1.0_f32, -4.0], &[2], &device)?;
     /// let y = x.elementwise(Operation::Abs, &[], &Options::default())?;
     /// assert_eq!(y.elementwise(Operation::Sqrt, &[], &Options::default())?.to_vec::<f32>()?, [1.0, 2.0]);
     /// # Ok::<(), warpfold::Error>(())
@@ -135,6 +135,14 @@ impl Tensor {
     /// What the device says.
     pub fn contiguous(&self) -> Result<Self, Error> {
         if self.layout().is_contiguous() { Ok(self.clone()) } else { self.copy() }
+    }
+
+    /// As [`Tensor::copy`].
+    ///
+    /// # Errors
+    /// What the device says.
+    pub fn force_contiguous(&self) -> Result<Self, Error> {
+        self.copy()
     }
 
     /// A contiguous copy, in C order.

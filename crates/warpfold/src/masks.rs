@@ -38,6 +38,14 @@ impl Tensor {
         Self::from_vec(positions.concat(), (count, rank), self.queue())
     }
 
+    /// As [`Tensor::nonzero`].
+    ///
+    /// # Errors
+    /// Those of [`Tensor::ne`].
+    pub fn argwhere(&self) -> Result<Self, Error> {
+        self.nonzero()
+    }
+
     /// The elements where the mask, broadcast to this tensor, is true (or not zero), in C order.
     ///
     /// # Errors

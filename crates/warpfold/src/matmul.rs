@@ -19,8 +19,8 @@ impl Tensor {
     /// use warpfold::{Device, Profile, Tensor};
     ///
     /// let device = Device::virtual_gpu(Profile::H200);
-    /// let a = Tensor::from_slice(&device, &[1.0_f32, 2.0, 3.0, 4.0], &[2, 2])?;
-    /// let b = Tensor::from_slice(&device, &[10.0_f32, 1.0], &[2, 1])?;
+    /// let a = Tensor::from_slice(&[1.0_f32, 2.0, 3.0, 4.0], &[2, 2], &device)?;
+    /// let b = Tensor::from_slice(&[10.0_f32, 1.0], &[2, 1], &device)?;
     /// assert_eq!(a.matmul(&b)?.to_vec::<f32>()?, [12.0, 34.0]);
     /// assert_eq!(a.t()?.matmul(&b)?.to_vec::<f32>()?, [13.0, 24.0]);
     /// # Ok::<(), warpfold::Error>(())
@@ -41,9 +41,9 @@ impl Tensor {
 /// use warpfold::{Activation, Device, Matmul, Profile, Tensor};
 ///
 /// let device = Device::virtual_gpu(Profile::H200);
-/// let x = Tensor::from_slice(&device, &[1.0_f32, -2.0], &[1, 2])?;
-/// let weights = Tensor::from_slice(&device, &[1.0_f32, 2.0, 3.0, 1.0], &[2, 2])?;
-/// let bias = Tensor::from_slice(&device, &[0.5_f32, 0.5], &[2])?;
+/// let x = Tensor::from_slice(&[1.0_f32, -2.0], &[1, 2], &device)?;
+/// let weights = Tensor::from_slice(&[1.0_f32, 2.0, 3.0, 1.0], &[2, 2], &device)?;
+/// let bias = Tensor::from_slice(&[0.5_f32, 0.5], &[2], &device)?;
 /// let layer = Matmul::new().bias(&bias).activation(Activation::Relu);
 /// assert_eq!(layer.run(&x, &weights)?.to_vec::<f32>()?, [0.0, 0.5]);
 /// # Ok::<(), warpfold::Error>(())
@@ -89,10 +89,10 @@ impl Matmul {
     /// use warpfold::{Device, Dtype, Matmul, Profile, Tensor};
     ///
     /// let device = Device::virtual_gpu(Profile::H200);
-    /// let eighth = |numbers: &[f32], shape| Tensor::from_slice(&device, numbers, shape)?.cast(Dtype::F8E4M3);
+    /// let eighth = |numbers: &[f32], shape| Tensor::from_slice(numbers, shape, &device)?.cast(Dtype::F8E4M3);
     /// let (a, b) = (eighth(&[1.0, 2.0, 3.0, 4.0], &[2, 2])?, eighth(&[2.0, 1.0], &[2, 1])?);
-    /// let rows = Tensor::from_slice(&device, &[0.5_f32, 10.0], &[2])?;
-    /// let all = Tensor::from_slice(&device, &[2.0_f32], &[1])?;
+    /// let rows = Tensor::from_slice(&[0.5_f32, 10.0], &[2], &device)?;
+    /// let all = Tensor::from_slice(&[2.0_f32], &[1], &device)?;
     /// let product = Matmul::new().scale_a(&rows).scale_b(&all).dtype(Dtype::F32).run(&a, &b)?;
     /// assert_eq!(product.to_vec::<f32>()?, [4.0, 200.0]);
     /// # Ok::<(), warpfold::Error>(())
@@ -158,7 +158,7 @@ impl Matmul {
     /// let x = Tensor::ones((1, 1), Dtype::F32, &device)?;
     /// // Eight columns of a gate, eight of what it multiplies.
     /// let weights: Vec<f32> = (0..16).map(|i| if i < 8 { 2.0 } else { i as f32 }).collect();
-    /// let weights = Tensor::from_slice(&device, &weights, &[1, 16])?;
+    /// let weights = Tensor::from_slice(&weights, &[1, 16], &device)?;
     /// let y = Matmul::new().gate(Activation::Relu).run(&x, &weights)?;
     /// assert_eq!(y.to_vec::<f32>()?, [16.0, 18.0, 20.0, 22.0, 24.0, 26.0, 28.0, 30.0]);
     /// # use warpfold::Dtype;

@@ -26,14 +26,14 @@ use crate::{PageLayout, PagedKeys, Queue, Tensor};
 /// let shape = CacheShape { pages: 4, page: 16, kv_heads: 1, head_dim: 2, value_dim: 2 };
 /// let mut cache = PagedCache::new(&queue, Dtype::F32, shape, PageLayout::Nhd)?;
 /// // Two tokens of a sequence whose first page is number 3.
-/// let k = Tensor::from_slice(&device, &[1.0_f32, 0.0, 0.0, 1.0], &[2, 1, 2])?;
-/// let v = Tensor::from_slice(&device, &[1.0_f32, 2.0, 3.0, 4.0], &[2, 1, 2])?;
-/// let slots = Tensor::from_slice(&device, &[48_i64, 49], &[2])?;
+/// let k = Tensor::from_slice(&[1.0_f32, 0.0, 0.0, 1.0], &[2, 1, 2], &device)?;
+/// let v = Tensor::from_slice(&[1.0_f32, 2.0, 3.0, 4.0], &[2, 1, 2], &device)?;
+/// let slots = Tensor::from_slice(&[48_i64, 49], &[2], &device)?;
 /// cache.write(NewTokens { keys: &k, values: &v, slots: &slots }, None)?;
 ///
-/// let table = Tensor::from_slice(&device, &[3_i32], &[1, 1])?;
-/// let lens = Tensor::from_slice(&device, &[2_i32], &[1])?;
-/// let q = Tensor::from_slice(&device, &[100.0_f32, 0.0], &[1, 1, 2])?;
+/// let table = Tensor::from_slice(&[3_i32], &[1, 1], &device)?;
+/// let lens = Tensor::from_slice(&[2_i32], &[1], &device)?;
+/// let q = Tensor::from_slice(&[100.0_f32, 0.0], &[1, 1, 2], &device)?;
 /// let attended = Attention::new().run_paged(&q, cache.pages(&table, &lens), None)?;
 /// assert_eq!(attended.output.to_vec::<f32>()?, [1.0, 2.0]);
 /// # Ok::<(), warpfold::Error>(())

@@ -41,7 +41,7 @@ enum Windows {
 ///
 /// let device = Device::virtual_gpu(Profile::H200);
 /// let pixels: Vec<f32> = (0..16).map(|i| i as f32).collect();
-/// let image = Tensor::from_slice(&device, &pixels, &[1, 1, 4, 4])?;
+/// let image = Tensor::from_slice(&pixels, &[1, 1, 4, 4], &device)?;
 /// let (largest, at) = Pool::max(&[2]).stride(&[2]).run_with_indices(&image)?;
 /// assert_eq!(largest.to_vec::<f32>()?, [5.0, 7.0, 13.0, 15.0]);
 /// assert_eq!(at.to_vec::<i64>()?, [5, 7, 13, 15]);
@@ -324,14 +324,31 @@ pub(crate) fn refused(reason: String) -> Error {
     ErrorKind::Operand { operator: "pooling", reason }.into()
 }
 
-/// Poolings of images `[N, C, H, W]` by their usual names: windows and strides are one number or a
-/// pair; [`Pool`] has all the rest.
+/// Poolings of images `[N, C, H, W]` by their usual names: a window is one number or a pair, and the
+/// windows lie side by side unless a stride is said; [`Pool`] has all the rest.
 impl Tensor {
+    /// The largest element of each window.
+    ///
+    /// ```
+    /// use warpfold::{Device, Profile, Tensor};
+    ///
+    /// let image = Tensor::arange(0_f32, 16.0, &Device::virtual_gpu(Profile::H200))?.reshape((1, 1, 4, 4))?;
+    /// assert_eq!(image.max_pool2d(2)?.to_vec::<f32>()?, [5.0, 7.0, 13.0, 15.0]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`Pool::run`].
+    pub fn max_pool2d(&self, window: impl Into<Shape>) -> Result<Self, Error> {
+        let window = window.into();
+        self.max_pool2d_with_stride(&window, &window)
+    }
+
     /// The largest element of each window.
     ///
     /// # Errors
     /// Those of [`Pool::run`].
-    pub fn max_pool2d(&self, window: impl Into<Shape>, stride: impl Into<Shape>) -> Result<Self, Error> {
+    pub fn max_pool2d_with_stride(&self, window: impl Into<Shape>, stride: impl Into<Shape>) -> Result<Self, Error> {
         Pool::max(window.into().sizes()).stride(stride.into().sizes()).run(self)
     }
 
@@ -339,7 +356,16 @@ impl Tensor {
     ///
     /// # Errors
     /// Those of [`Pool::run`].
-    pub fn avg_pool2d(&self, window: impl Into<Shape>, stride: impl Into<Shape>) -> Result<Self, Error> {
+    pub fn avg_pool2d(&self, window: impl Into<Shape>) -> Result<Self, Error> {
+        let window = window.into();
+        self.avg_pool2d_with_stride(&window, &window)
+    }
+
+    /// The mean of each window.
+    ///
+    /// # Errors
+    /// Those of [`Pool::run`].
+    pub fn avg_pool2d_with_stride(&self, window: impl Into<Shape>, stride: impl Into<Shape>) -> Result<Self, Error> {
         Pool::mean(window.into().sizes()).stride(stride.into().sizes()).run(self)
     }
 
@@ -347,16 +373,16 @@ impl Tensor {
     ///
     /// # Errors
     /// Those of [`Pool::run`].
-    pub fn max_pool1d(&self, window: usize, stride: usize) -> Result<Self, Error> {
-        Pool::max(&[window]).stride(&[stride]).run(self)
+    pub fn max_pool1d(&self, window: usize) -> Result<Self, Error> {
+        Pool::max(&[window]).stride(&[window]).run(self)
     }
 
     /// The mean of each window of signals `[N, C, L]`.
     ///
     /// # Errors
     /// Those of [`Pool::run`].
-    pub fn avg_pool1d(&self, window: usize, stride: usize) -> Result<Self, Error> {
-        Pool::mean(&[window]).stride(&[stride]).run(self)
+    pub fn avg_pool1d(&self, window: usize) -> Result<Self, Error> {
+        Pool::mean(&[window]).stride(&[window]).run(self)
     }
 
     /// The mean of each of so many windows, which share the axes evenly.

@@ -17,8 +17,8 @@ impl Tensor {
     /// use warpfold::{Device, Profile, Tensor};
     ///
     /// let device = Device::virtual_gpu(Profile::H200);
-    /// let a = Tensor::from_slice(&device, &[1.0_f32, 2.0, 3.0, 4.0], &[2, 2])?;
-    /// let x = Tensor::from_slice(&device, &[10.0_f32, 1.0], &[2])?;
+    /// let a = Tensor::from_slice(&[1.0_f32, 2.0, 3.0, 4.0], &[2, 2], &device)?;
+    /// let x = Tensor::from_slice(&[10.0_f32, 1.0], &[2], &device)?;
     /// assert_eq!(a.gemv(&x)?.to_vec::<f32>()?, [12.0, 34.0]);
     /// assert_eq!(a.t()?.gemv(&x)?.to_vec::<f32>()?, [13.0, 24.0]);
     /// # Ok::<(), warpfold::Error>(())

@@ -6,7 +6,7 @@ use std::fmt;
 use std::hash::Hash;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
-use warpfold_device::{Device, Stream, View, ViewMut};
+use warpfold_device::{Device, Draws, Stream, View, ViewMut};
 use warpfold_kernels::plan::{Family, Key, Plan, PlanCache, PlanCounts, Workspace};
 use warpfold_kernels::{AnyKernel, Error};
 
@@ -30,8 +30,8 @@ struct Inner {
     outline: Option<Outline>,
     /// Where tensors take their memory from, if not from the device.
     arena: Mutex<Option<Arena>>,
-    /// The seed of random tensors, and how many were drawn from it.
-    random: Mutex<(u64, u64)>,
+    /// What random tensors are drawn from: the device's draws for the queue of its default stream.
+    draws: Arc<Draws>,
 }
 
 /// What a queue does that plans and runs nothing.
@@ -62,12 +62,12 @@ impl Queue {
     /// to the largest need.
     #[must_use]
     pub fn new(stream: Stream) -> Self {
-        Self::with(stream, Arc::default(), None)
+        Self::with(stream, Arc::default(), None, Arc::default())
     }
 
-    fn with(stream: Stream, cache: Arc<PlanCache>, outline: Option<Outline>) -> Self {
-        let (workspace, arena, random) = (Mutex::default(), Mutex::default(), Mutex::default());
-        Self { inner: Arc::new(Inner { stream, workspace, cache, outline, arena, random }) }
+    fn with(stream: Stream, cache: Arc<PlanCache>, outline: Option<Outline>, draws: Arc<Draws>) -> Self {
+        let (workspace, arena) = (Mutex::default(), Mutex::default());
+        Self { inner: Arc::new(Inner { stream, workspace, cache, outline, arena, draws }) }
     }
 
     /// A queue on a new stream of the device, for work side by side, that knows the plans of this
@@ -76,7 +76,7 @@ impl Queue {
     /// # Errors
     /// What the device says.
     pub fn beside(&self) -> Result<Self, Error> {
-        Ok(Self::with(self.device().new_stream()?, self.inner.cache.clone(), None))
+        Ok(Self::with(self.device().new_stream()?, self.inner.cache.clone(), None, Arc::default()))
     }
 
     /// A queue that plans and does nothing: its tensors have no memory, its operators launch
@@ -106,7 +106,7 @@ impl Queue {
     #[must_use]
     pub fn outline(&self, tell: impl Fn(&AnyKernel) + Send + Sync + 'static) -> Self {
         let outline = Outline { planned: Mutex::default(), told: Mutex::default(), tell: Box::new(tell) };
-        Self::with(self.stream().clone(), self.inner.cache.clone(), Some(outline))
+        Self::with(self.stream().clone(), self.inner.cache.clone(), Some(outline), Arc::default())
     }
 
     /// The queue of a device's default stream: every tensor's unless it is told another.
@@ -118,7 +118,7 @@ impl Queue {
         if let Some(queue) = queues.iter().find(|queue| queue.device() == device) {
             return queue.clone();
         }
-        let queue = Self::new(device.default_stream());
+        let queue = Self::with(device.default_stream(), Arc::default(), None, device.draws().clone());
         queues.push(queue.clone());
         queue
     }
@@ -142,16 +142,14 @@ impl Queue {
 
     /// The seed of the random tensors to come ([`Tensor::rand`](crate::Tensor::rand) and others);
     /// 0 until it is set. The n-th tensor after it has the same elements on every device.
+    /// [`Device::set_seed`] sets that of the device's own queue.
     pub fn set_seed(&self, seed: u64) {
-        *self.inner.random.lock().unwrap_or_else(PoisonError::into_inner) = (seed, 0);
+        self.inner.draws.set_seed(seed);
     }
 
     /// Seed and number of the next random tensor.
     pub(crate) fn next_draw(&self) -> (u64, u64) {
-        let mut random = self.inner.random.lock().unwrap_or_else(PoisonError::into_inner);
-        let (seed, draw) = *random;
-        random.1 += 1;
-        (seed, draw)
+        self.inner.draws.next()
     }
 
     /// How many problems were planned and how many were known, so far.

@@ -115,7 +115,7 @@ impl Tensor {
     /// use warpfold::{Axes, Device, Profile, Tensor};
     ///
     /// let device = Device::virtual_gpu(Profile::H200);
-    /// let x = Tensor::from_slice(&device, &[1e9, 1e9 + 1.0, 1e9 + 2.0], &[3])?;
+    /// let x = Tensor::from_slice(&[1e9, 1e9 + 1.0, 1e9 + 2.0], &[3], &device)?;
     /// let variance = &x.reduce_in_two_passes(Reduction::Variance, Axes::All, Options::default())?[0];
     /// assert_eq!(variance.to_vec::<f64>()?, [2.0 / 3.0]);
     /// # Ok::<(), warpfold::Error>(())
@@ -273,7 +273,7 @@ impl Tensor {
     /// use warpfold::{Device, Profile, Tensor};
     ///
     /// let device = Device::virtual_gpu(Profile::H200);
-    /// let x = Tensor::from_slice(&device, &[3.0_f32, 9.0, 1.0, 9.0], &[4])?;
+    /// let x = Tensor::from_slice(&[3.0_f32, 9.0, 1.0, 9.0], &[4], &device)?;
     /// let (values, positions) = x.top_k(2, -1)?;
     /// assert_eq!((values.to_vec::<f32>()?, positions.to_vec::<i64>()?), (vec![9.0, 9.0], vec![1, 3]));
     /// # Ok::<(), warpfold::Error>(())

@@ -31,10 +31,10 @@ impl Tensor {
     ///
     /// let device = Device::virtual_gpu(Profile::H200);
     /// // One head of one pair at the positions 0 and 1: a quarter turn each.
-    /// let x = Tensor::from_slice(&device, &[1.0_f32, 2.0, 1.0, 2.0], &[1, 1, 2, 2])?;
-    /// let cos = Tensor::from_slice(&device, &[1.0_f32, 0.0], &[2, 1])?;
-    /// let sin = Tensor::from_slice(&device, &[0.0_f32, 1.0], &[2, 1])?;
-    /// let positions = Tensor::from_slice(&device, &[0_i64, 1], &[1, 2])?;
+    /// let x = Tensor::from_slice(&[1.0_f32, 2.0, 1.0, 2.0], &[1, 1, 2, 2], &device)?;
+    /// let cos = Tensor::from_slice(&[1.0_f32, 0.0], &[2, 1], &device)?;
+    /// let sin = Tensor::from_slice(&[0.0_f32, 1.0], &[2, 1], &device)?;
+    /// let positions = Tensor::from_slice(&[0_i64, 1], &[1, 2], &device)?;
     /// let y = x.rotary_embedding(&cos, &sin, Some(&positions), RotaryOptions::default())?;
     /// assert_eq!(y.to_vec::<f32>()?, [1.0, 2.0, -2.0, 1.0]);
     /// # Ok::<(), warpfold::Error>(())

@@ -72,7 +72,7 @@ impl Tensor {
     /// use warpfold::{Axes, Device, Profile, Tensor};
     ///
     /// let device = Device::virtual_gpu(Profile::H200);
-    /// let x = Tensor::from_slice(&device, &[0.0_f32, 0.0, 1.0, f32::NEG_INFINITY], &[2, 2])?;
+    /// let x = Tensor::from_slice(&[0.0_f32, 0.0, 1.0, f32::NEG_INFINITY], &[2, 2], &device)?;
     /// assert_eq!(x.softmax(Axes::Of(&[-1]))?.to_vec::<f32>()?, [0.5, 0.5, 1.0, 0.0]);
     /// # Ok::<(), warpfold::Error>(())
     /// ```
@@ -129,10 +129,26 @@ impl Tensor {
     /// and the rest of its row 0; so it is where squares overflow, from about 1e19 on in `f32`:
     /// that row is 0. The statistics of rows without elements are 0.
     ///
+    /// With a weight and the number under the root it is PyTorch's and candle's function, along the
+    /// last axis, of which there is the result alone.
+    ///
+    /// ```
+    /// use warpfold::{Device, NormInputs, Profile, Tensor};
+    ///
+    /// let x = Tensor::new(&[[3_f32, 4.0]], &Device::virtual_gpu(Profile::H200))?;
+    /// let weight = Tensor::new(&[1_f32, 2.0], x.device())?;
+    /// let normed = x.rms_norm(-1, NormInputs { scale: Some(&weight), ..NormInputs::default() })?;
+    /// assert_eq!(normed.result.to_vec::<f32>()?, x.rms_norm(&weight, 1e-5)?.to_vec::<f32>()?);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// Those of [`Tensor::layer_norm`].
-    pub fn rms_norm<'b>(&self, axes: impl Into<Axes<'b>>, inputs: NormInputs<'_>) -> Result<RmsNormed, Error> {
-        let axes = axes.into();
+    pub fn rms_norm<A, I: RmsNormInputs<A>>(&self, axes: A, inputs: I) -> Result<I::Output, Error> {
+        inputs.rms_norm(self, axes)
+    }
+
+    fn rms_normed(&self, axes: Axes<'_>, inputs: NormInputs<'_>) -> Result<RmsNormed, Error> {
         let [results, stats] = self.normed(RowOp::RmsNorm, axes, inputs)?;
         let (mut results, mut stats) = (results.into_iter(), stats.into_iter());
         let [Some(result), Some(rstd)] = [results.next(), stats.next()] else {
@@ -192,6 +208,36 @@ impl Tensor {
             return Err(ErrorKind::Unsupported { op: "quantize".to_owned(), dtype: to }.into());
         }
         two(rows(RowOp::Quantize { to }, First::Read(self), &[], &[], axes)?)
+    }
+}
+
+/// Pairs of arguments that [`Tensor::rms_norm`] takes: axes and [`NormInputs`], or a weight and the
+/// number that is added under the root.
+pub trait RmsNormInputs<A> {
+    /// The result: with its statistics, or alone.
+    type Output;
+
+    /// Normalises.
+    ///
+    /// # Errors
+    /// Those of [`Tensor::layer_norm`].
+    fn rms_norm(self, x: &Tensor, first: A) -> Result<Self::Output, Error>;
+}
+
+impl<'a, A: Into<Axes<'a>>> RmsNormInputs<A> for NormInputs<'_> {
+    type Output = RmsNormed;
+
+    fn rms_norm(self, x: &Tensor, axes: A) -> Result<RmsNormed, Error> {
+        x.rms_normed(axes.into(), self)
+    }
+}
+
+impl RmsNormInputs<&Tensor> for f64 {
+    type Output = Tensor;
+
+    fn rms_norm(self, x: &Tensor, weight: &Tensor) -> Result<Tensor, Error> {
+        let inputs = NormInputs { scale: Some(weight), eps: Some(self), ..NormInputs::default() };
+        Ok(x.rms_normed(Axes::One(-1), inputs)?.result)
     }
 }
 

@@ -16,12 +16,12 @@ impl Tensor {
     /// use warpfold::{Device, Draw, DrawRows, Profile, Tensor};
     ///
     /// let device = Device::virtual_gpu(Profile::H200);
-    /// let logits = Tensor::from_slice(&device, &[0.0_f32, 2.0, 2.0, -1.0], &[1, 4])?;
+    /// let logits = Tensor::from_slice(&[0.0_f32, 2.0, 2.0, -1.0], &[1, 4], &device)?;
     /// let (mut rows, mut words) = (DrawRows::default(), Vec::new());
     /// rows.push(&Draw { top: 1, banned: &[1], ..Draw::default() }); // at temperature 0
     /// rows.words(&mut words);
     /// let words: Vec<i32> = words.into_iter().map(u32::cast_signed).collect();
-    /// let drawn = logits.sample(&rows, &Tensor::from_slice(&device, &words, &[words.len()])?)?;
+    /// let drawn = logits.sample(&rows, &Tensor::from_slice(&words, &[words.len()], &device)?)?;
     /// let drawn = drawn.to_vec::<i32>()?;
     /// assert_eq!((drawn[0], drawn[2]), (2, 1)); // the best that is not banned; the most likely one
     /// assert_eq!(drawn[1], drawn[3]); // both are as likely

@@ -14,7 +14,7 @@ impl Tensor {
     /// use warpfold::{Cumulative, Device, Direction, Prefix, Profile, ScanOrder, Tensor};
     ///
     /// let device = Device::virtual_gpu(Profile::H200);
-    /// let x = Tensor::from_slice(&device, &[3_i32, 1, 4, 1, 5, 9], &[2, 3])?;
+    /// let x = Tensor::from_slice(&[3_i32, 1, 4, 1, 5, 9], &[2, 3], &device)?;
     /// assert_eq!(x.cumsum(-1)?.to_vec::<i64>()?, [3, 4, 8, 1, 6, 15]);
     /// let before = ScanOrder { prefix: Prefix::Exclusive, direction: Direction::Reverse };
     /// assert_eq!(x.scan(Cumulative::Max, 0, before, None)?.to_vec::<i32>()?, [1, 5, 9, i32::MIN, i32::MIN, i32::MIN]);
@@ -42,7 +42,7 @@ impl Tensor {
     /// use warpfold_kernels::fold::{Extreme, Scan};
     ///
     /// let device = Device::virtual_gpu(Profile::H200);
-    /// let x = Tensor::from_slice(&device, &[1.0_f32, -3.0, 2.0, -5.0], &[4])?;
+    /// let x = Tensor::from_slice(&[1.0_f32, -3.0, 2.0, -5.0], &[4], &device)?;
     /// // The largest magnitude so far.
     /// let source = Source::one::<f32>(Dtype::F32).map(|x| x.abs());
     /// let scan = Scan::new("reach", Extreme::<f32>::max(), source, Sink::one::<f32>(Dtype::F32));

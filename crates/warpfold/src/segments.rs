@@ -24,8 +24,8 @@ impl Tensor {
     /// use warpfold::{Device, Profile, Tensor};
     ///
     /// let device = Device::virtual_gpu(Profile::H200);
-    /// let x = Tensor::from_slice(&device, &[1.0_f32, 2.0, 3.0, 4.0], &[4])?;
-    /// let offsets = Tensor::from_slice(&device, &[0_i32, 3, 3, 4], &[4])?;
+    /// let x = Tensor::from_slice(&[1.0_f32, 2.0, 3.0, 4.0], &[4], &device)?;
+    /// let offsets = Tensor::from_slice(&[0_i32, 3, 3, 4], &[4], &device)?;
     /// let sums = x.segment_reduce(Reduction::Sum, &offsets, Options::default())?;
     /// assert_eq!(sums[0].to_vec::<f32>()?, [6.0, 0.0, 4.0]);
     /// # Ok::<(), warpfold::Error>(())
@@ -86,8 +86,8 @@ impl Tensor {
     /// use warpfold_kernels::fold::{Fold, Sum};
     ///
     /// let device = Device::virtual_gpu(Profile::H200);
-    /// let x = Tensor::from_slice(&device, &[1.0_f32, 2.0, 3.0, 4.0], &[4])?;
-    /// let offsets = Tensor::from_slice(&device, &[0_i32, 3, 4], &[3])?;
+    /// let x = Tensor::from_slice(&[1.0_f32, 2.0, 3.0, 4.0], &[4], &device)?;
+    /// let offsets = Tensor::from_slice(&[0_i32, 3, 4], &[3], &device)?;
     /// let source = Source::one::<f32>(Dtype::F32).map(|x| x * x);
     /// let squares = Fold::new("squares", Sum::<f32>::new(), source, Sink::one::<f32>(Dtype::F32));
     /// assert_eq!(x.segment_fold(&squares, &offsets)?[0].to_vec::<f32>()?, [14.0, 16.0]);
@@ -110,8 +110,8 @@ impl Tensor {
     /// use warpfold::{Cumulative, Device, Profile, ScanOrder, Tensor};
     ///
     /// let device = Device::virtual_gpu(Profile::H200);
-    /// let x = Tensor::from_slice(&device, &[1.0_f32, 2.0, 3.0, 4.0], &[4])?;
-    /// let offsets = Tensor::from_slice(&device, &[0_i32, 3, 3, 4], &[4])?;
+    /// let x = Tensor::from_slice(&[1.0_f32, 2.0, 3.0, 4.0], &[4], &device)?;
+    /// let offsets = Tensor::from_slice(&[0_i32, 3, 3, 4], &[4], &device)?;
     /// let sums = x.segment_scan(Cumulative::Sum, &offsets, ScanOrder::default(), None)?;
     /// assert_eq!(sums.to_vec::<f32>()?, [1.0, 3.0, 6.0, 4.0]);
     /// # Ok::<(), warpfold::Error>(())

@@ -16,8 +16,8 @@ impl Tensor {
     /// use warpfold::{Device, Profile, Tensor};
     ///
     /// let device = Device::virtual_gpu(Profile::H200);
-    /// let scores = Tensor::from_slice(&device, &[0.0_f32, 0.0, 0.0, -100.0], &[2, 2])?;
-    /// let values = Tensor::from_slice(&device, &[1.0_f32, 2.0, 3.0, 4.0], &[2, 2])?;
+    /// let scores = Tensor::from_slice(&[0.0_f32, 0.0, 0.0, -100.0], &[2, 2], &device)?;
+    /// let values = Tensor::from_slice(&[1.0_f32, 2.0, 3.0, 4.0], &[2, 2], &device)?;
     /// assert_eq!(scores.softmax_v(&values)?.to_vec::<f32>()?, [2.0, 3.0, 1.0, 2.0]);
     /// # Ok::<(), warpfold::Error>(())
     /// ```

@@ -14,7 +14,7 @@ impl Tensor {
     /// use warpfold::{Device, Profile, Tensor};
     ///
     /// let device = Device::virtual_gpu(Profile::H200);
-    /// let x = Tensor::from_slice(&device, &[3.0_f32, 1.0, 2.0, 1.0], &[4])?;
+    /// let x = Tensor::from_slice(&[3.0_f32, 1.0, 2.0, 1.0], &[4], &device)?;
     /// let (sorted, positions) = x.sort(0)?;
     /// assert_eq!(sorted.to_vec::<f32>()?, [1.0, 1.0, 2.0, 3.0]);
     /// assert_eq!(positions.to_vec::<i64>()?, [1, 3, 2, 0]);

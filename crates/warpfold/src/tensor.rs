@@ -9,7 +9,7 @@ use warpfold_kernels::plan::{Family, TensorSpec};
 use warpfold_kernels::{Dtype, Error, ErrorKind};
 
 use crate::arena::Memory;
-use crate::{Queue, TensorElement};
+use crate::{Queue, Shape, TensorElement};
 
 /// A tensor of up to 8 dimensions. Cheap to clone; clones and views share the memory, which no
 /// operator changes.
@@ -25,12 +25,25 @@ pub struct Tensor {
 
 /// Making tensors, and taking their elements back.
 impl Tensor {
-    /// A tensor of these elements, in C order, on the device's default queue.
+    /// A tensor of these elements, in C order.
+    ///
+    /// ```
+    /// use warpfold::{Device, Profile, Tensor};
+    ///
+    /// let device = Device::virtual_gpu(Profile::H200);
+    /// let x = Tensor::from_slice(&[1.0_f32, 2.0, 3.0, 4.0], (2, 2), &device)?;
+    /// assert_eq!(x.to_vec2::<f32>()?, [[1.0, 2.0], [3.0, 4.0]]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
     ///
     /// # Errors
     /// [`ErrorKind::LengthMismatch`] unless the shape has as many elements.
-    pub fn from_slice<T: TensorElement>(device: &Device, elements: &[T], shape: &[usize]) -> Result<Self, Error> {
-        Self::from_bytes(&Queue::of(device), T::DTYPE, bytemuck::cast_slice(elements), shape)
+    pub fn from_slice<T: TensorElement>(
+        elements: &[T],
+        shape: impl Into<Shape>,
+        at: impl Into<Queue>,
+    ) -> Result<Self, Error> {
+        Self::from_bytes(&at.into(), T::DTYPE, bytemuck::cast_slice(elements), shape.into().sizes())
     }
 
     /// A tensor of elements of any type, given as little-endian bytes in C order.

@@ -89,8 +89,6 @@ methods! {
     trunc Trunc;
     /// -1, 0 or 1.
     sign Sign;
-    /// Whether `x` is false; of integers, every bit the other way.
-    logical_not Not;
     /// Every bit of integers the other way.
     bitwise_not Not;
     /// Whether `x` is NaN, as `bool`.
@@ -102,6 +100,14 @@ methods! {
 }
 
 impl Tensor {
+    /// Whether `x` is 0, as `bool`; of integers, every bit the other way.
+    ///
+    /// # Errors
+    /// What the device says.
+    pub fn logical_not(&self) -> Result<Self, Error> {
+        if self.dtype().is_float() { self.eq(0) } else { self.plain(Operation::Not, &[]) }
+    }
+
     /// `x`, or `alpha * (e^x - 1)` below 0.
     ///
     /// # Errors

@@ -16,7 +16,7 @@ impl Tensor {
     /// use warpfold::{Axes, Device, Profile, Tensor};
     ///
     /// let device = Device::virtual_gpu(Profile::H200);
-    /// let x = Tensor::from_slice(&device, &[1.0_f32, f32::NAN, 1.0, 0.0, -0.0, f32::NAN], &[2, 3])?;
+    /// let x = Tensor::from_slice(&[1.0_f32, f32::NAN, 1.0, 0.0, -0.0, f32::NAN], &[2, 3], &device)?;
     /// assert_eq!(x.unique_count(Axes::Of(&[-1]))?.to_vec::<i64>()?, [2, 2]);
     /// assert_eq!(x.unique_count(Axes::All)?.to_vec::<i64>()?, [3]);
     /// # Ok::<(), warpfold::Error>(())
@@ -83,7 +83,7 @@ impl Tensor {
     /// use warpfold::{Device, Profile, Tensor};
     ///
     /// let device = Device::virtual_gpu(Profile::H200);
-    /// let x = Tensor::from_slice(&device, &[2.0_f32, 1.0, 1.0, 3.0, 4.0, 3.0], &[6])?;
+    /// let x = Tensor::from_slice(&[2.0_f32, 1.0, 1.0, 3.0, 4.0, 3.0], &[6], &device)?;
     /// let unique = x.unique()?;
     /// assert_eq!(unique.values.to_vec::<f32>()?, [1.0, 2.0, 3.0, 4.0]);
     /// assert_eq!(unique.first_indices.to_vec::<i64>()?, [1, 0, 3, 4]);

@@ -65,20 +65,20 @@ struct Case {
 
 /// A ladder's run as `warpfold ladder --report json` writes it.
 #[derive(Debug, Deserialize)]
-struct LadderRun {
-    ladder: String,
+pub(crate) struct LadderRun {
+    pub(crate) ladder: String,
     device: String,
     unix_seconds: Option<u64>,
-    problem: LadderProblem,
+    pub(crate) problem: LadderProblem,
     rungs: Vec<Rung>,
     copy_gigabytes_per_second: Option<f64>,
 }
 
 #[derive(Debug, Deserialize)]
-struct LadderProblem {
+pub(crate) struct LadderProblem {
     /// Elements, or sizes as text.
     size: serde_json::Value,
-    dtype: String,
+    pub(crate) dtype: String,
 }
 
 #[derive(Debug, Deserialize)]
@@ -194,22 +194,44 @@ fn of_run(run: &Run) -> Option<String> {
 
 /// Nothing without times.
 fn of_ladder(run: &LadderRun) -> Option<String> {
-    let first = run.rungs.iter().find_map(|rung| rung.seconds)?;
-    let LadderProblem { size, dtype } = &run.problem;
-    let size = size.as_str().map_or_else(|| size.to_string(), str::to_owned);
-    let copy = run.copy_gigabytes_per_second;
-    let of_copy = |rung: &Rung| Some(percent(rung.gigabytes_per_second? / copy?));
-    let columns: [Column<'_, Rung>; 7] = [
-        ("rung", &|rung| Some(format!("`{}`", rung.name))),
-        ("time", &|rung| rung.seconds.map(time)),
-        ("GB/s", &|rung| rung.gigabytes_per_second.map(whole)),
-        ("of copy", &of_copy),
-        ("TFLOP/s", &|rung| rung.teraflops_per_second.map(|speed| format!("{speed:.1}"))),
-        ("speed-up", &|rung| Some(format!("{:.2}x", first / rung.seconds?))),
-        ("what limits it", &|rung| rung.limited_by.clone()),
-    ];
-    let of = format!("`warpfold ladder {} --size {size} --dtype {dtype}`, {}", run.ladder, run.device);
-    Some(format!("{of}{}.\n\n{}", origin(run.unix_seconds, copy), table(&columns, &run.rungs)))
+    let mut rows = run.cells(None)?;
+    rows.iter_mut().skip(1).for_each(|row| row[0] = format!("`{}`", row[0]));
+    let (size, dtype) = (run.problem.size(), &run.problem.dtype);
+    let of = format!("`warpfold ladder {} --size {size} --dtype {dtype}`, {}", run.ladder, run.origin());
+    Some(format!("{of}.\n\n{}", lines(&rows)))
+}
+
+impl LadderRun {
+    /// A row of headings, then one for each rung, or for those of some names: the columns that any
+    /// of them has something for. Nothing without times.
+    pub(crate) fn cells(&self, names: Option<&[&str]>) -> Option<Vec<Vec<String>>> {
+        let first = self.rungs.iter().find_map(|rung| rung.seconds)?;
+        let copy = self.copy_gigabytes_per_second;
+        let of_copy = |rung: &&Rung| Some(percent(rung.gigabytes_per_second? / copy?));
+        let columns: [Column<'_, &Rung>; 7] = [
+            ("rung", &|rung| Some(rung.name.clone())),
+            ("time", &|rung| rung.seconds.map(time)),
+            ("GB/s", &|rung| rung.gigabytes_per_second.map(whole)),
+            ("of copy", &of_copy),
+            ("TFLOP/s", &|rung| rung.teraflops_per_second.map(|speed| format!("{speed:.1}"))),
+            ("speed-up", &|rung| Some(format!("{:.2}x", first / rung.seconds?))),
+            ("what limits it", &|rung| rung.limited_by.clone()),
+        ];
+        let is_asked = |rung: &&Rung| names.is_none_or(|names| names.contains(&rung.name.as_str()));
+        Some(cells(&columns, &self.rungs.iter().filter(is_asked).collect::<Vec<_>>()))
+    }
+
+    /// The device, and when the run was.
+    pub(crate) fn origin(&self) -> String {
+        self.device.clone() + &origin(self.unix_seconds, self.copy_gigabytes_per_second)
+    }
+}
+
+impl LadderProblem {
+    /// As `--size` takes it.
+    pub(crate) fn size(&self) -> String {
+        self.size.as_str().map_or_else(|| self.size.to_string(), str::to_owned)
+    }
 }
 
 fn of_serve(run: &ServeRun) -> String {
@@ -231,16 +253,24 @@ fn of_serve(run: &ServeRun) -> String {
     format!("{of}{}{unchecked}.\n\n{}", origin(run.unix_seconds, None), table(&columns, &run.runs))
 }
 
-/// The columns that any row has something for.
-fn table<T>(columns: &[Column<'_, T>], rows: &[T]) -> String {
+/// Headings, then rows: of the columns that any row has something for.
+fn cells<T>(columns: &[Column<'_, T>], rows: &[T]) -> Vec<Vec<String>> {
     let columns = columns.iter().filter(|(_, cell)| rows.iter().any(|row| cell(row).is_some())).collect::<Vec<_>>();
-    let line = |cells: Vec<String>| format!("|{}|\n", cells.join("|"));
-    let mut text = line(columns.iter().map(|(heading, _)| format!(" {heading} ")).collect());
-    text += &line(columns.iter().map(|_| "---".to_owned()).collect());
-    for row in rows {
-        text += &line(columns.iter().map(|(_, cell)| format!(" {} ", cell(row).unwrap_or_default())).collect());
-    }
-    text
+    let heading = columns.iter().map(|(heading, _)| (*heading).to_owned()).collect();
+    let of_row = |row| columns.iter().map(|(_, cell)| cell(row).unwrap_or_default()).collect();
+    std::iter::once(heading).chain(rows.iter().map(of_row)).collect()
+}
+
+fn table<T>(columns: &[Column<'_, T>], rows: &[T]) -> String {
+    lines(&cells(columns, rows))
+}
+
+/// Headings and rows as Markdown.
+fn lines(rows: &[Vec<String>]) -> String {
+    let line = |row: &Vec<String>| format!("| {} |\n", row.join(" | "));
+    let rule = format!("|{}\n", "---|".repeat(rows[0].len()));
+    let (heading, rest) = rows.split_first().expect("headings");
+    line(heading) + &rule + &rest.iter().map(line).collect::<String>()
 }
 
 /// When a run was, and how fast a copy was then.

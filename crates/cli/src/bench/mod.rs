@@ -1,7 +1,7 @@
 //! `bench`: how fast operators are, or on the virtual GPU how much they move; `bench serve`: what
 //! clients of a language model see; `bench transfer`: copies between host and device.
 
-mod markdown;
+pub(crate) mod markdown;
 mod serve;
 mod transfer;
 

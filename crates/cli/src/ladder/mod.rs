@@ -7,6 +7,7 @@ mod explain;
 mod list;
 mod note;
 mod over_devices;
+mod recorded;
 mod serving;
 mod transfer;
 
@@ -36,7 +37,8 @@ use over_devices::OverDevices;
 /// explained.
 ///
 /// A GPU gives times, bandwidth, speed-up over the first rung and the share of its measured copy
-/// bandwidth; the virtual GPU, which has no clock, gives counters. Exit codes: 0 everything is
+/// bandwidth; the virtual GPU, which has no clock, gives counters, and beside them the times that
+/// were recorded on an H200. Exit codes: 0 everything is
 /// right, 1 a wrong result or findings of severity error, 2 bad usage, 3 PTX that the device
 /// refuses, 4 a run failed.
 #[derive(Debug, Args)]
@@ -329,6 +331,10 @@ impl Ladder {
         match self.to.form {
             Form::Table => {
                 let mut page = ladder_text(ladder, report);
+                let earlier = run.device.is_virtual().then(|| recorded::of(ladder, report)).flatten();
+                if let Some(text) = earlier.and_then(|earlier| recorded::text(&earlier, report)) {
+                    page.push_str(&format!("\n{text}"));
+                }
                 if let Some(figures) = roofline {
                     page.push_str(&format!("\n{}", figures.text()));
                 }

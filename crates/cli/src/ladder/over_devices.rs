@@ -122,13 +122,13 @@ fn two_gpus() -> Option<Vec<Device>> {
 fn climb(devices: &[Device], numbers: &[i32]) -> Result<Vec<Rung>, Error> {
     let num = devices.len();
     let shard = |rank: usize| &numbers[rank * numbers.len() / num..(rank + 1) * numbers.len() / num];
-    let of = |device: &Device, rank: usize| Tensor::from_slice(device, shard(rank), &[shard(rank).len()]);
+    let of = |device: &Device, rank: usize| Tensor::from_slice(shard(rank), &[shard(rank).len()], device);
     // All elements to one device, as if the others were disks.
     let mut all: Vec<i32> = Vec::new();
     for (rank, device) in devices.iter().enumerate() {
         all.extend(of(device, rank)?.to_vec::<i32>()?);
     }
-    let gathered = Tensor::from_slice(&devices[0], &all, &[all.len()])?.sum(Axes::All)?.cast(Dtype::I32)?.to_vec()?;
+    let gathered = Tensor::from_slice(&all, &[all.len()], &devices[0])?.sum(Axes::All)?.cast(Dtype::I32)?.to_vec()?;
     // A part from each, added up by the host.
     let part = |(rank, device): (usize, &Device)| -> Result<i32, Error> {
         Ok(of(device, rank)?.sum(Axes::All)?.cast(Dtype::I32)?.to_vec::<i32>()?[0])

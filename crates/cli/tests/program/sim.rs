@@ -247,5 +247,6 @@ fn help_and_version_go_to_standard_output() {
         assert!(help.stdout.contains(name), "{}", help.stdout);
     }
     let version = finish(&mut program(&["--version"])).ended_with(0);
-    assert_eq!(version.stdout, format!("warpfold {}\n", env!("CARGO_PKG_VERSION")));
+    let commit = option_env!("WARPFOLD_COMMIT").map(|commit| format!(" ({commit})")).unwrap_or_default();
+    assert_eq!(version.stdout, format!("warpfold {}{commit}\n", env!("CARGO_PKG_VERSION")));
 }

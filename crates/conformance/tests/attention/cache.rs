@@ -34,7 +34,7 @@ fn heads_turn_by_their_positions() {
     let device = device();
     let (batch, heads, len, rows) = (2, 3, 5, 11);
     let list: Vec<i32> = (0..batch * len).map(|i| (i as i32 * 7) % 11).collect();
-    let positions = Tensor::from_slice(&device, &list, &[batch, len]).unwrap();
+    let positions = Tensor::from_slice(&list, &[batch, len], &device).unwrap();
     for (dim, rotary_dim) in [(2, 2), (16, 16), (64, 64), (80, 32), (128, 128), (7, 4), (24, 0), (256, 64)] {
         for (pairs, dtype, table) in [
             (Pairs::Halves, Dtype::F32, Dtype::F32),
@@ -62,7 +62,7 @@ fn heads_turn_by_their_positions() {
             // Heads side by side, and tables with a row for each query.
             let flat = x.permute(&[0, 2, 1, 3]).unwrap().copy().unwrap().reshape(&[batch, len, heads * dim]).unwrap();
             let long: Vec<i64> = list.iter().map(|position| i64::from(*position)).collect();
-            let rows_of = Tensor::from_slice(&device, &long, &[batch * len]).unwrap();
+            let rows_of = Tensor::from_slice(&long, &[batch * len], &device).unwrap();
             let by_query =
                 |table: &Tensor| table.gather_rows(&rows_of).unwrap().reshape(&[batch, len, rotary_dim / 2]).unwrap();
             if rotary_dim > 0 {
@@ -85,7 +85,7 @@ fn what_cannot_be_turned_is_refused() {
     let device = device();
     let of = |shape: &[usize]| tensor(&device, 1, Dtype::F32, shape);
     let (x, cos) = (of(&[1, 2, 3, 8]), of(&[5, 4]));
-    let positions = Tensor::from_slice(&device, &[0_i64, 1, 2], &[1, 3]).unwrap();
+    let positions = Tensor::from_slice(&[0_i64, 1, 2], &[1, 3], &device).unwrap();
     let options = RotaryOptions::default();
     let refused = |result: Result<Tensor, warpfold::Error>, part: &str| {
         let error = result.err().unwrap_or_else(|| panic!("{part}: it was done")).to_string();
@@ -132,7 +132,7 @@ fn written(
     pool.write(NewTokens { keys: &old, values: &old_values, slots: &every }, None).unwrap();
     let (k, v) = (tensor(device, 1, dtype, &[6, 2, head_dim]), tensor(device, 2, dtype, &[6, 2, value_dim]));
     let mut queries = tensor(device, 3, dtype, &[6, 6, head_dim]);
-    let slots = Tensor::from_slice(device, &SLOTS, &[6]).unwrap();
+    let slots = Tensor::from_slice(&SLOTS, &[6], device).unwrap();
     let (cos, sin) = (tensor(device, 4, Dtype::F32, &[9, 4]), tensor(device, 5, Dtype::F32, &[9, 4]));
     let positions = ints(device, &[8, 0, 1, 3, 3, 7]);
     let rotary = pairs.map(|pairs| CacheRotary {
@@ -184,7 +184,7 @@ fn what_is_too_large_for_eight_bits_saturates() {
     let device = device();
     let shape = CacheShape { pages: 1, page: 16, kv_heads: 1, head_dim: 2, value_dim: 2 };
     let mut pool = PagedCache::new(&Queue::of(&device), Dtype::F8E4M3, shape, PageLayout::Nhd).unwrap();
-    let x = Tensor::from_slice(&device, &[1e9_f32, -1e9], &[1, 1, 2]).unwrap();
+    let x = Tensor::from_slice(&[1e9_f32, -1e9], &[1, 1, 2], &device).unwrap();
     let slot = ints(&device, &[4]);
     pool.write(NewTokens { keys: &x, values: &x, slots: &slot }, None).unwrap();
     let token = pool.values().slice(1, 4..5).unwrap();
@@ -203,7 +203,7 @@ fn keys_turned_on_the_way_have_the_bits_of_those_turned_before() {
                     let [plain, plain_values, _] = written(&device, [dtype, cache], dims, layout, None);
                     let what = format!("{dtype} to {cache} {pairs:?} {dims:?}");
                     assert_eq!(of_values.to_bytes().unwrap(), plain_values.to_bytes().unwrap(), "{what}: values");
-                    let positions = Tensor::from_slice(&device, &[8_i64, 0, 1, 3, 3, 7], &[1, 6]).unwrap();
+                    let positions = Tensor::from_slice(&[8_i64, 0, 1, 3, 3, 7], &[1, 6], &device).unwrap();
                     let (cos, sin) = (tensor(&device, 4, Dtype::F32, &[9, 4]), tensor(&device, 5, Dtype::F32, &[9, 4]));
                     let options = RotaryOptions { pairs, rotary_dim: Some(8), num_heads: None };
                     let turn = |x: &Tensor| {
@@ -220,7 +220,7 @@ fn keys_turned_on_the_way_have_the_bits_of_those_turned_before() {
                         pool = pool.with_scales([0.5, 0.25]).unwrap();
                     }
                     let before = turn(&tensor(&device, 1, dtype, &[6, 2, dims[0]]));
-                    let slots = Tensor::from_slice(&device, &SLOTS, &[6]).unwrap();
+                    let slots = Tensor::from_slice(&SLOTS, &[6], &device).unwrap();
                     pool.write(NewTokens { keys: &before, values: &before, slots: &slots }, None).unwrap();
                     let slot = |pages: &Tensor, slot: i64| {
                         let (page, place) = (slot as usize / 16, slot as usize % 16);

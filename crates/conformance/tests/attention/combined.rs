@@ -21,7 +21,7 @@ fn options_hold_where_blocks_share_keys() {
             .map(|i| u8::from(is_seen(At { batch: 0, head: 0, query: i / keys, key: i % keys })))
             .collect();
         let truths = Tensor::from_bytes(mask.queue(), Dtype::Bool, &truths, &[len, keys]).unwrap();
-        let sinks = Tensor::from_slice(&device, &[7.0_f32, f32::NEG_INFINITY, -2.0], &[3]).unwrap();
+        let sinks = Tensor::from_slice(&[7.0_f32, f32::NEG_INFINITY, -2.0], &[3], &device).unwrap();
         let of_sinks = values(&sinks);
         let alibi = Score::new(|score, at| score - (at.query - at.key).cast::<f32>() * 0.01);
         let causal = |at: At| sees(Some(true), sizes, at);
@@ -55,7 +55,7 @@ fn options_over_pages_give_the_bits_that_they_give_over_tensors() {
         let of_last = |(sequence, num): (&Sequence, usize)| sequence.q.slice(0, sequence.len() - num..).unwrap();
         let q = concatenated(device, &all.iter().zip(queries).map(of_last).collect::<Vec<_>>());
         let cu_seqlens = offsets(device, &queries);
-        let sinks = Tensor::from_slice(device, &[0.5_f32, -2.0, 3.0, 0.0], &[HEADS]).unwrap();
+        let sinks = Tensor::from_slice(&[0.5_f32, -2.0, 3.0, 0.0], &[HEADS], device).unwrap();
         let score = Score::new(|score, at| score - (at.query - at.key).cast::<f32>() * 0.25);
         let of_pages: Vec<(&str, Attention<'_>)> = vec![
             ("a small window", types.options().window(5)),

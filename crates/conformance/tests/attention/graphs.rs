@@ -15,7 +15,7 @@ fn the_second_call_plans_nothing() {
     let run = |seed: usize, lens: [i32; 2]| {
         let of = |i, shape: &[usize]| tensor(&device, seed + i, Dtype::Bf16, shape);
         let (q, pages) = (of(1, &[2, 4, 16]), of(2, &[8, 16, 2, 16]));
-        let table = Tensor::from_slice(&device, &[seed as i32, 3, 1, 0], &[2, 2]).unwrap();
+        let table = Tensor::from_slice(&[seed as i32, 3, 1, 0], &[2, 2], &device).unwrap();
         let lens = ints(&device, &lens);
         let cache = warpfold::PagedKeys { keys: &pages, values: &pages, block_table: &table, lens: &lens };
         Attention::new().causal().run_paged(&q, cache, None).unwrap();
@@ -171,7 +171,7 @@ fn captured_parts_of_keys_are_merged_again_with_other_lengths_and_tables() {
                 stream.copy_from_host(&mut table, &pages).unwrap();
                 stream.copy_from_host(&mut lens, &lengths).unwrap();
                 graph.launch().unwrap();
-                let blocks = Tensor::from_slice(&device, &pages, &[2, width as usize]).unwrap();
+                let blocks = Tensor::from_slice(&pages, &[2, width as usize], &device).unwrap();
                 let cache = PagedKeys { keys: &k, values: &v, block_table: &blocks, lens: &ints(&device, &lengths) };
                 let expected = Attention::new().run_paged(&q, cache, None).unwrap();
                 let what = format!("{lengths:?}, merged by the last: {single_launch}");

@@ -194,7 +194,7 @@ fn a_mask_hides_rows_by_infinity_and_evens_them_by_the_lowest_number() {
             let sizes = sizes([2, 1], [3, keys], [8, 8]);
             let row = |x: f32| vec![x; keys];
             let rows = [row(f32::NEG_INFINITY), row(f32::MIN), row(0.0)].concat();
-            let mask = Tensor::from_slice(&device, &rows, &[3, keys]).unwrap();
+            let mask = Tensor::from_slice(&rows, &[3, keys], &device).unwrap();
             let score = |s: f64, at: At| match at.query {
                 0 => HIDDEN,
                 1 => 0.0,
@@ -270,7 +270,7 @@ fn scale_softcap_sinks_and_a_function_of_scores() {
             check(&device, dtype, sizes, &Attention::new().softcap(0.4), |s, _| 0.4 * (s / 0.4).tanh(), no_sink);
         }
         for dtype in [Dtype::F32, Dtype::Bf16] {
-            let sinks = Tensor::from_slice(&device, &[0.5_f32, f32::NEG_INFINITY, -2.0, 3.0], &[4]).unwrap();
+            let sinks = Tensor::from_slice(&[0.5_f32, f32::NEG_INFINITY, -2.0, 3.0], &[4], &device).unwrap();
             let sinks = sinks.cast(dtype).unwrap();
             let of_sinks = values(&sinks);
             let sink = |head: usize| of_sinks[head];
@@ -368,7 +368,7 @@ fn what_cannot_be_attended_to_is_refused() {
     refused(attention.run(&q, &k, &f32_of(&[1, 2, 6, 16])), "values have the shape");
     refused(attention.run(&f32_of(&[1, 4, 3, 264]), &f32_of(&[1, 2, 5, 264]), &k), "not 1 to 256");
     refused(attention.run(&q, &of(Dtype::F16, &[1, 2, 5, 16]), &of(Dtype::F16, &[1, 2, 5, 16])), "f16");
-    let ints = Tensor::from_slice(&device, &[0_i32; 160], &[1, 2, 5, 16]).unwrap();
+    let ints = Tensor::from_slice(&[0_i32; 160], &[1, 2, 5, 16], &device).unwrap();
     refused(attention.run(&ints, &ints, &ints), "i32");
     refused(Attention::new().mask(&f32_of(&[3, 7])).run(&q, &k, &k), "fit");
     refused(Attention::new().mask(&ints).run(&q, &k, &k), "fit");

@@ -11,13 +11,13 @@ const KV_HEADS: usize = 2;
 fn table(device: &Device, rows: &[&[i32]]) -> Tensor {
     let width = rows.iter().map(|row| row.len()).max().unwrap_or(0);
     let padded = rows.iter().flat_map(|row| row.iter().copied().chain(std::iter::repeat_n(-1, width - row.len())));
-    Tensor::from_slice(device, &padded.collect::<Vec<_>>(), &[rows.len(), width]).unwrap()
+    Tensor::from_slice(&padded.collect::<Vec<_>>(), &[rows.len(), width], device).unwrap()
 }
 
 /// The keys of a row of the table, as `[1, heads, len, dim]`.
 fn gathered(device: &Device, pages: &Tensor, row: &[i32], len: usize) -> Tensor {
     let rows: Vec<i64> = row.iter().map(|page| i64::from(*page)).collect();
-    let rows = Tensor::from_slice(device, &rows, &[row.len()]).unwrap();
+    let rows = Tensor::from_slice(&rows, &[row.len()], device).unwrap();
     let found = pages.gather_rows(&rows).unwrap();
     let [_, page, heads, dim] = *found.shape() else { panic!("pages have four axes") };
     let tokens = found.reshape(&[1, row.len() * page, heads, dim]).unwrap();
@@ -98,7 +98,7 @@ fn is_not_poisoned(device: &Device, [dtype, of_pages]: [Dtype; 2], poison: f32) 
         }
     }
     let shape = [12, page, KV_HEADS, dim];
-    let of = |elements: &[f32]| Tensor::from_slice(device, elements, &shape).unwrap().cast(of_pages).unwrap();
+    let of = |elements: &[f32]| Tensor::from_slice(elements, &shape, device).unwrap().cast(of_pages).unwrap();
     let blocks = table(device, &[&[0, 1, 2], &[3, 4, 5], &[6, 7, 8], &[9, 10, 11]]);
     let list = ints(device, &lens.map(|len| len as i32));
     let q = tensor(device, 3, dtype, &[4, 6, dim]);

@@ -177,7 +177,7 @@ impl Pool {
             PageLayout::Hnd => [num_pages, KV_HEADS, PAGE, DIM],
         };
         let [keys, values] = pages.map(|bytes| Tensor::from_bytes(&Queue::of(device), dtype, &bytes, &shape).unwrap());
-        let table = Tensor::from_slice(device, &table, &[sequences.len(), width]).unwrap();
+        let table = Tensor::from_slice(&table, &[sequences.len(), width], device).unwrap();
         let lens: Vec<i32> = lens.iter().map(|len| *len as i32).collect();
         Self { layout, keys, values, table, lens: ints(device, &lens) }
     }

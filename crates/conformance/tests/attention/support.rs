@@ -49,11 +49,11 @@ pub(crate) fn tensor(device: &Device, seed: usize, dtype: Dtype, shape: &[usize]
             numbers(seed, len).iter().map(|x| (x.abs() * 63.0) as u8 | u8::from(*x < 0.0) << 7).collect();
         return Tensor::from_bytes(&Queue::of(device), dtype, &bytes, shape).unwrap();
     }
-    Tensor::from_slice(device, &numbers(seed, len), shape).unwrap().cast(dtype).unwrap()
+    Tensor::from_slice(&numbers(seed, len), shape, device).unwrap().cast(dtype).unwrap()
 }
 
 pub(crate) fn ints(device: &Device, list: &[i32]) -> Tensor {
-    Tensor::from_slice(device, list, &[list.len()]).unwrap()
+    Tensor::from_slice(list, &[list.len()], device).unwrap()
 }
 
 /// What a tensor holds.

@@ -10,6 +10,7 @@ use warpfold_sim::Arch;
 
 use crate::api::activity::Recorder;
 use crate::api::buffer::Buffer;
+use crate::api::draws::Draws;
 use crate::api::element::Element;
 use crate::api::host_buffer::HostBuffer;
 use crate::api::kernel_cache::KernelCache;
@@ -35,6 +36,7 @@ struct Inner {
     kernels: KernelCache,
     buffers: AtomicU64,
     memory: MemoryUse,
+    draws: Arc<Draws>,
     /// The groups that it is a rank of.
     groups: RwLock<Vec<(Weak<Pace>, usize)>>,
     /// Why no CUDA GPU was taken, where one was looked for.
@@ -47,8 +49,10 @@ impl Device {
         let stream = backend.default_stream();
         let backend: Box<dyn Backend> = Box::new(backend);
         let (activity, kernels, buffers) = <(Recorder, KernelCache, AtomicU64)>::default();
-        let (memory, groups) = (MemoryUse::default(), RwLock::default());
-        Self { inner: Arc::new(Inner { backend, stream, activity, kernels, buffers, memory, groups, fallback: None }) }
+        let (memory, draws, groups) = <(MemoryUse, Arc<Draws>, _)>::default();
+        let fallback = None;
+        let inner = Inner { backend, stream, activity, kernels, buffers, memory, draws, groups, fallback };
+        Self { inner: Arc::new(inner) }
     }
 
     /// Makes it a rank of a group.
@@ -116,6 +120,34 @@ impl Device {
     #[must_use]
     pub fn is_virtual(&self) -> bool {
         matches!(self.kind(), DeviceKind::Virtual(_))
+    }
+
+    /// Whether it is a GPU of silicon, which the driver drives.
+    #[must_use]
+    pub fn is_cuda(&self) -> bool {
+        !self.is_virtual()
+    }
+
+    /// Whether it is the same device as another one, as `==` says, too.
+    #[must_use]
+    pub fn same_device(&self, other: &Self) -> bool {
+        self == other
+    }
+
+    /// Begins anew, from this seed, the random numbers that are drawn for the device where no queue
+    /// is named. It cannot fail; it gives a `Result` as candle's does.
+    ///
+    /// # Errors
+    /// None.
+    pub fn set_seed(&self, seed: u64) -> Result<(), Error> {
+        self.inner.draws.set_seed(seed);
+        Ok(())
+    }
+
+    /// What counts the random numbers that are drawn for the device where no queue is named.
+    #[must_use]
+    pub fn draws(&self) -> &Arc<Draws> {
+        &self.inner.draws
     }
 
     /// The architecture that kernels are built for.

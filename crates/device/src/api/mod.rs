@@ -5,7 +5,7 @@
 //! from the language through [`kernel_cache`]; launches are [`typed`], or take [`arguments`] whose
 //! types the compiler does not know, [`tensor_map`]s among them. [`event`] marks points in a
 //! stream, [`graph`] captures work. [`activity`] is the table of a profiler, [`reports`] what only
-//! the virtual GPU tells. [`peers`] are devices that
+//! the virtual GPU tells. [`draws`] counts random numbers. [`peers`] are devices that
 //! use one another's memory, [`nccl`] a library that moves bytes between others.
 //!
 //! What both kinds of device have in common is written here once, in front of the traits in
@@ -15,6 +15,7 @@ pub(crate) mod activity;
 pub(crate) mod arguments;
 pub(crate) mod buffer;
 pub(crate) mod device;
+pub(crate) mod draws;
 pub(crate) mod element;
 pub(crate) mod event;
 pub(crate) mod graph;

@@ -12,8 +12,7 @@ use crate::backend::Profile;
 use crate::virtual_gpu::VirtualGpu;
 use crate::{Error, ErrorKind, cuda};
 
-/// The virtual GPU, and devices that fall back to it: with the feature `virtual-gpu`.
-#[cfg(feature = "virtual-gpu")]
+/// Devices that are there whatever the program finds.
 impl Device {
     /// The first CUDA GPU that can be used, or else a virtual one, which then says
     /// [why](Device::fallback_reason).
@@ -21,8 +20,30 @@ impl Device {
     /// The first time that it falls back it says so on standard error, as the virtual GPU is a
     /// thousand times slower than one of silicon; not where the environment variable
     /// `WARPFOLD_QUIET` is set to anything but nothing. [`Device::best_quietly`] says nothing.
+    ///
+    /// # Panics
+    /// Without the feature `virtual-gpu`, where no CUDA GPU can be used; [`Device::from_env`] has
+    /// that as an error.
     #[must_use]
     pub fn best() -> Self {
+        #[cfg(feature = "virtual-gpu")]
+        return Self::cuda_or_virtual();
+        #[cfg(not(feature = "virtual-gpu"))]
+        Self::cuda(0).unwrap_or_else(|reason| panic!("the virtual GPU is not part of this build, and {reason}"))
+    }
+}
+
+impl Default for Device {
+    /// [`Device::best`].
+    fn default() -> Self {
+        Self::best()
+    }
+}
+
+/// The virtual GPU, and devices that fall back to it: with the feature `virtual-gpu`.
+#[cfg(feature = "virtual-gpu")]
+impl Device {
+    fn cuda_or_virtual() -> Self {
         static SAID: Once = Once::new();
         let device = Self::best_quietly();
         if let Some(reason) = device.fallback_reason()
@@ -87,6 +108,26 @@ impl Device {
     /// [`ErrorKind::UnsupportedArchitecture`].
     pub fn cuda(ordinal: usize) -> Result<Self, Error> {
         cuda::CudaDevice::open(ordinal).map(Self::from_backend)
+    }
+
+    /// As [`Device::cuda`], by candle's name.
+    ///
+    /// # Errors
+    /// Those of [`Device::cuda`].
+    pub fn new_cuda(ordinal: usize) -> Result<Self, Error> {
+        Self::cuda(ordinal)
+    }
+
+    /// The CUDA GPU with this number, or a virtual one, which says [why](Device::fallback_reason):
+    /// where candle has its CPU.
+    ///
+    /// # Errors
+    /// Without the feature `virtual-gpu`, those of [`Device::cuda`]; with it, none.
+    pub fn cuda_if_available(ordinal: usize) -> Result<Self, Error> {
+        #[cfg(feature = "virtual-gpu")]
+        return Ok(Self::cuda(ordinal).unwrap_or_else(|e| Self::virtual_gpu(Profile::H200).with_fallback(e)));
+        #[cfg(not(feature = "virtual-gpu"))]
+        Self::cuda(ordinal)
     }
 
     /// The device that a text names: `virtual`, `virtual:h200`, `virtual:a100`, `cuda` (the first)

@@ -2,14 +2,16 @@
 //!
 //! An [`Exercise`] has data, what is right, and [`Goal`]s about counters. [`Exercise::judge`] runs
 //! a kernel of yours on the virtual GPU under all checks, compares its result, and says which goals
-//! it meets. Where it is fast is for a GPU to say; here nothing has a clock.
+//! it meets. Where it is fast is for a GPU to say; here nothing has a clock. `files/` has for each
+//! exercise a file to start from and one that passes: what `warpfold exercise` gives, and text here;
+//! the tests build and judge them.
 
 mod judgement;
 mod list;
 
 use std::fmt;
 
-use warpfold_device::{Arguments, Checks, Device, LaunchConfig, Profile};
+use warpfold_device::{Arguments, Checks, Device, Function, LaunchConfig, Profile};
 use warpfold_kernels::AnyKernel;
 
 pub use judgement::Judgement;
@@ -29,6 +31,13 @@ pub struct Exercise {
     pub n: u32,
     /// What a solution has to cost.
     pub goals: &'static [Goal],
+    /// The next thoughts, one after the other.
+    pub hints: &'static [&'static str],
+    /// A file to start from: a kernel that runs, and is wrong or wasteful. Its function `solution`
+    /// is the kernel, its constants `GRID` and `BLOCK` are the launch.
+    pub start: &'static str,
+    /// A file that passes.
+    pub solution: &'static str,
     problem: fn(u32) -> Arrays<f32>,
 }
 
@@ -89,6 +98,29 @@ impl Exercise {
     /// If the kernel cannot be built, or does not take what the exercise gives. What goes wrong
     /// while it runs is part of the judgement.
     pub fn judge(&self, kernel: impl Into<AnyKernel>, config: LaunchConfig) -> Result<Judgement, Error> {
+        let kernel = kernel.into();
+        self.judged(|device| kernel.prepare(device), config)
+    }
+
+    /// As [`Exercise::judge`], of PTX that was made elsewhere: the kernel of this name in it.
+    ///
+    /// # Errors
+    /// As [`Exercise::judge`], and for PTX that the virtual GPU does not load.
+    pub fn judge_ptx(&self, ptx: &str, entry: &str, config: LaunchConfig) -> Result<Judgement, Error> {
+        self.judged(|device| device.load(ptx)?.kernel(entry), config)
+    }
+
+    /// How many inputs the kernel takes before its output.
+    #[must_use]
+    pub fn num_inputs(&self) -> usize {
+        (self.problem)(self.n).inputs.len()
+    }
+
+    fn judged(
+        &self,
+        prepare: impl FnOnce(&Device) -> Result<Function, warpfold_device::Error>,
+        config: LaunchConfig,
+    ) -> Result<Judgement, Error> {
         let device = Device::virtual_gpu(Profile::H200);
         device.set_checks(Checks::All)?;
         let problem = (self.problem)(self.n);
@@ -99,7 +131,7 @@ impl Exercise {
             inputs.push(buffer);
         }
         let mut output = device.alloc_named::<f32>("output", problem.expected.len())?;
-        let function = kernel.into().prepare(&device)?;
+        let function = prepare(&device)?;
         let mut arguments = Arguments::new();
         for input in &inputs {
             arguments = arguments.input(input);

@@ -115,7 +115,7 @@ pub fn find(name: &str) -> Result<&'static Operator, Error> {
 /// use warpfold::{Device, Profile, Tensor};
 ///
 /// let device = Device::virtual_gpu(Profile::H200);
-/// let x = Tensor::from_slice(&device, &[1_i32, 2, 3, 4], &[2, 2])?;
+/// let x = Tensor::from_slice(&[1_i32, 2, 3, 4], &[2, 2], &device)?;
 /// let options = Options { axes: Some(vec![-1]), ..Options::default() };
 /// let sums = by_name::run("sum", &[x], &options)?;
 /// assert_eq!(sums[0].to_vec::<i64>()?, [3, 7]);

@@ -333,7 +333,7 @@ fn transpose(_: &Operator, inputs: &[Tensor], options: &Options) -> Result<Vec<T
 }
 
 fn cross_entropy(_: &Operator, inputs: &[Tensor], options: &Options) -> Result<Vec<Tensor>, Error> {
-    let (loss, log_sum) = inputs[0].cross_entropy(&inputs[1], options.ignore_index)?;
+    let (loss, log_sum) = inputs[0].cross_entropy_rows(&inputs[1], options.ignore_index)?;
     Ok(vec![loss, log_sum])
 }
 

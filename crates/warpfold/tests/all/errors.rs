@@ -44,7 +44,7 @@ fn errors_name_operand_axis_and_both_numbers() -> Result<(), Error> {
          the filters [4, 5, 3, 3]",
     );
     says(
-        x.cross_entropy(&Tensor::new(&[0_i64], &device)?, None),
+        x.cross_entropy_rows(&Tensor::new(&[0_i64], &device)?, None),
         "cross-entropy: logits [2, 3] take labels [2], not [1]",
     );
     says(x.sum(2), "axis 2 is out of range for 2 dimension(s)");
@@ -52,7 +52,7 @@ fn errors_name_operand_axis_and_both_numbers() -> Result<(), Error> {
     says(x.narrow(1, 2, 2), "the range 2..4 is not inside axis 1 of 3");
     says(x.i((0, 3)), "i: axis 1 has 3 position(s), and none at 3");
     says(x.reshape((4, ())), "reshape: 6 element(s) of shape [2, 3] are no multiple of 4");
-    says(Tensor::from_slice(&device, &[1_f32; 5], &[2, 3]), "5 element(s) do not fill the shape [2, 3]");
+    says(Tensor::from_slice(&[1_f32; 5], &[2, 3], &device), "5 element(s) do not fill the shape [2, 3]");
     says(x.index_select(&Tensor::new(&[0_i64, 2], &device)?, 0), "the index at position 1 names none of 2 row(s)");
     let scale = of(&[4])?;
     let inputs = NormInputs { scale: Some(&scale), ..NormInputs::default() };

@@ -23,10 +23,10 @@ fn operator(name: impl Into<String>, run: impl Fn() -> Result<Vec<Tensor>, Error
 fn operators(queue: &Queue) -> Vec<Operator> {
     let numbers = |len: usize| -> Vec<f32> { (0..len).map(|i| (i * 7919 % 1009) as f32 - 504.0).collect() };
     let on = |tensor: Result<Tensor, Error>| tensor.unwrap().on(queue);
-    let row = on(Tensor::from_slice(queue.device(), &numbers(LEN), &[LEN]));
-    let matrix = on(Tensor::from_slice(queue.device(), &numbers(600 * 40), &[600, 40]));
-    let offsets = on(Tensor::from_slice(queue.device(), &[0_i32, 3, 500, 1000, LEN as i32], &[5]));
-    let labels = on(Tensor::from_slice(queue.device(), &(0..600).map(|i| i % 40).collect::<Vec<i64>>(), &[600]));
+    let row = on(Tensor::from_slice(&numbers(LEN), &[LEN], queue.device()));
+    let matrix = on(Tensor::from_slice(&numbers(600 * 40), &[600, 40], queue.device()));
+    let offsets = on(Tensor::from_slice(&[0_i32, 3, 500, 1000, LEN as i32], &[5], queue.device()));
+    let labels = on(Tensor::from_slice(&(0..600).map(|i| i % 40).collect::<Vec<i64>>(), &[600], queue.device()));
     let tensors = [(row.clone(), 0), (matrix.clone(), 0), (matrix.clone(), 1)];
     let mut all = Vec::new();
     for reduction in Reduction::ALL.iter().copied().filter(|reduction| *reduction != Reduction::Dot) {
@@ -67,7 +67,7 @@ fn operators(queue: &Queue) -> Vec<Operator> {
     all.push(operator("a custom scan", move || x.scan_by(&scan, 0, ScanOrder::default())));
     all.push(operator("dot", move || by_name::run("dot", &[row.clone(), row.clone()], &by_name::Options::default())));
     all.push(operator("cross-entropy", move || {
-        let (loss, log_sum) = matrix.cross_entropy(&labels, None)?;
+        let (loss, log_sum) = matrix.cross_entropy_rows(&labels, None)?;
         Ok(vec![loss, log_sum])
     }));
     all

@@ -36,7 +36,7 @@ fn tensors_are_created() -> Result<(), Error> {
     check(&Tensor::new(vec![vec![1_f32], vec![2.]], &device)?, &[2, 1], &[1., 2.]);
     check(&Tensor::new(7_i64, &device)?, &[], &[7.]);
     check(&Tensor::from_vec(vec![1_u8, 2, 3, 4], (2, 2), &device)?, &[2, 2], &[1., 2., 3., 4.]);
-    check(&Tensor::from_slice(&device, &[1_f32, 2.], &[1, 2])?, &[1, 2], &[1., 2.]);
+    check(&Tensor::from_slice(&[1_f32, 2.], &[1, 2], &device)?, &[1, 2], &[1., 2.]);
     check(&Tensor::from_iter(0_u32..3, &device)?, &[3], &[0., 1., 2.]);
     check(&Tensor::zeros((2, 3), Dtype::F32, &device)?, &[2, 3], &[0.; 6]);
     check(&Tensor::ones(3, Dtype::I64, &device)?, &[3], &[1.; 3]);

@@ -127,16 +127,16 @@ fn axes_are_turned_padded_and_put_on_diagonals() -> Result<(), Error> {
 fn layers_have_pytorchs_names() -> Result<(), Error> {
     let device = device();
     let image = Tensor::arange(0_f32, 16., &device)?.reshape((1, 1, 4, 4))?;
-    check(&image.max_pool2d(2, 2)?, &[1, 1, 2, 2], &[5., 7., 13., 15.]);
-    check(&image.max_pool2d((2, 1), (2, 3))?, &[1, 1, 2, 2], &[4., 7., 12., 15.]);
-    check(&image.avg_pool2d([2, 2], [2, 2])?, &[1, 1, 2, 2], &[2.5, 4.5, 10.5, 12.5]);
+    check(&image.max_pool2d(2)?, &[1, 1, 2, 2], &[5., 7., 13., 15.]);
+    check(&image.max_pool2d_with_stride((2, 1), (2, 3))?, &[1, 1, 2, 2], &[4., 7., 12., 15.]);
+    check(&image.avg_pool2d([2, 2])?, &[1, 1, 2, 2], &[2.5, 4.5, 10.5, 12.5]);
     check(&image.adaptive_avg_pool2d(1)?, &[1, 1, 1, 1], &[7.5]);
     check(&image.adaptive_max_pool2d((2, 1))?, &[1, 1, 2, 1], &[7., 15.]);
     let signal = image.reshape((1, 1, 16))?;
-    check(&signal.max_pool1d(4, 4)?, &[1, 1, 4], &[3., 7., 11., 15.]);
-    check(&signal.avg_pool1d(8, 8)?, &[1, 1, 2], &[3.5, 11.5]);
+    check(&signal.max_pool1d(4)?, &[1, 1, 4], &[3., 7., 11., 15.]);
+    check(&signal.avg_pool1d(8)?, &[1, 1, 2], &[3.5, 11.5]);
     let filter = Tensor::new(&[[[-1_f32, 0., 1.]]], &device)?;
-    check(&signal.conv1d(&filter)?, &[1, 1, 14], &[2.; 14]);
+    check(&signal.conv1d(&filter, 0, 1, 1, 1)?, &[1, 1, 14], &[2.; 14]);
     let (two, one) = (Tensor::new(&[2_f32, 2.], &device)?, Tensor::new(&[1_f32, 1.], &device)?);
     let pairs = Tensor::new(&[[[1_f32, 3.], [0., 4.]]], &device)?;
     check(&pairs.group_norm(2, Some(&two), Some(&one), 0.0)?, &[1, 2, 2], &[-1., 3., -1., 3.]);

@@ -26,7 +26,7 @@ fn sample(i: usize) -> f32 {
 
 fn tensor(device: &Device, seed: usize, dtype: Dtype, shape: &[usize]) -> Tensor {
     let data: Vec<f32> = (0..shape.iter().product()).map(|i| sample(i + 7 * seed)).collect();
-    Tensor::from_slice(device, &data, shape).unwrap().cast(dtype).unwrap()
+    Tensor::from_slice(&data, shape, device).unwrap().cast(dtype).unwrap()
 }
 
 #[track_caller]
@@ -98,7 +98,7 @@ fn rows_along_other_axes_come_back_to_their_places() {
 fn parts_of_a_larger_tensor_are_changed_in_their_places() {
     let device = device();
     let whole: Vec<f32> = (0..400).map(sample).collect();
-    let x = Tensor::from_slice(&device, &whole, &[20, 20]).unwrap();
+    let x = Tensor::from_slice(&whole, &[20, 20], &device).unwrap();
     let softmax = |part: &Tensor| part.softmax(Axes::Of(&[-1])).unwrap().to_vec::<f32>().unwrap();
     // Rows 3 to 6, which lie side by side, and columns 1 to 16, which do not.
     for (axis, range) in [(0, 3..7), (1, 1..17)] {

@@ -28,7 +28,7 @@ fn numbers(len: usize, seed: usize) -> Vec<f32> {
 }
 
 fn tensor(device: &Device, dtype: Dtype, values: &[f32], shape: &[usize]) -> Result<Tensor, Error> {
-    Tensor::from_slice(device, values, shape)?.cast(dtype)
+    Tensor::from_slice(values, shape, device)?.cast(dtype)
 }
 
 /// Rows, hidden elements, inner elements, experts, experts of a row.
@@ -44,7 +44,7 @@ impl Sizes {
             chosen,
             weights,
         };
-        let logits = Tensor::from_slice(device, logits, &[rows, num])?;
+        let logits = Tensor::from_slice(logits, &[rows, num], device)?;
         experts.run(&of(3, &[rows, hidden])?, &logits, &of(4, &[rows, hidden])?)?.cast(Dtype::F32)?.to_vec()
     }
 
@@ -134,17 +134,17 @@ fn check_heads(dtype: Dtype, [heads, kv_heads, dim]: [usize; 3], is_normed: bool
     let queue = Queue::of(&device);
     let all = heads + 2 * kv_heads;
     let product = tensor(&device, dtype, &numbers(tokens * all * dim, 1), &[tokens, all, dim]).unwrap();
-    let slots = Tensor::from_slice(&device, &[9_i32, -1, 3, 4, 400], &[tokens]).unwrap();
-    let positions = Tensor::from_slice(&device, &[0_i32, 1, 6, 3, 2], &[tokens]).unwrap();
-    let table = |seed| Tensor::from_slice(&device, &numbers(7 * dim / 2, seed), &[7, dim / 2]).unwrap();
+    let slots = Tensor::from_slice(&[9_i32, -1, 3, 4, 400], &[tokens], &device).unwrap();
+    let positions = Tensor::from_slice(&[0_i32, 1, 6, 3, 2], &[tokens], &device).unwrap();
+    let table = |seed| Tensor::from_slice(&numbers(7 * dim / 2, seed), &[7, dim / 2], &device).unwrap();
     let (cos, sin) = (table(2), table(3));
-    let scale = |seed| Tensor::from_slice(&device, &numbers(dim, seed), &[dim]).unwrap();
+    let scale = |seed| Tensor::from_slice(&numbers(dim, seed), &[dim], &device).unwrap();
     let scales = [scale(4), scale(5)];
     let shape = CacheShape { pages: 4, page: 4, kv_heads, head_dim: dim, value_dim: dim };
     let cache = || {
         let mut cache = PagedCache::new(&queue, dtype, shape, PageLayout::Nhd).unwrap();
         let zeros = Tensor::filled(&queue, dtype, 0, &[16, kv_heads, dim]).unwrap();
-        let slots = Tensor::from_slice(&device, &(0..16).collect::<Vec<i32>>(), &[16]).unwrap();
+        let slots = Tensor::from_slice(&(0..16).collect::<Vec<i32>>(), &[16], &device).unwrap();
         cache.write(NewTokens { keys: &zeros, values: &zeros, slots: &slots }, None).unwrap();
         cache
     };
@@ -199,7 +199,7 @@ fn heads_that_do_not_fit_the_cache_are_refused() {
     let shape = CacheShape { pages: 1, page: 4, kv_heads: 2, head_dim: 8, value_dim: 8 };
     let mut cache = PagedCache::new(&Queue::of(&device), Dtype::F32, shape, PageLayout::Nhd).unwrap();
     let of = |shape: &[usize]| Tensor::filled(&Queue::of(&device), Dtype::F32, 0, shape).unwrap();
-    let list = Tensor::from_slice(&device, &[0_i32], &[1]).unwrap();
+    let list = Tensor::from_slice(&[0_i32], &[1], &device).unwrap();
     let mut refused = |product: &[usize], table: &[usize]| {
         let (product, table) = (of(product), of(table));
         let new = NewHeads { product: &product, slots: &list, positions: &list, angles: [&table; 2], norms: None };

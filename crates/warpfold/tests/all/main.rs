@@ -8,6 +8,8 @@ mod dlpack;
 mod errors;
 mod folds;
 mod guesses;
+mod guesses_fourth;
+mod guesses_layers;
 mod guesses_next;
 mod guesses_third;
 mod in_place;

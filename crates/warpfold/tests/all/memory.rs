@@ -6,7 +6,7 @@ use warpfold::{Arena, Axes, Device, ErrorKind, Profile, Queue, Tensor};
 
 #[test]
 fn ranges_that_end_behind_all_numbers_are_refused() {
-    let x = Tensor::from_slice(&Device::virtual_gpu(Profile::H200), &[1.0_f32, 2.0], &[2]).unwrap();
+    let x = Tensor::from_slice(&[1.0_f32, 2.0], &[2], &Device::virtual_gpu(Profile::H200)).unwrap();
     let refused = |range: (Bound<usize>, Bound<usize>)| x.slice(0, range).unwrap_err().kind().clone();
     for range in [
         (Bound::Unbounded, Bound::Included(usize::MAX)),
@@ -22,7 +22,7 @@ fn ranges_that_end_behind_all_numbers_are_refused() {
 fn tensors_take_the_place_of_dropped_ones_of_their_size_only_while_memory_is_reused() {
     let device = Device::virtual_gpu(Profile::H200);
     let (queue, arena) = (Queue::new(device.new_stream().expect("a stream")), Arena::default());
-    let x = Tensor::from_slice(&device, &[1.0_f32; 64], &[8, 8]).expect("a tensor").on(&queue);
+    let x = Tensor::from_slice(&[1.0_f32; 64], &[8, 8], &device).expect("a tensor").on(&queue);
     let sum = || x.sum(Axes::Of(&[1])).expect("a sum");
     let address = queue.reuse(&arena, || sum().address());
     assert_eq!(arena.free_bytes(), 256);

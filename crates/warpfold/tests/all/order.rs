@@ -27,7 +27,7 @@ fn elements(device: &Device, dtype: Dtype, shape: &[usize]) -> Tensor {
     // The host compares as `f64`, which has no number close to 2^64.
     let least = if dtype == Dtype::U64 { 0 } else { -20 };
     let all: Vec<i64> = (0..shape.iter().product()).map(|i| scattered(i) as i64 % 100 + least).collect();
-    Tensor::from_slice(device, &all, shape).unwrap().cast(dtype).unwrap()
+    Tensor::from_slice(&all, shape, device).unwrap().cast(dtype).unwrap()
 }
 
 /// The host's stable order.
@@ -69,7 +69,7 @@ fn rows_of_every_length_and_type_are_sorted() {
 fn nan_is_above_all_and_zeros_are_equal() {
     let device = checked();
     let x = [f32::NAN, 0.0, f32::INFINITY, -0.0, -1.0, f32::NAN, 0.0];
-    let x = Tensor::from_slice(&device, &x, &[7]).unwrap();
+    let x = Tensor::from_slice(&x, &[7], &device).unwrap();
     assert_eq!(x.sort(0).unwrap().1.to_vec::<i64>().unwrap(), [4, 1, 3, 6, 2, 0, 5]);
     assert_eq!(x.sort_descending(0).unwrap().1.to_vec::<i64>().unwrap(), [0, 5, 2, 1, 3, 6, 4]);
     let unique = x.unique().unwrap();
@@ -128,7 +128,7 @@ fn distinct_elements_come_with_positions_and_counts() {
 fn distinct_parts_along_an_axis() {
     let device = checked();
     let x = [1.0_f32, 0.0, 1.0, 0.0, 0.0, 0.0, 2.0, 1.0, 2.0];
-    let columns = Tensor::from_slice(&device, &x, &[3, 3]).unwrap().unique_along(1).unwrap();
+    let columns = Tensor::from_slice(&x, &[3, 3], &device).unwrap().unique_along(1).unwrap();
     assert_eq!(columns.values.to_vec::<f32>().unwrap(), [0.0, 1.0, 0.0, 0.0, 1.0, 2.0]);
     assert_eq!(columns.values.shape(), [3, 2]);
     assert_eq!(columns.inverse.to_vec::<i64>().unwrap(), [1, 0, 1]);
@@ -137,7 +137,7 @@ fn distinct_parts_along_an_axis() {
     assert_eq!(as_they_come.values.to_vec::<f32>().unwrap(), [1.0, 0.0, 0.0, 0.0, 2.0, 1.0]);
     // Parts of two axes are compared in their own order, not in that of the exchanged axes.
     let x = [0_i32, 0, 1, 0, 1, 0, 0, 0];
-    let parts = Tensor::from_slice(&device, &x, &[2, 2, 2]).unwrap().unique_along(2).unwrap();
+    let parts = Tensor::from_slice(&x, &[2, 2, 2], &device).unwrap().unique_along(2).unwrap();
     assert_eq!(parts.values.to_vec::<i32>().unwrap(), [0, 0, 0, 1, 0, 1, 0, 0]);
     clean(&device);
 }
@@ -149,8 +149,8 @@ fn each_segment_is_scanned_by_itself() {
         [(9, vec![0_i64, 3, 3, 4, 9]), (5000, vec![0, 1, 40, 2100, 2101, 4999, 5000]), (0, vec![0, 0])]
     {
         let host: Vec<i32> = (0..len).map(|i| scattered(i) as i32 % 50).collect();
-        let x = Tensor::from_slice(&device, &host, &[len]).unwrap();
-        let of = Tensor::from_slice(&device, &offsets, &[offsets.len()]).unwrap();
+        let x = Tensor::from_slice(&host, &[len], &device).unwrap();
+        let of = Tensor::from_slice(&offsets, &[offsets.len()], &device).unwrap();
         for prefix in [Prefix::Inclusive, Prefix::Exclusive] {
             for direction in [Direction::Forward, Direction::Reverse] {
                 let mut expected = Vec::new();
@@ -185,7 +185,7 @@ fn a_reduction_may_start_with_a_number() {
         let options = Options { axes: Some(vec![-1]), initial: Some(initial), ..Options::default() };
         by_name::run(op, std::slice::from_ref(x), &options)
     };
-    let x = Tensor::from_slice(&device, &[1_i8, 2, 3, 100, 100, 100], &[2, 3]).unwrap();
+    let x = Tensor::from_slice(&[1_i8, 2, 3, 100, 100, 100], &[2, 3], &device).unwrap();
     assert_eq!(of("sum", &x, -5.0).unwrap()[0].to_vec::<i64>().unwrap(), [1, 295]);
     assert_eq!(of("prod", &x, 2.0).unwrap()[0].to_vec::<i64>().unwrap(), [12, 2_000_000]);
     assert_eq!(of("max", &x, 50.0).unwrap()[0].to_vec::<i8>().unwrap(), [50, 100]);
@@ -206,7 +206,7 @@ fn a_reduction_may_start_with_a_number() {
 fn the_largest_and_the_sum_of_exponentials_come_of_one_read() {
     let device = checked();
     let row: Vec<f32> = (0..3000).map(|i| scattered(i) as f32 % 7.0 - 3.0).collect();
-    let x = Tensor::from_slice(&device, &row, &[1, 3000]).unwrap();
+    let x = Tensor::from_slice(&row, &[1, 3000], &device).unwrap();
     drop(device.take_reports());
     let both = x.reduce(Reduction::MaxSumExp, Axes::Of(&[1]), reductions::Options::default()).unwrap();
     let reports = device.take_reports();

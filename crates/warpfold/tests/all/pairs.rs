@@ -26,9 +26,9 @@ fn cross_entropy_of_rows_of_every_length() {
         let rows = 6;
         let data: Vec<f32> = (0..rows * classes).map(sample).collect();
         let labels: Vec<i64> = vec![0, classes as i64 - 1, classes as i64 / 2, -100, -1, classes as i64];
-        let logits = Tensor::from_slice(&device, &data, &[rows, classes]).unwrap();
-        let labels_of = Tensor::from_slice(&device, &labels, &[rows]).unwrap();
-        let (loss, log_sum) = logits.cross_entropy(&labels_of, None).unwrap();
+        let logits = Tensor::from_slice(&data, &[rows, classes], &device).unwrap();
+        let labels_of = Tensor::from_slice(&labels, &[rows], &device).unwrap();
+        let (loss, log_sum) = logits.cross_entropy_rows(&labels_of, None).unwrap();
         let (loss, log_sum) = (loss.to_vec::<f32>().unwrap(), log_sum.to_vec::<f32>().unwrap());
         for (row, logits) in data.chunks(classes).enumerate() {
             let expected = logits.iter().map(|x| f64::from(*x).exp()).sum::<f64>().ln();
@@ -60,8 +60,8 @@ fn softmax_times_values_of_any_sizes() {
     ] {
         let scores: Vec<f32> = (0..batch * rows * len).map(sample).collect();
         let values: Vec<f32> = (0..batch * len * width).map(|i| sample(i + 99)).collect();
-        let of_scores = Tensor::from_slice(&device, &scores, &[batch, rows, len]).unwrap();
-        let of_values = Tensor::from_slice(&device, &values, &[batch, len, width]).unwrap();
+        let of_scores = Tensor::from_slice(&scores, &[batch, rows, len], &device).unwrap();
+        let of_values = Tensor::from_slice(&values, &[batch, len, width], &device).unwrap();
         let result = of_scores.softmax_v(&of_values).unwrap();
         assert_eq!(result.shape(), [batch, rows, width]);
         let result = result.to_vec::<f32>().unwrap();
@@ -88,7 +88,7 @@ fn softmax_times_values_of_eight_bit_floats_is_that_of_their_values() {
     for dtype in [Dtype::F8E4M3, Dtype::F8E5M2] {
         let narrow = |n: usize, shape: &[usize]| {
             let data: Vec<f32> = (0..n).map(|i| sample(i + n)).collect();
-            Tensor::from_slice(&device, &data, shape).unwrap().cast(dtype).unwrap()
+            Tensor::from_slice(&data, shape, &device).unwrap().cast(dtype).unwrap()
         };
         let (scores, values) = (narrow(rows * len, &[rows, len]), narrow(len * width, &[len, width]));
         let wide = |tensor: &Tensor| tensor.cast(Dtype::F32).unwrap();
@@ -102,15 +102,18 @@ fn softmax_times_values_of_eight_bit_floats_is_that_of_their_values() {
 #[test]
 fn shapes_that_do_not_fit_are_named() {
     let device = device();
-    let ones = |shape: &[usize]| Tensor::from_slice(&device, &vec![1.0_f32; shape.iter().product()], shape).unwrap();
+    let ones = |shape: &[usize]| Tensor::from_slice(&vec![1.0_f32; shape.iter().product()], shape, &device).unwrap();
     let error = ones(&[2, 3]).softmax_v(&ones(&[2, 4])).unwrap_err();
     assert_eq!(
         error.to_string(),
         "softmax-v: scores [batch…, rows, positions] and values [batch…, positions, width] have [2, 3] and [2, 4]"
     );
-    let labels = Tensor::from_slice(&device, &[1_i64], &[1]).unwrap();
-    let error = ones(&[2, 3]).cross_entropy(&labels, None).unwrap_err();
+    let labels = Tensor::from_slice(&[1_i64], &[1], &device).unwrap();
+    let error = ones(&[2, 3]).cross_entropy_rows(&labels, None).unwrap_err();
     assert_eq!(error.to_string(), "cross-entropy: logits [2, 3] take labels [2], not [1]");
     let labels = ones(&[2]);
-    assert!(matches!(ones(&[2, 3]).cross_entropy(&labels, None).unwrap_err().kind(), ErrorKind::Unsupported { .. }));
+    assert!(matches!(
+        ones(&[2, 3]).cross_entropy_rows(&labels, None).unwrap_err().kind(),
+        ErrorKind::Unsupported { .. }
+    ));
 }

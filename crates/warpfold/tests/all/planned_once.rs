@@ -102,7 +102,7 @@ fn operators_of_users_and_other_calls_are_planned_once() {
         check(&queue, "a row operator", || drop(x.rowwise(None, &[], &scaled, Axes::Of(axes)).unwrap()));
     }
     let (labels, row) = (tensor(&queue, Dtype::I64, &[6]), tensor(&queue, Dtype::F32, &[40, 3]));
-    check(&queue, "cross-entropy", || drop(x.cross_entropy(&labels, None).unwrap()));
+    check(&queue, "cross-entropy", || drop(x.cross_entropy_rows(&labels, None).unwrap()));
     check(&queue, "softmax-v", || drop(x.softmax_v(&row).unwrap()));
     check(&queue, "softmax-v", || {
         drop(x.softmax_v(&row.reverse_axes().unwrap().contiguous().unwrap().reverse_axes().unwrap()).unwrap())

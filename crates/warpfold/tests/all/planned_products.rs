@@ -9,12 +9,12 @@ fn number(i: usize) -> f32 {
 
 fn tensor(queue: &Queue, shape: &[usize]) -> Tensor {
     let elements: Vec<f32> = (0..shape.iter().product()).map(number).collect();
-    Tensor::from_slice(queue.device(), &elements, shape).unwrap().on(queue)
+    Tensor::from_slice(&elements, shape, queue.device()).unwrap().on(queue)
 }
 
 fn halves(queue: &Queue, shape: &[usize]) -> Tensor {
     let elements: Vec<bf16> = (0..shape.iter().product()).map(|i| bf16::from_f32(number(i))).collect();
-    Tensor::from_slice(queue.device(), &elements, shape).unwrap().on(queue)
+    Tensor::from_slice(&elements, shape, queue.device()).unwrap().on(queue)
 }
 
 type Operator = Box<dyn Fn() -> Result<Tensor, Error>>;
@@ -32,7 +32,7 @@ fn operators(queue: &Queue) -> Vec<(&'static str, usize, Operator)> {
     let (images, filters) = (tensor(&queue, &[2, 3, 9, 9]), tensor(&queue, &[5, 3, 3, 3]));
     let (planes, bank) = (tensor(&queue, &[64, 64, 28, 28]), tensor(&queue, &[64, 64, 3, 3]));
     let (pixels, last) = (halves(&queue, &[2, 9, 9, 16]), halves(&queue, &[24, 3, 3, 16]));
-    let integers = Tensor::from_slice(queue.device(), &[3_i32; 5000], &[5000]).unwrap().on(&queue);
+    let integers = Tensor::from_slice(&[3_i32; 5000], &[5000], queue.device()).unwrap().on(&queue);
     let (of_gemv, rows) = (vector.clone(), left.clone());
     vec![
         ("matmul", 1, Box::new(move || left.matmul(&right))),
@@ -49,7 +49,7 @@ fn operators(queue: &Queue) -> Vec<(&'static str, usize, Operator)> {
         }),
         ("matmul of many batches", 3, Box::new(move || batches[0].matmul(&batches[1]))),
         ("gemv", 1, Box::new(move || rows.gemv(&of_gemv))),
-        ("conv2d", 1, Box::new(move || images.conv2d(&filters))),
+        ("conv2d", 1, Box::new(move || images.conv2d(&filters, 0, 1, 1, 1))),
         ("conv2d repacked", 2, Box::new(move || Conv2d::new().tf32().run(&planes, &bank))),
         ("conv2d bf16", 1, Box::new(move || Conv2d::new().layout(ImageLayout::Nhwc).run(&pixels, &last))),
         ("histogram", 1, Box::new(move || integers.histogram(10))),

@@ -77,7 +77,7 @@ fn pixels(len: usize) -> Vec<f64> {
 }
 
 fn image(device: &Device, dtype: Dtype, pixels: &[f64], shape: &[usize]) -> Tensor {
-    Tensor::from_slice(device, pixels, shape).unwrap().cast(dtype).unwrap()
+    Tensor::from_slice(pixels, shape, device).unwrap().cast(dtype).unwrap()
 }
 
 fn numbers(tensor: &Tensor) -> Vec<f64> {
@@ -192,13 +192,13 @@ fn adaptive_windows_share_the_image() {
 #[test]
 fn a_nan_is_the_largest_and_nothing_has_no_position() {
     let device = checked();
-    let x = Tensor::from_slice(&device, &[1.0_f32, f32::NAN, 3.0, -f32::INFINITY], &[1, 1, 4]).unwrap();
+    let x = Tensor::from_slice(&[1.0_f32, f32::NAN, 3.0, -f32::INFINITY], &[1, 1, 4], &device).unwrap();
     let (values, positions) = Pool::max(&[2]).run_with_indices(&x).unwrap();
     let values = values.to_vec::<f32>().unwrap();
     assert!(values[0].is_nan() && values[1].is_nan() && values[2] == 3.0, "{values:?}");
     assert_eq!(positions.to_vec::<i64>().unwrap(), [1, 1, 2]);
     // The second window has one element before the image and one after it.
-    let one = Tensor::from_slice(&device, &[-f32::INFINITY], &[1, 1, 1]).unwrap();
+    let one = Tensor::from_slice(&[-f32::INFINITY], &[1, 1, 1], &device).unwrap();
     let pool = Pool::max(&[2]).dilation(&[2]).padding(&[1]);
     let (values, positions) = pool.run_with_indices(&one).unwrap();
     assert_eq!((values.to_vec::<f32>().unwrap(), positions.to_vec::<i64>().unwrap()), (vec![-f32::INFINITY], vec![-1]));
@@ -210,7 +210,7 @@ fn a_nan_is_the_largest_and_nothing_has_no_position() {
 #[test]
 fn what_has_no_result_is_refused() {
     let device = Device::virtual_gpu(Profile::H200);
-    let x = Tensor::from_slice(&device, &[1.0_f32; 16], &[1, 1, 4, 4]).unwrap();
+    let x = Tensor::from_slice(&[1.0_f32; 16], &[1, 1, 4, 4], &device).unwrap();
     let whole = x.cast(Dtype::I32).unwrap();
     for pool in [
         Pool::max(&[5]),

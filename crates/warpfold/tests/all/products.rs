@@ -21,7 +21,7 @@ fn expected() -> Vec<(usize, i32)> {
 /// A tensor of such numbers.
 fn tensor<T: TensorElement>(device: &Device, of: fn(i32) -> T, seed: usize, shape: &[usize]) -> Tensor {
     let elements: Vec<T> = (0..shape.iter().product()).map(|i| of(number(seed, i))).collect();
-    Tensor::from_slice(device, &elements, shape).unwrap()
+    Tensor::from_slice(&elements, shape, device).unwrap()
 }
 
 #[track_caller]

@@ -57,7 +57,7 @@ fn softmax_of_rows_of_every_length() {
     for &len in LENS {
         for rows in [1, 3, 17] {
             let data: Vec<f32> = (0..rows * len).map(sample).collect();
-            let x = Tensor::from_slice(&device, &data, &[rows, len]).unwrap();
+            let x = Tensor::from_slice(&data, &[rows, len], &device).unwrap();
             let wide: Vec<f64> = data.iter().map(|x| f64::from(*x)).collect();
             let expected: Vec<f64> = wide.chunks(len).flat_map(softmax).collect();
             let y = x.softmax(Axes::Of(&[-1])).unwrap();
@@ -84,7 +84,7 @@ fn softmax_of_halves_goes_by_the_largest_of_the_row() {
         let wide: Vec<f64> = data.iter().map(|x| f64::from(*x)).collect();
         let expected: Vec<f64> = wide.chunks(len).flat_map(softmax).collect();
         let of = |data: &[f32]| {
-            let x = Tensor::from_slice(&device, data, &[data.len() / len, len]).unwrap().cast(Dtype::Bf16).unwrap();
+            let x = Tensor::from_slice(data, &[data.len() / len, len], &device).unwrap().cast(Dtype::Bf16).unwrap();
             x.softmax(Axes::Of(&[-1])).unwrap().cast(Dtype::F32).unwrap().to_vec::<f32>().unwrap()
         };
         close(&of(&data), &expected, 5e-3, &format!("softmax of {len} halves"));
@@ -102,7 +102,7 @@ fn softmax_of_halves_goes_by_the_largest_of_the_row() {
 fn softmax_along_any_axes_and_of_views() {
     let device = device();
     let data: Vec<f32> = (0..4 * 6 * 10).map(sample).collect();
-    let x = Tensor::from_slice(&device, &data, &[4, 6, 10]).unwrap();
+    let x = Tensor::from_slice(&data, &[4, 6, 10], &device).unwrap();
     let along_last = |x: &Tensor| x.softmax(Axes::Of(&[-1])).unwrap();
     let turned = x.permute(&[0, 2, 1]).unwrap();
     let expected = along_last(&turned.contiguous().unwrap()).permute(&[0, 2, 1]).unwrap();
@@ -125,9 +125,9 @@ fn norms_of_rows_of_every_length() {
         let rows = 5;
         let data: Vec<f32> = (0..rows * len).map(|i| sample(i) + 10.0).collect();
         let (scale, bias): (Vec<f32>, Vec<f32>) = (0..len).map(|i| (sample(i + 7), sample(i + 1000))).unzip();
-        let x = Tensor::from_slice(&device, &data, &[rows, len]).unwrap();
-        let scale_of = Tensor::from_slice(&device, &scale, &[len]).unwrap();
-        let bias_of = Tensor::from_slice(&device, &bias, &[len]).unwrap();
+        let x = Tensor::from_slice(&data, &[rows, len], &device).unwrap();
+        let scale_of = Tensor::from_slice(&scale, &[len], &device).unwrap();
+        let bias_of = Tensor::from_slice(&bias, &[len], &device).unwrap();
         let inputs = NormInputs { scale: Some(&scale_of), bias: Some(&bias_of), ..NormInputs::default() };
         let normed = x.layer_norm(Axes::Of(&[-1]), inputs).unwrap();
         let rms = x.rms_norm(Axes::Of(&[-1]), inputs).unwrap();
@@ -167,7 +167,7 @@ fn statistics_of_norms_are_no_narrower_than_what_is_computed_in() {
         (Dtype::F16, 1.0 + 2.0_f32.powi(-10), Dtype::F32),
         (Dtype::F64, 1.0 + 2.0_f32.powi(-23), Dtype::F64),
     ] {
-        let x = Tensor::from_slice(&device, &[1.0, 1.0, 1.0, last], &[1, 4]).unwrap().cast(dtype).unwrap();
+        let x = Tensor::from_slice(&[1.0, 1.0, 1.0, last], &[1, 4], &device).unwrap().cast(dtype).unwrap();
         let layer = x.layer_norm(Axes::Of(&[-1]), NormInputs::default()).unwrap();
         let rms = x.rms_norm(Axes::Of(&[-1]), NormInputs::default()).unwrap();
         assert_eq!([&layer.result, &rms.result].map(Tensor::dtype), [dtype; 2]);
@@ -192,10 +192,10 @@ fn long_rows_come_out_the_same_with_and_without_clusters() {
         for profile in [Profile::H200, Profile::A100] {
             let device = Device::virtual_gpu(profile);
             device.configure(|options| options.checks = Checks::All).unwrap();
-            let x = Tensor::from_slice(&device, &data, &[rows, len]).unwrap();
+            let x = Tensor::from_slice(&data, &[rows, len], &device).unwrap();
             let y = x.softmax(Axes::Of(&[-1])).unwrap();
             close(&y.to_vec::<f32>().unwrap(), &expected, 1e-5, &format!("softmax {len} on {profile:?}"));
-            let scale = Tensor::from_slice(&device, &scale, &[len]).unwrap();
+            let scale = Tensor::from_slice(&scale, &[len], &device).unwrap();
             let inputs = NormInputs { scale: Some(&scale), ..NormInputs::default() };
             let y = x.layer_norm(Axes::Of(&[-1]), inputs).unwrap();
             normed.push((y.result.to_vec::<f32>().unwrap(), y.mean.to_vec::<f32>().unwrap()));
@@ -214,7 +214,7 @@ fn layer_norm_of_a_long_row_tells_a_small_spread_from_a_large_mean() {
     let len = 131_072;
     for rows in [1, 17] {
         let data: Vec<f32> = (0..rows * len).map(|i| 1000.0 + sample(i) / 8.0).collect();
-        let x = Tensor::from_slice(&device, &data, &[rows, len]).unwrap();
+        let x = Tensor::from_slice(&data, &[rows, len], &device).unwrap();
         let y = x.layer_norm(Axes::Of(&[-1]), NormInputs::default()).unwrap();
         let rstd = y.rstd.to_vec::<f32>().unwrap();
         for (row, rstd) in data.chunks(len).zip(rstd) {
@@ -232,7 +232,7 @@ fn layer_norm_of_a_long_row_tells_a_small_spread_from_a_large_mean() {
 fn layer_norm_of_large_numbers_is_finite_where_some_threads_have_nothing() {
     let (rows, len) = (17, 58_000);
     let data: Vec<f32> = (0..rows * len).map(|i| 1e20 * (1.0 + sample(i) / 1e6)).collect();
-    let x = Tensor::from_slice(&device(), &data, &[rows, len]).unwrap();
+    let x = Tensor::from_slice(&data, &[rows, len], &device()).unwrap();
     let y = x.layer_norm(Axes::Of(&[-1]), NormInputs::default()).unwrap();
     let rstd = y.rstd.to_vec::<f32>().unwrap();
     assert!(rstd.iter().all(|rstd| rstd.is_finite() && *rstd > 0.0), "{rstd:?}");
@@ -242,14 +242,14 @@ fn layer_norm_of_large_numbers_is_finite_where_some_threads_have_nothing() {
 fn the_statistics_of_rows_without_elements_are_zeros() {
     let device = device();
     for _ in 0..2 {
-        let x = Tensor::from_slice::<f32>(&device, &[], &[3, 0]).unwrap();
+        let x = Tensor::from_slice::<f32>(&[], &[3, 0], &device).unwrap();
         let layer = x.layer_norm(Axes::Of(&[-1]), NormInputs::default()).unwrap();
         let rms = x.rms_norm(Axes::Of(&[-1]), NormInputs::default()).unwrap();
         for stat in [&layer.mean, &layer.rstd, &rms.rstd] {
             assert_eq!((stat.shape(), stat.to_vec::<f32>().unwrap()), (&[3, 1][..], vec![0.0; 3]));
         }
         // What follows may have the memory of this.
-        drop((layer, rms, Tensor::from_slice(&device, &[f32::NAN; 9], &[9]).unwrap()));
+        drop((layer, rms, Tensor::from_slice(&[f32::NAN; 9], &[9], &device).unwrap()));
     }
     is_clean(&device);
 }
@@ -259,7 +259,7 @@ fn quantised_rows_come_back() {
     let device = device();
     for &len in LENS {
         let data: Vec<f32> = (0..3 * len).map(sample).collect();
-        let x = Tensor::from_slice(&device, &data, &[3, len]).unwrap();
+        let x = Tensor::from_slice(&data, &[3, len], &device).unwrap();
         let (q, scales) = x.quantize(warpfold::Dtype::I8, Axes::Of(&[-1])).unwrap();
         let (q, scales) = (q.to_vec::<i8>().unwrap(), scales.to_vec::<f32>().unwrap());
         let (y, largest) = x.abs_max_scale(Axes::Of(&[-1])).unwrap();
@@ -347,7 +347,7 @@ fn statistics_of_any_registers_wait_in_memory_for_the_map_of_a_long_row() {
     let operator = RowWise::new("ranged", Range, (source, Source::nothing()), (sink, Sink::nothing()));
     for (rows, len) in [(3, 100), (2, 300_007)] {
         let data: Vec<f32> = (0..rows * len).map(sample).collect();
-        let x = Tensor::from_slice(&device, &data, &[rows, len]).unwrap();
+        let x = Tensor::from_slice(&data, &[rows, len], &device).unwrap();
         drop(device.take_reports());
         let y = &x.rowwise(None, &[], &operator, Axes::Of(&[-1])).unwrap().0[0];
         assert_eq!(device.take_reports().len(), if len > 100 { 2 } else { 1 }, "launches for {len}");
@@ -374,7 +374,7 @@ fn a_row_that_fits_the_chip_is_read_and_written_once() {
             8
         };
         let data: Vec<f32> = (0..rows * len).map(sample).collect();
-        let x = Tensor::from_slice(&device, &data, &[rows, len]).unwrap();
+        let x = Tensor::from_slice(&data, &[rows, len], &device).unwrap();
         for (dtype, name) in [Dtype::F32, Dtype::Bf16].into_iter().flat_map(|d| operators.map(|name| (d, name))) {
             let x = x.cast(dtype).unwrap();
             drop(device.take_reports());
@@ -401,10 +401,10 @@ fn logits_are_read_once_and_labels_seldom() {
     for len in [128, 1024, 4096, 16_384, 131_072] {
         let rows = if len > 32_768 { 2 } else { 8 };
         let data: Vec<f32> = (0..rows * len).map(sample).collect();
-        let x = Tensor::from_slice(&device, &data, &[rows, len]).unwrap();
-        let labels = Tensor::from_slice(&device, &vec![1_i64; rows], &[rows]).unwrap();
+        let x = Tensor::from_slice(&data, &[rows, len], &device).unwrap();
+        let labels = Tensor::from_slice(&vec![1_i64; rows], &[rows], &device).unwrap();
         drop(device.take_reports());
-        drop(x.cross_entropy(&labels, None).unwrap());
+        drop(x.cross_entropy_rows(&labels, None).unwrap());
         let reports = device.take_reports();
         assert_eq!(reports.len(), 1, "one launch for {len}");
         let (counters, sectors) = (&reports[0].report.counters, (rows * len * 4 / 32) as u64);
@@ -480,7 +480,7 @@ fn launches_that_overlap_give_the_bits_of_launches_in_turn() {
         for shape in [[48, 96], [4, 40_004]] {
             for (seed, pace) in [Pace::InLine, Pace::OnTwoStreams].into_iter().enumerate() {
                 let data: Vec<f32> = (0..shape[0] * shape[1]).map(|i| sample(i + seed)).collect();
-                let x = Tensor::from_slice(&device, &data, &shape).unwrap();
+                let x = Tensor::from_slice(&data, &shape, &device).unwrap();
                 // First, so that memory that was used before does not hold what is to be found
                 // there.
                 let found = chain(&x, rounds, pace);

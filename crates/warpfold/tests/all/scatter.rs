@@ -74,9 +74,9 @@ fn elements_are_combined_in_the_order_of_their_indices() {
         // Every other index counts from the end.
         let signed = indices.iter().zip(0..).map(|(i, n)| if n % 2 == 0 { *i } else { i - size as i64 });
         let signed: Vec<i64> = signed.collect();
-        let x = Tensor::from_slice(&device, &table, &table_shape).unwrap();
-        let y = Tensor::from_slice(&device, &source, &shape).unwrap();
-        let i = Tensor::from_slice(&device, &signed, &shape).unwrap();
+        let x = Tensor::from_slice(&table, &table_shape, &device).unwrap();
+        let y = Tensor::from_slice(&source, &shape, &device).unwrap();
+        let i = Tensor::from_slice(&signed, &shape, &device).unwrap();
         for how in WAYS {
             for with in [true, false] {
                 let expected = reference(&table, &moves, &source, how, with);
@@ -112,11 +112,11 @@ fn parts_are_combined_in_the_order_of_their_indices() {
                 moves.push((at(count, position), at(shape[axis], usize::from(*index))));
             }
         }
-        let x = Tensor::from_slice(&device, &table, &shape).unwrap();
+        let x = Tensor::from_slice(&table, &shape, &device).unwrap();
         // Not contiguous, in either axis order.
-        let y = Tensor::from_slice(&device, &source, &source_shape).unwrap();
+        let y = Tensor::from_slice(&source, &source_shape, &device).unwrap();
         let y = y.transpose(0, 2).unwrap().contiguous().unwrap().transpose(0, 2).unwrap();
-        let i = Tensor::from_slice(&device, &indices, &[count]).unwrap();
+        let i = Tensor::from_slice(&indices, &[count], &device).unwrap();
         let axis = axis as isize;
         same_bits(&x.index_add(&i, &y, axis).unwrap(), &reference(&table, &moves, &source, WAYS[1], true));
         same_bits(&x.index_copy(&i, &y, axis).unwrap(), &reference(&table, &moves, &source, None, true));
@@ -251,7 +251,7 @@ fn images_are_interpolated_along_each_axis() {
     for (size, n) in [(1, 5), (5, 1), (4, 4), (4, 7), (7, 3), (3, 12), (10, 9)] {
         for (dtype, bound) in [(Dtype::F32, 1e-5), (Dtype::F64, 1e-12), (Dtype::F16, 4e-3)] {
             let values = floats(2 * 3 * size * 5, 7).into_iter().map(|x| (x * 1e3).fract()).collect::<Vec<_>>();
-            let x = Tensor::from_slice(&device, &values, &[2, 3, size, 5]).unwrap().cast(dtype).unwrap();
+            let x = Tensor::from_slice(&values, &[2, 3, size, 5], &device).unwrap().cast(dtype).unwrap();
             let values = x.cast(Dtype::F64).unwrap().to_vec::<f64>().unwrap();
             let at = |channel: usize, row: usize, column: usize| values[(channel * size + row) * 5 + column];
             for align_corners in [true, false] {

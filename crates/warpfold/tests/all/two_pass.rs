@@ -35,7 +35,7 @@ fn rows_columns_and_all_of_a_matrix_are_folded_about_their_means() {
     for (rows, columns) in [(1, 1), (3, 100), (33, 65), (7, 3001), (1, 70_000)] {
         for (shift, ddof) in [(0.0, 0), (1e6, 1)] {
             let numbers: Vec<f64> = (0..rows * columns).map(|i| sample(i) + shift).collect();
-            let x = Tensor::from_slice(&device, &numbers, &[rows, columns]).unwrap();
+            let x = Tensor::from_slice(&numbers, &[rows, columns], &device).unwrap();
             let options = Options { ddof: Some(ddof), ..Options::default() };
             let lines = |axes: &[isize]| -> Vec<Vec<f64>> {
                 match axes {
@@ -73,7 +73,7 @@ fn what_the_mean_was_rounded_by_is_taken_back() {
     // from one of them.
     let (low, high) = (2.0_f64.powi(52), 2.0_f64.powi(52) + 1.0);
     let numbers: Vec<f64> = (0..4096).map(|i| if i % 2 == 0 { low } else { high }).collect();
-    let x = Tensor::from_slice(&device, &numbers, &[4096]).unwrap();
+    let x = Tensor::from_slice(&numbers, &[4096], &device).unwrap();
     let got = x.reduce_in_two_passes(Reduction::Variance, Axes::All, Options::default()).unwrap();
     assert_eq!(got[0].to_vec::<f64>().unwrap(), [0.25]);
 }
@@ -84,7 +84,7 @@ fn types_of_results_are_those_of_one_pass() {
     let numbers: Vec<f32> = (0..600).map(|i| (i % 17) as f32).collect();
     let (mean, variance) = moments(&numbers.iter().map(|x| f64::from(*x)).collect::<Vec<_>>(), 0);
     for dtype in [Dtype::F16, Dtype::Bf16, Dtype::F32, Dtype::I8, Dtype::U16, Dtype::I64, Dtype::F8E4M3] {
-        let x = Tensor::from_slice(&device, &numbers, &[600]).unwrap().cast(dtype).unwrap();
+        let x = Tensor::from_slice(&numbers, &[600], &device).unwrap().cast(dtype).unwrap();
         let once = x.reduce(Reduction::MeanVariance, Axes::All, Options::default()).unwrap();
         let twice = x.reduce_in_two_passes(Reduction::MeanVariance, Axes::All, Options::default()).unwrap();
         for ((once, twice), expected) in once.iter().zip(&twice).zip([mean, variance]) {
@@ -98,7 +98,7 @@ fn types_of_results_are_those_of_one_pass() {
 fn of_nothing_the_variance_is_nan_and_of_too_little_it_is_infinite_or_nan() {
     let device = device();
     let of = |numbers: &[f64], ddof| {
-        let x = Tensor::from_slice(&device, numbers, &[numbers.len()]).unwrap();
+        let x = Tensor::from_slice(numbers, &[numbers.len()], &device).unwrap();
         let options = Options { ddof: Some(ddof), ..Options::default() };
         [
             x.reduce(Reduction::Variance, Axes::All, options).unwrap(),
@@ -117,7 +117,7 @@ fn of_nothing_the_variance_is_nan_and_of_too_little_it_is_infinite_or_nan() {
 #[test]
 fn by_name_variances_take_the_option_and_nothing_else_does() {
     let device = device();
-    let x = Tensor::from_slice(&device, &[1.0_f64, 2.0, 6.0, 9.0], &[2, 2]).unwrap();
+    let x = Tensor::from_slice(&[1.0_f64, 2.0, 6.0, 9.0], &[2, 2], &device).unwrap();
     let options = Chosen { two_pass: Some(true), axes: Some(vec![1]), keepdims: Some(true), ..Chosen::default() };
     let got = by_name::run("var", std::slice::from_ref(&x), &options).unwrap();
     assert_eq!((got[0].shape(), got[0].to_vec::<f64>().unwrap()), (&[2, 1][..], vec![0.25, 2.25]));

@@ -1,0 +1,16 @@
+//! clamp: the larger of two numbers is one instruction for all lanes.
+
+use warpfold_lang::{Global, Kernel, Val, block_dim, block_idx, kernel, thread_idx};
+
+/// Blocks of the grid.
+pub const GRID: [u32; 3] = [16, 1, 1];
+/// Threads of a block.
+pub const BLOCK: [u32; 3] = [256, 1, 1];
+
+/// The kernel.
+pub fn solution() -> Kernel<(Global<f32>, Global<f32>, u32)> {
+    kernel("clamp", |x: Global<f32>, y: Global<f32>, _n: Val<u32>| {
+    let i = block_idx().x * block_dim().x + thread_idx().x;
+    y.at(i).set(x.at(i).get().max(0.0));
+})
+}

@@ -1,0 +1,16 @@
+//! stride: each thread takes 49 numbers side by side.
+
+use warpfold_lang::{Global, Kernel, Val, block_dim, block_idx, kernel, range, thread_idx, when};
+
+/// Blocks of the grid.
+pub const GRID: [u32; 3] = [8, 1, 1];
+/// Threads of a block.
+pub const BLOCK: [u32; 3] = [256, 1, 1];
+
+/// The kernel.
+pub fn solution() -> Kernel<(Global<f32>, Global<f32>, u32)> {
+    kernel("stride", |x: Global<f32>, y: Global<f32>, n: Val<u32>| {
+    let thread = block_idx().x * block_dim().x + thread_idx().x;
+    range(thread * 49, thread * 49 + 49, 1, |i| when(i.lt(n), || y.at(i).set(x.at(i).get() * 3.0)));
+})
+}
