@@ -17,6 +17,7 @@ mod moves;
 mod pictures;
 mod profile;
 mod router;
+mod run;
 mod serve;
 mod sim;
 mod support;
