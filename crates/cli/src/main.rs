@@ -1,5 +1,5 @@
-//! The `warpfold` program: `advise`, `run`, `generate`, `serve`, `bench`, `devices`, `ladder`,
-//! `inspect`, `sim`.
+//! The `warpfold` program: `advise`, `run`, `generate`, `serve`, `bench`, `devices`, `draw`,
+//! `ladder`, `inspect`, `sim`.
 //!
 //! One file a subcommand: it parses its arguments, calls a library, and prints. Beside them stand
 //! what they share: `failure` (what goes to standard error, and the exit code), `model`, `output`
@@ -10,6 +10,7 @@ mod advise;
 mod bench;
 mod device_choice;
 mod devices;
+mod draw;
 mod failure;
 mod generate;
 mod inspect;
@@ -55,6 +56,7 @@ enum Command {
     Inspect(inspect::Inspect),
     Sim(Box<sim::Sim>),
     Advise(advise::Advise),
+    Draw(draw::Draw),
 }
 
 /// How a command that did not fail ended.
@@ -100,5 +102,6 @@ fn run() -> Result<Ending, Failure> {
         Command::Inspect(inspect) => inspect.run(),
         Command::Sim(sim) => sim.run(),
         Command::Advise(advise) => advise.run(),
+        Command::Draw(draw) => draw.run(),
     }
 }

@@ -7,7 +7,7 @@ mod explain;
 mod list;
 mod note;
 mod over_devices;
-mod serving;
+pub(crate) mod serving;
 mod transfer;
 
 use std::sync::Arc;

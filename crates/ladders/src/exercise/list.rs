@@ -99,6 +99,22 @@ pub const EXERCISES: &[Exercise] = &[
         },
     },
     Exercise {
+        name: "window",
+        task: "Write the convolution of an image of n rows and columns with a filter of 3 by 3, without padding",
+        n: 64,
+        goals: &[Goal::at_most(Metric::LoadBytes, 24_000.0), Goal::at_most(Metric::LoadConflicts, 0.0)],
+        problem: |n| {
+            let n = n as usize;
+            let (x, filter) = (samples::<f32>(12, n * n), samples::<f32>(13, 9));
+            let of = |row: usize, column: usize| -> f32 {
+                (0..9).map(|i| x[(row + i / 3) * n + column + i % 3] * filter[i]).sum()
+            };
+            let places = (0..n - 2).flat_map(|row| (0..n - 2).map(move |column| (row, column)));
+            let expected = places.map(|(row, column)| of(row, column)).collect();
+            Arrays { inputs: vec![x, filter], expected, tolerance: 1e-4 }
+        },
+    },
+    Exercise {
         name: "attention",
         task: "Write the attention of one head: n queries, n keys and n values of 16 numbers, scaled by 1/4",
         n: 64,
