@@ -84,14 +84,18 @@ pub(super) enum Along {
 }
 
 /// Every case; for the virtual GPU the same shapes with fewer rows, and shorter ones where there
-/// are few.
+/// are few, each once.
 pub(super) fn all(is_virtual: bool) -> Vec<Case> {
     let mut cases = vec![];
     let mut add = |family, dtype: Dtype, rows: u64, len: u64, work| {
         let (rows, len) = if is_virtual { (rows.div_ceil(256), len.min(1 << 18)) } else { (rows, len) };
         // A copy by the driver moves no sector that the virtual GPU counts.
-        if !(is_virtual && matches!(work, Work::Copy)) {
-            cases.push(Case { family, dtype, rows, len, work });
+        if is_virtual && matches!(work, Work::Copy) {
+            return;
+        }
+        let case = Case { family, dtype, rows, len, work };
+        if !cases.iter().any(|other: &Case| other.family == family && other.name() == case.name()) {
+            cases.push(case);
         }
     };
     let reduce = |reduction, along| Work::Reduce { reduction, along };

@@ -19,7 +19,7 @@ use warpfold::Queue;
 const ROUNDS: usize = 9;
 
 /// A product at a shape.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Product {
     dtype: Dtype,
     f32_math: F32Math,
@@ -28,12 +28,15 @@ pub(super) struct Product {
     is_transposed: bool,
 }
 
-/// Every case; for the virtual GPU smaller ones.
+/// Every case; for the virtual GPU smaller ones, each once.
 pub(super) fn all(is_virtual: bool) -> Vec<Product> {
     let mut products = Vec::new();
     let mut add = |dtype, f32_math, sizes: [u64; 3], is_transposed| {
         let sizes = if is_virtual { sizes.map(|size| size.div_ceil(16)) } else { sizes };
-        products.push(Product { dtype, f32_math, sizes, is_transposed });
+        let product = Product { dtype, f32_math, sizes, is_transposed };
+        if !products.contains(&product) {
+            products.push(product);
+        }
     };
     let full = F32Math::Ieee;
     for size in [2048, 4096, 8192, 16_384] {

@@ -105,6 +105,9 @@ fn query(device: &Device) -> Result<String, Failure> {
     let (major, minor) = device.ptx_version();
     let sizes = |[x, y, z]: [u32; 3]| format!("{x} x {y} x {z}");
     let is = |is: bool| if is { "yes" } else { "no" }.to_owned();
+    let arch = device.arch();
+    let arch = warpfold_sim::Arch { number: arch.number, specific: arch.specific };
+    let data_cache = warpfold_sim::occupancy::limits(arch).data_cache_per_sm;
     let driver = device.driver_version().map_or_else(|| "none".to_owned(), |version| format!("CUDA {version}"));
     let lines = [
         ("name", device.name().to_owned()),
@@ -120,6 +123,7 @@ fn query(device: &Device) -> Result<String, Failure> {
         ("shared memory per SM, bytes", grouped(limits.shared_bytes_per_sm.into())),
         ("shared memory per block, bytes", grouped(limits.shared_bytes_per_block.into())),
         ("with opt-in, bytes", grouped(limits.shared_bytes_per_block_optin.into())),
+        ("L1 and shared memory per SM, bytes", grouped(data_cache.into())),
         ("warp size", limits.warp_size.to_string()),
         ("threads per SM at most", limits.max_threads_per_sm.to_string()),
         ("blocks per SM at most", limits.max_blocks_per_sm.to_string()),
@@ -130,7 +134,14 @@ fn query(device: &Device) -> Result<String, Failure> {
         ("tensor cores by mma.sync", is(limits.has_mma)),
         ("tensor cores by wgmma", is(limits.has_wgmma)),
     ];
-    let lines: String = lines.iter().map(|(name, value)| format!("  {name:<30}{value}\n")).collect();
+    let peaks = warpfold_report::peaks(device.name()).map_or_else(Vec::new, |peaks| {
+        vec![
+            ("memory, GB/s (data sheet)", format!("{}", peaks.gigabytes_per_second)),
+            ("CUDA cores, f32, TFLOP/s", format!("{}", peaks.f32_teraflops)),
+            ("tensor cores, bf16, TFLOP/s", format!("{}", peaks.half_teraflops)),
+        ]
+    });
+    let lines: String = lines.iter().chain(&peaks).map(|(name, value)| format!("  {name:<36}{value}\n")).collect();
     Ok(format!("{}\n{lines}", device.kind()))
 }
 

@@ -1,5 +1,5 @@
-//! The `warpfold` program: `advise`, `run`, `generate`, `serve`, `bench`, `devices`, `ladder`,
-//! `inspect`, `sim`, `exercise`.
+//! The `warpfold` program: `advise`, `run`, `generate`, `serve`, `bench`, `devices`, `draw`,
+//! `ladder`, `inspect`, `sim`, `exercise`.
 //!
 //! One file a subcommand: it parses its arguments, calls a library, and prints. Beside them stand
 //! what they share: `failure` (what goes to standard error, and the exit code), `model`, `output`
@@ -10,6 +10,7 @@ mod advise;
 mod bench;
 mod device_choice;
 mod devices;
+mod draw;
 mod exercise;
 mod failure;
 mod generate;
@@ -64,6 +65,7 @@ enum Command {
     Sim(Box<sim::Sim>),
     Advise(advise::Advise),
     Exercise(exercise::ExerciseArgs),
+    Draw(draw::Draw),
 }
 
 /// How a command that did not fail ended.
@@ -110,5 +112,6 @@ fn run() -> Result<Ending, Failure> {
         Command::Sim(sim) => sim.run(),
         Command::Advise(advise) => advise.run(),
         Command::Exercise(exercise) => exercise.run(),
+        Command::Draw(draw) => draw.run(),
     }
 }

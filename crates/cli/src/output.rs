@@ -41,6 +41,36 @@ pub(crate) struct ReportTo {
     output: Option<PathBuf>,
 }
 
+/// The form of a report that no page draws.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum PlainForm {
+    /// A table for people.
+    Table,
+    /// One JSON object for programs.
+    Json,
+}
+
+/// The form of a report that no page draws, and where it goes.
+#[derive(Debug, Args)]
+pub(crate) struct PlainReportTo {
+    /// The form of the report.
+    #[arg(id = "report", long = "report", value_name = "REPORT", default_value = "table")]
+    form: PlainForm,
+    /// Write the report to this file instead of standard output.
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+impl From<&PlainReportTo> for ReportTo {
+    fn from(plain: &PlainReportTo) -> Self {
+        let form = match plain.form {
+            PlainForm::Table => Form::Table,
+            PlainForm::Json => Form::Json,
+        };
+        Self { form, output: plain.output.clone() }
+    }
+}
+
 impl ReportTo {
     /// Refuses what cannot be done, before anything runs.
     pub(crate) fn check(&self) -> Result<(), Failure> {

@@ -170,6 +170,9 @@ pub struct Outcome {
     pub tokens_per_step: f64,
     /// Steps from the beginning to a request's first token: the mean, and the largest.
     pub steps_to_first_token: (f64, u64),
+    /// Rows that were computed from one token of an answer to its next, the most: how long a reader
+    /// waits, on a device that takes each row equally long.
+    pub longest_wait_rows: u64,
     /// Groups that were preempted.
     pub preemptions: u64,
     /// Tokens of prompts that were found in the cache.
@@ -289,9 +292,14 @@ fn serve<M: Model>(
 pub(crate) fn run<M: Model>(model: M, job: &[Request], rung: &Rung) -> Result<(Outcome, Answers), Error> {
     let mut engine = Engine::new(Ending::new(model), Config { trace: true, ..rung.config.clone() })?;
     let (mut first, mut traces) = (BTreeMap::new(), Vec::new());
+    let (mut done_rows, mut latest, mut longest_wait_rows) = (0, BTreeMap::new(), 0);
     let answers = serve(&mut engine, job, |engine, updates| {
+        done_rows += engine.trace().map_or(0, num_rows) as u64;
         for update in updates {
             first.entry(update.request).or_insert(traces.len() as u64 + 1);
+            if let Some(before) = latest.insert(update.request, done_rows) {
+                longest_wait_rows = longest_wait_rows.max(done_rows - before);
+            }
         }
         traces.extend(engine.trace().cloned());
     })?;
@@ -305,17 +313,23 @@ pub(crate) fn run<M: Model>(model: M, job: &[Request], rung: &Rung) -> Result<(O
         tokens,
         rows: metrics.rows,
         padding_rows: metrics.padding_rows,
-        most_rows: traces.iter().map(|t| t.padding + t.rows.iter().map(|r| r.2).sum::<usize>()).max().unwrap_or(0),
+        most_rows: traces.iter().map(num_rows).max().unwrap_or(0),
         tokens_per_step: tokens as f64 / steps as f64,
         steps_to_first_token: (
             first.values().sum::<u64>() as f64 / first.len().max(1) as f64,
             first.values().copied().max().unwrap_or(0),
         ),
+        longest_wait_rows,
         preemptions: metrics.preempted_by_recompute + metrics.preempted_by_swap,
         prefix_hits: metrics.prefix_hits,
         slots: slot_use(&traces, rung.config.block_size, rung.config.num_blocks),
     };
     Ok((outcome, answers))
+}
+
+/// The rows that a step computed.
+fn num_rows(trace: &StepTrace) -> usize {
+    trace.padding + trace.rows.iter().map(|(_, _, num)| num).sum::<usize>()
 }
 
 /// Sums over all steps where the slots were; what a sequence becomes is known by then.

@@ -90,4 +90,4 @@ pub use metrics::{Gauges, Metrics, Part};
 pub use model::{CacheShape, Limits, Model, Ticket};
 pub use request::{Beam, Finish, Output, Request, RequestId, Update};
 pub use sampling::{Sampled, Sampling, gumbel, kept, philox, processed, sample};
-pub use trace::{SequenceTrace, StepTrace};
+pub use trace::{SequenceTrace, StepTrace, Wait};

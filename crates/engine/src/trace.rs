@@ -4,6 +4,7 @@ use std::fmt;
 
 use crate::batch::{Moves, SequenceId};
 use crate::block::BlockId;
+use crate::config::Policy;
 use crate::group::Group;
 use crate::request::RequestId;
 use crate::scheduler::{Plan, Scheduler};
@@ -19,8 +20,14 @@ pub struct StepTrace {
     pub padding: usize,
     /// Copies before the forward pass.
     pub moves: Moves,
+    /// Requests that began to run, each with the tokens that the prefix cache had of it.
+    pub admitted: Vec<(RequestId, usize)>,
+    /// Requests whose blocks were taken back, and whether to the host.
+    pub preempted: Vec<(RequestId, bool)>,
     /// Requests that wait, in order.
     pub waiting: Vec<RequestId>,
+    /// Why the first of them does not run; none overtakes it.
+    pub wait: Option<Wait>,
     /// Sequences that run, in order.
     pub running: Vec<SequenceTrace>,
     /// Sequences on the host, in order.
@@ -29,6 +36,62 @@ pub struct StepTrace {
     pub num_free: usize,
     /// Free slots that the next group could not have because they do not lie side by side.
     pub external_slots: usize,
+}
+
+/// Why a request that waits does not begin to run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wait {
+    /// Its sequences are more than may run beside those that do.
+    Seats {
+        /// Its sequences.
+        needed: usize,
+        /// Sequences that may still run.
+        free: usize,
+    },
+    /// Its rows are more than the step has left.
+    Budget {
+        /// Its rows.
+        needed: usize,
+        /// Rows that the step has left.
+        left: usize,
+    },
+    /// Its blocks are more than are free and not kept for those that run (the watermark).
+    Blocks {
+        /// Its blocks.
+        needed: usize,
+        /// Free blocks.
+        free: usize,
+        /// Those of them that are kept.
+        kept: usize,
+    },
+    /// Free blocks do not lie side by side.
+    Scattered {
+        /// Its blocks.
+        needed: usize,
+        /// Free blocks.
+        free: usize,
+    },
+    /// Requests that are swapped out come first.
+    Swapped,
+    /// Requests that run have no room.
+    Preempted,
+    /// A static batch runs, or is not full.
+    Batch,
+}
+
+impl fmt::Display for Wait {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Seats { needed, free } => write!(f, "seats: {needed} needed, {free} free"),
+            Self::Budget { needed, left } => write!(f, "budget: {needed} rows needed, {left} left"),
+            Self::Blocks { needed, free, kept: 0 } => write!(f, "blocks: {needed} needed, {free} free"),
+            Self::Blocks { needed, free, kept } => write!(f, "blocks: {needed} needed, {free} free, {kept} kept"),
+            Self::Scattered { needed, free } => write!(f, "blocks: {needed} needed side by side, {free} free apart"),
+            Self::Swapped => f.write_str("swapped requests come first"),
+            Self::Preempted => f.write_str("running requests have no room"),
+            Self::Batch => f.write_str("a batch starts when the one before has ended"),
+        }
+    }
 }
 
 /// A sequence after the step.
@@ -51,11 +114,20 @@ impl StepTrace {
     pub(crate) fn new(scheduler: &Scheduler, plan: &Plan, rows: Vec<(SequenceId, usize, usize)>) -> Self {
         let refs = |id: BlockId| scheduler.pool.refs(id);
         let host_refs = |id: BlockId| scheduler.host.refs(id);
+        let otherwise = match scheduler.config.policy {
+            Policy::Static => Some(Wait::Batch),
+            _ if plan.may_start() => None,
+            _ => Some(Wait::Preempted),
+        };
+        let wait = plan.wait.or(otherwise).filter(|_| !scheduler.waiting.is_empty());
         Self {
             step: plan.step,
             rows,
             padding: plan.padding,
             moves: plan.moves.clone(),
+            admitted: plan.admitted.clone(),
+            preempted: plan.preempted.clone(),
+            wait,
             waiting: scheduler.waiting.keys().map(|k| k.id).collect(),
             running: scheduler.running.iter().flat_map(|g| sequences(g, &refs)).collect(),
             swapped: scheduler.swapped.values().flat_map(|g| sequences(g, &host_refs)).collect(),
@@ -90,6 +162,15 @@ impl fmt::Display for StepTrace {
             write!(f, " and {} of padding", self.padding)?;
         }
         writeln!(f, ", {} blocks free", self.num_free)?;
+        for (RequestId(id), hits) in &self.admitted {
+            match hits {
+                0 => writeln!(f, "  admit    request {id}")?,
+                hits => writeln!(f, "  admit    request {id}: the cache has {hits} tokens")?,
+            }
+        }
+        for (RequestId(id), is_swapped) in &self.preempted {
+            writeln!(f, "  preempt  request {id}: {}", if *is_swapped { "swap" } else { "recompute" })?;
+        }
         for (id, start, num) in &self.rows {
             writeln!(f, "  run      sequence {id}: positions {start}..{}", start + num)?;
         }
@@ -113,6 +194,9 @@ impl fmt::Display for StepTrace {
             }
         }
         let waiting: Vec<_> = self.waiting.iter().map(|RequestId(id)| id.to_string()).collect();
-        writeln!(f, "  waiting  [{}]", waiting.join(" "))
+        match &self.wait {
+            None => writeln!(f, "  waiting  [{}]", waiting.join(" ")),
+            Some(wait) => writeln!(f, "  waiting  [{}]: {wait}", waiting.join(" ")),
+        }
     }
 }

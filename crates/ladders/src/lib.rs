@@ -34,10 +34,11 @@ pub mod vector_add;
 
 mod element;
 mod error;
+mod helpers;
 mod list;
 mod sources;
 
 pub use element::LadderElement;
 pub use error::{Error, ErrorKind};
 pub use list::{all_kernels, rungs};
-pub use sources::{rung_source, source_of_path};
+pub use sources::{rung_helpers, rung_source, source_of_path};

@@ -1,11 +1,16 @@
 //! The Rust sources of rungs, which reports show: a lesson is a difference of two of them.
 
+use crate::helpers::helpers;
+
 /// Ladders, each in its folder, with the files of its rungs in order. A file is named after its
 /// rung; a test finds the rungs that are not here.
 macro_rules! sources {
     ($($ladder:literal in $folder:literal: $($file:literal)+;)+) => {
         const SOURCES: &[(&str, &str, &str)] =
             &[$($(($ladder, $file, include_str!(concat!($folder, "/", $file, ".rs")))),+),+];
+
+        /// The folder of each ladder's rungs.
+        const FOLDERS: &[(&str, &str)] = &[$(($ladder, $folder)),+];
     };
 }
 
@@ -67,6 +72,19 @@ sources! {
 pub fn rung_source(ladder: &str, rung: &str) -> Option<&'static str> {
     let is_meant = |file: &str| file.split_once('_').is_some_and(|(_, name)| name == rung);
     SOURCES.iter().find(|(of, file, _)| *of == ladder && is_meant(file)).map(|(_, _, text)| *text)
+}
+
+/// The text of what a rung's kernel calls and its file does not have: functions and types of files
+/// that rungs share, and of the library's folds. Empty where it calls nothing of the kind.
+///
+/// ```
+/// let helpers = warpfold_ladders::rung_helpers("softmax", "online").expect("it is a rung");
+/// assert!(helpers.contains("pub fn push_all("));
+/// ```
+#[must_use]
+pub fn rung_helpers(ladder: &str, rung: &str) -> Option<String> {
+    let folder = FOLDERS.iter().find(|(name, _)| *name == ladder)?.1;
+    Some(helpers(folder, rung_source(ladder, rung)?))
 }
 
 /// The Rust source of a ladder's rung by the path that PTX names: what a rung calls of another one

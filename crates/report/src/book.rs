@@ -11,6 +11,11 @@ macro_rules! chapters {
 }
 
 chapters! {
+    Setup "setup.md";
+    Machine "machine.md";
+    Memory "memory.md";
+    Roofline "roofline.md";
+    Profile "profile.md";
     IfYouKnowCuda "if-you-know-cuda.md";
     YourCrate "your-crate.md";
     Pictures "pictures.md";
@@ -18,6 +23,7 @@ chapters! {
     Reduction "reduction.md";
     Rows "rows.md";
     Gemm "gemm.md";
+    Convolution "convolution.md";
     Attention "attention.md";
     Serving "serving.md";
     EngineWalkthrough "engine-walkthrough.md";

@@ -17,8 +17,11 @@ pub struct Drawing {
     name: String,
     grid: [u32; 3],
     block: [u32; 3],
-    /// The kernel and the device functions that ran; empty where there was no room for the text.
+    /// The kernel and the device functions that ran.
     functions: Vec<Text>,
+    /// Whether lines without an access and without a finding are left out, for want of room.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    is_shortened: bool,
     /// The Rust, CUDA C++ or Python that it comes from, where that was given.
     #[serde(skip_serializing_if = "Origin::is_empty")]
     origin: Origin,
@@ -111,6 +114,7 @@ impl Drawing {
             grid: shape.grid,
             block: shape.block,
             functions: texts(ptx, kernel, &report.instructions),
+            is_shortened: false,
             origin: Origin::default(),
             accesses: accesses(&report.instructions),
             findings: report.findings.iter().map(|finding| serde_json::json!(Finding::from(finding))).collect(),
@@ -132,17 +136,31 @@ impl Drawing {
     }
 
     /// Whether there is something to leave out.
-    pub(crate) fn has_text(&self) -> bool {
-        !self.functions.is_empty() || !self.origin.is_empty()
+    pub(crate) fn can_shrink(&self) -> bool {
+        !self.is_shortened && !self.functions.is_empty()
     }
 
-    /// Leaves out what takes most room: the PTX, and if that is gone, the source.
+    /// Leaves out what takes most room and has no picture: lines of PTX that neither access memory
+    /// nor have a finding.
     pub(crate) fn shrink(&mut self) {
-        if self.functions.is_empty() {
-            self.origin = Origin::default();
+        let found = |line: u32| {
+            let is = |value: &Value| value.as_u64() == Some(line.into());
+            self.findings.iter().any(|finding| is(&finding["line"]) || is(&finding["other"]["line"]))
+        };
+        let mut functions: Vec<Text> = Vec::new();
+        for text in &self.functions {
+            for (number, line) in (text.first..).zip(&text.lines) {
+                if !self.accesses.contains_key(&number) && !found(number) {
+                    continue;
+                }
+                match functions.last_mut().filter(|last| last.first + last.lines.len() as u32 == number) {
+                    Some(last) => last.lines.push(line.clone()),
+                    None => functions.push(Text { first: number, lines: vec![line.clone()] }),
+                }
+            }
         }
-        self.functions.clear();
-        self.accesses.clear();
+        self.functions = functions;
+        self.is_shortened = true;
     }
 }
 
@@ -309,6 +327,14 @@ mod tests {
         let squares: Vec<i64> = (0..20).map(|n| 4 * n * n).collect();
         assert_eq!(drawing["accesses"]["14"][0]["offsets"], serde_json::json!(squares));
         assert_eq!(drawing["occupancy"]["threads"], 20);
+        // Without room only lines with accesses are left, with their numbers.
+        let mut short = Drawing::new(KERNEL, "k", &shape, &report);
+        short.shrink();
+        let short = serde_json::json!(short);
+        assert_eq!(short["accesses"], drawing["accesses"]);
+        let first: Vec<_> = short["functions"].as_array().expect("text").iter().map(|part| &part["first"]).collect();
+        assert_eq!((first[0], &short["is_shortened"]), (&11.into(), &true.into()));
+        assert_eq!(short["functions"][0]["lines"][0], text["lines"][7]);
         assert_eq!(drawing["occupancy"]["by_block"].as_array().map(Vec::len), Some(32));
     }
 }

@@ -130,6 +130,32 @@ impl Figures {
 const PEAKS: [(&str, f64, f64, f64, f64); 3] =
     [("A100", 2_039.0, 19.5, 312.0, 9.7), ("H100", 3_350.0, 67.0, 989.0, 16.7), ("H200", 4_800.0, 67.0, 989.0, 16.7)];
 
+/// What the data sheet of a device says that it reaches.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Peaks {
+    /// GB/s of global memory.
+    pub gigabytes_per_second: f64,
+    /// TFLOP/s of f32 on CUDA cores.
+    pub f32_teraflops: f64,
+    /// TFLOP/s of f16 and bf16 on tensor cores, without sparsity.
+    pub half_teraflops: f64,
+}
+
+/// The peaks of a device by its name; `None` of one whose data sheet is not here.
+///
+/// ```
+/// assert_eq!(warpfold_report::peaks("NVIDIA H200").map(|peaks| peaks.gigabytes_per_second), Some(4800.0));
+/// ```
+#[must_use]
+pub fn peaks(device: &str) -> Option<Peaks> {
+    let known = PEAKS.iter().find(|(name, ..)| device.to_uppercase().contains(name));
+    known.map(|&(_, gigabytes_per_second, f32_teraflops, half_teraflops, _)| Peaks {
+        gigabytes_per_second,
+        f32_teraflops,
+        half_teraflops,
+    })
+}
+
 /// The roofs of a device by its name; of one that is not known, the copy that was measured on it.
 pub(crate) fn roofs(device: &str, dtype: Dtype, copy: Option<f64>) -> Option<Roofs> {
     let known = PEAKS.iter().find(|(name, ..)| device.to_uppercase().contains(name));

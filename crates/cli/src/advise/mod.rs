@@ -12,7 +12,7 @@ use warpfold_kernels::Dtype;
 use warpfold_ladders::ladder::{self as ladders, Guards};
 
 use crate::failure::Failure;
-use crate::output::ReportTo;
+use crate::output::{PlainReportTo, ReportTo};
 use crate::progress::Progress;
 use crate::run::Run;
 use crate::sim::Sim;
@@ -30,7 +30,7 @@ use subject::{Subject, Texts};
 #[derive(Debug, Args)]
 pub(crate) struct Advise {
     #[command(flatten)]
-    to: ReportTo,
+    to: PlainReportTo,
     /// The kernel, and what it is run with.
     #[arg(value_name = "KERNEL", required = true, num_args = 1.., trailing_var_arg = true, allow_hyphen_values = true)]
     words: Vec<String>,
@@ -71,12 +71,13 @@ struct OfFile {
 
 impl Advise {
     pub(crate) fn run(&self) -> Result<Ending, Failure> {
-        self.to.check_no_page("advise")?;
+        let to = ReportTo::from(&self.to);
+        to.check()?;
         let subjects = self.subjects()?;
         if subjects.is_empty() {
             return Err(Failure::usage(format!("{} launches no kernel", self.words[0])));
         }
-        self.to.write_no_page(&report::text(&subjects), &report::json(&subjects))?;
+        to.write_no_page(&report::text(&subjects), &report::json(&subjects))?;
         Ok(Ending::Clean)
     }
 

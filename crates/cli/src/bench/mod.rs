@@ -21,8 +21,9 @@ use crate::{Ending, device_choice, profile};
 /// Measures operators at the shapes that peers report.
 ///
 /// On an NVIDIA GPU by events, over inputs that no cache holds; shares are of a copy within the
-/// device's memory in the same run. On the virtual GPU by counters: sectors moved, of those that
-/// had to be. On both, results are compared with a reference on samples; a wrong one is exit code 1.
+/// device's memory in the same run. On the virtual GPU by counters, at smaller shapes: sectors
+/// moved, of those that had to be. On both, results are compared with a reference on samples; a
+/// wrong one is exit code 1.
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Bench {
@@ -169,7 +170,12 @@ fn text(device: &str, records: &[Record], copy: Option<f64>) -> String {
         }
     }
     let costs = cost_text(&bench::costs(records));
-    format!("on {device}\n\n{}\n{}{costs}", table.render(), checked_text(records))
+    let note = match (is_timed, records.is_empty()) {
+        (true, _) => "",
+        (false, true) => "no case: a copy by the driver moves no sector that the virtual GPU counts\n",
+        (false, false) => "shapes are cut to what the virtual GPU counts in seconds; a GPU measures the full ones\n",
+    };
+    format!("on {device}\n{note}\n{}\n{}{costs}", table.render(), checked_text(records))
 }
 
 /// How many results were compared, and a line for each case that is wrong.

@@ -1,7 +1,7 @@
 //! `warpfold ladder --list`, and the source of a rung.
 
 use warpfold_ladders::ladder::{LADDERS, Ladder};
-use warpfold_ladders::rung_source;
+use warpfold_ladders::{all_reduce, rung_helpers, rung_source, transfer};
 
 use super::{allocation, serving};
 use crate::failure::Failure;
@@ -23,13 +23,16 @@ pub(super) fn print() -> Result<(), Failure> {
         add(ladder.name, &format!("{} ({})", ladder.problem, dtypes.join(", ")), &rungs);
     }
     add(allocation::NAME, allocation::PROBLEM, &allocation::RUNGS);
+    add(transfer::NAME, transfer::PROBLEM, &transfer::RUNGS.iter().map(|rung| rung.name).collect::<Vec<_>>());
+    add(all_reduce::NAME, all_reduce::PROBLEM, &all_reduce::RUNGS.iter().map(|rung| rung.name).collect::<Vec<_>>());
     add(serving::NAME, serving::PROBLEM, &serving::rung_names());
     output::print(&page)
 }
 
-/// Prints the files of some rungs.
+/// Prints the files of some rungs, each with what it calls of files that rungs share.
 pub(super) fn print_source(ladder: &Ladder, rungs: &[String]) -> Result<(), Failure> {
     let chosen = ladder.rungs.iter().filter(|rung| rungs.iter().any(|name| name == rung.name));
-    let sources: Vec<_> = chosen.filter_map(|rung| rung_source(ladder.name, rung.name)).collect();
+    let source = |name| Some(format!("{}{}", rung_source(ladder.name, name)?, rung_helpers(ladder.name, name)?));
+    let sources: Vec<_> = chosen.filter_map(|rung| source(rung.name)).collect();
     output::print(&sources.join("\n"))
 }

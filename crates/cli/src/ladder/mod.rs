@@ -8,7 +8,7 @@ mod list;
 mod note;
 mod over_devices;
 mod recorded;
-mod serving;
+pub(crate) mod serving;
 mod transfer;
 
 use std::sync::Arc;

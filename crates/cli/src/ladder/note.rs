@@ -7,7 +7,8 @@ const QUICK_FLOPS: u64 = 1 << 30;
 
 /// What is said before the first rung of a problem that takes the virtual GPU minutes.
 pub(super) fn note(ladder: &ladders::Ladder, size: usize, now: &ladders::Progress) -> Option<String> {
-    let flops = now.flops.filter(|flops| now.rung_idx == 0 && now.blocks.is_none() && *flops > QUICK_FLOPS)?;
+    let is_first = now.rung_idx == 0 && now.blocks.is_none() && size != ladder.default_size;
+    let flops = now.flops.filter(|flops| is_first && *flops > QUICK_FLOPS)?;
     let text = |size| ladder.size_text(size).unwrap_or_else(|| size.to_string());
     let (name, size, default) = (ladder.name, text(size), text(ladder.default_size));
     let work = format!("{:.1} GFLOP for each of {} rung(s)", flops as f64 / 1e9, now.num_rungs);
@@ -34,5 +35,8 @@ mod tests {
         ] {
             assert_eq!(note(conv, size, &quiet), None);
         }
+        let hgemm = ladders::ladder("hgemm").expect("there is a ladder");
+        let first = ladders::Progress { rung: "mma_sync", flops: Some(1_207_959_552), ..first };
+        assert_eq!(note(hgemm, hgemm.default_size, &first), None, "the default is what takes seconds");
     }
 }

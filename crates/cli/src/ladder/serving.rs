@@ -27,12 +27,12 @@ pub(super) const NAME: &str = "serving";
 pub(super) const PROBLEM: &str = "requests of mixed lengths share a model and a cache";
 
 /// The longest sequence of the job, the cache in slots, and what else all rungs have in common.
-const MAX_LEN: usize = 512;
+pub(crate) const MAX_LEN: usize = 512;
 const SLOTS: usize = 4096;
 const BUDGET: usize = 512;
 const MAX_SEQS: usize = 32;
 const REQUESTS: u32 = 128;
-const SEED: u64 = 1;
+pub(crate) const SEED: u64 = 1;
 
 /// Its rungs by name.
 pub(super) fn rung_names() -> Vec<&'static str> {
@@ -82,6 +82,8 @@ struct RungReport {
     most_rows: usize,
     mean_steps_to_first_token: f64,
     most_steps_to_first_token: u64,
+    /// Rows that were computed from one token of an answer to its next, the most.
+    longest_wait_rows: u64,
     preemptions: u64,
     prefix_hits: u64,
     /// Shares of all slots over all steps; their sum is 1. `null` of a rung without a cache.
@@ -115,6 +117,7 @@ impl RungReport {
             most_rows: outcome.most_rows,
             mean_steps_to_first_token: mean,
             most_steps_to_first_token: most,
+            longest_wait_rows: outcome.longest_wait_rows,
             preemptions: outcome.preemptions,
             prefix_hits: outcome.prefix_hits,
             slots: rung.config.kv_cache.then_some(Slots {
@@ -143,15 +146,7 @@ pub(super) fn run(asked: &Asked<'_>, device: &Device) -> Result<Ending, Failure>
     if !(1..=128).contains(&block_size) {
         return Err(Failure::usage(format!("--block-size: {block_size} is not from 1 to 128")));
     }
-    let base = Config {
-        block_size,
-        num_blocks: SLOTS / block_size,
-        budget: BUDGET,
-        max_seqs: MAX_SEQS,
-        max_len: Some(MAX_LEN),
-        ..Config::default()
-    };
-    let all = rungs(&base);
+    let all = rungs(&base(block_size));
     let chosen = chosen(&all, asked.rungs)?;
     let sizes = all.last().map(block_sizes).unwrap_or_default();
     let report = Progress::of(device, NAME, || match device.is_virtual() {
@@ -170,6 +165,18 @@ pub(super) fn run(asked: &Asked<'_>, device: &Device) -> Result<Ending, Failure>
     let about = Rungs { ladder: NAME, subtitle, right: report.rungs.len(), all: report.rungs.len() };
     asked.to.write_rungs(&text(&report), &report, about)?;
     Ok(Ending::Clean)
+}
+
+/// What all rungs have in common.
+pub(crate) fn base(block_size: usize) -> Config {
+    Config {
+        block_size,
+        num_blocks: SLOTS / block_size,
+        budget: BUDGET,
+        max_seqs: MAX_SEQS,
+        max_len: Some(MAX_LEN),
+        ..Config::default()
+    }
 }
 
 /// The rungs of these names, in the order of the ladder; all of them without names.
@@ -276,8 +283,9 @@ fn text(report: &Report) -> String {
     let sizes = report.block_sizes.iter().map(|rung| (format!("blocks of {}", rung.block_size), rung));
     page.push_str(&table("", sizes, false, false));
     page.push_str(
-        "\nfirst token: steps until it comes, mean and most; reserved: held for tokens to come; internal: held, and \
-         never\nused; external: free, but not side by side; free: nobody's. Shares are of all slots over all steps.\n",
+        "\nfirst token: steps until it comes, mean and most; longest wait: rows computed from one token of an answer to \
+         its next;\nreserved: held for tokens to come; internal: held, and never used; external: free, but not side by \
+         side; free: nobody's.\nShares are of all slots over all steps.\n",
     );
     page.push_str(&gain(&report.rungs));
     if has_times {
@@ -304,10 +312,10 @@ fn table<'a>(
     has_sentences: bool,
 ) -> String {
     let last = if has_times { "tok/s" } else { "" };
-    let mut table = Table::new(["", "", "tokens", "", "", "first", "", "", "", "", "", ""]);
+    let mut table = Table::new(["", "", "tokens", "", "", "first", "longest", "", "", "", "", "", ""]);
     let heading = [
-        first, "steps", "per step", "rows", "padding", "token", "filled", "reserved", "internal", "external", "free",
-        last,
+        first, "steps", "per step", "rows", "padding", "token", "wait", "filled", "reserved", "internal", "external",
+        "free", last,
     ];
     table.row(heading.map(str::to_owned));
     for (name, rung) in rungs {
@@ -322,6 +330,7 @@ fn table<'a>(
             grouped(rung.rows),
             grouped(rung.padding_rows),
             format!("{:.0}, {}", rung.mean_steps_to_first_token, rung.most_steps_to_first_token),
+            grouped(rung.longest_wait_rows),
             share(|slots| slots.filled),
             share(|slots| slots.reserved),
             share(|slots| slots.internal_fragmentation),

@@ -113,7 +113,8 @@ pub(super) struct Command {
     /// What is done to the result: relu, gelu, gelu-tanh, silu, sigmoid or tanh.
     #[arg(long, value_name = "NAME")]
     activation: Option<String>,
-    /// Pixels from one position of a filter to the next, such as 2 or 2,1.
+    /// Pixels from one position of a filter to the next, such as 2 or 2,1: unless given 1, and of a
+    /// pooling the window.
     #[arg(long, value_name = "N", value_delimiter = ',')]
     #[serde(default, deserialize_with = "one_or_more")]
     stride: Option<Vec<usize>>,

@@ -1,6 +1,7 @@
 //! `run`: an operator on arrays in files, or many of them from a list.
 
 mod batch;
+mod checks;
 mod command;
 mod list;
 
@@ -13,6 +14,7 @@ use warpfold_device::{Counters, LaunchReport};
 
 use crate::failure::Failure;
 use crate::progress::Progress;
+use crate::sim::Check;
 use crate::table::{Table, grouped};
 use crate::{Ending, device_choice, output, profile};
 use command::Command;
@@ -20,7 +22,7 @@ use command::Command;
 /// Runs an operator on .npy files.
 ///
 /// Example: warpfold run sum x.npy -o y.npy --axes 0,-1 --keepdims. Exit codes: 0 done, 1 a line of
-/// a batch failed, 2 bad input, 4 a run failed.
+/// a batch failed or a check found an error, 2 bad input, 4 a run failed.
 #[derive(Debug, Args)]
 pub(crate) struct Run {
     #[command(flatten)]
@@ -40,6 +42,9 @@ pub(crate) struct Run {
     /// Print the L1 hit rate of each kernel, counted in a model of the cache; needs the virtual GPU.
     #[arg(long)]
     l1: bool,
+    /// Which checks to run; all needs the virtual GPU, and prints what each launch did wrong.
+    #[arg(long, default_value = "none")]
+    check: Check,
     #[command(flatten)]
     profile: profile::Options,
 }
@@ -50,8 +55,8 @@ impl Run {
             let alone = if self.list { "--list" } else { "--batch" };
             return Err(Failure::usage(format!("{alone} takes no operator, no files and no options of one")));
         }
-        if self.list && (self.profile.is_any() || self.l1) {
-            return Err(Failure::usage("--list runs nothing that --profile or --l1 could record"));
+        if self.list && (self.profile.is_any() || self.l1 || self.check != Check::None) {
+            return Err(Failure::usage("--list runs nothing that --profile, --l1 or --check could look at"));
         }
         if self.list {
             return list::print();
@@ -63,15 +68,17 @@ impl Run {
             }
             None => {
                 let prepared = self.command.prepare()?;
-                self.profiled(|queue| prepared.run(queue))?;
-                Ok(Ending::Clean)
+                self.profiled(|queue| prepared.run(queue).map(|()| Ending::Clean))
             }
         }
     }
 
-    /// Runs on the device, and records it if that is asked for.
-    fn profiled<R>(&self, work: impl FnOnce(&Queue) -> Result<R, Failure>) -> Result<R, Failure> {
+    /// Runs on the device, checks and records it if that is asked for.
+    fn profiled(&self, work: impl FnOnce(&Queue) -> Result<Ending, Failure>) -> Result<Ending, Failure> {
         let queue = self.queue()?;
+        if self.check != Check::None {
+            queue.device().set_checks(self.check.into())?;
+        }
         if self.l1 {
             queue.device().configure(|options| options.l1 = true)?;
         }
@@ -86,12 +93,18 @@ impl Run {
         }
         let result = work(&queue);
         progress.end();
+        let is_checked = self.check != Check::None;
+        let reports = if is_checked || self.l1 { queue.device().take_reports() } else { Vec::new() };
+        let found = checks::found(&reports);
+        if is_checked {
+            output::print(&found.text)?;
+        }
         let result = result?;
         if self.l1 {
-            output::print(&l1_table(&queue.device().take_reports()).render())?;
+            output::print(&l1_table(&reports).render())?;
         }
         self.profile.finish_and_print(queue.device())?;
-        Ok(result)
+        Ok(if is_checked && found.has_errors { Ending::Findings } else { result })
     }
 
     /// The device that is named, if one is.

@@ -70,4 +70,8 @@ fn what_cannot_be_advised_is_refused() {
     refused(&["advise", "reduce/naive", "--size", "-1"], 2, "-1");
     refused(&["advise", "nofile.ptx", "--entry", "k", "--grid", "1", "--block", "1"], 2, "nofile.ptx");
     refused(&["advise", "sum", "--list"], 2, "list");
+    let html = warpfold(&["advise", "--report", "html", "-o", "x.html", "reduce/naive"]).ended_with(2);
+    assert!(html.stderr.contains("html") && html.stderr.contains("table, json"), "{}", html.stderr);
+    let help = warpfold(&["advise", "--help"]).ended_with(0).stdout;
+    assert!(!help.contains("html"), "what is refused is not offered: {help}");
 }

@@ -7,10 +7,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use serde_json::Value;
-use warpfold_report::bars_svg;
-
-use crate::support::{finish, program};
+use crate::support::{finish, folder, program, refused, warpfold};
 
 /// A command, how it ends, and what it shows.
 struct Block {
@@ -98,20 +95,37 @@ fn the_readme_shows_what_the_ladder_prints() {
 }
 
 #[test]
-fn the_pictures_of_serving_are_as_the_run() {
-    let args = ["ladder", "serving", "--size", "64", "--device", "virtual", "--report", "json"];
-    let report = finish(program(&args).current_dir(root())).ended_with(0).json();
-    let rungs = report["rungs"].as_array().expect("rungs");
-    let bars = |file: &str, title: &str, of: fn(&Value) -> Option<f64>| {
-        let values: Vec<_> = rungs.iter().filter_map(|rung| Some((rung["name"].as_str()?, of(rung)?))).collect();
-        let (svg, path) = (bars_svg(title, &values), root().join("docs/book/src/pictures").join(file));
-        if std::env::var_os("UPDATE_PICTURES").is_some() {
-            fs::write(&path, &svg).expect("the folder is there");
+fn the_pictures_of_serving_are_as_they_are_drawn() {
+    let names = warpfold(&["draw", "--list"]).ended_with(0).stdout;
+    let of_engine: Vec<&str> = names
+        .lines()
+        .filter(|name| ["batching", "chunked", "serving"].iter().any(|part| name.starts_with(part)))
+        .collect();
+    assert_eq!(of_engine.len(), 6, "{of_engine:?}");
+    let folder = folder("the_pictures_of_serving_are_as_they_are_drawn");
+    let to = folder.display().to_string();
+    warpfold(&[&["draw", "-o", &to], &of_engine[..]].concat()).ended_with(0);
+    for name in names.lines() {
+        let kept = fs::read_to_string(root().join(format!("docs/book/src/pictures/{name}.svg")));
+        let kept = kept.unwrap_or_else(|error| panic!("{name}: {error}"));
+        if of_engine.contains(&name) {
+            let drawn = fs::read_to_string(folder.join(format!("{name}.svg"))).expect("it was drawn");
+            assert!(kept == drawn, "{name}: warpfold draw -o docs/book/src/pictures writes it");
         }
-        assert!(fs::read_to_string(path).is_ok_and(|kept| kept == svg), "{file}: UPDATE_PICTURES=1 writes it");
-    };
-    bars("serving-steps.svg", "serving, 64 requests: steps", |rung| rung["steps"].as_f64());
-    bars("serving-first-token.svg", "serving, 64 requests: most steps to a first token", |rung| {
-        rung["most_steps_to_first_token"].as_f64()
-    });
+    }
+    refused(&["draw"], 2, "--output");
+    refused(&["draw", "batchin", "-o", &to], 2, "did you mean 'batching'?");
+}
+
+#[test]
+fn every_picture_is_in_the_book_and_the_book_has_no_other() {
+    let names = warpfold(&["draw", "--list"]).ended_with(0).stdout;
+    let text: String = chapters().into_iter().map(|(_, text)| text).collect();
+    for name in names.lines() {
+        assert!(text.contains(&format!("](pictures/{name}.svg)")), "{name} is in no chapter");
+    }
+    for part in text.split("](pictures/").skip(1) {
+        let name = part.split(".svg)").next().unwrap_or_default();
+        assert!(names.lines().any(|known| known == name), "{name} is not drawn");
+    }
 }

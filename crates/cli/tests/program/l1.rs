@@ -47,7 +47,7 @@ fn an_operator_and_a_simulated_kernel_have_it_too() {
         table.starts_with("kernel") && table.contains("sum_f32_f32_rows") && table.contains("L1 hit rate"),
         "{table}"
     );
-    refused(&["run", "--list", "--l1"], 2, "--list runs nothing that --profile or --l1 could record");
+    refused(&["run", "--list", "--l1"], 2, "--list runs nothing that --profile, --l1 or --check could look at");
 
     fs::write(&ptx, warpfold(&["inspect", "reduce_sequential_f32"]).ended_with(0).stdout).expect("written");
     let (x, sums) = (format!("in={in_npy}"), format!("out={},f32,16", path("s.npy")));

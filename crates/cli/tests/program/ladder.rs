@@ -159,11 +159,28 @@ fn branch_efficiency_rises_from_simple_to_no_divergence() {
 #[test]
 fn ladders_are_listed_and_their_sources_shown() {
     let list = warpfold(&["ladder", "--list"]).ended_with(0).stdout;
-    for part in ["vector-add: ", "scan: the inclusive sums", "hillis_steele, blelloch", "allocation: ", "serving: "] {
+    for part in [
+        "vector-add: ",
+        "scan: the inclusive sums",
+        "hillis_steele, blelloch",
+        "allocation: ",
+        "serving: ",
+        "transfer: ",
+        "all_reduce: ",
+    ] {
         assert!(list.contains(part), "{part} in:\n{list}");
     }
     let source = warpfold(&["ladder", "reduce", "--rung", "shuffle", "--source"]).ended_with(0).stdout;
     assert!(source.starts_with("//! Rung 7: ") && source.contains("fold_block("), "{source}");
+    for (ladder, rung, helper) in [
+        ("softmax", "online", "pub fn push_all("),
+        ("norm", "welford", "let between = distance * distance * left.0 * share;"),
+        ("conv", "implicit_gemm", "fn place("),
+        ("attention", "flash2", "// of attention/"),
+    ] {
+        let source = warpfold(&["ladder", ladder, "--rung", rung, "--source"]).ended_with(0).stdout;
+        assert!(source.contains(helper), "{helper} in:\n{source}");
+    }
     refused(&["ladder", "reduce", "--source"], 2, "--rung");
     refused(&["ladder", "reduec"], 2, "did you mean 'reduce'?");
     refused(&["ladder", "reduce", "--rung", "shufle"], 2, "did you mean 'shuffle'?");

@@ -18,6 +18,7 @@ mod moves;
 mod pictures;
 mod profile;
 mod router;
+mod run;
 mod serve;
 mod sim;
 mod support;

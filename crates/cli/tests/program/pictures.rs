@@ -80,6 +80,28 @@ fn path(folder: &Path, name: &str) -> (PathBuf, String) {
 }
 
 #[test]
+fn a_page_of_unrolled_kernels_keeps_their_accesses() {
+    let (file, to) = path(&folder("a_page_of_unrolled_kernels"), "sgemm.html");
+    let rungs = ["--rung", "tile_2d", "--rung", "no_conflicts"];
+    let ladder = ["ladder", "sgemm", "--device", "virtual", "--size", "128", "--report", "html", "-o", &to];
+    warpfold(&[&ladder[..], &rungs].concat()).ended_with(0);
+    let html = fs::read_to_string(&file).expect("written");
+    assert!(html.len() < 4_000_000, "{} bytes", html.len());
+    let (_, rest) = html.split_once("id=\"report\">").expect("a report");
+    let report: serde_json::Value =
+        serde_json::from_str(rest.split("</script>").next().expect("its end")).expect("JSON");
+    for rung in ["tile_2d", "no_conflicts"] {
+        let kernel = &report["kernels"][rung][0];
+        let accesses = kernel["accesses"].as_object().expect("accesses");
+        assert!(accesses.len() > 20, "{rung}: {}", accesses.len());
+        assert!(
+            accesses.values().flat_map(|list| list.as_array().expect("a list")).any(|one| one["space"] == "shared")
+        );
+        assert!(!kernel["functions"].as_array().expect("text").is_empty(), "{rung}");
+    }
+}
+
+#[test]
 fn a_ladders_page_draws_it_and_every_control_works() {
     let folder = folder("a_ladders_page");
     let (file, to) = path(&folder, "reduce.html");

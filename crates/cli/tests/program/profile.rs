@@ -33,7 +33,7 @@ fn an_operator_shows_its_traffic_and_its_calls() {
     let profile: Value = serde_json::from_slice(&fs::read(&file).expect("written")).expect("JSON");
     let calls = profile["calls"].as_array().expect("a list");
     assert!(calls.iter().any(|call| call["function"] == "cuMemAlloc"), "{profile}");
-    refused(&["run", "--list", "--profile"], 2, "--list runs nothing that --profile or --l1 could record");
+    refused(&["run", "--list", "--profile"], 2, "--list runs nothing that --profile, --l1 or --check could look at");
     refused(&["run", "sum", &x, "-o", &y, "--device", "virtual", "--profile-trace", &file], 2, "has no clock");
 }
 

@@ -6,6 +6,7 @@ use super::plan::Plan;
 use crate::block::{Hit, Parent};
 use crate::config::Allocator;
 use crate::group::{Group, Key};
+use crate::trace::Wait;
 
 /// Where a group will start.
 #[derive(Debug, Default)]
@@ -19,42 +20,68 @@ struct Placement {
 impl Scheduler {
     /// Starts waiting groups in order until one does not fit. None starts while any is swapped out.
     pub(super) fn admit_waiting(&mut self, plan: &mut Plan, wants: Wants) {
-        while self.swapped.is_empty() && plan.left() > 0 {
-            let Some((&key, group)) = self.waiting.first_key_value() else { return };
-            let Some(placement) = self.place(plan, group, wants) else {
-                plan.external_slots = self.external_slots(key);
-                return;
+        while let Some((&key, group)) = self.waiting.first_key_value() {
+            let closed = match () {
+                () if !self.swapped.is_empty() => Some(Wait::Swapped),
+                () if plan.left() == 0 => Some(Wait::Budget { needed: 1, left: 0 }),
+                () => None,
             };
+            if closed.is_some() {
+                plan.wait = closed;
+                return;
+            }
+            let placement = match self.place(plan, group, wants) {
+                Ok(placement) => placement,
+                Err(wait) => {
+                    plan.wait = Some(wait);
+                    plan.external_slots = self.external_slots(key);
+                    return;
+                }
+            };
+            if self.config.trace {
+                plan.admitted.push((key.id, placement.computed));
+            }
             self.admit(key, placement);
             let is_scheduled = self.try_advance(plan, self.running.len() - 1, wants);
             debug_assert!(is_scheduled, "a group that was placed has its blocks");
         }
     }
 
-    /// Whether and where a group can start now: the prefix that the cache has, then slots, budget
-    /// and blocks.
-    fn place(&self, plan: &Plan, group: &Group, wants: Wants) -> Option<Placement> {
-        if self.num_slots() + group.num_slots() > self.config.max_seqs {
-            return None;
+    /// Where a group can start now, or why it cannot: the prefix that the cache has, then slots,
+    /// budget and blocks.
+    fn place(&self, plan: &Plan, group: &Group, wants: Wants) -> Result<Placement, Wait> {
+        let seats = self.config.max_seqs.saturating_sub(self.num_slots());
+        if group.num_slots() > seats {
+            return Err(Wait::Seats { needed: group.num_slots(), free: seats });
         }
+        let free = self.pool.num_free();
         let reserve = if self.num_slots() > 0 { self.config.watermark_blocks() } else { 0 };
         if self.config.allocator == Allocator::Contiguous {
-            let need = group.worst_blocks(self.config.block_size, false);
-            let fits = self.pool.num_free() >= need + reserve && self.pool.find_run(need).is_some();
-            return (fits && self.has_budget(plan, group, 0, wants)).then(Placement::default);
+            let needed = group.worst_blocks(self.config.block_size, false);
+            self.check_budget(plan, group, 0, wants)?;
+            return match () {
+                () if free < needed + reserve => Err(Wait::Blocks { needed, free, kept: reserve }),
+                () if self.pool.find_run(needed).is_none() => Err(Wait::Scattered { needed, free }),
+                () => Ok(Placement::default()),
+            };
         }
         let hits = self.hits(group);
         let computed = (hits.len() * self.config.block_size).min(group.max_hit());
         let taken = hits.iter().filter(|h| self.pool.is_free(h.block)).count();
-        let need = group.blocks_to_start(self.config.block_size) - hits.len() + taken;
-        let fits = self.pool.num_free() >= need + reserve;
-        (fits && self.has_budget(plan, group, computed, wants)).then_some(Placement { hits, computed })
+        let needed = group.blocks_to_start(self.config.block_size) - hits.len() + taken;
+        self.check_budget(plan, group, computed, wants)?;
+        match free < needed + reserve {
+            true => Err(Wait::Blocks { needed, free, kept: reserve }),
+            false => Ok(Placement { hits, computed }),
+        }
     }
 
-    /// Prompts that run whole need a budget for all of it.
-    fn has_budget(&self, plan: &Plan, group: &Group, computed: usize, wants: Wants) -> bool {
-        let need = group.seqs[group.leader()].tokens.len() - computed;
-        wants == Wants::Chunks || need <= plan.left()
+    /// Prompts that run whole need a budget for all of it, others for a row.
+    fn check_budget(&self, plan: &Plan, group: &Group, computed: usize, wants: Wants) -> Result<(), Wait> {
+        let rows = group.seqs[group.leader()].tokens.len() - computed;
+        let needed = if wants == Wants::Chunks { 1 } else { rows.max(1) };
+        let left = plan.left();
+        if needed > left { Err(Wait::Budget { needed, left }) } else { Ok(()) }
     }
 
     /// The blocks that hold the leader's first tokens.

@@ -2,6 +2,8 @@
 
 use crate::batch::Moves;
 use crate::group::{Group, Key};
+use crate::request::RequestId;
+use crate::trace::Wait;
 
 /// Rows of one sequence.
 #[derive(Debug, Clone)]
@@ -70,6 +72,12 @@ pub(crate) struct Plan {
     /// Rows that nobody wants.
     pub(crate) padding: usize,
     pub(crate) num_preempted: usize,
+    /// For traces: who was preempted, and whether by a swap.
+    pub(crate) preempted: Vec<(RequestId, bool)>,
+    /// For traces: who began, with the tokens that the prefix cache had.
+    pub(crate) admitted: Vec<(RequestId, usize)>,
+    /// Why the first group that waits did not begin, where that was looked at.
+    pub(crate) wait: Option<Wait>,
     /// It was made while the step before ran.
     pub(crate) is_ahead: bool,
     /// It leaves out for whom something would have to be preempted, which no plan that is ahead may

@@ -34,11 +34,13 @@ impl Scheduler {
             let out = swap_tables(tables, &mut self.pool, &mut self.host, plan.step - 1);
             self.metrics.swapped_out_blocks += out.len() as u64;
             self.metrics.preempted_by_swap += 1;
+            plan.preempted.push((key.id, true));
             plan.moves.swap_out.extend(out);
             self.swapped.insert(key, group);
         } else {
             group.restart(&mut self.pool, self.config.shares());
             self.metrics.preempted_by_recompute += 1;
+            plan.preempted.push((key.id, false));
             self.waiting.insert(key, group);
         }
     }

@@ -46,6 +46,9 @@ fn each_idea_buys_what_it_is_known_for() {
     assert!(of("continuous").tokens_per_step > 3.0 * of("static").tokens_per_step, "the whole way is threefold");
     assert!(of("continuous").steps <= of("vllm-v0").steps, "prefills and decodes share steps");
     assert!(2 * of("continuous").most_rows < of("vllm-v0").most_rows, "no decode waits for a whole prompt");
+    for whole in ["paged", "vllm-v0"] {
+        assert!(of("continuous").longest_wait_rows < of(whole).longest_wait_rows, "pieces shorten the wait: {whole}");
+    }
     assert!(of("prefix-cache").rows < of("continuous").rows && of("prefix-cache").prefix_hits > 0);
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use warpfold_engine::{Config, Policy, Preemption, Request, StepTrace};
+use warpfold_engine::{Config, Policy, Preemption, Request, StepTrace, Wait};
 
 use super::{engine, fixed, run, small};
 
@@ -51,6 +51,32 @@ fn a_static_batch_starts_when_it_is_full_or_a_time_is_over() {
     assert_eq!(engine.step().expect("the model runs").len(), 2, "a full batch waits for nothing");
     engine.add(fixed(3, 1, 1)).expect("the request is right");
     assert_eq!(engine.run_to_end().expect("the model runs").len(), 1, "no others are to come");
+}
+
+/// Why the first request that waits does so, step by step.
+fn waits(config: Config, requests: Vec<Request>) -> Vec<Option<Wait>> {
+    let mut engine = engine(config);
+    let (_, traces) = run(&mut engine, requests);
+    traces.iter().map(|trace| trace.wait).collect()
+}
+
+#[test]
+fn a_trace_says_why_a_request_waits() {
+    let two = || vec![fixed(3, 1, 2), fixed(5, 2, 1)];
+    let seats = waits(Config { max_seqs: 1, ..with(Policy::Orca) }, two());
+    assert_eq!(seats[0], Some(Wait::Seats { needed: 1, free: 0 }));
+    let budget = waits(Config { budget: 7, max_len: Some(6), ..with(Policy::Orca) }, two());
+    assert_eq!(budget[0], Some(Wait::Budget { needed: 5, left: 4 }));
+    let chunks = waits(Config { budget: 3, max_seqs: 3, ..with(Policy::Continuous) }, two());
+    assert_eq!(chunks[0], Some(Wait::Budget { needed: 1, left: 0 }));
+    let blocks = waits(Config { num_blocks: 2, ..with(Policy::Orca) }, two());
+    assert!(matches!(blocks[0], Some(Wait::Blocks { needed: 2, free: 1, .. })), "{blocks:?}");
+    let batch = waits(Config { max_seqs: 1, ..with(Policy::Static) }, two());
+    assert_eq!(batch[1], Some(Wait::Batch));
+    for all in [seats, budget, chunks, blocks, batch] {
+        assert_eq!(all[all.len() - 1], None, "at last nobody waits");
+    }
+    assert_eq!(Wait::Blocks { needed: 2, free: 1, kept: 1 }.to_string(), "blocks: 2 needed, 1 free, 1 kept");
 }
 
 #[test]

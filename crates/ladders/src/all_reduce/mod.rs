@@ -19,6 +19,9 @@ pub use rungs::RUNGS;
 /// As the program takes it.
 pub const NAME: &str = "all_reduce";
 
+/// The problem in a sentence.
+pub const PROBLEM: &str = "a sum of arrays, on every one of several devices";
+
 /// One way.
 #[derive(Debug)]
 pub struct Rung {

@@ -173,6 +173,15 @@ impl Ladder {
         self.sizes.text(size)
     }
 
+    /// What a size means, where its numbers do not say it: those of a convolution.
+    #[must_use]
+    pub fn size_details(&self, size: usize) -> Option<String> {
+        match self.sizes {
+            Sizes::Numbers(numbers) => (numbers.told)(unpack(size)),
+            Sizes::Elements | Sizes::With(_) | Sizes::Heads(_) => None,
+        }
+    }
+
     /// The size unless said on a device: on the virtual GPU what ends within some seconds, on a GPU
     /// what takes more than its launches.
     #[must_use]

@@ -120,6 +120,8 @@ pub struct Numbers {
     pub most: [usize; 3],
     /// How many of them are printed: the last ones may mean nothing.
     pub shown: usize,
+    /// What they mean, for a line below the problem; nothing where they say it themselves.
+    pub told: fn([usize; 3]) -> Option<String>,
 }
 
 /// Bits of a packed number.
@@ -199,6 +201,7 @@ mod tests {
         },
         most: [4096; 3],
         shown: 3,
+        told: |_| None,
     });
 
     #[test]

@@ -21,6 +21,9 @@ pub use timeline::timeline;
 /// As the program takes it.
 pub const NAME: &str = "transfer";
 
+/// The problem in a sentence.
+pub const PROBLEM: &str = "copies between host and device, from plain to overlapped";
+
 /// Parts that the vector is processed in where copies overlap with kernels.
 const CHUNKS: usize = 4;
 

@@ -4,82 +4,86 @@ use warpfold_device::{Device, LaunchConfig, Profile};
 use warpfold_ladders::exercise::{EXERCISES, exercise};
 use warpfold_lang::{Global, Val, kernel, thread_idx};
 
-#[path = "../../src/exercise/files/index_start.rs"]
-mod index_start;
-#[path = "../../src/exercise/files/index_solution.rs"]
-mod index_solution;
-#[path = "../../src/exercise/files/blocks_start.rs"]
-mod blocks_start;
-#[path = "../../src/exercise/files/blocks_solution.rs"]
-mod blocks_solution;
-#[path = "../../src/exercise/files/guard_start.rs"]
-mod guard_start;
-#[path = "../../src/exercise/files/guard_solution.rs"]
-mod guard_solution;
-#[path = "../../src/exercise/files/clamp_start.rs"]
-mod clamp_start;
-#[path = "../../src/exercise/files/clamp_solution.rs"]
-mod clamp_solution;
-#[path = "../../src/exercise/files/stride_start.rs"]
-mod stride_start;
-#[path = "../../src/exercise/files/stride_solution.rs"]
-mod stride_solution;
-#[path = "../../src/exercise/files/twice_start.rs"]
-mod twice_start;
-#[path = "../../src/exercise/files/twice_solution.rs"]
-mod twice_solution;
-#[path = "../../src/exercise/files/neighbours_start.rs"]
-mod neighbours_start;
-#[path = "../../src/exercise/files/neighbours_solution.rs"]
-mod neighbours_solution;
-#[path = "../../src/exercise/files/reverse_start.rs"]
-mod reverse_start;
-#[path = "../../src/exercise/files/reverse_solution.rs"]
-mod reverse_solution;
-#[path = "../../src/exercise/files/warp_sum_start.rs"]
-mod warp_sum_start;
-#[path = "../../src/exercise/files/warp_sum_solution.rs"]
-mod warp_sum_solution;
-#[path = "../../src/exercise/files/rows_start.rs"]
-mod rows_start;
-#[path = "../../src/exercise/files/rows_solution.rs"]
-mod rows_solution;
-#[path = "../../src/exercise/files/sum_start.rs"]
-mod sum_start;
-#[path = "../../src/exercise/files/sum_solution.rs"]
-mod sum_solution;
-#[path = "../../src/exercise/files/prefix_start.rs"]
-mod prefix_start;
-#[path = "../../src/exercise/files/prefix_solution.rs"]
-mod prefix_solution;
-#[path = "../../src/exercise/files/gemv_start.rs"]
-mod gemv_start;
-#[path = "../../src/exercise/files/gemv_solution.rs"]
-mod gemv_solution;
-#[path = "../../src/exercise/files/norm_start.rs"]
-mod norm_start;
-#[path = "../../src/exercise/files/norm_solution.rs"]
-mod norm_solution;
-#[path = "../../src/exercise/files/convolution_start.rs"]
-mod convolution_start;
-#[path = "../../src/exercise/files/convolution_solution.rs"]
-mod convolution_solution;
-#[path = "../../src/exercise/files/softmax_start.rs"]
-mod softmax_start;
-#[path = "../../src/exercise/files/softmax_solution.rs"]
-mod softmax_solution;
-#[path = "../../src/exercise/files/transpose_start.rs"]
-mod transpose_start;
-#[path = "../../src/exercise/files/transpose_solution.rs"]
-mod transpose_solution;
-#[path = "../../src/exercise/files/product_start.rs"]
-mod product_start;
-#[path = "../../src/exercise/files/product_solution.rs"]
-mod product_solution;
-#[path = "../../src/exercise/files/attention_start.rs"]
-mod attention_start;
 #[path = "../../src/exercise/files/attention_solution.rs"]
 mod attention_solution;
+#[path = "../../src/exercise/files/attention_start.rs"]
+mod attention_start;
+#[path = "../../src/exercise/files/blocks_solution.rs"]
+mod blocks_solution;
+#[path = "../../src/exercise/files/blocks_start.rs"]
+mod blocks_start;
+#[path = "../../src/exercise/files/clamp_solution.rs"]
+mod clamp_solution;
+#[path = "../../src/exercise/files/clamp_start.rs"]
+mod clamp_start;
+#[path = "../../src/exercise/files/convolution_solution.rs"]
+mod convolution_solution;
+#[path = "../../src/exercise/files/convolution_start.rs"]
+mod convolution_start;
+#[path = "../../src/exercise/files/gemv_solution.rs"]
+mod gemv_solution;
+#[path = "../../src/exercise/files/gemv_start.rs"]
+mod gemv_start;
+#[path = "../../src/exercise/files/guard_solution.rs"]
+mod guard_solution;
+#[path = "../../src/exercise/files/guard_start.rs"]
+mod guard_start;
+#[path = "../../src/exercise/files/index_solution.rs"]
+mod index_solution;
+#[path = "../../src/exercise/files/index_start.rs"]
+mod index_start;
+#[path = "../../src/exercise/files/neighbours_solution.rs"]
+mod neighbours_solution;
+#[path = "../../src/exercise/files/neighbours_start.rs"]
+mod neighbours_start;
+#[path = "../../src/exercise/files/norm_solution.rs"]
+mod norm_solution;
+#[path = "../../src/exercise/files/norm_start.rs"]
+mod norm_start;
+#[path = "../../src/exercise/files/prefix_solution.rs"]
+mod prefix_solution;
+#[path = "../../src/exercise/files/prefix_start.rs"]
+mod prefix_start;
+#[path = "../../src/exercise/files/product_solution.rs"]
+mod product_solution;
+#[path = "../../src/exercise/files/product_start.rs"]
+mod product_start;
+#[path = "../../src/exercise/files/reverse_solution.rs"]
+mod reverse_solution;
+#[path = "../../src/exercise/files/reverse_start.rs"]
+mod reverse_start;
+#[path = "../../src/exercise/files/rows_solution.rs"]
+mod rows_solution;
+#[path = "../../src/exercise/files/rows_start.rs"]
+mod rows_start;
+#[path = "../../src/exercise/files/softmax_solution.rs"]
+mod softmax_solution;
+#[path = "../../src/exercise/files/softmax_start.rs"]
+mod softmax_start;
+#[path = "../../src/exercise/files/stride_solution.rs"]
+mod stride_solution;
+#[path = "../../src/exercise/files/stride_start.rs"]
+mod stride_start;
+#[path = "../../src/exercise/files/sum_solution.rs"]
+mod sum_solution;
+#[path = "../../src/exercise/files/sum_start.rs"]
+mod sum_start;
+#[path = "../../src/exercise/files/transpose_solution.rs"]
+mod transpose_solution;
+#[path = "../../src/exercise/files/transpose_start.rs"]
+mod transpose_start;
+#[path = "../../src/exercise/files/twice_solution.rs"]
+mod twice_solution;
+#[path = "../../src/exercise/files/twice_start.rs"]
+mod twice_start;
+#[path = "../../src/exercise/files/warp_sum_solution.rs"]
+mod warp_sum_solution;
+#[path = "../../src/exercise/files/warp_sum_start.rs"]
+mod warp_sum_start;
+#[path = "../../src/exercise/files/window_solution.rs"]
+mod window_solution;
+#[path = "../../src/exercise/files/window_start.rs"]
+mod window_start;
 
 #[test]
 fn a_kernel_that_leaves_its_buffers_is_judged_and_fails() {
@@ -146,6 +150,7 @@ fn every_start_runs_and_fails_and_every_solution_passes() {
     judge!(gemv_start, gemv_solution, "gemv");
     judge!(norm_start, norm_solution, "norm");
     judge!(convolution_start, convolution_solution, "convolution");
+    judge!(window_start, window_solution, "window");
     judge!(softmax_start, softmax_solution, "softmax");
     judge!(transpose_start, transpose_solution, "transpose");
     judge!(product_start, product_solution, "product");

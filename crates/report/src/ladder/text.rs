@@ -9,7 +9,9 @@ use crate::table::{Table, grouped, ratio, time};
 #[must_use]
 pub fn ladder_text(ladder: &Ladder, report: &LadderReport) -> String {
     let size = ladder.size_text(report.size).unwrap_or_else(|| grouped(report.size as u64));
-    let mut page = format!("{}: {}\n{size} {} on {}\n\n", report.ladder, ladder.problem, report.dtype, report.device);
+    let details = ladder.size_details(report.size).map_or_else(String::new, |details| format!("{details}\n"));
+    let (name, problem) = (report.ladder, ladder.problem);
+    let mut page = format!("{name}: {problem}\n{size} {} on {}\n{details}\n", report.dtype, report.device);
     let has_times = report.rungs.iter().any(|rung| rung.seconds.is_some());
     let has_operations = report.rungs.iter().any(|rung| rung.teraflops_per_second.is_some());
     let has_l1 = report.rungs.iter().any(|rung| l1_hit_rate(rung).is_some());

@@ -76,10 +76,10 @@ function linesOf(kernel, place) {
 
 /** The PTX, by line. */
 function ptxPane(kernel, rows, select) {
-  if (kernel.functions.length === 0) return el("p", {}, "The PTX is left out: with it this file would be larger than 300 KB.");
+  const shortened = " Lines that access no memory are left out: with them this file would be larger than 4 MB. A page of one rung (--rung NAME) has more room.";
   return listing({
     title: "PTX",
-    about: "Choose a line with ◂ to see one warp's access.",
+    about: `Choose a line with ◂ to see one warp's access.${kernel.is_shortened ? shortened : ""}`,
     parts: kernel.functions,
     keyOf: (_, line) => line,
     found: new Set(kernel.findings.flatMap((f) => [f.line, f.other?.line])),

@@ -28,8 +28,8 @@ const SCRIPTS: [&str; 10] = [
     include_str!("main.js"),
 ];
 
-/// No page is larger, if that can be had by leaving out text of kernels.
-const MAX_BYTES: usize = 300_000;
+/// No page is larger, if that can be had by leaving out lines of PTX: what a browser opens at once.
+const MAX_BYTES: usize = 4_000_000;
 
 /// What a page is of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -108,15 +108,15 @@ impl Page {
         }
     }
 
-    /// The file. Texts of kernels that would make it larger than 300 KB are left out, the longest
-    /// first, and the page says so.
+    /// The file. Of kernels that would make it larger than 4 MB the PTX without an access to memory
+    /// is left out, the longest text first, and the page says so.
     #[must_use]
     pub fn html(&self) -> String {
         let mut page = self.clone();
         let mut html = page.filled();
         while html.len() > MAX_BYTES {
             let drawings = page.kernels.values_mut().flatten();
-            let Some(largest) = drawings.filter(|d| d.has_text()).max_by_key(|d| d.num_bytes()) else { break };
+            let Some(largest) = drawings.filter(|d| d.can_shrink()).max_by_key(|d| d.num_bytes()) else { break };
             largest.shrink();
             html = page.filled();
         }

@@ -135,7 +135,8 @@ fn pool(operator: &Operator, inputs: &[Tensor], options: &Options) -> Result<Vec
         Some(_) => return Err(out_of_range("indices", "of tensor, column-major or channel")),
     };
     pool = pool.layout(layout).indices(indices);
-    if let Some(stride) = &options.stride {
+    // As PyTorch has it, windows lie side by side unless a stride is given.
+    if let Some(stride) = options.stride.as_ref().or(options.kernel.as_ref()) {
         pool = pool.stride(stride);
     }
     if let Some(padding) = &options.padding {

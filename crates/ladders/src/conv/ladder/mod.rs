@@ -109,6 +109,12 @@ const SIZES: Numbers = Numbers {
     },
     most: [7, 1024, 1],
     shown: 2,
+    told: |numbers| {
+        let [n, c, h, w, k, r, s, u, v, p, q, out_h, out_w] = sizes_of(pack(numbers));
+        Some(format!(
+            "n {n}, c {c}, h {h}, w {w}; k {k}, r {r}, s {s}; u {u}, v {v}, p {p}, q {q}; out {out_h} x {out_w}"
+        ))
+    },
 };
 
 /// The ladder.
