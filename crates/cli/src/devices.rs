@@ -17,8 +17,8 @@ pub(crate) struct Devices {
     /// Prints all that is known of each device, as deviceQuery does.
     #[arg(long)]
     query: bool,
-    /// Measures the links between GPUs, in each direction: copies, reads by a kernel, and the latency
-    /// of one read.
+    /// Measures the links between GPUs, in each direction: copies, reads by a kernel, and the
+    /// latency of one read.
     #[arg(long)]
     links: bool,
 }

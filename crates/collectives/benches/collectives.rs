@@ -1,9 +1,11 @@
-//! All-reduces over the GPUs of this machine: `cargo bench -p warpfold-collectives --bench collectives`.
+//! All-reduces over the GPUs of this machine: `cargo bench -p warpfold-collectives --bench
+//! collectives`.
 //!
-//! Prints microseconds a call by the host's clock, of 20 calls in a graph and of calls one by one, for messages of
-//! 1 KiB to 1 GiB of f32, and the bus bandwidth as NCCL's tests count it. Each size is checked against the sum first.
-//! Arguments: the number of GPUs (all by default), and options as `staged=BLOCKSxTHREADS`, `direct=BLOCKSxTHREADS`,
-//! `from=BYTES`, `most=BYTES`. Without GPUs it says so.
+//! Prints microseconds a call by the host's clock, of 20 calls in a graph and of calls one by one,
+//! for messages of 1 KiB to 1 GiB of f32, and the bus bandwidth as NCCL's tests count it. Each size
+//! is checked against the sum first. Arguments: the number of GPUs (all by default), and options as
+//! `staged=BLOCKSxTHREADS`, `direct=BLOCKSxTHREADS`, `from=BYTES`, `most=BYTES`. Without GPUs it
+//! says so.
 
 use std::sync::Barrier;
 use std::time::Instant;

@@ -21,8 +21,8 @@ pub struct PeerOptions {
     pub threads: u32,
     /// Bytes that a rank stages at a time, 1,024 at least; longer messages take several launches.
     pub stage_bytes: usize,
-    /// How often a kernel looks at a flag before it gives up on a rank, at most: a look takes half a
-    /// microsecond or more, and it gives up no later than the patience of the group.
+    /// How often a kernel looks at a flag before it gives up on a rank, at most: a look takes half
+    /// a microsecond or more, and it gives up no later than the patience of the group.
     pub looks: u32,
     /// Large messages.
     pub direct: DirectOptions,
@@ -351,7 +351,8 @@ impl Channel {
             What::SumParts(sum) if self.is_alone(&What::SumParts(*sum)) => sum.alone(wide),
             _ => kernels::peer(what, way, self.ranks.len(), self.half_bytes() as u64, wide),
         };
-        // Not under the lock: loading may wait for the device, which may wait for a peer, which may need the lock.
+        // Not under the lock: loading may wait for the device, which may wait for a peer, which may
+        // need the lock.
         let function = self.peers.devices()[member].prepare(&kernel)?;
         lock().insert(key, function.clone());
         Ok(function)

@@ -38,8 +38,8 @@ impl Reduce {
 }
 
 /// Loads the items of every rank at some places, combines them, and stores the results: for each
-/// place pointers to the items by rank and to where the result goes, then how many neighbours a place
-/// has, and whether they are aligned together.
+/// place pointers to the items by rank and to where the result goes, then how many neighbours a
+/// place has, and whether they are aligned together.
 type Step = dyn Fn(&[Vec<Global<u8>>], &[Vec<Global<u8>>], u32, bool) + Send + Sync;
 
 /// A monoid with the types of its items and results in memory: what an all-reduce computes, element

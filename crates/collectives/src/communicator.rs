@@ -23,7 +23,8 @@ use crate::{Combine, Error, ErrorKind, Reduce};
 /// return at once; on virtual GPUs when all ranks have come. It may be captured in graphs, which
 /// all ranks then launch. When a rank fails or panics, what the others wait for is an error that
 /// names it. A kernel that waits in vain gives up after the patience of the group, and what it
-/// writes is of no use: [`Communicator::synchronize`] and [`Group::run`](crate::Group::run) then fail.
+/// writes is of no use: [`Communicator::synchronize`] and [`Group::run`](crate::Group::run) then
+/// fail.
 ///
 /// Two groups whose ranks share a GPU and run at the same time must give their collectives to the
 /// same stream of it in one order, as with NCCL: each waits for its peers there.
@@ -111,8 +112,8 @@ impl Communicator {
         })
     }
 
-    /// Waits for the device of a rank whose work has ended, so that a collective that gave up is not
-    /// missed.
+    /// Waits for the device of a rank whose work has ended, so that a collective that gave up is
+    /// not missed.
     pub(crate) fn finish(&self) -> Result<(), Error> {
         if !self.device().is_virtual() {
             self.device().synchronize()?;
@@ -120,8 +121,8 @@ impl Communicator {
         self.expect_none_lost()
     }
 
-    /// Fails if a collective of any rank gave up on another one, as far as the devices have run what
-    /// they were given. Does not wait: on GPUs the kernels tell it to the host's memory.
+    /// Fails if a collective of any rank gave up on another one, as far as the devices have run
+    /// what they were given. Does not wait: on GPUs the kernels tell it to the host's memory.
     ///
     /// # Errors
     /// [`ErrorKind::RankFailed`] names the rank that did not come, and the exchange.
@@ -215,10 +216,10 @@ impl Communicator {
         Ok(nccl.all_reduce_sum(stream, &input, output)?)
     }
 
-    /// `output` becomes the sum of all parts of all ranks, plus a residual that all ranks have alike, rounded once: partial
-    /// results in `f32`, of which this rank has `parts` in `input`, one after the other. They are
-    /// added in a balanced tree, each rank's first. So where parts and ranks are powers of two, a
-    /// sum has the same bits on however many ranks its parts are.
+    /// `output` becomes the sum of all parts of all ranks, plus a residual that all ranks have
+    /// alike, rounded once: partial results in `f32`, of which this rank has `parts` in `input`,
+    /// one after the other. They are added in a balanced tree, each rank's first. So where parts
+    /// and ranks are powers of two, a sum has the same bits on however many ranks its parts are.
     ///
     /// `dtype` is the type of the residual and of the output: `f32`, `f16` or `bf16`.
     ///

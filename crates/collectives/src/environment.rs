@@ -5,8 +5,8 @@ use std::time::Duration;
 use crate::{Error, ErrorKind};
 
 /// The place of a process in a group, as torchrun and Slurm tell it by `RANK`, `WORLD_SIZE`,
-/// `LOCAL_RANK`, `MASTER_ADDR` and `MASTER_PORT`. Rank 0 listens at the port after `MASTER_PORT` where
-/// torchrun has started the processes, since its own store listens there
+/// `LOCAL_RANK`, `MASTER_ADDR` and `MASTER_PORT`. Rank 0 listens at the port after `MASTER_PORT`
+/// where torchrun has started the processes, since its own store listens there
 /// (`TORCHELASTIC_USE_AGENT_STORE`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Launch {

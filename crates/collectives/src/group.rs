@@ -98,8 +98,8 @@ impl Group {
         Ok(Arc::new(Hall::new(self.devices.clone(), options, self.patience, self.is_late)?))
     }
 
-    /// Runs `work` on a thread for each rank, and gives their results by rank, when the devices have
-    /// done what they were given.
+    /// Runs `work` on a thread for each rank, and gives their results by rank, when the devices
+    /// have done what they were given.
     ///
     /// # Errors
     /// That of the rank that failed first; [`ErrorKind::RankFailed`] if it panicked.

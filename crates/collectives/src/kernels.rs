@@ -1,8 +1,8 @@
 //! The kernels: one for all collectives over peer memory, and one that combines what was gathered.
 //!
-//! A rank has a region in its memory (`channel`) that all others reach: a counter of exchanges and a
-//! flag from each rank for every block, the addresses of the peers' operands, and a stage. Block `b`
-//! of each rank works with block `b` of every other one. The counters are in memory, so that a
+//! A rank has a region in its memory (`channel`) that all others reach: a counter of exchanges and
+//! a flag from each rank for every block, the addresses of the peers' operands, and a stage. Block
+//! `b` of each rank works with block `b` of every other one. The counters are in memory, so that a
 //! launch can be replayed by a graph, and every exchange raises them by one.
 //!
 //! A collective takes one of two ways, by its length, which all ranks see alike:
@@ -122,10 +122,10 @@ impl What {
     }
 }
 
-/// The parameters of the kernel over peer memory, as it takes them: input, output, what is
-/// added to a sum, the rank's own region, the host's words ([`report`]), all regions, the rank, units
-/// of a share, units from one part of a tensor to the next, and how often a flag is looked at before
-/// the rank gives up.
+/// The parameters of the kernel over peer memory, as it takes them: input, output, what is added to
+/// a sum, the rank's own region, the host's words ([`report`]), all regions, the rank, units of a
+/// share, units from one part of a tensor to the next, and how often a flag is looked at before the
+/// rank gives up.
 pub(crate) type PeerParameters =
     (Global<u8>, Global<u8>, Global<u8>, Global<u32>, Global<u32>, [u64; MAX_RANKS], u32, u64, u64, u32);
 
@@ -150,13 +150,14 @@ impl Peers {
         Global::<u8>::from_address(self.own.address())
     }
 
-    /// Tells this block of every rank that this one has come, with the addresses of its operands, and
-    /// waits until all have: what they wrote before is there, and so is what they read.
+    /// Tells this block of every rank that this one has come, with the addresses of its operands,
+    /// and waits until all have: what they wrote before is there, and so is what they read.
     fn exchange(&self, epoch: Val<u32>, operands: Option<(Global<u8>, Global<u8>)>) {
         let thread = thread_idx().x;
         sync_threads();
         when(thread.lt(self.ranks as u32), || {
-            // Thread r tells rank r. One instruction for all of them, so that its fence is waited for once.
+            // Thread r tells rank r. One instruction for all of them, so that its fence is waited
+            // for once.
             let others = self.regions.iter().enumerate().skip(1);
             let region = others.fold(self.regions[0], |at, (r, region)| thread.eq(r as u32).select(*region, at));
             let words = |from: u32, each: u32| {
@@ -207,9 +208,9 @@ impl Peers {
     }
 }
 
-/// The kernel over peer memory for so many ranks, each with a stage: two halves of so many bytes that
-/// alternate, then room for the partial sums of direct collectives.
-/// `wide` says that all addresses and lengths are multiples of the widest access.
+/// The kernel over peer memory for so many ranks, each with a stage: two halves of so many bytes
+/// that alternate, then room for the partial sums of direct collectives. `wide` says that all
+/// addresses and lengths are multiples of the widest access.
 pub(crate) fn peer(what: &What, way: Way, ranks: usize, half_bytes: u64, wide: bool) -> Kernel<PeerParameters> {
     let what = what.clone();
     let (direct, width) = (if way == Way::Direct { "_direct" } else { "" }, if wide { "_wide" } else { "" });

@@ -50,7 +50,8 @@ impl PartSum {
         Sink::one::<f32>(Dtype::F32).store(&[to.at(*at * (u64::from(n) * ITEM))], &sums, true);
     }
 
-    /// Adds what all ranks have staged at some places, and what goes around it, and stores the results.
+    /// Adds what all ranks have staged at some places, and what goes around it, and stores the
+    /// results.
     pub(crate) fn finish(&self, staged: &[Vec<Global<u8>>], residual: &[Global<u8>], to: &[Vec<Global<u8>>], n: u32) {
         let load_all = |ranks: &Vec<Global<u8>>| ranks.iter().map(|place| load(*place, Dtype::F32, n)).collect();
         // All loads come first, so that they are under way together.

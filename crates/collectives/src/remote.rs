@@ -16,6 +16,8 @@ use crate::{Error, ErrorKind};
 
 /// How often a rank that waits for NCCL looks for processes that ended.
 const LOOK: std::time::Duration = std::time::Duration::from_millis(1);
+/// How long a device may work on after another process has ended.
+const GRACE: std::time::Duration = std::time::Duration::from_millis(500);
 
 #[derive(Debug)]
 pub(crate) struct Remote {
@@ -154,8 +156,15 @@ impl Remote {
     pub(crate) fn synchronize(&self, stream: &Stream) -> Result<(), Error> {
         let Some(nccl) = &self.nccl else { return Ok(stream.synchronize()?) };
         let (reached, end) = (stream.record()?, Instant::now() + self.mesh.patience);
+        // A process that has done its part may end before this device has: its work then ends soon.
+        let mut gone: Option<(Error, Instant)> = None;
         while !reached.is_complete()? {
-            self.mesh.poll()?;
+            match (self.mesh.poll(), &gone) {
+                (Ok(()), _) => {}
+                (Err(error), None) => gone = Some((error, Instant::now() + GRACE)),
+                (Err(_), Some((error, until))) if Instant::now() >= *until => return Err(error.clone()),
+                (Err(_), Some(_)) => {}
+            }
             nccl.check()?;
             if Instant::now() >= end {
                 let missing = (0..self.mesh.size).filter(|&rank| rank != self.mesh.rank).collect();

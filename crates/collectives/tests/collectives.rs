@@ -19,7 +19,8 @@ fn options(from_bytes: usize) -> PeerOptions {
     PeerOptions { blocks: 2, threads: 32, stage_bytes: 2048, looks: 1 << 28, direct }
 }
 
-/// Groups that share GPUs give their collectives to the same streams, so tests come one by one there.
+/// Groups that share GPUs give their collectives to the same streams, so tests come one by one
+/// there.
 static GPUS: Mutex<()> = Mutex::new(());
 
 /// GPUs if they are asked for and there are so many, else virtual ones.

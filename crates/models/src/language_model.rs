@@ -156,8 +156,8 @@ impl ModelFiles {
         self.is_verified.then(|| WeightsDigest::of(&self.checkpoint, placed)).transpose()
     }
 
-    /// As [`ModelFiles::load`], what one of several devices has of the model, and where it has it, if
-    /// that is to be compared.
+    /// As [`ModelFiles::load`], what one of several devices has of the model, and where it has it,
+    /// if that is to be compared.
     pub(crate) fn load_shard(
         &self,
         queue: &Queue,
@@ -403,7 +403,8 @@ impl LanguageModel {
         self.weight_bytes
     }
 
-    /// The digest of the weights, if they were compared with [verified](ModelFiles::verified) files.
+    /// The digest of the weights, if they were compared with [verified](ModelFiles::verified)
+    /// files.
     #[must_use]
     pub fn weights_digest(&self) -> Option<WeightsDigest> {
         self.weights_digest

@@ -23,8 +23,8 @@ use crate::{Error, LanguageModel, ModelFiles, WeightsDigest};
 /// How long a rank waits for another one, whose launches may take long on a virtual GPU.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// Bytes that a rank on a GPU exchanges at a time: a quarter of the sums of a prefill of 8,192 rows of
-/// 4,096 columns.
+/// Bytes that a rank on a GPU exchanges at a time: a quarter of the sums of a prefill of 8,192 rows
+/// of 4,096 columns.
 const STAGE_BYTES: usize = 32 << 20;
 
 /// A model on several devices. Its answers have the same bits however many there are: partial sums

@@ -20,7 +20,8 @@ fn num_gpus() -> Option<usize> {
     is_asked.then(|| Device::num_cuda().expect("a driver"))
 }
 
-/// Groups that share GPUs give their collectives to the same streams, so tests come one by one there.
+/// Groups that share GPUs give their collectives to the same streams, so tests come one by one
+/// there.
 fn one_by_one() -> Option<MutexGuard<'static, ()>> {
     static GPUS: Mutex<()> = Mutex::new(());
     num_gpus().map(|_| GPUS.lock().unwrap_or_else(PoisonError::into_inner))

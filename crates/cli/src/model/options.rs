@@ -38,9 +38,9 @@ pub(crate) struct EngineOptions {
     /// recomputed.
     #[arg(long, value_name = "B", default_value_t = 0)]
     pub(crate) swap_bytes: u64,
-    /// Devices that share the model: the one that --device names and those after it, or those of its
-    /// list (`--device cuda:0,cuda:1`). An answer is the same by every number of them; without this
-    /// option one device adds in another order, and last bits of logprobs may differ.
+    /// Devices that share the model: the one that --device names and those after it, or those of
+    /// its list (`--device cuda:0,cuda:1`). An answer is the same by every number of them; without
+    /// this option one device adds in another order, and last bits of logprobs may differ.
     #[arg(long, visible_alias = "devices", value_name = "N")]
     pub(crate) tensor_parallel: Option<usize>,
     /// static, orca, vllm-v0 or continuous.

@@ -20,8 +20,8 @@ pub(crate) enum Place {
 
 impl Place {
     /// The device of this name, as [`device_choice::open`] finds it; with a number for
-    /// `--tensor-parallel`, or a list of names, several as [`device_choice::open_several`] finds them,
-    /// if so many can share the model.
+    /// `--tensor-parallel`, or a list of names, several as [`device_choice::open_several`] finds
+    /// them, if so many can share the model.
     pub(crate) fn open(
         name: Option<&str>,
         tensor_parallel: Option<usize>,

@@ -73,8 +73,8 @@ impl<T: Element> MappedBuffer<T> {
 
 impl MappedBuffer<u32> {
     /// A word as the host and kernels that run see it at this moment: kernels read and write it by
-    /// atomic accesses of system scope. `None` on the virtual GPU, whose kernels do not run beside the
-    /// host.
+    /// atomic accesses of system scope. `None` on the virtual GPU, whose kernels do not run beside
+    /// the host.
     ///
     /// # Panics
     /// If there is no such word.

@@ -80,9 +80,9 @@ impl Stream {
 /// Devices whose kernels use one another's memory, a rank each.
 ///
 /// Kernels that wait for one another across devices must run at the same time. On CUDA they do when
-/// each rank launches its part, each from a thread of its own: a rank that loads a kernel, allocates
-/// memory or begins a capture first waits until its peers have launched what its device waits for.
-/// On virtual GPUs [`PeerGroup::launch`] brings the parts together.
+/// each rank launches its part, each from a thread of its own: a rank that loads a kernel,
+/// allocates memory or begins a capture first waits until its peers have launched what its device
+/// waits for. On virtual GPUs [`PeerGroup::launch`] brings the parts together.
 #[derive(Debug, Clone)]
 pub struct PeerGroup {
     devices: Arc<[Device]>,
@@ -109,10 +109,10 @@ impl PeerGroup {
         Ok(Self::of_peers(devices, patience, None))
     }
 
-    /// The same group, whose launches on virtual GPUs return before the peers have come, as on GPUs:
-    /// the device is busy until then, and what loads or allocates meanwhile waits for it with a lock
-    /// that the peers need to do so. It shows what a program that does not see to that would do to
-    /// GPUs. On GPUs it changes nothing.
+    /// The same group, whose launches on virtual GPUs return before the peers have come, as on
+    /// GPUs: the device is busy until then, and what loads or allocates meanwhile waits for it with
+    /// a lock that the peers need to do so. It shows what a program that does not see to that would
+    /// do to GPUs. On GPUs it changes nothing.
     #[must_use]
     pub fn with_late_launches(self) -> Self {
         let (devices, patience) = (self.devices.to_vec(), self.pace.patience());

@@ -8,7 +8,8 @@
 //! [`properties`] and [`limits`] of a device, [`profile`] (the GPUs that the virtual one stands in
 //! for), [`launch`] (the configuration of a launch and the rules for it), [`function`] and
 //! [`parameters`] (a kernel's parameters, and the bytes that go there). [`gate`] says who may use a
-//! stream while a graph is captured, [`pace`] when a rank of a group of devices may make a call that waits for its device.
+//! stream while a graph is captured, [`pace`] when a rank of a group of devices may make a call
+//! that waits for its device.
 //!
 //! A handle (stream, function, event) that reaches a backend of the other kind is answered with
 //! [`mixed`], so that the compiler needs no proof that this never happens.

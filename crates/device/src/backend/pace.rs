@@ -1,10 +1,12 @@
-//! The pace of a group of devices: how many launches that wait for peers each rank has given to its device.
+//! The pace of a group of devices: how many launches that wait for peers each rank has given to its
+//! device.
 //!
-//! A kernel that waits for its peers keeps its device busy until each of them has launched its own part. Some calls of
-//! the driver (loading a module, mapping memory) may wait for the device meanwhile, with locks that the peers need to
-//! launch; CUDA's Programming Guide says so of lazy loading ("Concurrent execution"). Then no rank goes on. So a rank
-//! [catches up](Pace::catch_up) before it makes such a call: it waits until its peers have launched what its device
-//! waits for, after which the device ends all that it was given without the host.
+//! A kernel that waits for its peers keeps its device busy until each of them has launched its own
+//! part. Some calls of the driver (loading a module, mapping memory) may wait for the device
+//! meanwhile, with locks that the peers need to launch; CUDA's Programming Guide says so of lazy
+//! loading ("Concurrent execution"). Then no rank goes on. So a rank [catches up](Pace::catch_up)
+//! before it makes such a call: it waits until its peers have launched what its device waits for,
+//! after which the device ends all that it was given without the host.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};

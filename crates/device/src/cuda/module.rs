@@ -86,7 +86,8 @@ impl BackendModule for JitModule {
             Err(DriverError(sys::CUresult::CUDA_ERROR_NOT_FOUND)) => return Err(unknown().into()),
             Err(e) => return Err(self.context.explain("looking up a kernel", e)),
         };
-        // Loaded now, not at its first launch: then the driver may wait for the device, which may wait for a peer.
+        // Loaded now, not at its first launch: then the driver may wait for the device, which may
+        // wait for a peer.
         if driver::has(c"cuFuncLoad") {
             // SAFETY: the function's module is loaded.
             let loaded = unsafe { sys::cuFuncLoad(function) }.result();

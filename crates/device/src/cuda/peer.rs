@@ -60,7 +60,8 @@ pub(super) fn enable(from: &Context, to: &Context) -> Result<(), Error> {
     // SAFETY: the pool is the device's own and lives as long as it; one description is given.
     let allowed = unsafe { sys::cuMemPoolSetAccess(pool, &raw const access, 1) };
     allowed.result().map_err(|e| error("opening the memory pool to a peer", e))?;
-    // Memory that goes back to the system at each synchronisation would be mapped for every peer anew.
+    // Memory that goes back to the system at each synchronisation would be mapped for every peer
+    // anew.
     let mut keep = u64::MAX;
     let attribute = sys::CUmemPool_attribute::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD;
     // SAFETY: the attribute is a `u64`, and the pool is the device's own.

@@ -127,8 +127,8 @@ impl BackendHostMemory for Pinned {
 
     fn word(&self, index: usize) -> Option<&AtomicU32> {
         let start: *mut u32 = self.bytes_now(&(4 * index..4 * index + 4)).cast();
-        // SAFETY: the driver's allocations are aligned to pages, the word is in bounds and lives as long as `self`, and
-        // both sides use atomic accesses, of system scope on the GPU.
+        // SAFETY: the driver's allocations are aligned to pages, the word is in bounds and lives as
+        // long as `self`, and both sides use atomic accesses, of system scope on the GPU.
         Some(unsafe { AtomicU32::from_ptr(start) })
     }
 }

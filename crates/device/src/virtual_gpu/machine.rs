@@ -24,8 +24,9 @@ const PTX_VERSION: (u32, u32) = (9, 0);
 /// What reports of copies to the host have for a kernel's name.
 pub(super) const HOST_READ: &str = "copy to the host";
 
-// THRESHOLD: the oldest report without findings makes room, and then the oldest with findings, which is said when the
-// device goes away; tested by crates/device/src/api/reports.rs::reports_with_findings_outlive_those_without
+// THRESHOLD: the oldest report without findings makes room, and then the oldest with findings,
+// which is said when the device goes away; tested by
+// crates/device/src/api/reports.rs::reports_with_findings_outlive_those_without
 /// Reports kept until they are taken.
 const KEPT_REPORTS: usize = 1024;
 
@@ -190,8 +191,8 @@ impl Machine {
         self.reports.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives the part of a rank to a launch over several devices. It has run when this returns, or is
-    /// pending where launches are late.
+    /// Gives the part of a rank to a launch over several devices. It has run when this returns, or
+    /// is pending where launches are late.
     pub(super) fn give(&self, meeting: &Arc<Together>, rank: usize, part: Part) -> Result<(), Error> {
         match (meeting.give(rank, part)?, meeting.driver()) {
             (None, _) => Ok(()),

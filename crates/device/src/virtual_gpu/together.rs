@@ -6,11 +6,11 @@
 //! [left](Together::leave), or does not come in time, ends the wait of all others with an error
 //! that names it.
 //!
-//! **Late launches.** A launch on a GPU returns before the peers have come, the device is busy until
-//! they have, and the driver's calls that load or allocate may wait for it under a lock of the
-//! process. Groups of [late](Together::late) launches show a program what follows from that: a part
-//! that is given is [pending](Together::give), the rank goes on, and whatever it asks of its device
-//! next [ends](Together::end) the launch first.
+//! **Late launches.** A launch on a GPU returns before the peers have come, the device is busy
+//! until they have, and the driver's calls that load or allocate may wait for it under a lock of
+//! the process. Groups of [late](Together::late) launches show a program what follows from that: a
+//! part that is given is [pending](Together::give), the rank goes on, and whatever it asks of its
+//! device next [ends](Together::end) the launch first.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};

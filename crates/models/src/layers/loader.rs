@@ -224,15 +224,16 @@ impl Loader<'_> {
             return self.linear(&[(name.to_owned(), outputs)], inputs, has_bias);
         };
         let Lines { name: weight, all, own } = Lines::of(Some(shard), name, inputs).named("weight");
-        let bytes = self.read_part(&weight, &[outputs, all], &Part::Columns(own.clone()), self.dtype)?;
+        let read = self.read_part(&weight, &[outputs, all], &Part::Columns(own.clone()), self.dtype)?;
         let parts = shard.parts(inputs);
         // [outputs, parts, inputs of a part] as [parts, outputs, inputs of a part].
         let inputs_of_part = inputs / parts;
         let width = inputs_of_part * self.dtype.bytes() as usize;
-        let piece = |part: usize, line: usize| &bytes[(line * parts + part) * width..][..width];
         let outputs_read = if self.is_outline { 0 } else { outputs };
-        let lines = (0..parts).flat_map(|part| (0..outputs_read).map(move |line| (part, line)));
-        let bytes: Vec<u8> = lines.flat_map(|(part, line)| piece(part, line)).copied().collect();
+        let mut bytes = Vec::with_capacity(read.len());
+        for (part, line) in (0..parts).flat_map(|part| (0..outputs_read).map(move |line| (part, line))) {
+            bytes.extend_from_slice(&read[(line * parts + part) * width..][..width]);
+        }
         let tensor = self.upload(self.dtype, &bytes, &[parts, outputs, inputs_of_part])?;
         self.note(&weight, Held::plain(self.dtype), &tensor, own.start, &[inputs_of_part, all, 1]);
         let bias = has_bias.then(|| self.vectors(&[Lines::all(format!("{name}.bias"), outputs)])).transpose()?;
