@@ -1,4 +1,4 @@
-//! What each kernel of the suite prints. All of them are small and keep their text.
+//! What each kernel of the suite prints. All but the longest keep their text.
 
 #[path = "../common/snapshots.rs"]
 mod common;
