@@ -32,7 +32,7 @@ pub(crate) fn text() -> Text {
     let source = "{% for message in messages %}{{ message.role }}: {{ message.content }}\n{% endfor %}\
                   {% if add_generation_prompt %}assistant:{% endif %}";
     let template = ChatTemplate::new(source, "", "").expect("it is a template");
-    Text { tokenizer: Some(Arc::new(tokenizer())), template: Some(template) }
+    Text { tokenizer: Some(Arc::new(tokenizer())), template: Some(template), ..Text::default() }
 }
 
 pub(crate) fn options() -> Options {
@@ -66,6 +66,11 @@ impl Site {
     /// The server of most tests.
     pub(crate) fn plain() -> Self {
         Self::new(options())
+    }
+
+    /// One with room for what a model is told of tools.
+    pub(crate) fn roomy(options: Options) -> Self {
+        Self::with(options, Scripted::new(VOCAB, 16 * MAX_LEN).overlapping(), config())
     }
 
     pub(crate) fn handle(&self) -> Handle {
@@ -171,6 +176,11 @@ impl Model for Gated {
 /// A completion of a few tokens that do not end early.
 pub(crate) fn fixed(prompt: Value, max_tokens: usize) -> Value {
     json!({"prompt": prompt, "max_tokens": max_tokens, "seed": 7, "ignore_eos": true})
+}
+
+/// A usage without what the cache had, which depends on who asked before.
+pub(crate) fn counts(usage: &Value) -> Value {
+    json!([usage["prompt_tokens"], usage["completion_tokens"], usage["total_tokens"]])
 }
 
 /// An object with some fields more.
