@@ -8,11 +8,11 @@ use std::time::Duration;
 use clap::Args;
 use warpfold::Dtype;
 use warpfold_engine::{Config, Model};
-use warpfold_models::{ChatTemplate, ModelFiles};
+use warpfold_models::{ChatTemplate, ModelFiles, SamplingDefaults, ToolFormat};
 use warpfold_serve::{Bounds, Handle, Options, Server, Text};
 
 use crate::failure::Failure;
-use crate::model::{self, EngineOptions, Place, PlacedModel, Room, parse_dtype};
+use crate::model::{self, EngineOptions, GenerationConfig, Place, PlacedModel, Room, parse_dtype};
 use crate::{Ending, output};
 
 /// Serves a language model over HTTP, with OpenAI's interface, and a page at / to talk to it.
@@ -49,6 +49,14 @@ pub(crate) struct Serve {
     /// A chat template, instead of the model's own.
     #[arg(long, value_name = "FILE.jinja")]
     chat_template: Option<PathBuf>,
+    /// The format in which the model writes calls of tools, instead of that of its chat template:
+    /// hermes, llama3_json, mistral, mistral_spaced, mistral_args or qwen3_coder.
+    #[arg(long, value_name = "NAME", value_parser = parse_tool_format)]
+    tool_format: Option<&'static ToolFormat>,
+    /// Whose sampling holds where nobody says otherwise: auto is the model's generation_config.json,
+    /// none is nobody's.
+    #[arg(long, value_name = "WHOSE", default_value = "auto")]
+    generation_config: GenerationConfig,
     #[command(flatten)]
     engine: EngineOptions,
     /// Requests that may wait for the engine; one more is told to come again.
@@ -155,7 +163,12 @@ impl Serve {
         let config = self.config(&mut model, free_bytes, place.is_virtual())?;
         let weights_digest = model.weights_digest();
         output::print(&model::told_digest(weights_digest))?;
-        let text = Text { tokenizer: files.into_tokenizer().map(Arc::new), template, weights_digest };
+        let sampling = self.generation_config.of(&files);
+        if sampling != SamplingDefaults::default() {
+            output::print(&format!("sampling unless a request says otherwise: {sampling}\n"))?;
+        }
+        let tokenizer = files.into_tokenizer().map(Arc::new);
+        let text = Text { tokenizer, template, weights_digest, tool_format: self.tool_format, sampling };
         handle.serve(model, config, text)?;
         output::print(&format!("ready on {place}\n"))
     }
@@ -188,6 +201,10 @@ impl Serve {
         model.capture_ahead(config.max_seqs);
         Ok(config)
     }
+}
+
+fn parse_tool_format(name: &str) -> Result<&'static ToolFormat, String> {
+    ToolFormat::named(name).ok_or_else(|| format!("it is none of {}", ToolFormat::names().join(", ")))
 }
 
 fn read(file: &Path) -> Result<String, Failure> {

@@ -108,9 +108,9 @@ pub enum ErrorKind {
     /// A chat template that cannot be parsed, or refuses a conversation.
     #[error("the chat template says: {0}")]
     Template(String),
-    /// A JSON schema that cannot be used.
-    #[error("the JSON schema cannot be used: {0}")]
-    Schema(String),
+    /// A grammar or a JSON schema that cannot be used.
+    #[error("the grammar cannot be used: {0}")]
+    Grammar(String),
     /// A batch that the engine should not have sent.
     #[error("the batch is wrong: {0}")]
     Batch(String),

@@ -17,7 +17,10 @@ use crate::graphs::Graphs;
 use crate::layers::{Angles, Loader, Shard, StepShape};
 use crate::network::Network;
 use crate::weights::Placed;
-use crate::{Architecture, ChatTemplate, Error, ModelConfig, RopeScaling, Tokenizer, WeightsDigest, config, template};
+use crate::{
+    Architecture, ChatTemplate, Error, ModelConfig, RopeScaling, SamplingDefaults, Tokenizer, WeightsDigest, config,
+    template,
+};
 
 /// A model's files, opened: what it is and how it reads, without its weights.
 #[derive(Debug)]
@@ -25,6 +28,7 @@ pub struct ModelFiles {
     config: ModelConfig,
     tokenizer: Option<Tokenizer>,
     template: template::Source,
+    defaults: SamplingDefaults,
     pub(crate) checkpoint: Checkpoint,
     /// Whether weights are compared with the files once they are loaded.
     is_verified: bool,
@@ -37,28 +41,30 @@ impl ModelFiles {
     /// If a file is missing, is not what it should be, or asks for what is not supported.
     pub fn open(path: &Path) -> Result<Self, Error> {
         if path.is_dir() {
-            let config = config::of_folder(path)?;
+            let (config, defaults) = config::of_folder(path)?;
             let has_tokenizer = path.join("tokenizer.json").exists();
             let tokenizer = has_tokenizer.then(|| Tokenizer::of_folder(path)).transpose()?;
             let template = template::of_folder(path)?;
             let checkpoint = Checkpoint::open_folder(path)?;
-            return Ok(Self { config, tokenizer, template, checkpoint, is_verified: false });
+            return Ok(Self { config, tokenizer, template, defaults, checkpoint, is_verified: false });
         }
         let header = gguf::header(path)?;
         let template = template::of_gguf(&header)?;
         let (mut config, tokenizer) = (config::of_gguf(&header)?, Tokenizer::of_gguf(&header)?);
         let mut checkpoint = Checkpoint::of_gguf(header)?;
         restore(&mut checkpoint, &mut config)?;
-        Ok(Self { config, tokenizer: Some(tokenizer), template, checkpoint, is_verified: false })
+        let defaults = SamplingDefaults::default();
+        Ok(Self { config, tokenizer: Some(tokenizer), template, defaults, checkpoint, is_verified: false })
     }
 
     pub(crate) fn of_parts(
         config: ModelConfig,
         tokenizer: Tokenizer,
         template: template::Source,
+        defaults: SamplingDefaults,
         checkpoint: Checkpoint,
     ) -> Self {
-        Self { config, tokenizer: Some(tokenizer), template, checkpoint, is_verified: false }
+        Self { config, tokenizer: Some(tokenizer), template, defaults, checkpoint, is_verified: false }
     }
 
     /// The same files, of which every load compares what lies on the device with the files, which
@@ -91,6 +97,12 @@ impl ModelFiles {
     #[must_use]
     pub fn config(&self) -> &ModelConfig {
         &self.config
+    }
+
+    /// How it wants to be drawn from, where nobody says otherwise.
+    #[must_use]
+    pub fn sampling_defaults(&self) -> &SamplingDefaults {
+        &self.defaults
     }
 
     /// Its tokenizer, if there is one.

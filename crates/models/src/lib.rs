@@ -29,7 +29,8 @@
 //! `network.rs` has the weights, `weights/` compares them with the files, `dry_run.rs` measures the largest step, `warm_up.rs` compiles
 //! kernels ahead; `parallel.rs` is one model on several devices, of which
 //! `layers/shard.rs` says what each has; `shipped.rs` is the model that is part of the program;
-//! `json_schema.rs` makes answers JSON of a schema. A new architecture is a name in `config/mod.rs`
+//! `grammar.rs` constrains answers to JSON of a schema and other grammars, `dialect/` has the ways in
+//! which models write calls of tools and reasoning. A new architecture is a name in `config/mod.rs`
 //! and a file in `architectures/`.
 //!
 //! # What is absent on purpose
@@ -39,28 +40,31 @@
 
 mod architectures;
 mod config;
+mod dialect;
 mod draws;
 mod dry_run;
 mod error;
 mod files;
+mod grammar;
 mod graphs;
-mod json_schema;
 mod language_model;
 mod layers;
 mod network;
 mod parallel;
+mod python_json;
 mod shipped;
 mod template;
 mod tokenizer;
 mod warm_up;
 mod weights;
 
-pub use config::{Architecture, ExpertsConfig, ModelConfig, Rope, RopeScaling};
+pub use config::{Architecture, ExpertsConfig, ModelConfig, Rope, RopeScaling, SamplingDefaults};
+pub use dialect::{Dialect, Piece, Splitter, Thinking, Tool, ToolChoice, ToolFormat, Turn};
 pub use error::{Error, ErrorKind};
-pub use json_schema::Schemas;
+pub use grammar::{Grammar, Grammars};
 pub use language_model::{LanguageModel, ModelFiles};
 pub use parallel::ParallelModel;
-pub use shipped::{SHIPPED, SHIPPED_OPENING, SHIPPED_TEMPERATURE};
+pub use shipped::{SHIPPED, SHIPPED_OPENING};
 pub use template::{ChatOptions, ChatTemplate};
 pub use tokenizer::Tokenizer;
 pub use warm_up::{Steps, WarmUp, Warmed};

@@ -6,7 +6,7 @@
 use std::path::Path;
 
 use crate::files::Checkpoint;
-use crate::{Error, ModelFiles, Tokenizer, config, error, template};
+use crate::{Error, ModelFiles, SamplingDefaults, Tokenizer, config, error, template};
 
 /// The name of the model that ships.
 pub const SHIPPED: &str = "warpfold-tales";
@@ -15,7 +15,7 @@ pub const SHIPPED: &str = "warpfold-tales";
 pub const SHIPPED_OPENING: &str = "Once upon a time";
 
 /// The temperature at which it tells tales best.
-pub const SHIPPED_TEMPERATURE: f32 = 0.6;
+const TEMPERATURE: f32 = 0.6;
 
 const CONFIG: &str = include_str!("../shipped/config.json");
 const TOKENIZER: &[u8] = include_bytes!("../shipped/tokenizer.json");
@@ -35,6 +35,7 @@ impl ModelFiles {
         let wrong = |e: serde_json::Error| error::file(&path("tokenizer_config.json"), e);
         let template = template::of_config(&serde_json::from_str(TOKENIZER_CONFIG).map_err(wrong)?);
         let checkpoint = Checkpoint::of_memory(&path("model.safetensors"), WEIGHTS)?;
-        Ok(Self::of_parts(config, tokenizer, template, checkpoint))
+        let defaults = SamplingDefaults { temperature: Some(TEMPERATURE), ..SamplingDefaults::default() };
+        Ok(Self::of_parts(config, tokenizer, template, defaults, checkpoint))
     }
 }

@@ -1,25 +1,29 @@
 //! How a conversation becomes the text of a prompt: by the model's own chat template.
 //!
-//! Templates are Jinja, written for Python: methods of strings and dictionaries work as there, and
-//! `raise_exception` refuses a conversation. There is no `strftime_now`: templates that can do
-//! without take their fixed date, so that a prompt does not depend on the day. A template comes
-//! with a model, from anybody: what it may do is bounded in instructions and bytes.
+//! Templates are Jinja, written for Python, and get what `transformers` gives them: methods of
+//! strings and dictionaries, `raise_exception`, which refuses a conversation, `strftime_now` (in
+//! UTC), `tojson` as Python spells JSON, and `generation` blocks, which mark and change nothing. A
+//! template comes with a model, from anybody: what it may do is bounded in instructions and bytes.
+
+mod date;
 
 use std::fmt;
 use std::path::Path;
 
 use minijinja::syntax::SyntaxConfig;
-use minijinja::value::Serde;
+use minijinja::value::{Kwargs, Serde};
 use minijinja::{Environment, ErrorKind as JinjaKind, Value, context};
 
 use crate::Error;
 use crate::error::{self, ErrorKind};
 use crate::files::gguf::{Header, Value as Meta};
 use crate::files::{read_small, read_small_text};
+use crate::python_json::{Style, dumps};
 
 /// A chat template, parsed.
 pub struct ChatTemplate {
     environment: Environment<'static>,
+    source: String,
     bos: String,
     eos: String,
 }
@@ -29,6 +33,8 @@ pub struct ChatTemplate {
 pub struct ChatOptions {
     /// Ends the prompt where the model's answer begins.
     pub add_generation_prompt: bool,
+    /// Tools that the model may call: objects with `type` and `function`.
+    pub tools: Vec<serde_json::Value>,
     /// Variables of the template, such as `enable_thinking`.
     pub variables: serde_json::Map<String, serde_json::Value>,
 }
@@ -57,8 +63,16 @@ impl ChatTemplate {
         environment.add_function("raise_exception", |message: String| -> Result<Value, minijinja::Error> {
             Err(minijinja::Error::new(JinjaKind::InvalidOperation, message))
         });
-        environment.add_template_owned(NAME, source.to_owned()).map_err(|e| wrong(&e))?;
-        Ok(Self { environment, bos: bos.to_owned(), eos: eos.to_owned() })
+        environment.add_function("strftime_now", |format: String| date::now(&format));
+        environment.add_filter("tojson", tojson);
+        environment.add_template_owned(NAME, without_marks(source)).map_err(|e| wrong(&e))?;
+        Ok(Self { environment, source: source.to_owned(), bos: bos.to_owned(), eos: eos.to_owned() })
+    }
+
+    /// The template as it was written.
+    #[must_use]
+    pub fn source(&self) -> &str {
+        &self.source
     }
 
     /// The text of a conversation: a list of objects with `role` and `content`.
@@ -73,14 +87,60 @@ impl ChatTemplate {
             bos_token => &self.bos,
             eos_token => &self.eos,
         };
+        let tools = match options.tools.as_slice() {
+            [] => context! {},
+            tools => context! { tools => Value::from(Serde(tools)) },
+        };
         let variables = Value::from(Serde(&options.variables));
-        template.render(context! { ..own, ..variables }).map_err(|e| wrong(&e))
+        template.render(context! { ..own, ..tools, ..variables }).map_err(|e| wrong(&e))
     }
 }
 
 /// Blocks take the line that they stand in, as `transformers` has it.
 fn syntax() -> Result<SyntaxConfig, Error> {
     SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build().map_err(|e| wrong(&e))
+}
+
+/// JSON as `json.dumps` writes it, with the options that `transformers` passes on.
+fn tojson(value: &Value, options: Kwargs) -> Result<Value, minijinja::Error> {
+    let wrong = |error: serde_json::Error| minijinja::Error::new(JinjaKind::BadSerialization, error.to_string());
+    let separators: Option<Vec<String>> = options.get("separators")?;
+    let indent = options.get::<Option<Value>>("indent")?.filter(|indent| !indent.is_none());
+    let indent = indent.map(|indent| match indent.as_usize() {
+        Some(spaces) => " ".repeat(spaces.min(64)),
+        None => indent.to_string(),
+    });
+    let mut style =
+        Style { indent, is_ascii: options.get::<Option<bool>>("ensure_ascii")?.unwrap_or(false), ..Style::default() };
+    if let Some([item, key]) = separators.as_deref() {
+        style = Style { item_separator: item.clone(), key_separator: key.clone(), ..style };
+    }
+    let is_sorted = options.get::<Option<bool>>("sort_keys")?.unwrap_or(false);
+    options.assert_all_used()?;
+    let mut value = serde_json::to_value(value).map_err(wrong)?;
+    if is_sorted {
+        value.sort_all_objects();
+    }
+    // Python writes no characters of HTML as others, and neither does this.
+    dumps(&value, &style).map(Value::from_safe_string).map_err(wrong)
+}
+
+/// The source with `generation` blocks as blocks that are always taken.
+fn without_marks(source: &str) -> String {
+    let mut text = String::with_capacity(source.len());
+    let mut rest = source;
+    while let Some(at) = rest.find("{%") {
+        let Some(len) = rest[at..].find("%}") else { break };
+        let (tag, trimmed) = (&rest[at..at + len], rest[at + 2..at + len].trim_matches(['-', '+']).trim());
+        text.push_str(&rest[..at]);
+        text.push_str(&match trimmed {
+            "generation" => tag.replacen("generation", "if true", 1),
+            "endgeneration" => tag.replacen("endgeneration", "endif", 1),
+            _ => tag.to_owned(),
+        });
+        rest = &rest[at + len..];
+    }
+    text + rest
 }
 
 fn wrong(error: &minijinja::Error) -> Error {
@@ -190,7 +250,7 @@ mod tests {
     #[test]
     fn a_template_may_refuse_and_has_variables() {
         let source = "{{ bos_token }}{% if messages[0].role != 'user' %}{{ raise_exception('users first') }}{% endif %}\
-                      {{ enable_thinking is defined and enable_thinking is false }}{% if strftime_now is defined %}x{% endif %}";
+                      {{ enable_thinking is defined and enable_thinking is false }}";
         let template = ChatTemplate::new(source, "<s>", "").expect("it is a template");
         let refused = template.render(&json!([{"role": "tool", "content": ""}]), &options()).expect_err("no user");
         assert!(refused.to_string().contains("users first"), "{refused}");
@@ -203,6 +263,32 @@ mod tests {
         let other = ChatOptions { variables, ..options() };
         let text = template.render(&json!([{"role": "user", "content": ""}]), &other).expect("a user");
         assert!(text.starts_with("<s>"), "{text}");
+    }
+
+    #[test]
+    fn json_is_spelled_as_the_template_asks() {
+        let template = |text: &str| ChatTemplate::new(text, "", "").expect("it is a template");
+        let said = json!([{"b": 1, "a": "<é>"}]);
+        let text = |source: &str| template(source).render(&said, &ChatOptions::default()).expect("it is JSON");
+        assert_eq!(text("{{ messages[0] | tojson }}"), r#"{"b": 1, "a": "<é>"}"#);
+        assert_eq!(
+            text("{{ messages[0] | tojson(sort_keys=true, ensure_ascii=true) }}"),
+            r#"{"a": "<\u00e9>", "b": 1}"#
+        );
+        assert_eq!(text("{{ messages[0] | tojson(separators=(',', ':')) }}"), r#"{"b":1,"a":"<é>"}"#);
+        assert_eq!(text("{{ messages[0] | tojson(indent=2) }}"), "{\n  \"b\": 1,\n  \"a\": \"<é>\"\n}");
+    }
+
+    #[test]
+    fn a_template_is_given_what_transformers_gives() {
+        let source =
+            "{{ strftime_now('%Y') | int > 2000 }}{%- generation -%} {{ tools | length }} {%- endgeneration -%}";
+        let template = ChatTemplate::new(source, "", "").expect("it is a template");
+        let with = ChatOptions { tools: vec![json!({})], ..options() };
+        assert_eq!(template.render(&json!([]), &with).expect("it takes anything").to_lowercase(), "true1");
+        let source = "{% if tools is defined and tools %}x{% else %}none{% endif %}";
+        let template = ChatTemplate::new(source, "", "").expect("it is a template");
+        assert_eq!(template.render(&json!([]), &options()).expect("it takes anything"), "none");
     }
 
     #[test]

@@ -21,6 +21,11 @@ impl Fields {
         }
     }
 
+    /// A field's value as it is, which stays to be taken.
+    pub(crate) fn get(&self, name: &str) -> Option<&Value> {
+        self.left.get(name).filter(|value| !value.is_null())
+    }
+
     /// A field's value. `null` is as if the field were not there.
     pub(crate) fn take<T: DeserializeOwned>(&mut self, name: &str) -> Result<Option<T>, ApiError> {
         match self.left.remove(name) {

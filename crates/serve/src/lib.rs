@@ -1,4 +1,4 @@
-//! The inference engine behind HTTP, with OpenAI's interface.
+//! The inference engine behind HTTP, with OpenAI's interfaces and Anthropic's.
 //!
 //! A [`Server`] listens at once and serves when its [`Handle`] has given it a model, which lives on
 //! a thread of its own ([`warpfold_engine::service`]):
@@ -22,17 +22,18 @@
 //! # The way of a request
 //!
 //! `connection` accepts it, within bounds; `routes` finds who answers; `access` looks at its key;
-//! `fields` takes its JSON apart, and what nobody knows is an error that names it; `openai/` makes
-//! requests for the engine of it; `share` gives it its turn; `generation` is the stream of updates
+//! `fields` takes its JSON apart, and what nobody knows is an error that names it; `openai/` and
+//! `anthropic/` make requests for the engine of it; `share` gives it its turn; `generation` is the stream of updates
 //! that come back, and gives the request up when it is dropped. `metrics/` watches.
 //!
 //! [`load`] is the other side: clients that measure a server, or an engine in this process.
 //!
 //! # What is absent on purpose
 //!
-//! TLS (a proxy does that), tools, several models, files. What is not supported is refused by name.
+//! TLS (a proxy does that), several models, files. What is not supported is refused by name.
 
 mod access;
+mod anthropic;
 mod body;
 mod connection;
 mod credentials;

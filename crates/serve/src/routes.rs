@@ -13,15 +13,19 @@ use warpfold_engine::Metrics;
 
 use crate::body::{json, typed};
 use crate::error::ApiError;
-use crate::openai::{chat, completions, models};
+use crate::openai::{chat, completions, models, responses};
 use crate::state::{Phase, State};
-use crate::{access, metrics, page, tokenize};
+use crate::{access, anthropic, metrics, page, tokenize};
 
 /// Everything that the server answers. What a key protects comes first.
 pub(crate) fn router(state: Arc<State>) -> Router {
     let protected = Router::new()
         .route("/v1/completions", post(completions::complete))
         .route("/v1/chat/completions", post(chat::complete))
+        .route("/v1/responses", post(responses::create))
+        .route("/v1/responses/{id}", get(responses::get).delete(responses::delete))
+        .route("/v1/messages", post(anthropic::create))
+        .route("/v1/messages/count_tokens", post(anthropic::count))
         .route("/v1/models", get(models::list))
         .route("/v1/models/{*name}", get(models::one))
         .route("/tokenize", post(tokenize::encode))
@@ -36,6 +40,7 @@ pub(crate) fn router(state: Arc<State>) -> Router {
         .fallback(no_such_path)
         .method_not_allowed_fallback(no_such_method)
         .layer(map_response(harden))
+        .layer(from_fn_with_state(state.clone(), access::ids))
         .layer(from_fn_with_state(state.clone(), access::cors))
         .with_state(state)
 }

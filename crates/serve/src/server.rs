@@ -9,6 +9,7 @@ use tokio::runtime::Runtime;
 use tokio::task::{JoinHandle, JoinSet};
 use warpfold_engine::service::{self, Service};
 use warpfold_engine::{Config, Engine, Limits, Metrics, Model};
+use warpfold_models::Dialect;
 
 use crate::connection::accept;
 use crate::error::{Error, ErrorKind};
@@ -142,10 +143,14 @@ impl Handle {
         let mut engine = Engine::new(model, config.clone())?;
         let limits = engine.model().limits();
         let max_len = config.max_len.unwrap_or(usize::MAX).min(limits.max_len);
+        let template = text.template.as_ref().map_or("", |template| template.source());
+        let dialect = Dialect::new(template, text.tokenizer.as_deref(), text.tool_format);
         if let Some(tokenizer) = &text.tokenizer {
-            engine = engine.with_decode(tokenizer.clone());
+            engine = engine.with_decode(dialect.shown(tokenizer.clone()));
         }
-        let options = service::Options { max_waiting: self.state.options.bounds.waiting };
+        // Who comes while one key has the whole queue has its share beyond it.
+        let shares = if self.state.options.keys.len() > 1 { 2 } else { 1 };
+        let options = service::Options { max_waiting: self.state.options.bounds.waiting.saturating_mul(shares) };
         let service = Service::spawn(engine, options);
         let served = Served {
             client: service.client(),
@@ -154,7 +159,8 @@ impl Handle {
             block_size: config.block_size,
             longest_token: text.tokenizer.as_ref().map_or(0, |tokenizer| tokenizer.longest_bytes()),
             text,
-            schemas: std::sync::OnceLock::new(),
+            dialect,
+            grammars: std::sync::OnceLock::new(),
         };
         self.state.set_served(served, service);
         Ok(())

@@ -18,8 +18,9 @@ pub(crate) struct Tenants {
     all: Vec<Arc<Tenant>>,
     /// The tag of the request that started last.
     now: Arc<AtomicI32>,
-    /// Requests of one tenant that may wait.
+    /// Requests that may wait, and those of one tenant where all of them ask.
     most_waiting: usize,
+    share: usize,
 }
 
 /// Those who hold one key.
@@ -50,7 +51,8 @@ impl Tenants {
         Self {
             all: (0..keys).map(|i| Arc::new(tenant(i))).collect(),
             now: Arc::default(),
-            most_waiting: waiting.div_ceil(keys),
+            most_waiting: waiting,
+            share: waiting.div_ceil(keys),
         }
     }
 
@@ -59,15 +61,22 @@ impl Tenants {
         self.all[key].clone()
     }
 
-    /// Queues `num` requests.
+    /// Queues `num` requests. A tenant may have its share of the queue always, and beyond it what
+    /// the others leave when each that waits has its own.
     pub(crate) fn queue(&self, tenant: &Arc<Tenant>, num: usize) -> Result<Vec<Turn>, ApiError> {
         let waiting = tenant.waiting.fetch_add(num, Ordering::Relaxed);
         let turns =
             self.tags(tenant, num).into_iter().map(|tag| Turn { tag, tenant: tenant.clone(), now: self.now.clone() });
         // Dropping them takes them from the count again.
         let turns: Vec<Turn> = turns.collect();
-        if waiting + num > self.most_waiting {
-            let most = self.most_waiting;
+        let of_others = self.all.iter().filter(|other| !Arc::ptr_eq(other, tenant));
+        let kept: usize = of_others
+            .map(|other| other.waiting.load(Ordering::Relaxed))
+            .filter(|n| *n > 0)
+            .map(|waiting| waiting.max(self.share))
+            .sum();
+        let most = self.most_waiting.saturating_sub(kept).max(self.share);
+        if waiting + num > most {
             return Err(ApiError::unavailable(format!("{waiting} requests wait, and no more than {most} may")));
         }
         Ok(turns)
@@ -138,14 +147,18 @@ mod tests {
     }
 
     #[test]
-    fn no_tenant_takes_more_than_its_share_of_the_queue() {
+    fn a_tenant_alone_has_the_whole_queue_and_its_share_where_others_wait() {
         let tenants = Tenants::new(2, 10);
         let [a, b] = [0, 1].map(|i| tenants.get(i));
-        let held = tenants.queue(&a, 5).expect("that is half of it");
-        let error = tenants.queue(&a, 1).expect_err("it has its share");
-        assert_eq!(error.message, "5 requests wait, and no more than 5 may");
-        assert_eq!(tenants.queue(&b, 5).expect("the other half").len(), 5);
+        let held = tenants.queue(&a, 10).expect("nobody else waits");
+        let error = tenants.queue(&a, 1).expect_err("that is all of it");
+        assert_eq!(error.message, "10 requests wait, and no more than 10 may");
+        let other = tenants.queue(&b, 5).expect("its share is its own");
         drop(held);
-        assert_eq!(tenants.queue(&a, 5).expect("they are gone").len(), 5);
+        let error = tenants.queue(&a, 6).expect_err("another waits");
+        assert_eq!(error.message, "0 requests wait, and no more than 5 may");
+        assert_eq!(tenants.queue(&a, 5).expect("the other half").len(), 5);
+        drop(other);
+        assert_eq!(tenants.queue(&a, 10).expect("they are gone").len(), 10);
     }
 }

@@ -7,10 +7,11 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use tokio::sync::{Semaphore, watch};
 use warpfold_engine::Limits;
 use warpfold_engine::service::{Client, Service};
-use warpfold_models::{ChatTemplate, Schemas, Tokenizer, WeightsDigest};
+use warpfold_models::{ChatTemplate, Dialect, Grammars, SamplingDefaults, Tokenizer, ToolFormat, WeightsDigest};
 
 use crate::error::ApiError;
 use crate::metrics::Observed;
+use crate::openai::responses::store::Stored;
 use crate::options::Options;
 use crate::share::Tenants;
 
@@ -36,6 +37,10 @@ pub struct Text {
     pub template: Option<ChatTemplate>,
     /// What clients see of the weights, where they were compared with their files.
     pub weights_digest: Option<WeightsDigest>,
+    /// The format of calls of tools, unless it is that of the template.
+    pub tool_format: Option<&'static ToolFormat>,
+    /// How to draw where a request does not say it.
+    pub sampling: SamplingDefaults,
 }
 
 impl Text {
@@ -59,8 +64,17 @@ pub(crate) struct Served {
     /// Bytes of the tokenizer's longest token.
     pub(crate) longest_token: usize,
     pub(crate) text: Text,
-    /// Made for the first request that asks for a schema.
-    pub(crate) schemas: OnceLock<Result<Schemas, String>>,
+    /// How the model writes calls and reasoning.
+    pub(crate) dialect: Dialect,
+    /// Made for the first request that asks for a grammar.
+    pub(crate) grammars: OnceLock<Result<Grammars, String>>,
+}
+
+impl Served {
+    /// Tokens of an answer that the model's publisher names, as far as there is room after a prompt.
+    pub(crate) fn max_new_tokens(&self, prompt: usize) -> Option<usize> {
+        self.text.sampling.max_new_tokens.map(|most| most.min(self.longest.saturating_sub(prompt)).max(1))
+    }
 }
 
 /// What all requests share.
@@ -68,6 +82,8 @@ pub(crate) struct State {
     pub(crate) options: Options,
     pub(crate) tenants: Tenants,
     pub(crate) observed: Arc<Observed>,
+    /// Answers that may be continued.
+    pub(crate) stored: Stored,
     /// Texts that are tokenized at a time.
     pub(crate) tokenizing: Semaphore,
     /// Held by who asks the engine for its counters.
@@ -96,6 +112,7 @@ impl State {
         Self {
             tenants: Tenants::new(options.keys.len(), options.bounds.waiting),
             observed: Arc::default(),
+            stored: Stored::default(),
             tokenizing: Semaphore::new(cores),
             asking: tokio::sync::Mutex::new(()),
             created: now.as_secs(),

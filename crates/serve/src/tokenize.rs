@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::body::json;
 use crate::error::ApiError;
 use crate::fields::Fields;
-use crate::openai::chat::Conversation;
+use crate::openai::dialogue::Dialogue;
 use crate::openai::logprobs::spell;
 use crate::openai::params::check_model;
 use crate::openai::prompt::{Marks, tokenize, tokenizer};
@@ -22,7 +22,7 @@ pub(crate) async fn encode(Shared(state): Shared<Arc<State>>, mut fields: Fields
     let prompt: Option<String> = fields.take("prompt")?;
     let adds_marks: Option<bool> = fields.take("add_special_tokens")?;
     let with_texts = fields.take("return_token_strs")?.unwrap_or(false);
-    let conversation = if prompt.is_none() { Some(Conversation::take(&mut fields)?) } else { None };
+    let conversation = if prompt.is_none() { Some(Dialogue::take(&mut fields, None)?) } else { None };
     fields.finish()?;
     let are_added = adds_marks.unwrap_or(conversation.is_none());
     let text = match conversation {

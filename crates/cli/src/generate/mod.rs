@@ -15,12 +15,10 @@ use std::sync::Arc;
 use clap::Args;
 use warpfold::Dtype;
 use warpfold_engine::{Config, Constraint, Engine, Limits, Model, Output, Request, RequestId};
-use warpfold_models::{
-    ChatTemplate, ModelConfig, ModelFiles, SHIPPED_OPENING, SHIPPED_TEMPERATURE, Schemas, Tokenizer,
-};
+use warpfold_models::{ChatTemplate, Grammar, Grammars, ModelConfig, ModelFiles, SHIPPED_OPENING, Tokenizer};
 
 use crate::failure::Failure;
-use crate::model::{self, EngineOptions, Place, PlacedModel, Room, parse_dtype};
+use crate::model::{self, EngineOptions, GenerationConfig, Place, PlacedModel, Room, parse_dtype};
 use crate::{Ending, output};
 use options::Answer;
 use report::Watched;
@@ -55,6 +53,10 @@ pub(crate) struct Generate {
     answer: Answer,
     #[command(flatten)]
     engine: EngineOptions,
+    /// Whose sampling holds where nobody says otherwise: auto is the model's generation_config.json,
+    /// none is nobody's.
+    #[arg(long, value_name = "WHOSE", default_value = "auto")]
+    generation_config: GenerationConfig,
     /// The type that is computed in: f32, f16 or bf16; unless given that of the weights (bf16 of
     /// quantized ones).
     #[arg(long, value_name = "DTYPE", value_parser = parse_dtype)]
@@ -116,10 +118,16 @@ impl Generate {
         let limits = Limits { vocab, max_len, eos: eos.clone(), kv_bytes_per_token: 0 };
         let is_shipped = model::is_shipped(self.model.as_deref());
         let chat = if self.chat { Some(template(files)?) } else { None };
-        let temperature = if is_shipped { SHIPPED_TEMPERATURE } else { 1.0 };
+        let defaults = self.generation_config.of(files);
         let constraint = self.json_schema.as_deref().map(|file| constraint(file, files)).transpose()?;
         let constraint = constraint.as_deref();
-        let of = Asked { tokenizer: files.tokenizer(), chat: chat.as_ref(), temperature, limits: &limits, constraint };
+        let of = Asked {
+            tokenizer: files.tokenizer(),
+            chat: chat.as_ref(),
+            defaults: &defaults,
+            limits: &limits,
+            constraint,
+        };
         let mut all = Vec::new();
         if is_shipped && self.has_no_prompt() {
             all.push(requests::request(Prompt::Text(SHIPPED_OPENING.to_owned()), &self.answer, of)?);
@@ -223,9 +231,9 @@ fn constraint(file: &Path, files: &ModelFiles) -> Result<Box<dyn Constraint>, Fa
     let wrong = |reason: &dyn std::fmt::Display| Failure::usage(format!("{}: {reason}", file.display()));
     let text = std::fs::read(file).map_err(|error| wrong(&error))?;
     let schema = serde_json::from_slice(&text).map_err(|error| wrong(&error))?;
-    let eos = files.config().eos.first().ok_or_else(|| wrong(&"the model has no token that ends an answer"))?;
-    let schemas = Schemas::of(needed(files.tokenizer(), "--json-schema")?, *eos).map_err(|error| wrong(&error))?;
-    schemas.constraint(&schema).map_err(|error| wrong(&error))
+    let tokenizer = needed(files.tokenizer(), "--json-schema")?;
+    let grammars = Grammars::of(tokenizer, &files.config().eos).map_err(|error| wrong(&error))?;
+    grammars.constraint(&Grammar::Json(schema)).map_err(|error| wrong(&error))
 }
 
 /// The chat template of a model.

@@ -9,19 +9,19 @@ pub(super) struct Answer {
     /// Tokens of an answer at most; unless given 128, or as many as the model has room for.
     #[arg(long, value_name = "N")]
     pub(super) max_tokens: Option<usize>,
-    /// Divides the logits; 0 takes the most likely token, always. Unless given 1, or 0.6 for the
-    /// model that ships.
+    /// Divides the logits; 0 takes the most likely token, always. Unless given, this and the three
+    /// that follow are those of the model's generation_config.json, or 1, all, 1 and 0.
     #[arg(long, value_name = "T", allow_negative_numbers = true)]
     pub(super) temperature: Option<f32>,
     /// Draw from the K most likely tokens.
     #[arg(long, value_name = "K")]
     pub(super) top_k: Option<u32>,
     /// Draw from the fewest most likely tokens whose probabilities sum to this.
-    #[arg(long, value_name = "P", default_value_t = 1.0, allow_negative_numbers = true)]
-    pub(super) top_p: f32,
+    #[arg(long, value_name = "P", allow_negative_numbers = true)]
+    pub(super) top_p: Option<f32>,
     /// Draw from tokens at least this likely, relative to the most likely one.
-    #[arg(long, value_name = "P", default_value_t = 0.0, allow_negative_numbers = true)]
-    pub(super) min_p: f32,
+    #[arg(long, value_name = "P", allow_negative_numbers = true)]
+    pub(super) min_p: Option<f32>,
     /// The key of the draws: the same seed gives the same answer. Drawn unless given, and part of
     /// what --json prints.
     #[arg(long, value_name = "S")]
@@ -76,8 +76,8 @@ impl Line {
             max_tokens: self.max_tokens.or(base.max_tokens),
             temperature: self.temperature.or(base.temperature),
             top_k: self.top_k.or(base.top_k),
-            top_p: self.top_p.unwrap_or(base.top_p),
-            min_p: self.min_p.unwrap_or(base.min_p),
+            top_p: self.top_p.or(base.top_p),
+            min_p: self.min_p.or(base.min_p),
             seed: self.seed.or(base.seed),
             n: self.n.unwrap_or(base.n),
             beam: base.beam,

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::json;
 use warpfold_engine::{Beam, Constraint, Limits, Request, Sampling};
-use warpfold_models::{ChatOptions, ChatTemplate, Tokenizer};
+use warpfold_models::{ChatOptions, ChatTemplate, SamplingDefaults, Tokenizer};
 
 use super::needed;
 use super::options::{Answer, Line};
@@ -16,8 +16,8 @@ pub(super) struct Asked<'a> {
     pub(super) tokenizer: Option<&'a Tokenizer>,
     /// Makes a conversation of each prompt that is a text.
     pub(super) chat: Option<&'a ChatTemplate>,
-    /// The temperature where nobody says one.
-    pub(super) temperature: f32,
+    /// How to draw where nobody says it.
+    pub(super) defaults: &'a SamplingDefaults,
     /// What the model takes.
     pub(super) limits: &'a Limits,
     /// What every answer must look like.
@@ -55,12 +55,14 @@ pub(super) fn request(prompt: Prompt, answer: &Answer, of: Asked<'_>) -> Result<
     let room = of.limits.max_len.saturating_sub(prompt.len()).max(1);
     let max_tokens = answer.max_tokens.unwrap_or(MAX_TOKENS.min(room));
     let beam = answer.beam.map(|width| Beam { width, length_penalty: 1.0 });
+    // Beams draw nothing.
+    let base = if beam.is_some() { Sampling::default() } else { of.defaults.sampling() };
     let sampling = Sampling {
-        temperature: answer.temperature.unwrap_or(of.temperature),
-        top_k: answer.top_k,
-        top_p: answer.top_p,
-        min_p: answer.min_p,
-        ..Sampling::default()
+        temperature: answer.temperature.unwrap_or(base.temperature),
+        top_k: answer.top_k.or(base.top_k),
+        top_p: answer.top_p.unwrap_or(base.top_p),
+        min_p: answer.min_p.unwrap_or(base.min_p),
+        ..base
     };
     let request = Request {
         sampling,

@@ -11,7 +11,7 @@ use std::time::Duration;
 use warpfold::Dtype;
 use warpfold_engine::Config;
 use warpfold_engine::sizing::Sizing;
-use warpfold_models::{ModelFiles, SHIPPED, Steps, Warmed, WeightsDigest};
+use warpfold_models::{ModelFiles, SHIPPED, SamplingDefaults, Steps, Warmed, WeightsDigest};
 
 use crate::failure::Failure;
 use crate::progress::Progress;
@@ -31,6 +31,25 @@ pub(crate) fn open(model: Option<&str>) -> Result<ModelFiles, Failure> {
     match model.filter(|_| !is_shipped(model)) {
         None => Ok(ModelFiles::shipped()?),
         Some(model) => Ok(ModelFiles::open(&locate(model)?)?),
+    }
+}
+
+/// Whether a model's own sampling holds where nobody says otherwise.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum GenerationConfig {
+    /// That of the model's generation_config.json.
+    Auto,
+    /// Temperature 1, and no other rule.
+    None,
+}
+
+impl GenerationConfig {
+    /// The sampling that holds.
+    pub(crate) fn of(self, files: &ModelFiles) -> SamplingDefaults {
+        match self {
+            Self::Auto => files.sampling_defaults().clone(),
+            Self::None => SamplingDefaults::default(),
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::fields::Fields;
-use super::{Architecture, ExpertsConfig, ModelConfig, Rope, RopeScaling};
+use super::{Architecture, ExpertsConfig, ModelConfig, Rope, RopeScaling, SamplingDefaults};
 use crate::Error;
 use crate::error;
 
@@ -14,16 +14,17 @@ pub(crate) fn of_text(path: &Path, text: &str) -> Result<ModelConfig, Error> {
     read(&Fields::parse(path, text)?)?.validate(path)
 }
 
-/// The configuration of a folder.
-pub(crate) fn of_folder(folder: &Path) -> Result<ModelConfig, Error> {
+/// The configuration of a folder, and how the model wants to be drawn from.
+pub(crate) fn of_folder(folder: &Path) -> Result<(ModelConfig, SamplingDefaults), Error> {
     let fields = Fields::read(&folder.join("config.json"))?;
     let generation = folder.join("generation_config.json");
     let generation = generation.exists().then(|| Fields::read(&generation)).transpose()?;
     let mut config = read(&fields)?;
-    if let Some(eos) = generation.map(|fields| fields.tokens("eos_token_id")).transpose()?.flatten() {
+    if let Some(eos) = generation.as_ref().map(|fields| fields.tokens("eos_token_id")).transpose()?.flatten() {
         config.eos = eos;
     }
-    config.validate(&fields.path)
+    let defaults = generation.as_ref().map(SamplingDefaults::read).transpose()?.unwrap_or_default();
+    Ok((config.validate(&fields.path)?, defaults))
 }
 
 fn read(fields: &Fields) -> Result<ModelConfig, Error> {

@@ -6,6 +6,7 @@
 //! is not understood is an error, never ignored.
 
 pub(crate) mod fields;
+mod generation;
 mod gguf;
 mod json;
 mod rope;
@@ -15,6 +16,7 @@ use std::path::Path;
 use crate::Error;
 use crate::error;
 
+pub use generation::SamplingDefaults;
 pub(crate) use gguf::of_gguf;
 pub(crate) use json::{of_folder, of_text};
 pub use rope::{Rope, RopeScaling};

@@ -94,6 +94,12 @@ impl Tokenizer {
         self.pieces.len()
     }
 
+    /// The token that is spelled so, if there is one.
+    #[must_use]
+    pub fn id_of(&self, token: &str) -> Option<u32> {
+        self.inner.token_to_id(token)
+    }
+
     /// Whether there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {

@@ -8,20 +8,28 @@ use serde_json::{Value, json};
 use warpfold_engine::{Finish, Output, Sampled, Update};
 use warpfold_models::Tokenizer;
 
+use super::Writer;
+use super::dialogue::Reader;
 use super::logprobs::{self, Tokens};
+use super::message::{Message, Reading};
+use super::params::{Seed, StreamUsage, seed_back};
+use super::sse::event;
+use crate::error::ApiError;
 use crate::state::{Served, State};
 
 /// Which of the two interfaces.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub(crate) enum Kind {
     Completion,
-    Chat,
+    Chat(Reader),
 }
 
 /// What an answer is to hold.
 #[derive(Debug, Clone)]
 pub(crate) struct Wanted {
     pub(crate) kind: Kind,
+    /// What a stream tells of its usage.
+    pub(crate) usage: StreamUsage,
     /// Answers to each prompt.
     pub(crate) n: usize,
     /// How many likely tokens to report with each.
@@ -29,6 +37,9 @@ pub(crate) struct Wanted {
     /// Begin each text with its prompt.
     pub(crate) echo: bool,
     pub(crate) return_token_ids: bool,
+    /// The seed that was sent.
+    pub(crate) seed: Option<Seed>,
+    pub(crate) stops: Vec<String>,
 }
 
 /// An answer in the making.
@@ -43,14 +54,18 @@ pub(crate) struct Answer {
     fingerprint: String,
     choices: Vec<Choice>,
     num_generated: usize,
+    /// Tokens of each prompt that the cache had.
+    cached: Vec<usize>,
 }
 
 /// How far a stream has come with an answer.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 struct Choice {
     has_begun: bool,
     /// Characters of the tokens so far.
     offset: usize,
+    /// What reads a chat's answer.
+    reading: Option<Reading>,
 }
 
 /// A part of one answer, or all of it.
@@ -59,6 +74,8 @@ struct Part<'a> {
     is_first: bool,
     seed: u64,
     text: &'a str,
+    /// What the text says in a chat.
+    message: Option<Message>,
     tokens: &'a [Sampled],
     prompt_logprobs: &'a [Sampled],
     finish: Option<Finish>,
@@ -66,35 +83,47 @@ struct Part<'a> {
 
 static LAST_ID: AtomicU64 = AtomicU64::new(0);
 
+/// A number that no other answer of this server, or of another, has.
+pub(crate) fn new_id(state: &State) -> String {
+    format!("{:016x}{:08x}", state.run_id, LAST_ID.fetch_add(1, Ordering::Relaxed))
+}
+
+/// Seconds since 1970.
+pub(crate) fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
+}
+
 impl Answer {
     pub(crate) fn new(state: &State, served: &Served, wanted: Wanted, prompts: Vec<Vec<u32>>) -> Self {
-        let number = LAST_ID.fetch_add(1, Ordering::Relaxed);
-        let prefix = if wanted.kind == Kind::Chat { "chatcmpl" } else { "cmpl" };
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let prefix = if matches!(wanted.kind, Kind::Chat(_)) { "chatcmpl" } else { "cmpl" };
+        let choice = |_| {
+            let reading = match &wanted.kind {
+                Kind::Completion => None,
+                Kind::Chat(reader) => Some(Reading::new(reader, served)),
+            };
+            Choice { has_begun: false, offset: 0, reading }
+        };
         Self {
             tokenizer: served.text.tokenizer.clone(),
-            id: format!("{prefix}-{:016x}{number:08x}", state.run_id),
-            created: now.as_secs(),
+            id: format!("{prefix}-{}", new_id(state)),
+            created: now(),
             model: state.name().to_owned(),
             fingerprint: served.text.fingerprint(),
-            choices: vec![Choice::default(); prompts.len() * wanted.n],
+            choices: (0..prompts.len() * wanted.n).map(choice).collect(),
             num_generated: 0,
+            cached: vec![0; prompts.len()],
             prompts,
             wanted,
         }
     }
+}
 
-    pub(crate) fn num_choices(&self) -> usize {
-        self.choices.len()
+impl Writer for Answer {
+    fn n(&self) -> usize {
+        self.wanted.n
     }
 
-    /// The number of an answer among those of all prompts.
-    pub(crate) fn choice(&self, prompt: usize, output: usize) -> usize {
-        prompt * self.wanted.n + output
-    }
-
-    /// All answers as one object.
-    pub(crate) fn whole(mut self, outputs: Vec<Output>) -> Value {
+    fn whole(&mut self, outputs: Vec<Output>) -> Value {
         let n = self.wanted.n;
         let choices: Vec<Value> = (0..outputs.len())
             .map(|choice| {
@@ -102,7 +131,9 @@ impl Answer {
                 // What was asked of a prompt comes with its first answer.
                 let prompt_logprobs = &outputs[choice / n * n].prompt_logprobs;
                 self.num_generated += tokens.len();
-                self.write(&Part { choice, is_first: true, seed, text, tokens, prompt_logprobs, finish }, false)
+                let message = self.read(choice, text, finish.is_some());
+                let part = Part { choice, is_first: true, seed, text, message, tokens, prompt_logprobs, finish };
+                self.write(&part, false)
             })
             .collect();
         let mut object = self.envelope(choices.into(), false);
@@ -110,29 +141,33 @@ impl Answer {
         object
     }
 
-    /// Appends the chunks of an update to `out`, each as an event. `usage` says whether the last
-    /// chunk of all will tell the usage, which the others then deny.
-    pub(crate) fn chunks(&mut self, prompt: usize, update: &Update, usage: bool, out: &mut Vec<u8>) {
-        let choice = self.choice(prompt, update.output);
+    fn begin(&mut self, _: &mut Vec<u8>) {}
+
+    /// Where the last chunk of all will tell the usage, the others deny it, or tell what it is so
+    /// far.
+    fn update(&mut self, prompt: usize, update: &Update, out: &mut Vec<u8>) {
+        let choice = prompt * self.wanted.n + update.output;
         self.num_generated += update.tokens.len();
         let is_first = !std::mem::replace(&mut self.choices[choice].has_begun, true);
         let Update { seed, ref tokens, ref text, finish, ref prompt_logprobs, .. } = *update;
+        let message = self.read(choice, text, finish.is_some());
         let says_more = self.wanted.logprobs.is_some() || self.wanted.return_token_ids;
-        if !is_first && text.is_empty() && finish.is_none() && !says_more {
+        let says_nothing = message.as_ref().map_or(text.is_empty(), Message::is_empty);
+        if !is_first && says_nothing && finish.is_none() && !says_more {
             return;
         }
-        let part = Part { choice, is_first, seed, text, tokens, prompt_logprobs, finish };
+        let part = Part { choice, is_first, seed, text, message, tokens, prompt_logprobs, finish };
         let choice = self.write(&part, true);
         let mut object = self.envelope(json!([choice]), true);
-        if usage {
-            object["usage"] = Value::Null;
+        let StreamUsage { at_end, in_chunks } = self.wanted.usage;
+        if at_end {
+            object["usage"] = if in_chunks { self.usage() } else { Value::Null };
         }
         event(&object, out);
     }
 
-    /// Appends what ends a stream.
-    pub(crate) fn end(&self, usage: bool, out: &mut Vec<u8>) {
-        if usage {
+    fn end(&mut self, out: &mut Vec<u8>) {
+        if self.wanted.usage.at_end {
             let mut object = self.envelope(json!([]), true);
             object["usage"] = self.usage();
             event(&object, out);
@@ -140,13 +175,28 @@ impl Answer {
         out.extend(b"data: [DONE]\n\n");
     }
 
+    fn error(&mut self, error: &ApiError, out: &mut Vec<u8>) {
+        event(&error.body(), out);
+    }
+
+    fn set_cached(&mut self, prompt: usize, cached: usize) {
+        self.cached[prompt] = cached;
+    }
+}
+
+impl Answer {
+    /// What a chat's answer says by its text.
+    fn read(&mut self, choice: usize, text: &str, is_over: bool) -> Option<Message> {
+        self.choices[choice].reading.as_mut().map(|reading| reading.read(text, is_over))
+    }
+
     fn envelope(&self, choices: Value, is_chunk: bool) -> Value {
         json!({
             "id": self.id,
-            "object": match (self.wanted.kind, is_chunk) {
+            "object": match (&self.wanted.kind, is_chunk) {
                 (Kind::Completion, _) => "text_completion",
-                (Kind::Chat, false) => "chat.completion",
-                (Kind::Chat, true) => "chat.completion.chunk",
+                (Kind::Chat(_), false) => "chat.completion",
+                (Kind::Chat(_), true) => "chat.completion.chunk",
             },
             "created": self.created,
             "model": self.model,
@@ -158,22 +208,27 @@ impl Answer {
     fn usage(&self) -> Value {
         let prompt: usize = self.prompts.iter().map(Vec::len).sum();
         let generated = self.num_generated;
-        json!({"prompt_tokens": prompt, "completion_tokens": generated, "total_tokens": prompt + generated})
+        let cached: usize = self.cached.iter().sum();
+        json!({
+            "prompt_tokens": prompt, "completion_tokens": generated, "total_tokens": prompt + generated,
+            "prompt_tokens_details": {"cached_tokens": cached},
+        })
     }
 
     fn write(&mut self, part: &Part<'_>, is_chunk: bool) -> Value {
-        let mut object = match self.wanted.kind {
-            Kind::Completion => self.completion(part),
-            Kind::Chat => self.message(part, is_chunk),
+        let mut object = match &part.message {
+            None => self.completion(part),
+            Some(message) => self.message(part, message, is_chunk),
         };
         object["index"] = part.choice.into();
-        object["finish_reason"] = part.finish.map(Finish::name).into();
-        // As vLLM has it: the string that ended the answer is not known here, its token is.
+        let reading = self.choices[part.choice].reading.as_ref();
+        object["finish_reason"] = part.finish.map(|finish| reading.map_or(finish.name(), |r| r.reason(finish))).into();
         object["stop_reason"] = match part.finish {
             Some(Finish::StopToken(id)) => id.into(),
+            Some(Finish::StopText(stop)) => self.wanted.stops[stop].as_str().into(),
             _ => Value::Null,
         };
-        object["seed"] = part.seed.into();
+        object["seed"] = seed_back(self.wanted.seed, part.seed);
         if self.wanted.return_token_ids {
             object["token_ids"] = part.tokens.iter().map(|token| token.token).collect();
             if part.is_first {
@@ -205,27 +260,13 @@ impl Answer {
         json!({"text": text, "logprobs": logprobs})
     }
 
-    fn message(&self, part: &Part<'_>, is_chunk: bool) -> Value {
+    fn message(&self, part: &Part<'_>, message: &Message, is_chunk: bool) -> Value {
         let tokenizer = self.tokenizer.as_deref();
         let logprobs = self.wanted.logprobs.map(|num| logprobs::of_chat(tokenizer, part.tokens, num));
-        match is_chunk {
-            true if part.is_first => {
-                json!({"delta": {"role": "assistant", "content": part.text}, "logprobs": logprobs})
-            }
-            true if part.text.is_empty() && part.tokens.is_empty() => json!({"delta": {}, "logprobs": logprobs}),
-            true => json!({"delta": {"content": part.text}, "logprobs": logprobs}),
-            false => {
-                let message = json!({"role": "assistant", "content": part.text, "refusal": null});
-                json!({"message": message, "logprobs": logprobs})
-            }
+        if is_chunk {
+            json!({"delta": message.delta(part.is_first), "logprobs": logprobs})
+        } else {
+            json!({"message": message.whole(), "logprobs": logprobs})
         }
     }
-}
-
-/// Appends an object as a server-sent event.
-pub(crate) fn event(object: &Value, out: &mut Vec<u8>) {
-    out.extend(b"data: ");
-    // Writing to memory does not fail.
-    serde_json::to_writer(&mut *out, object).ok();
-    out.extend(b"\n\n");
 }

@@ -10,7 +10,7 @@ use warpfold_engine::Request;
 use super::answer::{Answer, Kind, Wanted};
 use super::params::{self, Common, Delivery, check_at_most};
 use super::prompt::Prompts;
-use super::schema;
+use super::structured;
 use crate::error::ApiError;
 use crate::fields::Fields;
 use crate::share::Tenant;
@@ -25,7 +25,8 @@ pub(crate) async fn complete(
     mut fields: Fields,
 ) -> Result<Response, ApiError> {
     let served = state.served()?;
-    let Common { request, delivery, return_token_ids, schema } = params::take(&mut fields, &state, &tenant)?;
+    let Common { request, delivery, return_token_ids, seed, form } =
+        params::take(&mut fields, &state, served, &tenant)?;
     let prompts: Prompts = fields.need("prompt").map_err(|error| match error.message.as_str() {
         message if message.contains("untagged") => {
             ApiError::field("prompt", "it is not a text, a list of tokens, or a list of either")
@@ -49,7 +50,7 @@ pub(crate) async fn complete(
     if prompts.is_empty() {
         return Err(ApiError::field("prompt", "the list is empty"));
     }
-    let request = schema::constrain(&state, schema, request).await?;
+    let request = structured::constrain(&state, form, request).await?;
     let of_prompt = |prompt: &Vec<u32>| Request {
         prompt: prompt.clone(),
         max_tokens: Some(max_tokens.unwrap_or(MAX_TOKENS.min(room(served.longest, prompt)))),
@@ -58,9 +59,11 @@ pub(crate) async fn complete(
         ..request.clone()
     };
     let requests = prompts.iter().map(of_prompt).collect();
-    let wanted = Wanted { kind: Kind::Completion, n, logprobs, echo, return_token_ids };
+    let stops = request.stop.clone();
+    let (kind, usage) = (Kind::Completion, delivery.usage());
+    let wanted = Wanted { kind, usage, n, logprobs, echo, return_token_ids, seed, stops };
     let answer = Answer::new(&state, served, wanted, prompts);
-    super::respond(&state, served, &tenant, requests, answer, delivery).await
+    super::respond(&state, served, &tenant, requests, answer, delivery != Delivery::Whole).await
 }
 
 /// Tokens that a sequence has room for after a prompt, 1 at least: a prompt that is too long is

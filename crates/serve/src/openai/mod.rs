@@ -1,50 +1,82 @@
 //! OpenAI's interface: completions, chat completions and the list of models.
 //!
-//! A handler takes the fields of a request (`params`, `prompt`), refuses what is left of them,
-//! submits the prompts, and hands the updates to an [`answer::Answer`], which writes them as chunks
+//! A handler takes the fields of a request (`params`, `prompt`, `dialogue`), refuses what is left of
+//! them, submits the prompts, and hands the updates to a [`Writer`], which writes them as chunks
 //! (`sse`) or, all together, as one object. So a stream and a whole answer cannot differ.
 
 pub(crate) mod answer;
+pub(crate) mod blocks;
 pub(crate) mod chat;
 pub(crate) mod completions;
+pub(crate) mod dialogue;
+mod history;
 pub(crate) mod logprobs;
+pub(crate) mod message;
 pub(crate) mod models;
+mod neutral;
 pub(crate) mod params;
 pub(crate) mod prompt;
-mod schema;
+pub(crate) mod responses;
 pub(crate) mod sse;
+pub(crate) mod structured;
+pub(crate) mod tools;
 
 use std::sync::Arc;
 
 use axum::response::Response;
-use warpfold_engine::{Output, Request};
+use serde_json::Value;
+use warpfold_engine::{Output, Request, Update};
 
 use crate::body::json;
 use crate::error::ApiError;
 use crate::generation::Generation;
 use crate::share::Tenant;
 use crate::state::{Served, State};
-use answer::Answer;
-use params::Delivery;
+
+/// Writes what is generated in the form of one interface.
+pub(crate) trait Writer: Send + Unpin + 'static {
+    /// Answers to each prompt.
+    fn n(&self) -> usize;
+
+    /// All answers as one object.
+    fn whole(&mut self, outputs: Vec<Output>) -> Value;
+
+    /// Appends what begins a stream.
+    fn begin(&mut self, out: &mut Vec<u8>);
+
+    /// Appends an update as events.
+    fn update(&mut self, prompt: usize, update: &Update, out: &mut Vec<u8>);
+
+    /// Appends what ends a stream.
+    fn end(&mut self, out: &mut Vec<u8>);
+
+    /// Appends an error that ends a stream.
+    fn error(&mut self, error: &ApiError, out: &mut Vec<u8>);
+
+    /// Tokens of a prompt that the cache had.
+    fn set_cached(&mut self, prompt: usize, cached: usize);
+}
 
 /// Runs requests, and answers as they asked: at once or as a stream. Errors that come before
 /// anything is generated have a status of their own.
-async fn respond(
+pub(crate) async fn respond(
     state: &Arc<State>,
     served: &Served,
     tenant: &Arc<Tenant>,
     requests: Vec<Request>,
-    answer: Answer,
-    delivery: Delivery,
+    mut writer: impl Writer,
+    is_stream: bool,
 ) -> Result<Response, ApiError> {
+    let num_answers = requests.len() * writer.n();
     let mut generation = Generation::submit(state, served, tenant, requests)?;
-    if let Delivery::Stream { include_usage } = delivery {
+    if is_stream {
         let first = generation.next().await.transpose()?;
-        return Ok(sse::response(generation, answer, first, include_usage));
+        return Ok(sse::response(generation, writer, first));
     }
-    let mut outputs = vec![Output::default(); answer.num_choices()];
+    let mut outputs = vec![Output::default(); num_answers];
     while let Some((prompt, update)) = generation.next().await.transpose()? {
-        outputs[answer.choice(prompt, update.output)].extend(update);
+        writer.set_cached(prompt, update.cached);
+        outputs[prompt * writer.n() + update.output].extend(update);
     }
-    Ok(json(&answer.whole(outputs)))
+    Ok(json(&writer.whole(outputs)))
 }

@@ -8,16 +8,27 @@ use serde::Deserialize;
 use serde_json::{Number, Value};
 use warpfold_engine::{Beam, Request, Sampling};
 
+use super::structured::Form;
 use crate::error::ApiError;
 use crate::fields::Fields;
 use crate::share::Tenant;
-use crate::state::State;
+use crate::state::{Served, State};
 
 /// How an answer is delivered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Delivery {
     Whole,
-    Stream { include_usage: bool },
+    Stream(StreamUsage),
+}
+
+impl Delivery {
+    /// What a stream tells of its usage.
+    pub(crate) fn usage(self) -> StreamUsage {
+        match self {
+            Self::Whole => StreamUsage::default(),
+            Self::Stream(usage) => usage,
+        }
+    }
 }
 
 /// Fields that both kinds of request have.
@@ -27,8 +38,9 @@ pub(crate) struct Common {
     pub(crate) request: Request,
     pub(crate) delivery: Delivery,
     pub(crate) return_token_ids: bool,
-    /// What the answers' JSON must look like.
-    pub(crate) schema: Option<Value>,
+    pub(crate) seed: Option<Seed>,
+    /// What answers must look like.
+    pub(crate) form: Option<Form>,
 }
 
 #[derive(Deserialize)]
@@ -38,33 +50,45 @@ enum OneOrMany {
     Many(Vec<String>),
 }
 
+/// What a stream tells of its usage.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct StreamUsage {
+    /// With a chunk of its own at the end.
+    pub(crate) at_end: bool,
+    /// And with each chunk before, of what has come so far.
+    pub(crate) in_chunks: bool,
+}
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct StreamOptions {
     #[serde(default)]
     include_usage: bool,
+    #[serde(default)]
+    continuous_usage_stats: bool,
+    /// Padding against those who measure the length of packets: there is none.
+    #[serde(default)]
+    include_obfuscation: bool,
 }
 
 /// Takes the common fields.
-pub(crate) fn take(fields: &mut Fields, state: &State, tenant: &Tenant) -> Result<Common, ApiError> {
+pub(crate) fn take(fields: &mut Fields, state: &State, served: &Served, tenant: &Tenant) -> Result<Common, ApiError> {
     check_model(fields.take("model")?, state)?;
-    allow_what_changes_nothing(fields);
     let bounds = state.options.bounds;
     let n = fields.take("n")?.unwrap_or(1);
     check_at_most("n", n, bounds.choices)?;
-    let stop = match fields.take("stop")? {
-        None => Vec::new(),
-        Some(OneOrMany::One(stop)) => vec![stop],
-        Some(OneOrMany::Many(stop)) => stop,
-    };
-    check_at_most("stop", stop.len(), bounds.stops)?;
-    check_at_most("stop", stop.iter().map(String::len).max().unwrap_or(0), bounds.stop_bytes)?;
+    fields.allow("best_of", |best| *best == n);
+    let stop = stops(fields, state, "stop")?;
+    let seed = fields.take("seed")?.map(Seed::of).transpose()?;
     let salt: Option<String> = fields.take("cache_salt")?;
+    let beam = beam(fields, n)?;
+    // Beams draw nothing.
+    let base = if beam.is_some() { Sampling::default() } else { served.text.sampling.sampling() };
     let request = Request {
-        sampling: sampling(fields)?,
+        sampling: sampling(fields, base)?,
         n,
-        beam: beam(fields, n)?,
-        seed: fields.take("seed")?.map(seed).transpose()?,
+        beam,
+        seed: seed.map(|seed| seed.bits),
         min_tokens: fields.take("min_tokens")?.unwrap_or(0),
         stop_ids: fields.take("stop_token_ids")?.unwrap_or_default(),
         stop,
@@ -79,8 +103,22 @@ pub(crate) fn take(fields: &mut Fields, state: &State, tenant: &Tenant) -> Resul
         return Err(ApiError::field("stream", "beam search knows its answers at the end only"));
     }
     let return_token_ids = fields.take("return_token_ids")?.unwrap_or(false);
-    let schema = super::schema::take(fields)?;
-    Ok(Common { request, delivery, return_token_ids, schema })
+    let form = super::structured::take(fields)?;
+    super::neutral::allow(fields);
+    Ok(Common { request, delivery, return_token_ids, seed, form })
+}
+
+/// Texts that end an answer.
+pub(crate) fn stops(fields: &mut Fields, state: &State, field: &str) -> Result<Vec<String>, ApiError> {
+    let stop = match fields.take(field)? {
+        None => Vec::new(),
+        Some(OneOrMany::One(stop)) => vec![stop],
+        Some(OneOrMany::Many(stop)) => stop,
+    };
+    let bounds = state.options.bounds;
+    check_at_most(field, stop.len(), bounds.stops)?;
+    check_at_most(field, stop.iter().map(String::len).max().unwrap_or(0), bounds.stop_bytes)?;
+    Ok(stop)
 }
 
 /// A model that is not served is not there.
@@ -99,26 +137,11 @@ pub(crate) fn check_at_most(field: &str, value: usize, most: usize) -> Result<()
     is_within.then_some(()).ok_or_else(|| ApiError::field(field, format!("{value} is more than {most}")))
 }
 
-/// Fields that are not supported, with the values under which they ask for nothing.
-fn allow_what_changes_nothing(fields: &mut Fields) {
-    fields.allow("user", Value::is_string);
-    fields.allow("store", |value| *value == false);
-    fields.allow("service_tier", |value| *value == "auto" || *value == "default");
-    fields.allow("modalities", |value| *value == serde_json::json!(["text"]));
-    // Routers write out the defaults of engines that they know.
-    ["no_stop_trim", "return_hidden_states", "continue_final_message"]
-        .into_iter()
-        .for_each(|field| fields.allow(field, |value| *value == false));
-    ["separate_reasoning", "stream_reasoning", "include_reasoning"]
-        .into_iter()
-        .for_each(|field| fields.allow(field, |value| *value == true));
-}
-
-fn sampling(fields: &mut Fields) -> Result<Sampling, ApiError> {
-    let base = Sampling::default();
+/// How to draw, as `base` where the request does not say it.
+pub(crate) fn sampling(fields: &mut Fields, base: Sampling) -> Result<Sampling, ApiError> {
     Ok(Sampling {
         temperature: fields.take("temperature")?.unwrap_or(base.temperature),
-        top_k: top_k(fields.take("top_k")?)?,
+        top_k: fields.take("top_k")?.map_or(Ok(base.top_k), top_k)?,
         top_p: fields.take("top_p")?.unwrap_or(base.top_p),
         min_p: fields.take("min_p")?.unwrap_or(base.min_p),
         presence_penalty: fields.take("presence_penalty")?.unwrap_or(base.presence_penalty),
@@ -130,10 +153,10 @@ fn sampling(fields: &mut Fields) -> Result<Sampling, ApiError> {
 }
 
 /// As vLLM has it: 0 and -1 are all tokens.
-fn top_k(k: Option<i64>) -> Result<Option<u32>, ApiError> {
+fn top_k(k: i64) -> Result<Option<u32>, ApiError> {
     match k {
-        None | Some(-1 | 0) => Ok(None),
-        Some(k) => u32::try_from(k).map(Some).map_err(|_| ApiError::field("top_k", format!("{k} is no count"))),
+        -1 | 0 => Ok(None),
+        k => u32::try_from(k).map(Some).map_err(|_| ApiError::field("top_k", format!("{k} is no count"))),
     }
 }
 
@@ -156,17 +179,41 @@ fn beam(fields: &mut Fields, n: usize) -> Result<Option<Beam>, ApiError> {
     }
 }
 
-/// Any integer; what is negative counts from the end of 64 bits.
-fn seed(number: Number) -> Result<u64, ApiError> {
-    let negative = || number.as_i64().map(i64::cast_unsigned);
-    number.as_u64().or_else(negative).ok_or_else(|| ApiError::field("seed", format!("{number} is no integer")))
+/// A seed as it was sent: any integer of 64 bits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Seed {
+    bits: u64,
+    is_negative: bool,
+}
+
+impl Seed {
+    fn of(number: Number) -> Result<Self, ApiError> {
+        let bits = number.as_u64();
+        let negative = number.as_i64().map(i64::cast_unsigned);
+        let of = |bits| Self { bits, is_negative: number.is_i64() && !number.is_u64() };
+        bits.or(negative).map(of).ok_or_else(|| ApiError::field("seed", format!("{number} is no integer of 64 bits")))
+    }
+}
+
+/// A seed in an answer: what is sent back as `seed` gives the answer again.
+pub(crate) fn seed_back(sent: Option<Seed>, seed: u64) -> Value {
+    match sent {
+        Some(Seed { is_negative: true, .. }) => seed.cast_signed().into(),
+        _ => seed.into(),
+    }
 }
 
 fn delivery(fields: &mut Fields) -> Result<Delivery, ApiError> {
     let is_stream: bool = fields.take("stream")?.unwrap_or(false);
     let options: Option<StreamOptions> = fields.take("stream_options")?;
     match (is_stream, options) {
-        (true, options) => Ok(Delivery::Stream { include_usage: options.is_some_and(|o| o.include_usage) }),
+        (true, None) => Ok(Delivery::Stream(StreamUsage::default())),
+        (true, Some(options)) if options.include_obfuscation => {
+            Err(ApiError::field("stream_options", "include_obfuscation is not supported"))
+        }
+        (true, Some(StreamOptions { include_usage: at_end, continuous_usage_stats, .. })) => {
+            Ok(Delivery::Stream(StreamUsage { at_end, in_chunks: at_end && continuous_usage_stats }))
+        }
         (false, None) => Ok(Delivery::Whole),
         (false, Some(_)) => Err(ApiError::field("stream_options", "the answer is not streamed")),
     }

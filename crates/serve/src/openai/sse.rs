@@ -12,17 +12,17 @@ use axum::http::{HeaderValue, header};
 use axum::response::Response;
 use bytes::Bytes;
 use http_body::Frame;
+use serde_json::Value;
 use warpfold_engine::Update;
 
-use super::answer::{Answer, event};
+use super::Writer;
 use crate::body::typed;
 use crate::generation::Generation;
 
 /// The body of a streamed answer.
-struct Events {
+struct Events<W> {
     generation: Generation,
-    answer: Answer,
-    include_usage: bool,
+    writer: W,
     pending: Vec<u8>,
     is_over: bool,
 }
@@ -31,17 +31,11 @@ struct Events {
 const FRAME_BYTES: usize = 16 << 10;
 
 /// A streamed answer, of which the first update is there.
-pub(crate) fn response(
-    generation: Generation,
-    mut answer: Answer,
-    first: Option<(usize, Update)>,
-    include_usage: bool,
-) -> Response {
-    let mut pending = Vec::new();
-    if let Some((prompt, update)) = first {
-        answer.chunks(prompt, &update, include_usage, &mut pending);
-    }
-    let events = Events { generation, answer, include_usage, pending, is_over: false };
+pub(crate) fn response(generation: Generation, writer: impl Writer, first: Option<(usize, Update)>) -> Response {
+    let mut events = Events { generation, writer, pending: Vec::new(), is_over: false };
+    first.iter().for_each(|(prompt, update)| events.writer.set_cached(*prompt, update.cached));
+    events.writer.begin(&mut events.pending);
+    first.into_iter().for_each(|(prompt, update)| events.add(prompt, &update));
     let mut response = typed("text/event-stream; charset=utf-8", Body::new(events));
     let headers = response.headers_mut();
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
@@ -50,21 +44,24 @@ pub(crate) fn response(
     response
 }
 
-impl Events {
+impl<W: Writer> Events<W> {
+    fn add(&mut self, prompt: usize, update: &Update) {
+        self.writer.set_cached(prompt, update.cached);
+        self.writer.update(prompt, update, &mut self.pending);
+    }
+
     /// Collects what is there; returns whether there is something to send, or the end was reached.
     fn collect(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         while !self.is_over && self.pending.len() < FRAME_BYTES {
             match self.generation.poll_next(cx) {
                 Poll::Pending => break,
-                Poll::Ready(Some(Ok((prompt, update)))) => {
-                    self.answer.chunks(prompt, &update, self.include_usage, &mut self.pending);
-                }
+                Poll::Ready(Some(Ok((prompt, update)))) => self.add(prompt, &update),
                 Poll::Ready(Some(Err(error))) => {
-                    event(&error.body(), &mut self.pending);
+                    self.writer.error(&error, &mut self.pending);
                     self.is_over = true;
                 }
                 Poll::Ready(None) => {
-                    self.answer.end(self.include_usage, &mut self.pending);
+                    self.writer.end(&mut self.pending);
                     self.is_over = true;
                 }
             }
@@ -73,7 +70,7 @@ impl Events {
     }
 }
 
-impl http_body::Body for Events {
+impl<W: Writer> http_body::Body for Events<W> {
     type Data = Bytes;
     type Error = Infallible;
 
@@ -83,4 +80,20 @@ impl http_body::Body for Events {
         let bytes = Bytes::from(std::mem::take(&mut events.pending));
         Poll::Ready((!bytes.is_empty()).then(|| Ok(Frame::data(bytes))))
     }
+}
+
+/// Appends an object as an event.
+pub(crate) fn event(object: &Value, out: &mut Vec<u8>) {
+    out.extend(b"data: ");
+    // Writing to memory does not fail.
+    serde_json::to_writer(&mut *out, object).ok();
+    out.extend(b"\n\n");
+}
+
+/// Appends an object as an event of a name, which is its type.
+pub(crate) fn named_event(object: &Value, out: &mut Vec<u8>) {
+    out.extend(b"event: ");
+    out.extend(object["type"].as_str().unwrap_or_default().bytes());
+    out.push(b'\n');
+    event(object, out);
 }

@@ -75,8 +75,23 @@ fn other_origins_read_answers_only_where_the_server_allows_them() {
         (reply.status, reply.header("access-control-allow-headers")),
         (204, Some("authorization, content-type"))
     );
+    // Clients have headers of their own, and a browser asks for each.
+    let preflight = [preflight[0], preflight[1], ("Access-Control-Request-Headers", "authorization,x-stainless-lang")];
+    let reply = site.open().request("OPTIONS", "/v1/completions", &preflight, "").reply();
+    assert_eq!(reply.header("access-control-allow-headers"), Some("authorization,x-stainless-lang"));
     let other = [("Origin", "http://b.example")];
     let reply = site.open().request("GET", "/health", &other, "").reply();
     assert_eq!(reply.header("access-control-allow-origin"), None);
+    site.end();
+}
+
+#[test]
+fn a_request_keeps_its_id_or_gets_one() {
+    let site = Site::plain();
+    let reply = site.open().request("GET", "/v1/models", &[("X-Request-Id", "mine-7")], "").reply();
+    assert_eq!(reply.header("x-request-id"), Some("mine-7"));
+    let ids: Vec<String> =
+        (0..2).filter_map(|_| site.get("/nowhere").header("x-request-id").map(str::to_owned)).collect();
+    assert!(ids.len() == 2 && ids[0] != ids[1] && ids[0].starts_with("req-"), "{ids:?}");
     site.end();
 }

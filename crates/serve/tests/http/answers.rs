@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use warpfold_engine::scripted::Scripted;
 use warpfold_engine::{Engine, Request};
 
-use crate::support::{MAX_LEN, Site, VOCAB, and, config, fixed, tokenizer};
+use crate::support::{MAX_LEN, Site, VOCAB, and, config, counts, fixed, tokenizer};
 
 /// Choices put together from a stream's chunks.
 fn folded(events: &[Value]) -> Vec<Value> {
@@ -56,7 +56,8 @@ fn a_completion_is_what_the_engine_says() {
     let special = |id: &u32| warpfold_engine::Decode::is_special(&tokenizer(), *id);
     let shown: Vec<u32> = tokens.into_iter().filter(|id| !special(id)).collect();
     assert_eq!(choice["text"], tokenizer().decode(&shown));
-    assert_eq!(found["usage"], json!({"prompt_tokens": 3, "completion_tokens": 12, "total_tokens": 15}));
+    assert_eq!(counts(&found["usage"]), json!([3, 12, 15]));
+    assert_eq!(found["usage"]["prompt_tokens_details"]["cached_tokens"], 0);
     assert_eq!((&found["object"], &found["model"]), (&json!("text_completion"), &json!("scripted")));
     assert!(found["id"].as_str().is_some_and(|id| id.starts_with("cmpl-")));
     site.end();
@@ -81,7 +82,7 @@ fn a_stream_says_what_a_whole_answer_says() {
         let mut events = site.complete(&streamed).events();
         let last = events.pop().expect("there is an end");
         assert_eq!(last["choices"], json!([]));
-        assert_eq!(last["usage"], whole["usage"], "{request}");
+        assert_eq!(counts(&last["usage"]), counts(&whole["usage"]), "{request}");
         assert!(events.iter().all(|event| event["usage"].is_null() && event.get("usage").is_some()));
         assert_eq!(json!(folded(&events)), whole["choices"], "{request}");
     }
@@ -110,6 +111,58 @@ fn a_drawn_seed_gives_the_same_answer_again() {
     }
     let others = site.complete(&ask).with(200);
     assert_ne!(others["choices"][0]["seed"], first["choices"][0]["seed"]);
+    site.end();
+}
+
+#[test]
+fn a_seed_comes_back_as_it_was_sent() {
+    let site = Site::plain();
+    for seed in [json!(-1), json!(i64::MIN), json!(u64::MAX), json!(1_u64 << 60)] {
+        let ask = json!({"prompt": "the", "max_tokens": 4, "temperature": 1.5, "seed": seed});
+        let first = site.complete(&ask).with(200)["choices"][0].clone();
+        assert_eq!(first["seed"], seed);
+        assert_eq!(site.complete(&ask).with(200)["choices"][0]["text"], first["text"]);
+    }
+    site.end();
+}
+
+#[test]
+fn a_stream_tells_its_usage_all_along_where_that_is_asked_for() {
+    let site = Site::plain();
+    let options = json!({"stream": true, "stream_options": {"include_usage": true, "continuous_usage_stats": true}});
+    let events = site.complete(&and(fixed(json!([5, 9, 200]), 4), options)).events();
+    let generated: Vec<&Value> = events.iter().map(|event| &event["usage"]["completion_tokens"]).collect();
+    assert_eq!((generated.first(), generated.last()), (Some(&&json!(1)), Some(&&json!(4))));
+    site.end();
+}
+
+#[test]
+fn what_the_cache_had_of_a_prompt_is_told() {
+    let site = Site::plain();
+    let cached = || {
+        let usage = site.complete(&fixed(json!(vec![7; 100]), 1)).with(200)["usage"].clone();
+        usage["prompt_tokens_details"]["cached_tokens"].as_u64()
+    };
+    assert_eq!((cached(), cached()), (Some(0), Some(96)));
+    site.end();
+}
+
+#[test]
+fn a_request_is_drawn_as_the_model_wants_unless_it_says_otherwise() {
+    let site = Site::empty(crate::support::options());
+    let sampling = warpfold_models::SamplingDefaults { top_k: Some(1), max_new_tokens: Some(5), ..Default::default() };
+    let text = warpfold_serve::Text { sampling, ..crate::support::text() };
+    site.handle().serve(Scripted::new(VOCAB, MAX_LEN), config(), text).expect("the settings are right");
+    let text = |more: Value| {
+        let ask = and(json!({"prompt": "the", "max_tokens": 12, "ignore_eos": true}), more);
+        site.complete(&ask).with(200)["choices"][0]["text"].clone()
+    };
+    let greedy = text(json!({"temperature": 0}));
+    assert_eq!((text(json!({"seed": 1})), text(json!({"seed": 2}))), (greedy.clone(), greedy.clone()));
+    assert_ne!(text(json!({"seed": 1, "top_k": -1, "temperature": 2})), greedy);
+    let chat = site.chat(&json!({"messages": [{"role": "user", "content": "Hi"}], "ignore_eos": true})).with(200);
+    assert_eq!(chat["usage"]["completion_tokens"], 5);
+    site.complete(&json!({"prompt": "the", "max_tokens": 3, "n": 2, "use_beam_search": true})).with(200);
     site.end();
 }
 
@@ -150,6 +203,7 @@ fn stop_strings_end_answers_and_are_cut_off_or_kept() {
     let ask = and(base.clone(), json!({"stop": stop}));
     let found = site.complete(&ask).with(200)["choices"][0].clone();
     assert_eq!((found["text"].as_str(), found["finish_reason"].as_str()), (Some(&full[..cut]), Some("stop")));
+    assert_eq!(found["stop_reason"], stop);
     let kept = and(ask, json!({"include_stop_str_in_output": true}));
     assert_eq!(site.complete(&kept).with(200)["choices"][0]["text"], full[..cut + stop.len()]);
     site.end();

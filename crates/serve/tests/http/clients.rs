@@ -16,7 +16,7 @@ fn run(variable: &str, script: Option<&str>) {
         eprintln!("skipped: {variable} names no client");
         return;
     };
-    let site = Site::new(Options { keys: vec![KEY.to_owned()], ..options() });
+    let site = Site::roomy(Options { keys: vec![KEY.to_owned()], ..options() });
     let url = format!("http://{}/v1", site.address());
     let output = Command::new(program).args(script).args([&url, KEY, "scripted"]).output().expect("the client runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -27,6 +27,11 @@ fn run(variable: &str, script: Option<&str>) {
 #[test]
 fn the_openai_package_of_python_talks_to_the_server() {
     run("OPENAI_PYTHON", Some(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/openai_client.py")));
+}
+
+#[test]
+fn the_anthropic_package_of_python_talks_to_the_server() {
+    run("ANTHROPIC_PYTHON", Some(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/anthropic_client.py")));
 }
 
 #[test]

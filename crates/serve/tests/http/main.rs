@@ -10,12 +10,15 @@ mod clients;
 mod errors;
 mod life;
 mod load;
+mod messages;
 mod others;
 mod page;
 #[allow(dead_code, unreachable_pub, reason = "the tests in these files are what is used of them")]
 mod parts;
+mod responses;
 mod soak;
 mod support;
+mod tools;
 
 #[allow(dead_code, reason = "the tests in these files are what is used of them")]
 #[path = "../../src/credentials.rs"]

@@ -68,6 +68,11 @@ impl Site {
         Self::new(options())
     }
 
+    /// One with room for what a model is told of tools.
+    pub(crate) fn roomy(options: Options) -> Self {
+        Self::with(options, Scripted::new(VOCAB, 16 * MAX_LEN).overlapping(), config())
+    }
+
     pub(crate) fn handle(&self) -> Handle {
         self.server.handle()
     }
@@ -171,6 +176,11 @@ impl Model for Gated {
 /// A completion of a few tokens that do not end early.
 pub(crate) fn fixed(prompt: Value, max_tokens: usize) -> Value {
     json!({"prompt": prompt, "max_tokens": max_tokens, "seed": 7, "ignore_eos": true})
+}
+
+/// A usage without what the cache had, which depends on who asked before.
+pub(crate) fn counts(usage: &Value) -> Value {
+    json!([usage["prompt_tokens"], usage["completion_tokens"], usage["total_tokens"]])
 }
 
 /// An object with some fields more.

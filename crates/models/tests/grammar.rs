@@ -1,10 +1,10 @@
-//! Answers that are JSON of a schema, by the model that ships: run with the feature `json-schema`.
-#![cfg(feature = "json-schema")]
+//! Answers that are JSON of a schema, by the model that ships: with the feature `grammar`.
+#![cfg(feature = "grammar")]
 
 use serde_json::{Value, json};
 use warpfold::{Device, Dtype, Profile, Queue};
 use warpfold_engine::{Config, Engine, Request, Sampling};
-use warpfold_models::{ModelFiles, Schemas};
+use warpfold_models::{Grammar, Grammars, ModelFiles};
 
 fn schema() -> Value {
     json!({
@@ -23,18 +23,17 @@ fn schema() -> Value {
 fn every_answer_is_json_of_the_schema_whatever_is_drawn() {
     let files = ModelFiles::shipped().unwrap();
     let eos = files.config().eos[0];
-    let schemas = Schemas::of(files.tokenizer().unwrap(), eos).unwrap();
+    let grammars = Grammars::of(files.tokenizer().unwrap(), &[eos]).unwrap();
     let queue = Queue::of(&Device::virtual_gpu(Profile::H200));
     let model = files.load(&queue, Dtype::Bf16, &mut |_, _| ()).unwrap();
     let mut engine = Engine::new(model, Config { num_blocks: 64, ..Config::default() }).unwrap();
     let prompt = files.tokenizer().unwrap().encode("Once upon a time there was").unwrap();
     let sampling = Sampling { temperature: 1.5, ..Sampling::default() };
-    let constraint = Some(schemas.constraint(&schema()).unwrap());
+    let constraint = Some(grammars.constraint(&Grammar::Json(schema())).unwrap());
     let asked = Request { n: 3, seed: Some(3), sampling, constraint, max_tokens: Some(120), ..Request::new(prompt) };
     let id = engine.add(asked).unwrap();
     for answer in engine.run_to_end().unwrap().remove(&id).unwrap() {
         let text = files.tokenizer().unwrap().decode(&answer.ids());
-        // The token that ends the answer may have a text.
         // The token that ends the answer has a text, too.
         let value: Value = serde_json::from_str(&text[..=text.rfind('}').unwrap_or(0)])
             .unwrap_or_else(|error| panic!("{error}: {text:?}, {:?}", answer.finish));
@@ -48,7 +47,7 @@ fn every_answer_is_json_of_the_schema_whatever_is_drawn() {
 #[test]
 fn a_schema_that_is_none_is_refused_with_a_reason() {
     let files = ModelFiles::shipped().unwrap();
-    let schemas = Schemas::of(files.tokenizer().unwrap(), files.config().eos[0]).unwrap();
-    let error = schemas.constraint(&json!({"type": "elephant"})).unwrap_err().to_string();
-    assert!(error.starts_with("the JSON schema cannot be used: "), "{error}");
+    let grammars = Grammars::of(files.tokenizer().unwrap(), &files.config().eos).unwrap();
+    let error = grammars.constraint(&Grammar::Json(json!({"type": "elephant"}))).unwrap_err().to_string();
+    assert!(error.starts_with("the grammar cannot be used: "), "{error}");
 }

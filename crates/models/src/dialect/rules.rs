@@ -1,0 +1,247 @@
+//! The grammar of an answer that may call tools, in Lark, from a row of the table.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use serde_json::{Value, json};
+
+use super::formats::{Arguments, ToolFormat};
+use super::{Dialect, THINK, Thinking, Tool, tags};
+use crate::grammar::{Grammar, quoted};
+
+/// What one answer may hold.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Turn {
+    /// Tools that may be called; calls are read only where there are some.
+    pub tools: Vec<Tool>,
+    /// Whether one is called.
+    pub choice: ToolChoice,
+    /// At most one call.
+    pub is_single: bool,
+    /// What content must look like.
+    pub content: Option<Grammar>,
+}
+
+/// Whether a tool is called.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum ToolChoice {
+    /// As the model likes.
+    #[default]
+    Auto,
+    /// One at least.
+    Required,
+    /// This one.
+    Named(String),
+}
+
+/// A grammar in the making.
+struct Rules<'a> {
+    format: &'static ToolFormat,
+    special: &'a BTreeMap<&'static str, u32>,
+    lark: String,
+    parts: Vec<Grammar>,
+}
+
+/// Any text, and none.
+const TEXT: &str = "/(?s:.*)/";
+
+impl Dialect {
+    /// The grammar of an answer, or none where any text is right.
+    #[must_use]
+    pub fn grammar(&self, turn: &Turn, thinking: Thinking) -> Option<Grammar> {
+        if turn.tools.is_empty() && (turn.content.is_none() || thinking == Thinking::Never) {
+            return turn.content.clone();
+        }
+        let mut rules = Rules { format: self.format, special: &self.special, lark: String::new(), parts: Vec::new() };
+        rules.start(turn, thinking);
+        let Rules { lark, parts, .. } = rules;
+        Some(Grammar::Parts { lark, parts })
+    }
+}
+
+impl Rules<'_> {
+    fn rule(&mut self, name: &str, body: &str) {
+        // Writing to a text does not fail.
+        let _ = writeln!(self.lark, "{name}: {body}");
+    }
+
+    /// The reference to a grammar of its own.
+    fn part(&mut self, grammar: Grammar) -> String {
+        self.parts.push(grammar);
+        format!("@part{}", self.parts.len() - 1)
+    }
+
+    /// A text that stands as it is. Marks that are special tokens are no text.
+    fn literal(&self, text: &str) -> String {
+        let mut items = Vec::new();
+        let mut rest = text;
+        while !rest.is_empty() {
+            let found = self.special.iter().filter_map(|(mark, id)| Some((rest.find(mark)?, *mark, *id))).min();
+            let (before, token, after) = match found {
+                None => (rest, None, ""),
+                Some((at, mark, id)) => (&rest[..at], Some(id), &rest[at + mark.len()..]),
+            };
+            items.extend((!before.is_empty()).then(|| quoted(before)));
+            items.extend(token.map(|id| format!("<[{id}]>")));
+            rest = after;
+        }
+        items.join(" ")
+    }
+
+    fn is_special(&self, mark: &str) -> bool {
+        self.special.contains_key(mark)
+    }
+
+    /// Reasoning, then calls or content.
+    fn start(&mut self, turn: &Turn, thinking: Thinking) {
+        let mut start = match thinking {
+            Thinking::Never => String::new(),
+            Thinking::Begun => "think BREAK ".to_owned(),
+            Thinking::Maybe => "(think BREAK)? ".to_owned(),
+        };
+        let calls = (!turn.tools.is_empty()).then(|| self.calls(turn));
+        if thinking != Thinking::Never {
+            self.think(thinking);
+            self.rule("BREAK", "/\\n*/");
+        }
+        // Where reasoning may come, what begins with its mark is no content.
+        let but = match thinking {
+            Thinking::Maybe => format!(" & ~/\\s*{}(?s:.*)/", escaped(THINK[0])),
+            Thinking::Never | Thinking::Begun => String::new(),
+        };
+        let content = turn.content.clone().map(|content| self.part(content));
+        match (calls, content) {
+            (None, Some(content)) => start += &content,
+            (None, None) => start += TEXT,
+            (Some(calls), Some(content)) if turn.choice == ToolChoice::Auto => {
+                start += &format!("({content} | trigger {calls})");
+                self.trigger();
+            }
+            (Some(calls), None) if turn.choice == ToolChoice::Auto => {
+                start += &format!("(text | head {calls})");
+                self.head(&but);
+            }
+            (Some(calls), _) => {
+                start += &format!("trigger {calls}");
+                self.trigger();
+            }
+        }
+        self.rule("start", &start);
+    }
+
+    fn think(&mut self, thinking: Thinking) {
+        let [open, close] = THINK;
+        let begin = if thinking == Thinking::Begun { "" } else { open };
+        if self.is_special(close) {
+            let [begin, close] = [self.literal(begin), self.literal(close)];
+            self.rule("think", &format!("{begin} THOUGHT {close}"));
+            // Spelled by other tokens, the mark would be read as the token.
+            self.rule("THOUGHT", &format!("{TEXT} & ~/(?s:.*){}(?s:.*)/", escaped(THINK[1])));
+        } else {
+            self.rule("think[lazy]", "THOUGHT");
+            self.rule("THOUGHT", &format!("/{}(?s:.*){}/", escaped(begin), escaped(close)));
+        }
+    }
+
+    fn trigger(&mut self) {
+        let trigger = self.literal(self.format.trigger);
+        self.rule("trigger", &trigger);
+    }
+
+    /// Text alone, and text up to the first call.
+    fn head(&mut self, but: &str) {
+        let (format, any) = (self.format, "(?s:.*)");
+        let trigger = escaped(format.trigger);
+        if format.at_start {
+            self.rule("text", "TEXT");
+            self.rule("TEXT", &format!("{TEXT} & ~/\\s*{trigger}{any}/{but}"));
+            self.trigger();
+            self.rule("head", "trigger");
+        } else if self.is_special(format.trigger) {
+            // Spelled by other tokens, the mark would be read as the token.
+            self.rule("text", "TEXT");
+            self.rule("TEXT", &format!("{TEXT} & ~/{any}{trigger}{any}/{but}"));
+            self.trigger();
+            self.rule("head", "TEXT trigger");
+        } else {
+            self.rule("text", "TEXT");
+            self.rule("TEXT", &format!("{TEXT} & ~/{any}{trigger}{any}/{but}"));
+            self.rule("head[lazy]", "HEAD");
+            self.rule("HEAD", &format!("/{any}{trigger}/{but}"));
+        }
+    }
+
+    /// What follows the trigger.
+    fn calls(&mut self, turn: &Turn) -> String {
+        let ToolFormat { first, next, end, close, middle, .. } = *self.format;
+        let is_wanted = |tool: &&Tool| match &turn.choice {
+            ToolChoice::Named(name) => tool.name == *name,
+            ToolChoice::Auto | ToolChoice::Required => true,
+        };
+        let mut names = Vec::new();
+        for (i, tool) in turn.tools.iter().filter(is_wanted).enumerate() {
+            let head = self.literal(&format!("{}{middle}", tool.name));
+            let arguments = match self.format.arguments {
+                Arguments::Json => self.part(Grammar::Json(schema(tool, tool.parameters.clone()))),
+                Arguments::Tags => self.tags(i, tool),
+            };
+            let close = self.literal(close);
+            self.rule(&format!("call{i}"), &format!("{head} {arguments} {close}"));
+            names.push(format!("call{i}"));
+        }
+        self.rule("call", &names.join(" | "));
+        let [first, next, end] = [first, next, end].map(|text| self.literal(text));
+        let more = if turn.is_single { String::new() } else { format!("({next} call)*") };
+        format!("{first} call {more} {end}")
+    }
+
+    /// Arguments in tags: each property in its order, and those that are not required perhaps.
+    fn tags(&mut self, tool_number: usize, tool: &Tool) -> String {
+        let mut all = Vec::new();
+        for (i, property) in tags::properties(&tool.parameters).into_iter().enumerate() {
+            let open = quoted(&tags::open(property.name));
+            let value = if let Some(choices) = tags::choices(property.schema).filter(|_| property.is_text) {
+                let choices: Vec<String> = choices.into_iter().map(quoted).collect();
+                format!("({}) {}", choices.join(" | "), quoted(tags::CLOSE))
+            } else if property.is_text {
+                let name = format!("value{tool_number}_{i}");
+                self.rule(&format!("{name}[lazy]"), &format!("/(?s:.*){}/", escaped(tags::CLOSE)));
+                name
+            } else {
+                let schema = tags::with_definitions(property.schema, &tool.parameters);
+                format!("{} {}", self.part(Grammar::Json(self::schema(tool, schema))), quoted(tags::CLOSE))
+            };
+            let optional = if property.is_required { "" } else { "?" };
+            all.push(format!("({open} {value}){optional}"));
+        }
+        all.join(" ")
+    }
+}
+
+/// A schema of arguments, written with the spaces that models have learned.
+fn schema(tool: &Tool, mut schema: Value) -> Value {
+    if let Some(fields) = schema.as_object_mut() {
+        let style = json!({
+            "whitespace_flexible": false, "item_separator": ", ", "key_separator": ": ",
+            "coerce_one_of": true, "lenient": !tool.is_strict,
+        });
+        fields.insert("x-guidance".to_owned(), style);
+    }
+    schema
+}
+
+/// A text as it stands in a regular expression of Lark.
+fn escaped(text: &str) -> String {
+    let mut regex = String::new();
+    for c in text.chars() {
+        match c {
+            '\n' => regex.push_str("\\n"),
+            c if c.is_alphanumeric() || matches!(c, '<' | '>' | '=' | '_' | '"' | ' ' | ':') => regex.push(c),
+            c => {
+                regex.push('\\');
+                regex.push(c);
+            }
+        }
+    }
+    regex
+}
