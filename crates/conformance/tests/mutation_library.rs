@@ -142,6 +142,15 @@ fn folds_of_columns_need_all_that_their_blocks_wait_for() {
 }
 
 #[test]
+fn digests_need_all_that_their_threads_wait_for() {
+    let digest = |device: &Device| Ok(numbers(device, Dtype::F16, &[37, 640])?.digest()?.to_le_bytes().to_vec());
+    check("digest of groups", 2, &[], digest);
+    check("digest of elements", 2, &[], |device| {
+        Ok(numbers(device, Dtype::F32, &[37, 61])?.t()?.digest()?.to_le_bytes().to_vec())
+    });
+}
+
+#[test]
 fn scans_need_all_that_their_blocks_wait_for() {
     check("scan of one long row", 3, &[], |device| named("cumsum", &[numbers(device, Dtype::I32, &[70_001])?], 0));
     check("scan of rows by a block each", 1, &[], |device| {

@@ -16,9 +16,7 @@ use crate::graphs::Graphs;
 use crate::layers::{Angles, Loader, Shard, StepShape};
 use crate::network::Network;
 use crate::weights::Placed;
-use crate::{
-    Architecture, ChatTemplate, Error, ModelConfig, RopeScaling, Tokenizer, WeightsDigest, config, template,
-};
+use crate::{Architecture, ChatTemplate, Error, ModelConfig, RopeScaling, Tokenizer, WeightsDigest, config, template};
 
 /// A model's files, opened: what it is and how it reads, without its weights.
 #[derive(Debug)]

@@ -8,7 +8,7 @@ use crate::Tensor;
 
 impl Tensor {
     /// A number that says what the elements are, and in which order; not how they lie in memory.
-    /// Waits for the device. [`digest_of_bytes`](warpfold_kernels::digest::digest_of_bytes) is the
+    /// Waits for the device. [`Digest::of_bytes`](warpfold_kernels::digest::Digest::of_bytes) is the
     /// same of bytes on the host.
     ///
     /// ```
@@ -42,12 +42,8 @@ impl Tensor {
     pub fn digest_into(&self, first: u64, strides: &[isize], sums: &mut Self, at: usize) -> Result<(), Error> {
         sums.expect_dtype("the sums of digests", Dtype::U64)?;
         if strides.len() != self.rank() || at >= sums.len() || !sums.is_contiguous() {
-            let reason = format!(
-                "{} strides for {} axes, and word {at} of {} words",
-                strides.len(),
-                self.rank(),
-                sums.len()
-            );
+            let reason =
+                format!("{} strides for {} axes, and word {at} of {} words", strides.len(), self.rank(), sums.len());
             return Err(ErrorKind::Operand { operator: "digest", reason }.into());
         }
         let problem = Problem::new(&self.spec(), first, strides)?;

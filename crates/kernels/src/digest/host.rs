@@ -1,5 +1,7 @@
 //! The digest on the host: the function itself, and sums over bytes in memory.
 
+use super::Digest;
+
 /// Elements whose keys share a factor: a group costs one mixing, and a product an element.
 pub(super) const GROUP: u64 = 8;
 
@@ -28,25 +30,27 @@ const fn mixed(counter: u64) -> u64 {
     (z ^ (z >> LAST_SHIFT)) | 1
 }
 
-/// What the bits of an element at a place are multiplied by.
-#[must_use]
-pub const fn key(place: u64) -> u64 {
-    mixed(place / GROUP).wrapping_mul(FACTORS[(place % GROUP) as usize])
-}
+impl Digest {
+    /// What the bits of an element at a place are multiplied by.
+    #[must_use]
+    pub const fn key(place: u64) -> u64 {
+        mixed(place / GROUP).wrapping_mul(FACTORS[(place % GROUP) as usize])
+    }
 
-/// The sum over elements of 1, 2, 4 or 8 little-endian bytes each that stand at the places from
-/// `first` on: of their bits times their keys.
-///
-/// # Panics
-/// For elements of other sizes.
-#[must_use]
-pub fn digest_of_bytes(bytes: &[u8], element_bytes: usize, first: u64) -> u64 {
-    match element_bytes {
-        1 => sum(bytes, first, |[a]: [u8; 1]| a.into()),
-        2 => sum(bytes, first, |bytes| u16::from_le_bytes(bytes).into()),
-        4 => sum(bytes, first, |bytes| u32::from_le_bytes(bytes).into()),
-        8 => sum(bytes, first, u64::from_le_bytes),
-        other => panic!("an element has 1, 2, 4 or 8 bytes, not {other}"),
+    /// The digest of elements of 1, 2, 4 or 8 little-endian bytes each on the host, the first of
+    /// which stands at the place `first`, and each other one at the next.
+    ///
+    /// # Panics
+    /// For elements of other sizes.
+    #[must_use]
+    pub fn of_bytes(bytes: &[u8], element_bytes: usize, first: u64) -> u64 {
+        match element_bytes {
+            1 => sum(bytes, first, |[a]: [u8; 1]| a.into()),
+            2 => sum(bytes, first, |bytes| u16::from_le_bytes(bytes).into()),
+            4 => sum(bytes, first, |bytes| u32::from_le_bytes(bytes).into()),
+            8 => sum(bytes, first, u64::from_le_bytes),
+            other => panic!("an element has 1, 2, 4 or 8 bytes, not {other}"),
+        }
     }
 }
 
@@ -57,7 +61,9 @@ fn sum<const N: usize>(bytes: &[u8], first: u64, bits: impl Fn([u8; N]) -> u64) 
     let (before, elements) = elements.split_at(before);
     let (groups, after) = elements.as_chunks::<{ GROUP as usize }>();
     let one_by_one = |elements: &[[u8; N]], first: u64| {
-        (first..).zip(elements).fold(0, |sum: u64, (place, x)| sum.wrapping_add(bits(*x).wrapping_mul(key(place))))
+        (first..)
+            .zip(elements)
+            .fold(0, |sum: u64, (place, x)| sum.wrapping_add(bits(*x).wrapping_mul(Digest::key(place))))
     };
     let start = first + before.len() as u64;
     let mut sum = one_by_one(before, first);

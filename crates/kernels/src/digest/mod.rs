@@ -1,5 +1,5 @@
 //! Digests of elements by their places: the sum, modulo 2^64, of the bits of each element times a
-//! [`key`] of the place where it stands in some longer list.
+//! [key](Digest::key) of the place where it stands in some longer list.
 //!
 //! The order of the elements in memory does not matter, nor how they are split: digests of parts
 //! add up to that of the whole. So what a host reads of a file in one order compares with what
@@ -7,12 +7,11 @@
 //! for one in about 2^64 of them; who can choose elements can choose two lists of one digest, so it
 //! protects from faults, not from attackers.
 //!
-//! [`digest_of_bytes`] is the same on the host (`host`), `kernel` that of devices.
+//! [`Digest::of_bytes`] is the same on the host (`host`), `kernel` that of devices.
 
 mod host;
 mod kernel;
 
-pub use host::{digest_of_bytes, key};
 pub(crate) use kernel::BLOCK;
 
 use warpfold_device::LaunchConfig;

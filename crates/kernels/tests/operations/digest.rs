@@ -2,7 +2,7 @@
 
 use warpfold_device::{Checks, Device, Profile};
 use warpfold_kernels::Dtype;
-use warpfold_kernels::digest::{Digest, Problem, digest_of_bytes, key};
+use warpfold_kernels::digest::{Digest, Problem};
 use warpfold_kernels::layout::Layout;
 use warpfold_kernels::plan::{Family, TensorSpec, Workspace};
 
@@ -46,7 +46,8 @@ impl View<'_> {
                 element += position * stride;
                 place += (position * places) as i64;
             }
-            expected = expected.wrapping_add(bits(&memory, size, element as usize).wrapping_mul(key(place as u64)));
+            expected =
+                expected.wrapping_add(bits(&memory, size, element as usize).wrapping_mul(Digest::key(place as u64)));
         }
         let from = device.upload(&memory).unwrap();
         let from = from.view(self.at * size..).unwrap();
@@ -81,8 +82,7 @@ fn elements_are_digested_by_their_places_however_they_lie() {
         let shape = &[6, 1, 8 * 24];
         let turns = View { shape, strides: &[16 * 24, 8 * 24, 1], at: 8 * 24, first: 48 * 24, places: &[8 * 24, 0, 1] };
         assert!(turns.check(dtype).contains("is_grouped: true"));
-        let parts =
-            View { shape: &[4, 5, 16], strides: &[80, 16, 1], at: 0, first: 64, places: &[16, 128, 1] };
+        let parts = View { shape: &[4, 5, 16], strides: &[80, 16, 1], at: 0, first: 64, places: &[16, 128, 1] };
         assert!(parts.check(dtype).contains("is_grouped: true"));
         let narrow = View { shape: &[4, 5, 6], strides: &[30, 6, 1], at: 0, first: 24, places: &[6, 48, 1] };
         assert!(narrow.check(dtype).contains("is_grouped: false"));
@@ -96,12 +96,11 @@ fn elements_are_digested_by_their_places_however_they_lie() {
 fn parts_on_the_host_add_up_to_the_whole() {
     for size in [1, 2, 4, 8] {
         let memory = memory(1000, size);
-        let expected = (0..1000).fold(0_u64, |sum, i| {
-            sum.wrapping_add(bits(&memory, size, i).wrapping_mul(key(i as u64 + 5)))
-        });
+        let expected = (0..1000)
+            .fold(0_u64, |sum, i| sum.wrapping_add(bits(&memory, size, i).wrapping_mul(Digest::key(i as u64 + 5))));
         for cut in [0, 1, 3, 8, 11, 500, 999, 1000] {
             let (left, right) = memory.split_at(cut * size);
-            let parts = [digest_of_bytes(left, size, 5), digest_of_bytes(right, size, cut as u64 + 5)];
+            let parts = [Digest::of_bytes(left, size, 5), Digest::of_bytes(right, size, cut as u64 + 5)];
             assert_eq!(parts[0].wrapping_add(parts[1]), expected, "{size} bytes, cut at {cut}");
         }
     }
@@ -110,18 +109,18 @@ fn parts_on_the_host_add_up_to_the_whole() {
 #[test]
 fn what_is_changed_moved_or_swapped_has_another_digest() {
     let memory = memory(256, 2);
-    let digest = digest_of_bytes(&memory, 2, 0);
+    let digest = Digest::of_bytes(&memory, 2, 0);
     for i in 0..256 {
         for bit in 0..16 {
             let mut other = memory.clone();
             other[2 * i + bit / 8] ^= 1 << (bit % 8);
-            assert_ne!(digest_of_bytes(&other, 2, 0), digest, "bit {bit} of {i}");
+            assert_ne!(Digest::of_bytes(&other, 2, 0), digest, "bit {bit} of {i}");
         }
         for j in 0..i {
             let mut other = memory.clone();
             (0..2).for_each(|byte| other.swap(2 * i + byte, 2 * j + byte));
-            assert!(other == memory || digest_of_bytes(&other, 2, 0) != digest, "{i} and {j} swapped");
+            assert!(other == memory || Digest::of_bytes(&other, 2, 0) != digest, "{i} and {j} swapped");
         }
     }
-    (1..300).for_each(|first| assert_ne!(digest_of_bytes(&memory, 2, first), digest, "from {first} on"));
+    (1..300).for_each(|first| assert_ne!(Digest::of_bytes(&memory, 2, first), digest, "from {first} on"));
 }

@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use warpfold::Dtype;
-use warpfold_kernels::digest::digest_of_bytes;
+use warpfold_kernels::digest::Digest;
 
 use super::{Checkpoint, Entry, Format, Storage, format};
 use crate::Error;
@@ -103,7 +103,7 @@ impl Checkpoint {
         }
         let size = held.dtype.bytes() as usize;
         let Storage::PairedRows { heads } = entry.storage else {
-            return Ok(digest_of_bytes(bytes, size, (rows.start * width) as u64));
+            return Ok(Digest::of_bytes(bytes, size, (rows.start * width) as u64));
         };
         // [heads, pairs, 2] of the file are [heads, 2, pairs].
         let head_dim = entry.shape[0] / heads;
@@ -112,7 +112,7 @@ impl Checkpoint {
             head * head_dim + half * (head_dim / 2) + pair
         };
         let lines = rows.clone().zip(bytes.chunks_exact(width * size));
-        let digests = lines.map(|(row, line)| digest_of_bytes(line, size, (place(row) * width) as u64));
+        let digests = lines.map(|(row, line)| Digest::of_bytes(line, size, (place(row) * width) as u64));
         Ok(digests.fold(0, u64::wrapping_add))
     }
 }

@@ -129,7 +129,13 @@ impl Loader<'_> {
         let tensor = self.joined(&parts.iter().map(of).collect::<Vec<_>>(), &[num_rows, columns])?;
         let mut row = 0;
         for Lines { name, own, .. } in parts {
-            self.note(name, Held::plain(self.dtype), &tensor.slice(0, row..row + own.len())?, own.start * columns, &[columns, 1]);
+            self.note(
+                name,
+                Held::plain(self.dtype),
+                &tensor.slice(0, row..row + own.len())?,
+                own.start * columns,
+                &[columns, 1],
+            );
             row += own.len();
         }
         Ok(tensor)
@@ -200,7 +206,13 @@ impl Loader<'_> {
         let weight = self.joined(&groups, &[2 * own, inputs])?;
         let in_turns = weight.reshape(&[own / 8, 2, 8 * inputs])?;
         for (i, Lines { name, own, .. }) in both.iter().enumerate() {
-            self.note(name, Held::plain(self.dtype), &in_turns.slice(1, i..i + 1)?, own.start * inputs, &[8 * inputs, 0, 1]);
+            self.note(
+                name,
+                Held::plain(self.dtype),
+                &in_turns.slice(1, i..i + 1)?,
+                own.start * inputs,
+                &[8 * inputs, 0, 1],
+            );
         }
         Linear::new(&weight, None)
     }

@@ -87,14 +87,15 @@ fn whole(parts: &Parts<'_>, len: u64) -> Result<u64, String> {
         if *held != parts[0].0.held {
             return Err("it is there in two types".to_owned());
         }
-        let (_, other) = *distinct
-            .entry((*first, strides, view.shape()))
-            .or_insert((view.len() as u64, *digest));
+        let (_, other) = *distinct.entry((*first, strides, view.shape())).or_insert((view.len() as u64, *digest));
         if other != *digest {
-            return Err(format!("two devices have other values of the same part, of digests {digest:016x} and {other:016x}"));
+            return Err(format!(
+                "two devices have other values of the same part, of digests {digest:016x} and {other:016x}"
+            ));
         }
     }
-    let (held, digest) = distinct.values().fold((0, 0_u64), |(held, sum), (len, digest)| (held + len, sum.wrapping_add(*digest)));
+    let (held, digest) =
+        distinct.values().fold((0, 0_u64), |(held, sum), (len, digest)| (held + len, sum.wrapping_add(*digest)));
     match held == len {
         true => Ok(digest),
         false => Err(format!("{held} elements are there, and {len} in the file")),
@@ -115,3 +116,6 @@ impl Fnv {
         self.0 = bytes.iter().fold(self.0, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3));
     }
 }
+
+#[cfg(test)]
+mod tests;
