@@ -64,6 +64,14 @@ const UNSAFE_PLACES: &[&str] = &[
     "crates/sim/src/warp_ops/",
 ];
 
+/// What moves the one position that a file has for all who share it.
+const POSITIONS: &[&str] =
+    &[".seek(", "SeekFrom", "io::Seek", "Seek,", "Seek}", "seek_read", "seek_write", "try_clone(", "&File", "&'a File"];
+
+/// Where a file may stand beside its position: reads that name theirs, and a header that is read
+/// before anybody shares the file.
+const POSITION_PLACES: &[&str] = &["crates/models/src/files/mod.rs", "crates/models/src/files/gguf.rs"];
+
 /// Longer files say why in their module doc, with the words [`WHY_LONG`].
 const LONG_FILE_LINES: usize = 800;
 const WHY_LONG: &str = "is long because";
@@ -265,6 +273,15 @@ fn libraries_below_the_devices_know_neither_time_nor_environment() {
 }
 
 #[test]
+fn a_file_that_is_shared_has_no_position_to_move() {
+    let sources = sources();
+    let of_programs = sources.iter().filter(|f| f.path.contains("/src/") && !f.is_test());
+    let (allowed, others): (Vec<_>, Vec<_>) = of_programs.partition(|f| POSITION_PLACES.contains(&&*f.path));
+    assert!(allowed.len() == POSITION_PLACES.len() && allowed.iter().all(|f| !f.hits(POSITIONS).is_empty()));
+    nothing(&others.iter().flat_map(|f| f.hits(POSITIONS)).collect::<Vec<_>>());
+}
+
+#[test]
 fn libraries_neither_print_nor_exit() {
     let words = ["println!", "print!(", "process::exit"];
     nothing(&sources().iter().filter(|f| f.is_library()).flat_map(|f| f.hits(&words)).collect::<Vec<_>>());
@@ -296,7 +313,7 @@ const PHRASES: &[(&str, &str)] = &[
 ];
 
 /// Public items of the kernel library at most: who reads its documentation reads all of them.
-const KERNELS_PUBLIC_ITEMS: usize = 200;
+const KERNELS_PUBLIC_ITEMS: usize = 205;
 
 /// Public items that the file of a public module declares at the left margin or re-exports.
 fn public_items(text: &str) -> usize {
