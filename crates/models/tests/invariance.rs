@@ -14,7 +14,7 @@ use warpfold_models::{LanguageModel, ModelFiles};
 
 fn model(name: &str) -> LanguageModel {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/models").join(name);
-    let files = ModelFiles::open(&folder).expect("the files are right");
+    let files = ModelFiles::open(&folder).expect("the files are right").verified();
     files.load(&Queue::of(&Device::virtual_gpu(Profile::H200)), files.dtype(), &mut |_, _| ()).expect("weights")
 }
 

@@ -31,7 +31,7 @@ fn goldens(folder: &str) -> Vec<Golden> {
 }
 
 fn model(name: &str, dtype: Dtype) -> LanguageModel {
-    let files = ModelFiles::open(&fixture(name)).expect("the files are right");
+    let files = ModelFiles::open(&fixture(name)).expect("the files are right").verified();
     let queue = Queue::of(&Device::virtual_gpu(Profile::H200));
     files.load(&queue, dtype, &mut |done, all| assert!(done <= all)).expect("the weights are right")
 }

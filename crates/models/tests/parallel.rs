@@ -10,7 +10,7 @@ use warpfold_models::{ErrorKind, ModelFiles, ParallelModel};
 
 fn fixture(name: &str) -> ModelFiles {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/models").join(name);
-    ModelFiles::open(&folder).expect("the files are right")
+    ModelFiles::open(&folder).expect("the files are right").verified()
 }
 
 /// How many GPUs there are, if they are asked for.
@@ -90,17 +90,17 @@ fn devices_beyond_the_heads_of_keys_and_values_have_some_in_common() {
 #[test]
 fn a_model_of_eight_heads_answers_alike_on_1_2_4_and_8_devices() {
     let folder = wide(8, 64);
-    let files = ModelFiles::open(&folder).expect("the files are right");
+    let files = ModelFiles::open(&folder).expect("the files are right").verified();
     shares("eight heads", &files, Dtype::Bf16, &[2, 4, 8]);
     // Vocabularies that do not divide are not split; this one has biases, too.
     let odd = wide(8, 67);
-    shares("67 tokens and biases", &ModelFiles::open(&odd).expect("the files are right"), Dtype::F32, &[4]);
+    shares("67 tokens and biases", &ModelFiles::open(&odd).expect("the files are right").verified(), Dtype::F32, &[4]);
     [folder, odd].iter().for_each(|folder| std::fs::remove_dir_all(folder).expect("the folder is there"));
 }
 
 #[test]
 fn the_model_that_ships_answers_alike_on_one_device_and_on_two() {
-    let files = ModelFiles::shipped().expect("it is part of the library");
+    let files = ModelFiles::shipped().expect("it is part of the library").verified();
     let tale = |devices| {
         let mut engine = Engine::new(load(&files, Dtype::Bf16, devices), settings()).expect("the settings are right");
         let request = Request { logprobs: Some(3), ..Request::greedy(vec![5, 80, 7, 301], 6) };
@@ -146,7 +146,7 @@ fn a_number_of_devices_that_does_not_fit_is_an_error_with_both_numbers() {
 #[test]
 fn each_device_has_its_share_of_the_weights_and_of_the_cache() {
     let folder = wide(8, 64);
-    let files = ModelFiles::open(&folder).expect("the files are right");
+    let files = ModelFiles::open(&folder).expect("the files are right").verified();
     let on = |count| files.load_parallel(&Device::virtual_peers(Profile::H200, count), Dtype::Bf16, &mut |_, _| ());
     let [one, four] = [1, 4].map(|count| on(count).expect("the model can be shared"));
     assert_eq!(one.limits().kv_bytes_per_token, 4 * four.limits().kv_bytes_per_token);

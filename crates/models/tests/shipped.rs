@@ -36,7 +36,7 @@ fn devices() -> Vec<Device> {
 }
 
 fn load(device: &Device, dtype: Dtype) -> LanguageModel {
-    let files = ModelFiles::shipped().expect("the files are part of the program");
+    let files = ModelFiles::shipped().expect("the files are part of the program").verified();
     files.load(&Queue::of(device), dtype, &mut |done, all| assert!(done <= all)).expect("there is room")
 }
 

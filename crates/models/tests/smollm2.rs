@@ -1,6 +1,7 @@
 //! SmolLM2-135M-Instruct, a model that people use, against answers that numpy computed.
 //!
-//! `fixtures/models/fetch.py` brings the file; without it the test says so and ends.
+//! `fixtures/models/fetch.py` brings the file, `fixtures/models/convert.py` makes a folder of
+//! Hugging Face of it; without them the tests say so and end.
 
 use std::path::{Path, PathBuf};
 
@@ -22,11 +23,35 @@ const GOLDEN: [(u32, f64); 8] = [
     (2, -0.25783),
 ];
 
-/// Where the script puts the file.
-fn file() -> Option<PathBuf> {
+/// Where the scripts put what they make.
+fn made(name: &str) -> Option<PathBuf> {
     let target = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
     let target = target.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target"));
-    Some(target.join("models/SmolLM2-135M-Instruct.Q4_1.gguf")).filter(|file| file.exists())
+    Some(target.join("models").join(name)).filter(|file| file.exists())
+}
+
+fn file() -> Option<PathBuf> {
+    made("SmolLM2-135M-Instruct.Q4_1.gguf")
+}
+
+#[test]
+fn its_weights_as_safetensors_in_bf16_answer_with_the_bits_of_the_gguf_file() {
+    let (Some(gguf), Some(folder)) = (file(), made("SmolLM2-135M-Instruct-bf16")) else {
+        println!("skipped: SmolLM2 is not there in both; fixtures/models/fetch.py fetches it, convert.py converts it");
+        return;
+    };
+    let answer = |path: &Path| {
+        let files = ModelFiles::open(path).expect("the files are right").verified();
+        let queue = Queue::of(&Device::virtual_gpu(Profile::H200));
+        let model = files.load(&queue, Dtype::Bf16, &mut |_, _| ()).expect("there is room");
+        let digest = model.weights_digest().expect("they are verified");
+        let mut engine =
+            Engine::new(model, Config { num_blocks: 8, ..Config::default() }).expect("the settings are right");
+        let request = Request { logprobs: Some(5), ..Request::greedy(vec![504, 3575, 282], 2) };
+        let id = engine.add(request).expect("the request is right");
+        (digest, engine.run_to_end().expect("the model runs").remove(&id).expect("an answer"))
+    };
+    assert_eq!(answer(&folder), answer(&gguf));
 }
 
 #[test]
@@ -35,7 +60,7 @@ fn the_capital_of_france_is_paris() {
         println!("skipped: SmolLM2 is not there; python3 fixtures/models/fetch.py fetches it");
         return;
     };
-    let files = ModelFiles::open(&file).expect("the file is right");
+    let files = ModelFiles::open(&file).expect("the file is right").verified();
     let tokenizer = files.tokenizer().expect("a tokenizer");
     let template = files.chat_template().expect("it can be parsed").expect("there is one");
     let said = json!([{"role": "user", "content": "What is the capital of France?"}]);
