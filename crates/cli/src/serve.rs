@@ -71,6 +71,11 @@ pub(crate) struct Serve {
     /// the best there is.
     #[arg(long, value_name = "DEVICE")]
     device: Option<String>,
+    /// Compare the weights on the device with the files once they are loaded, and print a digest of
+    /// them, which /v1/models and system_fingerprint have, too; a difference is an error that names
+    /// the tensor.
+    #[arg(long)]
+    verify_weights: bool,
 }
 
 /// Bytes of the cache on the virtual GPU, whose memory is the host's, where nobody says.
@@ -81,7 +86,10 @@ const LEAST_LEN: usize = 2048;
 
 impl Serve {
     pub(crate) fn run(self) -> Result<Ending, Failure> {
-        let files = model::open(self.model.as_deref())?;
+        let mut files = model::open(self.model.as_deref())?;
+        if self.verify_weights {
+            files = files.verified();
+        }
         let template = match &self.chat_template {
             Some(file) => Some(files.chat_template_of(&read(file)?)?),
             None => files.chat_template()?,
@@ -145,7 +153,9 @@ impl Serve {
         let free_bytes = place.free_memory_bytes()?;
         let mut model = model::load(&files, place, self.dtype, self.engine.steps(files.config().max_len))?;
         let config = self.config(&mut model, free_bytes, place.is_virtual())?;
-        let text = Text { tokenizer: files.into_tokenizer().map(Arc::new), template };
+        let weights_digest = model.weights_digest();
+        output::print(&model::told_digest(weights_digest))?;
+        let text = Text { tokenizer: files.into_tokenizer().map(Arc::new), template, weights_digest };
         handle.serve(model, config, text)?;
         output::print(&format!("ready on {place}\n"))
     }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use tokio::sync::{Semaphore, watch};
 use warpfold_engine::Limits;
 use warpfold_engine::service::{Client, Service};
-use warpfold_models::{ChatTemplate, Schemas, Tokenizer};
+use warpfold_models::{ChatTemplate, Schemas, Tokenizer, WeightsDigest};
 
 use crate::error::ApiError;
 use crate::metrics::Observed;
@@ -27,13 +27,24 @@ pub(crate) enum Phase {
     Ending,
 }
 
-/// How a model reads and writes.
+/// How a model reads and writes, and which it is.
 #[derive(Debug, Default)]
 pub struct Text {
     /// Without it, prompts are tokens, and so are answers.
     pub tokenizer: Option<Arc<Tokenizer>>,
     /// Without it there is no chat.
     pub template: Option<ChatTemplate>,
+    /// What clients see of the weights, where they were compared with their files.
+    pub weights_digest: Option<WeightsDigest>,
+}
+
+impl Text {
+    /// What answers with equal bits have in common: the version, and the weights where they are
+    /// known.
+    pub(crate) fn fingerprint(&self) -> String {
+        let version = concat!("warpfold-", env!("CARGO_PKG_VERSION"));
+        self.weights_digest.map_or_else(|| version.to_owned(), |digest| format!("{version}-{digest}"))
+    }
 }
 
 /// A model that is served.

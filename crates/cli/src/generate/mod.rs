@@ -80,11 +80,18 @@ pub(crate) struct Generate {
     /// term. A GPU measures always.
     #[arg(long)]
     sizes: bool,
+    /// Compare the weights on the device with the files once they are loaded, and print a digest of
+    /// them on standard error; a difference is an error that names the tensor.
+    #[arg(long)]
+    verify_weights: bool,
 }
 
 impl Generate {
     pub(crate) fn run(&self) -> Result<Ending, Failure> {
-        let files = model::open(self.model.as_deref())?;
+        let mut files = model::open(self.model.as_deref())?;
+        if self.verify_weights {
+            files = files.verified();
+        }
         let asked = self.requests(&files)?;
         let place = Place::open(self.device.as_deref(), self.engine.tensor_parallel, &files)?;
         let free_bytes = place.free_memory_bytes()?;
@@ -92,6 +99,7 @@ impl Generate {
         let longest = asked.iter().map(|request| longest(request, max_len)).max();
         let steps = self.largest(&asked, max_len).steps(longest.unwrap_or(1));
         let mut model = model::load(&files, &place, self.dtype, steps)?;
+        output::note(&model::told_digest(model.weights_digest()));
         let config = self.config(&mut model, &asked, free_bytes, !place.is_virtual())?;
         let tokenizer = files.into_tokenizer().map(Arc::new);
         let mut engine = Engine::new(model, config)?;

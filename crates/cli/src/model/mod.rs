@@ -11,7 +11,7 @@ use std::time::Duration;
 use warpfold::Dtype;
 use warpfold_engine::Config;
 use warpfold_engine::sizing::Sizing;
-use warpfold_models::{ModelFiles, SHIPPED, Steps, Warmed};
+use warpfold_models::{ModelFiles, SHIPPED, Steps, Warmed, WeightsDigest};
 
 use crate::failure::Failure;
 use crate::progress::Progress;
@@ -81,6 +81,11 @@ pub(crate) fn load(
 pub(crate) fn told(warmed: &Warmed) -> String {
     let Warmed { kernels, time, threads } = warmed;
     format!("{kernels} kernels compiled in {:.2} s, by {threads} threads beside the loading\n", time.as_secs_f64())
+}
+
+/// The digest of weights that were compared with their files, as a line.
+pub(crate) fn told_digest(digest: Option<WeightsDigest>) -> String {
+    digest.map_or_else(String::new, |digest| format!("weights are those of the files, digest {digest}\n"))
 }
 
 /// Runs the largest step without a cache and compares what it took with what was computed. Returns

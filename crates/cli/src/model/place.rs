@@ -5,7 +5,7 @@ use std::fmt;
 use warpfold::{Device, Dtype, Queue};
 use warpfold_device::DeviceKind;
 use warpfold_engine::{Batch, CacheShape, Config, Limits, Model, ModelError, Moves, Sampled, Ticket};
-use warpfold_models::{Error, LanguageModel, ModelFiles, ParallelModel, Steps, WarmUp, Warmed};
+use warpfold_models::{Error, LanguageModel, ModelFiles, ParallelModel, Steps, WarmUp, Warmed, WeightsDigest};
 
 use crate::device_choice;
 use crate::failure::Failure;
@@ -125,6 +125,14 @@ impl PlacedModel {
         match self {
             Self::One { model, .. } => model.weight_bytes(),
             Self::Parallel { model, .. } => model.weight_bytes(),
+        }
+    }
+
+    /// The digest of the weights, if they were compared with the files.
+    pub(crate) fn weights_digest(&self) -> Option<WeightsDigest> {
+        match self {
+            Self::One { model, .. } => model.weights_digest(),
+            Self::Parallel { model, .. } => model.weights_digest(),
         }
     }
 

@@ -52,6 +52,22 @@ fn prompts_of_a_file_are_answered_in_their_order() {
 }
 
 #[test]
+fn weights_that_were_compared_with_the_files_have_one_digest_on_any_number_of_devices() {
+    let asked = ["--prompt-tokens", "5,9", "--max-tokens", "1", "--verify-weights", "--dtype"];
+    let digest = |name: &str, dtype: &str, more: &[&str]| {
+        let found = generate(name, &[&asked[..], &[dtype], more].concat()).stderr;
+        let digest = found.lines().find_map(|line| line.strip_prefix("weights are those of the files, digest "));
+        digest.unwrap_or_else(|| panic!("{found}")).to_owned()
+    };
+    let llama = digest("llama", "bf16", &[]);
+    assert!(llama.len() == 16 && llama.chars().all(|c| c.is_ascii_hexdigit()), "{llama}");
+    assert_eq!(digest("llama", "bf16", &["--tensor-parallel", "1"]), llama);
+    assert_eq!(digest("llama", "bf16", &["--tensor-parallel", "2"]), llama);
+    assert_ne!(digest("llama", "f32", &[]), llama);
+    assert_ne!(digest("mistral", "bf16", &[]), llama);
+}
+
+#[test]
 fn answers_do_not_depend_on_how_many_devices_share_the_model() {
     let asked = ["--prompt-tokens", "5,9,200,17", "--json", "--seed", "3", "--max-tokens", "5", "--logprobs", "3"];
     let on = |devices: &str| {

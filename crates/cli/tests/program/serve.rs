@@ -39,6 +39,14 @@ impl Served {
         Self { child, stdout, address }
     }
 
+    fn get(&self, path: &str) -> String {
+        let mut stream = TcpStream::connect(&self.address).expect("it listens");
+        write!(stream, "GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").expect("it reads");
+        let mut text = String::new();
+        stream.read_to_string(&mut text).expect("UTF-8");
+        text
+    }
+
     fn post(&self, path: &str, headers: &str, body: &str) -> String {
         let mut stream = TcpStream::connect(&self.address).expect("it listens");
         let len = body.len();
@@ -73,6 +81,21 @@ impl Served {
         assert_eq!(self.child.wait().expect("it ends").code(), Some(0));
         rest
     }
+}
+
+#[test]
+fn the_digest_of_verified_weights_is_that_of_generate_in_the_list_of_models_and_in_answers() {
+    let asked = ["generate", &model("llama"), "--device", "virtual", "--prompt-tokens", "5", "--max-tokens", "1"];
+    let found = warpfold(&[&asked[..], &["--verify-weights"]].concat()).ended_with(0).stderr;
+    let digest = found.lines().find_map(|line| line.strip_prefix("weights are those of the files, digest "));
+    let digest = digest.unwrap_or_else(|| panic!("{found}"));
+    let served = Served::start(&["--verify-weights"]);
+    let models = served.get("/v1/models");
+    assert!(models.contains(&format!(r#""weights_digest":"{digest}""#)), "{models}");
+    let answer = served.post("/v1/completions", "", r#"{"model": "llama", "prompt": [5], "max_tokens": 1}"#);
+    let fingerprint = format!(r#""system_fingerprint":"warpfold-{}-{digest}""#, env!("CARGO_PKG_VERSION"));
+    assert!(answer.contains(&fingerprint), "{answer}");
+    served.end();
 }
 
 #[test]

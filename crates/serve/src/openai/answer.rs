@@ -40,6 +40,7 @@ pub(crate) struct Answer {
     id: String,
     created: u64,
     model: String,
+    fingerprint: String,
     choices: Vec<Choice>,
     num_generated: usize,
 }
@@ -75,6 +76,7 @@ impl Answer {
             id: format!("{prefix}-{:016x}{number:08x}", state.run_id),
             created: now.as_secs(),
             model: state.name().to_owned(),
+            fingerprint: served.text.fingerprint(),
             choices: vec![Choice::default(); prompts.len() * wanted.n],
             num_generated: 0,
             prompts,
@@ -148,7 +150,7 @@ impl Answer {
             },
             "created": self.created,
             "model": self.model,
-            "system_fingerprint": concat!("warpfold-", env!("CARGO_PKG_VERSION")),
+            "system_fingerprint": self.fingerprint,
             "choices": choices,
         })
     }

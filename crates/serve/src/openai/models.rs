@@ -30,7 +30,7 @@ pub(crate) async fn one(
 }
 
 fn model(name: &str, state: &State, served: &Served) -> Value {
-    json!({
+    let mut model = json!({
         "id": name,
         "object": "model",
         "created": state.created,
@@ -38,5 +38,9 @@ fn model(name: &str, state: &State, served: &Served) -> Value {
         "root": state.name(),
         "parent": null,
         "max_model_len": served.longest,
-    })
+    });
+    if let Some(digest) = served.text.weights_digest {
+        model["weights_digest"] = digest.to_string().into();
+    }
+    model
 }

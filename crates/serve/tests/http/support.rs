@@ -32,7 +32,7 @@ pub(crate) fn text() -> Text {
     let source = "{% for message in messages %}{{ message.role }}: {{ message.content }}\n{% endfor %}\
                   {% if add_generation_prompt %}assistant:{% endif %}";
     let template = ChatTemplate::new(source, "", "").expect("it is a template");
-    Text { tokenizer: Some(Arc::new(tokenizer())), template: Some(template) }
+    Text { tokenizer: Some(Arc::new(tokenizer())), template: Some(template), ..Text::default() }
 }
 
 pub(crate) fn options() -> Options {
