@@ -54,7 +54,7 @@ fn open(written: &Written, reading: Reading) -> ModelFiles {
 /// What each device holds.
 fn load(files: &ModelFiles, dtype: Dtype, split: Split) -> Result<Vec<Vec<Placed>>, Error> {
     let devices = Device::virtual_peers(Profile::H200, split.unwrap_or(1));
-    let mut progress = |done, all| assert!(done <= all);
+    let mut progress = |done: u64, all: u64| assert!(done <= all);
     let mut load = |device, shard| files.load_shard(&Queue::of(device), dtype, shard, &mut progress);
     let mut loaded: Vec<(LanguageModel, Vec<Placed>)> = Vec::new();
     if split.is_none() {
