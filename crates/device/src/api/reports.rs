@@ -75,9 +75,9 @@ impl Device {
     }
 
     /// What each launch did since the last time, in order, and what is wrong with copies to the
-    /// host; empty on CUDA. At most 1,024 are kept: the oldest one without findings makes room, or the
-    /// oldest one if all have findings. A device that goes away with errors that nobody has read says so
-    /// on standard error.
+    /// host; empty on CUDA. At most 1,024 are kept: the oldest one without findings makes room, or
+    /// the oldest one if all have findings. A device that goes away with errors that nobody has
+    /// read says so on standard error.
     #[must_use]
     pub fn take_reports(&self) -> Vec<LaunchReport> {
         match self.machine("reading reports") {

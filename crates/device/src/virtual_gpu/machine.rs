@@ -23,8 +23,9 @@ const PTX_VERSION: (u32, u32) = (9, 0);
 /// What reports of copies to the host have for a kernel's name.
 pub(super) const HOST_READ: &str = "copy to the host";
 
-// THRESHOLD: the oldest report without findings makes room, and then the oldest with findings, which is said when the
-// device goes away; tested by crates/device/src/api/reports.rs::reports_with_findings_outlive_those_without
+// THRESHOLD: the oldest report without findings makes room, and then the oldest with findings,
+// which is said when the device goes away; tested by
+// crates/device/src/api/reports.rs::reports_with_findings_outlive_those_without
 /// Reports kept until they are taken.
 const KEPT_REPORTS: usize = 1024;
 
