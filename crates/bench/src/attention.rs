@@ -185,8 +185,8 @@ impl Shape {
         };
         let kv = Elements::new(kv_dtype, batch * keys * kv_heads * dim);
         let scale = f64::from(f32::from_bits(problem.scale_bits));
-        // Weights of 8 bits have 4 digits, those of bf16 8; their errors mostly cancel.
-        let digits = if problem.products.is_some() { 7 } else { 8 };
+        // Weights of 8 bits have 4 digits, those of bf16 8; their errors cancel in part.
+        let digits = if problem.products.is_some() { 5 } else { 8 };
         let of = |[sequence, query, head]: [u64; 3]| {
             let first = ((sequence * queries + query) * heads + head) * dim;
             let row = |key: u64| {

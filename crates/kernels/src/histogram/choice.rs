@@ -46,7 +46,8 @@ pub struct Choice {
 /// The most values: a count is an `i32`.
 const MAX_LEN: u64 = i32::MAX as u64;
 
-// THRESHOLD: more bins are refused; tested by crates/kernels/tests/histogram.rs::what_does_not_fit_is_refused
+// THRESHOLD: more bins are refused; tested by
+// crates/kernels/tests/histogram.rs::what_does_not_fit_is_refused
 /// The most bins: a bin is a 32-bit number.
 const MAX_BINS: u64 = 1 << 31;
 

@@ -20,8 +20,9 @@ pub struct Choice {
 /// The most boxes: 65,536 launches, and some seconds of counting on a large GPU.
 const MAX_BOXES: u64 = 1 << 22;
 
-// THRESHOLD: boxes have their bits at hand in parts; tested by crates/kernels/tests/nms.rs::many_boxes_come_in_parts
-// and crates/kernels/tests/nms.rs::parts_of_any_size_keep_the_same
+// THRESHOLD: boxes have their bits at hand in parts; tested by
+// crates/kernels/tests/nms.rs::many_boxes_come_in_parts and
+// crates/kernels/tests/nms.rs::parts_of_any_size_keep_the_same
 /// Bytes of pairs' bits at a time; 20,000 boxes have all of theirs in them.
 const BITS_BYTES: u64 = 64 << 20;
 

@@ -9,9 +9,9 @@ use super::lru::Lru;
 use super::{Family, KernelCache, Key, Plan, Planner, Ready};
 use crate::Error;
 
-// THRESHOLD: the plans that were not used for longest make room; launches and graphs keep what they use; tested by
-// crates/kernels/src/plan/lru.rs::a_full_cache_drops_what_was_not_used_for_longest and
-// crates/kernels/tests/folds/replay.rs::sums_that_blocks_share_are_replayed
+// THRESHOLD: the plans that were not used for longest make room; launches and graphs keep what they
+// use; tested by crates/kernels/src/plan/lru.rs::a_full_cache_drops_what_was_not_used_for_longest
+// and crates/kernels/tests/folds/replay.rs::sums_that_blocks_share_are_replayed
 /// Plans that are kept at most; the least recently used ones make room.
 const CAPACITY: usize = 4096;
 

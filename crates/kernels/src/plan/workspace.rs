@@ -22,13 +22,14 @@ pub struct Workspace {
     scratch: Vec<Buffer<u8>>,
 }
 
-// THRESHOLD: marks are renewed after so many launches, long before their 32 bits are used up; half of them are left to
-// replays that nobody counts, and graphs keep the old ones; tested by
+// THRESHOLD: marks are renewed after so many launches, long before their 32 bits are used up; half
+// of them are left to replays that nobody counts, and graphs keep the old ones; tested by
 // crates/kernels/tests/folds/replay.rs::marks_are_renewed_and_graphs_keep_theirs
 const MOST_MARKED: u32 = 1 << 31;
 
-// THRESHOLD: the smallest buffer of scratch memory is freed, behind the launches that use it, and graphs keep it; tested
-// by crates/kernels/tests/folds/replay.rs::scratch_that_is_freed_stays_in_its_graph
+// THRESHOLD: the smallest buffer of scratch memory is freed, behind the launches that use it, and
+// graphs keep it; tested by
+// crates/kernels/tests/folds/replay.rs::scratch_that_is_freed_stays_in_its_graph
 const KEPT_SCRATCH: usize = 4;
 
 impl Default for Workspace {

@@ -95,7 +95,7 @@ fn marks_are_renewed_and_graphs_keep_theirs() {
         let scanned = |stream: &Stream, input: &Buffer<f32>, output: &mut Buffer<u8>, workspace: &mut Workspace| {
             *workspace = Workspace::renewing_marks_after(launches);
             let scan = scan_of(Cumulative::Sum, Dtype::F32, None).unwrap();
-            // Each reads what the one before has written, in the marks of the one before or in new ones.
+            // Each reads what the one before has written, in its marks or in new ones.
             let mut between = stream.device().alloc::<u8>(4 * LEN).unwrap();
             for turn in 0..3 {
                 let address = if turn == 0 { input.address() } else { between.address() };
@@ -112,7 +112,6 @@ fn marks_are_renewed_and_graphs_keep_theirs() {
             }
         };
         check(4 * LEN, scanned, |numbers, bytes| {
-            // As the device does, in wrapping doubles that are exact here: only the first is compared in full.
             let mut sums: Vec<f64> = numbers.iter().map(|x| f64::from(*x)).collect();
             for _ in 0..3 {
                 let mut sum = 0.0;

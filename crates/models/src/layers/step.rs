@@ -42,7 +42,8 @@ impl StepShape {
         let is_one_by_one = batch.samples.iter().zip(0..).all(|(sample, row)| sample.row == row);
         if rows == sequences && batch.samples.len() == rows && is_one_by_one {
             // THRESHOLD: steps that decode are padded to multiples of 16 rows; tested by
-            // crates/models/src/layers/step.rs::steps_that_decode_alone_are_padded_to_few_shapes and
+            // crates/models/src/layers/step.rs::steps_that_decode_alone_are_padded_to_few_shapes
+            // and
             // crates/models/src/layers/step.rs::shapes_that_are_captured_ahead_are_those_that_come
             let rows = if rows <= 8 { rows.next_power_of_two() } else { rows.next_multiple_of(16) };
             let width = batch.table_width.next_power_of_two().max(16);
@@ -128,8 +129,8 @@ impl StepShape {
     }
 }
 
-// THRESHOLD: a list that is longer than its place is a batch of another shape, and no step; tested by
-// crates/models/src/layers/step.rs::a_batch_of_another_shape_is_not_cut_to_fit
+// THRESHOLD: a list that is longer than its place is a batch of another shape, and no step; tested
+// by crates/models/src/layers/step.rs::a_batch_of_another_shape_is_not_cut_to_fit
 /// Writes a list to its place, and `padding` to what is left of that.
 fn put(bytes: &mut [u8], place: Range<usize>, values: impl ExactSizeIterator<Item = u32>, padding: u32) {
     assert!(values.len() <= place.len(), "{} values for {} places: another shape's batch", values.len(), place.len());

@@ -15,17 +15,18 @@ use crate::check::global::shadow::SplitWriters;
 use crate::check::order::locations::Locations;
 use crate::check::order::reach::Moment;
 
-// THRESHOLD: no more races between blocks are recorded, which a finding says; half of it, and numbering restarts at
-// the next launch; tested by
-// crates/sim/src/check/tests/limits.rs::when_records_run_out_in_a_launch_it_says_so_once_and_invents_nothing and
+// THRESHOLD: no more races between blocks are recorded, which a finding says; half of it, and
+// numbering restarts at the next launch; tested by
+// crates/sim/src/check/tests/limits.rs::when_records_run_out_in_a_launch_it_says_so_once_and_invents_nothing
+// and
 // crates/sim/src/check/tests/limits.rs::a_new_numbering_of_the_device_forgets_races_and_keeps_what_was_written
 /// Record numbers have 24 bits; 0 means none.
 pub(in crate::check) const MAX_ID: u32 = (1 << 24) - 1;
 /// Numbers that a block takes at a time.
 const BATCH: u32 = 256;
 const CHUNK: u32 = 4096;
-// THRESHOLD: accesses of a block before and after an event share a record, which a finding says; tested by
-// crates/sim/src/check/tests/limits.rs::a_launch_that_saves_records_says_so_once
+// THRESHOLD: accesses of a block before and after an event share a record, which a finding says;
+// tested by crates/sim/src/check/tests/limits.rs::a_launch_that_saves_records_says_so_once
 /// Numbers of a launch that go to telling apart the times of accesses inside blocks.
 const GENEROUS: u32 = 1 << 20;
 /// In an entry's `info`: a list of readers instead of a record.

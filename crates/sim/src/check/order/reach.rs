@@ -8,7 +8,8 @@
 use std::sync::Arc;
 
 // THRESHOLD: neighbouring blocks are told apart less exactly, which a finding says; tested by
-// crates/sim/src/check/order/reach.rs::many_different_neighbours_are_merged_without_losing_what_was_known and
+// crates/sim/src/check/order/reach.rs::many_different_neighbours_are_merged_without_losing_what_was_known
+// and
 // crates/sim/src/check/tests/limits.rs::an_order_of_blocks_with_too_many_parts_is_told_once_and_invents_nothing
 /// Ranges per list before neighbours are merged even though they differ.
 const MAX_RANGES: usize = 256;
