@@ -46,7 +46,8 @@ impl Check {
         let as_path = Path::new(&self.subject);
         let extension = as_path.extension().and_then(|extension| extension.to_str());
         let stem = as_path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
-        let exercise = named(self.exercise.as_deref().unwrap_or(if extension.is_some() { stem } else { &self.subject }))?;
+        let exercise =
+            named(self.exercise.as_deref().unwrap_or(if extension.is_some() { stem } else { &self.subject }))?;
         let path = if extension.is_some() { as_path.to_owned() } else { file_of(folder, exercise) };
         if !path.is_file() {
             let start = format!("`warpfold exercise start {}` writes the file to start from", exercise.name);
@@ -86,7 +87,11 @@ impl Check {
         let entries = ptx.split(".entry").skip(1).map(|rest| rest.trim_start().split(|c| !is_part(c)).next());
         let entries: Vec<String> = entries.flatten().filter(|name| !name.is_empty()).map(str::to_owned).collect();
         let [entry] = &entries[..] else {
-            return Err(Failure::usage(format!("one kernel is expected, not {}: {}", entries.len(), entries.join(", "))));
+            return Err(Failure::usage(format!(
+                "one kernel is expected, not {}: {}",
+                entries.len(),
+                entries.join(", ")
+            )));
         };
         Ok(Built { entry: entry.clone(), ptx, config })
     }

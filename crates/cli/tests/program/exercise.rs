@@ -51,8 +51,7 @@ fn an_exercise_is_started_hinted_at_and_solved() {
     assert!(fs::read_to_string(&file).expect("the file").contains("pub fn solution()"));
     let again = exercise(&folder, &["start", "index"]).ended_with(2).stderr;
     assert!(again.contains("it is there already"), "{again}");
-    let hints: Vec<String> =
-        (0..3).map(|_| exercise(&folder, &["hint", "index"]).ended_with(0).stdout).collect();
+    let hints: Vec<String> = (0..3).map(|_| exercise(&folder, &["hint", "index"]).ended_with(0).stdout).collect();
     assert!(hints[0].contains("(hint 1 of 2)") && hints[1].contains("(hint 2 of 2; no more"), "{hints:?}");
     assert_eq!(hints[1], hints[2]);
     let solution = exercise(&folder, &["solution", "warp_sum"]).ended_with(0).stdout;
@@ -74,9 +73,15 @@ fn ptx_of_any_compiler_is_judged_and_remembered() {
     assert!(wrong.ends_with("For the next thought: warpfold exercise hint index\n"), "{wrong}");
     fs::write(&file, INDEX).expect("a file");
     let right = exercise(&folder, &[&["check", path], &launch[..]].concat()).ended_with(0).stdout;
-    assert!(right.starts_with("index: passed\n") && right.ends_with("Next: warpfold exercise start blocks\n"), "{right}");
+    assert!(
+        right.starts_with("index: passed\n") && right.ends_with("Next: warpfold exercise start blocks\n"),
+        "{right}"
+    );
     let list = exercise(&folder, &["list"]).ended_with(0).stdout;
-    assert!(list.starts_with("[x] index") && list.contains("1 of 19 passed; next: warpfold exercise start blocks"), "{list}");
+    assert!(
+        list.starts_with("[x] index") && list.contains("1 of 19 passed; next: warpfold exercise start blocks"),
+        "{list}"
+    );
     // A wrong kernel later takes nothing back.
     fs::write(&file, INDEX.replace("%tid.x", "%ctaid.x")).expect("a file");
     exercise(&folder, &[&["check", path], &launch[..]].concat()).ended_with(1);

@@ -10,7 +10,7 @@ pub const BLOCK: [u32; 3] = [256, 1, 1];
 /// The kernel.
 pub fn solution() -> Kernel<(Global<f32>, Global<f32>, Global<f32>, u32)> {
     kernel("blocks", |a: Global<f32>, b: Global<f32>, y: Global<f32>, _n: Val<u32>| {
-    let i = block_idx().x * block_dim().x + thread_idx().x;
-    y.at(i).set(a.at(i).get() + b.at(i).get());
-})
+        let i = block_idx().x * block_dim().x + thread_idx().x;
+        y.at(i).set(a.at(i).get() + b.at(i).get());
+    })
 }

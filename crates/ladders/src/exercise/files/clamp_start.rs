@@ -10,9 +10,9 @@ pub const BLOCK: [u32; 3] = [256, 1, 1];
 /// The kernel.
 pub fn solution() -> Kernel<(Global<f32>, Global<f32>, u32)> {
     kernel("clamp", |x: Global<f32>, y: Global<f32>, _n: Val<u32>| {
-    let i = block_idx().x * block_dim().x + thread_idx().x;
-    let value = var(x.at(i).get());
-    when(value.get().lt(0.0), || value.set(0.0));
-    y.at(i).set(value.get());
-})
+        let i = block_idx().x * block_dim().x + thread_idx().x;
+        let value = var(x.at(i).get());
+        when(value.get().lt(0.0), || value.set(0.0));
+        y.at(i).set(value.get());
+    })
 }

@@ -10,9 +10,9 @@ pub const BLOCK: [u32; 3] = [32, 1, 1];
 /// The kernel.
 pub fn solution() -> Kernel<(Global<f32>, Global<f32>, Global<f32>, u32)> {
     kernel("gemv", |a: Global<f32>, x: Global<f32>, y: Global<f32>, n: Val<u32>| {
-    let row = block_idx().x * block_dim().x + thread_idx().x;
-    let sum = var(0.0_f32);
-    range(0, n, 1, |k| sum.update(|sum| a.at(row * n + k).get().mul_add(x.at(k).get(), sum)));
-    y.at(row).set(sum.get());
-})
+        let row = block_idx().x * block_dim().x + thread_idx().x;
+        let sum = var(0.0_f32);
+        range(0, n, 1, |k| sum.update(|sum| a.at(row * n + k).get().mul_add(x.at(k).get(), sum)));
+        y.at(row).set(sum.get());
+    })
 }

@@ -10,7 +10,7 @@ pub const BLOCK: [u32; 3] = [256, 1, 1];
 /// The kernel.
 pub fn solution() -> Kernel<(Global<f32>, u32)> {
     kernel("index", |y: Global<f32>, _n: Val<u32>| {
-    let i = thread_idx().x;
-    y.at(i).set(i.cast::<f32>());
-})
+        let i = thread_idx().x;
+        y.at(i).set(i.cast::<f32>());
+    })
 }

@@ -10,6 +10,6 @@ pub const BLOCK: [u32; 3] = [256, 1, 1];
 /// The kernel.
 pub fn solution() -> Kernel<(Global<f32>, u32)> {
     kernel("index", |y: Global<f32>, _n: Val<u32>| {
-    y.set(thread_idx().x.cast::<f32>());
-})
+        y.set(thread_idx().x.cast::<f32>());
+    })
 }

@@ -10,11 +10,11 @@ pub const BLOCK: [u32; 3] = [256, 1, 1];
 /// The kernel.
 pub fn solution() -> Kernel<(Global<f32>, Global<f32>, u32)> {
     kernel("neighbours", |x: Global<f32>, y: Global<f32>, _n: Val<u32>| {
-    let (tile, i) = (shared::<f32>(258), thread_idx().x);
-    tile.at(i + 1).set(x.at(i).get());
-    when(i.eq(0), || tile.at(0).set(0.0));
-    when(i.eq(255), || tile.at(257).set(0.0));
-    sync_threads();
-    y.at(i).set(tile.at(i).get() + tile.at(i + 1).get() + tile.at(i + 2).get());
-})
+        let (tile, i) = (shared::<f32>(258), thread_idx().x);
+        tile.at(i + 1).set(x.at(i).get());
+        when(i.eq(0), || tile.at(0).set(0.0));
+        when(i.eq(255), || tile.at(257).set(0.0));
+        sync_threads();
+        y.at(i).set(tile.at(i).get() + tile.at(i + 1).get() + tile.at(i + 2).get());
+    })
 }

@@ -10,9 +10,9 @@ pub const BLOCK: [u32; 3] = [256, 1, 1];
 /// The kernel.
 pub fn solution() -> Kernel<(Global<f32>, Global<f32>, u32)> {
     kernel("neighbours", |x: Global<f32>, y: Global<f32>, n: Val<u32>| {
-    let i = thread_idx().x;
-    let left = x.at(i - 1).get_or(0.0, i.gt(0));
-    let right = x.at(i + 1).get_or(0.0, (i + 1).lt(n));
-    y.at(i).set(left + x.at(i).get() + right);
-})
+        let i = thread_idx().x;
+        let left = x.at(i - 1).get_or(0.0, i.gt(0));
+        let right = x.at(i + 1).get_or(0.0, (i + 1).lt(n));
+        y.at(i).set(left + x.at(i).get() + right);
+    })
 }

@@ -10,9 +10,9 @@ pub const BLOCK: [u32; 3] = [32, 1, 1];
 /// The kernel.
 pub fn solution() -> Kernel<(Global<f32>, Global<f32>, u32)> {
     kernel("rows", |x: Global<f32>, y: Global<f32>, n: Val<u32>| {
-    let row = block_idx().x * block_dim().x + thread_idx().x;
-    let sum = var(0.0_f32);
-    range(0, n, 1, |k| sum.add_assign(x.at(row * n + k).get()));
-    y.at(row).set(sum.get());
-})
+        let row = block_idx().x * block_dim().x + thread_idx().x;
+        let sum = var(0.0_f32);
+        range(0, n, 1, |k| sum.add_assign(x.at(row * n + k).get()));
+        y.at(row).set(sum.get());
+    })
 }

@@ -10,7 +10,7 @@ pub const BLOCK: [u32; 3] = [256, 1, 1];
 /// The kernel.
 pub fn solution() -> Kernel<(Global<f32>, Global<f32>, u32)> {
     kernel("stride", |x: Global<f32>, y: Global<f32>, n: Val<u32>| {
-    let thread = block_idx().x * block_dim().x + thread_idx().x;
-    range(thread, n, grid_dim().x * block_dim().x, |i| y.at(i).set(x.at(i).get() * 3.0));
-})
+        let thread = block_idx().x * block_dim().x + thread_idx().x;
+        range(thread, n, grid_dim().x * block_dim().x, |i| y.at(i).set(x.at(i).get() * 3.0));
+    })
 }

@@ -10,13 +10,13 @@ pub const BLOCK: [u32; 3] = [256, 1, 1];
 /// The kernel.
 pub fn solution() -> Kernel<(Global<f32>, Global<f32>, u32)> {
     kernel("twice", |x: Global<f32>, y: Global<f32>, n: Val<u32>| {
-    let thread = block_idx().x * block_dim().x + thread_idx().x;
-    let groups = n / 4;
-    when(thread.lt(groups), || {
-        let four = x.at(thread * 4).get_vec::<4>();
-        y.at(thread * 4).set_vec(four.map(|x| x * 2.0));
-    });
-    let rest = groups * 4 + thread;
-    when(rest.lt(n), || y.at(rest).set(x.at(rest).get() * 2.0));
-})
+        let thread = block_idx().x * block_dim().x + thread_idx().x;
+        let groups = n / 4;
+        when(thread.lt(groups), || {
+            let four = x.at(thread * 4).get_vec::<4>();
+            y.at(thread * 4).set_vec(four.map(|x| x * 2.0));
+        });
+        let rest = groups * 4 + thread;
+        when(rest.lt(n), || y.at(rest).set(x.at(rest).get() * 2.0));
+    })
 }
