@@ -90,6 +90,17 @@ pub struct PagedKeys<'a> {
     pub lens: &'a Tensor,
 }
 
+impl Tensor {
+    /// Attention of these queries, `[batch, heads, length, size]`: PyTorch's function of this name
+    /// without a mask. [`Attention`] has masks, windows, scales and the rest.
+    ///
+    /// # Errors
+    /// Those of [`Attention::run`].
+    pub fn scaled_dot_product_attention(&self, keys: &Self, values: &Self) -> Result<Self, Error> {
+        Ok(Attention::new().run(self, keys, values)?.output)
+    }
+}
+
 impl<'a> Attention<'a> {
     /// Every query sees every key; the scale is `1 / sqrt(head size)`.
     #[must_use]

@@ -41,6 +41,23 @@ fn the_roofline_has_figures() {
 }
 
 #[test]
+fn times_of_a_gpu_stand_beside_the_counters() {
+    let text = ladder("reduce", "4096", &[]).ended_with(0).stdout;
+    let (_, recorded) = text.split_once("Recorded earlier, with --size 33554432, on NVIDIA H200").expect("a record");
+    let lines: Vec<&str> = recorded.lines().filter(|line| REDUCE.iter().any(|rung| line.starts_with(rung))).collect();
+    assert_eq!(lines.len(), REDUCE.len(), "{recorded}");
+    assert!(recorded.contains("what limits it") && lines[0].contains(" us ") && lines[9].contains("x"), "{recorded}");
+    let one = ladder("reduce", "4096", &["--rung", "vec4"]).ended_with(0).stdout;
+    let (_, recorded) = one.split_once("Recorded earlier").expect("a record");
+    assert!(recorded.contains("vec4") && !recorded.contains("single_pass"), "{recorded}");
+    // Other elements, and other kernels, have no record, and none is made up.
+    let floats = ladder("reduce", "4096", &["--dtype", "f32"]).ended_with(0).stdout;
+    assert!(!floats.contains("Recorded"), "{floats}");
+    let exact = ladder("sgemm", "256", &["--rung", "naive"]).ended_with(0).stdout;
+    assert!(exact.contains("Recorded earlier, with --size 256x256x256, on"), "{exact}");
+}
+
+#[test]
 fn the_json_report_has_the_documented_fields() {
     let report = ladder("reduce", "100000", &["--report", "json"]).ended_with(0).json();
     assert_eq!(report["ladder"], "reduce");

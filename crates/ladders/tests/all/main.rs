@@ -3,6 +3,7 @@
 mod all_reduce;
 mod allocation;
 mod assemble;
+mod exercise_files;
 mod exercises;
 mod explained;
 mod gemm;

@@ -1,6 +1,6 @@
 //! Functions by the names and with the arguments of `candle_nn::ops` and `candle_nn::loss`.
 
-use crate::{Attention, Axes, Error, NormInputs, Tensor};
+use crate::{Axes, Error, NormInputs, Tensor};
 
 /// Softmax along an axis.
 ///
@@ -82,15 +82,4 @@ pub fn rms_norm(x: &Tensor, weight: &Tensor, eps: impl Into<f64>) -> Result<Tens
 pub fn layer_norm(x: &Tensor, weight: &Tensor, bias: &Tensor, eps: impl Into<f64>) -> Result<Tensor, Error> {
     let inputs = NormInputs { scale: Some(weight), bias: Some(bias), eps: Some(eps.into()), ..NormInputs::default() };
     Ok(x.layer_norm(-1, inputs)?.result)
-}
-
-impl Tensor {
-    /// Attention of these queries, `[batch, heads, length, size]`: PyTorch's function of this name
-    /// without a mask. [`Attention`] has masks, windows, scales and the rest.
-    ///
-    /// # Errors
-    /// Those of [`Attention::run`].
-    pub fn scaled_dot_product_attention(&self, keys: &Self, values: &Self) -> Result<Self, Error> {
-        Ok(Attention::new().run(self, keys, values)?.output)
-    }
 }

@@ -1,0 +1,1 @@
+../../../examples/18_kernel_on_tensors.rs
