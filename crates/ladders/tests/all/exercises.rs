@@ -28,7 +28,7 @@ fn a_kernel_of_other_arguments_is_an_error() {
 #[test]
 fn a_result_that_was_not_written_is_wrong() {
     let nothing = kernel("nothing", |_: Global<f32>, _: Global<f32>, _: Val<u32>| {});
-    for exercise in EXERCISES.iter().filter(|exercise| !["product", "attention"].contains(&exercise.name)) {
+    for exercise in EXERCISES.iter().filter(|exercise| !["product", "window", "attention"].contains(&exercise.name)) {
         let judged = exercise.judge(nothing.clone(), LaunchConfig::new(1, 32)).expect("it runs");
         assert!(judged.result.is_err() && !judged.is_passed(), "{}", exercise.name);
     }
