@@ -171,8 +171,8 @@ pub struct Outcome {
     /// Steps from the beginning to a request's first token: the mean, and the largest.
     pub steps_to_first_token: (f64, u64),
     /// Rows that were computed from one token of an answer to its next, the most: how long a reader
-    /// waits, on a device that takes each row equally long. Preemptions are counted apart: an answer
-    /// that was preempted in between waits for its blocks, not for others' prompts.
+    /// waits, on a device that takes each row equally long. An answer that was preempted in between
+    /// waits for its blocks, not for others' prompts, and is not counted.
     pub longest_wait_rows: u64,
     /// Groups that were preempted.
     pub preemptions: u64,

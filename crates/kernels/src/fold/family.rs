@@ -52,7 +52,7 @@ pub struct FoldProblem {
 
 impl Fold {
     /// The files of the levels and monoids that lessons call, for reports that show their text.
-    pub const SOURCES: &[(&str, &str)] = &[
+    pub const SOURCES: &'static [(&'static str, &'static str)] = &[
         ("kernels: fold/warp.rs", include_str!("warp.rs")),
         ("kernels: fold/block.rs", include_str!("block.rs")),
         ("kernels: fold/monoids/sum.rs", include_str!("monoids/sum.rs")),
