@@ -1,4 +1,4 @@
-//! Where a thread stands: eleven fields of each thread, and its number in the whole grid by every
+//! Where a thread stands: the fields of each thread, and its number in the whole grid by every
 //! formula of the textbooks.
 //!
 //! The number in the grid is always `(number of the block) * (threads per block) + (number of the
@@ -67,10 +67,10 @@ fn global_index(formula: Formula) -> Val<u32> {
     }
 }
 
-/// Words that a thread leaves, of eleven fields: threadIdx, blockIdx, blockDim and gridDim in x, y
-/// and z; its numbers in the block and in the grid, its block, warp and lane, the warps per block,
+/// Words that a thread leaves: threadIdx, blockIdx, blockDim and gridDim in x, y and z; its numbers
+/// in the block and in the grid, its block, warp and lane, the warps per block, its global x and y,
 /// and its index by the formula.
-const WORDS: usize = 19;
+const WORDS: usize = 21;
 
 /// Each thread writes where it stands, at its place in the grid.
 fn thread_ids(formula: Formula) -> Kernel<(Global<u32>,)> {
@@ -86,6 +86,8 @@ fn thread_ids(formula: Formula) -> Kernel<(Global<u32>,)> {
             lane_id(),
             threads.div_ceil(32),
             block * threads + linear_thread_idx(),
+            block_idx().x * block_dim().x + thread_idx().x,
+            block_idx().y * block_dim().y + thread_idx().y,
             index,
         ];
         for (i, value) in (0_u32..).zip(fields.into_iter().flatten().chain(ids_of_thread)) {
@@ -107,7 +109,8 @@ fn expected(grid: Sizes, block: Sizes, block_number: u32, thread: u32, formula: 
         Formula::Blocks(..) => linear,
         Formula::RowMajor => (b[1] * block[1] + t[1]) * grid[0] * block[0] + b[0] * block[0] + t[0],
     };
-    let last = [thread, block_number, thread / 32, thread % 32, threads.div_ceil(32), linear, index];
+    let [x, y] = [0, 1].map(|axis| b[axis] * block[axis] + t[axis]);
+    let last = [thread, block_number, thread / 32, thread % 32, threads.div_ceil(32), linear, x, y, index];
     let mut fields = [0; WORDS];
     fields.iter_mut().zip([t, b, block, grid].concat().into_iter().chain(last)).for_each(|(to, from)| *to = from);
     fields
@@ -137,10 +140,10 @@ fn show(
 
 /// One line of a thread.
 fn line(row: &[u32; WORDS]) -> String {
-    let [tx, ty, tz, bx, by, bz, dx, dy, dz, gx, gy, gz, thread, block, warp, lane, warps, linear, index] = *row;
+    let [tx, ty, tz, bx, by, bz, dx, dy, dz, gx, gy, gz, thread, block, warp, lane, warps, linear, x, y, index] = *row;
     format!(
         "  index {index:3}: threadIdx ({tx:2},{ty},{tz}) blockIdx ({bx},{by},{bz}) blockDim ({dx},{dy},{dz}) \
-         gridDim ({gx},{gy},{gz}) thread {thread:3} block {block} warp {warp} of {warps} lane {lane:2} global {linear:3}"
+         gridDim ({gx},{gy},{gz}) thread {thread:3} block {block} warp {warp} of {warps} lane {lane:2} global {linear:3} x {x:2} y {y:2}"
     )
 }
 

@@ -171,7 +171,8 @@ pub struct Outcome {
     /// Steps from the beginning to a request's first token: the mean, and the largest.
     pub steps_to_first_token: (f64, u64),
     /// Rows that were computed from one token of an answer to its next, the most: how long a reader
-    /// waits, on a device that takes each row equally long.
+    /// waits, on a device that takes each row equally long. An answer that was preempted in between
+    /// waits for its blocks, not for others' prompts, and is not counted.
     pub longest_wait_rows: u64,
     /// Groups that were preempted.
     pub preemptions: u64,
@@ -213,6 +214,17 @@ pub fn climb<M: Model>(model: impl FnMut() -> M, job: &[Request], rungs: &[Rung]
         outcomes.push(outcome);
     }
     Ok(outcomes)
+}
+
+/// What each step of a rung does for a job, one after the other.
+///
+/// # Errors
+/// Those of [`climb`].
+pub fn steps<M: Model>(model: M, job: &[Request], rung: &Rung) -> Result<Vec<StepTrace>, Error> {
+    let mut engine = Engine::new(Ending::new(model), Config { trace: true, ..rung.config.clone() })?;
+    let mut traces = Vec::new();
+    serve(&mut engine, job, |engine, _| traces.extend(engine.trace().cloned()))?;
+    Ok(traces)
 }
 
 /// The same rung with blocks of 1 to 128 positions, and as many slots.
@@ -295,6 +307,9 @@ pub(crate) fn run<M: Model>(model: M, job: &[Request], rung: &Rung) -> Result<(O
     let (mut done_rows, mut latest, mut longest_wait_rows) = (0, BTreeMap::new(), 0);
     let answers = serve(&mut engine, job, |engine, updates| {
         done_rows += engine.trace().map_or(0, num_rows) as u64;
+        for (request, _) in engine.trace().into_iter().flat_map(|trace| &trace.preempted) {
+            latest.remove(request);
+        }
         for update in updates {
             first.entry(update.request).or_insert(traces.len() as u64 + 1);
             if let Some(before) = latest.insert(update.request, done_rows) {

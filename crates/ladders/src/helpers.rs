@@ -49,7 +49,7 @@ const BEGINNINGS: [&str; 9] = ["pub", "fn", "const", "struct", "enum", "trait", 
 /// with its file; empty where it names none.
 pub(crate) fn helpers(folder: &str, source: &str) -> String {
     let files = SHARED.iter().filter(|(of, _, _)| folder.starts_with(of)).map(|(_, file, text)| (*file, *text));
-    let files = files.chain(warpfold_kernels::fold::SOURCES.iter().copied());
+    let files = files.chain(warpfold_kernels::fold::Fold::SOURCES.iter().copied());
     let items: Vec<Item> = files.flat_map(|(file, text)| items(file, text)).collect();
     let mut known = words(source);
     let mut shown = vec![false; items.len()];

@@ -4,12 +4,14 @@
 //! serves. On a GPU the model that ships serves the same job, and there are times beside, of
 //! engines that have served it once, with steps overlapped as they are in earnest.
 
+mod theatre;
+
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use warpfold::Queue;
 use warpfold_device::Device;
-use warpfold_engine::ladder::{Outcome, Rung, Server, SlotUse, block_sizes, climb, mixed_job, rungs};
+use warpfold_engine::ladder::{Outcome, Rung, Server, SlotUse, block_sizes, climb, mixed_job, rungs, steps};
 use warpfold_engine::scripted::Scripted;
 use warpfold_engine::{Config, Limits, Model, Request};
 use warpfold_ladders::ladder as ladders;
@@ -17,9 +19,10 @@ use warpfold_models::{LanguageModel, ModelFiles};
 
 use crate::Ending;
 use crate::failure::Failure;
-use crate::output::{ReportTo, Rungs};
+use crate::output::{Form, ReportTo, Rungs};
 use crate::progress::Progress;
 use crate::table::{Table, grouped};
+use theatre::Theatre;
 
 /// The name of the ladder.
 pub(super) const NAME: &str = "serving";
@@ -57,6 +60,9 @@ struct Report {
     rungs: Vec<RungReport>,
     /// The shipped engine with blocks of other sizes, and as many slots.
     block_sizes: Vec<RungReport>,
+    /// Only of a page of few requests.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    theatre: Vec<Theatre>,
 }
 
 #[derive(Debug, Serialize)]
@@ -149,7 +155,7 @@ pub(super) fn run(asked: &Asked<'_>, device: &Device) -> Result<Ending, Failure>
     let all = rungs(&base(block_size));
     let chosen = chosen(&all, asked.rungs)?;
     let sizes = all.last().map(block_sizes).unwrap_or_default();
-    let report = Progress::of(device, NAME, || match device.is_virtual() {
+    let mut report = Progress::of(device, NAME, || match device.is_virtual() {
         true => {
             let model = || Ok(Scripted::new(64, MAX_LEN));
             climbed("scripted", model, requests, device, &chosen, &sizes)
@@ -160,6 +166,13 @@ pub(super) fn run(asked: &Asked<'_>, device: &Device) -> Result<Ending, Failure>
             climbed(warpfold_models::SHIPPED, model, requests, device, &chosen, &sizes)
         }
     })?;
+    if asked.to.form == Form::Html && requests <= theatre::MOST_REQUESTS {
+        let limits = Limits { max_len: MAX_LEN, ..Scripted::new(64, MAX_LEN).limits() };
+        let job = mixed_job(&limits, requests, SEED);
+        for rung in &chosen {
+            report.theatre.push(Theatre::of(rung, &steps(Scripted::new(64, MAX_LEN), &job, rung)?));
+        }
+    }
     // A rung that changed an answer would have been an error.
     let subtitle = format!("{PROBLEM}; {}", problem(&report));
     let about = Rungs { ladder: NAME, subtitle, right: report.rungs.len(), all: report.rungs.len() };
@@ -221,6 +234,7 @@ fn climbed<M: Model>(
         },
         rungs: reports.collect(),
         block_sizes: sizes.iter().zip(&swept).map(|(r, o)| RungReport::new(r, o, None)).collect(),
+        theatre: Vec::new(),
     })
 }
 
@@ -284,7 +298,7 @@ fn text(report: &Report) -> String {
     page.push_str(&table("", sizes, false, false));
     page.push_str(
         "\nfirst token: steps until it comes, mean and most; longest wait: rows computed from one token of an answer to \
-         its next;\nreserved: held for tokens to come; internal: held, and never used; external: free, but not side by \
+         its next,\npreemptions apart; reserved: held for tokens to come; internal: held, and never used; external: free, but not side by \
          side; free: nobody's.\nShares are of all slots over all steps.\n",
     );
     page.push_str(&gain(&report.rungs));

@@ -334,7 +334,7 @@ fn ladders_without_kernels_and_copies_have_a_page_too() {
         let (file, to) = path(&folder, name);
         let device = ["--device", "virtual", "--report", "html", "-o", &to];
         warpfold(&[command, &device].concat()).ended_with(0);
-        assert!(fs::metadata(&file).expect("written").len() < 300_000);
+        assert!(fs::metadata(&file).expect("written").len() < 2_000_000);
         let Some(mut page) = open(name, &file) else { return };
         page.expect("document.getElementById('metric').value", key);
         page.expect("document.querySelector('.bars').querySelectorAll('.fill').length", num);
@@ -411,5 +411,27 @@ fn a_page_of_copies_draws_what_runs_at_the_same_time() {
     let number = |value: &Value| value.as_str().and_then(|text| text.parse::<f64>().ok());
     assert!(number(&copy) > number(&back), "{copy} {back}");
     page.choose("#metric", "steps");
+    page.is_content();
+}
+
+#[test]
+fn a_page_of_serving_plays_its_steps_under_two_policies() {
+    let (file, to) = path(&folder("a_page_of_serving"), "serving.html");
+    warpfold(&["ladder", "serving", "--size", "12", "--device", "virtual", "--report", "html", "-o", &to])
+        .ended_with(0);
+    let size = fs::metadata(&file).expect("written").len();
+    assert!(size < 4_000_000, "{size} bytes");
+    let Some(mut page) = open("a_page_of_serving", &file) else { return };
+    page.expect("document.querySelectorAll('#theatre .act').length", 2);
+    page.expect("document.querySelector('#theatre .act h3').textContent", "static");
+    let waiting = "[...document.querySelectorAll('#theatre .act')].map((a) => a.querySelector('tbody tr:nth-child(3)').textContent)";
+    let first = page.value(waiting);
+    page.value("{ const e = document.getElementById('step'); e.value = '30'; e.dispatchEvent(new Event('input')); 0 }");
+    assert_ne!(page.value(waiting), first);
+    page.expect("document.querySelectorAll('#theatre .block.held').length > 3", true);
+    page.choose("#act-0", "orca");
+    page.expect("document.querySelector('#theatre .act h3').textContent", "orca");
+    page.value("[...document.querySelectorAll('#theatre button')].at(-1).click()");
+    page.expect("document.querySelector('#theatre output').textContent.startsWith('step 31 of')", true);
     page.is_content();
 }

@@ -51,6 +51,16 @@ pub struct FoldProblem {
 }
 
 impl Fold {
+    /// The files of the levels and monoids that lessons call, for reports that show their text.
+    pub const SOURCES: &'static [(&'static str, &'static str)] = &[
+        ("kernels: fold/warp.rs", include_str!("warp.rs")),
+        ("kernels: fold/block.rs", include_str!("block.rs")),
+        ("kernels: fold/monoids/sum.rs", include_str!("monoids/sum.rs")),
+        ("kernels: fold/monoids/extreme.rs", include_str!("monoids/extreme.rs")),
+        ("kernels: fold/monoids/online_softmax.rs", include_str!("monoids/online_softmax.rs")),
+        ("kernels: fold/monoids/welford.rs", include_str!("monoids/welford.rs")),
+    ];
+
     /// A fold of one or two inputs to one or two outputs. `name` begins the name of its kernels.
     ///
     /// # Panics

@@ -31,16 +31,6 @@ mod team;
 mod thread;
 mod warp;
 
-/// The files of the fold levels and monoids that lessons call, for reports that show their text.
-pub const SOURCES: &[(&str, &str)] = &[
-    ("kernels: fold/warp.rs", include_str!("warp.rs")),
-    ("kernels: fold/block.rs", include_str!("block.rs")),
-    ("kernels: fold/monoids/sum.rs", include_str!("monoids/sum.rs")),
-    ("kernels: fold/monoids/extreme.rs", include_str!("monoids/extreme.rs")),
-    ("kernels: fold/monoids/online_softmax.rs", include_str!("monoids/online_softmax.rs")),
-    ("kernels: fold/monoids/welford.rs", include_str!("monoids/welford.rs")),
-];
-
 pub use accuracy::sum_error_bound;
 pub use block::fold_block;
 pub(crate) use block::fold_block_for_all;

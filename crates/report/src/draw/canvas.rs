@@ -69,6 +69,14 @@ impl Canvas {
         self.reach(y + height);
     }
 
+    /// Boxes of one size and colour, in one element.
+    pub(crate) fn boxes(&mut self, places: &[(i32, i32)], (width, height): (i32, i32), class: &str) {
+        let Some(lowest) = places.iter().map(|(_, y)| *y).max() else { return };
+        let parts: String = places.iter().map(|(x, y)| format!("M{x} {y}h{width}v{height}h-{width}z")).collect();
+        let _ = writeln!(self.body, "<path class=\"{class}\" d=\"{parts}\"/>");
+        self.reach(lowest + height);
+    }
+
     /// A line of text, its base line at `y`.
     pub(crate) fn text(&mut self, x: i32, y: i32, class: &str, text: &str) {
         let class = if class.is_empty() { String::new() } else { format!(" class=\"{class}\"") };

@@ -1,4 +1,4 @@
-//! Convolution: the window that slides, channels, im2col step by step, the matrix that nobody makes.
+//! Convolution: the sliding window, channels, im2col in four steps, the matrix that is never made.
 
 use warpfold_device::Device;
 

@@ -54,8 +54,8 @@ pub(super) fn who_computes(_: &Device) -> Result<String, Error> {
     Ok(picture.end())
 }
 
-/// Accesses to memory for 16 outputs of products of 7 x 7 matrices, with tiles of a thread: reads of
-/// A, B and C and writes of C, times threads.
+/// Accesses to memory for 16 outputs of products of 7 x 7 matrices, with tiles of a thread: reads
+/// of A, B and C and writes of C, times threads.
 fn accesses(rows: i32, columns: i32) -> (i32, i32) {
     const K: i32 = 7;
     let of_thread = rows * K + columns * K + 2 * rows * columns;
@@ -70,6 +70,7 @@ pub(super) fn seven(_: &Device) -> Result<String, Error> {
         let (a, b, c) = (10, 96, 182);
         for (left, matrix) in [(a, "A"), (b, "B"), (c, "C")] {
             picture.text(left + 35, y + 8, "m", matrix);
+            let mut places = [("p", Vec::new()), (if matrix == "C" { "k3" } else { "b" }, Vec::new())];
             for place in 0..49 {
                 let (row, column) = (place / 7, place % 7);
                 let is_read = match matrix {
@@ -77,14 +78,10 @@ pub(super) fn seven(_: &Device) -> Result<String, Error> {
                     "B" => column < columns,
                     _ => row < rows && column < columns,
                 };
-                let class = if !is_read {
-                    "p"
-                } else if matrix == "C" {
-                    "k3"
-                } else {
-                    "b"
-                };
-                picture.rect((left + 10 * column, y + 12 + 10 * row), (9, 9), class, "");
+                places[usize::from(is_read)].1.push((left + 10 * column, y + 12 + 10 * row));
+            }
+            for (class, places) in &places {
+                picture.boxes(places, (9, 9), class);
             }
         }
         let threads = 16 / (rows * columns);

@@ -255,19 +255,21 @@ pub(super) fn divergence(device: &Device) -> Result<String, Error> {
         for step in explain(device, &elements, addressing)? {
             let works = |thread: usize| step.additions.iter().any(|addition| addition.thread == thread);
             let mut diverges = 0;
+            let mut places = [("b", Vec::new()), ("o", Vec::new()), ("p", Vec::new())];
             for warp in 0..2 {
                 let at_work = (0..32).filter(|lane| works(32 * warp + lane)).count();
                 diverges += usize::from(!matches!(at_work, 0 | 32));
                 for lane in 0..32 {
-                    let class = if works(32 * warp + lane) {
-                        "b"
-                    } else if at_work > 0 {
-                        "o"
-                    } else {
-                        "p"
+                    let kind = match () {
+                        () if works(32 * warp + lane) => 0,
+                        () if at_work > 0 => 1,
+                        () => 2,
                     };
-                    picture.rect((24 + 5 * lane as i32 + 162 * warp as i32, y), (4, 12), class, "");
+                    places[kind].1.push((24 + 5 * lane as i32 + 162 * warp as i32, y));
                 }
+            }
+            for (class, places) in &places {
+                picture.boxes(places, (4, 12), class);
             }
             picture.text(20, y + 10, "n q s", &step.stride.to_string());
             let word = if diverges > 0 { "diverges" } else { "agrees" };
@@ -292,7 +294,8 @@ pub(super) fn roofline(device: &Device) -> Result<String, Error> {
     let (bandwidth, flat) = (number(&record["gigabytes_per_second"]), number(&record["teraflops_per_second"]));
     let mut picture = Canvas::new("Roofline of an H200, f32 on CUDA cores, and what rungs of sgemm may reach");
     let top = picture.top + 8;
-    // From 1/32 to 128 operations per byte, from 0.25 to 128 TFLOP/s, each doubling 28 and 20 units.
+    // From 1/32 to 128 operations per byte, from 0.25 to 128 TFLOP/s; a doubling has 28 and 20
+    // units.
     let x = |ratio: f64| 40 + ((ratio.log2() + 5.0) * 28.0).round() as i32;
     let y = |tera: f64| top + 180 - ((tera.log2() + 2.0) * 20.0).round() as i32;
     let roof = |ratio: f64| flat.min(ratio * bandwidth / 1e3);

@@ -73,6 +73,7 @@ function rungsView() {
   const blocks = sizes && seriesOf({ kind: "rungs", data: { rungs: sizes.map((rung) => ({ ...rung, name: `blocks of ${rung.block_size}` })) } });
   return [
     el("section", { id: "ladder" }, el("h2", {}, "The ladder"), bars(series), el("div", { class: "words" }, table(["rung", "what it changed"], sentences)), numbers(series)),
+    theatreView(report.data.theatre ?? []),
     blocks ? el("section", { id: "blocks" }, el("h2", {}, "The last rung with blocks of other sizes"), bars(blocks, { id: "blocks-" }), numbers(blocks)) : null,
   ];
 }

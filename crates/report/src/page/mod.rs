@@ -15,7 +15,7 @@ const TEMPLATE: &str = include_str!("page.html");
 const STYLE: &str = include_str!("page.css");
 
 /// In the order in which they need one another.
-const SCRIPTS: [&str; 10] = [
+const SCRIPTS: [&str; 11] = [
     include_str!("dom.js"),
     include_str!("series.js"),
     include_str!("bars.js"),
@@ -24,6 +24,7 @@ const SCRIPTS: [&str; 10] = [
     include_str!("kernel.js"),
     include_str!("roofline.js"),
     include_str!("timeline.js"),
+    include_str!("theatre.js"),
     include_str!("compare.js"),
     include_str!("main.js"),
 ];

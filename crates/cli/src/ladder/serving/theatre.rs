@@ -1,0 +1,89 @@
+//! Each step of a rung, as the page of the ladder `serving` plays it.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use warpfold_engine::ladder::Rung;
+use warpfold_engine::{BlockId, RequestId, SequenceId, SequenceTrace, StepTrace};
+
+/// Requests of a page that plays their steps: more would make it too large for a browser.
+pub(super) const MOST_REQUESTS: u32 = 16;
+
+/// Blocks that follow one another: the first, how many, and the holders of each.
+type Run = (BlockId, u32, u32);
+
+/// A sequence as the page has it: request, sequence, positions computed, tokens, and its blocks.
+type Row = (u64, SequenceId, usize, usize, Vec<Run>);
+
+/// What the page plays of a rung.
+#[derive(Debug, Serialize)]
+pub(super) struct Theatre {
+    name: &'static str,
+    block_size: usize,
+    num_blocks: usize,
+    /// Request and sequence.
+    owners: Vec<(u64, SequenceId)>,
+    steps: Vec<Step>,
+}
+
+#[derive(Debug, Serialize)]
+struct Step {
+    /// Sequence, first position, and how many.
+    rows: Vec<(SequenceId, usize, usize)>,
+    padding: usize,
+    free: usize,
+    admitted: Vec<(u64, usize)>,
+    preempted: Vec<(u64, bool)>,
+    running: Vec<Row>,
+    swapped: Vec<Row>,
+    waiting: Vec<u64>,
+    /// Why the first of them waits.
+    wait: Option<String>,
+}
+
+impl Theatre {
+    pub(super) fn of(rung: &Rung, traces: &[StepTrace]) -> Self {
+        let sequences = traces.iter().flat_map(|trace| trace.running.iter().chain(&trace.swapped));
+        let mut owners: BTreeMap<SequenceId, u64> = sequences.map(|of| (of.id, of.request.0)).collect();
+        // A sequence that began and ended in one step is in no queue after it; its request has its number.
+        for (id, _, _) in traces.iter().flat_map(|trace| &trace.rows) {
+            owners.entry(*id).or_insert(*id);
+        }
+        Self {
+            name: rung.name,
+            block_size: rung.config.block_size,
+            num_blocks: rung.config.num_blocks,
+            owners: owners.into_iter().map(|(id, request)| (request, id)).collect(),
+            steps: traces.iter().map(Step::from).collect(),
+        }
+    }
+}
+
+/// The blocks of a table as runs.
+fn runs(table: &[(BlockId, u32)]) -> Vec<Run> {
+    let mut runs: Vec<Run> = Vec::new();
+    for (block, refs) in table {
+        match runs.last_mut() {
+            Some((first, num, of)) if *first + *num == *block && of == refs => *num += 1,
+            _ => runs.push((*block, 1, *refs)),
+        }
+    }
+    runs
+}
+
+impl From<&StepTrace> for Step {
+    fn from(trace: &StepTrace) -> Self {
+        let row = |of: &SequenceTrace| (of.request.0, of.id, of.computed, of.len, runs(&of.table));
+        Self {
+            rows: trace.rows.clone(),
+            padding: trace.padding,
+            free: trace.num_free,
+            admitted: trace.admitted.iter().map(|(RequestId(id), hits)| (*id, *hits)).collect(),
+            preempted: trace.preempted.iter().map(|(RequestId(id), is_swap)| (*id, *is_swap)).collect(),
+            running: trace.running.iter().map(row).collect(),
+            swapped: trace.swapped.iter().map(row).collect(),
+            waiting: trace.waiting.iter().map(|RequestId(id)| *id).collect(),
+            wait: trace.wait.map(|wait| wait.to_string()),
+        }
+    }
+}

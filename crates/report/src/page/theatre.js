@@ -1,0 +1,110 @@
+// The theatre of serving: steps of two engines that serve the same job, scrubbed through time.
+
+/** Blocks of runs, each with its holders. */
+function blocksOf(runs) {
+  return runs.flatMap(([first, num, refs]) => Array.from({ length: num }, (_, i) => [first + i, refs]));
+}
+
+/** A colour for a request; its number stands in every box, too. */
+function colourOf(request) { return `hsl(${(request * 137) % 360} 55% 62%)`; }
+
+/** Two engines side by side, of those whose steps the report has. */
+function theatreView(acts) {
+  if (acts.length === 0) return null;
+  const find = (name) => acts.find((rung) => rung.name === name);
+  const chosen = [find("static") ?? acts[0], find("continuous") ?? acts.at(-1)];
+  const last = () => Math.max(...chosen.map((rung) => rung.steps.length));
+  const state = { step: 1 };
+  const stage = el("div", { class: "stage" });
+  const told = el("output", { for: "step" });
+  const slider = el("input", { type: "range", id: "step", min: "1", max: last(), value: "1", oninput: (e) => go(Number(e.target.value)) });
+  const go = (step) => {
+    state.step = Math.min(Math.max(step, 1), last());
+    slider.max = last();
+    slider.value = state.step;
+    told.textContent = `step ${state.step} of ${last()}`;
+    put(stage, chosen.map((rung) => actView(rung, state.step, go)));
+  };
+  const names = acts.map((rung) => [rung.name, rung.name]);
+  const pick = (side, name) => choice(name, `act-${side}`, names, chosen[side].name, (value) => { chosen[side] = find(value); go(state.step); });
+  go(1);
+  return el("section", { id: "theatre" }, el("h2", {}, "The theatre"),
+    el("p", {}, "The same requests under two policies, step by step. A box with a number is of that request."),
+    el("div", { class: "controls" }, pick(0, "left"), pick(1, "right"), el("label", {}, "step", slider),
+      el("button", { type: "button", onclick: () => go(state.step - 1) }, "◂ back"),
+      el("button", { type: "button", onclick: () => go(state.step + 1) }, "next ▸"), told),
+    stage);
+}
+
+/** One engine at a step. */
+function actView(rung, step, go) {
+  const now = rung.steps[Math.min(step, rung.steps.length) - 1];
+  const isOver = step > rung.steps.length;
+  const rows = now.rows.reduce((sum, [, , num]) => sum + num, 0);
+  const facts = isOver
+    ? `It ended after ${number(rung.steps.length)} steps.`
+    : `${number(rows)} rows${now.padding ? ` and ${number(now.padding)} of padding` : ""}, ${number(now.free)} of ${number(rung.num_blocks)} blocks free`;
+  return el("section", { class: "act" }, el("h3", {}, rung.name), el("p", {}, facts),
+    slotsView(rung, step, go), stripView(rung, now, isOver), isOver ? null : queuesView(rung, now));
+}
+
+/** Which requests ran in the steps around this one: prompts are framed. */
+function slotsView(rung, step, go) {
+  const [before, after] = [12, 19];
+  const from = Math.max(1, Math.min(step - before, rung.steps.length - after - before));
+  const shown = rung.steps.slice(from - 1, from + before + after);
+  const owner = new Map(rung.owners.map(([request, id]) => [id, request]));
+  // A line for each sequence that runs in the steps shown.
+  const ids = [...new Set(shown.flatMap((one) => one.rows.map(([id]) => id)))].sort((a, b) => a - b);
+  const height = Math.max(1, ids.length);
+  const [w, h] = [18, 16];
+  const boxes = shown.flatMap((one, i) => one.rows.map(([id, start, num]) => {
+    const [request, at, y] = [owner.get(id), from + i, ids.indexOf(id) * h];
+    return svg("g", { onclick: () => go(at) },
+      svg("title", {}, `step ${at}: request ${request}, ${num} rows from position ${start}`),
+      svg("rect", { class: num > 1 || start === 0 ? "prompt" : "token", x: i * w, y, width: w - 1, height: h - 1, style: `fill:${colourOf(request)}` }),
+      svg("text", { class: "inbox", x: i * w + w / 2, y: y + 12, "text-anchor": "middle" }, request));
+  }));
+  const here = svg("rect", { class: "now", x: (Math.min(step, rung.steps.length) - from) * w - 1, y: 0, width: w + 1, height: height * h });
+  return el("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": `what ${rung.name} runs around this step` },
+    svg("svg", { viewBox: `0 0 ${(before + after) * w} ${height * h}`, role: "img", "aria-label": `steps ${from} to ${from + shown.length - 1} of ${rung.name}; framed boxes are prompts` }, boxes, here));
+}
+
+/** The blocks of the cache, each with who holds it and how full it is. */
+function stripView(rung, now, isOver) {
+  if (!rung.block_size || rung.num_blocks > 1024) return null;
+  const holders = new Map();
+  for (const [request, , computed, , table] of isOver ? [] : now.running) {
+    blocksOf(table).forEach(([block, refs], i) => {
+      const filled = Math.max(0, Math.min(rung.block_size, computed - i * rung.block_size));
+      holders.set(block, { request, refs, filled, first: i * rung.block_size });
+    });
+  }
+  const cells = Array.from({ length: rung.num_blocks }, (_, i) => {
+    const held = holders.get(i + 1);
+    if (!held) return el("span", { class: "block", title: `block ${i + 1}: free` });
+    const share = (100 * held.filled) / rung.block_size;
+    const about = `block ${i + 1}: request ${held.request}, positions ${held.first} to ${held.first + rung.block_size - 1}, ${held.filled} filled, ${held.refs} holder${held.refs === 1 ? "" : "s"}`;
+    return el("span", { class: "block held", title: about, style: `background:linear-gradient(to top, ${colourOf(held.request)} ${share}%, var(--minus) ${share}%)` }, held.request);
+  });
+  return el("div", {}, el("p", { class: "quiet" }, `The cache: ${number(rung.num_blocks)} blocks of ${rung.block_size} positions, filled from below.`),
+    el("div", { class: "strip", role: "img", "aria-label": `${holders.size} of ${rung.num_blocks} blocks are held` }, cells));
+}
+
+/** What was decided in a step, and the three queues after it. */
+function queuesView(rung, now) {
+  const decided = [
+    ...now.admitted.map(([request, hits]) => `request ${request} begins${hits ? `: the cache has ${number(hits)} tokens` : ""}`),
+    ...now.preempted.map(([request, isSwap]) => `request ${request} is preempted (${isSwap ? "swap" : "recompute"})`),
+  ];
+  const held = (runs) => blocksOf(runs).length;
+  const sequence = ([request, , computed, len, runs]) => `${request} (${computed} of ${len}, ${held(runs)} block${held(runs) === 1 ? "" : "s"})`;
+  const list = (all) => (all.length ? all.join(", ") : "nobody");
+  const waiting = now.waiting.length > 12 ? `${now.waiting.slice(0, 12).join(", ")} and ${now.waiting.length - 12} more` : list(now.waiting);
+  return el("div", { class: "words" }, table(["queue", "requests"], [
+    ["running", list(now.running.map(sequence))],
+    ["swapped", list(now.swapped.map(sequence))],
+    ["waiting", now.wait ? `${waiting}: ${now.wait}` : waiting],
+    ["decided", decided.length ? decided.join("; ") : "nothing new"],
+  ]));
+}
