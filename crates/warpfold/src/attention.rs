@@ -54,6 +54,8 @@ pub struct Attention<'a> {
     scale: Option<f64>,
     causal: Option<Causal>,
     window: Option<usize>,
+    window_left: Option<usize>,
+    window_right: Option<usize>,
     softcap: Option<f64>,
     mask: Option<&'a Tensor>,
     sinks: Option<&'a Tensor>,
@@ -131,6 +133,33 @@ impl<'a> Attention<'a> {
     #[must_use]
     pub fn window(self, window: usize) -> Self {
         Self { window: Some(window), ..self }
+    }
+
+    /// A query sees at most so many keys before its own position, instead of those of
+    /// [`window`](Self::window).
+    ///
+    /// ```
+    /// use warpfold::{Attention, Device, Tensor};
+    ///
+    /// let device = Device::best();
+    /// let x = Tensor::randn(0.0_f32, 1.0, (1, 1, 4, 8), &device)?;
+    /// // Keys 1 and 2 before a query, and all after it.
+    /// let one = Attention::new().window_left(2).run(&x, &x, &x)?.output;
+    /// // No key after a query is a causal mask.
+    /// let causal = Attention::new().window_left(2).window_right(0).run(&x, &x, &x)?.output;
+    /// assert_eq!(causal.to_vec::<f32>()?, Attention::new().causal().window(3).run(&x, &x, &x)?.output.to_vec()?);
+    /// assert_ne!(one.to_vec::<f32>()?, causal.to_vec::<f32>()?);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    #[must_use]
+    pub fn window_left(self, keys: usize) -> Self {
+        Self { window_left: Some(keys), ..self }
+    }
+
+    /// A query sees at most so many keys after its own position, and none with a causal mask.
+    #[must_use]
+    pub fn window_right(self, keys: usize) -> Self {
+        Self { window_right: Some(keys), ..self }
     }
 
     /// Scores are kept below a number: `softcap · tanh(score / softcap)`.
@@ -369,9 +398,15 @@ impl<'a> Attention<'a> {
         if self.softcap.is_some_and(|softcap| !(softcap > 0.0 && softcap.is_finite())) {
             return Err(out_of_range("softcap", "above 0"));
         }
-        let window = self.window.map(|window| i32::try_from(window).ok().filter(|window| *window > 0));
+        let limited = |keys: usize| i32::try_from(keys).ok().map(i32::unsigned_abs);
+        let window = self.window.map(|window| limited(window).filter(|window| *window > 0));
         if window == Some(None) {
             return Err(out_of_range("window", "from 1 to 2147483647"));
+        }
+        let window = window.flatten().map(|window| window - 1);
+        let [left, right] = [self.window_left, self.window_right].map(|keys| keys.map(limited));
+        if left == Some(None) || right == Some(None) {
+            return Err(out_of_range("a side of the window", "from 0 to 2147483647"));
         }
         if let Some(mask) = mask {
             let is_fine = mask.dtype() == Dtype::Bool || mask.dtype().is_float() && mask.dtype() != Dtype::F64;
@@ -396,7 +431,8 @@ impl<'a> Attention<'a> {
             scale_bits: (scale as f32).to_bits(),
             value_scale_bits: (scale_v as f32).to_bits(),
             causal: self.causal,
-            window: window.flatten().map(i32::unsigned_abs),
+            window_left: left.flatten().or(window),
+            window_right: right.flatten().or(window).filter(|_| self.causal.is_none()),
             softcap_bits: self.softcap.map(|softcap| (softcap as f32).to_bits()),
             mask: mask.map(|mask| MaskLayout {
                 dtype: mask.dtype(),

@@ -143,6 +143,14 @@ pub(super) struct Command {
     /// Keys that a query sees, its own position the last of them.
     #[arg(long, value_name = "W")]
     window: Option<usize>,
+    /// Keys that a query sees before its own position at most; -1 for all.
+    #[arg(long, value_name = "L", allow_hyphen_values = true)]
+    #[serde(alias = "window_left")]
+    window_left: Option<i64>,
+    /// Keys that a query sees after its own position at most; -1 for all.
+    #[arg(long, value_name = "R", allow_hyphen_values = true)]
+    #[serde(alias = "window_right")]
+    window_right: Option<i64>,
     /// How tokens and heads lie in a page: nhd or hnd.
     #[arg(long, value_name = "NAME")]
     #[serde(alias = "page_layout")]
@@ -345,6 +353,8 @@ impl Command {
             scale: self.scale,
             softcap: self.softcap,
             window: self.window,
+            window_left: self.window_left,
+            window_right: self.window_right,
             page_layout: self.page_layout.clone(),
             interleaved: flag(self.interleaved),
             rotary_dim: self.rotary_dim,

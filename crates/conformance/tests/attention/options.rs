@@ -153,6 +153,35 @@ fn windows_smaller_than_a_tile_and_larger_than_a_segment() {
 }
 
 #[test]
+fn windows_of_two_sides_around_tiles_and_segments() {
+    on_every_device(|device, dtypes| {
+        for (left, right, keys) in [
+            (Some(0), Some(0), 70),
+            (Some(3), Some(40), 129),
+            (Some(40), None, 129),
+            (None, Some(0), 70),
+            (None, Some(17), 129),
+            (Some(1100), Some(3), 2100),
+        ] {
+            for corner in [None, Some(true)] {
+                let sizes = Sizes { batch: 1, ..sizes([2, 2], [37, keys], [8, 8]) };
+                let score = |s: f64, at: At| {
+                    let before = (at.query + keys - 37) as i64 - at.key as i64;
+                    let is_near = left.is_none_or(|left| before <= left as i64)
+                        && right.is_none_or(|right| -before <= right as i64);
+                    if is_near && sees(corner, sizes, at) { s } else { HIDDEN }
+                };
+                let attention = left.into_iter().fold(causal(corner), Attention::window_left);
+                let attention = right.into_iter().fold(attention, Attention::window_right);
+                for dtype in dtypes.iter().copied() {
+                    check(&device, dtype, sizes, &attention, score, no_sink);
+                }
+            }
+        }
+    });
+}
+
+#[test]
 fn masks_of_every_shape_that_repeats() {
     on_every_device(|device, dtypes| {
         let sizes = sizes([4, 2], [5, 70], [16, 16]);

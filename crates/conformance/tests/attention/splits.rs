@@ -64,7 +64,7 @@ fn gives_the_same(device: &Device, dtype: Dtype, dim: usize, algorithms: &[Algor
     let segments = (keys as u64).div_ceil(segment_keys(dim as u64, dim as u64).into());
     let variants = [
         problem.clone(),
-        Problem { causal: Some(Causal::BottomRight), window: Some(1500), ..problem.clone() },
+        Problem { causal: Some(Causal::BottomRight), window_left: Some(1499), ..problem.clone() },
         // Elements one by one.
         Problem { alignment: 2, ..problem },
     ];

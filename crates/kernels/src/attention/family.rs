@@ -311,7 +311,9 @@ fn sizes(problem: &Problem, choice: Choice, items: u64) -> Result<[u32; super::w
     set(Size::Segments, choice.segments);
     set(Size::Items, items);
     // A wider one sees every key, and positions with it are numbers of 32 bits.
-    set(Size::Window, problem.window.unwrap_or(0).min(1 << 30).into());
+    for (size, window) in [(Size::WindowLeft, problem.window_left), (Size::WindowRight, problem.window_right)] {
+        set(size, window.unwrap_or(0).min(1 << 30).into());
+    }
     set(Size::MaskKeys, problem.mask.map_or(0, |mask| mask.keys));
     set(Size::Rows, problem.rows());
     set(Size::Section, section(problem));
@@ -372,7 +374,8 @@ pub(crate) fn kernels() -> Vec<(AnyKernel, u32)> {
     let sinks = Some(Dtype::Bf16);
     let every = Problem {
         causal: None,
-        window: Some(100),
+        window_left: Some(99),
+        window_right: None,
         softcap_bits: Some(30.0_f32.to_bits()),
         mask,
         sinks,

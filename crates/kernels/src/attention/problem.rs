@@ -38,8 +38,10 @@ pub struct Problem {
     pub value_scale_bits: u32,
     /// Whether a query sees no later keys.
     pub causal: Option<Causal>,
-    /// How many keys a query sees up to its own position and, without `causal`, from there on.
-    pub window: Option<u32>,
+    /// Keys that a query sees before its own position at most.
+    pub window_left: Option<u32>,
+    /// Keys that a query sees after its own position at most; with `causal` it sees none.
+    pub window_right: Option<u32>,
     /// `c` of `c · tanh(score / c)`, an `f32`'s bits.
     pub softcap_bits: Option<u32>,
     /// A mask that is added, or of truths.
@@ -268,7 +270,8 @@ impl Problem {
             scale_bits: ((1.0 / (head_dim.max(1) as f64).sqrt()) as f32).to_bits(),
             value_scale_bits: 1.0_f32.to_bits(),
             causal: None,
-            window: None,
+            window_left: None,
+            window_right: None,
             softcap_bits: None,
             mask: None,
             sinks: None,

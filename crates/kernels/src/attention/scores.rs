@@ -53,12 +53,11 @@ impl Launch<'_> {
         if work.causal.is_some() {
             is_seen &= position.le(row.position);
         }
-        if work.window {
-            let window = self.size(Size::Window).cast::<i32>();
-            is_seen &= position.gt(row.position - window);
-            if work.causal.is_none() {
-                is_seen &= position.lt(row.position + window);
-            }
+        if work.window_left {
+            is_seen &= position.ge(row.position - self.size(Size::WindowLeft).cast::<i32>());
+        }
+        if work.window_right {
+            is_seen &= position.le(row.position + self.size(Size::WindowRight).cast::<i32>());
         }
         is_seen
     }

@@ -142,12 +142,11 @@ impl<T: Factor> Scores<'_, T> {
         if work.causal.is_some() {
             has_edge |= last.gt(lowest);
         }
-        if work.window {
-            let window = self.launch.size(Size::Window).cast::<i32>();
-            has_edge |= first.le(highest - window);
-            if work.causal.is_none() {
-                has_edge |= last.ge(lowest + window);
-            }
+        if work.window_left {
+            has_edge |= first.lt(highest - self.launch.size(Size::WindowLeft).cast::<i32>());
+        }
+        if work.window_right {
+            has_edge |= last.gt(lowest + self.launch.size(Size::WindowRight).cast::<i32>());
         }
         has_edge
     }
@@ -156,20 +155,20 @@ impl<T: Factor> Scores<'_, T> {
     fn mask(&self, first: Val<u32>) {
         let work = &self.launch.config.work;
         let start = (first + WarpgroupSums::<T>::first_column()).cast::<i32>();
-        let window = self.launch.size(Size::Window).cast::<i32>();
+        let [left, right] = [Size::WindowLeft, Size::WindowRight].map(|size| self.launch.size(size).cast::<i32>());
         let ends = self.rows.map(|row| {
             let mut end = self.item.num_keys.cast::<i32>();
             if work.causal.is_some() {
                 end = end.min(row.position + 1);
-            } else if work.window {
-                end = end.min(row.position + window);
+            } else if work.window_right {
+                end = end.min(row.position + right + 1);
             }
             end - start
         });
-        let begins = self.rows.map(|row| row.position - window + 1 - start);
+        let begins = self.rows.map(|row| row.position - left - start);
         self.sums.update(|row, right, score| {
             let mut is_seen = ends[row].gt(right as i32);
-            if work.window {
+            if work.window_left {
                 is_seen &= begins[row].le(right as i32);
             }
             is_seen.select(score, f32::NEG_INFINITY)

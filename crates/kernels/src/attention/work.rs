@@ -34,18 +34,20 @@ pub(super) enum Size {
     Segments,
     /// Everything that there is to do.
     Items,
-    /// Keys of a window.
-    Window,
+    /// Keys of a window before a query's position.
+    WindowLeft,
     /// Keys that the mask has.
     MaskKeys,
     /// Rows of all sequences and heads.
     Rows,
     /// Heads of keys, of all sequences, that are attended to before the next ones.
     Section,
+    /// Keys of a window after a query's position.
+    WindowRight,
 }
 
 /// How many sizes there are.
-pub(super) const SIZES: usize = 15;
+pub(super) const SIZES: usize = 16;
 /// Strides of queries, keys, values (4 each), results (3), mask (4).
 pub(super) const STRIDES: usize = 19;
 
@@ -59,7 +61,9 @@ pub(super) struct WorkConfig {
     /// How many keys a sequence has.
     pub(super) key_lens: KeyLens,
     pub(super) causal: Option<Causal>,
-    pub(super) window: bool,
+    pub(super) window_left: bool,
+    /// Not with `causal`, which sees no key after a query.
+    pub(super) window_right: bool,
     /// Whether keys are split over blocks.
     pub(super) split: bool,
     /// Keys of a segment.
@@ -88,7 +92,8 @@ impl WorkConfig {
                 Keys::Padded { .. } | Keys::Paged { .. } => KeyLens::Listed,
             },
             causal: problem.causal,
-            window: problem.window.is_some(),
+            window_left: problem.window_left.is_some(),
+            window_right: problem.window_right.is_some() && problem.causal.is_none(),
             split,
             segment: segment_keys(problem.head_dim, problem.value_dim),
         }
@@ -178,12 +183,12 @@ pub(super) fn find(config: &WorkConfig, sizes: Array<u32, SIZES>, lists: &Lists,
     let mut end = num_keys.cast::<i32>();
     if config.causal.is_some() {
         end = end.min(position(last_row) + 1);
-    } else if config.window {
-        end = end.min(position(last_row) + of(Size::Window).cast::<i32>());
+    } else if config.window_right {
+        end = end.min(position(last_row) + of(Size::WindowRight).cast::<i32>() + 1);
     }
     let mut begin = Val::constant(0_i32);
-    if config.window {
-        begin = begin.max(position(first_row) - of(Size::Window).cast::<i32>() + 1);
+    if config.window_left {
+        begin = begin.max(position(first_row) - of(Size::WindowLeft).cast::<i32>());
     }
     if config.split {
         let part = of(Size::Segments) * config.segment;

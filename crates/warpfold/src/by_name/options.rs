@@ -102,6 +102,10 @@ options! {
     Softcap "softcap" softcap: f64;
     /// Keys that a query sees.
     Window "window" window: usize;
+    /// Keys that a query sees before its own position at most; -1 for all.
+    WindowLeft "window-left" window_left: i64;
+    /// Keys that a query sees after its own position at most; -1 for all.
+    WindowRight "window-right" window_right: i64;
     /// How tokens and heads lie in a page: nhd or hnd.
     PageLayout "page-layout" page_layout: String;
     /// Pairs are neighbours, not those at the same place of both halves.

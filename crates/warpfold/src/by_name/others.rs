@@ -33,6 +33,8 @@ pub(super) const OPERATORS: &[Operator] = &[
             Choice::Scale,
             Choice::Softcap,
             Choice::Window,
+            Choice::WindowLeft,
+            Choice::WindowRight,
             Choice::Layout,
             Choice::Products,
             Choice::Dtype,
@@ -52,6 +54,8 @@ pub(super) const OPERATORS: &[Operator] = &[
             Choice::Scale,
             Choice::Softcap,
             Choice::Window,
+            Choice::WindowLeft,
+            Choice::WindowRight,
             Choice::PageLayout,
             Choice::Products,
             Choice::Dtype,
@@ -163,6 +167,16 @@ fn attention_of<'a>(operator: &Operator, options: &Options) -> Result<Attention<
     }
     if let Some(window) = options.window {
         attention = attention.window(window);
+    }
+    let side = |name: &'static str, keys: Option<i64>| match keys {
+        None | Some(-1) => Ok(None),
+        Some(keys) => usize::try_from(keys).map(Some).map_err(|_| out_of_range(operator, name, "-1, or 0 and more")),
+    };
+    if let Some(keys) = side("window-left", options.window_left)? {
+        attention = attention.window_left(keys);
+    }
+    if let Some(keys) = side("window-right", options.window_right)? {
+        attention = attention.window_right(keys);
     }
     match options.products.as_deref() {
         None => {}
