@@ -161,3 +161,30 @@ def test_what_cannot_be_is_refused():
         warpfold.interpret_triton(arch="sm_100")
     with pytest.raises(warpfold.ArgumentError, match="check is"):
         warpfold.interpret_triton(check="some")
+
+
+@pytest.mark.parametrize("n", [16, 32, 64, 128, 256])
+def test_tiles_smaller_than_their_block_are_right_and_in_no_race(n):
+    x, out = np.random.default_rng(3).random((5, n), dtype=np.float32), np.zeros(5, np.float32)
+    with warpfold.interpret_triton(check="all") as session:
+        kernels.square_kernel[(5,)](x, out, n, BLOCK=n, num_warps=4)
+        kernels.scale_kernel[(1,)](x, 2.0, 1.0, n, BLOCK=n, num_warps=4)
+    assert not session.errors, session
+
+
+def test_what_lies_beyond_one_array_is_never_another_one():
+    x, y, out = np.zeros(1024, np.float32), np.ones(4096, np.float32), np.zeros(256, np.float32)
+    for distance in range(1024, 8192, 256):
+        with warpfold.interpret_triton() as session, pytest.warns(warpfold.FindingWarning):
+            kernels.far_kernel[(1,)](x, y, out, distance, BLOCK=256)
+        assert [finding.kind for finding in session.errors] == ["out_of_bounds"], distance
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
+def test_sums_of_products_in_halves_are_right(arch):
+    a, b = (np.random.default_rng(5).standard_normal((64, 64)).astype(np.float16) for _ in range(2))
+    c = np.zeros_like(a)
+    with warpfold.interpret_triton(arch=arch) as session:
+        kernels.half_matmul_kernel[(1,)](a, b, c, 64, M=64, N=64, STEP=64)
+    assert np.abs(c - a.astype(np.float32) @ b).max() < 0.1
+    assert not session.errors and all("C7517" in finding.rule for finding in session.findings), session

@@ -66,3 +66,27 @@ def same_place_kernel(x, out, N: tl.constexpr):
 def edge_kernel(x, out, N: tl.constexpr):
     tile = x.load([6])
     tl.store(out + tl.arange(0, N), tile)
+
+
+@triton.jit
+def square_kernel(x, out, n, BLOCK: tl.constexpr):
+    offsets = tl.arange(0, BLOCK)
+    row = tl.load(x + tl.program_id(0) * n + offsets, mask=offsets < n, other=0.0)
+    tl.store(out + tl.program_id(0), tl.sum(row * row) / n)
+
+
+@triton.jit
+def far_kernel(x, y, out, distance, BLOCK: tl.constexpr):
+    offsets = tl.arange(0, BLOCK)
+    tl.store(out + offsets, tl.load(x + offsets + distance) + tl.load(y + offsets))  # beyond x
+
+
+@triton.jit
+def half_matmul_kernel(a, b, c, K, M: tl.constexpr, N: tl.constexpr, STEP: tl.constexpr):
+    rows, columns, inner = tl.arange(0, M), tl.arange(0, N), tl.arange(0, STEP)
+    total = tl.zeros((M, N), tl.float16)
+    for k in range(0, K, STEP):
+        left = tl.load(a + rows[:, None] * K + k + inner[None, :])
+        right = tl.load(b + (k + inner)[:, None] * N + columns[None, :])
+        total += tl.dot(left, right, out_dtype=tl.float16)
+    tl.store(c + rows[:, None] * N + columns[None, :], total)

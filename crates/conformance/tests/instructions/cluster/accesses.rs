@@ -37,7 +37,9 @@ fn a_mapped_address_names_its_block_and_keeps_its_place() {
 
 #[test]
 fn bits_of_the_rank_that_arithmetic_flips_lead_to_a_peer() {
-    check("xor.b32 %r1, tile, 0x1000000; getctarank.shared::cluster.u32 %result, %r1;", |rank, _| rank ^ 1);
+    check("mov.u32 %r1, tile; xor.b32 %r1, %r1, 0x1000000; getctarank.shared::cluster.u32 %result, %r1;", |rank, _| {
+        rank ^ 1
+    });
     let flipped = "and.b32 %r0, %thread, 3; shl.b32 %r0, %r0, 24; mov.u32 %r1, tile; xor.b32 %r1, %r1, %r0;";
     check(&format!("{flipped} getctarank.shared::cluster.u32 %result, %r1;"), |rank, thread| rank ^ thread % 4);
     let of_a_peer = "mapa.shared::cluster.u32 %r1, tile, 2; xor.b32 %r1, %r1, 0x1000000;";

@@ -117,6 +117,9 @@ impl<'a> Visit<'a> {
             }
         };
         let Some(after) = after else { return false };
+        if after == before {
+            return true;
+        }
         let mut cells_after = [0; 32];
         if self.access.kind == Kind::Read {
             // Without a writer there is no lane of one either.

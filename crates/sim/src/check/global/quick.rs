@@ -68,6 +68,8 @@ pub(in crate::check) fn after_read(
     same_lane: impl Fn() -> bool,
 ) -> Option<Cell> {
     let (reader, several) = reads.after(cell, is_ahead)?;
+    // Of the lanes of one instruction the first one stays.
+    let is_known = cell.reader() == reads.id && !several;
     let after = if cell.is_written_before(reads.keeps) {
         Cell::WRITTEN
     } else if cell.init() == WORD
@@ -78,7 +80,7 @@ pub(in crate::check) fn after_read(
     } else {
         return None;
     };
-    Some(after.with_reader(reader, lane, several))
+    Some(if is_known { cell } else { after.with_reader(reader, lane, several) })
 }
 
 /// [`after_read`] of one word.

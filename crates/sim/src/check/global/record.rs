@@ -34,6 +34,9 @@ impl Visit<'_> {
             let part = self.part(mask, lane, (before, cell.reader_lane()));
             (part.id, part.lane)
         };
+        if id != 0 && before == id && !cell.has_several_readers() {
+            return cell;
+        }
         let is_foreign = self.foreign(before).is_some() || (self.is_record(before) && cell.has_several_readers());
         if (is_foreign && !self.launch.orders_blocks) || !self.is_record(before) || id == 0 {
             return cell.with_reader(id, lane, is_foreign);

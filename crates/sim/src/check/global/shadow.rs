@@ -15,7 +15,7 @@
 //! a store to a cell keeps them, as it either sets all four or replaces a cell that already had all
 //! four, and any other change is a compare-and-swap.
 //!
-//! What can be missed: of the lanes of a warp that read a word by one instruction all but the last;
+//! What can be missed: of the lanes of a warp that read a word by one instruction all but the first;
 //! what a block wrote strongly before it wrote it strongly again; races inside a block between
 //! accesses by instructions that it repeats, once a launch has used up a million numbers; races of
 //! copies inside their block, which [`flight`](crate::check::async_proxy::flight) and proxy fences

@@ -327,3 +327,13 @@ fn who_reads_a_value_that_is_stored_again_is_in_no_worse_race_than_the_stores() 
     }
     rig.finds(&[Rule::SameValue, Rule::SameValue]);
 }
+
+#[test]
+fn a_lane_that_stores_what_it_and_a_later_copy_of_it_have_loaded_is_in_no_race() {
+    for bytes in [4, 8] {
+        let mut rig = Rig::new(1, 32);
+        rig.global(0, &read(1).bytes(bytes).at(|lane| lane % 16 * 8));
+        rig.global(0, &write(2).bytes(bytes).lanes(0xffff).at(|lane| lane * 8));
+        rig.finds(&[]);
+    }
+}
