@@ -85,10 +85,10 @@ pub(super) fn butterfly(_: &Device) -> Result<String, Error> {
     let mut picture = Canvas::new("Butterfly of eight lanes: each adds what lane ^ mask has, and all end with the sum");
     let y = picture.top;
     let x = |lane: usize| 66 + 41 * lane as i32;
-    for lane in 0..8 {
+    for (lane, value) in FIRST.into_iter().enumerate() {
         picture.text(x(lane) + 16, y + 8, "m s", &lane.to_string());
         picture.text(x(lane) + 16, y + 20, "m q s", &format!("{lane:03b}"));
-        picture.cell((x(lane), y + 26), (32, 20), "k1", &FIRST[lane].to_string());
+        picture.cell((x(lane), y + 26), (32, 20), "k1", &value.to_string());
     }
     picture.text(58, y + 8, "n q s", "lane");
     picture.text(58, y + 40, "n", "value");
@@ -99,13 +99,9 @@ pub(super) fn butterfly(_: &Device) -> Result<String, Error> {
         for lane in 0..8 {
             picture.arrow((x(lane ^ mask) + 16, from + 1), (x(lane) + 16, from + 45), "l");
         }
-        for lane in 0..8 {
-            picture.cell(
-                (x(lane), from + 46),
-                (32, 20),
-                if step == 2 { "k3" } else { "k1" },
-                &values[lane].to_string(),
-            );
+        for (lane, value) in values.into_iter().enumerate() {
+            let class = if step == 2 { "k3" } else { "k1" };
+            picture.cell((x(lane), from + 46), (32, 20), class, &value.to_string());
         }
     }
     let lines = ["A warp has five steps: masks 16, 8, 4, 2, 1. With mask 16", "lane 1 = 00001 meets lane 17 = 10001."];
