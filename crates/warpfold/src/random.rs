@@ -66,8 +66,7 @@ impl Tensor {
     ///
     /// # Errors
     /// [`ErrorKind::Operand`] for weights that are negative, infinite or NaN, and for rows with
-    /// fewer positive weights than samples (one, with replacement); [`ErrorKind::Unsupported`]
-    /// unless they are floats. Waits for the device.
+    /// fewer positive weights than samples (one, with replacement). Waits for the device.
     pub fn multinomial(&self, samples: usize, replacement: bool) -> Result<Self, Error> {
         let refused = |reason: String| Error::from(ErrorKind::Operand { operator: "multinomial", reason });
         let classes = self.dim(-1)?;
