@@ -48,8 +48,8 @@ impl Tensor {
         self.uniform()?.ge(p)?.where_cond(&scaled, &scaled.zeros_like()?)
     }
 
-    /// Positions of the last axis, `samples` per row, drawn with the probabilities (or weights) that
-    /// its elements are, as `i64`; each once unless `replacement` is said.
+    /// Positions of the last axis, `samples` per row, drawn with the probabilities (or weights)
+    /// that its elements are, as `i64`; each once unless `replacement` is said.
     ///
     /// The key of a position is its weight divided by an exponential number; the largest keys are
     /// drawn (Efraimidis and Spirakis, "Weighted random sampling with a reservoir", 2006).
