@@ -98,9 +98,9 @@ def main(library: str, folder: str, program: str | None, platform: str | None) -
     out.parent.mkdir(parents=True, exist_ok=True)
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as wheel:
         for name, content in files.items():
-            # The same bytes on every run, and a program that may be run.
+            # The same bytes on every run; pip lets a regular file be run that may be run here.
             entry = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
-            entry.external_attr = (0o755 if name.startswith(scripts) else 0o644) << 16
+            entry.external_attr = (0o100755 if name.startswith(scripts) else 0o100644) << 16
             entry.compress_type = zipfile.ZIP_DEFLATED
             wheel.writestr(entry, content)
     print(out)

@@ -157,8 +157,8 @@ impl Tensor {
     }
 }
 
-/// The sizes of the parts that [`Tensor::split`] makes: of each (the last may be smaller), or a list
-/// of all.
+/// The sizes of the parts that [`Tensor::split`] makes: of each (the last may be smaller), or a
+/// list of all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PartSizes<'a> {
     /// Of each part.

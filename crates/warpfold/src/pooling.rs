@@ -324,8 +324,8 @@ pub(crate) fn refused(reason: String) -> Error {
     ErrorKind::Operand { operator: "pooling", reason }.into()
 }
 
-/// Poolings of images `[N, C, H, W]` by their usual names: a window is one number or a pair, and the
-/// windows lie side by side unless a stride is said; [`Pool`] has all the rest.
+/// Poolings of images `[N, C, H, W]` by their usual names: a window is one number or a pair, and
+/// the windows lie side by side unless a stride is said; [`Pool`] has all the rest.
 impl Tensor {
     /// The largest element of each window.
     ///

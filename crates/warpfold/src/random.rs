@@ -48,8 +48,8 @@ impl Tensor {
         self.uniform()?.ge(p)?.where_cond(&scaled, &scaled.zeros_like()?)
     }
 
-    /// Positions of the last axis, `samples` per row, drawn with the probabilities (or weights) that
-    /// its elements are, as `i64`; each once unless `replacement` is said.
+    /// Positions of the last axis, `samples` per row, drawn with the probabilities (or weights)
+    /// that its elements are, as `i64`; each once unless `replacement` is said.
     ///
     /// The key of a position is its weight divided by an exponential number; the largest keys are
     /// drawn (Efraimidis and Spirakis, "Weighted random sampling with a reservoir", 2006).
@@ -66,8 +66,7 @@ impl Tensor {
     ///
     /// # Errors
     /// [`ErrorKind::Operand`] for weights that are negative, infinite or NaN, and for rows with
-    /// fewer positive weights than samples (one, with replacement); [`ErrorKind::Unsupported`]
-    /// unless they are floats. Waits for the device.
+    /// fewer positive weights than samples (one, with replacement). Waits for the device.
     pub fn multinomial(&self, samples: usize, replacement: bool) -> Result<Self, Error> {
         let refused = |reason: String| Error::from(ErrorKind::Operand { operator: "multinomial", reason });
         let classes = self.dim(-1)?;

@@ -1,4 +1,4 @@
-//! The exercises, each a step from the one before: one thread, a grid, a warp, a block, rows, tiles.
+//! The exercises, each a step from the one before: threads, a grid, a warp, a block, rows, tiles.
 
 use super::{Exercise, Goal};
 use crate::ladder::{Arrays, Metric, samples};

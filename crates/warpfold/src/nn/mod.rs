@@ -1,7 +1,7 @@
 //! Layers by the names of candle's `candle_nn`, for weights that are there already.
 //!
-//! Start with [`VarBuilder`], which gives layers their weights by name, and [`Module`], what a layer
-//! is; [`ops`] are functions. Deliberately absent: gradients, and so variables, optimizers and
+//! Start with [`VarBuilder`], which gives layers their weights by name, and [`Module`], what a
+//! layer is; [`ops`] are functions. Deliberately absent: gradients, and so variables, optimizers and
 //! initial values; recurrent layers.
 //!
 //! ```

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use crate::{Dtype, Error, ErrorKind, Queue, Shape, Tensor, safetensors};
 
-/// Named tensors, of which layers take theirs: `weights.pp("layers").pp(0).get((2, 3), "weight")` is
-/// the tensor `layers.0.weight`. Cheap to clone.
+/// Named tensors, of which layers take theirs: `weights.pp("layers").pp(0).get((2, 3), "weight")`
+/// is the tensor `layers.0.weight`. Cheap to clone.
 ///
 /// ```
 /// use warpfold::nn::{Module, VarBuilder, linear};

@@ -1,4 +1,4 @@
-//! convolution: a block loads its 260 numbers and the five weights once, and takes them from shared memory.
+//! convolution: a block brings its 260 numbers and the five weights to shared memory once.
 
 use warpfold_lang::{Global, Kernel, Val, block_idx, kernel, range, shared, sync_threads, thread_idx, var, when};
 

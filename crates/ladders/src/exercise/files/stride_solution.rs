@@ -1,4 +1,4 @@
-//! stride: each thread takes every 2048th number, and so neighbours take neighbours (a grid-stride loop).
+//! stride: each thread takes every 2048th number: a grid-stride loop.
 
 use warpfold_lang::{Global, Kernel, Val, block_dim, block_idx, grid_dim, kernel, range, thread_idx};
 

@@ -1,4 +1,4 @@
-//! twice: a thread takes 16 numbers side by side, so that the lanes of a warp ask for 32 distant places at once.
+//! twice: a thread takes 16 numbers side by side, and a warp asks for 32 distant places at once.
 
 use warpfold_lang::{Global, Kernel, Val, block_dim, block_idx, kernel, range, thread_idx, when};
 
