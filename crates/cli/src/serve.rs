@@ -53,8 +53,8 @@ pub(crate) struct Serve {
     /// hermes, llama3_json, mistral, mistral_spaced, mistral_args or qwen3_coder.
     #[arg(long, value_name = "NAME", value_parser = parse_tool_format)]
     tool_format: Option<&'static ToolFormat>,
-    /// Whose sampling holds where nobody says otherwise: auto is the model's generation_config.json,
-    /// none is nobody's.
+    /// Whose sampling holds where nobody says otherwise: auto is the model's
+    /// generation_config.json, none is nobody's.
     #[arg(long, value_name = "WHOSE", default_value = "auto")]
     generation_config: GenerationConfig,
     #[command(flatten)]

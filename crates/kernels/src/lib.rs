@@ -7,8 +7,8 @@
 //! [`heads`] does both; [`experts`] is a mixture of MLPs, [`sampling`] draws tokens; [`generate`]
 //! makes sequences and random numbers; [`pooling`], [`sort`], [`histogram`], [`nms`], [`unique`],
 //! [`gather`], [`scatter`], [`cross_entropy`] and [`softmax_v`] are operators by themselves.
-//! [`elements`] brings elements of any type to registers and back, [`digest`] tells whether they are
-//! those of a host.
+//! [`elements`] brings elements of any type to registers and back, [`digest`] tells whether they
+//! are those of a host.
 //!
 //! How such kernels come to be, step by step, is shown by the ladders of the crate
 //! `warpfold-ladders`, which nothing here uses. Deliberately absent: PTX text (the language writes

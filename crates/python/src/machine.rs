@@ -51,8 +51,8 @@ impl Memory {
         into.copy_from_slice(py, &bytes)
     }
 
-    /// The runs of so many bytes that nothing has written, by the offsets of their first byte and the one behind
-    /// their last.
+    /// The runs of so many bytes that nothing has written, by the offsets of their first byte and
+    /// the one behind their last.
     fn unwritten(&self, py: Python<'_>, address: u64, num_bytes: u64) -> PyResult<Vec<(u64, u64)>> {
         let runs = self.memory.unwritten(address, num_bytes).map_err(|error| of_simulator(py, &error))?;
         Ok(runs.into_iter().map(|run| (run.start - address, run.end - address)).collect())

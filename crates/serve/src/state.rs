@@ -71,7 +71,8 @@ pub(crate) struct Served {
 }
 
 impl Served {
-    /// Tokens of an answer that the model's publisher names, as far as there is room after a prompt.
+    /// Tokens of an answer that the model's publisher names, as far as there is room after a
+    /// prompt.
     pub(crate) fn max_new_tokens(&self, prompt: usize) -> Option<usize> {
         self.text.sampling.max_new_tokens.map(|most| most.min(self.longest.saturating_sub(prompt)).max(1))
     }

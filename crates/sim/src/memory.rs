@@ -496,8 +496,8 @@ impl Memory {
         Ok(allocation.first_unwritten(offset, bytes))
     }
 
-    /// The runs of a range that neither the host nor a kernel has written, as far as that is known, as
-    /// [`first_unwritten`](Self::first_unwritten) knows it.
+    /// The runs of a range that neither the host nor a kernel has written, as far as that is known,
+    /// as [`first_unwritten`](Self::first_unwritten) knows it.
     ///
     /// # Errors
     /// As for [`Memory::write`].

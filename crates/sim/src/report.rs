@@ -217,8 +217,8 @@ pub struct Finding {
 
 impl Finding {
     /// Whether a test fails by it: an error, or a warning of something that works only where
-    /// hardware happens to run the lanes of a warp in step or to leave out threads that a barrier or
-    /// an exchange waits for, unless its kind is among those allowed.
+    /// hardware happens to run the lanes of a warp in step or to leave out threads that a barrier
+    /// or an exchange waits for, unless its kind is among those allowed.
     #[must_use]
     pub fn is_failure(&self, allowed: &[FindingKind]) -> bool {
         let relies_on_luck =

@@ -8,8 +8,8 @@ use crate::Tensor;
 
 impl Tensor {
     /// A number that says what the elements are, and in which order; not how they lie in memory.
-    /// Waits for the device. [`Digest::of_bytes`](warpfold_kernels::digest::Digest::of_bytes) is the
-    /// same of bytes on the host.
+    /// Waits for the device. [`Digest::of_bytes`](warpfold_kernels::digest::Digest::of_bytes) is
+    /// the same of bytes on the host.
     ///
     /// ```
     /// use warpfold::{Device, Profile, Tensor};
@@ -31,8 +31,8 @@ impl Tensor {
     }
 
     /// Adds the digest of elements that stand elsewhere in a longer list than they lie here to the
-    /// word `at` of `sums`, a contiguous tensor of `u64`: the first element at the place `first`, the
-    /// others by a stride for each axis. Digests of the parts of a tensor add up to that of the
+    /// word `at` of `sums`, a contiguous tensor of `u64`: the first element at the place `first`,
+    /// the others by a stride for each axis. Digests of the parts of a tensor add up to that of the
     /// whole, modulo 2^64.
     ///
     /// # Errors

@@ -53,8 +53,8 @@ pub(crate) struct Generate {
     answer: Answer,
     #[command(flatten)]
     engine: EngineOptions,
-    /// Whose sampling holds where nobody says otherwise: auto is the model's generation_config.json,
-    /// none is nobody's.
+    /// Whose sampling holds where nobody says otherwise: auto is the model's
+    /// generation_config.json, none is nobody's.
     #[arg(long, value_name = "WHOSE", default_value = "auto")]
     generation_config: GenerationConfig,
     /// The type that is computed in: f32, f16 or bf16; unless given that of the weights (bf16 of

@@ -297,9 +297,9 @@ fn text(report: &Report) -> String {
     let sizes = report.block_sizes.iter().map(|rung| (format!("blocks of {}", rung.block_size), rung));
     page.push_str(&table("", sizes, false, false));
     page.push_str(
-        "\nfirst token: steps until it comes, mean and most; longest wait: rows computed from one token of an answer to \
-         its next,\npreemptions apart; reserved: held for tokens to come; internal: held, and never used; external: free, but not side by \
-         side; free: nobody's.\nShares are of all slots over all steps.\n",
+        "\nfirst token: steps until it comes, mean and most; longest wait: rows computed from one token of an answer to\n\
+         its next, preemptions apart; reserved: held for tokens to come; internal: held, and never used; external: free,\n\
+         but not side by side; free: nobody's. Shares are of all slots over all steps.\n",
     );
     page.push_str(&gain(&report.rungs));
     if has_times {

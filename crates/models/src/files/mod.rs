@@ -63,8 +63,8 @@ enum Content {
 }
 
 impl Content {
-    /// Fills `bytes` from the byte `start` on. Any number of threads may call this at once: the read names its
-    /// position, and the file's own is never moved.
+    /// Fills `bytes` from the byte `start` on. Any number of threads may call this at once: the
+    /// read names its position, and the file's own is never moved.
     fn read_at(&self, start: u64, bytes: &mut [u8]) -> io::Result<()> {
         match self {
             Self::File(file) => read_exact_at(file, start, bytes),
@@ -75,7 +75,8 @@ impl Content {
         }
     }
 
-    /// The same by several threads: one alone copies from the page cache slower than a GPU takes it.
+    /// The same by several threads: one alone copies from the page cache slower than a GPU takes
+    /// it.
     fn read_at_once(&self, start: u64, bytes: &mut [u8], reading: Reading) -> io::Result<()> {
         if bytes.len() < reading.large_bytes {
             return self.read_at(start, bytes);

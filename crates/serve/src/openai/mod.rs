@@ -1,7 +1,7 @@
 //! OpenAI's interface: completions, chat completions and the list of models.
 //!
-//! A handler takes the fields of a request (`params`, `prompt`, `dialogue`), refuses what is left of
-//! them, submits the prompts, and hands the updates to a [`Writer`], which writes them as chunks
+//! A handler takes the fields of a request (`params`, `prompt`, `dialogue`), refuses what is left
+//! of them, submits the prompts, and hands the updates to a [`Writer`], which writes them as chunks
 //! (`sse`) or, all together, as one object. So a stream and a whole answer cannot differ.
 
 pub(crate) mod answer;

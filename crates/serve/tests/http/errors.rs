@@ -39,7 +39,7 @@ fn fields_that_are_unknown_or_not_supported_are_named() {
     let options = json!({"stream": true, "stream_options": {"include_usage": true, "made_up": 1}});
     refused(site.complete(&and(base(), options)), 400, Some("stream_options"), "made_up");
     site.complete(&and(base(), json!({"best_of": null, "suffix": null, "user": "me"}))).with(200);
-    // What changes nothing is no error, whoever writes it out.
+    // A value that changes nothing is no error.
     for harmless in [
         json!({"best_of": 1}),
         json!({"n": 2, "best_of": 2}),

@@ -1,7 +1,7 @@
 //! The order in which asynchronous copies complete, blocks begin and warps run, drawn from a seed.
 //!
-//! Seed 0 draws nothing: every copy is as late as the rules allow, and blocks begin and warps run in
-//! increasing order. With any other seed copies may land as soon as they have begun, and those
+//! Seed 0 draws nothing: every copy is as late as the rules allow, and blocks begin and warps run
+//! in increasing order. With any other seed copies may land as soon as they have begun, and those
 //! towards one barrier in any order; neighbouring blocks begin in any order, and the warps of a
 //! block run upwards or downwards from any of them, in each pass anew.
 

@@ -250,8 +250,8 @@ impl Decoder<'_> {
         }
     }
 
-    /// Declares a parameter or return value of a device function, and adds its slots: one, or one an
-    /// element of a vector register.
+    /// Declares a parameter or return value of a device function, and adds its slots: one, or one
+    /// an element of a vector register.
     fn parameter(&mut self, v: &Variable, slots: &mut Vec<CallSlot>) -> Result<(), Error> {
         let symbol = if v.space != StateSpace::Reg {
             let (offset, bytes) = self.local(v)?;

@@ -117,8 +117,8 @@ impl<L: LaneOp, S: Watches, const KEEP: bool> LaneOp for Watched<L, S, KEEP> {
 }
 
 impl Machine {
-    /// Marks what a load has brought of bytes that nothing has written, and of those that it is in a
-    /// race about.
+    /// Marks what a load has brought of bytes that nothing has written, and of those that it is in
+    /// a race about.
     #[cold]
     #[inline(never)]
     fn mark_load(&mut self, op: &Op, mask: u32, space: Space, at: &[u64; LANES], raced: &[Found]) {

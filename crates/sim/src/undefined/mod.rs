@@ -12,9 +12,10 @@
 //! product of matrices, a shuffle and a vote are exact, and nothing is called undefined that is
 //! not: what is said to depend on unwritten bytes was seen to.
 //!
-//! What a load has read of bytes that another thread writes, and nothing orders the two, is followed
-//! in the same way: it is a race once the value is used, of which any store is one. Lanes that load
-//! what they do nothing with, as copies of a tile smaller than its block do, are in no race.
+//! What a load has read of bytes that another thread writes, and nothing orders the two, is
+//! followed in the same way: it is a race once the value is used, of which any store is one. Lanes
+//! that load what they do nothing with, as copies of a tile smaller than its block do, are in no
+//! race.
 //!
 //! What can be missed: a result that depends on undefined bits by none of the samples; whatever
 //! goes through a `wgmma`, a bulk copy inside a cluster, an exchange whose lanes come from different instructions; bytes that

@@ -55,8 +55,8 @@ impl Kind {
             (0..num_bytes.div_ceil(8) as u64).flat_map(|i| random(seed, i).to_le_bytes()).collect();
         bytes.truncate(num_bytes);
         for block in bytes.chunks_exact_mut(block_bytes) {
-            // Exponents whose highest bit is not set: below 2, and neither infinite nor NaN. Those of
-            // 8 bits are from 2^-15 on, so that an f16 has them.
+            // Exponents whose highest bit is not set: below 2, and neither infinite nor NaN. Those
+            // of 8 bits are from 2^-15 on, so that an f16 has them.
             halves.iter().for_each(|at| block[at + 1] &= 0xbf);
             match self {
                 Self::F32 => block[3] = block[3] & 0x87 | 0x38,

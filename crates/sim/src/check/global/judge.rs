@@ -401,8 +401,8 @@ impl<'a> Visit<'a> {
         } else {
             look_writer(cell.writer(), cell.writer_lane(), cell.is_strong(), mask);
         }
-        // Who has read a value that was stored unordered before, and is stored again, has read what it
-        // will ever be.
+        // Who has read a value that was stored unordered before, and is stored again, has read what
+        // it will ever be.
         let repeats = worst.is_some_and(|conflict| conflict.rule == Rule::SameValue);
         let mut look = |found: Option<Conflict>| {
             if let Some(new) = found
@@ -483,7 +483,8 @@ impl<'a> Visit<'a> {
         conflicts.reduce(|worst, new| if new.rule.severity() > worst.rule.severity() { new } else { worst })
     }
 
-    /// Whether the access of `lane` to a byte of the word races with an earlier one of another block.
+    /// Whether the access of `lane` to a byte of the word races with an earlier one of another
+    /// block.
     fn meets_foreign(&self, earlier: Earlier, byte: u32, lane: u32) -> Option<Conflict> {
         let mine = Reached::of(self.access);
         let record = earlier.record;

@@ -67,8 +67,8 @@ impl Visit<'_> {
         Part { id: self.id(mask | rest_bytes, lane_bytes), lane, lane_bytes }
     }
 
-    /// The lane to name for parts of a word, and how many bytes of it each has: one lane with all of
-    /// them, or neighbours that share the word under the name of the first.
+    /// The lane to name for parts of a word, and how many bytes of it each has: one lane with all
+    /// of them, or neighbours that share the word under the name of the first.
     fn joined_lane(&self, mask: u32, lane: u32, rest: Record, lane_before: u32) -> (u32, u32) {
         let size = self.access.bytes;
         let first = |lane: u32, bytes: u32| (32 + lane - bytes.trailing_zeros() / size) % 32;

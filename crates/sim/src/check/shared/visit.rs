@@ -54,8 +54,8 @@ impl Visit<'_> {
             }
         };
         look(cell.writer);
-        // Who has read a value that was stored unordered before, and is stored again, has read what it
-        // will ever be.
+        // Who has read a value that was stored unordered before, and is stored again, has read what
+        // it will ever be.
         let repeats = matches!(worst, Some((Rule::SameValue, _)));
         let mut look = |record: u32| {
             if let Some(rule) = self.conflict(record, lane)
@@ -168,8 +168,8 @@ impl Visit<'_> {
         let both_strong = record & me & STRONG != 0;
         if both_strong {
             let Context { kind, element, .. } = self.order.context(id);
-            // One sees what the other has stored, or not yet, only as long as the two run in step. Who
-            // waits for a lane that is elsewhere does so in a loop.
+            // One sees what the other has stored, or not yet, only as long as the two run in step.
+            // Who waits for a lane that is elsewhere does so in a loop.
             let is_exchange = matches!((kind, self.access.kind), (Kind::Write, Kind::Read) | (Kind::Read, Kind::Write));
             let relies_on_lockstep = is_exchange
                 && self.access.is_volatile()
