@@ -1,22 +1,24 @@
 //! A kernel of your own on tensors, between operators of the library: a bias, a leaky ReLU and a
 //! clamp in one launch, that reads each element once and writes it once.
 
+use std::sync::LazyLock;
+
 use warpfold::prelude::*;
 use warpfold::{Error, Result};
 
 /// `clamp(leaky(x + bias), -1, 6)` of rows; the bias has an element per column.
 fn activate(x: &Tensor, bias: &Tensor) -> Result<Tensor> {
-    let body = |x: Global<f32>, bias: Global<f32>, y: Global<f32>, columns: Val<u32>, len: Val<u32>| {
-        let i = block_idx().x * block_dim().x + thread_idx().x;
-        when(i.lt(len), || {
-            let sum = x.at(i).get() + bias.at(i % columns).get();
-            let leaky = sum.max(sum * 0.1);
-            y.at(i).set(leaky.max(-1.0).min(6.0));
-        });
-    };
     // Kernels are compiled once: this one is kept, and recorded when it is first launched.
-    static KERNEL: std::sync::LazyLock<Kernel<(Global<f32>, Global<f32>, Global<f32>, u32, u32)>> =
-        std::sync::LazyLock::new(|| kernel("activate", body));
+    static KERNEL: LazyLock<Kernel<(Global<f32>, Global<f32>, Global<f32>, u32, u32)>> = LazyLock::new(|| {
+        kernel("activate", |x: Global<f32>, bias: Global<f32>, y: Global<f32>, columns: Val<u32>, len: Val<u32>| {
+            let i = block_idx().x * block_dim().x + thread_idx().x;
+            when(i.lt(len), || {
+                let sum = x.at(i).get() + bias.at(i % columns).get();
+                let leaky = sum.max(sum * 0.1);
+                y.at(i).set(leaky.max(-1.0).min(6.0));
+            });
+        })
+    });
 
     // A kernel sees memory, not strides: views are copied, what is contiguous stays where it is.
     let (x, bias) = (x.contiguous()?, bias.contiguous()?);

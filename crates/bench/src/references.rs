@@ -145,7 +145,6 @@ fn of_row(x: &Elements, [row, len]: [u64; 2], op: RowOp, vectors: u64, result: D
         let value = values[j as usize];
         let (value, error) = match op {
             RowOp::Softmax { scale } => {
-                let scale = f64::from(scale);
                 let sum: f64 = values.iter().map(|x| ((x - max) * scale).exp()).sum();
                 (((value - max) * scale).exp() / sum, 1e-7)
             }

@@ -15,8 +15,8 @@
 //! - **direct** (large ones): the ranks exchange the addresses of their operands together with the
 //!   flags. Each rank combines its part of the elements from the inputs of all ranks, and writes
 //!   the results into the outputs of all ranks: a reduce-scatter, then an all-gather, in one
-//!   kernel, each byte over each link once. A second exchange ends it. Partial sums are staged first, in a third
-//!   part of the stage, so that one number an element crosses the links.
+//!   kernel, each byte over each link once. A second exchange ends it. Partial sums are staged
+//!   first, in a third part of the stage, so that one number an element crosses the links.
 
 use warpfold_kernels::Dtype;
 use warpfold_kernels::elements::{Place, Run, Sink, Source};

@@ -64,7 +64,7 @@ fn options_of(py: Python<'_>, options: &Bound<'_, PyDict>) -> PyResult<Options> 
         py, options;
         axes keepdims eps last k exclusive reverse ignore_nan ddof two_pass bins threshold ignore_index transpose alpha
         beta transpose_a transpose_b scale_a scale_b scale_result bias activation stride padding dilation groups causal
-        scale softcap window page_layout interleaved rotary_dim num_heads products scale_q scale_k scale_v layout
+        scale softcap window window_left window_right page_layout interleaved rotary_dim num_heads products scale_q scale_k scale_v layout
         batch_invariant initial offsets kernel output_size scale_factor ceil_mode count_include_pad p indices unsorted
         descending reduce exclude_self mode align_corners
     })

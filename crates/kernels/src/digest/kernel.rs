@@ -49,8 +49,8 @@ pub(super) fn kernel_of(config: &Config) -> AnyKernel {
                     rest = outer;
                     position
                 };
-                at = at + position * stride;
-                place = place + position * places;
+                at += position * stride;
+                place += position * places;
             }
             let elements = load::<u64, _>(bits, from.at(at * bits.bytes()), if is_grouped { 8 } else { 1 }, is_grouped);
             let product = if is_grouped {

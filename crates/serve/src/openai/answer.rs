@@ -19,6 +19,7 @@ use crate::state::{Served, State};
 
 /// Which of the two interfaces.
 #[derive(Debug, Clone)]
+#[allow(clippy::large_enum_variant, reason = "a request has one, and chats are most of them")]
 pub(crate) enum Kind {
     Completion,
     Chat(Reader),

@@ -36,6 +36,7 @@ enum Content {
 /// Only texts have a type that is known here.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
+#[allow(clippy::large_enum_variant, reason = "almost all parts are texts")]
 enum Part {
     #[serde(alias = "input_text", alias = "output_text")]
     Text {

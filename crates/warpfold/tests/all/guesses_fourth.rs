@@ -81,7 +81,7 @@ fn a_device_has_the_seed_of_its_own_queue() -> Result<()> {
 fn tensors_are_made_of_slices_with_the_device_last() -> Result<()> {
     let device = device();
     check(&Tensor::from_slice(&[1_f32, 2., 3., 4.], (2, 2), &device)?, &[2, 2], &[1., 2., 3., 4.]);
-    check(&Tensor::from_slice(&vec![7_i64; 3], 3, &device)?, &[3], &[7.; 3]);
+    check(&Tensor::from_slice(&[7_i64; 3], 3, &device)?, &[3], &[7.; 3]);
     check(&Tensor::from_slice(&[1_u8, 2], vec![2, 1], &device)?, &[2, 1], &[1., 2.]);
     refused(Tensor::from_slice(&[1_f32], (2, 2), &device), "1 element(s) do not fill the shape [2, 2]");
     Ok(())
@@ -182,7 +182,7 @@ fn draws_follow_their_probabilities() -> Result<()> {
     let drawn = weights.multinomial(count, true)?.to_vec1::<i64>()?;
     let times = |class| drawn.iter().filter(|drawn| **drawn == class).count() as f64;
     for (class, p) in [(0, 0.25), (1, 0.), (2, 0.5), (3, 0.25)] {
-        let deviation = (4000. * p * (1. - p) as f64).sqrt();
+        let deviation = (4000_f64 * p * (1. - p)).sqrt();
         assert!((times(class) - 4000. * p).abs() <= 5. * deviation, "{class}: {}", times(class));
     }
     // The first of two without replacement is drawn as one alone, and never again.

@@ -41,7 +41,7 @@ fn bits_of_the_rank_that_arithmetic_flips_lead_to_a_peer() {
         rank ^ 1
     });
     let flipped = "and.b32 %r0, %thread, 3; shl.b32 %r0, %r0, 24; mov.u32 %r1, tile; xor.b32 %r1, %r1, %r0;";
-    check(&format!("{flipped} getctarank.shared::cluster.u32 %result, %r1;"), |rank, thread| rank ^ thread % 4);
+    check(&format!("{flipped} getctarank.shared::cluster.u32 %result, %r1;"), |rank, thread| rank ^ (thread % 4));
     let of_a_peer = "mapa.shared::cluster.u32 %r1, tile, 2; xor.b32 %r1, %r1, 0x1000000;";
     check(&format!("{of_a_peer} getctarank.shared::cluster.u32 %result, %r1;"), |_, _| 3);
     let store = "shl.b32 %r2, %thread, 2; add.u32 %r1, %r1, %r2; st.shared::cluster.u32 [%r1], %rank;";
