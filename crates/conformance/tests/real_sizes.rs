@@ -9,6 +9,7 @@
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::{Value, json};
 use warpfold::{Device, Dtype, Profile, Queue};
@@ -159,7 +160,10 @@ impl Model {
 
     /// Writes `config.json` and random weights of `bf16`.
     fn write(&self) -> Folder {
-        let folder = std::env::temp_dir().join(format!("warpfold-real-{}-{}", std::process::id(), self.name));
+        // Two tests may have a model of the same name.
+        static FOLDERS: AtomicUsize = AtomicUsize::new(0);
+        let number = FOLDERS.fetch_add(1, Ordering::Relaxed);
+        let folder = std::env::temp_dir().join(format!("warpfold-real-{}-{number}", std::process::id()));
         fs::create_dir_all(&folder).expect("there is room for a folder");
         let folder = Folder(folder);
         fs::write(folder.0.join("config.json"), self.config.to_string()).expect("there is room for the config");

@@ -32,7 +32,7 @@ def test_the_race_of_the_first_program_is_found_at_its_line(tmp_path):
     path, done = output(program, tmp_path, "total.py")
     line = next(n for n, text in enumerate(program.splitlines(), start=1) if "should be tl.atomic_add" in text)
     assert f"error: race in kernel total_kernel at {path}:{line} (PTX line" in done.stdout
-    assert "total_kernel: 2 findings" in done.stdout and "total_kernel: 2 findings" in README
+    assert "total_kernel: 3 findings" in done.stdout and "total_kernel: 3 findings" in README
     assert f"total.py:{line} (PTX line" in README
     assert f"{path}:{line}: FindingWarning: error: race" in done.stderr
 

@@ -54,7 +54,8 @@ class _Storage:
         # An element is written by all of its bytes.
         rows[:] = rows.all(axis=1, keepdims=True)
         unwritten[whole:] = False
-        return unwritten[first:last]
+        between: np.ndarray = unwritten[first:last]
+        return between
 
 
 _storages: dict[int, _Storage] = {}
