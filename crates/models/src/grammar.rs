@@ -30,13 +30,23 @@ pub enum Grammar {
 /// Bytes of a grammar at most, and how deep its brackets may stand in each other: what reads them
 /// calls itself.
 const MOST_BYTES: usize = 1 << 20;
+
+/// Schemas in `allOf`: what all of several patterns match takes time that no fuel bounds.
+const MOST_INTERSECTIONS: usize = 32;
 const DEEPEST: usize = 100;
 
 impl Grammar {
     /// Refuses what would take a reader too long or too deep.
     fn check(&self) -> Result<(), Error> {
         let texts: Vec<&str> = match self {
-            Self::Json(_) => return Ok(()),
+            Self::Json(schema) => {
+                let found = intersections(schema);
+                return if found <= MOST_INTERSECTIONS {
+                    Ok(())
+                } else {
+                    Err(wrong(format!("it has {found} schemas in `allOf`, and {MOST_INTERSECTIONS} is the most")))
+                };
+            }
             Self::Choice(choices) if choices.is_empty() => return Err(wrong("there is no choice")),
             Self::Choice(choices) => choices.iter().map(String::as_str).collect(),
             Self::Regex(text) | Self::Lark(text) => vec![text],
@@ -114,6 +124,18 @@ fn depth(text: &str) -> usize {
         deepest = deepest.max(depth);
     }
     deepest
+}
+
+/// Schemas of all lists under `allOf`.
+fn intersections(schema: &Value) -> usize {
+    match schema {
+        Value::Array(all) => all.iter().map(intersections).sum(),
+        Value::Object(fields) => {
+            let own = fields.get("allOf").and_then(Value::as_array).map_or(0, Vec::len);
+            own + fields.values().map(intersections).sum::<usize>()
+        }
+        _ => 0,
+    }
 }
 
 fn wrong(reason: impl Into<String>) -> Error {

@@ -64,7 +64,8 @@ fn fits(value: &Value, schema: &Value) -> bool {
     }
     match schema["type"].as_str() {
         Some("string") => value.as_str().is_some_and(|text| text.chars().count() <= 6),
-        Some("integer") => value.as_i64().is_some_and(|number| (-99..=9999).contains(&number)),
+        // JSON has one number for -0 and -0.0.
+        Some("integer") => value.as_f64().is_some_and(|n| n.fract() == 0.0 && (-99.0..=9999.0).contains(&n)),
         Some("boolean") => value.is_boolean(),
         Some("array") => {
             value.as_array().is_some_and(|all| all.len() <= 2 && all.iter().all(|v| fits(v, &schema["items"])))

@@ -9,7 +9,7 @@ base_url = base_url.removesuffix("/v1")
 client = anthropic.Anthropic(base_url=base_url, api_key=key, max_retries=0, timeout=60)
 
 # Whole and streamed say the same.
-ask = dict(model=model, max_tokens=12, system="Be kind.", messages=[{"role": "user", "content": "Hi"}], temperature=0)
+ask = dict(model=model, max_tokens=12, system="Be kind.", messages=[{"role": "user", "content": "Hi"}], extra_body={"temperature": 0})
 whole = client.messages.create(**ask)
 assert whole.role == "assistant" and whole.content[0].type == "text" and whole.stop_reason in ("end_turn", "max_tokens")
 with client.messages.stream(**ask) as stream:

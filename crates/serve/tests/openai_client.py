@@ -90,7 +90,8 @@ assert isinstance(parsed.choices[0].message.parsed, Weather)
 ask = dict(model=model, input="Hi", max_output_tokens=12, temperature=0)
 whole = client.responses.create(**ask)
 with client.responses.stream(**ask) as stream:
-    assert stream.get_final_response().output_text == whole.output_text
+    last = list(stream)[-1]
+assert last.type in ("response.completed", "response.incomplete") and last.response.output_text == whole.output_text
 client.responses.create(**{**ask, "input": "More", "previous_response_id": whole.id})
 assert client.responses.retrieve(whole.id).output_text == whole.output_text
 client.responses.delete(whole.id)

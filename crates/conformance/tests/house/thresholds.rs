@@ -116,6 +116,7 @@ const UNTESTED: &[(&str, &str)] = &[
     ("crates/models/src/files/mod.rs", "MOST_BYTES"),
     ("crates/models/src/files/safetensors.rs", "MAX_HEADER_BYTES"),
     ("crates/models/src/grammar.rs", "MOST_BYTES"),
+    ("crates/models/src/grammar.rs", "MOST_INTERSECTIONS"),
     ("crates/models/src/grammar.rs", "MOST_RECENT"),
     ("crates/models/src/warm_up.rs", "MOST_THREADS"),
     ("crates/serve/src/access.rs", "LONGEST_ID"),

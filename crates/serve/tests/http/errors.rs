@@ -50,7 +50,7 @@ fn fields_that_are_unknown_or_not_supported_are_named() {
         assert_eq!(site.complete(&and(base(), harmless.clone())).status, 200, "{harmless}");
     }
     // Defaults that routers write out ask for nothing; other values ask for what is not there.
-    site.complete(&and(base(), json!({"no_stop_trim": false, "separate_reasoning": true}))).with(200);
+    site.complete(&and(base(), json!({"no_stop_trim": false}))).with(200);
     for (field, value) in [("no_stop_trim", true), ("return_hidden_states", true), ("include_reasoning", false)] {
         let ask = and(base(), json!({field: value}));
         refused(site.complete(&ask), 400, Some(field), "unknown or not supported");
