@@ -375,7 +375,7 @@ pub(crate) fn kernels() -> Vec<(AnyKernel, u32)> {
     let every = Problem {
         causal: None,
         window_left: Some(99),
-        window_right: None,
+        window_right: Some(99),
         softcap_bits: Some(30.0_f32.to_bits()),
         mask,
         sinks,
