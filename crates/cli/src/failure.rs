@@ -118,6 +118,7 @@ impl From<warpfold_kernels::Error> for Failure {
     }
 }
 
+#[cfg(feature = "engine")]
 impl From<warpfold_models::Error> for Failure {
     fn from(error: warpfold_models::Error) -> Self {
         match error.kind() {
@@ -142,6 +143,7 @@ impl From<warpfold_engine::Error> for Failure {
     }
 }
 
+#[cfg(feature = "engine")]
 impl From<warpfold_serve::Error> for Failure {
     fn from(error: warpfold_serve::Error) -> Self {
         use warpfold_serve::ErrorKind as E;

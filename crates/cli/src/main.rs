@@ -13,18 +13,23 @@ mod devices;
 mod draw;
 mod exercise;
 mod failure;
+#[cfg(feature = "engine")]
 mod generate;
 mod inspect;
 mod ladder;
+#[cfg(feature = "engine")]
 mod model;
 mod npy;
 mod output;
 mod profile;
 mod progress;
 mod run;
+#[cfg(feature = "engine")]
 mod serve;
 mod sim;
 mod suggestion;
+#[cfg(not(feature = "engine"))]
+mod whole;
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -56,7 +61,9 @@ struct Program {
 #[derive(Debug, Subcommand)]
 enum Command {
     Run(Box<run::Run>),
+    #[cfg(feature = "engine")]
     Generate(Box<generate::Generate>),
+    #[cfg(feature = "engine")]
     Serve(Box<serve::Serve>),
     Bench(bench::Bench),
     Devices(devices::Devices),
@@ -93,6 +100,10 @@ fn main() -> ExitCode {
 }
 
 fn run() -> Result<Ending, Failure> {
+    #[cfg(not(feature = "engine"))]
+    if let Some(ending) = whole::run()? {
+        return Ok(ending);
+    }
     let program = match Program::try_parse() {
         Ok(program) => program,
         Err(help) if matches!(help.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => {
@@ -103,7 +114,9 @@ fn run() -> Result<Ending, Failure> {
     };
     match program.command {
         Command::Run(run) => run.run(),
+        #[cfg(feature = "engine")]
         Command::Generate(generate) => generate.run(),
+        #[cfg(feature = "engine")]
         Command::Serve(serve) => serve.run(),
         Command::Bench(bench) => bench.run(),
         Command::Devices(devices) => devices.run(),

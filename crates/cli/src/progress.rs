@@ -68,6 +68,7 @@ impl Progress {
     }
 
     /// Bytes done, of bytes in all.
+    #[cfg(feature = "engine")]
     pub(crate) fn show_bytes(&self, done: u64, all: u64) {
         self.tell(|now| now.parts = Some((done, all, "bytes")));
         if self.bar.length().is_none() {

@@ -2,6 +2,7 @@
 //! clients of a language model see; `bench transfer`: copies between host and device.
 
 pub(crate) mod markdown;
+#[cfg(feature = "engine")]
 mod serve;
 mod transfer;
 
@@ -53,6 +54,7 @@ const COPY: &str = "copy";
 /// What is measured apart from operators.
 #[derive(Debug, Subcommand)]
 enum Other {
+    #[cfg(feature = "engine")]
     Serve(Box<serve::Serve>),
     Transfer(transfer::Transfer),
 }
@@ -60,6 +62,7 @@ enum Other {
 impl Bench {
     pub(crate) fn run(&self) -> Result<Ending, Failure> {
         match &self.other {
+            #[cfg(feature = "engine")]
             Some(Other::Serve(serve)) => return serve.run(),
             Some(Other::Transfer(transfer)) => return transfer.run(),
             None => {}

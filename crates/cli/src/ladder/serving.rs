@@ -9,12 +9,14 @@ mod theatre;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
+#[cfg(feature = "engine")]
 use warpfold::Queue;
 use warpfold_device::Device;
 use warpfold_engine::ladder::{Outcome, Rung, Server, SlotUse, block_sizes, climb, mixed_job, rungs, steps};
 use warpfold_engine::scripted::Scripted;
 use warpfold_engine::{Config, Limits, Model, Request};
 use warpfold_ladders::ladder as ladders;
+#[cfg(feature = "engine")]
 use warpfold_models::{LanguageModel, ModelFiles};
 
 use crate::Ending;
@@ -155,16 +157,15 @@ pub(super) fn run(asked: &Asked<'_>, device: &Device) -> Result<Ending, Failure>
     let all = rungs(&base(block_size));
     let chosen = chosen(&all, asked.rungs)?;
     let sizes = all.last().map(block_sizes).unwrap_or_default();
-    let mut report = Progress::of(device, NAME, || match device.is_virtual() {
-        true => {
-            let model = || Ok(Scripted::new(64, MAX_LEN));
-            climbed("scripted", model, requests, device, &chosen, &sizes)
-        }
-        false => {
+    let mut report = Progress::of(device, NAME, || {
+        #[cfg(feature = "engine")]
+        if !device.is_virtual() {
             let (files, queue) = (ModelFiles::shipped()?, Queue::of(device));
             let model = || Ok::<LanguageModel, Failure>(files.load(&queue, files.dtype(), &mut |_, _| ())?);
-            climbed(warpfold_models::SHIPPED, model, requests, device, &chosen, &sizes)
+            return climbed(warpfold_models::SHIPPED, model, requests, device, true, &chosen, &sizes);
         }
+        let model = || Ok(Scripted::new(64, MAX_LEN));
+        climbed("scripted", model, requests, device, false, &chosen, &sizes)
     })?;
     if asked.to.form == Form::Html && requests <= theatre::MOST_REQUESTS {
         let limits = Limits { max_len: MAX_LEN, ..Scripted::new(64, MAX_LEN).limits() };
@@ -207,6 +208,7 @@ fn climbed<M: Model>(
     model: impl Fn() -> Result<M, Failure>,
     requests: u32,
     device: &Device,
+    is_timed: bool,
     rungs: &[Rung],
     sizes: &[Rung],
 ) -> Result<Report, Failure> {
@@ -214,9 +216,9 @@ fn climbed<M: Model>(
     let job = mixed_job(&limits, requests, SEED);
     let outcomes = counted(&model, &job, rungs)?;
     let swept = counted(&model, &job, sizes)?;
-    let seconds = match device.is_virtual() {
-        true => vec![None; rungs.len()],
-        false => timed(&model, &job, rungs)?.into_iter().map(Some).collect(),
+    let seconds = match is_timed {
+        true => timed(&model, &job, rungs)?.into_iter().map(Some).collect(),
+        false => vec![None; rungs.len()],
     };
     let reports = rungs.iter().zip(&outcomes).zip(seconds).map(|((r, o), s)| RungReport::new(r, o, s));
     Ok(Report {
@@ -305,7 +307,7 @@ fn text(report: &Report) -> String {
     if has_times {
         page.push_str("counts are of engines that take turns with the model, times of such as overlap steps\n");
     } else {
-        page.push_str("times need a GPU: a step of the scripted model costs nothing\n");
+        page.push_str("times need a GPU and the engine: a step of the scripted model costs nothing\n");
     }
     page
 }
