@@ -9,12 +9,13 @@ use warpfold::{Arena, CacheShape as PageShape, DrawRows, Dtype, PageLayout, Page
 use warpfold_collectives::Communicator;
 use warpfold_device::{HostBuffer, HostView, Stream};
 use warpfold_engine::{Batch, CacheShape, Limits, Model, ModelError, Moves, Sampled, Ticket};
+use warpfold_kernels::matmul::adds_parts_in_one_launch;
 
 use crate::draws;
 use crate::error::{self, ErrorKind};
 use crate::files::{Checkpoint, Storage, gguf};
 use crate::graphs::Graphs;
-use crate::layers::{Angles, Loader, Shard, StepShape};
+use crate::layers::{Angles, Loader, Shard, StepShape, parts_of};
 use crate::network::Network;
 use crate::weights::Placed;
 use crate::{
@@ -432,11 +433,18 @@ impl LanguageModel {
         // Each captured step keeps its logits: of 1, 2, 4, 8, 16, 32, 48 … rows.
         let captured: usize = if self.graphs.is_some() { (0..=samples).step_by(16).sum::<usize>() + 15 } else { 0 };
         let logits = samples + captured.max(samples);
-        let shared = self.shard.as_ref().map_or(0_u64, |shard| {
-            let parts = [self.config.query_len(), intermediate].map(|own| shard.parts(own));
-            // Partial sums, and logits as they come from all devices.
-            4 * (rows * hidden * parts[0].max(parts[1]) + 2 * samples * vocab) as u64
+        let shared = self.shard.as_ref().map_or(0_u64, |_| {
+            // The device's sums, and logits as they come from all devices.
+            4 * (rows * hidden + 2 * samples * vocab) as u64
         });
+        // What a second launch adds, where one does not.
+        let shards = self.shard.as_ref().map_or(1, Shard::count);
+        let apart = [queries, intermediate].into_iter().map(|own| {
+            let (parts, limits) = (parts_of(own * shards) / shards, self.queue.device().limits());
+            let is_one = adds_parts_in_one_launch(self.dtype, own as u64, parts as u64, limits);
+            if is_one { 0 } else { 4 * rows * hidden * parts }
+        });
+        let shared = shared + apart.max().unwrap_or_default() as u64;
         let shared = shared + (samples * hidden) as u64;
         rows as u64 * row as u64 * self.dtype.bytes() + logits as u64 * 4 * vocab as u64 + shared
     }

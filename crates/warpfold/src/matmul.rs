@@ -54,6 +54,7 @@ pub struct Matmul {
     inputs: Vec<Tensor>,
     dtype: Option<Dtype>,
     batch_invariance: BatchInvariance,
+    k_parts: Option<u64>,
     weights: bool,
     f32_math: F32Math,
     standard: Standard,
@@ -199,6 +200,15 @@ impl Matmul {
     #[must_use]
     pub const fn batch_invariant(mut self) -> Self {
         self.batch_invariance = BatchInvariance::On;
+        self
+    }
+
+    /// The sums are cut into 1, 2, 4 or 8 parts of equal length, which are added in a balanced tree:
+    /// so a product has the same bits as several, each of half of the parts, whose results are
+    /// added.
+    #[must_use]
+    pub const fn parts(mut self, parts: u64) -> Self {
+        self.k_parts = Some(parts);
         self
     }
 
@@ -359,6 +369,7 @@ impl Matmul {
             epilogue,
             inputs: more.iter().map(MatrixView::matrix).collect::<Result<_, _>>()?,
             batch_invariance: self.batch_invariance,
+            k_parts: self.k_parts.unwrap_or(1),
             weights: self.weights,
             f32_math: self.f32_math,
         };

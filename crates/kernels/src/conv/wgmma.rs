@@ -100,6 +100,7 @@ pub(super) fn configuration(problem: &Problem, tile: WgmmaTile) -> WgmmaConfigur
         }),
         rows: tile.rows(),
         read_once: [false; 2],
+        parts: 1,
         weights: false,
         epilogue: EpilogueKey::new(&product(problem)),
     }

@@ -8,8 +8,8 @@ use warpfold_lang::Arch;
 use super::algorithm::Algorithm;
 use super::cost::{self, CostInput};
 use super::eligibility::{
-    FEW_ROWS, can_swap_ab, few_blocks, has_room, is_promoted, majors_of, pieces, pieces_of, suits_end, suits_tile,
-    tma_majors,
+    FEW_ROWS, can_swap_ab, few_blocks, has_room, is_promoted, majors_of, pieces, pieces_of, stands, suits_end,
+    suits_tile, suits_tree, tma_majors,
 };
 use super::epilogue::Epilogue;
 use super::epilogue_writer::EpilogueKey;
@@ -86,14 +86,19 @@ impl Choice {
         let most = match problem.batch_invariance {
             // Sums that are not split are one chain whatever the tile.
             BatchInvariance::On => 1,
+            BatchInvariance::Off if problem.k_parts > 1 => 1,
             BatchInvariance::Off if problem.epilogue.gate_activation().is_some() => 1,
             BatchInvariance::Off => (problem.k / LEAST_PART).clamp(1, MAX_PARTS),
         };
         let simt = Tile::ALL.into_iter().filter(|tile| has_room(*tile, work.accumulator)).map(Algorithm::Simt);
         let wgmma: Vec<_> = match tma_majors(&problem, limits) {
             Some(majors) => {
-                let tiles = WgmmaTile::ALL.into_iter().filter(|tile| suits_tile(*tile, problem.a.dtype, majors));
-                tiles.map(Algorithm::Wgmma).chain(few_blocks(&problem, majors, limits)).collect()
+                let of_trees = if problem.k_parts > 1 { &WgmmaTile::OF_TREES[..] } else { &[] };
+                let tiles = WgmmaTile::ALL.iter().chain(of_trees).copied();
+                let tiles = tiles.filter(|tile| suits_tile(*tile, problem.a.dtype, majors));
+                let tiles = tiles.filter(|tile| tile.split == 1 || stands(*tile, &problem, limits));
+                let all = tiles.map(Algorithm::Wgmma).chain(few_blocks(&problem, majors, limits));
+                all.filter(|algorithm| suits_tree(*algorithm, &problem)).collect()
             }
             None => Vec::new(),
         };
@@ -103,7 +108,7 @@ impl Choice {
         };
         // Each way adds in an order of its own: rows that shall not depend on their number all go
         // the same one.
-        let is_planned = problem.batch_invariance == BatchInvariance::Off;
+        let is_planned = problem.batch_invariance == BatchInvariance::Off && problem.k_parts == 1;
         let takes_mma = wgmma.is_empty() || is_planned;
         let takes_simt = (wgmma.is_empty() && mma.is_empty()) || is_planned;
         let algorithms = simt.filter(|_| takes_simt).chain(mma.into_iter().filter(|_| takes_mma)).chain(wgmma);
@@ -149,7 +154,9 @@ impl Choice {
         if !is_possible || !suits_end(&algorithm, &problem) || (is_gated && num_parts > 1) {
             return Err(refused(format!("{algorithm} is not possible for the layout of {problem}, or the device")));
         }
-        if num_parts == 0 || (num_parts > 1 && problem.batch_invariance == BatchInvariance::On) {
+        let has_order = problem.batch_invariance == BatchInvariance::On || problem.k_parts > 1;
+        let is_split = num_parts > 1 && !(suits_tree(algorithm, &problem) && problem.k_parts > 1);
+        if num_parts == 0 || (is_split && has_order) || !suits_tree(algorithm, &problem) {
             return Err(refused(format!("{num_parts} parts are not possible")));
         }
         Self::made(problem, work, (algorithm, num_parts))
@@ -215,10 +222,7 @@ impl Choice {
     /// The launch that adds the sums of the parts, if there are several and the first one does not.
     #[must_use]
     pub fn fold(&self) -> Option<LaunchConfig> {
-        let results = self.num_results();
-        let width = split_k_reduce::width(self.problem.n);
-        let blocks = results.div_ceil((split_k_reduce::BLOCK * width).into());
-        (self.has_reduce() && blocks > 0).then(|| LaunchConfig::new(blocks as u32, split_k_reduce::BLOCK))
+        self.has_reduce().then(|| split_k_reduce::launch(self.num_results(), self.problem.n)).flatten()
     }
 
     /// Elements of the result.
@@ -303,6 +307,7 @@ impl Choice {
                 let bytes = lines * first.k * a.dtype.bytes();
                 first.num_products() == 1 && others <= FEW_ROWS && bytes >= READ_ONCE_BYTES
             }),
+            parts: first.k_parts as u32 / tile.split,
             weights: first.weights && tile.split == 1,
             epilogue: EpilogueKey::new(&first),
         }
@@ -365,6 +370,9 @@ impl fmt::Display for Choice {
         }
         if self.num_parts > 1 {
             write!(f, ", {} parts of {} products, then their sums", self.num_parts, self.part)?;
+        }
+        if self.problem.k_parts > 1 {
+            write!(f, ", {} parts of k in a tree", self.problem.k_parts)?;
         }
         if !self.problem.epilogue.steps().is_empty() {
             write!(f, ", {}", self.problem.epilogue)?;

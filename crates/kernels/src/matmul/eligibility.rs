@@ -26,7 +26,8 @@ pub(super) fn majors_of(problem: &Problem) -> Option<[OperandMajor; 2]> {
 /// The rows that decide on the layout: what one row alone would allow must not be taken where bits
 /// may not depend on the number of rows.
 pub(super) fn rows_of(problem: &Problem) -> u64 {
-    if problem.batch_invariance == BatchInvariance::On { problem.m.max(2) } else { problem.m }
+    let is_fixed = problem.batch_invariance == BatchInvariance::On || problem.k_parts > 1;
+    if is_fixed { problem.m.max(2) } else { problem.m }
 }
 
 /// The same, if there is a WGMMA kernel and the device has them.
@@ -87,11 +88,8 @@ pub(super) fn few_blocks(problem: &Problem, majors: [OperandMajor; 2], limits: &
     let tiles = WgmmaTile::of_few(problem.m, problem.n, num_sms, step).into_iter().chain(few_rows);
     // Of many rows the blocks stand all at once, where they gain (256 x 1024 x 4096 takes 9.7 us,
     // by other tiles 13.7).
-    let stands = |tile: &WgmmaTile| {
-        let tiles = problem.m.div_ceil(tile.rows().into()) * problem.n.div_ceil(tile.columns.into());
-        tiles.saturating_mul(problem.num_products()).saturating_mul(tile.split.into()) <= limits.num_sms.into()
-    };
-    let tiles = tiles.filter(|tile| suits_tile(*tile, dtype, majors) && (problem.m <= FEW_ROWS || stands(tile)));
+    let tiles = tiles
+        .filter(|tile| suits_tile(*tile, dtype, majors) && (problem.m <= FEW_ROWS || stands(*tile, problem, limits)));
     let columns = problem.m.next_multiple_of(if is_eight_bits(dtype) { 16 } else { 8 }).max(LEAST_SWAPPED);
     let turned = [1, 2].map(|split| WgmmaTile::swap_ab(columns.min(MOST_SWAPPED) as u32, split));
     let turned = turned.into_iter().filter(|tile| columns <= MOST_SWAPPED && can_swap_ab(*tile, problem));
@@ -102,11 +100,45 @@ pub(super) fn few_blocks(problem: &Problem, majors: [OperandMajor; 2], limits: &
     let is_possible = |code: &Algorithm| match *code {
         Algorithm::Wgmma(tile) | Algorithm::SwapAb(tile) => {
             (tile.eight_rows || is_long(code, tile.stages, tile.split.into()))
-                && (!is_invariant || code.own_parts().is_none())
+                && (!is_invariant || code.own_parts().is_none() || suits_tree(*code, problem) && problem.k_parts > 1)
         }
         Algorithm::Simt(_) | Algorithm::Mma(_) => false,
     };
     tiles.map(Algorithm::Wgmma).chain(turned.map(Algorithm::SwapAb)).filter(is_possible).collect()
+}
+
+/// Whether all blocks of a tile run at once.
+pub(super) fn stands(tile: WgmmaTile, problem: &Problem, limits: &Limits) -> bool {
+    let tiles = problem.m.div_ceil(tile.rows().into()) * problem.n.div_ceil(tile.columns.into());
+    tiles.saturating_mul(problem.num_products()).saturating_mul(tile.split.into()) <= limits.num_sms.into()
+}
+
+/// Whether some kernel adds the [parts of K](Problem::k_parts) of packed factors in one launch,
+/// however many rows there are. Elsewhere a second launch adds them, from `4 * parts` bytes for
+/// each element of the result.
+#[must_use]
+pub fn adds_parts_in_one_launch(dtype: Dtype, k: u64, parts: u64, limits: &Limits) -> bool {
+    // A part is whole stages of the smallest tile.
+    let is_whole = (k / parts).is_multiple_of(WgmmaTile::SMALL.depth(2).into());
+    parts == 1 || matches!(dtype, Dtype::F16 | Dtype::Bf16) && is_whole && limits.has_wgmma
+}
+
+/// The same of the factors of a problem, however they lie.
+pub(super) fn can_add_tree(problem: &Problem, limits: &Limits) -> bool {
+    let Problem { k, k_parts, a, .. } = *problem;
+    k_parts == 1 || adds_parts_in_one_launch(a.dtype, k, k_parts, limits) && tma_majors(problem, limits).is_some()
+}
+
+/// Whether an algorithm adds the parts of K as the problem wants them, in one launch: parts are
+/// whole stages, as many for each block that shares a tile.
+pub(super) fn suits_tree(algorithm: Algorithm, problem: &Problem) -> bool {
+    let parts = problem.k_parts;
+    let suits = |tile: WgmmaTile| {
+        let is_whole = (problem.k / parts).is_multiple_of(tile.depth(problem.a.dtype.bytes() as u32).into());
+        let each = parts / u64::from(tile.split);
+        is_whole && each > 0 && tile.has_room_for_tree(each as u32) && !is_promoted(problem.a.dtype)
+    };
+    parts == 1 || matches!(algorithm, Algorithm::Wgmma(tile) if suits(tile))
 }
 
 /// The fewest columns in which rows stand: by 8, of which an SM has room for two blocks of three

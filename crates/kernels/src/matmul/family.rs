@@ -6,14 +6,14 @@ use warpfold_lang::{F8E4M3, F8E5M2};
 
 use super::algorithm::Algorithm;
 use super::choice::Choice;
-use super::eligibility::tma_majors;
+use super::eligibility::{can_add_tree, tma_majors};
 use super::epilogue::MAX_INPUTS;
 use super::epilogue_writer::{EpilogueKey, scalar_words, stride_words};
 use super::mma::{MmaConfiguration, mma};
 use super::operand_major::OperandMajor;
 use super::problem::{Matrix, Problem};
 use super::simt::{Configuration, matrix_words, simt, size_words};
-use super::split_k_reduce::split_k_reduce;
+use super::split_k_reduce::{self, ReduceConfiguration, split_k_reduce};
 use super::wgmma::{WgmmaConfiguration, layout, wgmma};
 use super::{gate, repack, vector};
 use crate::plan::{Arg, Family, MemoryMap, Operand, Plan, Planner, Step};
@@ -32,7 +32,7 @@ pub struct Matmul;
 enum Kernel {
     Simt(Dtype, Configuration),
     Mma(MmaConfiguration),
-    Reduce(Dtype, EpilogueKey),
+    Reduce(ReduceConfiguration),
 }
 
 /// A kernel that is generic over what sums are kept in.
@@ -52,7 +52,7 @@ fn make(kernel: &Kernel) -> AnyKernel {
     match kernel {
         Kernel::Simt(accumulator, configuration) => for_accumulator!(*accumulator, simt(configuration)),
         Kernel::Mma(configuration) => make_mma(configuration),
-        Kernel::Reduce(accumulator, epilogue) => for_accumulator!(*accumulator, split_k_reduce(epilogue)),
+        Kernel::Reduce(configuration) => for_accumulator!(configuration.accumulator, split_k_reduce(configuration)),
     }
 }
 
@@ -99,6 +99,9 @@ impl Family for Matmul {
         let mut problem = repack::plan(&mut plan, &mut memory, problem, planner)?;
         // What the launch before writes must be waited for.
         problem.weights &= memory.b == Operand::Input(1);
+        if !can_add_tree(&problem, planner.limits) {
+            return self.plan_parts(plan, &problem, &memory, planner);
+        }
         let choice = Choice::new(problem, planner.target.arch, planner.limits)?;
         multiply(&mut plan, &memory, &choice, planner);
         Ok(plan)
@@ -106,6 +109,41 @@ impl Family for Matmul {
 }
 
 impl Matmul {
+    /// Plans the parts of `k` as a batch of products, whose results a second launch adds: where no
+    /// kernel adds them by itself.
+    fn plan_parts(
+        &self,
+        mut plan: Plan,
+        problem: &Problem,
+        memory: &Memory,
+        planner: &Planner<'_>,
+    ) -> Result<Plan, Error> {
+        let Problem { m, n, k, k_parts: parts, a, b, batch_invariance, f32_math, .. } = *problem;
+        let part = k / parts;
+        let apart = Problem {
+            a: a.in_batch([part as i64 * a.column_stride]),
+            b: b.in_batch([part as i64 * b.row_stride]),
+            c: Matrix::rows(Dtype::F32, n).in_batch([(m * n) as i64]),
+            batch_invariance,
+            f32_math,
+            ..Problem::new(a.dtype, m, n, part).in_batch([parts])
+        };
+        let products = self.plan(&apart, planner)?;
+        plan.choice = format!("{}; then their sums, in a tree", products.choice);
+        let sums = plan.add_scratch(parts * m * n * Dtype::F32.bytes());
+        plan.append(products, &[(memory.a, 0), (memory.b, 0)], &[(sums, 0)]);
+        let epilogue = EpilogueKey::new(problem);
+        let kernel =
+            Kernel::Reduce(ReduceConfiguration { accumulator: Dtype::F32, tree: Some(parts as u32), epilogue });
+        if let Some(config) = split_k_reduce::launch(m * n, n) {
+            let sizes = size_words(problem, part, parts as u32);
+            let step = Step::new(planner.kernel(kernel, make), config).arg(sums).words(&sizes);
+            let step = step.arg(Arg::value((m * n) as i64));
+            plan.steps.push(with_epilogue(step, Operand::Output(0), &memory.inputs, problem));
+        }
+        Ok(plan)
+    }
+
     /// As [`Family::plan`], by a choice that was made before: tiles, of matrices as they lie.
     ///
     /// # Errors
@@ -176,7 +214,8 @@ fn multiply(plan: &mut Plan, memory: &Memory, choice: &Choice, planner: &Planner
     let step = step.words(&sizes).words(&matrix_words(&problem, part_stride));
     plan.steps.push(with_epilogue(step, sums, inputs, &problem));
     if let Some(config) = choice.fold() {
-        let kernel = Kernel::Reduce(choice.accumulator(), EpilogueKey::new(&choice.problem));
+        let epilogue = EpilogueKey::new(&choice.problem);
+        let kernel = Kernel::Reduce(ReduceConfiguration { accumulator: choice.accumulator(), tree: None, epilogue });
         let step = Step::new(planner.kernel(kernel, make), config).arg(sums).words(&sizes);
         let step = step.arg(Arg::value(part_stride as i64));
         plan.steps.push(with_epilogue(step, result, &memory.inputs, &choice.problem));

@@ -13,6 +13,11 @@ pub(crate) const MAX_BATCH_RANK: usize = MAX_RANK - 2;
 /// Dimensions of a batch that kernels walk: the last ones. With more, matrices are repacked.
 pub(crate) const BATCH_RANK: usize = 3;
 
+// THRESHOLD: more parts of k are refused; tested by
+// crates/kernels/tests/matmul/tree.rs::parts_that_are_no_tree_are_refused
+/// The most parts of [`Problem::k_parts`].
+const MAX_K_PARTS: u64 = 8;
+
 /// Where the elements of a matrix lie, or those of each matrix of a batch. Strides count elements,
 /// and may be 0 (repeated) or less (reversed). Its memory begins at the element that is first
 /// there.
@@ -155,6 +160,10 @@ pub struct Problem {
     pub inputs: Vec<Matrix>,
     /// Whether the bits of a row may depend on the number of rows.
     pub batch_invariance: BatchInvariance,
+    /// Parts of equal length that `k` is cut into, a power of two: each part is summed by itself,
+    /// and the sums are added in a balanced tree, `((0+1)+(2+3))+((4+5)+(6+7))` of eight. So a
+    /// product has the same bits as several, each of some of the parts, whose results are added so.
+    pub k_parts: u64,
     /// How exactly factors of `f32` are taken.
     pub f32_math: F32Math,
     /// Whether `b` are weights: no launch that may still run when this one begins writes them. They
@@ -199,6 +208,7 @@ impl Problem {
             epilogue: Epilogue::new(),
             inputs: Vec::new(),
             batch_invariance: BatchInvariance::Off,
+            k_parts: 1,
             f32_math: F32Math::Ieee,
             weights: false,
         }
@@ -268,6 +278,16 @@ impl Problem {
         if is_gated && (!n.is_multiple_of(16) || self.num_products() != 1 || self.c.column_stride != 1) {
             let reason = "a gate takes one product, groups of eight columns in pairs, and rows of results without gaps";
             return Err(refused(format!("{reason}, not {self}")));
+        }
+        let parts = self.k_parts;
+        if !parts.is_power_of_two() || parts > MAX_K_PARTS || !k.is_multiple_of(parts) {
+            let reason = "the parts of k are 1, 2, 4 or 8, all of the same length";
+            return Err(refused(format!("{reason}, not {parts} of {self}")));
+        }
+        if parts > 1 && (is_gated || self.num_products() != 1 || self.accumulator()? != Dtype::F32) {
+            return Err(refused(format!(
+                "parts of k are those of one product, of floats and without a gate, not {self}"
+            )));
         }
         if let Some(size) = [m, n, k].into_iter().chain(batch).find(|size| **size > 1 << 31) {
             return Err(refused(format!(

@@ -28,6 +28,7 @@ pub(super) fn plan(
     // Not where bits must not depend on the number of rows, as the size decides.
     let is_worth_it = has_tensor_cores(&problem, planner.limits)
         && problem.batch_invariance == BatchInvariance::Off
+        && problem.k_parts == 1
         && problem.num_products() == 1
         && m.saturating_mul(n).saturating_mul(k) >= LEAST;
     if is_worth_it && wgmma::tma_major(&problem.a, m, k, batch).is_none() {

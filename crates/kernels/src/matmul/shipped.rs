@@ -2,7 +2,10 @@
 
 use warpfold_device::Profile;
 
-use super::{Activation, Algorithm, Choice, Epilogue, F32Math, Matmul, Matrix, MmaTile, Problem, Tile, WgmmaTile};
+use super::{
+    Activation, Algorithm, BatchInvariance, Choice, Epilogue, F32Math, Matmul, Matrix, MmaTile, Problem, Tile,
+    WgmmaTile,
+};
 use crate::plan::{KernelCache, Planner};
 use crate::{AnyKernel, Dtype, target_of};
 
@@ -128,7 +131,17 @@ fn wgmma_choices() -> Vec<(Problem, Algorithm, u32)> {
         (of(Dtype::I8, Dtype::I32), WgmmaTile::LARGE, 1),
         (of(Dtype::U8, Dtype::I32), WgmmaTile::SMALL, 1),
     ];
-    let tiles = plain.chain(others).map(|(problem, tile, parts)| (problem, Algorithm::Wgmma(tile), parts));
+    let tree = |k_parts| Problem { batch_invariance: BatchInvariance::On, k_parts, ..halves.clone() };
+    let layer = Problem { batch_invariance: BatchInvariance::On, k_parts: 8, ..with_layer() };
+    let of_trees = [
+        (tree(8), WgmmaTile::MEDIUM_TREE, 1),
+        (layer, WgmmaTile::ALONE_TREE, 1),
+        (tree(4), WgmmaTile::MEDIUM, 1),
+        (tree(8), WgmmaTile::SHARED_TREE, 2),
+        (Problem { m: 1, weights: true, ..tree(8) }, WgmmaTile::few_rows([4096, 4096], 2, 132, 8), 1),
+    ];
+    let tiles =
+        plain.chain(others).chain(of_trees).map(|(problem, tile, parts)| (problem, Algorithm::Wgmma(tile), parts));
     let turned = [1, 2].map(|split| (few.clone(), Algorithm::SwapAb(WgmmaTile::swap_ab(16, split)), split));
     tiles.chain(turned).collect()
 }

@@ -1,14 +1,15 @@
 //! The second launch of split-K: adds the sums of all parts, in their order, and applies the
 //! epilogue.
 
+use warpfold_device::LaunchConfig;
 use warpfold_lang::{Array, Global, Kernel, Val, block_idx, kernel, range, thread_idx, var, when};
 
 use super::accumulator::Accumulator;
 use super::epilogue::{MAX_INPUTS, MAX_SCALARS};
 use super::epilogue_writer::{BatchCoord, EpilogueKey, EpilogueOperands, EpilogueWriter, GROUP, STRIDES};
 use super::simt::SIZES;
-use crate::elements;
 use crate::overlap::overlap_launches;
+use crate::{Dtype, elements};
 
 /// Threads of a block.
 pub(super) const BLOCK: u32 = 256;
@@ -19,16 +20,34 @@ pub(crate) type SplitKReduce<A> =
     Kernel<(Global<A>, [u32; SIZES], i64, Global<u8>, [Global<u8>; MAX_INPUTS], [i64; STRIDES], [f64; MAX_SCALARS])>;
 
 /// Neighbours of a row that a thread takes: a group where rows are whole groups.
-pub(super) const fn width(columns: u64) -> u32 {
+const fn width(columns: u64) -> u32 {
     if columns.is_multiple_of(GROUP as u64) { GROUP } else { 1 }
+}
+
+/// The launch for so many results, in rows of `columns`, if there are some.
+pub(super) fn launch(results: u64, columns: u64) -> Option<LaunchConfig> {
+    let blocks = results.div_ceil((BLOCK * width(columns)).into());
+    (blocks > 0).then(|| LaunchConfig::new(blocks as u32, BLOCK))
+}
+
+/// What decides on the code of the kernel.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct ReduceConfiguration {
+    /// The type of the sums.
+    pub accumulator: Dtype,
+    /// The number of parts that are added in a balanced tree; else they are added in their order.
+    pub tree: Option<u32>,
+    /// What is done to the sums.
+    pub epilogue: EpilogueKey,
 }
 
 /// A thread takes an element of the result, or a group of neighbours.
 #[must_use]
-pub(crate) fn split_k_reduce<A: Accumulator>(epilogue: &EpilogueKey) -> SplitKReduce<A> {
-    let epilogue = epilogue.clone();
+pub(crate) fn split_k_reduce<A: Accumulator>(configuration: &ReduceConfiguration) -> SplitKReduce<A> {
+    let ReduceConfiguration { tree, epilogue, .. } = configuration.clone();
     let width = if epilogue.is_whole() { GROUP } else { 1 };
-    let name = format!("matmul_split_k_reduce_{}_{}", A::DTYPE, epilogue.key());
+    let order = tree.map_or_else(String::new, |parts| format!("tree{parts}_"));
+    let name = format!("matmul_split_k_reduce_{order}{}_{}", A::DTYPE, epilogue.key());
     let body = move |parts: Global<A>,
                      sizes: Array<u32, SIZES>,
                      part_stride: Val<i64>,
@@ -47,11 +66,17 @@ pub(crate) fn split_k_reduce<A: Accumulator>(epilogue: &EpilogueKey) -> SplitKRe
                 let place = parts.at(element).at(part * part_stride);
                 elements::load(A::DTYPE, place.reinterpret(), width, true)
             };
-            let sums: Vec<_> = load(Val::constant(0)).into_iter().map(|first| var::<A>(first)).collect();
-            range(1_u32, sizes.at(4), 1_u32, |part| {
-                let next = load(part.cast());
-                sums.iter().zip(next).for_each(|(sum, next)| sum.update(|sum| sum + next));
-            });
+            let sums = match tree {
+                Some(parts) => balanced((0..i64::from(parts)).map(|part| load(Val::constant(part))).collect()),
+                None => {
+                    let sums: Vec<_> = load(Val::constant(0)).into_iter().map(|first| var::<A>(first)).collect();
+                    range(1_u32, sizes.at(4), 1_u32, |part| {
+                        let next = load(part.cast());
+                        sums.iter().zip(next).for_each(|(sum, next)| sum.update(|sum| sum + next));
+                    });
+                    sums.iter().map(|sum| sum.get()).collect()
+                }
+            };
             // Epilogue
             let row_of_all = element / n.cast::<u64>();
             let column = (element - row_of_all * n.cast::<u64>()).cast::<u32>();
@@ -61,8 +86,17 @@ pub(crate) fn split_k_reduce<A: Accumulator>(epilogue: &EpilogueKey) -> SplitKRe
             let each = [rest / sizes.at(6), rest % sizes.at(6), flat % sizes.at(7)];
             let outputs = EpilogueOperands { result, inputs, strides, scalars };
             let writer = EpilogueWriter::<A>::new(&epilogue, outputs, [m, n], BatchCoord { flat, each });
-            writer.store_inside(&sums.iter().map(|sum| sum.get()).collect::<Vec<_>>(), row, column);
+            writer.store_inside(&sums, row, column);
         });
     };
     kernel(name, body).required_block(BLOCK)
+}
+
+/// Adds lists, a power of two of them, element by element in a balanced tree.
+fn balanced<A: Accumulator>(mut lists: Vec<Vec<Val<A>>>) -> Vec<Val<A>> {
+    if lists.len() == 1 {
+        return lists.remove(0);
+    }
+    let second = lists.split_off(lists.len() / 2);
+    balanced(lists).into_iter().zip(balanced(second)).map(|(left, right)| left + right).collect()
 }

@@ -11,28 +11,39 @@ pub(crate) struct Linear {
     /// `[in, out]`, a view of them.
     pub(super) weight: Tensor,
     pub(super) bias: Option<Tensor>,
-    /// Who has the other parts of the sums; the weights are `[parts, inputs of a part, out]` then.
+    /// Parts of the sums, which are added in a balanced tree: products over what devices may share
+    /// have several, whether they share it or not.
+    pub(super) parts: usize,
+    /// Who has the other parts of the sums.
     pub(super) shard: Option<Shard>,
 }
 
 impl Linear {
     pub(crate) fn new(weight: &Tensor, bias: Option<Tensor>) -> Result<Self, Error> {
-        Ok(Self { weight: weight.t()?, bias, shard: None })
+        Ok(Self { weight: weight.t()?, bias, parts: 1, shard: None })
+    }
+
+    fn sums(&self) -> Matmul {
+        Matmul::new().batch_invariant().parts(self.parts as u64).weights()
     }
 
     fn product(&self) -> Matmul {
-        let product = Matmul::new().batch_invariant().weights();
         match &self.bias {
-            Some(bias) => product.bias(bias),
-            None => product,
+            Some(bias) => self.sums().bias(bias),
+            None => self.sums(),
         }
     }
 
     pub(crate) fn forward(&self, x: &Tensor) -> Result<Tensor, Error> {
         match &self.shard {
-            Some(shard) => shard.product(x, &self.weight, self.bias.as_ref(), None),
+            Some(shard) => shard.add(&self.partial(x)?, x, self.bias.as_ref(), None),
             None => Ok(self.product().run(x, &self.weight)?),
         }
+    }
+
+    /// The device's part of the sums.
+    fn partial(&self, x: &Tensor) -> Result<Tensor, Error> {
+        Ok(self.sums().dtype(Dtype::F32).run(x, &self.weight)?)
     }
 
     /// The activation of a gate times the other half of the columns, which lie as
@@ -44,7 +55,7 @@ impl Linear {
     /// The product plus what goes around it.
     pub(crate) fn forward_add(&self, x: &Tensor, residual: &Tensor) -> Result<Tensor, Error> {
         match &self.shard {
-            Some(shard) => shard.product(x, &self.weight, self.bias.as_ref(), Some(residual)),
+            Some(shard) => shard.add(&self.partial(x)?, x, self.bias.as_ref(), Some(residual)),
             None => Ok(self.product().residual(residual).run(x, &self.weight)?),
         }
     }

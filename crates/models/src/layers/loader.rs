@@ -5,6 +5,7 @@ use std::ops::Range;
 use warpfold::{Dtype, Queue, Tensor};
 use warpfold_device::HostBuffer;
 
+use super::shard::parts_of;
 use super::{Linear, Norm, Shard};
 use crate::Error;
 use crate::files::{Checkpoint, Held, Part, Stored};
@@ -217,27 +218,19 @@ impl Loader<'_> {
         Linear::new(&weight, None)
     }
 
-    /// One product whose sums go over what other devices have, too: of its `inputs` a device has
-    /// some.
+    /// One product whose sums go over what other devices may have, too: of its `inputs` a device
+    /// has some.
     pub(crate) fn sums(&mut self, name: &str, outputs: usize, inputs: usize, has_bias: bool) -> Result<Linear, Error> {
-        let Some(shard) = self.shard else {
-            return self.linear(&[(name.to_owned(), outputs)], inputs, has_bias);
+        let Some(shard) = self.shard.filter(|shard| shard.is_shared()) else {
+            let linear = self.linear(&[(name.to_owned(), outputs)], inputs, has_bias)?;
+            return Ok(Linear { parts: parts_of(inputs), ..linear });
         };
         let Lines { name: weight, all, own } = Lines::of(Some(shard), name, inputs).named("weight");
-        let read = self.read_part(&weight, &[outputs, all], &Part::Columns(own.clone()), self.dtype)?;
-        let parts = shard.parts(inputs);
-        // [outputs, parts, inputs of a part] as [parts, outputs, inputs of a part].
-        let inputs_of_part = inputs / parts;
-        let width = inputs_of_part * self.dtype.bytes() as usize;
-        let outputs_read = if self.is_outline { 0 } else { outputs };
-        let mut bytes = Vec::with_capacity(read.len());
-        for (part, line) in (0..parts).flat_map(|part| (0..outputs_read).map(move |line| (part, line))) {
-            bytes.extend_from_slice(&read[(line * parts + part) * width..][..width]);
-        }
-        let tensor = self.upload(self.dtype, &bytes, &[parts, outputs, inputs_of_part])?;
-        self.note(&weight, Held::plain(self.dtype), &tensor, own.start, &[inputs_of_part, all, 1]);
+        let bytes = self.read_part(&weight, &[outputs, all], &Part::Columns(own.clone()), self.dtype)?;
+        let tensor = self.upload(self.dtype, &bytes, &[outputs, inputs])?;
+        self.note(&weight, Held::plain(self.dtype), &tensor, own.start, &[all, 1]);
         let bias = has_bias.then(|| self.vectors(&[Lines::all(format!("{name}.bias"), outputs)])).transpose()?;
-        Ok(Linear { weight: tensor.transpose(1, 2)?, bias, shard: Some(shard.clone()) })
+        Ok(Linear { parts: shard.parts(inputs), shard: Some(shard.clone()), ..Linear::new(&tensor, bias)? })
     }
 
     /// The scales of a norm, in `f32`.

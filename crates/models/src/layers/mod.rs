@@ -16,5 +16,5 @@ pub(crate) use linear::Linear;
 pub(crate) use loader::Loader;
 pub(crate) use mlp::{Gate, Gating, Mlp};
 pub(crate) use norm::Norm;
-pub(crate) use shard::{Shard, check as check_split};
+pub(crate) use shard::{Shard, check as check_split, parts_of};
 pub(crate) use step::{Angles, Step, StepShape};

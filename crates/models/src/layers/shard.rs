@@ -9,7 +9,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use warpfold::{Dtype, Matmul, Tensor};
+use warpfold::{Dtype, Tensor};
 use warpfold_collectives::Communicator;
 use warpfold_kernels::operations::{Operation, Options};
 
@@ -88,6 +88,16 @@ impl Shard {
         parts_of(own * self.count) / self.count
     }
 
+    /// Devices that share the model.
+    pub(crate) const fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Whether other devices have parts of the sums.
+    pub(super) const fn is_shared(&self) -> bool {
+        self.count > 1
+    }
+
     /// The logits of the whole vocabulary, of the parts that each device has. Only the first one
     /// gets them.
     pub(crate) fn gather(&self, own: &Tensor) -> Result<Tensor, Error> {
@@ -103,26 +113,23 @@ impl Shard {
         }
     }
 
-    /// `x W + bias + residual` summed over all devices, of a weight `[parts, inputs of a part,
-    /// outputs]`.
-    pub(super) fn product(
+    /// The sums of all devices, plus a bias and a residual, in the type of `x`, the rows of the
+    /// product. `sums` are those of this device, `[rows, outputs]` in `f32`.
+    pub(super) fn add(
         &self,
+        sums: &Tensor,
         x: &Tensor,
-        weight: &Tensor,
         bias: Option<&Tensor>,
         residual: Option<&Tensor>,
     ) -> Result<Tensor, Error> {
-        let ([parts, inputs, outputs], rows) = ([0, 1, 2].map(|axis| weight.shape()[axis]), x.shape()[0]);
-        let x_parts = x.reshape(&[rows, parts, inputs])?.transpose(0, 1)?;
-        let sums = Matmul::new().batch_invariant().dtype(Dtype::F32).run(&x_parts, weight)?;
         // A bias comes first, so that the order is that of one product.
         let dtype = if bias.is_some() { Dtype::F32 } else { x.dtype() };
         let around = residual.filter(|_| bias.is_none()).map(Tensor::contiguous).transpose()?;
-        let mut sum = Tensor::uninitialized(x.queue(), dtype, &[rows, outputs])?;
+        let mut sum = Tensor::uninitialized(x.queue(), dtype, sums.shape())?;
         if let Some(link) = &self.link {
             let around = around.as_ref().map(Tensor::device_bytes).transpose()?;
             let stream = x.queue().stream();
-            link.sum_parts(stream, parts, sums.device_bytes()?, around, dtype, sum.device_bytes_mut()?)?;
+            link.sum_parts(stream, 1, sums.device_bytes()?, around, dtype, sum.device_bytes_mut()?)?;
         }
         let Some(bias) = bias else { return Ok(sum) };
         let wide = |tensor: &Tensor| tensor.cast(Dtype::F32);
@@ -135,7 +142,7 @@ impl Shard {
 }
 
 /// Eight, or as many as divide the sums.
-fn parts_of(len: usize) -> usize {
+pub(crate) fn parts_of(len: usize) -> usize {
     (0..=PARTS.ilog2()).rev().map(|i| 1 << i).find(|parts| len.is_multiple_of(*parts)).unwrap_or(1)
 }
 

@@ -1,13 +1,14 @@
 //! The consumers: warpgroups that multiply 64 rows of each full stage, then store the results.
 
 use warpfold_lang::{
-    Multiplicand, Operands, Sum, Val, Var, WarpgroupSums, setmaxnreg_inc, var, wgmma_commit, wgmma_fence, wgmma_wait,
-    when,
+    Multiplicand, Operands, Shared, Sum, Val, Var, WarpgroupSums, dynamic_shared, setmaxnreg_inc, thread_idx, var,
+    warpgroup_idx, wgmma_commit, wgmma_fence, wgmma_wait, when,
 };
 
 use super::kernel::{Block, WgmmaConfiguration};
 use super::rings::RingCursor;
 use super::store::{Results, Store};
+use super::tile::WgmmaTile;
 use crate::matmul::accumulator::Accumulator;
 use crate::matmul::tile_scheduler::TileWork;
 
@@ -16,12 +17,13 @@ pub(super) fn consume<T: Multiplicand>(block: &Block<'_, T>, at: RingCursor, war
 where
     T::Sum: Accumulator + Sum,
 {
-    let WgmmaConfiguration { tile, is_promoted, .. } = *block.configuration;
+    let WgmmaConfiguration { tile, is_promoted, parts, .. } = *block.configuration;
     if tile.consumers == 2 {
         setmaxnreg_inc(232);
     }
     let sums = WarpgroupSums::<T>::new(tile.columns);
     let totals = is_promoted.then(|| Totals::new(&sums));
+    let tree = (parts > 1).then(|| Tree::new(&sums, tile, parts));
     let first = (warpgroup - 1) * 64;
     let done = (tile.is_ahead() && !is_promoted).then(|| block.rings.start());
     let main_loop = MainLoop { block, at, first, sums: &sums, totals: totals.as_ref(), done };
@@ -29,8 +31,13 @@ where
     block.each_work(&|work| {
         // What the epilogue reads once for all is in flight while the sums are made.
         let writer = store.writer(block, results, work);
-        main_loop.multiply(work);
-        let pairs = totals.as_ref().map_or_else(|| sums.pairs().collect(), |totals| totals.pairs(&sums));
+        let pairs = match &tree {
+            Some(tree) => tree.fold(&sums, work, |part, is_last| main_loop.multiply(part, is_last)),
+            None => {
+                main_loop.multiply(work, true);
+                totals.as_ref().map_or_else(|| sums.pairs().collect(), |totals| totals.pairs(&sums))
+            }
+        };
         store.put(block, results, &writer, &pairs, work);
     });
     store.end();
@@ -49,7 +56,8 @@ struct MainLoop<'a, T: Multiplicand> {
 }
 
 impl<T: Multiplicand<Sum: Accumulator + Sum>> MainLoop<'_, T> {
-    fn multiply(&self, work: &TileWork) {
+    /// The sums of a piece of work, or of a part of them that may not be the last.
+    fn multiply(&self, work: &TileWork, is_last: bool) {
         let Self { block, at, totals, done, .. } = *self;
         let rings = block.rings;
         totals.iter().for_each(|totals| totals.clear());
@@ -74,7 +82,7 @@ impl<T: Multiplicand<Sum: Accumulator + Sum>> MainLoop<'_, T> {
         });
         if let Some(done) = done {
             wgmma_wait(0);
-            if block.has_one_work() {
+            if is_last && block.has_one_work() {
                 rings.release_last(done);
             } else {
                 rings.release(done);
@@ -128,7 +136,82 @@ impl<S: Accumulator + Sum> Totals<S> {
     }
 
     fn pairs<T: Multiplicand<Sum = S>>(&self, sums: &WarpgroupSums<T>) -> Pairs<S> {
-        let totals = self.sums.chunks_exact(2).map(|pair| [pair[0].get(), pair[1].get()]);
-        sums.places().zip(totals).map(|((row, column), pair)| (row, column, pair)).collect()
+        at_places(sums, &self.sums.iter().map(|sum| sum.get()).collect::<Vec<_>>())
+    }
+}
+
+/// Values in the places of a warpgroup's sums.
+fn at_places<T: Multiplicand>(sums: &WarpgroupSums<T>, values: &[Val<T::Sum>]) -> Pairs<T::Sum> {
+    let pairs = values.chunks_exact(2).map(|pair| [pair[0], pair[1]]);
+    sums.places().zip(pairs).map(|((row, column), pair)| (row, column, pair)).collect()
+}
+
+/// Sums of parts of K, added in a balanced tree while the parts come one after the other: what a
+/// level holds waits for its right neighbour, as the digits of a binary counter do.
+struct Tree<S> {
+    parts: u32,
+    levels: Vec<Level<S>>,
+}
+
+/// Where the sums of a level wait.
+enum Level<S> {
+    Registers(Vec<Var<S>>),
+    /// Those of the last level of the largest tiles: written and read once for a tile.
+    Shared(Shared<S>, u32),
+}
+
+impl<S: Accumulator + Sum> Tree<S> {
+    fn new<T: Multiplicand<Sum = S>>(sums: &WarpgroupSums<T>, tile: WgmmaTile, parts: u32) -> Self {
+        let level = |level: u32| match tile.tree_bytes(parts) {
+            bytes if bytes > 0 && level + 1 == parts.ilog2() => {
+                let (thread, warpgroup) = (thread_idx().x & 127, warpgroup_idx() - 1);
+                let group = tile.columns / 8 * 512;
+                Level::Shared(dynamic_shared(bytes / 4).at(warpgroup * group + thread * 4), tile.columns / 8)
+            }
+            _ => Level::Registers((0..sums.columns() / 2).map(|_| var(Val::constant(S::ZERO))).collect()),
+        };
+        Self { parts, levels: (0..parts.ilog2()).map(level).collect() }
+    }
+
+    /// The sums of all parts, each of which `multiply` leaves in `sums`.
+    fn fold<T: Multiplicand<Sum = S>>(
+        &self,
+        sums: &WarpgroupSums<T>,
+        work: &TileWork,
+        multiply: impl Fn(&TileWork, bool),
+    ) -> Pairs<S> {
+        let len = (work.end - work.begin) >> self.parts.ilog2();
+        let mut folded = Vec::new();
+        for part in 0..self.parts {
+            let begin = work.begin + len * part;
+            multiply(&TileWork { begin, end: begin + len, ..*work }, part + 1 == self.parts);
+            folded = sums.pairs().flat_map(|(_, _, pair)| pair).collect();
+            for (i, level) in self.levels.iter().enumerate() {
+                if part >> i & 1 == 0 {
+                    level.set(&folded);
+                    break;
+                }
+                folded = level.get().into_iter().zip(folded).map(|(left, right)| left + right).collect();
+            }
+        }
+        at_places(sums, &folded)
+    }
+}
+
+impl<S: Accumulator + Sum> Level<S> {
+    fn set(&self, sums: &[Val<S>]) {
+        match self {
+            Self::Registers(level) => level.iter().zip(sums).for_each(|(place, sum)| place.set(*sum)),
+            Self::Shared(level, _) => (0_u32..).zip(sums.chunks_exact(4)).for_each(|(i, group)| {
+                level.at(512 * i).set_vec([group[0], group[1], group[2], group[3]]);
+            }),
+        }
+    }
+
+    fn get(&self) -> Vec<Val<S>> {
+        match self {
+            Self::Registers(level) => level.iter().map(|place| place.get()).collect(),
+            Self::Shared(level, groups) => (0..*groups).flat_map(|i| level.at(512 * i).get_vec::<4>()).collect(),
+        }
     }
 }

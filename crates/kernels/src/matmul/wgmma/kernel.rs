@@ -66,6 +66,8 @@ pub(crate) struct WgmmaConfiguration {
     pub rows: u32,
     /// Which factors pass by once and are too large for a cache to keep.
     pub read_once: [bool; 2],
+    /// Parts of a block's sums that are added in a balanced tree.
+    pub parts: u32,
     /// Whether the right factor are weights, whose first stages are copied before launches before
     /// this one have ended.
     pub weights: bool,
@@ -264,6 +266,7 @@ fn name(configuration: &WgmmaConfiguration) -> String {
         im2col,
         rows,
         read_once,
+        parts,
         weights,
         ..
     } = configuration;
@@ -288,6 +291,7 @@ fn name(configuration: &WgmmaConfiguration) -> String {
         .part_if(rows < tile.rows(), format_args!("m{rows}"))
         .option(im2col.as_ref().map(Im2col::key))
         .option(read_once)
+        .part_if(parts > 1, format_args!("tree{parts}"))
         .part_if(weights, "weights")
         .part(configuration.epilogue.key())
         .into()

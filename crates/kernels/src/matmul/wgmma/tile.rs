@@ -5,6 +5,9 @@ use std::fmt;
 /// Bytes of a row of a tile: one panel of the widest swizzle.
 pub(super) const ROW_BYTES: u32 = 128;
 
+/// Shared memory of a block, less a KiB for barriers.
+const SHARED_BYTES: u32 = 226 << 10;
+
 /// A block's tile of the result, and the ring of stages that its factors come through.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct WgmmaTile {
@@ -72,6 +75,12 @@ impl WgmmaTile {
     pub const MEDIUM: Self = Self { columns: 128, stages: 5, ..Self::LARGE };
     /// The same without a neighbour.
     pub const ALONE: Self = Self { cluster: 1, ..Self::MEDIUM };
+    /// Both with room for the tree of eight parts of the sums.
+    pub const MEDIUM_TREE: Self = Self { stages: 4, ..Self::MEDIUM };
+    /// See [`Self::MEDIUM_TREE`].
+    pub const ALONE_TREE: Self = Self { stages: 4, ..Self::ALONE };
+    /// Two blocks for a tile, each with half of its sums: for fewer tiles than half of the SMs.
+    pub const SHARED_TREE: Self = Self { split: 2, ..Self::ALONE };
     /// For few rows, or few tiles.
     pub const FLAT: Self = Self { consumers: 1, stages: 6, ..Self::ALONE };
     /// For more than 64 rows and no more than 128: the blocks of a cluster take all of them.
@@ -100,6 +109,10 @@ impl WgmmaTile {
     /// Every one that products of matrices take, the largest first.
     pub const ALL: [Self; 7] =
         [Self::LARGE, Self::WIDE, Self::MEDIUM, Self::ALONE, Self::PAIR, Self::FLAT, Self::SMALL];
+
+    /// Those that products whose sums are a tree take beside them.
+    pub const OF_TREES: [Self; 4] =
+        [Self::MEDIUM_TREE, Self::ALONE_TREE, Self::SHARED_TREE, Self { split: 2, ..Self::FLAT }];
 
     /// Those that products of this many rows and columns may take beside them where blocks, or
     /// rows, are few. For `step` see [`wave`](Self::wave).
@@ -189,6 +202,17 @@ impl WgmmaTile {
         [self.rows_stages.unwrap_or(self.stages), self.stages]
     }
 
+    /// Bytes of shared memory for a level of the tree in which so many parts of the sums are added:
+    /// more than three sums for each of a block's results leave no registers.
+    pub(super) const fn tree_bytes(self, parts: u32) -> u32 {
+        if parts == 8 && self.columns > 96 { 4 * 64 * self.consumers * self.columns } else { 0 }
+    }
+
+    /// Whether a block has room for the sums of so many parts that are added in a tree.
+    pub(in crate::matmul) fn has_room_for_tree(self, parts: u32) -> bool {
+        parts == 1 || self.columns <= 128 && self.shared_bytes() + self.tree_bytes(parts) <= SHARED_BYTES
+    }
+
     /// Bytes of shared memory: the stages, and the tile of halves that a copy stores or the sums of
     /// other blocks.
     #[must_use]
@@ -246,7 +270,7 @@ impl WgmmaTile {
             (is_small, FIT),
         ];
         // Less a KiB for barriers; counted only of numbers that keep the other rules.
-        let fits = || if self.shared_bytes() <= 226 << 10 { Ok(()) } else { Err(FIT) };
+        let fits = || if self.shared_bytes() <= SHARED_BYTES { Ok(()) } else { Err(FIT) };
         let broken = rules.iter().find(|(holds, _)| !holds);
         broken.map_or_else(fits, |(_, rule)| Err(*rule)).map_err(|rule| format!("{self}: {rule}"))
     }
@@ -281,7 +305,14 @@ mod tests {
         let eight = columns
             .into_iter()
             .flat_map(|columns| [1, 1024, 3072, 14_336].map(|k| WgmmaTile::few_rows([columns, k], 2, 132, 8)));
-        for tile in WgmmaTile::ALL.into_iter().chain(WgmmaTile::OF_CONVOLUTIONS).chain(few).chain(turned).chain(eight) {
+        for tile in WgmmaTile::ALL
+            .into_iter()
+            .chain(WgmmaTile::OF_TREES)
+            .chain(WgmmaTile::OF_CONVOLUTIONS)
+            .chain(few)
+            .chain(turned)
+            .chain(eight)
+        {
             assert_eq!(tile.validate(), Ok(()));
         }
         let broken = WgmmaTile { stages: 4, ..WgmmaTile::LARGE };
