@@ -1,10 +1,11 @@
 //! Times every plan that a product of matrices may have, for the constants of its cost model: needs
 //! a GPU.
 //!
-//! `cargo bench -p warpfold-bench --bench products -- cuda:0 bf16 64x8192x8192 …` prints, for
-//! each shape (`c` has M x N, sums have K; with `nn` behind it, `b` lies in rows), every tile and
-//! number of parts with its time, what the model expected, and marks the plan that is chosen. The
-//! results of all plans are compared with those of the chosen one.
+//! `cargo bench -p warpfold-bench --bench products -- cuda:0 bf16 64x8192x8192 …` prints, for each
+//! shape (`c` has M x N, sums have K; with `nn` behind it, `b` lies in rows; with `t8` the sums are
+//! a tree of eight parts), every tile and number of parts with its time, what the model expected,
+//! and marks the plan that is chosen. The results of all plans are compared with those of the
+//! chosen one.
 
 use std::time::Duration;
 
@@ -30,9 +31,11 @@ fn main() {
             Some(shape) => (shape, false),
             None => (shape.as_str(), true),
         };
+        let (shape, parts) = shape.split_once('t').unwrap_or((shape, "1"));
+        let k_parts = parts.parse().expect("a number of parts");
         let sizes: Vec<u64> = shape.split('x').map(|size| size.parse().expect("a number")).collect();
         let [m, n, k] = sizes[..] else { panic!("a shape is MxNxK, not {shape}") };
-        time_all(&device, problem(dtype, f32_math, [m, n, k], is_transposed));
+        time_all(&device, Problem { k_parts, ..problem(dtype, f32_math, [m, n, k], is_transposed) });
     }
 }
 
@@ -98,6 +101,10 @@ fn time_all(device: &Device, problem: Problem) {
     let few = [WgmmaTile::DEEP, shared, WgmmaTile::DEEP_APART, WgmmaTile::APART, WgmmaTile::APART_NARROW, wave];
     let columns = problem.m.next_multiple_of(if dtype.bytes() == 1 { 16 } else { 8 }).clamp(16, 32) as u32;
     let turned = [1, 2].map(|split| Algorithm::SwapAb(WgmmaTile::swap_ab(columns, split)));
+    let num_sms = device.limits().num_sms.into();
+    let sides = [problem.n, problem.k / problem.k_parts, problem.k];
+    let few_rows = (problem.m <= 8).then(|| WgmmaTile::few_rows(sides, dtype.bytes(), num_sms, 8));
+    let few = few.into_iter().chain(few_rows).chain(WgmmaTile::OF_TREES);
     let wgmma = WgmmaTile::ALL.into_iter().chain(few).map(Algorithm::Wgmma).chain(turned);
     for code in wgmma.chain(mma).chain(simt) {
         for parts in [1, 2, 3, 4, 8, 16] {

@@ -203,9 +203,9 @@ impl Matmul {
         self
     }
 
-    /// The sums are cut into 1, 2, 4 or 8 parts of equal length, which are added in a balanced tree:
-    /// so a product has the same bits as several, each of half of the parts, whose results are
-    /// added.
+    /// The sums are cut into 1, 2, 4 or 8 parts of equal length, which are added in a balanced
+    /// tree: so a product has the same bits as several, each of half of the parts, whose results
+    /// are added.
     #[must_use]
     pub const fn parts(mut self, parts: u64) -> Self {
         self.k_parts = Some(parts);

@@ -96,7 +96,7 @@ impl Choice {
                 let of_trees = if problem.k_parts > 1 { &WgmmaTile::OF_TREES[..] } else { &[] };
                 let tiles = WgmmaTile::ALL.iter().chain(of_trees).copied();
                 let tiles = tiles.filter(|tile| suits_tile(*tile, problem.a.dtype, majors));
-                let tiles = tiles.filter(|tile| tile.split == 1 || stands(*tile, &problem, limits));
+                let tiles = tiles.filter(|tile| tile.split == 1 && !tile.once || stands(*tile, &problem, limits));
                 let all = tiles.map(Algorithm::Wgmma).chain(few_blocks(&problem, majors, limits));
                 all.filter(|algorithm| suits_tree(*algorithm, &problem)).collect()
             }
@@ -154,9 +154,14 @@ impl Choice {
         if !is_possible || !suits_end(&algorithm, &problem) || (is_gated && num_parts > 1) {
             return Err(refused(format!("{algorithm} is not possible for the layout of {problem}, or the device")));
         }
-        let has_order = problem.batch_invariance == BatchInvariance::On || problem.k_parts > 1;
-        let is_split = num_parts > 1 && !(suits_tree(algorithm, &problem) && problem.k_parts > 1);
-        if num_parts == 0 || (is_split && has_order) || !suits_tree(algorithm, &problem) {
+        // The blocks of a tile add parts of a tree in its order; all other parts have an order of their own.
+        let is_tree = problem.k_parts > 1;
+        let own = if is_tree { algorithm.own_parts().unwrap_or(1) } else { 1 };
+        let has_order = problem.batch_invariance == BatchInvariance::On || is_tree;
+        if num_parts == 0
+            || (u64::from(num_parts) != own && num_parts > 1 && has_order)
+            || !suits_tree(algorithm, &problem)
+        {
             return Err(refused(format!("{num_parts} parts are not possible")));
         }
         Self::made(problem, work, (algorithm, num_parts))

@@ -53,7 +53,7 @@ pub(super) struct CostInput {
 fn tensor_efficiency(tile: WgmmaTile, waves: u64) -> f64 {
     match (tile.rows(), tile.columns) {
         // One wave, whose blocks end together.
-        _ if tile.rows_stages.is_some() => 0.80,
+        _ if tile.rows_stages.is_some() => 0.83,
         (128, 256) => 0.87,
         (128, 64) => 0.55,
         (128, _) if tile.cluster > 1 && waves > 1 => 0.82,

@@ -83,7 +83,12 @@ pub(super) fn few_blocks(problem: &Problem, majors: [OperandMajor; 2], limits: &
     let few_rows = (is_invariant && problem.m <= 8 && majors == [OperandMajor::K; 2]).then(|| {
         // A thread has both columns of a gate.
         let is_paired = is_eight_bits(dtype) || problem.epilogue.gate_activation().is_some();
-        WgmmaTile::few_rows([problem.n, problem.k], dtype.bytes(), num_sms, if is_paired { 16 } else { 8 })
+        WgmmaTile::few_rows(
+            [problem.n, problem.k / problem.k_parts, problem.k],
+            dtype.bytes(),
+            num_sms,
+            if is_paired { 16 } else { 8 },
+        )
     });
     let tiles = WgmmaTile::of_few(problem.m, problem.n, num_sms, step).into_iter().chain(few_rows);
     // Of many rows the blocks stand all at once, where they gain (256 x 1024 x 4096 takes 9.7 us,
@@ -100,7 +105,7 @@ pub(super) fn few_blocks(problem: &Problem, majors: [OperandMajor; 2], limits: &
     let is_possible = |code: &Algorithm| match *code {
         Algorithm::Wgmma(tile) | Algorithm::SwapAb(tile) => {
             (tile.eight_rows || is_long(code, tile.stages, tile.split.into()))
-                && (!is_invariant || code.own_parts().is_none() || suits_tree(*code, problem) && problem.k_parts > 1)
+                && (!is_invariant || matches!(code, Algorithm::Wgmma(_)) && (tile.split == 1 || problem.k_parts > 1))
         }
         Algorithm::Simt(_) | Algorithm::Mma(_) => false,
     };

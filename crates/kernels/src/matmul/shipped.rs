@@ -116,9 +116,13 @@ fn wgmma_choices() -> Vec<(Problem, Algorithm, u32)> {
         (gated(few.clone()), WgmmaTile::DEEP, 1),
         (gated(hundred.clone()), WgmmaTile::wave(128, 28_672, 132, 32), 1),
         (hundred.clone(), WgmmaTile::wave(128, 28_672, 132, 16), 1),
-        (Problem { m: 1, weights: true, ..halves.clone() }, WgmmaTile::few_rows([4096, 4096], 2, 132, 8), 1),
+        (Problem { m: 1, weights: true, ..halves.clone() }, WgmmaTile::few_rows([4096, 4096, 4096], 2, 132, 8), 1),
         (Problem { weights: true, ..hundred }, WgmmaTile::PAIR, 1),
-        (gated(Problem { m: 8, weights: true, ..halves.clone() }), WgmmaTile::few_rows([6144, 1024], 2, 132, 16), 1),
+        (
+            gated(Problem { m: 8, weights: true, ..halves.clone() }),
+            WgmmaTile::few_rows([6144, 1024, 1024], 2, 132, 16),
+            1,
+        ),
         (with_layer(), WgmmaTile::LARGE, 1),
         (Problem { c: Matrix::rows(Dtype::F32, 4096), ..with_layer() }, WgmmaTile::MEDIUM, 1),
         (turned, WgmmaTile::LARGE, 1),
@@ -134,11 +138,11 @@ fn wgmma_choices() -> Vec<(Problem, Algorithm, u32)> {
     let tree = |k_parts| Problem { batch_invariance: BatchInvariance::On, k_parts, ..halves.clone() };
     let layer = Problem { batch_invariance: BatchInvariance::On, k_parts: 8, ..with_layer() };
     let of_trees = [
-        (tree(8), WgmmaTile::MEDIUM_TREE, 1),
+        (tree(8), WgmmaTile::ALONE_TREE, 1),
         (layer, WgmmaTile::ALONE_TREE, 1),
-        (tree(4), WgmmaTile::MEDIUM, 1),
+        (tree(4), WgmmaTile::ALONE, 1),
         (tree(8), WgmmaTile::SHARED_TREE, 2),
-        (Problem { m: 1, weights: true, ..tree(8) }, WgmmaTile::few_rows([4096, 4096], 2, 132, 8), 1),
+        (Problem { m: 1, weights: true, ..tree(8) }, WgmmaTile::few_rows([4096, 512, 4096], 2, 132, 8), 1),
     ];
     let tiles =
         plain.chain(others).chain(of_trees).map(|(problem, tile, parts)| (problem, Algorithm::Wgmma(tile), parts));

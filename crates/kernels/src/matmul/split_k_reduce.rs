@@ -93,7 +93,7 @@ pub(crate) fn split_k_reduce<A: Accumulator>(configuration: &ReduceConfiguration
 }
 
 /// Adds lists, a power of two of them, element by element in a balanced tree.
-fn balanced<A: Accumulator>(mut lists: Vec<Vec<Val<A>>>) -> Vec<Val<A>> {
+pub(super) fn balanced<A: Accumulator>(mut lists: Vec<Vec<Val<A>>>) -> Vec<Val<A>> {
     if lists.len() == 1 {
         return lists.remove(0);
     }

@@ -73,7 +73,7 @@ fn the_parts_of_k_are_one_tree_in_every_tile() {
             let whole = problem(130, 136, 1024, parts);
             let expected = expected(device, &whole);
             assert_ne!(expected, bits(device, &Problem { k_parts: 1, ..whole.clone() }, None, 1024, 0), "a chain");
-            let few = WgmmaTile::few_rows([136, 1024], 2, 132, 8);
+            let few = WgmmaTile::few_rows([136, 1024, 1024], 2, 132, 8);
             let wave = WgmmaTile::wave(128, 96 * 132, 132, 16);
             let own = [few, WgmmaTile::DEEP, WgmmaTile::DEEP_APART, WgmmaTile::APART_NARROW, wave];
             let tiles: Vec<_> = WgmmaTile::ALL.into_iter().chain(WgmmaTile::OF_TREES).chain(own).collect();
@@ -132,12 +132,15 @@ fn what_follows_the_sums_follows_their_tree() {
 }
 
 #[test]
-fn a_tile_of_few_blocks_is_shared_by_two() {
+fn a_tree_takes_tiles_with_room_for_it() {
     let device = checked(Profile::H200);
-    let choice = choose(&device, problem(256, 4096, 12_288, 8)).unwrap();
-    assert!(matches!(choice.algorithm, Algorithm::Wgmma(WgmmaTile { split: 2, .. })), "{choice}");
-    let choice = choose(&device, problem(8192, 4096, 12_288, 8)).unwrap();
-    assert!(matches!(choice.algorithm, Algorithm::Wgmma(WgmmaTile { split: 1, columns: 128, .. })), "{choice}");
+    for (rows, tile) in [(256, WgmmaTile::SHARED_TREE), (8192, WgmmaTile::ALONE_TREE)] {
+        let choice = choose(&device, problem(rows, 4096, 12_288, 8)).unwrap();
+        assert_eq!(choice.algorithm, Algorithm::Wgmma(tile), "{choice}");
+    }
+    // Parts of six panels: a stage has two.
+    let choice = choose(&device, Problem { weights: true, ..problem(1, 1024, 3072, 8) }).unwrap();
+    assert!(matches!(choice.algorithm, Algorithm::Wgmma(WgmmaTile { eight_rows: true, panels: 2, .. })), "{choice}");
 }
 
 #[test]
@@ -145,6 +148,12 @@ fn parts_that_are_no_tree_are_refused() {
     let device = checked(Profile::H200);
     for (k, parts) in [(1024, 0), (1024, 3), (1024, 16), (1020, 8)] {
         let refused = choose(&device, problem(4, 64, k, parts)).unwrap_err();
+        assert!(matches!(refused.kind(), ErrorKind::Operand { .. }), "{refused}");
+    }
+    // Parts of parts would have another order, and parts of half a stage no kernel.
+    for (tile, num_parts) in [(WgmmaTile::FLAT, 2), (WgmmaTile { panels: 2, ..WgmmaTile::SMALL }, 1)] {
+        let algorithm = (Algorithm::Wgmma(tile), num_parts);
+        let refused = choose_with(&device, problem(4, 64, 512, 8), algorithm).unwrap_err();
         assert!(matches!(refused.kind(), ErrorKind::Operand { .. }), "{refused}");
     }
     let choice = choose(&device, problem(4, 64, 1024, 8)).unwrap();

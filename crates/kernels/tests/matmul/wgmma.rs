@@ -204,16 +204,16 @@ fn eight_rows_stand_for_all_that_a_product_has() {
         // Fewer and more steps than a stage has, and than all stages; columns that are cut.
         for (m, n, k, columns) in [(1_u64, 70, 40, 8), (5, 60, 600, 24), (8, 136, 300, 128)] {
             for weights in [false, true] {
-                let tile = WgmmaTile { columns, ..WgmmaTile::few_rows([n, k], 2, 132, 8) };
+                let tile = WgmmaTile { columns, ..WgmmaTile::few_rows([n, k, k], 2, 132, 8) };
                 let of = |from, to| Problem { weights, ..of_steps(from, to, m, n, k) };
                 check(device, tile, 1, Case::of(of(Dtype::Bf16, Dtype::Bf16)));
                 check(device, WgmmaTile { stages: 2, ..tile }, 1, Case::of(of(Dtype::F16, Dtype::F32)));
             }
         }
         // Rows of the next tile are not those again.
-        let tile = WgmmaTile::few_rows([70, 600], 2, 132, 8);
+        let tile = WgmmaTile::few_rows([70, 600, 600], 2, 132, 8);
         check(device, tile, 1, Case::of(of_steps(Dtype::Bf16, Dtype::F32, 21, 70, 600)));
-        let integers = WgmmaTile::few_rows([70, 600], 1, 132, 16);
+        let integers = WgmmaTile::few_rows([70, 600, 600], 1, 132, 16);
         check(device, integers, 1, Case::of(of_steps(Dtype::I8, Dtype::I32, 3, 70, 600)));
     });
 }

@@ -75,9 +75,7 @@ impl WgmmaTile {
     pub const MEDIUM: Self = Self { columns: 128, stages: 5, ..Self::LARGE };
     /// The same without a neighbour.
     pub const ALONE: Self = Self { cluster: 1, ..Self::MEDIUM };
-    /// Both with room for the tree of eight parts of the sums.
-    pub const MEDIUM_TREE: Self = Self { stages: 4, ..Self::MEDIUM };
-    /// See [`Self::MEDIUM_TREE`].
+    /// The same with room for the tree of eight parts of the sums.
     pub const ALONE_TREE: Self = Self { stages: 4, ..Self::ALONE };
     /// Two blocks for a tile, each with half of its sums: for fewer tiles than half of the SMs.
     pub const SHARED_TREE: Self = Self { split: 2, ..Self::ALONE };
@@ -110,18 +108,26 @@ impl WgmmaTile {
     pub const ALL: [Self; 7] =
         [Self::LARGE, Self::WIDE, Self::MEDIUM, Self::ALONE, Self::PAIR, Self::FLAT, Self::SMALL];
 
-    /// Those that products whose sums are a tree take beside them.
-    pub const OF_TREES: [Self; 4] =
-        [Self::MEDIUM_TREE, Self::ALONE_TREE, Self::SHARED_TREE, Self { split: 2, ..Self::FLAT }];
+    /// Those that products whose sums are a tree take beside them. Of 4096 columns and 12,288 steps
+    /// in eight parts, us (H100, driver 580, 2026-11-27):
+    ///
+    /// | rows | ALONE_TREE | in clusters of 2 | SHARED_TREE | FLAT | 128x96 |
+    /// |---|---|---|---|---|---|
+    /// | 256 | 66.9 | 70.5 | 50.6 | 54.4 | 59.0 |
+    /// | 2048 | 302 | 331 | 397 | 420 | 417 |
+    pub const OF_TREES: [Self; 2] = [Self::ALONE_TREE, Self::SHARED_TREE];
 
     /// Those that products of this many rows and columns may take beside them where blocks, or
     /// rows, are few. For `step` see [`wave`](Self::wave).
     pub(in crate::matmul) fn of_few(rows: u64, columns: u64, num_sms: u64, step: u32) -> Vec<Self> {
         let wave = (rows <= 128).then(|| Self::wave(rows, columns, num_sms, step));
-        let few = if (65..=128).contains(&rows) {
-            vec![Self::APART, Self::APART_NARROW]
-        } else {
-            vec![Self::DEEP, Self::DEEP_APART, Self { split: 2, ..Self::DEEP }]
+        let deep = [Self::DEEP, Self::DEEP_APART, Self { split: 2, ..Self::DEEP }];
+        let few = match rows {
+            ..=64 => deep.to_vec(),
+            65..=128 => vec![Self::APART, Self::APART_NARROW],
+            // 256 x 4096 x 12288 takes 48.1 us by these, 50.1 by blocks that share a tile, 54.4 by
+            // FLAT (H100, 2026-11-27).
+            _ => deep.into_iter().chain([Self::APART]).collect(),
         };
         few.into_iter().chain(wave).collect()
     }
@@ -147,15 +153,17 @@ impl WgmmaTile {
     }
 
     /// For up to eight rows, of one tile a block: as many stages as `k` elements of this many bytes
-    /// fill, if there is room, so that all of a block's columns are on their way at once. The
-    /// tile's columns are a multiple of `step`.
+    /// fill, if there is room, so that all of a block's columns are on their way at once. A stage
+    /// is some panels of `part` elements. The tile's columns are a multiple of `step`.
     #[must_use]
-    pub fn few_rows([columns, k]: [u64; 2], element_bytes: u64, num_sms: u64, step: u32) -> Self {
+    pub fn few_rows([columns, part, k]: [u64; 3], element_bytes: u64, num_sms: u64, step: u32) -> Self {
         let waves = columns.div_ceil(num_sms * 128).max(1);
         let columns = columns.div_ceil(num_sms * waves).next_multiple_of(step.into()).clamp(step.into(), 128) as u32;
         let needed = (k * element_bytes).div_ceil(ROW_BYTES.into()).clamp(1, 1 << 20) as u32;
         let room = (226 << 10) / (ROW_BYTES * (8 + columns));
-        let panels = if room >= 24 { 4 } else { 2 };
+        let most = if room >= 24 { 4 } else { 2 };
+        let suits = |panels: &u32| part == k || (part * element_bytes).is_multiple_of((panels * ROW_BYTES).into());
+        let panels = [4, 2, 1].into_iter().filter(|panels| *panels <= most).find(suits).unwrap_or(1);
         let stages = needed.div_ceil(panels).min(room / panels).clamp(2, 32);
         Self { columns, stages, panels, once: true, eight_rows: true, ..Self::SMALL }
     }
@@ -304,7 +312,7 @@ mod tests {
             [8, 16, 24, 32].into_iter().flat_map(|columns| [1, 2].map(|split| WgmmaTile::swap_ab(columns, split)));
         let eight = columns
             .into_iter()
-            .flat_map(|columns| [1, 1024, 3072, 14_336].map(|k| WgmmaTile::few_rows([columns, k], 2, 132, 8)));
+            .flat_map(|columns| [1024, 3072, 14_336].map(|k| WgmmaTile::few_rows([columns, k / 8, k], 2, 132, 8)));
         for tile in WgmmaTile::ALL
             .into_iter()
             .chain(WgmmaTile::OF_TREES)
