@@ -51,6 +51,8 @@ impl PeerOptions {
     }
 }
 
+// THRESHOLD: shorter stages have this length; tested by
+// crates/collectives/tests/collectives.rs::stages_and_launches_have_a_least_and_a_most
 /// Sixteen of the largest elements for each of the most ranks.
 const LEAST_STAGE: usize = 16 * 8 * MAX_RANKS;
 

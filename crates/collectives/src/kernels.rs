@@ -28,8 +28,13 @@ use warpfold_lang::{
 use crate::Combine;
 use crate::parts::PartSum;
 
+// THRESHOLD: larger groups are refused; tested by
+// crates/collectives/tests/collectives.rs::an_all_reduce_of_every_number_of_ranks_and_lengths_around_its_pieces and
+// crates/collectives/tests/failures.rs::what_makes_no_sense_is_refused_before_anything_runs
 /// Ranks that a group over peer memory may have: an HGX machine has eight GPUs.
 pub(crate) const MAX_RANKS: usize = 8;
+// THRESHOLD: launches of more blocks have so many; tested by
+// crates/collectives/tests/collectives.rs::stages_and_launches_have_a_least_and_a_most
 /// Blocks of a launch at most.
 pub(crate) const MAX_BLOCKS: u32 = 256;
 /// The word that says which rank was waited for in vain, plus one.

@@ -142,6 +142,27 @@ fn an_all_reduce_of_every_number_of_ranks_and_lengths_around_its_pieces() {
     }
 }
 
+/// Stages shorter than 1,024 bytes and launches of more than 256 blocks, and those at the bounds:
+/// messages that take several stages, and fewer elements than blocks.
+#[test]
+fn stages_and_launches_have_a_least_and_a_most() {
+    for (stage_bytes, blocks) in [(0, 1), (1023, 2), (1025, 2), (2048, 257)] {
+        for from_bytes in [0, usize::MAX] {
+            let direct = DirectOptions { blocks, ..options(from_bytes).direct };
+            let options = PeerOptions { blocks, stage_bytes, direct, ..options(from_bytes) };
+            let len = 700;
+            let sums = checked_with(options, 2, |rank| {
+                let (stream, data) = (rank.device().default_stream(), numbers(rank.rank(), len));
+                let (from, mut to) = (rank.device().upload(&data)?, rank.device().alloc::<i32>(len)?);
+                rank.all_reduce(&stream, Reduce::Sum, &from, &mut to)?;
+                Ok(to.download()?)
+            });
+            let expected = reference(Reduce::Sum, 2, len);
+            assert!(sums.iter().all(|sum| *sum == expected), "{stage_bytes} bytes, {blocks} blocks");
+        }
+    }
+}
+
 #[test]
 fn an_all_gather_puts_the_ranks_side_by_side() {
     for ranks in SIZES {

@@ -529,3 +529,12 @@ fn tiles_that_turn_need_all_that_their_threads_wait_for() {
 fn sorted_rows_need_all_that_their_threads_wait_for() {
     check("sort of rows in a block", 55, &[], |device| bytes_of(&[numbers(device, Dtype::F32, &[1000])?.sort(0)?.1]));
 }
+
+#[test]
+fn rows_sorted_by_digits_need_all_that_their_threads_wait_for() {
+    // Few values, so that lanes meet in every step.
+    check("sort of a long row", 36, &[], |device| {
+        let x: Vec<u8> = (0..8300_u32).map(|i| (i * i % 11 * 20) as u8).collect();
+        bytes_of(&[launched(device, &x, &[8300])?.sort(0)?.1])
+    });
+}

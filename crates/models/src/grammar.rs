@@ -27,10 +27,15 @@ pub enum Grammar {
     },
 }
 
+// THRESHOLD: longer grammars are refused; tested by
+// crates/models/src/grammar.rs::grammars_that_are_too_deep_or_too_long_are_refused and
+// crates/models/src/grammar.rs::grammars_that_came_last_are_kept
 /// Bytes of a grammar at most, and how deep its brackets may stand in each other: what reads them
 /// calls itself.
 const MOST_BYTES: usize = 1 << 20;
 
+// THRESHOLD: more are refused; tested by
+// crates/models/src/grammar.rs::grammars_that_are_too_deep_or_too_long_are_refused
 /// Schemas in `allOf`: what all of several patterns match takes time that no fuel bounds.
 const MOST_INTERSECTIONS: usize = 32;
 const DEEPEST: usize = 100;
@@ -220,8 +225,13 @@ mod compiled {
         recent: Mutex<VecDeque<(String, Matcher)>>,
     }
 
-    /// Grammars that are kept, and the bytes of one at most.
+    // THRESHOLD: the grammar that was not asked for longest makes room; tested by
+    // crates/models/src/grammar.rs::grammars_that_came_last_are_kept
+    /// Grammars that are kept.
     const MOST_RECENT: usize = 16;
+    // THRESHOLD: longer grammars are read anew each time; tested by
+    // crates/models/src/grammar.rs::grammars_that_came_last_are_kept
+    /// Bytes of a grammar that is kept, at most.
     const RECENT_BYTES: usize = 128 << 10;
 
     impl Compiled {
@@ -306,6 +316,39 @@ mod compiled {
             Box::new(Self(self.0.deep_clone()))
         }
     }
+
+    #[cfg(test)]
+    mod tests {
+        use serde_json::json;
+
+        use super::*;
+
+        #[test]
+        fn grammars_that_came_last_are_kept() {
+            let files = crate::ModelFiles::shipped().expect("the model that ships");
+            let compiled = Compiled::new(files.tokenizer().expect("it has one"), &files.config().eos).expect("words");
+            let of = |text: &str| json!({"grammars": [{"lark_grammar": text}]});
+            let ask = |text: &str| compiled.constraint(of(text)).map(drop);
+            let is_kept = |text: &str| {
+                let recent = compiled.recent.lock().expect("nobody panics");
+                let wanted = of(text).to_string();
+                recent.iter().any(|(key, _)| *key == wanted)
+            };
+            let texts: Vec<String> = (0..=MOST_RECENT).map(|i| format!("start: \"number {i}\"")).collect();
+            texts[..MOST_RECENT].iter().for_each(|text| ask(text).expect("a grammar"));
+            assert!(texts[..MOST_RECENT].iter().all(|text| is_kept(text)));
+            // The first is asked for again, so the second makes room.
+            ask(&texts[0]).expect("a grammar");
+            ask(&texts[MOST_RECENT]).expect("a grammar");
+            assert!(is_kept(&texts[0]) && !is_kept(&texts[1]) && texts[2..].iter().all(|text| is_kept(text)));
+            // As long as is kept, and as is read, and a byte more.
+            let padded = |len: usize| format!("start: \"a\"{}", " ".repeat(len - of("start: \"a\"").to_string().len()));
+            for (len, expected) in [(RECENT_BYTES, (true, true)), (RECENT_BYTES + 1, (true, false))] {
+                assert_eq!((ask(&padded(len)).is_ok(), is_kept(&padded(len))), expected, "{len} bytes");
+            }
+            assert!(ask(&padded(MOST_BYTES)).is_ok() && ask(&padded(MOST_BYTES + 1)).is_err());
+        }
+    }
 }
 
 #[cfg(test)]
@@ -328,5 +371,10 @@ mod tests {
             assert!(grammar.check().is_err());
         }
         Grammar::Choice(vec!["(".repeat(1000)]).check().expect("texts have no brackets");
+        Grammar::Choice(vec!["a".repeat(MOST_BYTES - 1), "b".to_owned()]).check().expect("as long as may be");
+        Grammar::Regex("(".repeat(DEEPEST)).check().expect("as deep as may be");
+        let all_of = |num: usize| Grammar::Json(json!({"allOf": vec![json!({"type": "string"}); num]}));
+        all_of(MOST_INTERSECTIONS).check().expect("as many as may be");
+        assert!(all_of(MOST_INTERSECTIONS + 1).check().is_err());
     }
 }

@@ -59,8 +59,15 @@ struct Work {
     end: Option<Instant>,
 }
 
-/// Threads that compile at most.
+// THRESHOLD: more cores have nothing to compile; tested by
+// crates/models/src/warm_up.rs::compilers_are_shared_out_to_devices
+/// Threads that compile at most, but for one a device.
 const MOST_THREADS: usize = 16;
+
+/// Threads that compile for each of so many devices.
+fn compilers_of_each(devices: usize, cores: usize) -> usize {
+    cores.min(MOST_THREADS).div_ceil(devices)
+}
 
 impl ModelFiles {
     /// Begins to compile every kernel that such steps launch, on threads of its own, for models
@@ -104,7 +111,7 @@ impl ModelFiles {
         let (mut planners, mut compilers) = (Vec::new(), Vec::new());
         let config = shard.map_or_else(|| self.config().clone(), |shard| shard.config(self.config()));
         let config = one_layer_of_each_kind(&config);
-        let threads = std::thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS);
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
         for queue in queues {
             let (sender, kernels) = channel::<AnyKernel>();
             // Nobody listens any more once compilers have failed, and then they say why.
@@ -116,7 +123,7 @@ impl ModelFiles {
             let network = Network::load(&config, &mut loader)?;
             let kernels = Arc::new(Mutex::new(kernels));
             let compiler = |_| spawn_compiler(queue.device().clone(), kernels.clone());
-            compilers.extend((0..threads.div_ceil(queues.len())).map(compiler));
+            compilers.extend((0..compilers_of_each(queues.len(), cores)).map(compiler));
             let (config, shard) = (config.clone(), shard.cloned());
             let plan = move || plan(&outline, &network, &config, shard.as_ref(), dtype, steps);
             planners.push(std::thread::spawn(plan));
@@ -272,5 +279,11 @@ mod tests {
         assert!((8..=256).step_by(8).chain([512, 1024, 8192]).all(|n| rows.contains(&n)));
         assert_eq!(halves(16).collect::<Vec<_>>(), [1, 2, 3, 4, 6, 8, 12, 16]);
         assert_eq!(powers(9).collect::<Vec<_>>(), [1, 2, 4, 8, 9]);
+    }
+
+    #[test]
+    fn compilers_are_shared_out_to_devices() {
+        assert_eq!([1, 2, 15, 16, 17, 224].map(|cores| compilers_of_each(1, cores)), [1, 2, 15, 16, 16, 16]);
+        assert_eq!([1, 8, 16, 17].map(|cores| compilers_of_each(8, cores)), [1, 1, 2, 2]);
     }
 }

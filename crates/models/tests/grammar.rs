@@ -21,7 +21,7 @@ fn schema() -> Value {
 
 #[test]
 fn every_answer_is_json_of_the_schema_whatever_is_drawn() {
-    let files = ModelFiles::shipped().unwrap();
+    let files = ModelFiles::shipped().unwrap().verified();
     let eos = files.config().eos[0];
     let grammars = Grammars::of(files.tokenizer().unwrap(), &[eos]).unwrap();
     let queue = Queue::of(&Device::virtual_gpu(Profile::H200));

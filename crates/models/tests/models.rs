@@ -202,6 +202,30 @@ fn a_prompt_is_neither_cut_nor_filled_up_whatever_training_did() {
 }
 
 #[test]
+fn sizes_are_taken_up_to_their_bounds() {
+    let config = std::fs::read_to_string(fixture("llama/config.json")).expect("the fixture");
+    let folder = std::env::temp_dir().join(format!("warpfold-bounds-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    for (field, most) in [
+        ("hidden_size", 1 << 20),
+        ("intermediate_size", 1 << 20),
+        ("vocab_size", 1 << 24),
+        ("num_hidden_layers", 1 << 12),
+    ] {
+        let told = |value: usize| {
+            let mut config: serde_json::Value = serde_json::from_str(&config).expect("JSON");
+            config[field] = value.into();
+            std::fs::write(folder.join("config.json"), config.to_string()).expect("a file");
+            ModelFiles::open(&folder).expect_err("there are no weights").to_string()
+        };
+        assert!(!told(most).contains("config.json"), "{field}: {}", told(most));
+        let expected = format!("{field}: {} is ", most + 1);
+        assert!(told(most + 1).contains(&expected), "{}", told(most + 1));
+    }
+    std::fs::remove_dir_all(folder).expect("the folder is there");
+}
+
+#[test]
 fn what_is_not_understood_is_refused_with_file_and_field() {
     #[track_caller]
     fn refuses(from: &str, to: &str, expected: &str) {

@@ -35,6 +35,8 @@ pub(crate) async fn ids(Shared(state): Shared<Arc<State>>, request: Request, nex
     response
 }
 
+// THRESHOLD: requests with a longer id get one of ours; tested by
+// crates/serve/tests/http/access.rs::a_request_keeps_its_id_or_gets_one
 /// Bytes of an id at most.
 const LONGEST_ID: usize = 256;
 

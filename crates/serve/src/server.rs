@@ -17,9 +17,6 @@ use crate::options::Options;
 use crate::routes::router;
 use crate::state::{Phase, Served, State, Text};
 
-/// Threads that talk to clients, at most: the engine's own thread does the work.
-const MOST_THREADS: usize = 8;
-
 /// A server that listens.
 #[derive(Debug)]
 pub struct Server {
@@ -48,9 +45,7 @@ impl Server {
         if options.keys.iter().any(String::is_empty) {
             return Err(empty("--api-key", "the key is empty").into());
         }
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(cores.min(MOST_THREADS))
             .thread_name("warpfold-serve")
             .enable_all()
             .build()

@@ -325,6 +325,8 @@ pub(crate) struct Copied {
     pub(crate) load: Access,
 }
 
+// THRESHOLD: the oldest are forgotten, and a finding no longer names the kernel; tested by
+// crates/sim/src/memory.rs::copies_of_what_nothing_has_written_are_remembered_up_to_their_number
 /// How many of those a memory remembers.
 const KEPT_COPIES: usize = 1024;
 
@@ -705,5 +707,24 @@ mod tests {
         assert_eq!(memory.allocate(1 << 62, "huge"), Err(Error::OutOfHostMemory { requested: 1 << 62 }));
         assert_eq!(memory.used(), 0);
         assert!(memory.allocate(8, "small").is_ok());
+    }
+
+    #[test]
+    fn copies_of_what_nothing_has_written_are_remembered_up_to_their_number() {
+        let memory = Memory::new(1 << 20);
+        let num = KEPT_COPIES as u64 + 1;
+        let buffer = memory.allocate(8 * num, "buffer").expect("it fits");
+        let copied = |i: u64| Copied {
+            range: buffer + 8 * i..buffer + 8 * i + 8,
+            kernel: format!("kernel{i}"),
+            store: Access::host(),
+            load: Access::host(),
+        };
+        let kernel_of = |i: u64| memory.host_read(buffer + 8 * i, 8).expect("inside").expect("nothing wrote it").kernel;
+        (0..num - 1).for_each(|i| memory.note_copied(vec![copied(i)]));
+        assert_eq!([kernel_of(0), kernel_of(num - 2)], ["kernel0".to_owned(), format!("kernel{}", num - 2)]);
+        memory.note_copied(vec![copied(num - 1)]);
+        assert_eq!([kernel_of(0), kernel_of(1)], ["", "kernel1"]);
+        assert_eq!(kernel_of(num - 1), format!("kernel{}", num - 1));
     }
 }

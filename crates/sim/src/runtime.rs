@@ -12,6 +12,8 @@ use crate::exec::warp::Warp;
 use crate::heap::{Asked, BadFree};
 use crate::report::{FindingKind, Severity};
 
+// THRESHOLD: a longer text counts as one without an end; tested by
+// crates/sim/tests/first_kernel/limits.rs::texts_are_printed_whole_or_said_to_have_no_end
 /// Longest text of a format or a `%s` argument.
 const MAX_TEXT: u64 = 1 << 16;
 
@@ -127,14 +129,14 @@ fn byte(m: &mut Machine, address: u64, lane: u32) -> Option<u8> {
 
 fn text_at(m: &mut Machine, address: u64, lane: u32) -> String {
     let mut bytes = Vec::new();
-    for i in 0..MAX_TEXT {
+    for i in 0..=MAX_TEXT {
         match byte(m, address.wrapping_add(i), lane) {
-            Some(0) => break,
+            Some(0) => return String::from_utf8_lossy(&bytes).into_owned(),
             Some(b) => bytes.push(b),
             None => return "(bad address)".to_owned(),
         }
     }
-    String::from_utf8_lossy(&bytes).into_owned()
+    "(a text without an end)".to_owned()
 }
 
 fn word_at(m: &mut Machine, address: u64, bytes: u64, lane: u32) -> u64 {

@@ -1,5 +1,8 @@
 //! A kernel runs, its results are right, and its counters are what arithmetic says.
 
+#[path = "first_kernel/limits.rs"]
+mod limits;
+
 use warpfold_sim::{Arch, Launch, Memory, Options, Program};
 
 const KERNEL: &str = "

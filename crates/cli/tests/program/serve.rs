@@ -14,7 +14,7 @@ fn model(name: &str) -> String {
     path.to_str().expect("UTF-8").to_owned()
 }
 
-/// A server in a process of its own.
+/// A server in a process of its own, whose weights are compared with the files.
 pub(crate) struct Served {
     child: Child,
     stdout: BufReader<ChildStdout>,
@@ -24,7 +24,7 @@ pub(crate) struct Served {
 impl Served {
     pub(crate) fn start(more: &[&str]) -> Self {
         let llama = model("llama");
-        let args = [&["serve", &llama, "--device", "virtual", "--port", "0"], more].concat();
+        let args = [&["serve", &llama, "--device", "virtual", "--port", "0", "--verify-weights"], more].concat();
         let mut child = program(&args).stdout(Stdio::piped()).spawn().expect("the program starts");
         let mut stdout = BufReader::new(child.stdout.take().expect("it is piped"));
         let mut line = || {
@@ -89,7 +89,7 @@ fn the_digest_of_verified_weights_is_that_of_generate_in_the_list_of_models_and_
     let found = warpfold(&[&asked[..], &["--verify-weights"]].concat()).ended_with(0).stderr;
     let digest = found.lines().find_map(|line| line.strip_prefix("weights are those of the files, digest "));
     let digest = digest.unwrap_or_else(|| panic!("{found}"));
-    let served = Served::start(&["--verify-weights"]);
+    let served = Served::start(&[]);
     let models = served.get("/v1/models");
     assert!(models.contains(&format!(r#""weights_digest":"{digest}""#)), "{models}");
     let answer = served.post("/v1/completions", "", r#"{"model": "llama", "prompt": [5], "max_tokens": 1}"#);

@@ -152,6 +152,27 @@ fn windows_smaller_than_a_tile_and_larger_than_a_segment() {
     });
 }
 
+/// Keys and values of more bytes than L2 is trusted to hold: heads go by sections, of which the
+/// last is smaller. One key stands for all of a head, and a window hides all but a few.
+#[test]
+fn heads_whose_keys_l2_does_not_hold_at_once_are_those_that_they_are_alone() {
+    on_every_device(|device, _| {
+        let (heads, len, keys) = (7, 3, 1 << 15);
+        let all = |x: &Tensor| x.broadcast(&[1, x.shape()[1], keys, 64]).unwrap();
+        let q = tensor(&device, 1, Dtype::F16, &[1, heads, len, 64]);
+        let [k, v] = [2, 3].map(|seed| tensor(&device, seed, Dtype::F16, &[1, heads, 1, 64]));
+        let attention = Attention::new().causal().window(40);
+        // 7 times 8 MB, of which 32 are a section.
+        let together = attention.run(&q, &all(&k), &all(&v)).unwrap();
+        for head in [0, 3, 4, 6] {
+            let part = |x: &Tensor| x.slice(1, head..head + 1).unwrap();
+            let alone = attention.run(&part(&q), &all(&part(&k)), &all(&part(&v))).unwrap();
+            assert_eq!(values(&part(&together.output)), values(&alone.output), "head {head}");
+        }
+        is_clean(&device);
+    });
+}
+
 #[test]
 fn windows_of_two_sides_around_tiles_and_segments() {
     on_every_device(|device, dtypes| {

@@ -174,6 +174,25 @@ fn a_launch_that_may_overlap_is_found_to_touch_what_nothing_waited_for() -> Resu
 }
 
 #[test]
+fn a_launch_overlaps_no_more_launches_than_are_remembered() -> Result<(), Error> {
+    // Others between, on memory of their own, which do not wait either.
+    let found_behind = |others: usize| {
+        findings_behind(|device, _| {
+            let kernel = device.load(PTX)?.kernel("scale")?.programmatic();
+            let mut all = (0..others).map(|_| device.alloc::<u32>(64)).collect::<Result<Vec<_>, _>>()?;
+            for data in &mut all {
+                let arguments = Arguments::new().output(data).value(2_u32).value(0_u32);
+                device.default_stream().launch_raw(&kernel, LaunchConfig::for_elements(64, 128), &arguments)?;
+            }
+            Ok(())
+        })
+        .map(|found| found.len())
+    };
+    assert_eq!([found_behind(0)?, found_behind(7)?, found_behind(8)?], [2, 2, 0]);
+    Ok(())
+}
+
+#[test]
 fn a_launch_behind_anything_but_a_launch_overlaps_none() -> Result<(), Error> {
     let none: [String; 0] = [];
     assert_eq!(findings_behind(|device, _| device.synchronize())?, none);

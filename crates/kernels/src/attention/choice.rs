@@ -152,6 +152,8 @@ impl Choice {
     }
 }
 
+// THRESHOLD: more are not compared, but all of them in one part; tested by
+// crates/kernels/tests/parts/choices.rs::parts_of_keys_have_no_more_segments_than_are_compared
 /// Segments of a part at most, unless there is one part.
 const MOST_SEGMENTS: u64 = 64;
 

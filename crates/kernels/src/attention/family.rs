@@ -203,6 +203,8 @@ impl Family for Attention {
     }
 }
 
+// THRESHOLD: heads of more bytes go by sections; tested by
+// crates/conformance/tests/attention/options.rs::heads_whose_keys_l2_does_not_hold_at_once_are_those_that_they_are_alone
 /// Bytes of keys and values that the L2 is trusted to hold.
 const HELD_BYTES: u64 = 32 << 20;
 

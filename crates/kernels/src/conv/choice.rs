@@ -44,6 +44,8 @@ pub struct Choice {
     num_sms: u32,
 }
 
+// THRESHOLD: fewer filters of a group have a thread for each output; tested by
+// crates/kernels/tests/conv/plans.rs::groups_of_few_filters_have_a_thread_for_each_output
 /// Filters of a group from which on tiles are worth their loads.
 const LEAST_FILTERS: u64 = 4;
 

@@ -23,6 +23,8 @@ use crate::layout::{Dim, Layout, dims};
 use crate::plan::{Family, Operand, OperandSpec, Plan, Planner, Step, TensorSpec};
 use crate::{AnyKernel, Dtype, Error};
 
+// THRESHOLD: blocks walk over what is left; tested by
+// crates/kernels/tests/operations/walks.rs::elements_beyond_the_grid_are_digested_by_the_blocks_that_there_are
 /// Blocks at most: threads take more elements instead.
 const MAX_BLOCKS: u64 = 1 << 11;
 

@@ -18,6 +18,8 @@ use crate::{Dtype, Error, ErrorKind};
 /// order does not depend on the device. For 33,554,432 f32 on an H200, 1,024 blocks were the
 /// fastest (see the ladder `reduce`).
 const ENOUGH_BLOCKS: u64 = 1024;
+// THRESHOLD: as many rows are folded by warps though they are longer; tested by
+// crates/kernels/tests/parts/choices.rs::rows_of_enough_warps_are_folded_by_warps_though_they_are_longer
 /// Warps that fill a GPU several times over.
 const ENOUGH_WARPS: u64 = 16_384;
 /// Threads of a block that folds rows.

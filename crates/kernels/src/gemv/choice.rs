@@ -61,6 +61,8 @@ pub struct Choice {
     pub num_parts: u32,
 }
 
+// THRESHOLD: longer rows go to blocks, and longer parts are refused; tested by
+// crates/kernels/tests/parts/choices.rs::a_thread_counts_the_columns_of_a_matrix_in_32_bits
 /// The most columns that a thread counts in 32 bits, with room for one step beyond them.
 const MAX_PART: u64 = 1 << 31;
 
@@ -79,6 +81,8 @@ const ROWS_A_THREAD: u64 = 16;
 /// element's bytes.
 const ROWS_A_PART: u64 = 64;
 
+// THRESHOLD: parts are longer; tested by
+// crates/kernels/tests/parts/choices.rs::a_row_is_shared_by_no_more_blocks_than_one_launch_adds_the_sums_of
 /// The most blocks that share a row or a column: the second launch adds that many numbers in a row.
 const MAX_PARTS: u64 = 1024;
 

@@ -154,6 +154,8 @@ fn in_memory_order(problem: &Problem, layouts: &[&Layout]) -> (Vec<i64>, Vec<Dim
 /// If inputs are contiguous along another dimension than the output: that dimension, and which
 /// inputs.
 fn transposed(problem: &Problem, geometry: &Geometry) -> Option<(usize, [bool; MAX_INPUTS])> {
+    // THRESHOLD: shorter dimensions do not turn in shared memory; tested by
+    // crates/kernels/tests/map_of_tensors/turns.rs::short_sides_do_not_turn_in_shared_memory
     const LEAST: u64 = 16;
     let row = geometry.dims.last()?;
     let is_run = |dim: &Dim, tensor: usize| dim.strides[tensor].abs() == problem.bytes(tensor);

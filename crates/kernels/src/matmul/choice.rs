@@ -45,6 +45,8 @@ pub struct Choice {
     num_sms: u32,
 }
 
+// THRESHOLD: parts are longer; tested by
+// crates/kernels/tests/parts/choices.rs::sums_are_split_into_few_parts_of_enough_products
 /// The most parts that sums are split into.
 const MAX_PARTS: u64 = 64;
 
@@ -53,6 +55,8 @@ const MAX_PARTS: u64 = 64;
 /// (H200, 2026-11-21).
 const READ_ONCE_BYTES: u64 = 32 << 20;
 
+// THRESHOLD: shorter sums are not split; tested by
+// crates/kernels/tests/parts/choices.rs::sums_are_split_into_few_parts_of_enough_products
 /// Products that a part has at least: fewer are not worth the traffic of their sums.
 const LEAST_PART: u64 = 128;
 

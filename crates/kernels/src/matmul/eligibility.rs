@@ -146,6 +146,8 @@ pub(super) fn suits_tree(algorithm: Algorithm, problem: &Problem) -> bool {
     parts == 1 || matches!(algorithm, Algorithm::Wgmma(tile) if suits(tile))
 }
 
+// THRESHOLD: fewer rows stand in as many columns; tested by
+// crates/kernels/tests/matmul/wgmma.rs::few_rows_of_large_weights_go_their_own_ways
 /// The fewest columns in which rows stand: by 8, of which an SM has room for two blocks of three
 /// stages, 8 x 8192 x 8192 takes 33.2 us, by 16 31.8 (H200, 2026-11-21).
 const LEAST_SWAPPED: u64 = 16;

@@ -50,6 +50,9 @@ impl RowAccess {
     }
 }
 
+// THRESHOLD: of more inputs places outside of the result are not read; tested by
+// crates/kernels/tests/matmul/main.rs::an_epilogue_scales_adds_activates_and_adds_again and
+// crates/kernels/tests/matmul/wgmma.rs::an_epilogue_multiplies_by_scales_of_rows_columns_and_all
 /// Inputs with an element for each column whose loads a thread may have in flight at once, for all
 /// of its sums: with two, ptxas spills where a thread has 128 sums.
 const MOST_AT_ONCE: usize = 1;

@@ -9,6 +9,8 @@ use crate::Error;
 use crate::plan::{Operand, Plan, Planner};
 use crate::repack::{Strided, strided};
 
+// THRESHOLD: larger products have factors repacked; tested by
+// crates/kernels/tests/parts/choices.rs::factors_of_large_products_are_repacked_for_tma
 /// The fewest multiply-adds of a product whose factors are repacked for TMA: CUDA cores take 12 us
 /// for them.
 const LEAST: u64 = 1 << 28;

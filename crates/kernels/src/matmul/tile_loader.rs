@@ -57,6 +57,8 @@ pub(crate) trait TileLoader<A: Accumulator> {
 /// blocks bring more often, and are faster with whole lines.
 const STEPS: u32 = 32 / PAD;
 
+// THRESHOLD: large blocks bring a tile in steps; tested by
+// crates/kernels/tests/matmul/main.rs::every_tile_is_exact_at_every_boundary
 /// Threads of a large block.
 const LARGE: u32 = 256;
 

@@ -11,6 +11,8 @@ use crate::{AnyKernel, Dtype};
 
 /// Threads of a block.
 pub(super) const BLOCK: u32 = 256;
+// THRESHOLD: larger windows are loops; tested by
+// crates/warpfold/tests/all/pooling.rs::the_largest_of_each_window_and_its_position
 /// Elements of a window that are unrolled at most.
 const MAX_UNROLLED: u32 = 32;
 

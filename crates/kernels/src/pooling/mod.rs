@@ -32,9 +32,6 @@ use crate::{AnyKernel, Dtype, Error, ErrorKind};
 
 use kernel::{BLOCK, Config, Ratio, Steps};
 
-/// Neighbouring channels of a thread at most, where channels are last.
-const MAX_WIDTH: u64 = 8;
-
 /// The family of poolings. The input is the image, outputs are the results and, where positions are
 /// asked for, these, as `i64`.
 #[derive(Debug, Clone, Copy, Default)]
@@ -186,8 +183,9 @@ impl Problem {
             is_even && is_aligned && channels.is_multiple_of(width)
         };
         let is_vector = is_last && from[1] == 1 && self.positions.is_none();
-        let widest = if is_vector { (16 / bytes).min(MAX_WIDTH) } else { 1 };
-        let width = (0..4).rev().map(|log| 1 << log).find(|width| *width <= widest && divides(*width)).unwrap_or(1);
+        // Neighbouring channels of a thread.
+        let widest = if is_vector { 16 / bytes } else { 1 };
+        let width = [8, 4, 2].into_iter().find(|width| *width <= widest && divides(*width)).unwrap_or(1);
         let steps = [0, 1, 2].map(|axis| {
             let (size, windows) = (sizes[2 + axis] as u64, results[2 + axis] as u64);
             // Where the size stays, elements do, too; but PyTorch's cubic convolution heeds a factor.

@@ -20,6 +20,8 @@ pub struct Options {
 }
 
 impl Options {
+    // THRESHOLD: longer lists are refused; tested by
+    // crates/kernels/tests/reductions/rules.rs::an_option_that_a_reduction_does_not_take_is_an_error
     /// The longest list of largest elements.
     pub const MAX_K: usize = 16;
 

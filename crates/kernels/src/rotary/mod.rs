@@ -73,6 +73,8 @@ pub struct Problem {
     pub alignment: u64,
 }
 
+// THRESHOLD: more units of work, slots of a cache and rows of a table are refused; tested by
+// crates/kernels/tests/parts/choices.rs::units_of_a_rotary_embedding_and_rows_of_its_tables_are_counted_in_32_bits
 /// The most units of work: threads count them in 32 bits.
 pub(crate) const MAX_UNITS: u64 = 1 << 31;
 
@@ -165,12 +167,13 @@ impl Family for RotaryEmbedding {
         problem.check()?;
         let dealing = problem.dealing();
         let plan = problem.operands().choice(format_args!("{} pairs a thread", dealing.width));
-        let units = problem.batch * problem.len * problem.heads * u64::from(dealing.units());
+        let Problem { batch, len, heads, rows, .. } = *problem;
+        let units = [len, heads, dealing.units().into()].into_iter().fold(batch, u64::saturating_mul);
         if units == 0 {
             return Ok(plan);
         }
-        if units > MAX_UNITS {
-            return Err(ErrorKind::TooLarge { what: "the rotary embedding", size: units, limit: MAX_UNITS }.into());
+        if let Some(size) = [units, rows].into_iter().find(|size| *size > MAX_UNITS) {
+            return Err(ErrorKind::TooLarge { what: "the rotary embedding", size, limit: MAX_UNITS }.into());
         }
         let config =
             kernel::Config { dealing, dtype: problem.dtype, table: problem.table, positions: problem.positions };

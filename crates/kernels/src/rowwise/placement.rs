@@ -13,8 +13,14 @@ use crate::fold::geometry::MAX_INPUTS;
 /// Items that a thread holds in registers: with f32, and as many results, a block of 1,024 threads
 /// still fits on a SM.
 const MAX_HELD: u32 = 32;
+// THRESHOLD: longer rows go to a larger cluster, or to shared memory; tested by
+// crates/kernels/tests/parts/choices.rs::rows_are_held_where_there_is_room_for_them and
+// crates/warpfold/tests/all/rows.rs::norms_on_both_sides_of_what_registers_hold
 /// The same where vectors along the row are loaded with it.
 const MAX_HELD_WITH_COLUMNS: u32 = 24;
+// THRESHOLD: with more, vectors along the row are loaded after it; tested by
+// crates/kernels/tests/parts/choices.rs::rows_are_held_where_there_is_room_for_them and
+// crates/warpfold/tests/all/rows.rs::norms_on_both_sides_of_what_registers_hold
 /// Items and elements of the vectors along the row that a thread holds together: with more, ptxas
 /// spills in large blocks.
 const MAX_WITH_COLUMNS: u32 = 64;
@@ -74,6 +80,9 @@ const fn smem_beside_the_row(threads: u32) -> u32 {
 /// Rows that do not fit in one block are shared by a cluster, in registers. Its blocks have the
 /// first of these numbers of threads that takes no more than [`MAX_CLUSTER`] blocks.
 const CLUSTER_THREADS: [u64; 3] = [256, 512, 1024];
+// THRESHOLD: longer rows go to shared memory, or to two launches; tested by
+// crates/kernels/tests/parts/choices.rs::rows_are_held_where_there_is_room_for_them and
+// crates/warpfold/tests/all/rows.rs::long_rows_come_out_the_same_with_and_without_clusters
 /// Blocks that a cluster may have on every device that has clusters (CUDA programming guide,
 /// "Thread Block Clusters").
 const MAX_CLUSTER: u32 = 8;

@@ -127,6 +127,9 @@ const WITH_COLUMNS: &[Tuning] = &[
     threads(16 << 10, 1024, 1).with_registers(),
 ];
 
+// THRESHOLD: longer rows go to shared memory; tested by
+// crates/kernels/tests/parts/choices.rs::rows_are_held_where_there_is_room_for_them and
+// crates/warpfold/tests/all/rows.rs::norms_on_both_sides_of_what_registers_hold
 /// Rows of no more groups are as fast in registers, but for two vectors along them or more than one
 /// fold.
 ///
@@ -135,6 +138,9 @@ const WITH_COLUMNS: &[Tuning] = &[
 /// | RMS norm              |     4,153 |         4,161 |
 /// | RMS norm with a scale |     4,134 |         4,025 |
 const SHORT: u64 = 384;
+// THRESHOLD: longer rows go to larger blocks, or to clusters; tested by
+// crates/kernels/tests/parts/choices.rs::rows_are_held_where_there_is_room_for_them and
+// crates/warpfold/tests/all/rows.rs::norms_on_both_sides_of_what_registers_hold
 /// Groups that a thread may hold in registers.
 const MAX_REGISTER_GROUPS: u64 = 8;
 

@@ -284,6 +284,8 @@ impl Family for Sample {
     type Problem = Problem;
 
     fn plan(&self, problem: &Problem, planner: &Planner<'_>) -> Result<Plan, Error> {
+        // THRESHOLD: larger vocabularies are refused, and more rows than a grid has in y; tested by
+        // crates/kernels/tests/parts/choices.rs::vocabularies_and_rows_of_a_draw_are_those_that_a_grid_reaches
         const LIMIT: u64 = 1 << 24;
         let Problem { rows, vocab, edited, top, filtered, alignment } = *problem;
         if vocab == 0 {

@@ -4,7 +4,7 @@ use warpfold_lang::{
     Array, Global, Shared, Val, block_idx, kernel, shared_named, sync_threads, thread_idx, wait_for_dependencies, when,
 };
 
-use crate::elements::{load, store};
+use super::pair::{Pair, Results, Scratch, pair_of};
 use crate::{AnyKernel, Dtype};
 
 /// Threads of a block.
@@ -29,84 +29,6 @@ pub(super) enum Stage {
     Distant,
     /// The elements of a longer sequence that are less than a chunk apart; the last of all or not.
     Merge { is_last: bool },
-}
-
-/// A key and the position of its element, in one word for keys of 32 bits.
-#[derive(Clone, Copy)]
-struct Pair {
-    key: Val<u64>,
-    position: Option<Val<u32>>,
-}
-
-impl Pair {
-    fn is_above(self, other: Self) -> Val<bool> {
-        match (self.position, other.position) {
-            (Some(mine), Some(theirs)) => self.key.gt(other.key) | (self.key.eq(other.key) & mine.gt(theirs)),
-            _ => self.key.gt(other.key),
-        }
-    }
-
-    fn select(which: Val<bool>, yes: Self, no: Self) -> Self {
-        let position = yes.position.zip(no.position).map(|(yes, no)| which.select(yes, no));
-        Self { key: which.select(yes.key, no.key), position }
-    }
-
-    fn position(self) -> Val<u32> {
-        self.position.unwrap_or_else(|| self.key.cast::<u32>())
-    }
-}
-
-/// An element as a pair: unsigned keys in the order of the values, NaN above all, zeros alike.
-fn pair_of(config: &Config, element: Global<u8>, position: Val<u32>) -> Pair {
-    const SIGN: u32 = 1 << 31;
-    const LONG_SIGN: u64 = 1 << 63;
-    let Config { dtype, descending, .. } = *config;
-    if dtype.bytes() == 8 {
-        let key = match dtype {
-            Dtype::F64 => {
-                let x = load::<f64, _>(dtype, element, 1, false)[0];
-                let bits = (x + 0.0).bitcast::<u64>();
-                x.is_nan().select(u64::MAX, (bits & LONG_SIGN).eq(0).select(bits | LONG_SIGN, !bits))
-            }
-            Dtype::I64 => load::<u64, _>(Dtype::U64, element, 1, false)[0] ^ LONG_SIGN,
-            _ => load::<u64, _>(Dtype::U64, element, 1, false)[0],
-        };
-        return Pair { key: if descending { !key } else { key }, position: Some(position) };
-    }
-    let key = match dtype {
-        _ if dtype.is_float() => {
-            let x = load::<f32, _>(dtype, element, 1, false)[0];
-            let bits = (x + 0.0).bitcast::<u32>();
-            x.is_nan().select(u32::MAX, (bits & SIGN).eq(0).select(bits | SIGN, !bits))
-        }
-        Dtype::I8 | Dtype::I16 | Dtype::I32 => load::<i32, _>(dtype, element, 1, false)[0].cast::<u32>() ^ SIGN,
-        _ => load::<u32, _>(dtype, element, 1, false)[0],
-    };
-    let key = if descending { !key } else { key };
-    Pair { key: (key.cast::<u64>() << 32) | position.cast::<u64>(), position: None }
-}
-
-/// Pairs in memory.
-trait Pairs {
-    fn get(&self, i: Val<u64>) -> Pair;
-    fn set(&self, i: Val<u64>, pair: Pair);
-}
-
-/// In scratch memory between two kernels.
-struct Scratch {
-    keys: Global<u64>,
-    positions: Option<Global<u32>>,
-}
-
-impl Pairs for Scratch {
-    fn get(&self, i: Val<u64>) -> Pair {
-        Pair { key: self.keys.at(i).get(), position: self.positions.map(|positions| positions.at(i).get()) }
-    }
-
-    fn set(&self, i: Val<u64>, pair: Pair) {
-        self.keys.at(i).set(pair.key);
-        self.positions.zip(pair.position).into_iter().for_each(|(to, position)| to.at(i).set(position));
-    }
 }
 
 /// In shared memory.
@@ -188,7 +110,7 @@ pub(super) fn kernel_of(config: &Config) -> AnyKernel {
             let (row, column) = (at / padded, at & (padded - 1));
             let is_there = row.lt(num_rows) & column.lt(len);
             let element = is_there.select(row * len + column, Val::constant(0_u64));
-            let pair = pair_of(&config, rows.at(element * dtype.bytes()), column.cast::<u32>());
+            let pair = pair_of(dtype, descending, rows.at(element * dtype.bytes()), column.cast::<u32>());
             let key = if is_wide { Val::constant(u64::MAX) } else { column | (u64::from(u32::MAX) << 32) };
             let beyond = Pair { key, position: pair.position };
             chunk.set(place, Pair::select(is_there, pair, beyond));
@@ -220,17 +142,7 @@ pub(super) fn kernel_of(config: &Config) -> AnyKernel {
             }
             let (row, column) = (at / padded, at & (padded - 1));
             when(row.lt(num_rows) & column.lt(len), || {
-                let to = row * len + column;
-                let from = rows.at((row * len + pair.position().cast::<u64>()) * dtype.bytes());
-                // Bits are moved as they are: a zero keeps its sign.
-                if is_wide {
-                    let value = load::<u64, _>(Dtype::U64, from, 1, false);
-                    store(Dtype::U64, sorted.at(to * dtype.bytes()), &value, false);
-                } else {
-                    let value = load::<u32, _>(dtype.bits(), from, 1, false);
-                    store(dtype.bits(), sorted.at(to * dtype.bytes()), &value, false);
-                }
-                positions.at(to).set(pair.position().cast::<i64>());
+                Results { dtype, rows, sorted, positions }.set(row * len, column, pair.position());
             });
         }
     };

@@ -6,17 +6,23 @@
 //! and a NaN is above all numbers. So ascending is NumPy's stable `sort`, and descending begins as
 //! [`TopK`](crate::fold::TopK) does.
 //!
-//! A bitonic network (Batcher, "Sorting networks and their applications", 1968) of pairs of key and
-//! position, which makes it stable. A key is an unsigned integer in the order of the elements;
-//! those of up to 32 bits share a word with the position, so that a comparison is one instruction.
-//! A block sorts `CHUNK` pairs in shared memory: many short rows, or a part of a long one, whose
-//! parts are merged by steps in global memory until they fit a block again. Start with [`Sort`].
+//! Elements go as pairs of key and position. A key is an unsigned integer in the order of the
+//! elements; those of up to 32 bits share a word with the position.
+//!
+//! Rows of up to `LONG` elements are sorted by a bitonic network (Batcher, "Sorting networks and
+//! their applications", 1968), which positions make stable. A block sorts `CHUNK` pairs in shared
+//! memory: many short rows, or a part of a long one, whose parts are merged by steps in global
+//! memory until they fit a block again. Longer rows are sorted [digit by digit](radix), with three
+//! launches for each. Both give the same. Start with [`Sort`].
 
 mod kernel;
+mod pair;
+mod radix;
 
 use warpfold_device::LaunchConfig;
 
-use crate::plan::{Arg, Family, Operand, OperandSpec, Plan, Planner, Step, grid_size};
+use crate::fold::{Cumulative, Prefix, ScanOrder, scan_of};
+use crate::plan::{Arg, Family, Operand, OperandSpec, Plan, Planner, Step, TensorSpec, grid_size};
 use crate::{AnyKernel, Dtype, Error, ErrorKind};
 
 use kernel::{BLOCK, CHUNK, Config, Stage};
@@ -30,6 +36,13 @@ const MAX_LEN: u64 = 1 << 30;
 // crates/kernels/tests/parts/plans.rs::rows_that_are_too_long_to_be_sorted_are_refused
 /// Places of all rows at most, of which a block takes 1,024.
 const MAX_PLACES: u64 = 1 << 40;
+
+// THRESHOLD: longer rows are sorted digit by digit; tested by
+// crates/kernels/tests/parts/choices.rs::long_rows_are_sorted_digit_by_digit and
+// crates/warpfold/tests/all/order.rs::long_rows_of_every_type_are_sorted_on_both_sides_of_the_bound
+/// Elements of a row that a bitonic network sorts, at most: that of twice as many takes 15 launches
+/// and moves pairs as often, four digits of `f32` 12 launches, of which 4 move pairs.
+const LONG: u64 = 1 << 13;
 
 /// The family of sorted rows. The input are the rows, outputs are the sorted rows and the positions
 /// that their elements had.
@@ -63,8 +76,11 @@ impl Family for Sort {
         let mut plan = Plan::new("sort")
             .input(OperandSpec::new("the rows", rows * len * dtype.bytes(), dtype.bytes()))
             .output(OperandSpec::new("the sorted rows", rows * len * dtype.bytes(), dtype.bytes()))
-            .output(OperandSpec::new("the positions", rows * len * 8, 8))
-            .choice(format_args!("{rows} bitonic networks of {padded}"));
+            .output(OperandSpec::new("the positions", rows * len * 8, 8));
+        if len > LONG {
+            return by_digits(plan, problem, planner);
+        }
+        plan = plan.choice(format_args!("{rows} bitonic networks of {padded}"));
         if rows * len == 0 {
             return Ok(plan);
         }
@@ -104,10 +120,65 @@ impl Family for Sort {
     }
 }
 
+/// The launches that sort long rows digit by digit.
+fn by_digits(plan: Plan, problem: &Problem, planner: &Planner<'_>) -> Result<Plan, Error> {
+    let Problem { dtype, rows, len, descending } = *problem;
+    let (tiles, is_wide) = (len.div_ceil(radix::TILE.into()), dtype.bytes() == 8);
+    let shifts: Vec<u32> = pair::key_bits(dtype).step_by(radix::DIGIT_BITS as usize).collect();
+    let mut plan = plan.choice(format_args!("{} digits of {rows} rows in {tiles} tiles", shifts.len()));
+    if rows == 0 {
+        return Ok(plan);
+    }
+    let counts_of_row = u64::from(radix::RADIX) * tiles;
+    let counts = [(); 2].map(|()| plan.add_scratch(rows * counts_of_row * 4));
+    // A digit's pairs come from where the one before has put them.
+    let buffers: Vec<Vec<Operand>> = (1..shifts.len())
+        .take(2)
+        .map(|_| {
+            let keys = plan.add_scratch(rows * len * 8);
+            let positions = is_wide.then(|| plan.add_scratch(rows * len * 4));
+            std::iter::once(keys).chain(positions).collect()
+        })
+        .collect();
+    let scan = scan_of(Cumulative::Sum, Dtype::U32, Some(Dtype::U32))?;
+    let spec = || TensorSpec::contiguous(Dtype::U32, &[rows as usize, counts_of_row as usize]);
+    let order = ScanOrder { prefix: Prefix::Exclusive, ..ScanOrder::default() };
+    let sum = scan.problem(vec![spec()?], vec![spec()?], 1, order);
+    let launch = LaunchConfig::new(grid_size(rows * tiles)?, radix::BLOCK);
+    for (i, shift) in shifts.iter().enumerate() {
+        let (is_first, is_last) = (i == 0, i + 1 == shifts.len());
+        let pairs = |digit: usize, is_there: bool| if is_there { buffers[digit % 2].clone() } else { Vec::new() };
+        let step = |part, counts| {
+            let config = radix::Config { dtype, descending, is_first, part };
+            Step::new(planner.kernel(config, radix::kernel_of), launch)
+                .operands([Operand::Input(0), Operand::Output(0), Operand::Output(1)], 3)
+                .operands(pairs(i + 1, !is_first), 2)
+                .operands(pairs(i, !is_last), 2)
+                .arg(counts)
+                .words(&[len, tiles])
+                .arg(Arg::value(shift + if is_wide { 0 } else { 32 }))
+        };
+        plan.steps.push(step(radix::Part::Count, counts[0]));
+        plan.append(scan.plan(&sum, planner)?, &[(counts[0], 0)], &[(counts[1], 0)]);
+        plan.steps.push(step(radix::Part::Move { is_last }, counts[1]));
+    }
+    Ok(plan)
+}
+
 /// Kernels as they ship, to be assembled and compared.
 pub(crate) fn kernels() -> Vec<(AnyKernel, u32)> {
     let of = |dtype, descending, stage| (kernel::kernel_of(&Config { dtype, descending, stage }), BLOCK);
+    let by_digit = |dtype, descending, is_first, part| {
+        (radix::kernel_of(&radix::Config { dtype, descending, is_first, part }), radix::BLOCK)
+    };
+    let moved = |is_last| radix::Part::Move { is_last };
     vec![
+        by_digit(Dtype::F32, false, true, radix::Part::Count),
+        by_digit(Dtype::I64, true, false, radix::Part::Count),
+        by_digit(Dtype::U8, false, true, moved(true)),
+        by_digit(Dtype::F16, true, true, moved(false)),
+        by_digit(Dtype::U32, false, false, moved(false)),
+        by_digit(Dtype::F64, false, false, moved(true)),
         of(Dtype::F32, true, Stage::Rows { log_len: 5, is_part: false }),
         of(Dtype::I64, false, Stage::Rows { log_len: CHUNK.ilog2(), is_part: true }),
         of(Dtype::F64, false, Stage::Distant),

@@ -47,6 +47,20 @@ fn plans_take_tensor_cores_where_they_can() {
 }
 
 #[test]
+fn groups_of_few_filters_have_a_thread_for_each_output() {
+    let device = Device::virtual_gpu(Profile::H200);
+    for layout in [Layout::Nchw, Layout::Nhwc] {
+        let is_direct = |filters: u64, groups: u64| {
+            let problem = Problem { groups, ..problem(layout, 8 * groups, [14, 14], filters, [3, 3]) };
+            choose(&device, problem).unwrap().algorithm == Algorithm::Direct
+        };
+        for groups in [1, 8] {
+            assert_eq!([1, 3, 4, 64].map(|filters| is_direct(filters * groups, groups)), [true, true, false, false]);
+        }
+    }
+}
+
+#[test]
 fn plans_of_the_catalogues_problems_are_the_fastest_that_were_timed() {
     let device = Device::virtual_gpu(Profile::H200);
     let code = |number: usize, dtype: Dtype, f32_math: F32Math, layout: Layout| {

@@ -36,6 +36,17 @@ fn inputs_that_lie_the_other_way_round_turn_in_shared_memory() {
 }
 
 #[test]
+fn short_sides_do_not_turn_in_shared_memory() {
+    let bench = Bench::new();
+    for (rows, columns) in [(15, 40), (16, 40), (40, 15), (40, 16)] {
+        let turned = Placed::new(layout(&[rows, columns], &[1, rows as isize]), 0);
+        let plain = Placed::new(contiguous(&[rows, columns]), 0);
+        let (plan, _) = bench.copies(&turned, &plain);
+        assert_eq!(matches!(plan.algorithm, Algorithm::Tiles(_)), rows.min(columns) == 16, "{plan:?}");
+    }
+}
+
+#[test]
 fn narrow_elements_turn_by_words_where_they_are_aligned() {
     let device = device();
     let shapes =

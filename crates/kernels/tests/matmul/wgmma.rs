@@ -355,6 +355,13 @@ fn few_rows_of_large_weights_go_their_own_ways() {
             assert!(matches!(code(m, 8192, 8192), Algorithm::SwapAb(WgmmaTile { split: 1, .. })));
             assert!(matches!(code(m, 4096, 14_336), Algorithm::SwapAb(WgmmaTile { split: 2, .. })));
         }
+        let columns = |m| match code(m, 8192, 8192) {
+            Algorithm::SwapAb(tile) => Some(tile.columns),
+            _ => None,
+        };
+        // One row goes as all few rows do; beyond 32 they stand in rows again.
+        assert_eq!([2, 8, 16, 17, 24, 25, 32].map(columns), [16, 16, 16, 24, 24, 32, 32].map(Some));
+        assert_eq!(columns(33), None);
         assert_eq!(code(64, 8192, 8192), Algorithm::Wgmma(WgmmaTile::DEEP_APART));
         assert_eq!(code(64, 2048, 8192), Algorithm::Wgmma(WgmmaTile { split: 2, ..WgmmaTile::DEEP }));
         assert_eq!(code(64, 4096, 14_336), Algorithm::Wgmma(WgmmaTile { split: 2, ..WgmmaTile::DEEP }));

@@ -2,9 +2,10 @@
 //! the same.
 
 use warpfold_kernels::Dtype;
+use warpfold_kernels::digest::{self, Digest};
 use warpfold_kernels::generate::{self, Generate, Sequence};
 use warpfold_kernels::operations::Number;
-use warpfold_kernels::plan::{Family, KernelCache, Plan, Planner, Workspace};
+use warpfold_kernels::plan::{Family, KernelCache, Plan, Planner, TensorSpec, Workspace};
 use warpfold_kernels::reductions::Reduction;
 use warpfold_kernels::scatter::{self, Scatter};
 use warpfold_kernels::unique::{self, UniqueTables};
@@ -94,4 +95,18 @@ fn elements_beyond_the_grid_are_generated_by_the_blocks_that_there_are() {
     assert!(wanted == few);
     let last = i64::from_le_bytes(wanted[0][8 * 19_999..].try_into().unwrap());
     assert_eq!(last, 3 + 7 * 19_999);
+}
+
+#[test]
+fn elements_beyond_the_grid_are_digested_by_the_blocks_that_there_are() {
+    let bench = Bench::new();
+    // In groups, and one by one.
+    for first in [0, 1] {
+        let spec = TensorSpec::contiguous(Dtype::U16, &[16_384]).unwrap();
+        let problem = digest::Problem::new(&spec, first, &[1]).unwrap();
+        let elements: Vec<u8> = (0..2 * 16_384_u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+        let expected = Digest::of_bytes(&elements, 2, first);
+        let [wanted, few] = both(&bench, (&Digest, &problem), [0, 3], &[elements], &[vec![0; 8]]);
+        assert_eq!([&wanted[0], &few[0]], [&expected.to_le_bytes()[..]; 2], "from {first} on");
+    }
 }

@@ -5,6 +5,7 @@
 
 #![allow(dead_code, unreachable_pub, reason = "the tests in these files are what is used of them")]
 
+mod choices;
 mod matmul;
 mod plans;
 mod values;

@@ -9,14 +9,14 @@ use warpfold_kernels::{Dtype, Error, ErrorKind, attention, conv, gather, matmul,
 use crate::grid::{MAX_BLOCKS_Y, grid_size, grid_size_y, within_limit};
 
 /// A plan for an H200.
-fn plan<F: Family>(family: &F, problem: &F::Problem) -> Result<Plan, Error> {
+pub(crate) fn plan<F: Family>(family: &F, problem: &F::Problem) -> Result<Plan, Error> {
     let device = Device::virtual_gpu(Profile::H200);
     let (target, kernels) = (device.target(), KernelCache::default());
     family.plan(problem, &Planner::new(&target, device.limits(), &kernels))
 }
 
 #[track_caller]
-fn too_large<T: std::fmt::Debug>(planned: Result<T, Error>) {
+pub(crate) fn too_large<T: std::fmt::Debug>(planned: Result<T, Error>) {
     let error = planned.unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::TooLarge { .. }), "{error}");
 }

@@ -115,6 +115,21 @@ fn positions_are_the_first_or_the_last_of_equals() {
     }
 }
 
+/// Threads take 2 to 16 elements at once, of which 8 and more are compared with one another first.
+#[test]
+fn positions_of_extremes_are_right_wherever_they_stand_in_a_vector() {
+    let bench = &mut Bench::new();
+    let none = Options::default();
+    for dtype in [Dtype::I8, Dtype::F16, Dtype::F32] {
+        for at in [0, 1, 3, 7, 8, 15, 16] {
+            let mut input = [3.0; 40];
+            [input[at], input[at + 20]] = [5.0; 2];
+            check_of(bench, dtype, (Reduction::ArgMax, none), &input, at as f64);
+            check_of(bench, dtype, (Reduction::ArgMax, LAST), &input, (at + 20) as f64);
+        }
+    }
+}
+
 #[test]
 fn positions_of_what_is_farthest_from_the_side_are_right_as_well() {
     let bench = &mut Bench::new();
@@ -315,6 +330,9 @@ fn an_option_that_a_reduction_does_not_take_is_an_error() {
     for k in [None, Some(0), Some(17)] {
         let error = reductions::fold_of(Reduction::TopK, &[Dtype::F32], Options { k, ..none }).unwrap_err();
         assert_eq!(error.to_string(), "topk needs an option 'k' from 1 to 16");
+    }
+    for k in [1, Options::MAX_K] {
+        reductions::fold_of(Reduction::TopK, &[Dtype::F32], Options { k: Some(k), ..none }).unwrap();
     }
     let two = Options { k: Some(2), ..none };
     assert!(Reduction::TopK.check_len(two, 2).is_ok());

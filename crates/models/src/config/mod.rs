@@ -115,9 +115,15 @@ pub struct ModelConfig {
     pub eos: Vec<u32>,
 }
 
+// THRESHOLD: larger sizes are refused; tested by
+// crates/models/tests/models.rs::sizes_are_taken_up_to_their_bounds
 /// Bounds of sizes: far above any model, far below overflow in products of three.
 const MAX_SIZE: usize = 1 << 20;
+// THRESHOLD: larger vocabularies are refused; tested by
+// crates/models/tests/models.rs::sizes_are_taken_up_to_their_bounds
 const MAX_VOCAB: usize = 1 << 24;
+// THRESHOLD: more layers are refused; tested by
+// crates/models/tests/models.rs::sizes_are_taken_up_to_their_bounds
 const MAX_LAYERS: usize = 1 << 12;
 
 impl ModelConfig {

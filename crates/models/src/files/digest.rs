@@ -44,12 +44,20 @@ const CHUNK: usize = 1 << 18;
 /// What chunks begin at a multiple of, in elements: the largest block of the formats.
 const ALIGNMENT: usize = 256;
 
+// THRESHOLD: more cores have nothing to read; tested by
+// crates/models/src/files/tests.rs::any_number_of_threads_digests_a_file_to_the_same
 /// Threads that read at most.
 const MOST_THREADS: usize = 32;
 
 impl Checkpoint {
     /// The digests of tensors, all of each, as devices hold them.
     pub(crate) fn digests(&self, tensors: &[(&str, Held)]) -> Result<Vec<u64>, Error> {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        self.digests_by(cores.min(MOST_THREADS), tensors)
+    }
+
+    /// The same by so many threads.
+    pub(super) fn digests_by(&self, threads: usize, tensors: &[(&str, Held)]) -> Result<Vec<u64>, Error> {
         let mut chunks = Vec::new();
         for (tensor, &(name, held)) in tensors.iter().enumerate() {
             let entry = self.entries.get(name).ok_or_else(|| error::tensor(&self.path, name, "it is missing"))?;
@@ -70,7 +78,6 @@ impl Checkpoint {
             }
             Ok(())
         };
-        let threads = std::thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS);
         std::thread::scope(|scope| {
             let threads: Vec<_> = (0..threads.min(chunks.len())).map(|_| scope.spawn(read)).collect();
             threads.into_iter().try_for_each(|thread| thread.join().expect("a read does not panic"))

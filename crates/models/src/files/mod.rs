@@ -262,17 +262,23 @@ fn open(path: &Path) -> Result<(File, u64), Error> {
     Ok((file, len))
 }
 
+// THRESHOLD: longer files are not read; tested by
+// crates/models/src/files/tests.rs::what_is_no_file_or_too_large_for_its_kind_is_not_read
 /// Bytes that a file beside the weights has at most: five times the largest tokenizer.
 const MOST_BYTES: u64 = 256 << 20;
 
 /// The bytes of a file beside the weights: configurations, tokenizers, templates, indices.
 pub(crate) fn read_small(path: &Path) -> Result<Vec<u8>, Error> {
+    read_at_most(path, MOST_BYTES)
+}
+
+fn read_at_most(path: &Path, most: u64) -> Result<Vec<u8>, Error> {
     let (file, len) = open(path)?;
-    if len > MOST_BYTES {
-        return Err(error::file(path, format!("it has {len} bytes, and {MOST_BYTES} at most are read of such a file")));
+    if len > most {
+        return Err(error::file(path, format!("it has {len} bytes, and {most} at most are read of such a file")));
     }
     let mut bytes = Vec::new();
-    file.take(MOST_BYTES).read_to_end(&mut bytes).map_err(error::read(path))?;
+    file.take(most).read_to_end(&mut bytes).map_err(error::read(path))?;
     Ok(bytes)
 }
 

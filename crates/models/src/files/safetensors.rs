@@ -10,6 +10,8 @@ use super::{Entry, Format, Storage, checked_len, read_small};
 use crate::Error;
 use crate::error;
 
+// THRESHOLD: longer headers are refused; tested by
+// crates/models/src/files/tests.rs::headers_are_read_up_to_the_bound_of_the_format
 /// The longest header that is read; the format's own bound.
 const MAX_HEADER_BYTES: u64 = 100_000_000;
 

@@ -76,6 +76,16 @@ fn refuses(name: &str, content: &[u8], expected: &str) {
 }
 
 #[test]
+fn headers_are_read_up_to_the_bound_of_the_format() {
+    let told = |header_len: u64| {
+        let file = std::io::Cursor::new(header_len.to_le_bytes()).chain(std::io::repeat(b'x'));
+        super::safetensors::entries(Path::new("large"), file, 1 << 40, 0).expect_err("it is no header").to_string()
+    };
+    assert!(told(100_000_000).contains("the header is not JSON"));
+    assert!(told(100_000_001).contains("the header has 100000001 bytes"));
+}
+
+#[test]
 fn wrong_safetensors_are_refused_with_the_tensor() {
     let one = |tensor: &str, data: &[u8]| safetensors(&format!(r#"{{"w":{tensor}}}"#), data);
     refuses("empty", &[], "0 bytes have no header");
@@ -166,6 +176,9 @@ fn what_is_no_file_or_too_large_for_its_kind_is_not_read() {
     fs::File::create(&path).and_then(|file| file.set_len(MOST_BYTES + 1)).expect("a file with a hole");
     let error = read_small(&path).expect_err("it is too large").to_string();
     assert!(error.contains("config.json: it has 268435457 bytes, and 268435456 at most are read"), "{error}");
+    fs::write(&path, "12345678").expect("a file");
+    assert_eq!(read_at_most(&path, 8).expect("eight bytes"), b"12345678");
+    assert!(read_at_most(&path, 7).is_err());
     #[cfg(unix)]
     for other in ["/dev/zero", "/dev"] {
         let error = read_small(Path::new(other)).expect_err("it has no end").to_string();
@@ -345,4 +358,28 @@ fn parts_of_a_tensor_are_those_of_the_whole() {
 fn quantized_shape(checkpoint: &Checkpoint, part: &str) -> [usize; 2] {
     let shape = &checkpoint.entries[&format!("model.layers.0.{part}.weight")].shape;
     [shape[0], shape[1]]
+}
+
+#[test]
+fn any_number_of_threads_digests_a_file_to_the_same() {
+    // Two chunks and a little of one tensor, and fewer rows than threads of the others.
+    let shapes = [[2051, 256], [1, 3], [40, 7]];
+    let (mut header, mut data) = (serde_json::Map::new(), Vec::<u8>::new());
+    for (name, [rows, columns]) in ["a", "b", "c"].into_iter().zip(shapes) {
+        let first = data.len();
+        data.extend((0..2 * rows * columns).map(|i| (i as u32).wrapping_mul(2_654_435_761).to_be_bytes()[0] & 0x3f));
+        let tensor =
+            serde_json::json!({"dtype": "BF16", "shape": [rows, columns], "data_offsets": [first, data.len()]});
+        header.insert(name.to_owned(), tensor);
+    }
+    let folder = temporary("digests", &safetensors(&Value::Object(header).to_string(), &data));
+    let checkpoint = Checkpoint::open_folder(&folder).expect("a checkpoint");
+    for dtype in [Dtype::Bf16, Dtype::F32] {
+        let tensors = ["a", "b", "c"].map(|name| (name, digest::Held::plain(dtype)));
+        let expected = checkpoint.digests(&tensors).expect("digests");
+        for threads in [1, 2, 7, 32, 33, 100] {
+            assert_eq!(checkpoint.digests_by(threads, &tensors).expect("digests"), expected, "{threads} threads");
+        }
+    }
+    fs::remove_dir_all(folder).expect("the folder is there");
 }

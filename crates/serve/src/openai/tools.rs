@@ -58,8 +58,13 @@ struct Name {
     name: String,
 }
 
-/// Tools of a request at most, and letters of a name.
+// THRESHOLD: more tools are refused; tested by
+// crates/serve/tests/http/tools.rs::tools_are_taken_up_to_their_number_and_names_to_their_length
+/// Tools of a request at most.
 const MOST_TOOLS: usize = 256;
+// THRESHOLD: longer names are refused; tested by
+// crates/serve/tests/http/tools.rs::tools_are_taken_up_to_their_number_and_names_to_their_length
+/// Letters of a name at most.
 const LONGEST_NAME: usize = 128;
 
 impl Tools {
@@ -113,7 +118,8 @@ impl Tools {
         let Function { name, description, parameters, strict } = function;
         let is_letter = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | ':' | '/');
         if name.is_empty() || name.len() > LONGEST_NAME || !name.chars().all(is_letter) {
-            return Err(ApiError::field(field, format!("{name:?} is no name of letters, digits and any of _-.:/")));
+            let reason = format!("{name:?} is no name of 1 to {LONGEST_NAME} letters, digits and any of _-.:/");
+            return Err(ApiError::field(field, reason));
         }
         if self.tools.iter().any(|tool| tool.name == name) {
             return Err(ApiError::field(field, format!("another tool has the name {name}")));

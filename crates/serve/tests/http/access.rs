@@ -90,6 +90,11 @@ fn a_request_keeps_its_id_or_gets_one() {
     let site = Site::plain();
     let reply = site.open().request("GET", "/v1/models", &[("X-Request-Id", "mine-7")], "").reply();
     assert_eq!(reply.header("x-request-id"), Some("mine-7"));
+    for (len, is_kept) in [(256, true), (257, false), (0, false)] {
+        let id = "i".repeat(len);
+        let reply = site.open().request("GET", "/v1/models", &[("X-Request-Id", &id)], "").reply();
+        assert_eq!(reply.header("x-request-id") == Some(&id), is_kept, "{len}");
+    }
     let ids: Vec<String> =
         (0..2).filter_map(|_| site.get("/nowhere").header("x-request-id").map(str::to_owned)).collect();
     assert!(ids.len() == 2 && ids[0] != ids[1] && ids[0].starts_with("req-"), "{ids:?}");

@@ -1,4 +1,5 @@
-//! Parts of the load generator and of the metrics, by their files with their tests.
+//! Parts of the load generator, of the metrics and of what is kept, by their files with their
+//! tests.
 
 #[path = "../../src/metrics/histogram.rs"]
 mod histogram;
@@ -6,6 +7,8 @@ mod histogram;
 mod http;
 #[path = "../../src/load/random.rs"]
 mod random;
+#[path = "../../src/openai/responses/store.rs"]
+mod store;
 #[path = "../../src/load/summary.rs"]
 mod summary;
 #[path = "../../src/load/workload.rs"]

@@ -59,6 +59,26 @@ fn folded(events: &[Value]) -> Vec<Value> {
 }
 
 #[test]
+fn tools_are_taken_up_to_their_number_and_names_to_their_length() {
+    let site = Site::roomy(options());
+    let tool = |name: String| json!({"type": "function", "function": {"name": name}});
+    let told = |tools: Vec<Value>| {
+        // None of them is told of.
+        let ask = json!({"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 1, "tools": tools,
+            "tool_choice": "none"});
+        let reply = site.chat(&ask);
+        (reply.status, reply.json()["error"]["message"].as_str().unwrap_or_default().to_owned())
+    };
+    let tools = |num: usize| (0..num).map(|i| tool(format!("tool{i}"))).collect::<Vec<_>>();
+    assert_eq!((told(tools(256)).0, told(vec![tool("n".repeat(128))]).0), (200, 200));
+    let (status, message) = told(tools(257));
+    assert!(status == 400 && message.contains("257 is more than 256"), "{message}");
+    let (status, message) = told(vec![tool("n".repeat(129))]);
+    assert!(status == 400 && message.contains("is no name of 1 to 128 letters"), "{message}");
+    site.end();
+}
+
+#[test]
 fn a_tool_that_must_be_called_is_called_with_arguments_of_its_schema() {
     let site = Site::roomy(options());
     let named = json!({"type": "function", "function": {"name": "climate"}});

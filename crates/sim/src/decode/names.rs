@@ -4,6 +4,8 @@ use warpfold_ptx::{Item, Module, Name, ScalarType, Statement, Variable};
 
 use crate::Error;
 
+// THRESHOLD: functions and variables of more names are refused; tested by
+// crates/sim/src/decode/names.rs::declarations_of_too_many_names_are_refused
 /// Names that one function may declare, far more than any compiler writes: a number in the text
 /// must not use up the host's memory.
 const MOST_NAMES: u64 = 1 << 20;
@@ -69,5 +71,31 @@ pub(super) fn names(v: &Variable) -> Vec<Name> {
     match v.count {
         Some(n) => (0..n).map(|i| Name::from(format!("{}{i}", v.name))).collect(),
         None => vec![v.name.clone()],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn declarations_of_too_many_names_are_refused() {
+        let checked = |text: &str| {
+            let text = format!(".version 8.0\n.target sm_80\n.address_size 64\n{text}");
+            check(&warpfold_ptx::parse(&text).expect("a module"))
+        };
+        let function = |first: u64, second: u64| {
+            checked(&format!(".entry k() {{ .reg .b32 %a<{first}>; {{ .reg .v2 .b32 %b<{second}>; }} ret; }}"))
+        };
+        let half = MOST_NAMES / 2;
+        for (first, second) in [(MOST_NAMES - 1, 1), (1, MOST_NAMES - 1), (half, half)] {
+            function(first, second).expect("as many as are possible");
+        }
+        for (first, second) in [(MOST_NAMES, 1), (1, MOST_NAMES), (half, half + 1), (1 << 31, 1 << 31)] {
+            assert!(matches!(function(first, second), Err(Error::Invalid { .. })), "{first} and {second}");
+        }
+        let variable = |count: u64| checked(&format!(".global .b8 x<{count}>;"));
+        variable(MOST_NAMES).expect("as many as are possible");
+        assert!(matches!(variable(MOST_NAMES + 1), Err(Error::Invalid { .. })));
     }
 }

@@ -25,9 +25,6 @@ use crate::{Arch, Error};
 /// of 128, so that every variable keeps its banks.
 const RED_ZONE: u32 = 256;
 
-/// Registers that one declaration may declare; compilers stay far below.
-const MAX_REGISTERS: u32 = 1 << 20;
-
 /// Decodes a module.
 pub(crate) fn decode(
     module: &Module,
@@ -365,13 +362,6 @@ impl Decoder<'_> {
 
     fn registers(&mut self, declaration: &RegisterDeclaration) -> Result<(), Error> {
         for (name, count) in &declaration.names {
-            if count.is_some_and(|n| n > MAX_REGISTERS) {
-                return Err(Error::Unsupported {
-                    line: 0,
-                    text: format!(".reg {name}<{}>", count.unwrap_or(0)),
-                    reason: format!("more than {MAX_REGISTERS} registers in one declaration"),
-                });
-            }
             let all: Vec<Name> = match count {
                 Some(n) => (0..*n).map(|i| Name::from(format!("{name}{i}"))).collect(),
                 None => vec![name.clone()],

@@ -10,8 +10,12 @@ use super::warp::{Frame, Part, PartState, Return, Warp, depth};
 use crate::report::{FindingKind, Severity};
 use crate::undefined::SlotOf;
 
+// THRESHOLD: a call that is nested deeper is a fault; tested by
+// crates/sim/tests/first_kernel/limits.rs::calls_are_nested_as_deep_as_is_said
 /// Calls that may be nested.
 const MAX_DEPTH: u32 = 1024;
+// THRESHOLD: larger variables are refused, and a call that needs more is a fault; tested by
+// crates/sim/tests/first_kernel/limits.rs::a_thread_has_as_much_local_memory_as_on_hardware
 /// Local memory that a thread may use, as on hardware.
 pub(crate) const MAX_LOCAL_BYTES: u32 = 512 * 1024;
 

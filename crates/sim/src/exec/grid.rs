@@ -32,6 +32,8 @@ use crate::report::{FindingKind, Severity};
 use crate::tensor_ops::rules::Warpgroups;
 use crate::{Arch, Error, KernelInfo, Launch, Options, Report};
 
+// THRESHOLD: what more blocks wait for one another for never comes; tested by
+// crates/sim/tests/first_kernel/limits.rs::blocks_may_wait_for_as_many_as_one_worker_keeps_resident
 /// Blocks that one worker keeps resident at most when they wait for one another.
 const MAX_RESIDENT: usize = 256;
 
@@ -180,6 +182,8 @@ pub(crate) fn launch(
 /// One worker a core; one for launches so small that starting another would cost more than it
 /// saves.
 fn default_workers(threads: u64) -> usize {
+    // THRESHOLD: larger launches have a worker a core; tested by
+    // crates/sim/tests/first_kernel/limits.rs::small_launches_and_large_ones_have_the_same_reports
     const SMALL: u64 = 4096;
     if threads <= SMALL { 1 } else { std::thread::available_parallelism().map_or(1, std::num::NonZero::get) }
 }
@@ -271,6 +275,17 @@ impl Shared<'_> {
                 return !self.stop.swap(true, Ordering::SeqCst);
             }
             std::thread::sleep(LOOK_AGAIN);
+        }
+    }
+
+    /// Adds to a deadlock which blocks were not there to end it: hardware keeps as many resident as
+    /// there is room for.
+    fn tell_of_blocks_to_come(&self, m: &mut Machine) {
+        let begun = self.next.load(Ordering::Relaxed).min(self.clusters);
+        let rest = (self.clusters - begun) * self.geometry.cluster_blocks();
+        if let Some((fault, _)) = m.faults.last_mut().filter(|_| rest > 0) {
+            let of_grid = format!("of the grid {rest} have not begun");
+            fault.rule += &format!("; {of_grid}, as a host thread keeps no more than {MAX_RESIDENT} resident");
         }
     }
 
@@ -475,6 +490,7 @@ fn work(shared: &Shared<'_>, worker: u64, global: GlobalView, params: Arc<[u8]>)
                 if executed - idle_since > shared.options.patience {
                     if shared.is_deadlock(worker, progress) {
                         stuck(&mut cluster, &mut m, code, FindingKind::Deadlock);
+                        shared.tell_of_blocks_to_come(&mut m);
                         shared.abort(&mut cluster);
                         break;
                     }

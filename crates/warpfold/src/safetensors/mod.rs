@@ -18,6 +18,8 @@ use warpfold_kernels::{Dtype, Error, ErrorKind};
 use self::header::Entry;
 use crate::{Queue, Tensor};
 
+// THRESHOLD: longer headers are refused; tested by
+// crates/warpfold/tests/all/guesses_fourth.rs::headers_are_read_up_to_the_bound_of_the_format
 /// The longest header that is read: the format's own bound.
 const MAX_HEADER_BYTES: u64 = 100_000_000;
 

@@ -226,6 +226,20 @@ fn named_tensors_go_through_safetensors() -> Result<()> {
 }
 
 #[test]
+fn headers_are_read_up_to_the_bound_of_the_format() {
+    let path = std::env::temp_dir().join(format!("warpfold-header-{}.safetensors", std::process::id()));
+    let told = |header_len: u64| {
+        // Zeros of no size on a disk.
+        std::fs::write(&path, header_len.to_le_bytes()).unwrap();
+        std::fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(8 + header_len).unwrap();
+        safetensors::load(&path, &device()).unwrap_err().to_string()
+    };
+    assert!(told(100_000_000).contains("the header is not that of tensors"));
+    assert!(told(100_000_001).contains("the header has 100000001 bytes"));
+    std::fs::remove_file(path).unwrap();
+}
+
+#[test]
 fn wrong_safetensors_are_refused() -> Result<()> {
     let device = device();
     let file = |header: &str, data: &[u8]| [&(header.len() as u64).to_le_bytes(), header.as_bytes(), data].concat();

@@ -1,8 +1,11 @@
 //! Sorted and distinct elements, scans of segments, and what a reduction starts with, against the
 //! host, under all checks.
 
+use half::{bf16, f16};
 use warpfold::by_name::{self, Options};
-use warpfold::{Axes, Cumulative, Device, Direction, Dtype, ErrorKind, Prefix, Profile, ScanOrder, Tensor};
+use warpfold::{
+    Axes, Cumulative, Device, Direction, Dtype, ErrorKind, Prefix, Profile, ScanOrder, Tensor, TensorElement,
+};
 use warpfold_device::Checks;
 use warpfold_kernels::reductions::{self, Reduction};
 
@@ -62,6 +65,64 @@ fn rows_of_every_length_and_type_are_sorted() {
     }
     let (values, _) = elements(&device, Dtype::I32, &[0, 5]).sort(0).unwrap();
     assert_eq!(values.shape(), [0, 5]);
+    clean(&device);
+}
+
+/// Sorts two rows of this length, and compares with the host's stable order by `key`: bits and
+/// positions.
+fn check_bits<T: TensorElement>(
+    device: &Device,
+    len: usize,
+    descending: bool,
+    element: impl Fn(u64) -> T,
+    key: impl Fn(&T) -> i128,
+) {
+    // Any bits, some of them twice or more.
+    let bits = |i: usize| ((i % (len / 2 + 7)) as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let all: Vec<T> = (0..2 * len).map(|i| element(bits(i))).collect();
+    let x = Tensor::from_slice(&all, &[2, len], device).unwrap();
+    let (values, positions) = if descending { x.sort_descending(1) } else { x.sort(1) }.unwrap();
+    let (bytes, sorted, positions) =
+        (x.to_bytes().unwrap(), values.to_bytes().unwrap(), positions.to_vec::<i64>().unwrap());
+    let size = bytes.len() / (2 * len);
+    for row in 0..2 {
+        let mut expected: Vec<usize> = (0..len).collect();
+        let key = |i: &usize| key(&all[row * len + i]);
+        expected.sort_by(|a, b| if descending { key(b).cmp(&key(a)) } else { key(a).cmp(&key(b)) });
+        let found = &positions[row * len..][..len];
+        let differs = found.iter().zip(&expected).position(|(found, expected)| *found != *expected as i64);
+        assert_eq!(differs, None, "{} {len}, descending: {descending}", x.dtype());
+        for (i, from) in expected.into_iter().enumerate() {
+            let [from, to] = [from, i].map(|i| (row * len + i) * size..(row * len + i + 1) * size);
+            assert_eq!(bytes[from], sorted[to], "{} {len} at {i}", x.dtype());
+        }
+    }
+}
+
+/// A float's place in the order: zeros are equal, and so are NaN, above all.
+fn key_of(x: f64) -> i128 {
+    let bits = (x + 0.0).to_bits() as i64;
+    if x.is_nan() { i128::MAX } else { (bits ^ ((bits >> 63) as u64 >> 1) as i64).into() }
+}
+
+#[test]
+fn long_rows_of_every_type_are_sorted_on_both_sides_of_the_bound() {
+    let device = checked();
+    for len in [8192, 8193] {
+        check_bits(&device, len, false, |bits| f32::from_bits((bits >> 32) as u32), |x| key_of((*x).into()));
+    }
+    // Whole tiles, and one element less.
+    check_bits(&device, 12_288, true, |bits| (bits >> 56) as u8, |x| (*x).into());
+    check_bits(&device, 12_287, false, |bits| (bits >> 56) as i8, |x| (*x).into());
+    check_bits(&device, 8193, true, |bits| (bits >> 48) as i16, |x| (*x).into());
+    check_bits(&device, 8193, true, |bits| f16::from_bits((bits >> 48) as u16), |x| key_of((*x).into()));
+    check_bits(&device, 8193, false, |bits| bf16::from_bits((bits >> 48) as u16), |x| key_of((*x).into()));
+    check_bits(&device, 8193, true, |bits| bits as i64, |x| (*x).into());
+    check_bits(&device, 8193, false, f64::from_bits, |x| key_of(*x));
+    for dtype in [Dtype::F8E4M3, Dtype::F8E5M2] {
+        let x = elements(&device, dtype, &[8193]);
+        assert_eq!(x.argsort(0).unwrap().to_vec::<i64>().unwrap(), order(&numbers(&x), false), "{dtype}");
+    }
     clean(&device);
 }
 

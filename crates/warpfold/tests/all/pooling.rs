@@ -17,14 +17,15 @@ struct Case {
 
 const IMAGES: usize = 2;
 
-const CASES: [Case; 6] = [
+const CASES: [Case; 7] = [
     Case { size: [5, 7], ..PLAIN },
     Case { size: [9, 8], window: [3, 3], stride: [2, 2], before: [1, 1], after: [1, 1], ..PLAIN },
     Case { size: [6, 11], window: [3, 2], stride: [1, 3], dilation: [2, 3], before: [2, 0], after: [0, 3], ..PLAIN },
     Case { size: [7, 10], window: [3, 4], stride: [3, 3], ceil: true, ..PLAIN },
     Case { size: [4, 4], window: [3, 3], stride: [2, 2], before: [1, 1], after: [1, 1], ceil: true, ..PLAIN },
-    // More elements than are unrolled.
-    Case { size: [20, 9], window: [9, 7], stride: [4, 1], before: [3, 2], after: [3, 2], ..PLAIN },
+    // As many elements as are unrolled, and one more.
+    Case { size: [7, 13], window: [4, 8], stride: [2, 1], before: [1, 2], after: [3, 2], ..PLAIN },
+    Case { size: [8, 15], window: [3, 11], stride: [4, 1], before: [1, 5], after: [2, 2], ..PLAIN },
 ];
 
 const PLAIN: Case =
@@ -103,7 +104,9 @@ fn loops<T>(case: &Case, channels: usize, f: impl Fn(usize, &[usize], usize) -> 
 #[test]
 fn the_largest_of_each_window_and_its_position() {
     let device = checked();
-    for (case, dtype) in CASES.iter().zip([Dtype::F32, Dtype::I8, Dtype::F16, Dtype::U8, Dtype::Bf16, Dtype::I64]) {
+    for (case, dtype) in
+        CASES.iter().zip([Dtype::F32, Dtype::I8, Dtype::F16, Dtype::U8, Dtype::Bf16, Dtype::I64, Dtype::F32])
+    {
         let x = pixels(IMAGES * 3 * case.size[0] * case.size[1]);
         let x = numbers(&image(&device, dtype, &x, &[x.len()]));
         let images = image(&device, dtype, &x, &[IMAGES, 3, case.size[0], case.size[1]]);
@@ -126,7 +129,9 @@ fn the_largest_of_each_window_and_its_position() {
 #[test]
 fn means_and_norms_of_floats() {
     let device = checked();
-    for (case, dtype) in CASES.iter().zip([Dtype::F32, Dtype::F64, Dtype::F32, Dtype::F64, Dtype::F32, Dtype::F32]) {
+    for (case, dtype) in
+        CASES.iter().zip([Dtype::F32, Dtype::F64, Dtype::F32, Dtype::F64, Dtype::F32, Dtype::F32, Dtype::F64])
+    {
         let x = pixels(IMAGES * 2 * case.size[0] * case.size[1]);
         let images = image(&device, dtype, &x, &[IMAGES, 2, case.size[0], case.size[1]]);
         let near = |pool: Pool, expected: &dyn Fn(&[usize], usize) -> f64| {
@@ -152,7 +157,7 @@ fn means_and_norms_of_floats() {
 #[test]
 fn channels_may_be_last_and_are_taken_several_at_a_time() {
     let device = checked();
-    for (case, channels) in CASES.iter().zip([8, 16, 3, 4, 8, 1]) {
+    for (case, channels) in CASES.iter().zip([8, 16, 3, 4, 8, 1, 16]) {
         for dtype in [Dtype::F32, Dtype::Bf16, Dtype::I8] {
             let [height, width] = case.size;
             let x = pixels(IMAGES * channels * height * width);

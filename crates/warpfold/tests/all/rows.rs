@@ -207,6 +207,41 @@ fn long_rows_come_out_the_same_with_and_without_clusters() {
     }
 }
 
+/// Rows as long as registers hold, and a little longer: alone, beside vectors along the row, and
+/// beside shared memory (see `choices` of the tests of the kernels).
+#[test]
+fn norms_on_both_sides_of_what_registers_hold() {
+    let device = Device::virtual_gpu(Profile::H200);
+    for (rows, len) in
+        [(2, 640), (2, 768), (100, 1536), (100, 1540), (1, 24_576), (1, 24_580), (17, 40_960), (17, 40_964)]
+    {
+        let checks = if rows * len < 50_000 { Checks::All } else { Checks::None };
+        device.configure(|options| options.checks = checks).unwrap();
+        let data: Vec<f32> = (0..rows * len).map(sample).collect();
+        let (scale, bias): (Vec<f32>, Vec<f32>) = (0..len).map(|i| (sample(i + 7), sample(i + 1000))).unzip();
+        let x = Tensor::from_slice(&data, &[rows, len], &device).unwrap();
+        let [scale_of, bias_of] = [&scale, &bias].map(|column| Tensor::from_slice(column, &[len], &device).unwrap());
+        let inputs = NormInputs { scale: Some(&scale_of), bias: Some(&bias_of), ..NormInputs::default() };
+        let normed = x.layer_norm(Axes::Of(&[-1]), inputs).unwrap().result.to_vec::<f32>().unwrap();
+        let inputs = NormInputs { scale: Some(&scale_of), ..NormInputs::default() };
+        let rms = x.rms_norm(Axes::Of(&[-1]), inputs).unwrap().result.to_vec::<f32>().unwrap();
+        for (i, row) in data.chunks(len).enumerate() {
+            let row: Vec<f64> = row.iter().map(|x| f64::from(*x)).collect();
+            let mean = row.iter().sum::<f64>() / len as f64;
+            let squares = row.iter().map(|x| x * x).sum::<f64>() / len as f64;
+            let (rstd, root) = ((squares - mean * mean + 1e-5).sqrt().recip(), (squares + 1e-5).sqrt().recip());
+            for (j, x) in row.iter().enumerate() {
+                let (scale, bias) = (f64::from(scale[j]), f64::from(bias[j]));
+                let (y, z) = (f64::from(normed[i * len + j]), f64::from(rms[i * len + j]));
+                let (expected, of_root) = ((x - mean) * rstd * scale + bias, x * root * scale);
+                let error = (y - expected).abs().max((z - of_root).abs());
+                assert!(error < 1e-4, "{rows} x {len}: {y} for {expected}, {z} for {of_root} at {i}, {j}");
+            }
+        }
+        is_clean(&device);
+    }
+}
+
 /// Rows that blocks share in their registers, and, where there are more, in shared memory.
 #[test]
 fn layer_norm_of_a_long_row_tells_a_small_spread_from_a_large_mean() {

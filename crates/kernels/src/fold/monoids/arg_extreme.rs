@@ -31,6 +31,8 @@ pub struct ArgExtreme<T> {
 const NONE: u64 = u64::MAX;
 /// The same among items that are taken together.
 const NO_ITEM: u32 = u32::MAX;
+// THRESHOLD: so many items are compared with one another first; tested by
+// crates/kernels/tests/reductions/rules.rs::positions_of_extremes_are_right_wherever_they_stand_in_a_vector
 /// From this many items on, their extreme is found first: elements of 16 bits and fewer, of which
 /// memory brings the most.
 const MANY: usize = 8;

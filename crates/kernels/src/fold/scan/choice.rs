@@ -31,6 +31,8 @@ const BLOCK: u32 = 256;
 const SHARED_BLOCK: u32 = 512;
 /// Bytes of a tile that blocks share.
 const TILE_BYTES: u32 = 64 << 10;
+// THRESHOLD: tiles of narrow elements are smaller than their room; tested by
+// crates/kernels/tests/parts/choices.rs::a_thread_of_a_shared_scan_takes_no_more_vectors_than_registers_last
 /// Vectors of such a tile a thread at most.
 const MOST_VECTORS: u32 = 16;
 

@@ -89,7 +89,7 @@ pub(crate) async fn create(
     let instructions: Option<String> = fields.take("instructions")?;
     let mut messages = match &previous {
         None => Vec::new(),
-        Some(id) => state.stored.messages(&tenant, id).ok_or_else(|| not_stored(id))?,
+        Some(id) => state.stored.messages(&tenant.salt, id).ok_or_else(|| not_stored(id))?,
     };
     messages.extend(input::messages(fields.need("input")?)?);
     let is_stored = fields.take("store")?.unwrap_or(true);
@@ -124,7 +124,7 @@ pub(crate) async fn get(
     Extension(tenant): Extension<Arc<Tenant>>,
     Path(id): Path<String>,
 ) -> Result<Response, ApiError> {
-    state.stored.object(&tenant, &id).map(|object| json(&object)).ok_or_else(|| not_stored(&id))
+    state.stored.object(&tenant.salt, &id).map(|object| json(&object)).ok_or_else(|| not_stored(&id))
 }
 
 /// Forgets an answer.
@@ -133,7 +133,7 @@ pub(crate) async fn delete(
     Extension(tenant): Extension<Arc<Tenant>>,
     Path(id): Path<String>,
 ) -> Result<Response, ApiError> {
-    let is_deleted = state.stored.delete(&tenant, &id);
+    let is_deleted = state.stored.delete(&tenant.salt, &id);
     let object = json!({"id": id, "object": "response", "deleted": true});
     if is_deleted { Ok(json(&object)) } else { Err(not_stored(&id)) }
 }

@@ -253,7 +253,7 @@ impl Items {
             answer["tool_calls"] = calls.into();
         }
         messages.push(answer);
-        self.state.stored.keep(&tenant, &self.id(), messages, object.clone());
+        self.state.stored.keep(&tenant.salt, &self.id(), messages, object.clone());
     }
 }
 

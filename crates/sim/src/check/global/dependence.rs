@@ -36,6 +36,8 @@ use crate::check::global::shadow::{Cell, GlobalShadow};
 use crate::check::order::block::{BlockOrder, Ordered};
 use crate::check::order::reach::{Reach, join};
 
+// THRESHOLD: what is older counts as waited for, and its races are missed; tested by
+// crates/device/tests/all/virtual_gpu.rs::a_launch_overlaps_no_more_launches_than_are_remembered
 /// Launches that one may overlap at most; older ones are forgotten.
 const MOST: usize = 8;
 

@@ -43,6 +43,8 @@ const SHORT: u32 = 32;
 /// Readers of a word beyond which strong reads are not recorded: who polls a flag would otherwise
 /// use up numbers.
 const POLLED: u32 = 64;
+// THRESHOLD: the block forgets them, and makes equal ones again; tested by
+// crates/sim/src/check/global/readers.rs::lists_are_remembered_up_to_their_number_and_then_all_forgotten
 /// Lists that a block remembers having made.
 const REMEMBERED: usize = 1 << 14;
 /// Records whose last join is remembered.
@@ -324,4 +326,18 @@ fn remember<T>(table: &mut HashMap<(u32, u32, Option<u32>), T>, key: (u32, u32, 
         table.clear();
     }
     table.insert(key, entry);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_are_remembered_up_to_their_number_and_then_all_forgotten() {
+        let (mut table, most) = (HashMap::new(), u32::try_from(REMEMBERED).unwrap());
+        (0..most).for_each(|n| remember(&mut table, (n, 1, None), n));
+        assert!((0..most).all(|n| table.get(&(n, 1, None)) == Some(&n)));
+        remember(&mut table, (most, 1, None), most);
+        assert_eq!(table.into_iter().collect::<Vec<_>>(), [((most, 1, None), most)]);
+    }
 }

@@ -10,6 +10,8 @@ use std::sync::Arc;
 
 use crate::check::order::reach::{Grade, Moment, Reach, join};
 
+// THRESHOLD: later groups count as one; tested by
+// crates/sim/src/check/order/held.rs::of_too_many_groups_of_lanes_the_later_ones_count_as_one
 /// Groups of lanes of a warp that are told apart.
 const MOST: usize = 32;
 
@@ -62,9 +64,10 @@ impl Held {
         if self.all.as_ref().is_some_and(|all| Arc::ptr_eq(all, new)) {
             return;
         }
-        let is_full = self.some.len() >= MOST;
-        match self.some.iter_mut().find(|(by, _)| *by == lanes || is_full) {
-            Some((by, known)) => {
+        let last = (self.some.len() >= MOST).then(|| self.some.len() - 1);
+        match self.some.iter().position(|(by, _)| *by == lanes).or(last) {
+            Some(at) => {
+                let (by, known) = &mut self.some[at];
                 *by |= lanes;
                 if !Arc::ptr_eq(known, new) {
                     Arc::make_mut(known).join(new);
@@ -142,5 +145,26 @@ mod tests {
         held.share_with(WHOLE, WHOLE);
         assert_eq!(held.knows(0b0100, moment(6), 1), Some(Grade::Wide));
         assert!(held.some.is_empty());
+    }
+
+    #[test]
+    fn of_too_many_groups_of_lanes_the_later_ones_count_as_one() {
+        let group = |i: u32| 1 << (i % 32) | 1 << ((i + 1 + i / 32) % 32);
+        let most = u32::try_from(MOST).unwrap();
+        let mut held = Held::default();
+        for i in 0..most {
+            held.learn(group(i), WHOLE, Some(&reach(i)));
+        }
+        let knows = |held: &Held, by: u32, block: u32| held.knows(1 << by, moment(block), 1) == Some(Grade::Wide);
+        // As many as are told apart: a group learns more without any other one's knowing it.
+        held.learn(group(9), WHOLE, Some(&reach(100)));
+        assert!(held.some.len() == MOST && knows(&held, 9, 100) && !knows(&held, 0, 100) && !knows(&held, 31, 100));
+        assert!(knows(&held, 5, 5) && !knows(&held, 20, 5));
+        // One more, and another: the last group and these know the same.
+        held.learn(group(most), WHOLE, Some(&reach(101)));
+        held.learn(group(most + 7), WHOLE, Some(&reach(102)));
+        assert_eq!(held.some.len(), MOST);
+        assert!([0, 2, 7, 9, 31].iter().all(|by| knows(&held, *by, 101) && knows(&held, *by, 102)));
+        assert!(knows(&held, 5, 5) && !knows(&held, 20, 5) && !knows(&held, 20, 101));
     }
 }
