@@ -8,8 +8,8 @@ use warpfold_lang::{Arch, Target};
 
 use crate::plan::{Family, KernelCache, Planner};
 use crate::{
-    AnyKernel, attention, conv, digest, experts, fold, gather, gemv, generate, heads, histogram, kv_cache, matmul, nms,
-    operations, pooling, reductions, rotary, rowwise, sampling, scatter, sort, unique,
+    AnyKernel, attention, conv, digest, experts, fold, gather, gemv, generate, heads, histogram, matmul, nms,
+    operations, pooling, reductions, rowwise, sampling, scatter, sort, unique,
 };
 
 /// A kernel in one of the configurations that plans give it.
@@ -104,10 +104,8 @@ pub fn kernels() -> Vec<Listed> {
     list.extend(unique::kernels().into_iter().map(|kernel| Listed::new(kernel, "unique", [unique::BLOCK, 1, 1])));
     let generate = generate::kernels().into_iter();
     list.extend(generate.map(|kernel| Listed::new(kernel, "generate", [generate::BLOCK, 1, 1])));
-    let of_heads = [("rotary", rotary::kernels(), rotary::BLOCK), ("kv-cache", kv_cache::kernels(), rotary::BLOCK)];
-    for (place, kernels, block) in of_heads.into_iter().chain([("heads", heads::kernels(), heads::BLOCK)]) {
-        list.extend(kernels.into_iter().map(|kernel| Listed::new(kernel, place, [block, 1, 1])));
-    }
+    let heads = heads::kernels().into_iter();
+    list.extend(heads.map(|kernel| Listed::new(kernel, "heads", [heads::BLOCK, 1, 1])));
     let of_blocks = [
         ("attention", attention::kernels()),
         ("matmul", matmul::kernels()),
