@@ -109,6 +109,7 @@ mod kernel_name;
 mod list;
 mod overlap;
 mod repack;
+mod walk;
 
 pub use any_kernel::AnyKernel;
 pub use dtype::Dtype;

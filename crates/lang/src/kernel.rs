@@ -59,6 +59,15 @@ pub struct Bounds {
 }
 
 impl Bounds {
+    /// The block that every launch has, where the kernel promises one.
+    #[must_use]
+    pub const fn required_block(&self) -> Option<[u32; 3]> {
+        match self.threads {
+            Threads::Required(dims) => Some(dims),
+            Threads::Free | Threads::Max(_) => None,
+        }
+    }
+
     fn check(&self, target: &Target) -> Result<(), ErrorKind> {
         let in_range = |what: &str, value: u32, last: u32| {
             let (what, value_text) = (what.to_owned(), value.to_string());

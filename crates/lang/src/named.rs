@@ -17,6 +17,8 @@ use crate::{Global, Strided, Val, untyped};
 pub trait Side: Copy + Debug {
     /// An address, [`Global<T>`].
     type Pointer<T: Element>: Debug;
+    /// Several addresses, of which a launch may lack the last.
+    type Pointers<T: Element, const N: usize>: Debug;
     /// A [`Strided`] tensor.
     type Tensor<const RANK: usize>: Debug;
     /// A number.
@@ -34,6 +36,7 @@ pub struct Recorded;
 
 impl Side for Recorded {
     type Pointer<T: Element> = Global<T>;
+    type Pointers<T: Element, const N: usize> = [Global<T>; N];
     type Tensor<const RANK: usize> = Strided<RANK>;
     type Scalar<T: Element + Param> = Val<T>;
     type Array<T: Element + Param, const N: usize> = Array<T, N>;
@@ -43,8 +46,10 @@ impl Side for Recorded {
 /// What a field takes of a kernel's parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FieldShape {
-    /// For an address: the alignment of what is there.
-    pub pointee_align: Option<u32>,
+    /// Addresses.
+    pub pointers: usize,
+    /// The alignment of what is there.
+    pub pointee_align: u32,
     /// Bytes of its numbers.
     pub bytes: u32,
     /// Their alignment.
@@ -54,7 +59,7 @@ pub struct FieldShape {
 /// Positions of a field's parameters.
 #[derive(Debug, Clone, Copy)]
 pub struct FieldPlace {
-    /// The parameter that is its address, if it has one.
+    /// The parameter that is its first address, if it has any.
     pub pointer: usize,
     /// The parameter that has all numbers.
     pub numbers: usize,
@@ -62,8 +67,8 @@ pub struct FieldPlace {
     pub offset: u32,
 }
 
-/// A type of a field of a [`params!`](crate::params!) structure: [`Global`], [`Strided`], a scalar,
-/// an array of scalars, an `Option` of one of these.
+/// A type of a field of a [`params!`](crate::params!) structure: [`Global`], an array of them,
+/// [`Strided`], a scalar, an array of scalars, an `Option` of one of these.
 pub trait NamedParam: 'static {
     /// The field on a side.
     type On<S: Side>: Debug;
@@ -124,13 +129,14 @@ struct Places {
 
 impl Places {
     fn of(shapes: &[FieldShape]) -> Self {
-        let pointers: Vec<u32> = shapes.iter().filter_map(|shape| shape.pointee_align).collect();
+        let of_field = |shape: &FieldShape| std::iter::repeat_n(shape.pointee_align, shape.pointers);
+        let pointers: Vec<u32> = shapes.iter().flat_map(of_field).collect();
         let (mut pointer, mut bytes, mut align) = (0, 0_u32, 1);
         let mut place = |shape: &FieldShape| {
             let offset = bytes.next_multiple_of(shape.align);
             let place = FieldPlace { pointer, numbers: pointers.len(), offset };
             (bytes, align) = (if shape.bytes > 0 { offset + shape.bytes } else { bytes }, align.max(shape.align));
-            pointer += usize::from(shape.pointee_align.is_some());
+            pointer += shape.pointers;
             place
         };
         let fields = shapes.iter().map(&mut place).collect();
@@ -164,22 +170,31 @@ pub fn declare_fields(shapes: &[FieldShape]) -> impl Iterator<Item = FieldPlace>
     fields.into_iter()
 }
 
-const fn pointer_shape(pointee_align: u32) -> FieldShape {
-    FieldShape { pointee_align: Some(pointee_align), bytes: 0, align: 1 }
+const fn pointers(pointers: usize, pointee_align: u32) -> FieldShape {
+    FieldShape { pointers, pointee_align, bytes: 0, align: 1 }
 }
 
 impl<T: Element> NamedParam for Global<T> {
     type On<S: Side> = S::Pointer<T>;
-    const SHAPE: FieldShape = pointer_shape(T::BYTES);
+    const SHAPE: FieldShape = pointers(1, T::BYTES);
 
     fn receive(place: FieldPlace) -> Self {
         Self::of_param(place.pointer)
     }
 }
 
+impl<T: Element, const N: usize> NamedParam for [Global<T>; N] {
+    type On<S: Side> = S::Pointers<T, N>;
+    const SHAPE: FieldShape = pointers(N, T::BYTES);
+
+    fn receive(place: FieldPlace) -> Self {
+        std::array::from_fn(|i| Global::of_param(place.pointer + i))
+    }
+}
+
 impl<const RANK: usize> NamedParam for Strided<RANK> {
     type On<S: Side> = S::Tensor<RANK>;
-    const SHAPE: FieldShape = FieldShape { bytes: 12 * RANK as u32, align: 8, ..pointer_shape(1) };
+    const SHAPE: FieldShape = FieldShape { bytes: 12 * RANK as u32, align: 8, ..pointers(1, 1) };
 
     fn receive(place: FieldPlace) -> Self {
         Self::of_param(Global::of_param(place.pointer), place.numbers, place.offset)
@@ -188,7 +203,7 @@ impl<const RANK: usize> NamedParam for Strided<RANK> {
 
 impl<T: Element + Param> NamedParam for T {
     type On<S: Side> = S::Scalar<T>;
-    const SHAPE: FieldShape = FieldShape { pointee_align: None, bytes: <T as Param>::BYTES, align: T::ALIGN };
+    const SHAPE: FieldShape = FieldShape { bytes: <T as Param>::BYTES, align: T::ALIGN, ..pointers(0, 1) };
 
     fn receive(place: FieldPlace) -> Val<T> {
         Val::from_raw(untyped::load_param(place.numbers, place.offset.into(), T::TYPE))
@@ -215,12 +230,11 @@ impl<P: NamedParam> NamedParam for Option<P> {
 
 impl<P: NamedParam, S: Sink, A: NamedArgument<P, S>> NamedArgument<Option<P>, S> for Option<A> {
     fn pass(self, sink: &mut S, numbers: &mut Numbers) -> Result<(), S::Error> {
-        let FieldShape { pointee_align, bytes, align } = P::SHAPE;
-        match self {
-            Some(argument) => return argument.pass(sink, numbers),
-            None if pointee_align.is_some() => sink.push(&[0; 8], 8)?,
-            None => {}
+        let FieldShape { pointers, bytes, align, .. } = P::SHAPE;
+        if let Some(argument) = self {
+            return argument.pass(sink, numbers);
         }
+        (0..pointers).try_for_each(|_| sink.push(&[0; 8], 8))?;
         numbers.push(&vec![0; bytes as usize], align as usize);
         Ok(())
     }
@@ -267,18 +281,18 @@ macro_rules! params {
             $($(#[$field_meta])* $visibility $field: <$ty as $crate::NamedParam>::On<S>),*
         }
 
-        impl<S: $crate::Side> Clone for $name<S>
+        impl<S: $crate::Side> ::std::clone::Clone for $name<S>
         where
-            $(<$ty as $crate::NamedParam>::On<S>: Clone),*
+            $(<$ty as $crate::NamedParam>::On<S>: ::std::clone::Clone),*
         {
             fn clone(&self) -> Self {
-                Self { $($field: self.$field.clone()),* }
+                Self { $($field: ::std::clone::Clone::clone(&self.$field)),* }
             }
         }
 
-        impl<S: $crate::Side> Copy for $name<S>
+        impl<S: $crate::Side> ::std::marker::Copy for $name<S>
         where
-            $(<$ty as $crate::NamedParam>::On<S>: Copy),*
+            $(<$ty as $crate::NamedParam>::On<S>: ::std::marker::Copy),*
         {}
 
         impl $crate::Params for $name {
@@ -299,7 +313,7 @@ macro_rules! params {
         where
             $(<$ty as $crate::NamedParam>::On<S>: $crate::NamedArgument<$ty, K>),*
         {
-            fn pass_all(self, sink: &mut K) -> Result<(), K::Error> {
+            fn pass_all(self, sink: &mut K) -> ::std::result::Result<(), K::Error> {
                 let mut numbers = $crate::Numbers::default();
                 $($crate::NamedArgument::<$ty, K>::pass(self.$field, sink, &mut numbers)?;)*
                 numbers.finish(sink)

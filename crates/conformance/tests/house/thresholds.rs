@@ -53,7 +53,6 @@ const NO_THRESHOLDS: &[(&str, &str)] = &[
     ("crates/kernels/src/elements/spill.rs", "MAX_ARRAYS"),
     ("crates/kernels/src/fold/geometry.rs", "MAX_INPUTS"),
     ("crates/kernels/src/fold/geometry.rs", "MAX_OUTPUTS"),
-    ("crates/kernels/src/fold/scan/geometry.rs", "KEPT"),
     ("crates/kernels/src/heads/mod.rs", "MAX_UNITS"),
     ("crates/kernels/src/histogram/mod.rs", "LARGE_BLOCK"),
     ("crates/kernels/src/layout.rs", "MAX_RANK"),

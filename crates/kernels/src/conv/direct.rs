@@ -16,7 +16,7 @@ pub(super) const BLOCK: u32 = 256;
 
 /// What decides on the code of the kernel.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct Configuration {
+pub(super) struct Config {
     pub(super) dtype: Dtype,
     pub(super) geometry: Geometry,
     /// Filters of a group.
@@ -25,8 +25,8 @@ pub(super) struct Configuration {
 }
 
 /// Each thread computes one element of the result: neighbours in memory, so neighbours in a warp.
-pub(super) fn direct<A: Accumulator>(configuration: &Configuration) -> Convolution {
-    let Configuration { dtype, geometry, filters: filters_of_group, epilogue } = configuration.clone();
+pub(super) fn direct<A: Accumulator>(configuration: &Config) -> Convolution {
+    let Config { dtype, geometry, filters: filters_of_group, epilogue } = configuration.clone();
     let name = format!("conv_direct_{dtype}_{}_f{filters_of_group}_{}", geometry.key(), epilogue.key());
     let body = move |images: Global<u8>,
                      filters: Global<u8>,

@@ -23,11 +23,11 @@ pub struct Conv;
 /// A kernel of this folder.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Kernel {
-    Direct(Dtype, direct::Configuration),
-    Implicit(Dtype, implicit::Configuration),
-    Planes(planes::Configuration),
-    Patches(patches::Configuration),
-    Mma(mma::Configuration),
+    Direct(Dtype, direct::Config),
+    Implicit(Dtype, implicit::Config),
+    Planes(planes::Config),
+    Patches(patches::Config),
+    Mma(mma::Config),
 }
 
 fn make(kernel: &Kernel) -> AnyKernel {

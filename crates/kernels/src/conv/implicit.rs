@@ -33,7 +33,7 @@ pub(super) type Convolution = Kernel<(
 
 /// What decides on the code of the kernel.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct Configuration {
+pub(super) struct Config {
     pub(super) dtype: Dtype,
     pub(super) geometry: Geometry,
     pub(super) tile: Tile,
@@ -43,8 +43,8 @@ pub(super) struct Configuration {
 }
 
 /// Each block computes a tile of one group's result of one image.
-pub(super) fn implicit<A: Accumulator>(configuration: &Configuration) -> Convolution {
-    let Configuration { dtype, geometry, tile, wide: [wide_pixels, wide_filters], epilogue } = configuration.clone();
+pub(super) fn implicit<A: Accumulator>(configuration: &Config) -> Convolution {
+    let Config { dtype, geometry, tile, wide: [wide_pixels, wide_filters], epilogue } = configuration.clone();
     if let Err(rule) = tile.validate() {
         panic!("{rule}");
     }

@@ -35,7 +35,7 @@ pub(super) type Mma = Kernel<(
 
 /// What decides on the code of the kernel.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct Configuration {
+pub(super) struct Config {
     pub(super) dtype: Dtype,
     pub(super) geometry: Geometry,
     pub(super) tile: MmaTile,
@@ -92,9 +92,9 @@ pub(super) fn choice(problem: &Problem, arch: Arch, limits: &Limits) -> Result<(
     matmul::mma_tile(&product(problem), factors * dtype.bytes(), arch, limits)
 }
 
-pub(super) fn configuration(problem: &Problem, tile: MmaTile, epilogue: EpilogueKey) -> Configuration {
+pub(super) fn configuration(problem: &Problem, tile: MmaTile, epilogue: EpilogueKey) -> Config {
     let piece = piece(problem).expect("plans with warps are made for channels that they can copy");
-    Configuration { dtype: problem.dtype, geometry: Geometry::of(problem), tile, piece, epilogue }
+    Config { dtype: problem.dtype, geometry: Geometry::of(problem), tile, piece, epilogue }
 }
 
 /// The sizes beside those of the product, as the kernel takes them.
@@ -166,11 +166,11 @@ impl<T: Multiplicand> StageLoader<T> for Pixels<T> {
 }
 
 /// Each block computes a tile of pixels and filters of a group.
-pub(super) fn mma<T: Multiplicand>(configuration: &Configuration) -> Mma
+pub(super) fn mma<T: Multiplicand>(configuration: &Config) -> Mma
 where
     T::Sum: Accumulator + Sum,
 {
-    let Configuration { dtype, geometry, tile, piece, epilogue } = configuration.clone();
+    let Config { dtype, geometry, tile, piece, epilogue } = configuration.clone();
     if let Err(rule) = tile.validate() {
         panic!("{rule}");
     }

@@ -32,7 +32,7 @@ const UNROLLED: u32 = 9;
 
 /// What decides on the code of the kernel.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct Configuration {
+pub(super) struct Config {
     pub(super) dtype: Dtype,
     pub(super) geometry: Geometry,
     pub(super) tile: PatchTile,
@@ -294,8 +294,8 @@ impl Tiles {
 }
 
 /// Each block computes the results of its filters in tile after tile.
-pub(super) fn patches(configuration: &Configuration) -> Convolution {
-    let Configuration { dtype, geometry, tile, filters: num_filters, epilogue } = configuration.clone();
+pub(super) fn patches(configuration: &Config) -> Convolution {
+    let Config { dtype, geometry, tile, filters: num_filters, epilogue } = configuration.clone();
     if let Err(rule) = tile.validate() {
         panic!("{rule}");
     }

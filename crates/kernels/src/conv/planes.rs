@@ -16,12 +16,13 @@ use crate::matmul::{
     self, ArchRates, Block, EpilogueKey, EpilogueOperands, EpilogueWriter, Load, LoadUnit, MAX_INPUTS, MAX_SCALARS,
     Matrix, MatrixLoader, OperandMajor, SIZES, STRIDES, Sums, Tile, TileLoader, Units,
 };
+use crate::plan::TensorSpec;
 use crate::repack::{self, ChannelsLast};
 use crate::{Dtype, Error};
 
 /// What decides on the code of the kernel.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct Configuration {
+pub(super) struct Config {
     pub(super) geometry: Geometry,
     pub(super) tile: Tile,
     /// Filters in all.
@@ -80,14 +81,21 @@ fn padded(problem: &Problem) -> u64 {
 pub(super) fn repack(problem: &Problem) -> ChannelsLast {
     let (channels, depth) = (problem.channels, problem.depth());
     let elements = depth / channels;
+    let tensor = |shape: [u64; 4], strides: [u64; 4]| {
+        let (shape, strides) = (shape.map(|size| size as usize), strides.map(|stride| stride as isize));
+        let layout = crate::layout::Layout::new(shape.to_vec(), strides.to_vec()).expect("a problem is counted");
+        TensorSpec::new(Dtype::F32, layout, 0)
+    };
     ChannelsLast {
-        configuration: repack::Configuration {
+        configuration: repack::Config {
             element_bytes: 4,
             channels: problem.filters as u32,
             padded: padded(problem) as u32,
         },
-        sizes: [[0; 5], [elements, channels, channels, 0, depth]],
-        strides: [[0; 4], [0, depth, 1, elements]],
+        tensors: [tensor([0; 4], [0; 4]), tensor([1, problem.filters, elements, channels], [0, depth, 1, elements])],
+        widths: [0, channels],
+        left: 0,
+        pixels: [0, depth],
     }
 }
 
@@ -151,8 +159,8 @@ impl TileLoader<f32> for Pixels {
 }
 
 /// Each block computes a tile of filters and pixels.
-pub(super) fn planes(configuration: &Configuration) -> Mma {
-    let Configuration { geometry, tile, filters: num_filters, epilogue } = configuration.clone();
+pub(super) fn planes(configuration: &Config) -> Mma {
+    let Config { geometry, tile, filters: num_filters, epilogue } = configuration.clone();
     if let Err(rule) = tile.validate() {
         panic!("{rule}");
     }

@@ -93,29 +93,19 @@ params! {
     pub(super) struct DotsArgs {
         /// Rows, or what slots have of the product before.
         x: Global<u8>,
-        weights: Global<u8>,
-        results: Global<u8>,
-        order: Global<u32>,
-        starts: Global<u32>,
-        experts: u32,
-        chosen: u32,
-        /// Of the results.
-        columns: u32,
-        /// Elements of a dot product.
-        len: u32,
+        weights: Global<u8>, results: Global<u8>,
+        /// As [`RouteArgs`](super::route::RouteArgs) has them.
+        order: Global<u32>, starts: Global<u32>, experts: u32, chosen: u32,
+        /// Of the results, and elements of a dot product.
+        columns: u32, len: u32,
     }
 }
 
 params! {
     /// Parameters of the sum over slots.
     pub(super) struct CombineArgs {
-        slots: Global<f32>,
-        shares: Global<f32>,
-        residual: Global<u8>,
-        results: Global<u8>,
-        elements: u64,
-        hidden: u32,
-        chosen: u32,
+        slots: Global<f32>, shares: Global<f32>, residual: Global<u8>, results: Global<u8>,
+        elements: u64, hidden: u32, chosen: u32,
     }
 }
 

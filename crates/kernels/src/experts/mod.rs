@@ -115,18 +115,18 @@ impl Family for Experts {
         let results = plan.add_scratch(4 * slots * hidden);
         // Routing.
         let args = RouteArgs::<Planned> {
-            logits: logits.into(),
-            ids: ids.into(),
-            shares: shares.into(),
-            order: order.into(),
-            starts: starts.into(),
+            logits,
+            ids,
+            shares,
+            order,
+            starts,
             rows: rows as u32,
             experts: experts as u32,
             chosen: chosen as u32,
         };
         let kernel = planner.kernel(Kernel::Route(weights), Kernel::make);
         let launch = LaunchConfig::new(grid_size(rows.div_ceil(WARPS.into()))?, BLOCK);
-        plan.steps.push(Step::new(kernel, launch).with(args.clone())?);
+        plan.steps.push(Step::new(kernel, launch).with(args)?);
         let kernel = planner.kernel(Kernel::Group, Kernel::make);
         plan.steps.push(Step::new(kernel, LaunchConfig::new(grid_size(experts)?, 32)).with(args)?);
         // Products: each expert may end with a tile that is not full.
@@ -137,11 +137,11 @@ impl Family for Experts {
             // crates/kernels/tests/parts/plans.rs::experts_wider_than_a_grid_are_refused
             let across = grid_size_y(columns.div_ceil(config.columns().into()).max(1))?;
             let args = DotsArgs::<Planned> {
-                x: x.into(),
-                weights: weights.into(),
-                results: results.into(),
-                order: order.into(),
-                starts: starts.into(),
+                x,
+                weights,
+                results,
+                order,
+                starts,
                 experts: experts as u32,
                 chosen: chosen as u32,
                 columns: columns as u32,
@@ -155,10 +155,10 @@ impl Family for Experts {
         multiply(Dots::Down, [gated, of_down, results], hidden, inner)?;
         // Sum.
         let args = CombineArgs::<Planned> {
-            slots: results.into(),
-            shares: shares.into(),
-            residual: residual.into(),
-            results: output.into(),
+            slots: results,
+            shares,
+            residual,
+            results: output,
             elements: rows * hidden,
             hidden: hidden as u32,
             chosen: chosen as u32,
@@ -189,15 +189,18 @@ impl Kernel {
     }
 }
 
-/// Kernels as they ship, to be assembled and compared, with the threads of their blocks.
-pub(crate) fn kernels() -> Vec<(AnyKernel, u32)> {
+/// Kernels as they ship, to be assembled and compared.
+pub(crate) fn kernels() -> Vec<AnyKernel> {
     let config = |dots| Config { dtype: Dtype::Bf16, dots, width: 8 };
-    let of_blocks = [
+    [
         Kernel::Route(Weights::Normalized),
         Kernel::Route(Weights::Share),
         Kernel::Dots(config(Dots::Gated)),
         Kernel::Dots(config(Dots::Down)),
         Kernel::Combine(Dtype::Bf16),
-    ];
-    of_blocks.iter().map(|kernel| (kernel.make(), BLOCK)).chain([(Kernel::Group.make(), 32)]).collect()
+        Kernel::Group,
+    ]
+    .iter()
+    .map(Kernel::make)
+    .collect()
 }

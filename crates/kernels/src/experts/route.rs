@@ -34,15 +34,11 @@ params! {
     pub(super) struct RouteArgs {
         logits: Global<f32>,
         /// The experts of each row, and their weights.
-        ids: Global<u32>,
-        shares: Global<f32>,
+        ids: Global<u32>, shares: Global<f32>,
         /// The slots of each expert, side by side, and where they begin.
-        order: Global<u32>,
-        starts: Global<u32>,
-        rows: u32,
-        experts: u32,
-        /// Experts of a row.
-        chosen: u32,
+        order: Global<u32>, starts: Global<u32>,
+        /// Rows, experts, experts of a row.
+        rows: u32, experts: u32, chosen: u32,
     }
 }
 

@@ -113,25 +113,14 @@ params! {
     /// Parameters of the kernel.
     pub(super) struct LaneArgs {
         /// Tokens, heads of queries, keys and values, elements.
-        product: Strided<3>,
-        slots: Global<u8>,
-        positions: Global<u8>,
+        product: Strided<3>, slots: Global<u8>, positions: Global<u8>,
         /// Rows, pairs.
-        cosines: Strided<2>,
-        sines: Global<f32>,
-        q_scales: Option<Global<f32>>,
-        k_scales: Option<Global<f32>>,
-        queries: Global<u8>,
+        cosines: Strided<2>, sines: Global<f32>, q_scales: Option<Global<f32>>,
+        k_scales: Option<Global<f32>>, queries: Global<u8>,
         /// Pages, tokens of a page, heads, elements; those of values have the same strides.
-        k_pages: Strided<4>,
-        v_pages: Global<u8>,
-        eps: f32,
+        k_pages: Strided<4>, v_pages: Global<u8>, eps: f32,
         /// Heads: of all tokens, of a token, and of a token up to the end of queries, of keys.
-        heads: u32,
-        of_token: u32,
-        keys: u32,
-        values: u32,
-        num_slots: u32,
+        heads: u32, of_token: u32, keys: u32, values: u32, num_slots: u32,
     }
 }
 

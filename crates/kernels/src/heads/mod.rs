@@ -25,7 +25,6 @@ mod turn;
 mod units;
 
 pub(crate) use family::kernels;
-pub(crate) use units::BLOCK;
 
 use crate::plan::TensorSpec;
 use crate::{Dtype, Error, ErrorKind};

@@ -10,7 +10,7 @@ use crate::overlap::overlap_launches;
 use crate::{AnyKernel, Dtype};
 
 /// Threads of a block.
-pub(crate) const BLOCK: u32 = 256;
+pub(super) const BLOCK: u32 = 256;
 
 /// What the kernel is built for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -46,28 +46,22 @@ params! {
     /// Parameters of the kernel.
     pub(super) struct UnitArgs {
         /// Tokens, or batch and positions; heads, elements.
-        queries: Option<Strided<4>>,
-        results: Option<Strided<4>>,
+        queries: Option<Strided<4>>, results: Option<Strided<4>>,
         /// Tokens, heads, elements.
-        keys: Option<Strided<3>>,
-        values: Option<Strided<3>>,
-        slots: Option<Global<u8>>,
+        keys: Option<Strided<3>>, values: Option<Strided<3>>,
         /// Pages, tokens of a page, heads, elements.
-        k_pages: Option<Strided<4>>,
-        v_pages: Option<Strided<4>>,
+        k_pages: Option<Strided<4>>, v_pages: Option<Strided<4>>,
+        /// Of the tokens, and how many the pages have.
+        slots: Option<Global<u8>>, num_slots: u32,
+        /// What keys and values are divided by.
         scales: [f32; 2],
-        num_slots: u32,
         /// As the tokens.
         positions: Option<Strided<2>>,
         /// Rows or tokens; pairs.
-        cosines: Option<Strided<3>>,
-        sines: Option<Strided<3>>,
+        cosines: Option<Strided<3>>, sines: Option<Strided<3>>,
         /// Units of work: of all tokens, of a token, and of a token up to the end of keys, of
         /// values.
-        units: u32,
-        of_token: u32,
-        keys_end: u32,
-        values_end: u32,
+        units: u32, of_token: u32, keys_end: u32, values_end: u32,
     }
 }
 
@@ -224,47 +218,23 @@ impl Work {
 
 /// Kernels as they ship, to be assembled and compared.
 pub(super) fn kernels() -> Vec<AnyKernel> {
-    let write = |cache, slots, scaled| WriteConfig { value_dim: 128, cache, slots, scaled: [scaled; 2] };
-    let queries = |in_place, token_dims| Some(QueryConfig { in_place, token_dims, strided: false });
-    let of = |pairs, rotary_dim, width| HeadTurn { pairs, head_dim: 128, rotary_dim, width };
-    [
-        Config {
-            turn: of(Pairs::Halves, 128, 8),
-            dtype: Dtype::Bf16,
-            write: None,
-            rotary: Some((Dtype::F32, Some(Dtype::I64))),
-            queries: queries(false, 2),
-        },
-        Config {
-            turn: of(Pairs::Interleaved, 64, 4),
-            dtype: Dtype::F32,
-            write: None,
-            rotary: Some((Dtype::F32, None)),
-            queries: queries(false, 2),
-        },
-        Config {
-            turn: of(Pairs::Halves, 128, 8),
-            dtype: Dtype::Bf16,
-            write: Some(write(Dtype::Bf16, Dtype::I64, false)),
-            rotary: Some((Dtype::F32, Some(Dtype::I64))),
-            queries: queries(true, 1),
-        },
-        Config {
-            turn: of(Pairs::Halves, 0, 8),
-            dtype: Dtype::F16,
-            write: Some(write(Dtype::F8E4M3, Dtype::I64, true)),
-            rotary: None,
-            queries: None,
-        },
-        Config {
-            turn: of(Pairs::Halves, 0, 4),
-            dtype: Dtype::F32,
-            write: Some(write(Dtype::F32, Dtype::I64, false)),
-            rotary: None,
-            queries: None,
-        },
-    ]
-    .iter()
-    .map(kernel_of)
-    .collect()
+    let of = |(pairs, rotary_dim, width), dtype, rotary| Config {
+        turn: HeadTurn { pairs, head_dim: 128, rotary_dim, width },
+        dtype,
+        write: None,
+        rotary,
+        queries: Some(QueryConfig { in_place: false, token_dims: 2, strided: false }),
+    };
+    let to = |cache, scaled| Some(WriteConfig { value_dim: 128, cache, slots: Dtype::I64, scaled: [scaled; 2] });
+    let listed = Some((Dtype::F32, Some(Dtype::I64)));
+    let (turned, kept) = ((Pairs::Halves, 128, 8), |width| (Pairs::Halves, 0, width));
+    let in_place = Some(QueryConfig { in_place: true, token_dims: 1, strided: false });
+    let configs = [
+        of(turned, Dtype::Bf16, listed),
+        of((Pairs::Interleaved, 64, 4), Dtype::F32, Some((Dtype::F32, None))),
+        Config { write: to(Dtype::Bf16, false), queries: in_place, ..of(turned, Dtype::Bf16, listed) },
+        Config { write: to(Dtype::F8E4M3, true), queries: None, ..of(kept(8), Dtype::F16, None) },
+        Config { write: to(Dtype::F32, false), queries: None, ..of(kept(4), Dtype::F32, None) },
+    ];
+    configs.iter().map(kernel_of).collect()
 }

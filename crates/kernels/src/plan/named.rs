@@ -13,7 +13,8 @@ use crate::{Error, ErrorKind};
 pub struct Planned;
 
 impl Side for Planned {
-    type Pointer<T: lang::Element> = Arg;
+    type Pointer<T: lang::Element> = Operand;
+    type Pointers<T: lang::Element, const N: usize> = [Option<Operand>; N];
     type Tensor<const RANK: usize> = TensorArg;
     type Scalar<T: lang::Element + Param> = T;
     type Array<T: lang::Element + Param, const N: usize> = [T; N];
@@ -35,32 +36,44 @@ impl TensorSpec {
     }
 }
 
-impl From<TensorArg> for Arg {
+impl From<TensorArg> for Operand {
     fn from(tensor: TensorArg) -> Self {
-        Self::Pointer(tensor.operand)
+        tensor.operand
     }
 }
 
+/// The first of up to `N` memories.
+pub(crate) fn first_of<const N: usize>(operands: impl IntoIterator<Item = Operand>) -> [Option<Operand>; N] {
+    let mut operands = operands.into_iter();
+    let first = std::array::from_fn(|_| operands.next());
+    assert!(operands.next().is_none(), "there are at most {N} operands");
+    first
+}
+
 impl Plan {
-    /// Adds an input and gives it.
-    pub(crate) fn add_input(&mut self, spec: OperandSpec) -> Operand {
+    /// Adds an input after the others, and gives its memory.
+    #[must_use]
+    pub fn add_input(&mut self, spec: OperandSpec) -> Operand {
         self.inputs.push(spec);
         Operand::Input(self.inputs.len() - 1)
     }
 
-    /// Adds an output and gives it.
-    pub(crate) fn add_output(&mut self, spec: OperandSpec) -> Operand {
+    /// Adds an output after the others, and gives its memory.
+    #[must_use]
+    pub fn add_output(&mut self, spec: OperandSpec) -> Operand {
         self.outputs.push(spec);
         Operand::Output(self.outputs.len() - 1)
     }
 
     /// Adds a tensor to the inputs.
-    pub(crate) fn read(&mut self, name: &'static str, tensor: &TensorSpec) -> TensorArg {
+    #[must_use]
+    pub fn read(&mut self, name: &'static str, tensor: &TensorSpec) -> TensorArg {
         tensor.at(self.add_input(tensor.operand(name)))
     }
 
     /// Adds a tensor to the outputs.
-    pub(crate) fn write(&mut self, name: &'static str, tensor: &TensorSpec) -> TensorArg {
+    #[must_use]
+    pub fn write(&mut self, name: &'static str, tensor: &TensorSpec) -> TensorArg {
         tensor.at(self.add_output(tensor.operand(name)))
     }
 }
@@ -86,9 +99,16 @@ impl Sink for Step {
     }
 }
 
-impl<T: lang::Element> NamedArgument<Global<T>, Step> for Arg {
+impl<T: lang::Element> NamedArgument<Global<T>, Step> for Operand {
     fn pass(self, step: &mut Step, _: &mut Numbers) -> Result<(), Error> {
-        step.args.push(self);
+        step.args.push(self.into());
+        Ok(())
+    }
+}
+
+impl<T: lang::Element, const N: usize> NamedArgument<[Global<T>; N], Step> for [Option<Operand>; N] {
+    fn pass(self, step: &mut Step, _: &mut Numbers) -> Result<(), Error> {
+        step.args.extend(self.map(|operand| operand.map_or(Arg::Null, Arg::from)));
         Ok(())
     }
 }

@@ -133,8 +133,7 @@ params! {
     /// Parameters of the kernel.
     pub(super) struct PoolArgs {
         /// Images, channels, depth, rows, columns.
-        images: Strided<5>,
-        results: Strided<5>,
+        images: Strided<5>, results: Strided<5>,
         /// With the strides of the results.
         positions: Option<Global<i64>>,
         /// From one image, channel, depth, row, column to the next in what positions count.

@@ -246,7 +246,7 @@ impl Family for Pooling {
             results: plan.write("the results", results),
             positions: positions.map(|_| {
                 let bytes = results.bytes() / results.dtype.bytes() * 8;
-                plan.add_output(OperandSpec::new("the positions", bytes, 8)).into()
+                plan.add_output(OperandSpec::new("the positions", bytes, 8))
             }),
             position_strides: positions.unwrap_or_default(),
             groups: within_limit("the channels", images.layout.shape()[1] as u64)? / config.width,
@@ -262,7 +262,7 @@ impl Family for Pooling {
 }
 
 /// Kernels as they ship, to be assembled and compared.
-pub(crate) fn kernels() -> Vec<(AnyKernel, u32)> {
+pub(crate) fn kernels() -> Vec<AnyKernel> {
     let regular = |window, stride, before| Steps::Regular {
         window,
         stride,
@@ -282,7 +282,7 @@ pub(crate) fn kernels() -> Vec<(AnyKernel, u32)> {
             width,
             is_long: false,
         };
-        (kernel::kernel_of(&config), BLOCK)
+        kernel::kernel_of(&config)
     };
     let mean = Kind::Mean { include_padding: false };
     let (nearest, linear) = (|exact| Kind::Nearest { exact }, |align_corners| Kind::Linear { align_corners });

@@ -272,8 +272,7 @@ params! {
         /// Edited logits of the rows that have edits.
         edits: Option<Global<f32>>,
         /// What blocks found in their chunks.
-        parts: Global<f64>,
-        tokens: Global<u32>,
+        parts: Global<f64>, tokens: Global<u32>,
         /// Logits of a row.
         vocab: u32,
         /// Chunks of a row.
@@ -318,9 +317,9 @@ impl Family for Sample {
         let wide = vocab.is_multiple_of(4) && alignment.is_multiple_of(16);
         let mut plan = Plan::new("sampling").choice(format_args!("{problem:?}"));
         let logits = OperandSpec::new("the logits", rows * vocab * 4, if wide { 16 } else { 4 });
-        let logits = plan.add_input(logits).into();
-        let records = plan.add_input(OperandSpec::new("the records", rows * WORDS as u64 * 4, 4)).into();
-        let tokens = plan.add_output(OperandSpec::new("the tokens", rows * problem.stride() * 4, 4)).into();
+        let logits = plan.add_input(logits);
+        let records = plan.add_input(OperandSpec::new("the records", rows * WORDS as u64 * 4, 4));
+        let tokens = plan.add_output(OperandSpec::new("the tokens", rows * problem.stride() * 4, 4));
         if rows == 0 {
             return Ok(plan);
         }
@@ -328,8 +327,8 @@ impl Family for Sample {
         let args = SampleArgs::<Planned> {
             logits,
             records,
-            edits: (edited > 0).then(|| plan.add_scratch(edited * vocab * 4).into()),
-            parts: plan.add_scratch(rows * chunks * draw::PART_BYTES).into(),
+            edits: (edited > 0).then(|| plan.add_scratch(edited * vocab * 4)),
+            parts: plan.add_scratch(rows * chunks * draw::PART_BYTES),
             tokens,
             vocab: vocab as u32,
             chunks: chunks as u32,
@@ -341,16 +340,16 @@ impl Family for Sample {
         let partial = (Kernel::Partial { wide }, LaunchConfig::new((chunks as u32, rows), draw::PARTIAL_BLOCK));
         let finish = (Kernel::Finish(finish), LaunchConfig::new(rows, draw::BLOCK));
         for (kernel, launch) in edit.into_iter().chain([partial, finish]) {
-            plan.steps.push(Step::new(planner.kernel(kernel, Kernel::make), launch).with(args.clone())?);
+            plan.steps.push(Step::new(planner.kernel(kernel, Kernel::make), launch).with(args)?);
         }
         Ok(plan)
     }
 }
 
-/// Kernels as they ship, to be assembled and compared, with the threads of their blocks.
-pub(crate) fn kernels() -> Vec<(AnyKernel, u32)> {
+/// Kernels as they ship, to be assembled and compared.
+pub(crate) fn kernels() -> Vec<AnyKernel> {
     let finish = |wide, filtered, top| Kernel::Finish(draw::Finish { wide, filtered, top, id_bits: 20 });
-    let of_rows = [Kernel::Edit, finish(true, false, false), finish(true, true, true), finish(false, true, true)];
-    let partial = [true, false].map(|wide| (Kernel::Partial { wide }.make(), draw::PARTIAL_BLOCK));
-    of_rows.iter().map(|kernel| (kernel.make(), draw::BLOCK)).chain(partial).collect()
+    let finish = [finish(true, false, false), finish(true, true, true), finish(false, true, true)];
+    let partial = [true, false].map(|wide| Kernel::Partial { wide });
+    [Kernel::Edit].iter().chain(&finish).chain(&partial).map(Kernel::make).collect()
 }

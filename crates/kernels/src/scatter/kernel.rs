@@ -42,15 +42,10 @@ params! {
     /// Parameters of the kernel.
     pub(super) struct ScatterArgs {
         /// Sorted places, and which index each of them is of.
-        keys: Global<u8>,
-        order: Global<i64>,
-        source: Global<u8>,
-        table: Global<u8>,
-        count: u64,
+        keys: Global<u8>, order: Global<i64>, count: u64,
+        source: Global<u8>, table: Global<u8>,
         /// Places of the table; parts before and elements of each.
-        places: u64,
-        outer: u64,
-        inner: u64,
+        places: u64, outer: u64, inner: u64,
     }
 }
 

@@ -133,9 +133,9 @@ impl Family for Scatter {
         let blocks = grid_size(count.div_ceil(BLOCK.into()))?;
         let [sizes, steps] = problem.sizes_and_steps();
         let args = PlaceArgs::<Planned> {
-            indices: list.into(),
-            keys: unsorted.into(),
-            bad_position: bad_position.into(),
+            indices: list,
+            keys: unsorted,
+            bad_position,
             count,
             size,
             stride: if problem.is_by_element() { product(&table[axis + 1..]) } else { 1 },
@@ -155,16 +155,7 @@ impl Family for Scatter {
         // THRESHOLD: blocks of a part walk over what is left; tested by
         // crates/kernels/tests/operations/walks.rs::parts_beyond_the_grid_are_scattered_by_the_blocks_that_there_are
         let launch = LaunchConfig::new((blocks, part.div_ceil(lanes.into()).clamp(1, MAX_BLOCKS_Y) as u32), BLOCK);
-        let args = ScatterArgs::<Planned> {
-            keys: sorted.into(),
-            order: order.into(),
-            source: source.into(),
-            table: output.into(),
-            count,
-            places,
-            outer,
-            inner,
-        };
+        let args = ScatterArgs::<Planned> { keys: sorted, order, source, table: output, count, places, outer, inner };
         let step = Step::new(planner.kernel(config, kernel::kernel_of), launch).with(args)?;
         Ok(plan.step(step).choice(format_args!("{count} indices, sorted, {config:?}")))
     }
@@ -189,10 +180,10 @@ impl Problem {
 }
 
 /// Kernels as they ship, to be assembled and compared.
-pub(crate) fn kernels() -> Vec<(AnyKernel, u32)> {
-    let place = |indices, keys, by_element| (places::kernel_of(&places::Config { indices, keys, by_element }), BLOCK);
+pub(crate) fn kernels() -> Vec<AnyKernel> {
+    let place = |indices, keys, by_element| places::kernel_of(&places::Config { indices, keys, by_element });
     let scatter = |dtype, keys, combine, include_table, lanes| {
-        (kernel::kernel_of(&Config::new(dtype, keys, combine, include_table, lanes)), BLOCK)
+        kernel::kernel_of(&Config::new(dtype, keys, combine, include_table, lanes))
     };
     vec![
         place(Dtype::I64, Dtype::U32, true),

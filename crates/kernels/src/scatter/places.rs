@@ -20,18 +20,15 @@ pub(super) struct Config {
 params! {
     /// Parameters of the kernel.
     pub(super) struct PlaceArgs {
-        indices: Global<u8>,
+        indices: Global<u8>, count: u64, bad_position: Global<u64>,
         /// The places.
         keys: Global<u8>,
-        bad_position: Global<u64>,
-        count: u64,
         /// Of the table's axis that indices count along.
         size: u64,
         /// From one position of it to the next.
         stride: u64,
         /// Sizes of the indices, and from one position of an axis to the next in the table.
-        shape: [u64; RANK],
-        steps: [u64; RANK],
+        shape: [u64; RANK], steps: [u64; RANK],
         /// Of the indices.
         last_axis: u32,
     }
