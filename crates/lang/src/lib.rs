@@ -33,10 +33,11 @@
 //! # Ok::<(), warpfold_lang::Error>(())
 //! ```
 //!
-//! Start with [`kernel()`], [`Val`] and [`Pointer`]. `intrinsics` is the only place that writes
-//! instructions. Deliberately absent: devices (the device crate launches, see [`params`]), and
-//! optimisation beyond folding constants and reading a special register once: `ptxas` does the
-//! rest. What PTX means is said by the PTX ISA.
+//! Start with [`kernel()`], [`Val`] and [`Pointer`]; [`params!`] names a kernel's parameters, and
+//! [`Strided`] is a tensor among them. `intrinsics` is the only place that writes instructions.
+//! Deliberately absent: devices (the device crate launches, see [`mod@params`]), and optimisation
+//! beyond folding constants and reading a special register once: `ptxas` does the rest. What PTX
+//! means is said by the PTX ISA.
 
 #![warn(clippy::wildcard_enum_match_arm)] // The compiler lists what an added type or space still needs.
 

@@ -24,6 +24,7 @@
 //!
 //! The ladder `conv` of the crate `warpfold-ladders` shows the way there.
 
+mod args;
 mod catalogue;
 mod choice;
 mod direct;
