@@ -1,16 +1,16 @@
 //! Heads of queries, keys and values between their projections and attention, in one launch:
 //! rotary position embedding, norms of heads, the write to the paged KV cache.
 //!
-//! **Rotary embedding** turns each pair of elements of a head by an angle of its position, `(x, y) →
-//! (x cos − y sin, x sin + y cos)`, as ONNX's `RotaryEmbedding` has it. Cosines and sines come from
-//! tables with a column for each pair; a row for each position, which a list of positions names, or
-//! a row for each token as they come. Elements beyond the rotary ones stay as they are. Products and
-//! sums are rounded one by one, in `f32`; the result is rounded to its type.
+//! **Rotary embedding** turns each pair of elements of a head by an angle of its position, `(x, y)
+//! → (x cos − y sin, x sin + y cos)`, as ONNX's `RotaryEmbedding` has it. Cosines and sines come
+//! from tables with a column for each pair; a row for each position, which a list of positions
+//! names, or a row for each token as they come. Elements beyond the rotary ones stay as they are.
+//! Products and sums are rounded one by one, in `f32`; the result is rounded to its type.
 //!
-//! **The cache** has a *slot* for each token: `page · tokens of a page + place in the page`. The list
-//! of slots is read on the device, so that a captured graph can be launched again with others. A
-//! token whose slot is negative or beyond the pool is not written: so batches are padded. A cache of
-//! 8-bit floats has scales; elements are divided by them and saturate.
+//! **The cache** has a *slot* for each token: `page · tokens of a page + place in the page`. The
+//! list of slots is read on the device, so that a captured graph can be launched again with
+//! others. A token whose slot is negative or beyond the pool is not written: so batches are
+//! padded. A cache of 8-bit floats has scales; elements are divided by them and saturate.
 //!
 //! **The bits are those of one operator after the other**: what was normed or turned is rounded to
 //! the type of the heads before it is turned or converted to the type of the cache.

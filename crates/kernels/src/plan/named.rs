@@ -82,8 +82,8 @@ impl Step {
     /// Adds the arguments of a [`params!`](warpfold_lang::params!) structure.
     ///
     /// # Errors
-    /// [`ErrorKind::TooManyDimensions`] and [`ErrorKind::TooLarge`] for tensors that do not fit their
-    /// parameters.
+    /// [`ErrorKind::TooManyDimensions`] and [`ErrorKind::TooLarge`] for tensors that do not fit
+    /// their parameters.
     pub fn with<Ps: Params>(mut self, args: impl Arguments<Ps, Self>) -> Result<Self, Error> {
         args.pass_all(&mut self)?;
         Ok(self)
