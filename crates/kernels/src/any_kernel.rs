@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use warpfold_device::{Device, Function};
-use warpfold_lang::{Built, Kernel, Params, Target};
+use warpfold_lang::{Bounds, Built, Kernel, Params, Target};
 
 /// A [`Kernel`] of any parameters. Cheap to clone.
 #[derive(Clone)]
@@ -16,6 +16,7 @@ pub struct AnyKernel {
 trait Erased: Send + Sync {
     fn id(&self) -> u64;
     fn name(&self) -> &str;
+    fn bounds(&self) -> &Bounds;
     fn build(&self, target: &Target) -> Result<Built, warpfold_lang::Error>;
     fn build_with_lines(&self, target: &Target) -> Result<Built, warpfold_lang::Error>;
     fn prepare(&self, device: &Device) -> Result<Function, warpfold_device::Error>;
@@ -28,6 +29,10 @@ impl<Ps: Params> Erased for Kernel<Ps> {
 
     fn name(&self) -> &str {
         Self::name(self)
+    }
+
+    fn bounds(&self) -> &Bounds {
+        Self::bounds(self)
     }
 
     fn build(&self, target: &Target) -> Result<Built, warpfold_lang::Error> {
@@ -60,6 +65,12 @@ impl AnyKernel {
     #[must_use]
     pub fn name(&self) -> &str {
         self.kernel.name()
+    }
+
+    /// Its launch bounds.
+    #[must_use]
+    pub fn bounds(&self) -> &Bounds {
+        self.kernel.bounds()
     }
 
     /// Records the kernel for a target.

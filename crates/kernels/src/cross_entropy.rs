@@ -104,13 +104,13 @@ pub struct Problem {
 
 /// What its kernels are built for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-struct Configuration {
+struct Config {
     logits: Dtype,
     labels: Dtype,
     ignored: i64,
 }
 
-impl Configuration {
+impl Config {
     /// # Errors
     /// [`ErrorKind::Unsupported`] unless logits are floats and labels integers.
     fn of(problem: &Problem) -> Result<Self, Error> {
@@ -152,7 +152,7 @@ impl Family for CrossEntropyLoss {
 
     fn plan(&self, problem: &Problem, planner: &Planner<'_>) -> Result<Plan, Error> {
         let Problem { logits, labels, .. } = problem;
-        let configuration = Configuration::of(problem)?;
+        let configuration = Config::of(problem)?;
         let (shape, rows) = (logits.layout.shape(), labels.layout.shape());
         if shape.split_last().is_none_or(|(_, of_rows)| of_rows != rows) {
             return Err(labels_do_not_fit(shape, rows));

@@ -8,8 +8,8 @@ use warpfold_lang::{Arch, Target};
 
 use crate::plan::{Family, KernelCache, Planner};
 use crate::{
-    AnyKernel, attention, conv, digest, experts, fold, gather, gemv, generate, heads, histogram, kv_cache, matmul, nms,
-    operations, pooling, reductions, rotary, rowwise, sampling, scatter, sort, unique,
+    AnyKernel, attention, conv, digest, experts, fold, gather, gemv, generate, heads, histogram, matmul, nms,
+    operations, pooling, reductions, rowwise, sampling, scatter, sort, unique,
 };
 
 /// A kernel in one of the configurations that plans give it.
@@ -17,8 +17,6 @@ use crate::{
 pub(crate) struct Shipped {
     /// The kernel.
     pub(crate) kernel: AnyKernel,
-    /// The threads of its blocks.
-    pub(crate) block: u32,
     /// Bytes of loads that a thread has under way at once, where its plan says so.
     pub(crate) in_flight: Option<u64>,
 }
@@ -44,13 +42,13 @@ impl Shipped {
         let plan = family.plan(problem, &Planner::new(&target, &limits, &kernels));
         let mut plan = plan.expect("a listed problem has a plan");
         let main = plan.steps.pop().expect("a listed problem has a launch");
-        Self { kernel: main.kernel, block: main.config.block[0], in_flight: plan.bytes_in_flight }
+        Self { kernel: main.kernel, in_flight: plan.bytes_in_flight }
     }
 }
 
-impl From<(AnyKernel, u32)> for Shipped {
-    fn from((kernel, block): (AnyKernel, u32)) -> Self {
-        Self { kernel, block, in_flight: None }
+impl From<AnyKernel> for Shipped {
+    fn from(kernel: AnyKernel) -> Self {
+        Self { kernel, in_flight: None }
     }
 }
 
@@ -76,15 +74,17 @@ impl Listed {
 
     /// A kernel in the configuration that a plan gives it.
     #[must_use]
-    pub(crate) fn shipped(Shipped { kernel, block, in_flight }: Shipped, place: &str) -> Self {
-        Self { in_flight, ..Self::new(kernel, place, [block, 1, 1]) }
+    pub(crate) fn shipped(shipped: impl Into<Shipped>, place: &str) -> Self {
+        let Shipped { kernel, in_flight } = shipped.into();
+        let block = kernel.bounds().required_block().expect("kernels that ship say how large their blocks are");
+        Self { in_flight, ..Self::new(kernel, place, block) }
     }
 }
 
 /// Every kernel that ships, operator by operator.
 #[must_use]
 pub fn kernels() -> Vec<Listed> {
-    let mut list = Vec::new();
+    let without_blocks = |kernels: Vec<(AnyKernel, u32)>| kernels.into_iter().map(|(kernel, _)| kernel).collect();
     let of_plans = [
         ("gemv", gemv::kernels()),
         ("map", operations::kernels()),
@@ -93,35 +93,30 @@ pub fn kernels() -> Vec<Listed> {
         ("rows", rowwise::operators::kernels()),
         ("segments", fold::segments_kernels()),
     ];
-    for (place, kernels) in of_plans {
-        list.extend(kernels.into_iter().map(|shipped| Listed::shipped(shipped, place)));
-    }
-    list.extend(few_reductions());
-    let gather = gather::kernels().into_iter();
-    list.extend(gather.map(|kernel| Listed::new(kernel, "gather", [gather::BLOCK, 1, 1])));
-    let digest = digest::kernels().into_iter();
-    list.extend(digest.map(|kernel| Listed::new(kernel, "digest", [digest::BLOCK, 1, 1])));
-    list.extend(unique::kernels().into_iter().map(|kernel| Listed::new(kernel, "unique", [unique::BLOCK, 1, 1])));
-    let generate = generate::kernels().into_iter();
-    list.extend(generate.map(|kernel| Listed::new(kernel, "generate", [generate::BLOCK, 1, 1])));
-    let of_heads = [("rotary", rotary::kernels(), rotary::BLOCK), ("kv-cache", kv_cache::kernels(), rotary::BLOCK)];
-    for (place, kernels, block) in of_heads.into_iter().chain([("heads", heads::kernels(), heads::BLOCK)]) {
-        list.extend(kernels.into_iter().map(|kernel| Listed::new(kernel, place, [block, 1, 1])));
-    }
-    let of_blocks = [
-        ("attention", attention::kernels()),
-        ("matmul", matmul::kernels()),
+    let others = [
+        ("gather", gather::kernels()),
+        ("digest", digest::kernels()),
+        ("unique", unique::kernels()),
+        ("generate", generate::kernels()),
+        ("heads", heads::kernels()),
+        ("attention", without_blocks(attention::kernels())),
+        ("matmul", without_blocks(matmul::kernels())),
         ("conv", conv::kernels()),
         ("experts", experts::kernels()),
         ("sampling", sampling::kernels()),
         ("pooling", pooling::kernels()),
         ("sort", sort::kernels()),
         ("scatter", scatter::kernels()),
+        ("nms", nms::kernels()),
     ];
-    for (place, kernels) in of_blocks {
-        list.extend(kernels.into_iter().map(|(kernel, block)| Listed::new(kernel, place, [block, 1, 1])));
+    let mut list = Vec::new();
+    for (place, kernels) in of_plans {
+        list.extend(kernels.into_iter().map(|shipped| Listed::shipped(shipped, place)));
     }
-    list.extend(nms::kernels().into_iter().map(|(block, kernel)| Listed::new(kernel, "nms", block)));
+    list.extend(few_reductions());
+    for (place, kernels) in others {
+        list.extend(kernels.into_iter().map(|kernel| Listed::shipped(kernel, place)));
+    }
     // Plans of different problems may come to the same kernel.
     let mut seen = BTreeSet::new();
     list.retain(|listed| seen.insert((listed.place.clone(), listed.kernel.name().to_owned())));

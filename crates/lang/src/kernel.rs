@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use warpfold_ptx as ptx;
 
+use crate::named::NamedParams;
 use crate::params::{Layout, Params, Received};
 use crate::recorder::{self, Caller, Subject, with};
 use crate::{Error, ErrorKind, Target, intrinsics};
@@ -58,6 +59,15 @@ pub struct Bounds {
 }
 
 impl Bounds {
+    /// The block that every launch has, where the kernel promises one.
+    #[must_use]
+    pub const fn required_block(&self) -> Option<[u32; 3]> {
+        match self.threads {
+            Threads::Required(dims) => Some(dims),
+            Threads::Free | Threads::Max(_) => None,
+        }
+    }
+
     fn check(&self, target: &Target) -> Result<(), ErrorKind> {
         let in_range = |what: &str, value: u32, last: u32| {
             let (what, value_text) = (what.to_owned(), value.to_string());
@@ -161,7 +171,8 @@ impl Recipe {
     }
 }
 
-/// A closure that can be a kernel's body: `Fn(…)` of one to twelve [`Received`] values.
+/// A closure that can be a kernel's body: `Fn(…)` of one to twelve [`Received`] values, or of one
+/// structure made by [`params!`](crate::params!).
 #[diagnostic::on_unimplemented(
     message = "this closure cannot be a kernel's body",
     note = "expected a `move` closure with 1 to 12 annotated parameters of type `Global<T>` or `Val<T>`, and no result"
@@ -188,6 +199,18 @@ macro_rules! bodies {
             }
         }
     };
+}
+
+/// Bodies that take one [`params!`](crate::params!) structure.
+#[derive(Debug)]
+pub struct Named<A>(PhantomData<A>);
+
+impl<A: NamedParams, F: Fn(A) + Send + Sync + 'static> Body<Named<A>> for F {
+    type Args = A;
+
+    fn record(&self) {
+        self(A::receive());
+    }
 }
 
 bodies!(A);

@@ -33,10 +33,11 @@
 //! # Ok::<(), warpfold_lang::Error>(())
 //! ```
 //!
-//! Start with [`kernel()`], [`Val`] and [`Pointer`]. `intrinsics` is the only place that writes
-//! instructions. Deliberately absent: devices (the device crate launches, see [`params`]), and
-//! optimisation beyond folding constants and reading a special register once: `ptxas` does the
-//! rest. What PTX means is said by the PTX ISA.
+//! Start with [`kernel()`], [`Val`] and [`Pointer`]; [`params!`] names a kernel's parameters, and
+//! [`Strided`] is a tensor among them. `intrinsics` is the only place that writes instructions.
+//! Deliberately absent: devices (the device crate launches, see [`mod@params`]), and optimisation
+//! beyond folding constants and reading a special register once: `ptxas` does the rest. What PTX
+//! means is said by the PTX ISA.
 
 #![warn(clippy::wildcard_enum_match_arm)] // The compiler lists what an added type or space still needs.
 
@@ -50,12 +51,14 @@ mod grid;
 mod intrinsics;
 mod kernel;
 mod memory;
+mod named;
 pub mod params;
 mod predicate;
 mod print;
 mod recorder;
 mod registers;
 mod round_to_odd;
+mod strided;
 mod target;
 mod tile;
 mod types;
@@ -87,9 +90,14 @@ pub use memory::{
     Order, Pointer, Reduction, Scope, Shared, SharedSpace, Space, commit_copies, dynamic_shared, fence,
     fence_sequential, local, shared, shared_named, wait_for_copies,
 };
+pub use named::{
+    FieldPlace, FieldShape, NamedArgument, NamedParam, NamedParams, Numbers, Recorded, Side, declare_fields,
+    layout_of_fields,
+};
 pub use params::{Argument, Arguments, Array, Layout, Param, Params, Received, Sink, Slot};
 pub use print::{PrintArgs, Printable, print};
 pub use registers::{FixedRegisters, MapRegisters, Registers, TakeRegister, Vars, ZipRegisters, vars};
+pub use strided::Strided;
 pub use target::{Arch, Limits, Target, UnknownArch};
 pub use tile::{
     Barrier, Barriers, Cursor, Fragment, FragmentVar, LinesOfA, LinesOfB, Major, Multiplicand, Operands, Pipeline, Sum,

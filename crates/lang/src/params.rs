@@ -6,7 +6,7 @@
 //!
 //! - [`Param`]: a parameter type: [`Global<T>`](crate::Global), and the scalars `u8`…`u64`,
 //!   `i8`…`i64`, `f16`, `bf16`, `f32`, `f64`, and arrays of them. [`Params`] is a tuple of one to
-//!   twelve of them and knows the [`Layout`].
+//!   twelve of them, or a structure made by [`params!`](crate::params!), and knows the [`Layout`].
 //! - [`Received`]: what the kernel's closure gets for it: `Global<T>` for `Global<T>`, `Val<T>` for
 //!   a scalar `T`.
 //! - [`Argument<P, S>`]: a host value that may be passed for parameter `P` into a [`Sink`] `S`.
@@ -66,6 +66,7 @@
 
 use warpfold_ptx::{self as ptx, ScalarType, StateSpace};
 
+use crate::named::{NamedArgument, Numbers};
 use crate::recorder::{Computed, Raw, with};
 use crate::types::{Element, Scalar, Type};
 use crate::{Global, Val, intrinsics, untyped};
@@ -115,12 +116,19 @@ pub trait Received: Copy + 'static {
     fn receive(position: usize) -> Self;
 }
 
+impl<T: Element> Global<T> {
+    /// The address that is a parameter.
+    pub(crate) fn of_param(position: usize) -> Self {
+        Self::new(Val::from_raw(untyped::load_param(position, 0, Type::U64)))
+    }
+}
+
 impl<T: Element> Received for Global<T> {
     type Param = Self;
 
     fn receive(position: usize) -> Self {
         declare::<Self>(position);
-        Self::new(Val::from_raw(untyped::load_param(position, 0, Type::U64)))
+        Self::of_param(position)
     }
 }
 
@@ -155,10 +163,17 @@ impl<T: Element + Param> Received for Val<T> {
 #[derive(Debug, Clone, Copy)]
 pub struct Array<T, const N: usize> {
     position: usize,
+    /// Bytes before it in the parameter.
+    first: u32,
     element: std::marker::PhantomData<fn() -> T>,
 }
 
 impl<T: Element + Param, const N: usize> Array<T, N> {
+    /// The array in a parameter from a byte on.
+    pub(crate) const fn of_param(position: usize, first: u32) -> Self {
+        Self { position, first, element: std::marker::PhantomData }
+    }
+
     /// The element at a position known while recording.
     ///
     /// # Panics
@@ -167,7 +182,7 @@ impl<T: Element + Param, const N: usize> Array<T, N> {
     #[must_use]
     pub fn at(self, index: usize) -> Val<T> {
         assert!(index < N, "the array has {N} elements, there is none at {index}");
-        let offset = <T as Param>::BYTES * index as u32;
+        let offset = self.first + <T as Param>::BYTES * index as u32;
         Val::from_raw(load_once(self.position, offset, T::TYPE))
     }
 }
@@ -177,7 +192,7 @@ impl<T: Element + Param, const N: usize> Received for Array<T, N> {
 
     fn receive(position: usize) -> Self {
         declare::<Self::Param>(position);
-        Self { position, element: std::marker::PhantomData }
+        Self::of_param(position, 0)
     }
 }
 
@@ -187,7 +202,7 @@ pub(crate) fn declare<P: Param>(position: usize) {
 }
 
 #[inline(never)]
-fn declare_one(position: usize, ty: ScalarType, align: u32, pointee_align: Option<u32>, len: Option<u32>) {
+pub(crate) fn declare_one(position: usize, ty: ScalarType, align: u32, pointee_align: Option<u32>, len: Option<u32>) {
     let mut variable = intrinsics::memory::variable(StateSpace::Param, ty, "");
     variable.ptr = pointee_align.map(|align| ptx::PtrAttribute { space: Some(StateSpace::Global), align: Some(align) });
     variable.align = (align > ty.bytes()).then_some(align);
@@ -199,10 +214,10 @@ fn declare_one(position: usize, ty: ScalarType, align: u32, pointee_align: Optio
     });
 }
 
-/// An element of an array parameter, loaded where it is first asked for.
+/// A part of a parameter, loaded where it is first asked for.
 #[track_caller]
 #[inline(never)]
-fn load_once(position: usize, offset: u32, ty: Type) -> Raw {
+pub(crate) fn load_once(position: usize, offset: u32, ty: Type) -> Raw {
     with(|r| {
         let name = Computed::Param { position, offset };
         r.computed(name, |r| intrinsics::memory::load_param(r, position, offset.into(), ty))
@@ -210,12 +225,21 @@ fn load_once(position: usize, offset: u32, ty: Type) -> Raw {
 }
 
 /// Where the parameters lie in the parameter block.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Layout {
     /// Offset and size of each parameter, in bytes.
     pub params: Vec<Slot>,
     /// Size of the whole block in bytes, without padding at its end.
     pub bytes: u32,
+}
+
+impl Layout {
+    /// Adds a parameter after the others, at the next multiple of its alignment.
+    pub(crate) fn push(&mut self, ty: ScalarType, bytes: u32, align: u32) {
+        let offset = self.bytes.next_multiple_of(align);
+        self.params.push(Slot { ty, offset, bytes });
+        self.bytes = offset + bytes;
+    }
 }
 
 /// One parameter's place.
@@ -229,7 +253,7 @@ pub struct Slot {
     pub bytes: u32,
 }
 
-/// A tuple of parameters.
+/// A tuple of parameters, or a structure of them.
 pub trait Params: 'static {
     /// Each parameter at the next multiple of its alignment.
     fn layout() -> Layout;
@@ -284,6 +308,18 @@ macro_rules! scalar_params {
                 sink.push(&self.to_le_bytes(), size_of::<$rust>())
             }
         }
+        impl<S: Sink> NamedArgument<$rust, S> for $rust {
+            fn pass(self, _: &mut S, numbers: &mut Numbers) -> Result<(), S::Error> {
+                numbers.push(&self.to_le_bytes(), size_of::<$rust>());
+                Ok(())
+            }
+        }
+        impl<S: Sink, const N: usize> NamedArgument<[$rust; N], S> for [$rust; N] {
+            fn pass(self, _: &mut S, numbers: &mut Numbers) -> Result<(), S::Error> {
+                self.iter().for_each(|value| numbers.push(&value.to_le_bytes(), size_of::<$rust>()));
+                Ok(())
+            }
+        }
         impl<S: Sink, const N: usize> Argument<[$rust; N], S> for [$rust; N] {
             fn pass(self, sink: &mut S) -> Result<(), S::Error> {
                 let bytes: Vec<u8> = self.iter().flat_map(|value| value.to_le_bytes()).collect();
@@ -299,14 +335,9 @@ macro_rules! tuples {
     ($($param:ident $argument:ident)*) => {
         impl<$($param: Param),*> Params for ($($param,)*) {
             fn layout() -> Layout {
-                let mut bytes = 0_u32;
-                let mut params = Vec::new();
-                $(
-                    let offset = bytes.next_multiple_of($param::ALIGN);
-                    params.push(Slot { ty: $param::PTX_TYPE, offset, bytes: $param::BYTES });
-                    bytes = offset + $param::BYTES;
-                )*
-                Layout { params, bytes }
+                let mut layout = Layout::default();
+                $(layout.push($param::PTX_TYPE, $param::BYTES, $param::ALIGN);)*
+                layout
             }
         }
 

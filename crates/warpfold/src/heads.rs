@@ -1,11 +1,12 @@
 //! From the product of queries, keys and values to queries, and to the paged cache.
 
-use warpfold_kernels::heads::{Heads, Problem};
-use warpfold_kernels::plan::alignment_of;
+use warpfold_kernels::heads::{Heads, Norms, Pairs, Problem, Rotary, Source};
+use warpfold_kernels::layout::Layout;
+use warpfold_kernels::plan::TensorSpec;
 use warpfold_kernels::{Dtype, Error, ErrorKind};
 
 use crate::tensor::Allocated;
-use crate::{PageLayout, PagedCache, Tensor};
+use crate::{PagedCache, Tensor};
 
 /// New tokens whose queries, keys and values are one product.
 #[derive(Debug, Clone, Copy)]
@@ -63,7 +64,7 @@ impl PagedCache {
             expect("scales", scale, &[head_dim])?;
             inputs.push(scale);
         }
-        let [token, head, element] = [0, 1, 2].map(|axis| product.layout().strides()[axis]);
+        let [head, element] = [1, 2].map(|axis| product.layout().strides()[axis]);
         if (head, element) != (head_dim as isize, 1) {
             return Err(refused("the heads of a token do not lie side by side".to_owned()));
         }
@@ -71,24 +72,26 @@ impl PagedCache {
         let lists = inputs[1..].iter().map(|tensor| tensor.contiguous());
         let inputs = std::iter::once(Ok(product)).chain(lists).collect::<Result<Vec<_>, _>>()?;
         let mut queries = Allocated::new(inputs[0].queue(), self.keys.dtype(), &[tokens, heads, head_dim])?;
-        let [page_axis, head_axis] = if self.layout == PageLayout::Nhd { [1, 2] } else { [2, 1] };
-        let page_strides = [0, page_axis, head_axis].map(|axis| self.keys.layout().strides()[axis] as i64);
-        let addresses = inputs.iter().chain([&self.keys, &self.values]).map(Tensor::address);
+        let layout = Layout::contiguous(&[tokens, heads, head_dim])?;
+        let specs: Vec<_> = inputs.iter().map(Tensor::spec).collect();
+        let [product, slots, positions, cos, sin, scales @ ..] = &specs[..] else {
+            unreachable!("there are five inputs and scales")
+        };
+        let norms =
+            norms.map(|(_, eps)| Norms { scales: [0, 1].map(|i| scales[i].clone()), eps_bits: (eps as f32).to_bits() });
         let problem = Problem {
-            dtype: self.keys.dtype(),
-            lists: slots.dtype(),
-            tokens: tokens as u64,
-            heads: heads as u64,
-            kv_heads: shape.kv_heads as u64,
-            head_dim: head_dim as u64,
-            stride: token as i64,
-            eps_bits: norms.map(|(_, eps)| (eps as f32).to_bits()),
-            rows: rows as u64,
-            pages: shape.pages as u64,
-            page: shape.page as u64,
-            page_strides,
-            // Lists are read number by number.
-            alignment: alignment_of(addresses.enumerate().filter(|(i, _)| ![1, 2].contains(i)).map(|(_, a)| a)),
+            source: Source::Product {
+                product: product.clone(),
+                queries: TensorSpec::new(self.keys.dtype(), layout, queries.buffer.address()),
+                norms,
+            },
+            rotary: Some(Rotary {
+                pairs: Pairs::Halves,
+                dim: head_dim as u64,
+                tables: [cos.clone(), sin.clone()],
+                positions: Some(positions.clone()),
+            }),
+            cache: Some(self.cache_of(slots.clone())),
         };
         let views: Vec<_> = inputs.iter().map(|tensor| tensor.memory_view().map(Some)).collect::<Result<_, _>>()?;
         let queue = inputs[0].queue();

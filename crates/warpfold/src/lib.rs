@@ -133,10 +133,10 @@ pub use warpfold_kernels::conv::Layout as ImageLayout;
 pub use warpfold_kernels::experts::Weights as ExpertWeights;
 pub use warpfold_kernels::fold::{Cumulative, Direction, Prefix, ScanOrder};
 pub use warpfold_kernels::generate::Distribution;
+pub use warpfold_kernels::heads::Pairs;
 pub use warpfold_kernels::layout::Layout;
 pub use warpfold_kernels::matmul::{Activation, Epilogue, OutputCoord};
 pub use warpfold_kernels::reductions;
-pub use warpfold_kernels::rotary::Pairs;
 pub use warpfold_kernels::sampling::{Draw, Rows as DrawRows};
 pub use warpfold_kernels::{Dtype, Dtype as DType, Error, ErrorKind};
 

@@ -4,9 +4,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use warpfold_device::{HostBuffer, Stream};
-use warpfold_kernels::kv_cache::{CacheWrite, Problem, Rotary};
-use warpfold_kernels::plan::alignment_of;
-use warpfold_kernels::rotary::Pairs;
+use warpfold_kernels::heads::{Cache, Heads, Pairs, Problem, Queries, Rotary, Source};
+use warpfold_kernels::plan::TensorSpec;
 use warpfold_kernels::{Dtype, Error, ErrorKind};
 
 use crate::tensor::Allocated;
@@ -166,7 +165,7 @@ impl PagedCache {
     /// see the cache or the queries.
     pub fn write(&mut self, tokens: NewTokens<'_>, rotary: Option<CacheRotary<'_>>) -> Result<(), Error> {
         let NewTokens { keys, values, slots } = tokens;
-        let CacheShape { pages, page, kv_heads, head_dim, value_dim } = self.shape;
+        let CacheShape { kv_heads, head_dim, value_dim, .. } = self.shape;
         let num = slots.len();
         expect("slots", slots, &[num])?;
         expect("keys", keys, &[num, kv_heads, head_dim])?;
@@ -193,37 +192,24 @@ impl PagedCache {
                 return Err(refused("the elements of a query do not lie side by side".to_owned()));
             }
         }
-        let of_queries = |queries: &&mut Tensor| (queries.shape()[1] as u64, strides(queries, [0, 1]));
-        let [page_axis, head_axis] = if self.layout == PageLayout::Nhd { [1, 2] } else { [2, 1] };
-        let addresses = inputs.iter().chain([&self.keys, &self.values]).chain(queries.as_deref()).map(Tensor::address);
-        let problem = Problem {
-            dtype: inputs[0].dtype(),
-            cache: self.keys.dtype(),
-            slots: inputs[2].dtype(),
-            tokens: num as u64,
-            kv_heads: kv_heads as u64,
-            head_dim: head_dim as u64,
-            value_dim: value_dim as u64,
-            k_strides: strides(&inputs[0], [0, 1]),
-            v_strides: strides(&inputs[1], [0, 1]),
-            pages: pages as u64,
-            page: page as u64,
-            k_pages: strides(&self.keys, [0, page_axis, head_axis]),
-            v_pages: strides(&self.values, [0, page_axis, head_axis]),
-            scale_bits: self.scales.map(|scale| (scale as f32).to_bits()),
-            rotary: rotary.map(|rotary| Rotary { queries: queries.as_ref().map(of_queries), ..rotary }),
-            alignment: alignment_of(addresses),
+        let source = Source::Tensors {
+            queries: queries.as_deref().map(|queries| Queries::InPlace(queries.spec())),
+            keys_and_values: Some([0, 1].map(|i| inputs[i].spec())),
         };
+        let problem = Problem { source, rotary, cache: Some(self.cache_of(inputs[2].spec())) };
         let views: Vec<_> = inputs.iter().map(|tensor| tensor.memory_view().map(Some)).collect::<Result<_, _>>()?;
         let queue = inputs[0].queue();
-        let mut written = vec![&mut self.keys, &mut self.values];
-        written.extend(queries);
-        let mut outputs = Vec::new();
-        for tensor in written {
-            let start = tensor.first * tensor.dtype.bytes() as usize;
-            outputs.push(Arc::get_mut(&mut tensor.memory).ok_or(ErrorKind::SharedMemory)?.view_mut(start..)?);
-        }
-        queue.run(&CacheWrite, problem, &views, &mut outputs)
+        let written = queries.into_iter().chain([&mut self.keys, &mut self.values]);
+        let mut outputs = written.map(Tensor::view_mut).collect::<Result<Vec<_>, _>>()?;
+        queue.run(&Heads, problem, &views, &mut outputs)
+    }
+
+    /// What plans know of it, and of the slots that are written.
+    pub(crate) fn cache_of(&self, slots: TensorSpec) -> Cache {
+        let order = if self.layout == PageLayout::Nhd { [0, 1, 2, 3] } else { [0, 2, 1, 3] };
+        let pages = [&self.keys, &self.values]
+            .map(|tensor| TensorSpec { layout: tensor.layout().permute(&order), ..tensor.spec() });
+        Cache { slots, pages, scale_bits: self.scales.map(|scale| (scale as f32).to_bits()) }
     }
 }
 
@@ -315,21 +301,10 @@ fn of_rotary([cos, sin, positions]: [&Tensor; 3], pairs: Pairs, tokens: usize) -
     expect("sines", sin, &[rows, columns])?;
     sin.expect_dtype("the table of sines", cos.dtype())?;
     expect("positions", positions, &[tokens])?;
-    let (cos, sin) = (cos.with_columns_together()?, sin.with_columns_together()?);
-    let rotary = Rotary {
-        pairs,
-        dim: 2 * columns as u64,
-        table: cos.dtype(),
-        positions: positions.dtype(),
-        rows: rows as u64,
-        table_strides: [&cos, &sin].map(|table| table.layout().strides()[0] as i64),
-        queries: None,
-    };
-    Ok((rotary, [positions.contiguous()?, cos, sin]))
-}
-
-fn strides<const N: usize>(tensor: &Tensor, axes: [usize; N]) -> [i64; N] {
-    axes.map(|axis| tensor.layout().strides()[axis] as i64)
+    let (positions, cos, sin) = (positions.contiguous()?, cos.with_columns_together()?, sin.with_columns_together()?);
+    let rotary =
+        Rotary { pairs, dim: 2 * columns as u64, tables: [cos.spec(), sin.spec()], positions: Some(positions.spec()) };
+    Ok((rotary, [positions, cos, sin]))
 }
 
 fn refused(reason: String) -> Error {

@@ -1,7 +1,8 @@
 //! Rotary position embedding.
 
-use warpfold_kernels::plan::alignment_of;
-use warpfold_kernels::rotary::{Pairs, Problem, RotaryEmbedding};
+use warpfold_kernels::heads::{Heads, Pairs, Problem, Queries, Rotary};
+use warpfold_kernels::layout::Layout;
+use warpfold_kernels::plan::TensorSpec;
 use warpfold_kernels::{Error, ErrorKind};
 
 use crate::Tensor;
@@ -51,21 +52,21 @@ impl Tensor {
         options: RotaryOptions,
     ) -> Result<Self, Error> {
         let [batch, len, heads, head_dim] = self.rotary_sizes(options.num_heads)?;
-        let strides: [isize; 4] = match *self.layout().strides() {
-            [batch, head, position, element] => [batch, position, head, element],
-            [batch, position, element] => [batch, position, element * head_dim as isize, element],
+        let strides = |layout: &Layout| match *layout.strides() {
+            [batch, head, position, element] => vec![batch, position, head, element],
+            [batch, position, element] => vec![batch, position, element * head_dim as isize, element],
             _ => unreachable!("the axes were counted"),
         };
-        let out_strides = match self.rank() {
-            4 => [heads * len * head_dim, head_dim, len * head_dim, 1],
-            _ => [len * heads * head_dim, heads * head_dim, head_dim, 1],
+        let heads_of = |layout: &Layout, address: u64| {
+            let layout = Layout::new(vec![batch, len, heads, head_dim], strides(layout))?;
+            Ok::<_, Error>(TensorSpec::new(self.dtype(), layout, address))
         };
         let rotary_dim = options.rotary_dim.unwrap_or(head_dim);
         let (cos, sin) = (cos.with_columns_together()?, sin.with_columns_together()?);
         cos.expect_dtype("the table of cosines", sin.dtype())?;
         let tables = [("cosines", &cos), ("sines", &sin)];
-        let (rows, table_strides) = match positions {
-            Some(_) => {
+        match positions {
+            Some(positions) => {
                 let rows = cos.shape().first().copied().unwrap_or(0);
                 for (name, table) in tables {
                     expect(name, table, &[rows, rotary_dim / 2])?;
@@ -73,43 +74,27 @@ impl Tensor {
                 if rows == 0 && !self.is_empty() {
                     return Err(refused("the tables of cosines and sines have no rows".to_owned()));
                 }
-                (rows, tables.map(|(_, table)| [0, table.layout().strides()[0] as i64]))
+                expect("positions", positions, &[batch, len])?;
             }
             None => {
                 for (name, table) in tables {
                     expect(name, table, &[batch, len, rotary_dim / 2])?;
                 }
-                (0, tables.map(|(_, table)| [0, 1].map(|axis| table.layout().strides()[axis] as i64)))
             }
-        };
-        let position_strides = match positions {
-            Some(positions) => {
-                expect("positions", positions, &[batch, len])?;
-                [0, 1].map(|axis| positions.layout().strides()[axis] as i64)
-            }
-            None => [0; 2],
-        };
+        }
         let mut out = Allocated::new(self.queue(), self.dtype(), self.shape())?;
-        let problem = Problem {
-            dtype: self.dtype(),
-            table: cos.dtype(),
-            positions: positions.map(Self::dtype),
-            batch: batch as u64,
-            len: len as u64,
-            heads: heads as u64,
-            head_dim: head_dim as u64,
-            rotary_dim: rotary_dim as u64,
+        let results = heads_of(&Layout::contiguous(self.shape())?, out.buffer.address())?;
+        let queries = [heads_of(self.layout(), self.address())?, results];
+        let rotary = Rotary {
             pairs: options.pairs,
-            strides: strides.map(|stride| stride as i64),
-            out_strides: out_strides.map(|stride| stride as i64),
-            position_strides,
-            rows: rows as u64,
-            table_strides,
-            alignment: alignment_of([self.address(), cos.address(), sin.address(), out.buffer.address()]),
+            dim: rotary_dim as u64,
+            tables: [cos.spec(), sin.spec()],
+            positions: positions.map(Self::spec),
         };
-        let inputs = [Some(self), Some(&cos), Some(&sin), positions].into_iter().flatten();
+        let problem = Problem::rotary(Queries::Copied(Box::new(queries)), rotary);
+        let inputs = [Some(self), positions, Some(&cos), Some(&sin)].into_iter().flatten();
         let inputs: Vec<_> = inputs.map(|tensor| tensor.memory_view().map(Some)).collect::<Result<_, _>>()?;
-        self.queue().run(&RotaryEmbedding, problem, &inputs, &mut [out.buffer.as_view_mut()])?;
+        self.queue().run(&Heads, problem, &inputs, &mut [out.buffer.as_view_mut()])?;
         Ok(out.finish())
     }
 

@@ -3,8 +3,8 @@
 use warpfold::{Attention, Dtype, PagedKeys, Queue, Tensor};
 use warpfold_device::{Buffer, View};
 use warpfold_kernels::attention::{self as kernel, Choice, Keys, Problem, Queries};
-use warpfold_kernels::kv_cache::{self, CacheWrite};
-use warpfold_kernels::plan::{Family, KernelCache, Planner, Workspace};
+use warpfold_kernels::heads::{self, Cache, Heads, Source};
+use warpfold_kernels::plan::{Family, KernelCache, Planner, TensorSpec, Workspace};
 
 use crate::support::{device, ints, is_clean, numbers, on_every_device, tensor};
 
@@ -36,26 +36,13 @@ const HEADS: usize = 4;
 const DIM: usize = 16;
 
 /// Two new tokens for a pool of f32 pages `[page, token, head, element]`.
-fn write_of_two() -> kv_cache::Problem {
-    let [head, token, page] = [DIM, KV_HEADS * DIM, PAGE * KV_HEADS * DIM].map(|stride| stride as i64);
-    kv_cache::Problem {
-        dtype: Dtype::F32,
-        cache: Dtype::F32,
-        slots: Dtype::I64,
-        tokens: 2,
-        kv_heads: KV_HEADS as u64,
-        head_dim: DIM as u64,
-        value_dim: DIM as u64,
-        k_strides: [token, head],
-        v_strides: [token, head],
-        pages: PAGES as u64,
-        page: PAGE as u64,
-        k_pages: [page, token, head],
-        v_pages: [page, token, head],
-        scale_bits: [1.0_f32.to_bits(); 2],
-        rotary: None,
-        alignment: 16,
-    }
+fn write_of_two() -> heads::Problem {
+    let of = |dtype, shape: &[usize]| TensorSpec::contiguous(dtype, shape).unwrap();
+    let new = || of(Dtype::F32, &[2, KV_HEADS, DIM]);
+    let pages = || of(Dtype::F32, &[PAGES, PAGE, KV_HEADS, DIM]);
+    let cache = Cache { slots: of(Dtype::I64, &[2]), pages: [pages(), pages()], scale_bits: [1.0_f32.to_bits(); 2] };
+    let source = Source::Tensors { queries: None, keys_and_values: Some([new(), new()]) };
+    heads::Problem { source, rotary: None, cache: Some(cache) }
 }
 
 /// A query each of two sequences over that pool.
@@ -80,7 +67,7 @@ fn a_captured_step_is_launched_again_with_other_lengths_tables_and_slots() {
     let mut output = device.alloc::<f32>(2 * HEADS * DIM).unwrap();
     let (mut table, mut lens) = (device.upload(&[0_i32; 4]).unwrap(), device.upload(&[0_i32; 2]).unwrap());
     let mut slots = device.upload(&[-1_i64; 2]).unwrap();
-    let write = CacheWrite.ready(&device, &write_of_two()).unwrap();
+    let write = Heads.ready(&device, &write_of_two()).unwrap();
     let decode = kernel::Attention.ready(&device, &decode_of_two()).unwrap();
     let mut workspace = Workspace::new();
     stream.synchronize().unwrap();

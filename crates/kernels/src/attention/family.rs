@@ -90,7 +90,7 @@ impl Attention {
             counter.into_iter().fold(step, Step::arg).words(&sizes).words(&strides(problem)).words(&floats(problem))
         };
         let launch = LaunchConfig::new(grid, kernel.threads).dynamic_shared(kernel.shared_bytes);
-        let counter = (algorithm != Algorithm::Simt).then_some(Arg::Tickets);
+        let counter = (algorithm != Algorithm::Simt).then_some(Arg::Pointer(Operand::Tickets));
         let main = step(kernel.kernel, launch, kernel.maps, counter);
         let merge = (splits > 1 && !merges).then(|| {
             let kernel = planner.kernel(Merge(config), |Merge(config)| merge(config));

@@ -2,6 +2,7 @@
 
 use half::{bf16, f16};
 
+use super::args::args_of;
 use super::choice::{Algorithm, Choice};
 use super::direct::{self, direct};
 use super::implicit::{self, implicit};
@@ -10,7 +11,7 @@ use super::patches::{self, patches};
 use super::planes::{self, planes};
 use super::problem::Problem;
 use super::wgmma;
-use crate::matmul::{size_words, with_epilogue};
+use crate::matmul::with_epilogue;
 use crate::plan::{Family, Operand, OperandSpec, Plan, Planner, Step};
 use crate::{AnyKernel, Dtype, Error};
 
@@ -23,11 +24,11 @@ pub struct Conv;
 /// A kernel of this folder.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Kernel {
-    Direct(Dtype, direct::Configuration),
-    Implicit(Dtype, implicit::Configuration),
-    Planes(planes::Configuration),
-    Patches(patches::Configuration),
-    Mma(mma::Configuration),
+    Direct(Dtype, direct::Config),
+    Implicit(Dtype, implicit::Config),
+    Planes(planes::Config),
+    Patches(patches::Config),
+    Mma(mma::Config),
 }
 
 fn make(kernel: &Kernel) -> AnyKernel {
@@ -70,28 +71,21 @@ impl Conv {
         };
         let product = choice.product();
         let accumulator = problem.accumulator();
-        let step = |kernel| {
-            let step = Step::new(planner.kernel(kernel, make), config).arg(images).arg(filters);
-            step.words(&size_words(&product, product.k, 1))
-        };
-        let [height, width] = problem.size;
-        let with_strides = |step: Step| {
-            let image = [height, width, problem.result_size()[1]].map(|size| size as u32);
-            step.words(&image).words(&strides(problem))
-        };
-        let step = match choice.algorithm {
-            Algorithm::Wgmma(tile) => wgmma::step(problem, tile, config, [images, filters], planner),
-            Algorithm::Direct => with_strides(step(Kernel::Direct(accumulator, choice.direct()))),
-            Algorithm::Implicit(tile) => with_strides(step(Kernel::Implicit(accumulator, choice.implicit(tile)))),
-            Algorithm::Patches(tile) => with_strides(step(Kernel::Patches(choice.patches(tile)))),
-            Algorithm::Mma(tile) => {
-                let configuration = mma::configuration(problem, tile, choice.epilogue_key());
-                step(Kernel::Mma(configuration)).words(&mma::image_words(problem))
+        let kernel = match choice.algorithm {
+            Algorithm::Wgmma(tile) => {
+                let step = wgmma::step(problem, tile, config, [images, filters], planner);
+                plan.steps.push(with_epilogue(step, Operand::Output(0), &inputs, &product));
+                return plan;
             }
-            Algorithm::Planes(tile) => step(Kernel::Planes(choice.planes(tile))).words(&mma::image_words(problem)),
+            Algorithm::Direct => Kernel::Direct(accumulator, choice.direct()),
+            Algorithm::Implicit(tile) => Kernel::Implicit(accumulator, choice.implicit(tile)),
+            Algorithm::Patches(tile) => Kernel::Patches(choice.patches(tile)),
+            Algorithm::Mma(tile) => Kernel::Mma(mma::configuration(problem, tile, choice.epilogue_key())),
+            Algorithm::Planes(tile) => Kernel::Planes(choice.planes(tile)),
         };
-        plan.steps.push(with_epilogue(step, Operand::Output(0), &inputs, &product));
-        plan
+        let args = args_of(problem, &product, [images, filters], &inputs);
+        let step = Step::new(planner.kernel(kernel, make), config).with(args);
+        plan.step(step.expect("the problem was checked"))
     }
 }
 
@@ -109,13 +103,4 @@ fn operands(problem: &Problem) -> (Plan, Vec<Operand>) {
         plan = plan.input(spec("an input", elements, result));
     }
     (plan, (2..2 + num_inputs).map(Operand::Input).collect())
-}
-
-/// Of the images from group to group and image to image, along channels, rows and columns; of the
-/// filters from group to group and filter to filter.
-fn strides(problem: &Problem) -> [i64; implicit::TENSORS] {
-    let Problem { channels, size: [height, width], filters, groups, .. } = *problem;
-    let [c, h, w] = problem.layout.steps(channels, [height, width]);
-    let (of_group, depth) = (channels / groups, problem.depth());
-    [of_group * c, channels * height * width, c, h, w, filters / groups * depth, depth].map(|stride| stride as i64)
 }

@@ -5,37 +5,21 @@
 //! with its channels; pieces outside the image and after the end of K are zeros.
 
 use warpfold_device::Limits;
-use warpfold_lang::{Arch, Array, Global, Kernel, Multiplicand, Sum, Val, block_idx, kernel, wait_for_dependencies};
+use warpfold_lang::{Arch, Global, Multiplicand, Sum, Val, block_idx, kernel, wait_for_dependencies};
 
+use super::args::{ConvArgs, Convolution};
 use super::geometry::Geometry;
 use super::problem::{Layout, Problem};
 use crate::kernel_name::KernelName;
 use crate::matmul::{
-    self, Accumulator, EpilogueKey, EpilogueOperands, EpilogueWriter, F32Math, MAX_INPUTS, MAX_SCALARS, Matrix,
-    MmaTile, OperandMajor, Pieces, Ring, SIZES, STRIDES, StageLoader, Strided, TileScheduler, WarpTile,
+    self, Accumulator, EpilogueKey, EpilogueWriter, F32Math, Matrix, MmaTile, OperandMajor, Pieces, Ring, StageLoader,
+    Strided, TileScheduler, WarpTile,
 };
 use crate::{Dtype, Error};
 
-/// Words of the sizes beside those of a product: height and width of the image, channels of all
-/// groups, pixels of the result, of which this many are a row.
-pub(super) const IMAGE: usize = 5;
-
-/// What the kernel takes: images, filters, sizes of the product and the image, and what its
-/// [end](EpilogueOperands) takes.
-pub(super) type Mma = Kernel<(
-    Global<u8>,
-    Global<u8>,
-    [u32; SIZES],
-    [u32; IMAGE],
-    Global<u8>,
-    [Global<u8>; MAX_INPUTS],
-    [i64; STRIDES],
-    [f64; MAX_SCALARS],
-)>;
-
 /// What decides on the code of the kernel.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct Configuration {
+pub(super) struct Config {
     pub(super) dtype: Dtype,
     pub(super) geometry: Geometry,
     pub(super) tile: MmaTile,
@@ -92,15 +76,9 @@ pub(super) fn choice(problem: &Problem, arch: Arch, limits: &Limits) -> Result<(
     matmul::mma_tile(&product(problem), factors * dtype.bytes(), arch, limits)
 }
 
-pub(super) fn configuration(problem: &Problem, tile: MmaTile, epilogue: EpilogueKey) -> Configuration {
+pub(super) fn configuration(problem: &Problem, tile: MmaTile, epilogue: EpilogueKey) -> Config {
     let piece = piece(problem).expect("plans with warps are made for channels that they can copy");
-    Configuration { dtype: problem.dtype, geometry: Geometry::of(problem), tile, piece, epilogue }
-}
-
-/// The sizes beside those of the product, as the kernel takes them.
-pub(super) fn image_words(problem: &Problem) -> [u32; IMAGE] {
-    let ([height, width], [rows, row]) = (problem.size, problem.result_size());
-    [height, width, problem.channels, rows * row, row].map(|size| size as u32)
+    Config { dtype: problem.dtype, geometry: Geometry::of(problem), tile, piece, epilogue }
 }
 
 /// The pixels of a block's tile of the result under each element of the filters.
@@ -117,17 +95,11 @@ struct Pixels<T> {
 
 impl<T: Multiplicand> Pixels<T> {
     /// The pixels from `first` on, of `num` in all; of those beyond the last nothing is stored.
-    fn new(
-        ring: Ring<T>,
-        geometry: Geometry,
-        images: Global<T>,
-        image: Array<u32, IMAGE>,
-        [first, num]: [Val<u32>; 2],
-    ) -> Self {
-        let [height, width, channels, of_image, row] = [0, 1, 2, 3, 4].map(|word| image.at(word));
+    fn new(ring: Ring<T>, geometry: Geometry, images: Global<T>, args: &ConvArgs, [first, num]: [Val<u32>; 2]) -> Self {
+        let [channels, height, width] = [1, 2, 3].map(|dim| args.images.size(dim));
         let corner = |line: Val<u32>| {
             let pixel = (first + line).min(num - 1);
-            let (image, corner) = geometry.corner_in(of_image, row, pixel);
+            let (image, corner) = geometry.corner_in(args.result_pixels, args.result_width, pixel);
             let in_image = (corner[0] * width.cast::<i32>() + corner[1]).cast::<i64>();
             let of_images = image.cast::<i64>() * (height * width).cast::<i64>();
             (corner, images.at((of_images + in_image) * channels.cast::<i64>()))
@@ -166,37 +138,30 @@ impl<T: Multiplicand> StageLoader<T> for Pixels<T> {
 }
 
 /// Each block computes a tile of pixels and filters of a group.
-pub(super) fn mma<T: Multiplicand>(configuration: &Configuration) -> Mma
+pub(super) fn mma<T: Multiplicand>(configuration: &Config) -> Convolution
 where
     T::Sum: Accumulator + Sum,
 {
-    let Configuration { dtype, geometry, tile, piece, epilogue } = configuration.clone();
+    let Config { dtype, geometry, tile, piece, epilogue } = configuration.clone();
     if let Err(rule) = tile.validate() {
         panic!("{rule}");
     }
     let name = KernelName::new("conv_mma").part(tile.key()).part(dtype).part(piece);
     let name = name.part(geometry.key()).part(epilogue.key());
-    let body = move |images: Global<u8>,
-                     filters: Global<u8>,
-                     sizes: Array<u32, SIZES>,
-                     image: Array<u32, IMAGE>,
-                     result: Global<u8>,
-                     inputs: [Global<u8>; MAX_INPUTS],
-                     ends: Array<i64, STRIDES>,
-                     scalars: Array<f64, MAX_SCALARS>| {
+    let body = move |args: ConvArgs| {
         wait_for_dependencies();
         // Shared-memory map
         let sides = [tile.rows(), tile.columns()];
         let [of_pixels, of_filters] =
             sides.map(|side| Ring::<T>::new(Pieces { major: OperandMajor::K, bytes: piece }, tile, side));
         // Roles
-        let work = TileScheduler::new(sides, 1, tile.band, sizes).work(block_idx().x, Val::constant(0));
-        let (first, lines) = ([work.row, work.column], [sizes.at(0), sizes.at(1)]);
+        let work = TileScheduler::new(sides, 1, tile.band, args.product).work(block_idx().x, Val::constant(0));
+        let (first, lines) = ([work.row, work.column], args.lines());
         let group = work.position.flat;
         let depth = geometry.depth();
-        let images = images.reinterpret::<T>().at(group * geometry.channels);
-        let pixels = Pixels::new(of_pixels, geometry, images, image, [first[0], lines[0]]);
-        let filters = filters.reinterpret::<T>().at((group * lines[1]).cast::<i64>() * i64::from(depth));
+        let images = args.images.base().reinterpret::<T>().at(group * geometry.channels);
+        let pixels = Pixels::new(of_pixels, geometry, images, &args, [first[0], lines[0]]);
+        let filters = args.filters.base().reinterpret::<T>().at((group * lines[1]).cast::<i64>() * i64::from(depth));
         let end = pixels.has_rest.then(|| Val::constant(depth));
         let strides = [i64::from(depth), 1].map(Val::constant);
         let filters = Strided::new(of_filters, filters, strides, [first[1], lines[1]], end);
@@ -204,8 +169,7 @@ where
         let sums = WarpTile::new(tile);
         sums.add_products([&pixels, &filters], [Val::constant(0), Val::constant(depth)]);
         // Epilogue
-        let outputs = EpilogueOperands { result, inputs, strides: ends, scalars };
-        let writer = EpilogueWriter::<T::Sum>::new(&epilogue, outputs, lines, work.position);
+        let writer = EpilogueWriter::<T::Sum>::new(&epilogue, args.epilogue(), lines, work.position);
         sums.store(&writer, first);
     };
     kernel(String::from(name), body).required_block(tile.threads()).min_blocks(1)

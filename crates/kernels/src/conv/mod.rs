@@ -24,6 +24,7 @@
 //!
 //! The ladder `conv` of the crate `warpfold-ladders` shows the way there.
 
+mod args;
 mod catalogue;
 mod choice;
 mod direct;
@@ -52,8 +53,8 @@ use crate::matmul::{Activation, Epilogue, F32Math, MmaTile, Tile, WgmmaTile};
 use crate::plan::{KernelCache, Planner};
 use crate::{AnyKernel, Dtype, target_of};
 
-/// Kernels of both kinds and layouts, with their blocks.
-pub(crate) fn kernels() -> Vec<(AnyKernel, u32)> {
+/// Kernels of both kinds and layouts.
+pub(crate) fn kernels() -> Vec<AnyKernel> {
     let window = |padding| Window { stride: [2, 2], padding: [padding; 2], dilation: [1, 1] };
     let problem = |dtype, layout, channels, groups| Problem {
         dtype,
@@ -97,5 +98,5 @@ pub(crate) fn kernels() -> Vec<(AnyKernel, u32)> {
     let chosen = chosen.into_iter().map(|problem| Choice::new(problem, target.arch, limits));
     let told = told.into_iter().map(|(problem, algorithm)| Choice::with(problem, limits, algorithm));
     let plan = |choice: Result<_, _>| Conv.plan_with(&choice.expect("it is possible"), &planner);
-    chosen.chain(told).flat_map(|choice| plan(choice).steps).map(|step| (step.kernel, step.config.block[0])).collect()
+    chosen.chain(told).flat_map(|choice| plan(choice).steps).map(|step| step.kernel).collect()
 }

@@ -10,18 +10,16 @@ use std::collections::BTreeMap;
 
 use half::f16;
 use warpfold_lang::{
-    Array, Global, Shared, Val, Var, block_idx, commit_copies, dynamic_shared, grid_dim, kernel, lane_id, range,
-    sync_threads, thread_idx, var, wait_for_copies, wait_for_dependencies, warp_id, when,
+    Global, Shared, Val, Var, block_idx, commit_copies, dynamic_shared, grid_dim, kernel, lane_id, range, sync_threads,
+    thread_idx, var, wait_for_copies, wait_for_dependencies, warp_id, when,
 };
 
+use super::args::{ConvArgs, Convolution};
 use super::geometry::{Geometry, Order};
-use super::implicit::{Convolution, IMAGE, TENSORS};
 use super::patch_tile::{FILTERS, PatchTile, ROWS, Shape};
 use crate::Dtype;
 use crate::kernel_name::KernelName;
-use crate::matmul::{
-    BatchCoord, EpilogueKey, EpilogueOperands, EpilogueWriter, MAX_INPUTS, MAX_SCALARS, SIZES, STRIDES,
-};
+use crate::matmul::{BatchCoord, EpilogueKey, EpilogueWriter};
 
 /// Elements of a patch that a thread brings without a loop.
 const AT_ONCE: u32 = 8;
@@ -32,7 +30,7 @@ const UNROLLED: u32 = 9;
 
 /// What decides on the code of the kernel.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct Configuration {
+pub(super) struct Config {
     pub(super) dtype: Dtype,
     pub(super) geometry: Geometry,
     pub(super) tile: PatchTile,
@@ -294,8 +292,8 @@ impl Tiles {
 }
 
 /// Each block computes the results of its filters in tile after tile.
-pub(super) fn patches(configuration: &Configuration) -> Convolution {
-    let Configuration { dtype, geometry, tile, filters: num_filters, epilogue } = configuration.clone();
+pub(super) fn patches(configuration: &Config) -> Convolution {
+    let Config { dtype, geometry, tile, filters: num_filters, epilogue } = configuration.clone();
     if let Err(rule) = tile.validate() {
         panic!("{rule}");
     }
@@ -307,15 +305,7 @@ pub(super) fn patches(configuration: &Configuration) -> Convolution {
         .part(geometry.key())
         .part(format_args!("f{num_filters}"))
         .part(epilogue.key());
-    let body = move |images: Global<u8>,
-                     filters: Global<u8>,
-                     sizes: Array<u32, SIZES>,
-                     image: Array<u32, IMAGE>,
-                     strides: Array<i64, TENSORS>,
-                     result: Global<u8>,
-                     inputs: [Global<u8>; MAX_INPUTS],
-                     ends: Array<i64, STRIDES>,
-                     scalars: Array<f64, MAX_SCALARS>| {
+    let body = move |args: ConvArgs| {
         wait_for_dependencies();
         // Shared-memory map
         let shape = Shape::of(geometry, tile);
@@ -329,16 +319,16 @@ pub(super) fn patches(configuration: &Configuration) -> Convolution {
         let sums = Sums::new(shape, roles.apart(), weights.at(roles.filter), patch.at(mine));
         let images = Images {
             dtype,
-            memory: images,
-            size: [image.at(0), image.at(1)],
-            of_image: strides.at(1),
-            strides: [2, 3, 4].map(|word| strides.at(word).cast()),
+            memory: args.images.base(),
+            size: [2, 3].map(|dim| args.images.size(dim)),
+            of_image: args.images.stride(0),
+            strides: args.steps(),
         };
-        bring_filters(dtype, &shape, &roles, filters, weights);
+        bring_filters(dtype, &shape, &roles, args.filters.base(), weights);
         // Tiles
-        let (m, n, num_images, width) = (sizes.at(0), sizes.at(1), sizes.at(6), image.at(2));
+        let [m, n] = args.lines();
         let pixels = if geometry.order == Order::ChannelsFirst { n } else { m };
-        let tiles = Tiles::new(num_images, pixels, width, tile);
+        let tiles = Tiles::new(args.images.size(0), pixels, args.result_width, tile);
         let next = grid_dim().x / of_filters;
         let bring = |number: Val<u32>, stage: Val<u32>| {
             let (image, first) = tiles.place(number);
@@ -362,10 +352,9 @@ pub(super) fn patches(configuration: &Configuration) -> Convolution {
             sums.add_all(current);
             stage.set(free);
             // Epilogue
-            let outputs = EpilogueOperands { result, inputs, strides: ends, scalars };
             let none = Val::constant(0);
             let position = BatchCoord { flat: image_idx, each: [none, image_idx, none] };
-            let writer = EpilogueWriter::<f32>::new(&epilogue, outputs, [m, n], position);
+            let writer = EpilogueWriter::<f32>::new(&epilogue, args.epilogue(), [m, n], position);
             let x = first[1] + roles.column;
             let [height, width] = tiles.size;
             for (j, sums) in (0..ROWS).zip(sums.sums.chunks_exact(FILTERS as usize)) {

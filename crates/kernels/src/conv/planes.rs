@@ -6,22 +6,23 @@
 //! those of a channel contiguous. Channels are a multiple of a step's.
 
 use warpfold_device::Limits;
-use warpfold_lang::{Arch, Array, Global, Val, dynamic_shared, kernel, wait_for_dependencies};
+use warpfold_lang::{Arch, Global, Val, dynamic_shared, kernel, wait_for_dependencies};
 
+use super::args::{ConvArgs, Convolution};
 use super::geometry::{Geometry, Order};
-use super::mma::{IMAGE, Mma};
 use super::problem::{Layout, Problem};
 use crate::kernel_name::KernelName;
 use crate::matmul::{
-    self, ArchRates, Block, EpilogueKey, EpilogueOperands, EpilogueWriter, Load, LoadUnit, MAX_INPUTS, MAX_SCALARS,
-    Matrix, MatrixLoader, OperandMajor, SIZES, STRIDES, Sums, Tile, TileLoader, Units,
+    self, ArchRates, Block, EpilogueKey, EpilogueWriter, Load, LoadUnit, Matrix, MatrixLoader, OperandMajor, Sums,
+    Tile, TileLoader, Units,
 };
+use crate::plan::TensorSpec;
 use crate::repack::{self, ChannelsLast};
 use crate::{Dtype, Error};
 
 /// What decides on the code of the kernel.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct Configuration {
+pub(super) struct Config {
     pub(super) geometry: Geometry,
     pub(super) tile: Tile,
     /// Filters in all.
@@ -80,14 +81,21 @@ fn padded(problem: &Problem) -> u64 {
 pub(super) fn repack(problem: &Problem) -> ChannelsLast {
     let (channels, depth) = (problem.channels, problem.depth());
     let elements = depth / channels;
+    let tensor = |shape: [u64; 4], strides: [u64; 4]| {
+        let (shape, strides) = (shape.map(|size| size as usize), strides.map(|stride| stride as isize));
+        let layout = crate::layout::Layout::new(shape.to_vec(), strides.to_vec()).expect("a problem is counted");
+        TensorSpec::new(Dtype::F32, layout, 0)
+    };
     ChannelsLast {
-        configuration: repack::Configuration {
+        configuration: repack::Config {
             element_bytes: 4,
             channels: problem.filters as u32,
             padded: padded(problem) as u32,
         },
-        sizes: [[0; 5], [elements, channels, channels, 0, depth]],
-        strides: [[0; 4], [0, depth, 1, elements]],
+        tensors: [tensor([0; 4], [0; 4]), tensor([1, problem.filters, elements, channels], [0, depth, 1, elements])],
+        widths: [0, channels],
+        left: 0,
+        pixels: [0, depth],
     }
 }
 
@@ -105,17 +113,12 @@ struct Pixels {
 
 impl Pixels {
     /// The pixels from `first` on, of `num` in all; of those beyond the last nothing is stored.
-    fn new(
-        units: Units<f32>,
-        geometry: Geometry,
-        images: Global<f32>,
-        image: Array<u32, IMAGE>,
-        [first, num]: [Val<u32>; 2],
-    ) -> Self {
-        let [height, width, channels, of_image, row] = [0, 1, 2, 3, 4].map(|word| image.at(word));
+    fn new(units: Units<f32>, geometry: Geometry, args: &ConvArgs, [first, num]: [Val<u32>; 2]) -> Self {
+        let images = args.images.base().reinterpret::<f32>();
+        let [channels, height, width] = [1, 2, 3].map(|dim| args.images.size(dim));
         let mine = &units.units[0];
         let pixel = (first + mine.line).min(num - 1);
-        let (image, corner) = geometry.corner_in(of_image, row, pixel);
+        let (image, corner) = geometry.corner_in(args.result_pixels, args.result_width, pixel);
         let plane = (image * channels + mine.deep).cast::<i64>() * (height * width).cast::<i64>();
         let in_plane = (corner[0] * width.cast::<i32>() + corner[1]).cast::<i64>();
         let (from, corner) = (images.at(plane + in_plane), corner.map(Val::cast::<u32>));
@@ -151,8 +154,8 @@ impl TileLoader<f32> for Pixels {
 }
 
 /// Each block computes a tile of filters and pixels.
-pub(super) fn planes(configuration: &Configuration) -> Mma {
-    let Configuration { geometry, tile, filters: num_filters, epilogue } = configuration.clone();
+pub(super) fn planes(configuration: &Config) -> Convolution {
+    let Config { geometry, tile, filters: num_filters, epilogue } = configuration.clone();
     if let Err(rule) = tile.validate() {
         panic!("{rule}");
     }
@@ -164,30 +167,22 @@ pub(super) fn planes(configuration: &Configuration) -> Mma {
         .part(format_args!("f{num_filters}"))
         .part(geometry.key())
         .part(epilogue.key());
-    let body = move |images: Global<u8>,
-                     filters: Global<u8>,
-                     sizes: Array<u32, SIZES>,
-                     image: Array<u32, IMAGE>,
-                     result: Global<u8>,
-                     inputs: [Global<u8>; MAX_INPUTS],
-                     ends: Array<i64, STRIDES>,
-                     scalars: Array<f64, MAX_SCALARS>| {
+    let body = move |args: ConvArgs| {
         wait_for_dependencies();
         // Shared-memory map
         let sides = [tile.rows, tile.columns];
         let tiles = sides.map(|side| dynamic_shared::<f32>(tile.elements(side)));
         // Roles
-        let block = Block::this(tile, sizes);
-        let lines = [sizes.at(0), sizes.at(1)];
+        let block = Block::this(tile, args.product);
+        let lines = args.lines();
         let units = Units::new(OperandMajor::Mn, 1, [tile.columns, tile.depth], tile.threads(), tiles[1]);
-        let images = images.reinterpret::<f32>();
-        let pixels = Pixels::new(units, geometry, images, image, [block.column, lines[1]]);
+        let pixels = Pixels::new(units, geometry, &args, [block.column, lines[1]]);
         let padded = num_filters.next_multiple_of(4);
         let loader = MatrixLoader {
             load: Load { dtype: Dtype::F32, major: OperandMajor::Mn, wide: true, copied: true },
             sides: [tile.rows, tile.depth],
             threads: tile.threads(),
-            first: filters,
+            first: args.filters.base(),
             strides: [1, i64::from(padded)].map(Val::constant),
             lines: [block.row, Val::constant(padded)],
             tile: tiles[0],
@@ -198,9 +193,8 @@ pub(super) fn planes(configuration: &Configuration) -> Mma {
         let sums = Sums::<f32>::new(tile);
         sums.add_products([&filters, &pixels], [Val::constant(0), Val::constant(geometry.depth())]);
         // Epilogue
-        let outputs = EpilogueOperands { result, inputs, strides: ends, scalars };
-        let writer = EpilogueWriter::<f32>::new(&epilogue, outputs, lines, block.position);
-        let of_image = image.at(3);
+        let writer = EpilogueWriter::<f32>::new(&epilogue, args.epilogue(), lines, block.position);
+        let of_image = args.result_pixels;
         // Between the pixels of two images lie the planes of the other filters.
         let place = |pixel: Val<u32>| pixel / of_image * (of_image * (num_filters - 1)) + pixel;
         sums.store_planes(&writer, [block.row, block.column], lines, place);

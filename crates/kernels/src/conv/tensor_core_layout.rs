@@ -7,7 +7,8 @@
 //! not see where a row ends.
 
 use super::problem::{Layout, Problem};
-use crate::repack::{ChannelsLast, Configuration};
+use crate::plan::TensorSpec;
+use crate::repack::{ChannelsLast, Config};
 
 /// Bytes of a row of a stage at most.
 const ROW_BYTES: u64 = 128;
@@ -160,23 +161,23 @@ impl TensorCoreLayout {
 
     /// The launch that repacks them.
     pub(super) fn repack(&self, problem: &Problem) -> ChannelsLast {
-        let [of_images, of_filters] = self.pixels();
-        let Problem { layout, channels, size, filter, .. } = *problem;
-        let strides = |size: [u64; 2]| {
+        let Problem { dtype, layout, images, channels, size, filters, filter, .. } = *problem;
+        let tensor = |num: u64, size: [u64; 2]| {
             let [c, h, w] = layout.steps(channels, size);
-            [channels * size[0] * size[1], c, h, w]
+            let shape = [num, channels, size[0], size[1]].map(|size| size as usize).to_vec();
+            let strides = [channels * size[0] * size[1], c, h, w].map(|stride| stride as isize).to_vec();
+            TensorSpec::new(dtype, crate::layout::Layout::new(shape, strides).expect("a problem is counted"), 0)
         };
         ChannelsLast {
-            configuration: Configuration {
+            configuration: Config {
                 element_bytes: self.element_bytes as u32,
                 channels: channels as u32,
                 padded: self.channels as u32,
             },
-            sizes: [
-                [size[0], size[1], self.widths[0], self.left, of_images],
-                [filter[0], filter[1], self.widths[1], 0, of_filters],
-            ],
-            strides: [size, filter].map(strides),
+            tensors: [tensor(images, size), tensor(filters, filter)],
+            widths: self.widths,
+            left: self.left,
+            pixels: self.pixels(),
         }
     }
 }

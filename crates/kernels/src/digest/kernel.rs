@@ -1,21 +1,20 @@
 //! The kernel that digests elements: a thread takes groups of eight where they lie side by side,
 //! else elements.
 
-use warpfold_lang::{Array, Global, Val, block_idx, grid_dim, kernel, range, thread_idx, var, when};
+use warpfold_lang::{Global, Val, block_idx, grid_dim, kernel, params, range, thread_idx, var, when};
 
 use super::host::{FACTORS, GAMMA, GROUP, LAST_SHIFT, MIX};
 use crate::elements::load;
 use crate::fold::{Sum, fold_block};
-use crate::layout::MAX_RANK;
 use crate::overlap::overlap_launches;
+use crate::walk::{Walk, walk_words};
 use crate::{AnyKernel, Dtype};
 
 /// Threads per block.
-pub(crate) const BLOCK: u32 = 256;
+pub(super) const BLOCK: u32 = 256;
 
-/// Words that the kernel takes: how many groups or elements there are, the place of the first, and
-/// of each dimension the size, the stride in memory and the stride of places.
-pub(super) const WORDS: usize = 2 + 3 * MAX_RANK;
+/// Words of the dimensions, whose strides are those in memory and those of places.
+pub(super) const WORDS: usize = walk_words(2);
 
 /// What the kernel is built for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -28,30 +27,30 @@ pub(super) struct Config {
     pub(super) rank: usize,
 }
 
+params! {
+    /// Parameters of the kernel.
+    pub(super) struct DigestArgs {
+        from: Global<u8>, sum: Global<u64>,
+        /// Groups, or elements.
+        count: u64,
+        /// The place of the first.
+        first: u64,
+        dims: [u64; WORDS],
+    }
+}
+
 pub(super) fn kernel_of(config: &Config) -> AnyKernel {
     let Config { bits, is_grouped, rank } = *config;
-    let body = move |from: Global<u8>, sum: Global<u64>, words: Array<u64, WORDS>| {
+    let body = move |args: DigestArgs| {
+        let DigestArgs { from, sum, count, first, dims } = args;
         overlap_launches();
         // Contract: any grid of blocks of `BLOCK` threads; `sum` holds a number to add to.
-        let [count, first] = [0, 1].map(|word| words.at(word));
-        let dim = |i: usize| [0, 1, 2].map(|word| words.at(2 + 3 * i + word));
+        let dims = Walk::new(dims, rank);
         let acc = var::<u64>(0);
         let thread = block_idx().x.cast::<u64>() * u64::from(BLOCK) + thread_idx().x.cast::<u64>();
         range(thread, count, grid_dim().x.cast::<u64>() * u64::from(BLOCK), |i| {
-            let (mut rest, mut at, mut place) = (i, Val::constant(0_u64), first);
-            for axis in (0..rank).rev() {
-                let [size, stride, places] = dim(axis);
-                let position = if axis == 0 {
-                    rest
-                } else {
-                    let outer = rest / size;
-                    let position = rest - outer * size;
-                    rest = outer;
-                    position
-                };
-                at += position * stride;
-                place += position * places;
-            }
+            let offsets = dims.offsets(i, 2, false);
+            let (at, place) = (offsets[0], first + offsets[1]);
             let elements = load::<u64, _>(bits, from.at(at * bits.bytes()), if is_grouped { 8 } else { 1 }, is_grouped);
             let product = if is_grouped {
                 let products = elements.iter().zip(FACTORS).map(|(bits, factor)| *bits * factor);

@@ -12,15 +12,14 @@
 mod host;
 mod kernel;
 
-pub(crate) use kernel::BLOCK;
-
 use warpfold_device::LaunchConfig;
 
 use host::GROUP;
-use kernel::{Config, WORDS};
+use kernel::{BLOCK, Config, DigestArgs, WORDS};
 
 use crate::layout::{Dim, Layout, dims};
-use crate::plan::{Family, Operand, OperandSpec, Plan, Planner, Step, TensorSpec};
+use crate::plan::{Family, OperandSpec, Plan, Planned, Planner, Step, TensorSpec};
+use crate::walk::walk_of;
 use crate::{AnyKernel, Dtype, Error};
 
 // THRESHOLD: blocks walk over what is left; tested by
@@ -39,7 +38,11 @@ pub struct Problem {
     bytes: u64,
     alignment: u64,
     config: Config,
-    words: [u64; WORDS],
+    /// Groups, or elements.
+    count: u64,
+    /// The place of the first.
+    first: u64,
+    dims: [u64; WORDS],
 }
 
 impl Problem {
@@ -62,13 +65,10 @@ impl Problem {
         if is_grouped && let Some(inner) = dims.last_mut() {
             *inner = Dim { size: inner.size / GROUP, strides: vec![GROUP as i64; 2] };
         }
-        let mut words = [0; WORDS];
-        words[..2].copy_from_slice(&[if is_grouped { len / GROUP } else { len }, first]);
-        for (dim, words) in dims.iter().zip(words[2..].chunks_exact_mut(3)) {
-            words.copy_from_slice(&[dim.size, dim.strides[0] as u64, dim.strides[1] as u64]);
-        }
+        let count = if is_grouped { len / GROUP } else { len };
         let config = Config { bits, is_grouped, rank: dims.len() };
-        Ok(Self { bytes: tensor.bytes(), alignment: tensor.alignment(), config, words })
+        let (bytes, alignment) = (tensor.bytes(), tensor.alignment());
+        Ok(Self { bytes, alignment, config, count, first, dims: walk_of(&dims) })
     }
 }
 
@@ -86,20 +86,21 @@ impl Family for Digest {
     type Problem = Problem;
 
     fn plan(&self, problem: &Problem, planner: &Planner<'_>) -> Result<Plan, Error> {
-        let Problem { bytes, alignment, config, words } = problem;
-        let mut plan = Plan::new("digest")
-            .input(OperandSpec::new("the tensor", *bytes, *alignment))
-            .output(OperandSpec::new("the sum", 8, 8))
-            .choice(format_args!("{config:?}"));
-        let blocks = words[0].div_ceil(BLOCK.into()).min(MAX_BLOCKS) as u32;
-        if blocks > 0 {
-            let kernel = planner.kernel(*config, kernel::kernel_of);
-            let step = Step::new(kernel, LaunchConfig::new(blocks, BLOCK))
-                .operands([Operand::Input(0), Operand::Output(0)], 2)
-                .words(words);
-            plan = plan.step(step);
+        let Problem { bytes, alignment, config, count, first, dims } = *problem;
+        let mut plan = Plan::new("digest").choice(format_args!("{config:?}"));
+        let args = DigestArgs::<Planned> {
+            from: plan.add_input(OperandSpec::new("the tensor", bytes, alignment)),
+            sum: plan.add_output(OperandSpec::new("the sum", 8, 8)),
+            count,
+            first,
+            dims,
+        };
+        let blocks = count.div_ceil(BLOCK.into()).min(MAX_BLOCKS) as u32;
+        if blocks == 0 {
+            return Ok(plan);
         }
-        Ok(plan)
+        let kernel = planner.kernel(config, kernel::kernel_of);
+        Ok(plan.step(Step::new(kernel, LaunchConfig::new(blocks, BLOCK)).with(args)?))
     }
 }
 

@@ -1,7 +1,7 @@
 //! The kernels that multiply rows with the weights of their experts, and add what experts give.
 
 use warpfold_lang::{
-    Array, Global, Lanes, Val, Var, ballot, block_idx, kernel, lane_id, range, shfl, thread_idx, var, warp_id, when,
+    Global, Lanes, Val, Var, ballot, block_idx, kernel, lane_id, params, range, shfl, thread_idx, var, warp_id, when,
 };
 
 use super::BLOCK;
@@ -88,21 +88,37 @@ fn find(starts: Global<u32>, num_experts: Val<u32>, tile: Val<u32>) -> Slots {
     slots
 }
 
+params! {
+    /// Parameters of a product.
+    pub(super) struct DotsArgs {
+        /// Rows, or what slots have of the product before.
+        x: Global<u8>,
+        weights: Global<u8>, results: Global<u8>,
+        /// As [`RouteArgs`](super::route::RouteArgs) has them.
+        order: Global<u32>, starts: Global<u32>, experts: u32, chosen: u32,
+        /// Of the results, and elements of a dot product.
+        columns: u32, len: u32,
+    }
+}
+
+params! {
+    /// Parameters of the sum over slots.
+    pub(super) struct CombineArgs {
+        slots: Global<f32>, shares: Global<f32>, residual: Global<u8>, results: Global<u8>,
+        elements: u64, hidden: u32, chosen: u32,
+    }
+}
+
 /// A warp the products of some columns with the rows of a tile: its lanes share the elements of a
 /// dot product, neighbours in turn.
 pub(super) fn dots(config: &Config) -> AnyKernel {
     let config = *config;
     let Config { dtype, dots, width } = config;
     let bytes = dtype.bytes();
-    let body = move |x: Global<u8>,
-                     weights: Global<u8>,
-                     results: Global<u8>,
-                     order: Global<u32>,
-                     starts: Global<u32>,
-                     sizes: Array<u32, 4>| {
+    let body = move |args: DotsArgs| {
+        let DotsArgs { x, weights, results, order, starts, experts: num_experts, chosen, columns, len } = args;
         overlap_launches();
         // Contract: a grid of tiles in x, at least as many as there are, and of columns in y.
-        let [num_experts, chosen, columns, len] = std::array::from_fn(|i| sizes.at(i));
         let slots = find(starts, num_experts, block_idx().x);
         let first_column = block_idx().y * config.columns() + warp_id() * config.of_warp();
         when(slots.found.get().ne(0) & first_column.lt(columns), || {
@@ -161,16 +177,12 @@ pub(super) fn dots(config: &Config) -> AnyKernel {
 
 /// A thread per element: the residual and what the slots give, from the first to the last.
 pub(super) fn combine(dtype: Dtype) -> AnyKernel {
-    let body = move |slots: Global<f32>,
-                     shares: Global<f32>,
-                     residual: Global<u8>,
-                     results: Global<u8>,
-                     elements: Val<u64>,
-                     sizes: Array<u32, 2>| {
+    let body = move |args: CombineArgs| {
+        let CombineArgs { slots, shares, residual, results, elements, hidden, chosen } = args;
         overlap_launches();
         let i = block_idx().x.mul_wide(BLOCK) + thread_idx().x.cast::<u64>();
         when(i.lt(elements), || {
-            let [hidden, chosen] = [0, 1].map(|i| sizes.at(i).cast::<u64>());
+            let [hidden, chosen] = [hidden, chosen].map(|size| size.cast::<u64>());
             let (row, column) = (i / hidden, i % hidden);
             let sum = var(0.0_f32);
             range(row * chosen, (row + 1) * chosen, 1_u64, |slot| {

@@ -18,10 +18,10 @@ mod route;
 
 use warpfold_device::LaunchConfig;
 
-use crate::plan::{Arg, Family, Operand, OperandSpec, Plan, Planner, Step, grid_size, grid_size_y};
+use crate::plan::{Family, Operand, OperandSpec, Plan, Planned, Planner, Step, grid_size, grid_size_y};
 use crate::{AnyKernel, Dtype, Error, ErrorKind};
-use dots::{Config, Dots, TILE, WARPS, combine, dots};
-use route::{group, route};
+use dots::{CombineArgs, Config, Dots, DotsArgs, TILE, WARPS, combine, dots};
+use route::{RouteArgs, group, route};
 
 /// The family of mixtures of experts. Inputs: rows `[rows, hidden]`, logits of the router `[rows,
 /// experts]` of `f32`, weights `[experts, 2 · inner, hidden]` (those of the gate, then those of
@@ -96,14 +96,16 @@ impl Family for Experts {
         problem.check()?;
         let Problem { dtype, rows, hidden, inner, experts, chosen, weights, .. } = *problem;
         let (bytes, slots) = (dtype.bytes(), rows * chosen);
-        let mut plan = Plan::new("experts")
-            .input(OperandSpec::new("the rows", rows * hidden * bytes, bytes))
-            .input(OperandSpec::new("the logits", rows * experts * 4, 4))
-            .input(OperandSpec::new("the weights of gate and up", experts * 2 * inner * hidden * bytes, bytes))
-            .input(OperandSpec::new("the weights of down", experts * hidden * inner * bytes, bytes))
-            .input(OperandSpec::new("the residual", rows * hidden * bytes, bytes))
-            .output(OperandSpec::new("the results", rows * hidden * bytes, bytes))
-            .choice(format_args!("{chosen} of {experts} experts, {TILE} rows of one at a time"));
+        let mut plan =
+            Plan::new("experts").choice(format_args!("{chosen} of {experts} experts, {TILE} rows of one at a time"));
+        let mut read =
+            |name, elements: u64, bytes: u64| plan.add_input(OperandSpec::new(name, elements * bytes, bytes));
+        let x = read("the rows", rows * hidden, bytes);
+        let logits = read("the logits", rows * experts, 4);
+        let of_gate = read("the weights of gate and up", experts * 2 * inner * hidden, bytes);
+        let of_down = read("the weights of down", experts * hidden * inner, bytes);
+        let residual = read("the residual", rows * hidden, bytes);
+        let output = plan.add_output(OperandSpec::new("the results", rows * hidden * bytes, bytes));
         if rows == 0 || hidden == 0 {
             return Ok(plan);
         }
@@ -111,36 +113,59 @@ impl Family for Experts {
         let starts = plan.add_scratch(4 * (experts + 1));
         let gated = plan.add_scratch((slots * inner * bytes).max(bytes));
         let results = plan.add_scratch(4 * slots * hidden);
-        let sizes = [rows, experts, chosen].map(|size| size as u32);
+        // Routing.
+        let args = RouteArgs::<Planned> {
+            logits,
+            ids,
+            shares,
+            order,
+            starts,
+            rows: rows as u32,
+            experts: experts as u32,
+            chosen: chosen as u32,
+        };
         let kernel = planner.kernel(Kernel::Route(weights), Kernel::make);
-        let step = Step::new(kernel, LaunchConfig::new(grid_size(rows.div_ceil(WARPS.into()))?, BLOCK));
-        plan.steps.push(step.operands([Operand::Input(1), ids, shares], 3).words(&sizes));
+        let launch = LaunchConfig::new(grid_size(rows.div_ceil(WARPS.into()))?, BLOCK);
+        plan.steps.push(Step::new(kernel, launch).with(args)?);
         let kernel = planner.kernel(Kernel::Group, Kernel::make);
-        let step = Step::new(kernel, LaunchConfig::new(grid_size(experts)?, 32));
-        plan.steps.push(step.operands([ids, order, starts], 3).words(&sizes));
-        // Each expert may end with a tile that is not full.
+        plan.steps.push(Step::new(kernel, LaunchConfig::new(grid_size(experts)?, 32)).with(args)?);
+        // Products: each expert may end with a tile that is not full.
         let tiles = grid_size((slots / u64::from(TILE) + experts.min(slots)).max(1))?;
-        let of = |dots: Dots, columns: u64, len: u64| {
+        let mut multiply = |dots: Dots, [x, weights, results]: [Operand; 3], columns: u64, len: u64| {
             let config = Config { dtype, dots, width: problem.width(len) };
             // THRESHOLD: columns beyond the grid in y are refused; tested by
             // crates/kernels/tests/parts/plans.rs::experts_wider_than_a_grid_are_refused
             let across = grid_size_y(columns.div_ceil(config.columns().into()).max(1))?;
-            let launch = LaunchConfig::new((tiles, across), BLOCK);
-            let sizes = [experts, chosen, columns, len].map(|size| size as u32);
-            Ok::<_, Error>((planner.kernel(Kernel::Dots(config), Kernel::make), launch, sizes))
+            let args = DotsArgs::<Planned> {
+                x,
+                weights,
+                results,
+                order,
+                starts,
+                experts: experts as u32,
+                chosen: chosen as u32,
+                columns: columns as u32,
+                len: len as u32,
+            };
+            let kernel = planner.kernel(Kernel::Dots(config), Kernel::make);
+            plan.steps.push(Step::new(kernel, LaunchConfig::new((tiles, across), BLOCK)).with(args)?);
+            Ok::<_, Error>(())
         };
-        let (kernel, launch, sizes) = of(Dots::Gated, inner, hidden)?;
-        let operands = [Operand::Input(0), Operand::Input(2), gated, order, starts];
-        plan.steps.push(Step::new(kernel, launch).operands(operands, 5).words(&sizes));
-        let (kernel, launch, sizes) = of(Dots::Down, hidden, inner)?;
-        let operands = [gated, Operand::Input(3), results, order, starts];
-        plan.steps.push(Step::new(kernel, launch).operands(operands, 5).words(&sizes));
+        multiply(Dots::Gated, [x, of_gate, gated], inner, hidden)?;
+        multiply(Dots::Down, [gated, of_down, results], hidden, inner)?;
+        // Sum.
+        let args = CombineArgs::<Planned> {
+            slots: results,
+            shares,
+            residual,
+            results: output,
+            elements: rows * hidden,
+            hidden: hidden as u32,
+            chosen: chosen as u32,
+        };
         let kernel = planner.kernel(Kernel::Combine(dtype), Kernel::make);
-        let step = Step::new(kernel, LaunchConfig::new(grid_size((rows * hidden).div_ceil(BLOCK.into()))?, BLOCK));
-        let operands = [results, shares, Operand::Input(4), Operand::Output(0)];
-        plan.steps
-            .push(step.operands(operands, 4).arg(Arg::value(rows * hidden)).words(&[hidden as u32, chosen as u32]));
-        Ok(plan)
+        let launch = LaunchConfig::new(grid_size((rows * hidden).div_ceil(BLOCK.into()))?, BLOCK);
+        Ok(plan.step(Step::new(kernel, launch).with(args)?))
     }
 }
 
@@ -164,15 +189,18 @@ impl Kernel {
     }
 }
 
-/// Kernels as they ship, to be assembled and compared, with the threads of their blocks.
-pub(crate) fn kernels() -> Vec<(AnyKernel, u32)> {
+/// Kernels as they ship, to be assembled and compared.
+pub(crate) fn kernels() -> Vec<AnyKernel> {
     let config = |dots| Config { dtype: Dtype::Bf16, dots, width: 8 };
-    let of_blocks = [
+    [
         Kernel::Route(Weights::Normalized),
         Kernel::Route(Weights::Share),
         Kernel::Dots(config(Dots::Gated)),
         Kernel::Dots(config(Dots::Down)),
         Kernel::Combine(Dtype::Bf16),
-    ];
-    of_blocks.iter().map(|kernel| (kernel.make(), BLOCK)).chain([(Kernel::Group.make(), 32)]).collect()
+        Kernel::Group,
+    ]
+    .iter()
+    .map(Kernel::make)
+    .collect()
 }

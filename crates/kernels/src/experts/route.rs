@@ -1,7 +1,7 @@
 //! The kernels that choose the experts of each row, and list the rows of each expert.
 
 use warpfold_lang::{
-    Array, Global, Val, Var, ballot, block_idx, kernel, lane_id, lanes_before, range, shfl, shfl_xor, var, warp_id,
+    Global, Val, Var, ballot, block_idx, kernel, lane_id, lanes_before, params, range, shfl, shfl_xor, var, warp_id,
     when,
 };
 
@@ -29,11 +29,24 @@ fn largest(number: Var<u64>) {
     }
 }
 
+params! {
+    /// Parameters of the kernels that choose and that list.
+    pub(super) struct RouteArgs {
+        logits: Global<f32>,
+        /// The experts of each row, and their weights.
+        ids: Global<u32>, shares: Global<f32>,
+        /// The slots of each expert, side by side, and where they begin.
+        order: Global<u32>, starts: Global<u32>,
+        /// Rows, experts, experts of a row.
+        rows: u32, experts: u32, chosen: u32,
+    }
+}
+
 /// A warp a row: takes the next expert in order until there are as many as wanted.
 pub(super) fn route(weights: Weights) -> AnyKernel {
-    let body = move |logits: Global<f32>, ids: Global<u32>, shares: Global<f32>, sizes: Array<u32, 3>| {
+    let body = move |args: RouteArgs| {
+        let RouteArgs { logits, ids, shares, rows, experts: num_experts, chosen, .. } = args;
         overlap_launches();
-        let [rows, num_experts, chosen] = std::array::from_fn(|i| sizes.at(i));
         let row = block_idx().x * WARPS + warp_id();
         when(row.lt(rows), || {
             let logit = |expert: Val<u32>| logits.at(row.mul_wide(num_experts) + expert.cast::<u64>()).get();
@@ -83,9 +96,9 @@ pub(super) fn route(weights: Weights) -> AnyKernel {
 
 /// A warp an expert: where its slots begin among those of all, and which they are, in order.
 pub(super) fn group() -> AnyKernel {
-    let body = move |ids: Global<u32>, order: Global<u32>, starts: Global<u32>, sizes: Array<u32, 3>| {
+    let body = move |args: RouteArgs| {
+        let RouteArgs { ids, order, starts, rows, experts: num_experts, chosen, .. } = args;
         overlap_launches();
-        let [rows, num_experts, chosen] = std::array::from_fn(|i| sizes.at(i));
         let (expert, slots) = (block_idx().x, rows * chosen);
         let id = |first: Val<u32>| {
             let slot = first + lane_id();

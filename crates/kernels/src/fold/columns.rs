@@ -2,13 +2,13 @@
 //! coalesced; each warp takes a range of rows.
 
 use warpfold_lang::{
-    AnyRegisters, Array, Global, Order, Registers, Val, Vars, block_idx, grid_dim, kernel, lane_id, range,
-    shared_named, sync_threads, vars, wait_for_dependencies, warp_id, when,
+    AnyRegisters, Global, Order, Registers, Val, Vars, block_idx, grid_dim, kernel, lane_id, range, shared_named,
+    sync_threads, vars, wait_for_dependencies, warp_id, when,
 };
 
 use super::Position;
 use super::erased::{Definition, ErasedMonoid};
-use super::geometry::{MAX_INPUTS, WORDS, Words};
+use super::geometry::{FoldArgs, MAX_INPUTS};
 use crate::AnyKernel;
 use crate::elements::{Place, Run};
 
@@ -45,21 +45,14 @@ pub(super) fn kernel_of(fold: &Definition, columns: &Columns) -> AnyKernel {
     let shape = columns.clone();
     let Columns { warps, vector, runs, kept, folded, split, small, .. } = *columns;
     let width = columns.width();
-    let body = move |in0: Global<u8>,
-                     in1: Global<u8>,
-                     out0: Global<u8>,
-                     out1: Global<u8>,
-                     workspace: Global<u64>,
-                     tickets: Global<u32>,
-                     words: Array<u64, WORDS>| {
+    let body = move |args: FoldArgs| {
         wait_for_dependencies();
         let monoid = &*monoid;
         // Contract: the grid has in x a block for each 32 * `vector` columns of each outer
         // position, in y one a part.
-        let words = Words(words);
-        let inputs = &[in0, in1][..source.dtypes().len()];
-        let outputs = &[out0, out1][..sink.dtypes().len()];
-        let kept_dims = words.kept(kept);
+        let inputs = &args.inputs[..source.dtypes().len()];
+        let outputs = &args.outputs[..sink.dtypes().len()];
+        let kept_dims = args.kept(kept);
         let num_columns = kept_dims.size(kept - 1);
         let tiles = (num_columns + u64::from(width - 1)) >> width.ilog2();
         let block = block_idx().x.cast::<u64>();
@@ -69,13 +62,13 @@ pub(super) fn kernel_of(fold: &Definition, columns: &Columns) -> AnyKernel {
         // Threads beyond the last column fold the last ones as well and store nothing.
         let column = column.min(num_columns - u64::from(vector));
         let (start, end) = if split {
-            let start = block_idx().y.cast::<u64>() * words.part_len();
-            (start, (start + words.part_len()).min(words.len()))
+            let start = block_idx().y.cast::<u64>() * args.part_len;
+            (start, (start + args.part_len).min(args.len))
         } else {
-            (Val::constant(0), words.len())
+            (Val::constant(0), args.len)
         };
         // Load
-        let outer_offsets = words.kept(kept - 1).offsets(outer, inputs.len(), small);
+        let outer_offsets = args.kept(kept - 1).offsets(outer, inputs.len(), small);
         let bases: Vec<Global<u8>> = (0..inputs.len())
             .map(|input| {
                 let offset = column.mul_add(kept_dims.stride(kept - 1, input), outer_offsets[input]);
@@ -83,7 +76,7 @@ pub(super) fn kernel_of(fold: &Definition, columns: &Columns) -> AnyKernel {
             })
             .collect();
         let load = |i: Val<u64>| {
-            let offsets = words.folded(folded).offsets(i, inputs.len(), small);
+            let offsets = args.folded(folded).offsets(i, inputs.len(), small);
             let places: Vec<_> = (0..inputs.len())
                 .map(|input| Place {
                     pointer: bases[input].at(offsets[input] * source.dtypes()[input].bytes()),
@@ -101,7 +94,7 @@ pub(super) fn kernel_of(fold: &Definition, columns: &Columns) -> AnyKernel {
         let finish = |accs: &[Vars<AnyRegisters>]| {
             when(is_column & warp_id().eq(0), || {
                 for (acc, v) in accs.iter().zip(0_u64..) {
-                    sink.store_at(outputs, result + v, monoid.finish(acc.get(), words.len()));
+                    sink.store_at(outputs, result + v, monoid.finish(acc.get(), args.len));
                 }
             });
         };
@@ -109,7 +102,7 @@ pub(super) fn kernel_of(fold: &Definition, columns: &Columns) -> AnyKernel {
             finish(&accs);
             return;
         }
-        let shared = Shared { workspace, tickets, words, is_column, result };
+        let shared = Shared { args, is_column, result };
         over_blocks(monoid, &accs, &shared, warps, &finish);
     };
     kernel(format!("{name}_columns"), body).required_block(32 * warps).into()
@@ -145,9 +138,7 @@ fn fold_run(
 
 /// The memory of blocks that share columns.
 struct Shared {
-    workspace: Global<u64>,
-    tickets: Global<u32>,
-    words: Words,
+    args: FoldArgs,
     /// Whether the thread's columns exist.
     is_column: Val<bool>,
     /// The first of the thread's results.
@@ -159,12 +150,12 @@ struct Shared {
 fn over_blocks(
     monoid: &dyn ErasedMonoid,
     accs: &[Vars<AnyRegisters>],
-    &Shared { workspace, tickets, words, is_column, result }: &Shared,
+    &Shared { args, is_column, result }: &Shared,
     warps: u32,
     finish: &dyn Fn(&[Vars<AnyRegisters>]),
 ) {
-    let slots = monoid.identity().global(workspace, words.results() * grid_dim().y.cast::<u64>(), &mut 0);
-    let slot = |part: Val<u32>, v: u64| part.cast::<u64>() * words.results() + result + v;
+    let slots = monoid.identity().global(args.workspace, args.results * grid_dim().y.cast::<u64>(), &mut 0);
+    let slot = |part: Val<u32>, v: u64| part.cast::<u64>() * args.results + result + v;
     let is_last = shared_named::<u32>("is_last", 1);
     let parts = grid_dim().y;
     when(is_column & warp_id().eq(0), || {
@@ -173,7 +164,7 @@ fn over_blocks(
     // One thread's release publishes what all threads of the block wrote before the barrier.
     sync_threads();
     when(thread_is_first(), || {
-        let before = tickets.at(block_idx().x).atomic().order(Order::AcqRel).increment_wrapping(parts - 1);
+        let before = args.tickets.at(block_idx().x).atomic().order(Order::AcqRel).increment_wrapping(parts - 1);
         is_last.set(before.eq(parts - 1).cast::<u32>());
     });
     sync_threads();

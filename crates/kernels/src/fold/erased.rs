@@ -4,15 +4,14 @@
 use std::fmt;
 use std::sync::Arc;
 
-use warpfold_device::LaunchConfig;
 use warpfold_lang::{AnyRegisters, Registers, SharedSpace, Val};
 
 use super::geometry::{MAX_INPUTS, MAX_OUTPUTS};
 use super::scan::num_words;
 use super::{Monoid, Position};
+use crate::Dtype;
 use crate::elements::{Sink, Source};
-use crate::plan::{Key, Operand, OperandSpec, Plan, Step, TensorSpec};
-use crate::{AnyKernel, Dtype};
+use crate::plan::{Key, Operand, OperandSpec, Plan, TensorSpec, first_of};
 
 /// Arrays in shared memory, one for each register of a group.
 pub(crate) type SharedArrays = <AnyRegisters as Registers>::Pointers<SharedSpace>;
@@ -147,11 +146,10 @@ impl Definition {
         plan
     }
 
-    /// A launch that takes all inputs, then all outputs; null pointers where there are fewer.
-    pub(super) fn step(&self, kernel: AnyKernel, launch: LaunchConfig) -> Step {
-        Step::new(kernel, launch)
-            .operands((0..self.inputs().len()).map(Operand::Input), MAX_INPUTS)
-            .operands((0..self.outputs().len()).map(Operand::Output), MAX_OUTPUTS)
+    /// All inputs and all outputs, as kernels take them.
+    pub(super) fn operands(&self) -> ([Option<Operand>; MAX_INPUTS], [Option<Operand>; MAX_OUTPUTS]) {
+        let inputs = first_of((0..self.inputs().len()).map(Operand::Input));
+        (inputs, first_of((0..self.outputs().len()).map(Operand::Output)))
     }
 }
 

@@ -4,9 +4,11 @@ use std::sync::Arc;
 
 use super::choice::{self, Facts};
 use super::erased::Definition;
+use super::geometry::{FoldArgs, Geometry};
 use super::{Algorithm, Choice, Monoid, columns, rows};
 use crate::elements::{Sink, Source};
-use crate::plan::{Arg, Family, Key, Plan, Planner, Step, TensorSpec};
+use crate::plan::{Family, Key, Operand, Plan, Planned, Planner, Step, TensorSpec};
+use crate::walk::walk_of;
 use crate::{Dtype, Error};
 
 /// A monoid, how its items come from memory, and how its results go there. Cheap to clone; plans
@@ -144,9 +146,21 @@ impl Fold {
             Algorithm::Rows(shape) => rows::kernel_of(definition, shape),
             Algorithm::Columns(shape) => columns::kernel_of(definition, shape),
         });
-        let step = definition.step(kernel, launch);
-        let step = add_workspace(&mut plan, step, choice.workspace_words, choice.tickets);
-        plan.step(step.words(&geometry.words()))
+        let (inputs, outputs) = definition.operands();
+        let (workspace, tickets) = add_workspace(&mut plan, choice.workspace_words, choice.tickets);
+        let Geometry { results, len, part_len, kept, folded } = geometry;
+        let args = FoldArgs::<Planned> {
+            inputs,
+            outputs,
+            workspace,
+            tickets,
+            results: *results,
+            len: *len,
+            part_len: *part_len,
+            kept: walk_of(kept),
+            folded: walk_of(folded),
+        };
+        plan.step(Step::new(kernel, launch).with(args).expect("addresses and numbers fit"))
     }
 }
 
@@ -158,11 +172,9 @@ impl Family for Fold {
     }
 }
 
-/// Adds workspace and tickets to a step, where blocks share results; else null pointers.
-pub(super) fn add_workspace(plan: &mut Plan, step: Step, words: u64, tickets: u64) -> Step {
-    if tickets == 0 {
-        return step.arg(Arg::Null).arg(Arg::Null);
-    }
+/// Adds workspace and tickets, where blocks share results.
+pub(super) fn add_workspace(plan: &mut Plan, words: u64, tickets: u64) -> (Option<Operand>, Option<Operand>) {
     plan.tickets = tickets;
-    step.arg(plan.add_scratch(8 * words)).arg(Arg::Tickets)
+    let workspace = (tickets > 0).then(|| plan.add_scratch(8 * words));
+    (workspace, (tickets > 0).then_some(Operand::Tickets))
 }

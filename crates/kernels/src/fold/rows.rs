@@ -1,10 +1,10 @@
 //! The fold whose threads are mapped along the reduced dimension: full reductions, rows, and
 //! whatever has no better order.
 
-use warpfold_lang::{Array, Global, Val, block_idx, grid_dim, kernel, thread_idx, wait_for_dependencies, when};
+use warpfold_lang::{Val, block_idx, grid_dim, kernel, thread_idx, wait_for_dependencies, when};
 
 use super::erased::Definition;
-use super::geometry::{MAX_INPUTS, WORDS, Words};
+use super::geometry::{FoldArgs, MAX_INPUTS};
 use super::grid::{self, Parts};
 use super::thread::{self, Share};
 use super::{block, warp};
@@ -39,34 +39,27 @@ pub struct Rows {
 pub(super) fn kernel_of(fold: &Definition, rows: &Rows) -> AnyKernel {
     let Definition { name, monoid, source, sink, .. } = fold.clone();
     let Rows { block, lanes, vector, unroll, runs, direct, kept, folded, split, small } = *rows;
-    let body = move |in0: Global<u8>,
-                     in1: Global<u8>,
-                     out0: Global<u8>,
-                     out1: Global<u8>,
-                     workspace: Global<u64>,
-                     tickets: Global<u32>,
-                     words: Array<u64, WORDS>| {
+    let body = move |args: FoldArgs| {
         wait_for_dependencies();
         let monoid = &*monoid;
         // Contract: the grid has a block for `block / lanes` rows in x, and one a part in y.
-        let words = Words(words);
-        let inputs = &[in0, in1][..source.dtypes().len()];
-        let outputs = &[out0, out1][..sink.dtypes().len()];
+        let inputs = &args.inputs[..source.dtypes().len()];
+        let outputs = &args.outputs[..sink.dtypes().len()];
         let thread = thread_idx().x;
         let rows_a_block = block / lanes;
         let own = if rows_a_block == 1 { Val::constant(0) } else { thread >> lanes.ilog2() };
         let row = block_idx().x.cast::<u64>() * u64::from(rows_a_block) + own.cast::<u64>();
         // Threads beyond the last row fold it as well, so that the lanes of a warp stay together.
-        let row = if rows_a_block == 1 { row } else { row.min(words.results() - 1) };
+        let row = if rows_a_block == 1 { row } else { row.min(args.results - 1) };
         let (start, end) = if split {
-            let start = block_idx().y.cast::<u64>() * words.part_len();
-            (start, (start + words.part_len()).min(words.len()))
+            let start = block_idx().y.cast::<u64>() * args.part_len;
+            (start, (start + args.part_len).min(args.len))
         } else {
-            (Val::constant(0), words.len())
+            (Val::constant(0), args.len)
         };
         // Load
-        let bases = words.kept(kept).places(row, inputs, source.dtypes(), small);
-        let dims = words.folded(folded);
+        let bases = args.kept(kept).places(row, inputs, source.dtypes(), small);
+        let dims = args.folded(folded);
         let load = |i: Val<u64>, n: u32| {
             let offsets = if direct { vec![i; bases.len()] } else { dims.offsets(i, bases.len(), small) };
             let place = |input: usize| {
@@ -85,22 +78,22 @@ pub(super) fn kernel_of(fold: &Definition, rows: &Rows) -> AnyKernel {
         // Epilogue
         if split {
             let parts = Parts {
-                workspace,
-                slots: words.results() * grid_dim().y.cast::<u64>(),
+                workspace: args.workspace,
+                slots: args.results * grid_dim().y.cast::<u64>(),
                 first: row * grid_dim().y.cast::<u64>(),
                 part: block_idx().y,
                 parts: grid_dim().y,
-                ticket: tickets.at(row),
+                ticket: args.tickets.at(row),
             };
             grid::fold(monoid, acc, &parts, block, &|acc| {
-                when(thread.eq(0), || sink.store_at(outputs, row, monoid.finish(acc, words.len())));
+                when(thread.eq(0), || sink.store_at(outputs, row, monoid.finish(acc, args.len)));
             });
             return;
         }
         let is_first = lane.eq(0);
         let is_row = block_idx().x.cast::<u64>() * u64::from(rows_a_block) + own.cast::<u64>();
-        let writes = if rows_a_block == 1 { is_first } else { is_first & is_row.lt(words.results()) };
-        when(writes, || sink.store_at(outputs, row, monoid.finish(acc, words.len())));
+        let writes = if rows_a_block == 1 { is_first } else { is_first & is_row.lt(args.results) };
+        when(writes, || sink.store_at(outputs, row, monoid.finish(acc, args.len)));
     };
     kernel(format!("{name}_rows"), body).required_block(block).into()
 }

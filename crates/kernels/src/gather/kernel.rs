@@ -1,13 +1,13 @@
 //! The kernel that copies rows: a group of threads per row, several accesses in flight each.
 
-use warpfold_lang::{Element, Global, Number, Operand, Val, block_idx, kernel, range, thread_idx, when};
+use warpfold_lang::{Element, Global, Number, Operand, Val, block_idx, kernel, params, range, thread_idx, when};
 
 use crate::elements::load_position;
 use crate::overlap::overlap_launches;
 use crate::{AnyKernel, Dtype};
 
 /// Threads per block.
-pub(crate) const BLOCK: u32 = 256;
+pub(super) const BLOCK: u32 = 256;
 /// Accesses of a thread before the first is stored.
 pub(super) const UNROLL: u32 = 4;
 
@@ -22,17 +22,23 @@ pub struct Config {
     pub lanes: u32,
 }
 
+params! {
+    /// Parameters of the kernel.
+    pub(super) struct GatherArgs {
+        indices: Global<u8>, table: Global<u8>, output: Global<u8>, bad_position: Global<u64>,
+        /// Indices.
+        count: u64, rows: u64,
+        /// In bytes.
+        row_stride: i64,
+        /// Of a row, and of a row's part that a block copies.
+        accesses: u64, part: u64,
+    }
+}
+
 pub(super) fn kernel_of(config: &Config) -> AnyKernel {
     let Config { indices: dtype, access, lanes } = *config;
-    let body = move |indices: Global<u8>,
-                     table: Global<u8>,
-                     output: Global<u8>,
-                     bad_position: Global<u64>,
-                     count: Val<u64>,
-                     rows: Val<u64>,
-                     row_stride: Val<i64>,
-                     accesses: Val<u64>,
-                     part: Val<u64>| {
+    let body = move |args: GatherArgs| {
+        let GatherArgs { indices, table, output, bad_position, count, rows, row_stride, accesses, part } = args;
         overlap_launches();
         // Contract: the grid has a block for `BLOCK / lanes` rows in x, and one for each `part`
         // accesses of a row in y.

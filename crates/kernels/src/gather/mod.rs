@@ -8,13 +8,11 @@
 
 mod kernel;
 
-pub(crate) use kernel::BLOCK;
-
 use warpfold_device::LaunchConfig;
 
-use kernel::Config;
+use kernel::{Config, GatherArgs};
 
-use crate::plan::{Arg, Family, Operand, OperandSpec, Plan, Planner, Step, grid_size};
+use crate::plan::{Family, OperandSpec, Plan, Planned, Planner, Step, grid_size};
 use crate::{AnyKernel, Dtype, Error, ErrorKind};
 
 // THRESHOLD: fewer blocks share long rows, by no more than these in y; tested by
@@ -99,23 +97,21 @@ impl Family for Gather {
         let Problem { indices, count, rows, row_bytes, row_stride, alignment } = *problem;
         // Rows below the address of the first one are before the view, where nothing counts bytes.
         let table_bytes = if row_stride < 0 { row_bytes } else { (rows.max(1) - 1) * row_stride as u64 + row_bytes };
-        let mut plan = Plan::new("gather")
-            .input(OperandSpec::new("indices", count * indices.bytes(), indices.bytes()))
-            .input(OperandSpec::new("the table", if rows == 0 { 0 } else { table_bytes }, alignment))
-            .output(OperandSpec::new("the output", count * row_bytes, alignment))
-            .output(OperandSpec::new("the bad position", 8, 8))
-            .choice(format_args!("{choice:?}"));
-        if let Some(launch) = choice.launch {
-            let step = Step::new(planner.kernel(choice.config, kernel::kernel_of), launch)
-                .operands([Operand::Input(0), Operand::Input(1), Operand::Output(0), Operand::Output(1)], 4)
-                .arg(Arg::value(count))
-                .arg(Arg::value(rows))
-                .arg(Arg::value(row_stride))
-                .arg(Arg::value(row_bytes / u64::from(choice.config.access)))
-                .arg(Arg::value(choice.part));
-            plan = plan.step(step);
-        }
-        Ok(plan)
+        let mut plan = Plan::new("gather").choice(format_args!("{choice:?}"));
+        let (index_bytes, table_bytes) = (indices.bytes(), if rows == 0 { 0 } else { table_bytes });
+        let args = GatherArgs::<Planned> {
+            indices: plan.add_input(OperandSpec::new("indices", count * index_bytes, index_bytes)),
+            table: plan.add_input(OperandSpec::new("the table", table_bytes, alignment)),
+            output: plan.add_output(OperandSpec::new("the output", count * row_bytes, alignment)),
+            bad_position: plan.add_output(OperandSpec::new("the bad position", 8, 8)),
+            count,
+            rows,
+            row_stride,
+            accesses: row_bytes / u64::from(choice.config.access),
+            part: choice.part,
+        };
+        let Some(launch) = choice.launch else { return Ok(plan) };
+        Ok(plan.step(Step::new(planner.kernel(choice.config, kernel::kernel_of), launch).with(args)?))
     }
 }
 

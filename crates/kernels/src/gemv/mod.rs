@@ -68,7 +68,6 @@ pub(crate) fn kernels() -> Vec<Shipped> {
         (reduce_parts::<f32>(32).into(), None),
         (reduce_parts::<bf16>(1).into(), None),
     ];
-    let shipped =
-        |(kernel, in_flight): (_, Option<u32>)| Shipped { kernel, block: BLOCK, in_flight: in_flight.map(u64::from) };
+    let shipped = |(kernel, in_flight): (_, Option<u32>)| Shipped { kernel, in_flight: in_flight.map(u64::from) };
     kernels.into_iter().map(shipped).collect()
 }

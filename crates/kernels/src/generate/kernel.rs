@@ -3,7 +3,7 @@
 use std::f64::consts::TAU;
 
 use warpfold_lang::{
-    Global, Val, WideFloat, block_idx, grid_dim, kernel, range, thread_idx, wait_for_dependencies, when,
+    Global, Val, WideFloat, block_idx, grid_dim, kernel, params, range, thread_idx, wait_for_dependencies, when,
 };
 
 use super::Kind;
@@ -12,7 +12,7 @@ use crate::sampling::philox;
 use crate::{AnyKernel, Dtype};
 
 /// Threads per block.
-pub(crate) const BLOCK: u32 = 256;
+pub(super) const BLOCK: u32 = 256;
 
 /// What the kernel is built for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -33,13 +33,13 @@ impl Config {
     }
 }
 
-/// The parameters of a sequence.
-#[derive(Clone, Copy)]
-struct Numbers {
-    a: Val<u64>,
-    b: Val<u64>,
-    seed: Val<u64>,
-    draw: Val<u64>,
+params! {
+    /// Parameters of the kernel.
+    pub(super) struct SequenceArgs {
+        output: Global<u8>, len: u64,
+        /// Two numbers of the sequence, as bits.
+        a: u64, b: u64, seed: u64, draw: u64,
+    }
 }
 
 fn halves(x: Val<u64>) -> [Val<u32>; 2] {
@@ -49,43 +49,43 @@ fn halves(x: Val<u64>) -> [Val<u32>; 2] {
 pub(super) fn kernel_of(config: Config) -> AnyKernel {
     let Config { kind, dtype } = config;
     let per_thread = config.per_thread();
-    let body = move |output: Global<u8>, len: Val<u64>, a: Val<u64>, b: Val<u64>, seed: Val<u64>, draw: Val<u64>| {
+    let body = move |args: SequenceArgs| {
+        let SequenceArgs { output, len, .. } = args;
         wait_for_dependencies();
-        let numbers = Numbers { a, b, seed, draw };
         let stride = grid_dim().x.cast::<u64>() * u64::from(BLOCK);
         let thread = block_idx().x.cast::<u64>() * u64::from(BLOCK) + thread_idx().x.cast::<u64>();
         range(thread, (len + u64::from(per_thread - 1)) / u64::from(per_thread), stride, |group| {
             let out = Out { output, dtype, first: group * u64::from(per_thread), len };
             match (kind, dtype) {
                 (Kind::Floats, _) => {
-                    let (start, step) = (numbers.a.bitcast::<f64>(), numbers.b.bitcast::<f64>());
+                    let (start, step) = (args.a.bitcast::<f64>(), args.b.bitcast::<f64>());
                     // Two roundings, as NumPy has them.
                     out.put(&each(per_thread, |i| start + (out.first + i).cast::<f64>() * step));
                 }
                 (Kind::Whole, _) => {
-                    let (start, step) = (numbers.a.bitcast::<i64>(), numbers.b.bitcast::<i64>());
+                    let (start, step) = (args.a.bitcast::<i64>(), args.b.bitcast::<i64>());
                     out.put(&each(per_thread, |i| start + (out.first + i).bitcast::<i64>() * step));
                 }
                 (Kind::Integers, _) => {
-                    let integer = |word: Val<u64>| (numbers.a + word.mul_hi(numbers.b)).bitcast::<i64>();
-                    out.put(&long_words(numbers, group).map(integer));
+                    let integer = |word: Val<u64>| (args.a + word.mul_hi(args.b)).bitcast::<i64>();
+                    out.put(&long_words(args, group).map(integer));
                 }
                 (Kind::Uniform, Dtype::F64) => {
-                    let (low, high) = (numbers.a.bitcast::<f64>(), numbers.b.bitcast::<f64>());
-                    out.put(&long_words(numbers, group).map(|word| low + unit_f64(word) * (high - low)));
+                    let (low, high) = (args.a.bitcast::<f64>(), args.b.bitcast::<f64>());
+                    out.put(&long_words(args, group).map(|word| low + unit_f64(word) * (high - low)));
                 }
                 (Kind::Uniform, _) => {
-                    let [low, high] = [numbers.a, numbers.b].map(|x| halves(x)[0].bitcast::<f32>());
-                    out.put(&words(numbers, group).map(|word| low + unit_f32(word) * (high - low)));
+                    let [low, high] = [args.a, args.b].map(|x| halves(x)[0].bitcast::<f32>());
+                    out.put(&words(args, group).map(|word| low + unit_f32(word) * (high - low)));
                 }
                 (Kind::Normal, Dtype::F64) => {
-                    let (mean, std) = (numbers.a.bitcast::<f64>(), numbers.b.bitcast::<f64>());
-                    let [u, v] = long_words(numbers, group).map(unit_f64);
+                    let (mean, std) = (args.a.bitcast::<f64>(), args.b.bitcast::<f64>());
+                    let [u, v] = long_words(args, group).map(unit_f64);
                     out.put(&box_muller(1.0 - u, v).map(|x| mean + x * std));
                 }
                 (Kind::Normal, _) => {
-                    let [mean, std] = [numbers.a, numbers.b].map(|x| halves(x)[0].bitcast::<f32>());
-                    let [a, b, c, d] = words(numbers, group);
+                    let [mean, std] = [args.a, args.b].map(|x| halves(x)[0].bitcast::<f32>());
+                    let [a, b, c, d] = words(args, group);
                     // All 32 bits, so that the tails are long: from 2^-32 up to 1.
                     let radius = |word: Val<u32>| (word.cast::<f32>() + 1.0) * (1.0 / (1_u64 << 32) as f32);
                     let [x, y] = box_muller(radius(a), unit_f32(b));
@@ -131,14 +131,14 @@ impl Out {
 }
 
 /// Four random words of 32 bits.
-fn words(numbers: Numbers, group: Val<u64>) -> [Val<u32>; 4] {
-    let ([low, high], [first, second]) = (halves(group), halves(numbers.draw));
-    philox([low, high, first, second], halves(numbers.seed))
+fn words(args: SequenceArgs, group: Val<u64>) -> [Val<u32>; 4] {
+    let ([low, high], [first, second]) = (halves(group), halves(args.draw));
+    philox([low, high, first, second], halves(args.seed))
 }
 
 /// Two random words of 64 bits.
-fn long_words(numbers: Numbers, group: Val<u64>) -> [Val<u64>; 2] {
-    let [a, b, c, d] = words(numbers, group).map(|word| word.cast::<u64>());
+fn long_words(args: SequenceArgs, group: Val<u64>) -> [Val<u64>; 2] {
+    let [a, b, c, d] = words(args, group).map(|word| word.cast::<u64>());
     [(b << 32) | a, (d << 32) | c]
 }
 

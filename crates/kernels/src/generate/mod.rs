@@ -7,14 +7,12 @@
 
 mod kernel;
 
-pub(crate) use kernel::BLOCK;
-
 use warpfold_device::LaunchConfig;
 
-use kernel::Config;
+use kernel::{BLOCK, Config, SequenceArgs};
 
 use crate::operations::Number;
-use crate::plan::{Arg, Family, Operand, OperandSpec, Plan, Planner, Step};
+use crate::plan::{Family, OperandSpec, Plan, Planned, Planner, Step};
 use crate::{AnyKernel, Dtype, Error, ErrorKind};
 
 // THRESHOLD: blocks walk over what is left; tested by
@@ -152,20 +150,16 @@ impl Family for Generate {
     type Problem = Problem;
 
     fn plan(&self, problem: &Problem, planner: &Planner<'_>) -> Result<Plan, Error> {
-        let Problem { config, len, numbers } = *problem;
-        let bytes = len * config.dtype.bytes();
-        let mut plan = Plan::new("generate")
-            .output(OperandSpec::new("the output", bytes, config.alignment()))
-            .choice(format_args!("{config:?}"));
+        let Problem { config, len, numbers: [a, b, seed, draw] } = *problem;
+        let mut plan = Plan::new("generate").choice(format_args!("{config:?}"));
+        let output = OperandSpec::new("the output", len * config.dtype.bytes(), config.alignment());
+        let args = SequenceArgs::<Planned> { output: plan.add_output(output), len, a, b, seed, draw };
         let blocks = len.div_ceil(u64::from(config.per_thread() * BLOCK)).min(MAX_BLOCKS) as u32;
-        if blocks > 0 {
-            let kernel = planner.kernel(config, |config| kernel::kernel_of(*config));
-            let step = Step::new(kernel, LaunchConfig::new(blocks, BLOCK))
-                .operands([Operand::Output(0)], 1)
-                .arg(Arg::value(len));
-            plan = plan.step(numbers.iter().fold(step, |step, number| step.arg(Arg::value(*number))));
+        if blocks == 0 {
+            return Ok(plan);
         }
-        Ok(plan)
+        let kernel = planner.kernel(config, |config| kernel::kernel_of(*config));
+        Ok(plan.step(Step::new(kernel, LaunchConfig::new(blocks, BLOCK)).with(args)?))
     }
 }
 

@@ -1,158 +1,208 @@
-//! From the product of queries, keys and values to attention, in one launch: heads of queries and
-//! keys are normed where the model has that and turned by their positions; queries go to a tensor,
-//! keys and values to their slots of the paged cache.
+//! Heads of queries, keys and values between their projections and attention, in one launch:
+//! rotary position embedding, norms of heads, the write to the paged KV cache.
 //!
-//! It is [`crate::rowwise`]'s RMS norm, [`crate::rotary`] (halves) and [`crate::kv_cache`] in one:
-//! a normed element is rounded to the type of the heads before it is turned. Some lanes of a warp
-//! take a head of a token, so that no bit of it depends on the others. Slots and positions are read on the device;
-//! a token whose slot is negative or beyond the pool is not written.
+//! **Rotary embedding** turns each pair of elements of a head by an angle of its position, `(x, y)
+//! → (x cos − y sin, x sin + y cos)`, as ONNX's `RotaryEmbedding` has it. Cosines and sines come
+//! from tables with a column for each pair; a row for each position, which a list of positions
+//! names, or a row for each token as they come. Elements beyond the rotary ones stay as they are.
+//! Products and sums are rounded one by one, in `f32`; the result is rounded to its type.
+//!
+//! **The cache** has a *slot* for each token: `page · tokens of a page + place in the page`. The
+//! list of slots is read on the device, so that a captured graph can be launched again with
+//! others. A token whose slot is negative or beyond the pool is not written: so batches are
+//! padded. A cache of 8-bit floats has scales; elements are divided by them and saturate.
+//!
+//! **The bits are those of one operator after the other**: what was normed or turned is rounded to
+//! the type of the heads before it is turned or converted to the type of the cache.
+//!
+//! Start with [`Problem`]. Two kernels: `units`, a thread for some elements of a head, and `lanes`,
+//! lanes of a warp for a head whose elements are normed together; `turn` is a thread's part of a
+//! rotary embedding.
 
-mod kernel;
+mod family;
+mod lanes;
+mod turn;
+mod units;
 
-use warpfold_device::LaunchConfig;
+pub(crate) use family::kernels;
 
-use crate::plan::{Arg, Family, Operand, OperandSpec, Plan, Planner, Step, grid_size};
-use crate::rotary::{MAX_UNITS, reach, refuse_unless_float, refuse_unless_index};
-use crate::{AnyKernel, Dtype, Error, ErrorKind};
-use kernel::{Config, MAX_INPUTS, kernel_of};
+use crate::plan::TensorSpec;
+use crate::{Dtype, Error, ErrorKind};
 
-/// The family. Inputs: the product `[tokens, heads + 2 · kv_heads, head_dim]`, slots, positions,
-/// cosines, sines and, with norms, the scales of queries and of keys (`f32`). Outputs: queries
-/// `[tokens, heads, head_dim]` without gaps, the pages of keys, those of values.
+/// The family. Inputs: the heads ([`Source`]); slots where there is a cache; positions, where they
+/// are listed, cosines and sines with rotary embedding; scales of queries and of keys with norms.
+/// Outputs: the queries, if there are any; the pages of keys and of values, with a cache.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Heads;
 
-/// What is brought where. Strides count elements; the elements of a head lie side by side.
+/// Heads of new tokens. The elements of a head in the cache, of keys and values and of a row of the
+/// tables are contiguous.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Problem {
-    /// The type of the product, of queries and of the cache.
-    pub dtype: Dtype,
-    /// The type of slots and positions, `i32` or `i64`.
-    pub lists: Dtype,
-    /// Tokens.
-    pub tokens: u64,
-    /// Heads of queries.
-    pub heads: u64,
-    /// Heads of keys, and of values.
-    pub kv_heads: u64,
-    /// Elements of a head, an even number.
-    pub head_dim: u64,
-    /// From one token of the product to the next; heads lie side by side.
-    pub stride: i64,
-    /// What is added below the root of the norms, an `f32`'s bits; none without norms.
-    pub eps_bits: Option<u32>,
-    /// Rows of the tables of cosines and sines: positions beyond them count as the last.
-    pub rows: u64,
-    /// Pages of the pool.
-    pub pages: u64,
-    /// Tokens of a page.
-    pub page: u64,
-    /// Of the pages of keys and of values: pages, tokens of a page, heads.
-    pub page_strides: [i64; 3],
-    /// A power of two that all addresses are multiples of, in bytes.
-    pub alignment: u64,
+    /// Heads of queries, keys and values.
+    pub source: Source,
+    /// How queries and keys are turned.
+    pub rotary: Option<Rotary>,
+    /// Where keys and values go.
+    pub cache: Option<Cache>,
 }
 
-/// Threads of a block.
-pub(crate) const BLOCK: u32 = 256;
+/// Heads of queries, keys and values, in this order among the inputs.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Source {
+    /// Tensors of tokens, heads, elements; those of queries also of batch, positions, heads,
+    /// elements.
+    Tensors {
+        /// Queries that are turned.
+        queries: Option<Queries>,
+        /// Keys and values, where there is a cache.
+        keys_and_values: Option<[TensorSpec; 2]>,
+    },
+    /// One product of 16 or 32 bits, contiguous per token, with a cache of its type and rotary
+    /// embedding of all elements by halves, from tables of `f32` by a list of positions.
+    Product {
+        /// Tokens, heads of queries, of keys and of values, elements.
+        product: TensorSpec,
+        /// The queries as they come out, contiguous.
+        queries: TensorSpec,
+        /// Norms of each head of queries and of keys before they are turned.
+        norms: Option<Norms>,
+    },
+}
+
+/// Queries before and after.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Queries {
+    /// An output that is overwritten.
+    InPlace(TensorSpec),
+    /// An input and an output.
+    Copied(Box<[TensorSpec; 2]>),
+}
+
+/// RMS norms of heads.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Norms {
+    /// Scales of queries and of keys, `f32`.
+    pub scales: [TensorSpec; 2],
+    /// The bits of an `f32` that is added below the root.
+    pub eps_bits: u32,
+}
+
+/// A rotary embedding.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Rotary {
+    /// Which elements are pairs.
+    pub pairs: Pairs,
+    /// How many elements of a head are turned: an even number.
+    pub dim: u64,
+    /// Cosines and sines: rows and pairs where there are positions, else as the queries', with
+    /// pairs for heads and elements. Positions beyond the rows count as the last.
+    pub tables: [TensorSpec; 2],
+    /// The position of each token, `i32` or `i64`; contiguous unless there is a batch.
+    pub positions: Option<TensorSpec>,
+}
+
+/// Which elements of a head are a pair.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub enum Pairs {
+    /// One of the first half and the one at the same place of the second (NeoX, Llama).
+    #[default]
+    Halves,
+    /// Neighbours (GPT-J).
+    Interleaved,
+}
+
+/// A write to a paged cache.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Cache {
+    /// The slot of each token, `i32` or `i64`, contiguous.
+    pub slots: TensorSpec,
+    /// Keys and values: pages, tokens of a page, heads, elements.
+    pub pages: [TensorSpec; 2],
+    /// What keys and values are divided by, an `f32`'s bits each.
+    pub scale_bits: [u32; 2],
+}
+
+// THRESHOLD: more units of work, slots of a cache and rows of a table are refused; tested by
+// crates/kernels/tests/parts/choices.rs::units_of_a_rotary_embedding_and_rows_of_its_tables_are_counted_in_32_bits
+/// The most units of work: threads count them in 32 bits.
+pub(crate) const MAX_UNITS: u64 = 1 << 31;
 
 impl Problem {
+    /// Heads that nothing is done with but turning them.
+    #[must_use]
+    pub fn rotary(queries: Queries, rotary: Rotary) -> Self {
+        let source = Source::Tensors { queries: Some(queries), keys_and_values: None };
+        Self { source, rotary: Some(rotary), cache: None }
+    }
+
     fn check(&self) -> Result<(), Error> {
-        refuse_unless_float("heads", &[self.dtype])?;
-        refuse_unless_index("slots and positions", self.lists)?;
-        if self.dtype.bytes() == 1 {
-            return Err(ErrorKind::Unsupported { op: "heads".to_owned(), dtype: self.dtype }.into());
-        }
         let refused = |reason: String| Err(ErrorKind::Operand { operator: "heads", reason }.into());
-        if !self.head_dim.is_multiple_of(2) {
-            return refused(format!("a head of {} elements has no halves", self.head_dim));
+        let (dtype, head_dim) = self.heads();
+        refuse_unless_float("heads", &[dtype])?;
+        if dtype.bytes() == 1 && self.cache.is_some() {
+            return Err(ErrorKind::Unsupported { op: "new keys and values".to_owned(), dtype }.into());
         }
-        if self.rows == 0 && self.tokens > 0 {
-            return refused("the tables of cosines and sines have no rows".to_owned());
-        }
-        let slots = self.pages.saturating_mul(self.page);
-        let units = self.tokens.saturating_mul(32 * (self.heads + 2 * self.kv_heads));
-        match [slots, units].into_iter().find(|size| *size > MAX_UNITS) {
-            Some(size) => Err(ErrorKind::TooLarge { what: "heads or slots", size, limit: MAX_UNITS }.into()),
-            None => Ok(()),
-        }
-    }
-
-    /// Neighbours that a lane takes at once.
-    fn width(&self) -> u32 {
-        let fits = |width: &u64| {
-            let strides = self.page_strides.iter().chain([&self.stride]);
-            (self.head_dim / 2).is_multiple_of(*width)
-                && strides.into_iter().all(|stride| stride % *width as i64 == 0)
-                // Tables and scales have 4 bytes an element.
-                && self.alignment.is_multiple_of((width * 4).min(16))
-        };
-        let most = 16 / self.dtype.bytes();
-        [8_u64, 4, 2].into_iter().filter(|width| *width <= most).find(fits).unwrap_or(1) as u32
-    }
-
-    fn operands(&self) -> Plan {
-        let Self { dtype, lists, tokens, heads, kv_heads, head_dim, rows, pages, page, .. } = *self;
-        let bytes = dtype.bytes();
-        let of_tokens = reach(&[(tokens, self.stride), (heads + 2 * kv_heads, head_dim as i64), (head_dim, 1)]);
-        let [first, token, head] = self.page_strides;
-        let of_pages = reach(&[(pages, first), (page, token), (kv_heads, head), (head_dim, 1)]) * bytes;
-        let table = rows * head_dim / 2 * 4;
-        let mut plan = Plan::new("heads")
-            .input(OperandSpec::new("the product", of_tokens * bytes, bytes))
-            .input(OperandSpec::new("the slots", tokens * lists.bytes(), lists.bytes()))
-            .input(OperandSpec::new("the positions", tokens * lists.bytes(), lists.bytes()))
-            .input(OperandSpec::new("the cosines", table, 4))
-            .input(OperandSpec::new("the sines", table, 4));
-        if self.eps_bits.is_some() {
-            for name in ["the scales of queries", "the scales of keys"] {
-                plan = plan.input(OperandSpec::new(name, head_dim * 4, 4));
+        if let Some(Cache { slots, pages, .. }) = &self.cache {
+            refuse_unless_float("a cache", &[pages[0].dtype])?;
+            refuse_unless_index("slots", slots.dtype)?;
+            let slots = self.num_slots();
+            if slots > MAX_UNITS {
+                return Err(ErrorKind::TooLarge { what: "the slots of a cache", size: slots, limit: MAX_UNITS }.into());
             }
         }
-        plan.output(OperandSpec::new("the queries", tokens * heads * head_dim * bytes, bytes))
-            .output(OperandSpec::new("the pages of keys", of_pages, bytes))
-            .output(OperandSpec::new("the pages of values", of_pages, bytes))
-    }
-}
-
-impl Family for Heads {
-    type Problem = Problem;
-
-    fn plan(&self, problem: &Problem, planner: &Planner<'_>) -> Result<Plan, Error> {
-        problem.check()?;
-        let plan = problem.operands();
-        let of_token = problem.heads + 2 * problem.kv_heads;
-        let all = problem.tokens * of_token;
-        if all == 0 || problem.head_dim == 0 {
-            return Ok(plan);
+        if let Some(Rotary { dim, tables, positions, .. }) = &self.rotary {
+            refuse_unless_float("rotary embedding", &[tables[0].dtype])?;
+            if !dim.is_multiple_of(2) || *dim > head_dim {
+                return refused(format!("{dim} rotary elements are no even part of {head_dim}"));
+            }
+            let rows = tables[0].layout.shape()[0] as u64;
+            if positions.is_some() && rows > MAX_UNITS {
+                return Err(ErrorKind::TooLarge { what: "the tables of an embedding", size: rows, limit: MAX_UNITS }.into());
+            }
+            if let Some(positions) = positions {
+                refuse_unless_index("positions", positions.dtype)?;
+                if positions.layout.rank() == 1 && !positions.layout.is_contiguous() {
+                    return refused("the positions of tokens are not contiguous".to_owned());
+                }
+                if tables[0].layout.shape()[0] == 0 && !positions.layout.is_empty() {
+                    return refused("the tables of cosines and sines have no rows".to_owned());
+                }
+            }
         }
-        let config = Config {
-            dtype: problem.dtype,
-            lists: problem.lists,
-            head_dim: problem.head_dim as u32,
-            width: problem.width(),
-            normed: problem.eps_bits.is_some(),
+        let Source::Product { .. } = &self.source else { return Ok(()) };
+        match (&self.rotary, &self.cache) {
+            (Some(Rotary { pairs: Pairs::Halves, dim, positions: Some(_), .. }), Some(_)) if *dim == head_dim => Ok(()),
+            _ => refused("a product goes to a cache, turned by halves and by a list of positions".to_owned()),
+        }
+    }
+
+    /// The type of heads, and their elements.
+    fn heads(&self) -> (Dtype, u64) {
+        let tensor = match &self.source {
+            Source::Product { product, .. } => product,
+            Source::Tensors { keys_and_values: Some([keys, _]), .. } => keys,
+            Source::Tensors { queries: Some(Queries::InPlace(queries)), .. } => queries,
+            Source::Tensors { queries: Some(Queries::Copied(queries)), .. } => &queries[0],
+            Source::Tensors { queries: None, keys_and_values: None } => return (Dtype::F32, 0),
         };
-        let plan = plan.choice(format_args!("{} neighbours a lane", config.width));
-        let launch = LaunchConfig::new(grid_size(all.div_ceil(config.heads().into()))?, BLOCK);
-        let Problem { heads, kv_heads, rows, pages, page, stride, page_strides, .. } = *problem;
-        let sizes = [all, of_token, heads, heads + kv_heads, pages * page, page, rows].map(|size| size as u32);
-        let inputs: Vec<Operand> = (0..plan.inputs.len()).map(Operand::Input).collect();
-        let step = Step::new(planner.kernel(config, kernel_of), launch)
-            .arg(Arg::Pointers { operands: inputs, len: MAX_INPUTS })
-            .operands([0, 1, 2].map(Operand::Output), 3)
-            .words(&sizes)
-            .words(&[stride, page_strides[0], page_strides[1], page_strides[2]])
-            .arg(Arg::value(f32::from_bits(problem.eps_bits.unwrap_or(0))));
-        Ok(plan.step(step))
+        (tensor.dtype, tensor.layout.shape().last().map_or(0, |size| *size as u64))
+    }
+
+    fn num_slots(&self) -> u64 {
+        let pages = self.cache.as_ref().map(|cache| &cache.pages[0].layout.shape()[..2]);
+        pages.map_or(0, |sizes| sizes.iter().fold(1, |all, size| u64::saturating_mul(all, *size as u64)))
     }
 }
 
-/// Kernels as they ship, to be assembled and compared.
-pub(crate) fn kernels() -> Vec<AnyKernel> {
-    let of = |dtype, head_dim, width, normed| Config { dtype, lists: Dtype::I32, head_dim, width, normed };
-    [of(Dtype::Bf16, 128, 8, true), of(Dtype::Bf16, 128, 8, false), of(Dtype::F32, 80, 1, true)]
-        .iter()
-        .map(kernel_of)
-        .collect()
+fn refuse_unless_float(op: &str, dtypes: &[Dtype]) -> Result<(), Error> {
+    let unfit = dtypes.iter().find(|dtype| !dtype.is_float() || **dtype == Dtype::F64);
+    unfit.map_or(Ok(()), |dtype| Err(ErrorKind::Unsupported { op: op.to_owned(), dtype: *dtype }.into()))
+}
+
+fn refuse_unless_index(op: &str, dtype: Dtype) -> Result<(), Error> {
+    match dtype {
+        Dtype::I32 | Dtype::I64 => Ok(()),
+        dtype => Err(ErrorKind::Unsupported { op: op.to_owned(), dtype }.into()),
+    }
 }

@@ -12,14 +12,14 @@ pub struct Histogram;
 
 /// What decides on the code of a kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-struct Configuration {
+struct Config {
     value_bytes: u64,
     block: u32,
     algorithm: Algorithm,
 }
 
-fn make(configuration: &Configuration) -> AnyKernel {
-    let Configuration { value_bytes, block, algorithm } = *configuration;
+fn make(configuration: &Config) -> AnyKernel {
+    let Config { value_bytes, block, algorithm } = *configuration;
     match (value_bytes, algorithm) {
         (1, Algorithm::Global) => global::<u8>(block).into(),
         (2, Algorithm::Global) => global::<u16>(block).into(),
@@ -50,7 +50,7 @@ impl Family for Histogram {
         if let Some(config) = choice.launch {
             let block = config.block[0];
             plan.bytes_in_flight = Some(super::walk::bytes_under_way(block));
-            let configuration = Configuration { value_bytes: dtype.bytes(), block, algorithm: choice.algorithm };
+            let configuration = Config { value_bytes: dtype.bytes(), block, algorithm: choice.algorithm };
             let step = Step::new(planner.kernel(configuration, make), config);
             let step = step.operands([Operand::Input(0), Operand::Output(0)], 2);
             plan.steps.push(step.arg(Arg::value(len)).arg(Arg::value(choice.limit)));

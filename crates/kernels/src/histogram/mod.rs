@@ -48,6 +48,6 @@ pub(crate) fn kernels() -> Vec<Shipped> {
         (global::<u8>(BLOCK).into(), BLOCK),
         (global::<u64>(BLOCK).into(), BLOCK),
     ];
-    let shipped = |(kernel, block)| Shipped { kernel, block, in_flight: Some(walk::bytes_under_way(block)) };
+    let shipped = |(kernel, block)| Shipped { kernel, in_flight: Some(walk::bytes_under_way(block)) };
     kernels.into_iter().map(shipped).collect()
 }

@@ -81,7 +81,7 @@ impl Code {
 
 /// What a kernel is built for.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Configuration {
+struct Config {
     map: Key,
     algorithm: Algorithm,
 }
@@ -207,17 +207,16 @@ impl Map {
         outputs: impl IntoIterator<Item = Operand>,
         planner: &Planner<'_>,
     ) -> Option<Step> {
-        let configuration = Configuration { map: self.key.clone(), algorithm: choice.algorithm.clone() };
-        let make = |configuration: &Configuration| -> AnyKernel {
+        let configuration = Config { map: self.key.clone(), algorithm: choice.algorithm.clone() };
+        let make = |configuration: &Config| -> AnyKernel {
             match &configuration.algorithm {
                 Algorithm::Strips(strips) => strips::kernel_of((self.code)(), strips.clone()),
                 Algorithm::Tiles(tiles) => tiles::kernel_of((self.code)(), tiles.clone()),
             }
         };
-        let words = choice.geometry.words(problem.scalars);
         choice.launch.map(|launch| {
-            let step = Step::new(planner.kernel(configuration, make), launch);
-            step.operands(inputs, MAX_INPUTS).operands(outputs, MAX_OUTPUTS).words(&words)
+            let args = choice.geometry.args(inputs, outputs, problem.scalars);
+            Step::new(planner.kernel(configuration, make), launch).with(args).expect("addresses and numbers fit")
         })
     }
 }

@@ -1,13 +1,13 @@
-//! Sizes and strides of a map as a kernel takes them: one array by value, of which each kernel
-//! reads what it needs.
+//! Sizes and strides of a map, and the parameters of its kernels.
 
-use warpfold_lang::{Array, Global, Operand, Ordered, Val, Word};
+use warpfold_lang::{Array, Global, Operand as LangOperand, Ordered, Val, Word, params};
 
+use super::reciprocal::reciprocal;
 use crate::Dtype;
 use crate::elements::Compute;
 use crate::layout::{Dim, MAX_RANK};
-
-use super::reciprocal::reciprocal;
+use crate::plan::{Operand, Planned, first_of};
+use crate::walk::{Walk, walk_of, walk_words};
 
 /// Inputs at most.
 pub(super) const MAX_INPUTS: usize = 3;
@@ -15,15 +15,9 @@ pub(super) const MAX_INPUTS: usize = 3;
 pub(super) const MAX_OUTPUTS: usize = 2;
 /// Numbers that a problem may give to a map.
 pub(super) const MAX_SCALARS: usize = 2;
-/// Words of the array.
-pub(super) const WORDS: usize = STRIDES + TENSORS * MAX_RANK;
-
 const TENSORS: usize = MAX_INPUTS + MAX_OUTPUTS;
-const SCALARS: usize = 2;
-const BASES: usize = SCALARS + MAX_SCALARS;
-const SIZES: usize = BASES + TENSORS;
-const DIVISORS: usize = SIZES + MAX_RANK;
-const STRIDES: usize = DIVISORS + MAX_RANK;
+/// Words of the dimensions.
+const WORDS: usize = walk_words(TENSORS);
 
 /// The dimensions of a kernel, of units of neighbouring elements. Strides are in bytes, one for
 /// each tensor: the inputs, then the outputs.
@@ -42,88 +36,80 @@ pub(crate) struct Geometry {
 }
 
 impl Geometry {
-    /// As the kernel takes it.
-    pub(super) fn words(&self, scalars: [u64; MAX_SCALARS]) -> [u64; WORDS] {
-        let mut words = [0; WORDS];
-        words[..2].copy_from_slice(&[self.units, self.rest]);
-        words[SCALARS..BASES].copy_from_slice(&scalars);
-        for (word, base) in words[BASES..].iter_mut().zip(&self.bases) {
-            *word = base.cast_unsigned();
-        }
-        for (i, dim) in self.dims.iter().enumerate() {
-            words[SIZES + i] = dim.size;
-            words[DIVISORS + i] = reciprocal(dim.size);
-            for (tensor, stride) in dim.strides.iter().enumerate() {
-                words[STRIDES + MAX_RANK * tensor + i] = stride.cast_unsigned();
-            }
-        }
-        words
+    /// The launch's arguments.
+    pub(super) fn args(
+        &self,
+        inputs: impl IntoIterator<Item = Operand>,
+        outputs: impl IntoIterator<Item = Operand>,
+        scalars: [u64; MAX_SCALARS],
+    ) -> MapArgs<Planned> {
+        let (inputs, outputs) = (first_of(inputs), first_of(outputs));
+        let (mut bases, mut divisors) = ([0; TENSORS], [0; MAX_RANK]);
+        bases[..self.bases.len()].copy_from_slice(&self.bases);
+        divisors.iter_mut().zip(&self.dims).for_each(|(divisor, dim)| *divisor = reciprocal(dim.size));
+        let (units, rest, dims) = (self.units, self.rest, walk_of(&self.dims));
+        MapArgs { inputs, outputs, units, rest, scalars, bases, divisors, dims }
     }
 }
 
-/// The array inside a kernel.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Words(pub(super) Array<u64, WORDS>);
+params! {
+    /// Parameters of a map.
+    pub(super) struct MapArgs {
+        inputs: [Global<u8>; MAX_INPUTS], outputs: [Global<u8>; MAX_OUTPUTS],
+        /// Units, and elements of the last one if it has fewer than the others.
+        units: u64, rest: u64,
+        scalars: [u64; MAX_SCALARS],
+        /// From the first element of each tensor to the position 0, in bytes.
+        bases: [i64; TENSORS],
+        /// Reciprocals of the sizes.
+        divisors: [u64; MAX_RANK],
+        /// Strides are in bytes.
+        dims: [u64; WORDS],
+    }
+}
 
-impl Words {
-    pub(super) fn units(self) -> Val<u64> {
-        self.0.at(0)
+impl MapArgs {
+    /// The first so many inputs, and outputs.
+    pub(super) fn tensors(&self, inputs: usize, outputs: usize) -> (Vec<Global<u8>>, Vec<Global<u8>>) {
+        (self.inputs[..inputs].to_vec(), self.outputs[..outputs].to_vec())
     }
 
-    pub(super) fn rest(self) -> Val<u64> {
-        self.0.at(1)
+    pub(super) fn scalars(&self) -> Scalars {
+        Scalars(self.scalars)
     }
 
-    pub(super) fn scalars(self) -> Scalars {
-        Scalars(self)
+    /// Address of the position 0 of a tensor.
+    pub(super) fn base(&self, tensor: usize, memory: Global<u8>) -> Global<u8> {
+        memory.at(self.bases.at(tensor))
     }
 
-    /// The address of the position 0 of a tensor.
-    pub(super) fn base(self, tensor: usize, memory: Global<u8>) -> Global<u8> {
-        memory.at(self.0.at(BASES + tensor))
+    /// The first `rank` dimensions.
+    pub(super) const fn dims(&self, rank: usize) -> Walk<WORDS> {
+        Walk::new(self.dims, rank)
     }
 
-    pub(super) fn size(self, dim: usize) -> Val<u64> {
-        self.0.at(SIZES + dim)
-    }
-
-    pub(super) fn stride(self, dim: usize, tensor: usize) -> Val<u64> {
-        self.0.at(STRIDES + MAX_RANK * tensor + dim)
-    }
-
-    /// The offset of the position `index`, counted in C order over the first `rank` dimensions, in
-    /// each of these tensors, in bytes from its base.
-    pub(super) fn offsets<T: Index>(self, index: Val<T>, rank: usize, tensors: usize) -> Vec<Val<T>> {
-        let mut offsets = vec![Val::constant(T::ZERO); tensors];
-        let mut rest = index;
-        for dim in (0..rank).rev() {
-            let position = if dim == 0 {
-                rest
-            } else {
-                let above = T::divide(rest, self, dim);
-                let position = rest - above * self.size(dim).cast::<T>();
-                rest = above;
-                position
-            };
-            for (tensor, offset) in offsets.iter_mut().enumerate() {
-                *offset = position.mul_add(self.stride(dim, tensor).cast::<T>(), *offset);
-            }
-        }
-        offsets
+    /// Offset of the position `index`, counted in C order over the first `rank` dimensions, in each
+    /// of so many tensors, in bytes from its base.
+    pub(super) fn offsets<T: Index>(&self, index: Val<T>, rank: usize, tensors: usize) -> Vec<Val<T>> {
+        let dims = self.dims(rank);
+        dims.offsets_by(index, tensors, |index, dim| {
+            let above = T::divide(index, self, dim);
+            (above, index - above * dims.size(dim).cast::<T>())
+        })
     }
 }
 
 /// The type of positions: 32 bits where they and every offset fit in 31, else 64.
-pub(super) trait Index: Word + Ordered + Operand<Self> {
+pub(super) trait Index: Word + Ordered + LangOperand<Self> {
     /// The quotient of a position and the size of a dimension.
-    fn divide(position: Val<Self>, words: Words, dim: usize) -> Val<Self>;
+    fn divide(position: Val<Self>, args: &MapArgs, dim: usize) -> Val<Self>;
     /// The address at an offset, which may be negative.
     fn of(memory: Global<u8>, offset: Val<Self>) -> Global<u8>;
 }
 
 impl Index for u32 {
-    fn divide(position: Val<Self>, words: Words, dim: usize) -> Val<Self> {
-        let divisor = words.0.at(DIVISORS + dim);
+    fn divide(position: Val<Self>, args: &MapArgs, dim: usize) -> Val<Self> {
+        let divisor = args.divisors.at(dim);
         let (factor, shift) = (divisor.cast::<u32>(), (divisor >> 32_u32).cast::<u32>());
         (position.mul_hi(factor) + position) >> shift
     }
@@ -134,8 +120,8 @@ impl Index for u32 {
 }
 
 impl Index for u64 {
-    fn divide(position: Val<Self>, words: Words, dim: usize) -> Val<Self> {
-        position / words.size(dim)
+    fn divide(position: Val<Self>, args: &MapArgs, dim: usize) -> Val<Self> {
+        position / args.dims(dim + 1).size(dim)
     }
 
     fn of(memory: Global<u8>, offset: Val<Self>) -> Global<u8> {
@@ -145,7 +131,7 @@ impl Index for u64 {
 
 /// The numbers of a problem, inside a kernel.
 #[derive(Debug, Clone, Copy)]
-pub struct Scalars(Words);
+pub struct Scalars(Array<u64, MAX_SCALARS>);
 
 impl Scalars {
     /// The number at this position, whose bits were given as those of a `C`.
@@ -155,7 +141,7 @@ impl Scalars {
     #[must_use]
     pub fn get<C: Compute>(self, position: usize) -> Val<C> {
         assert!(position < MAX_SCALARS, "a map has {MAX_SCALARS} scalars, there is none at {position}");
-        let bits = self.0.0.at(SCALARS + position);
+        let bits = self.0.at(position);
         let word = || bits.cast::<u32>();
         match C::DTYPE {
             Dtype::F64 => bits.bitcast::<f64>().cast(),

@@ -1,10 +1,10 @@
 //! The map whose threads access all tensors in the order of the output's memory, some neighbours
 //! each.
 
-use warpfold_lang::{Array, Global, Operand, Val, block_idx, kernel, range, thread_idx, when, when_else};
+use warpfold_lang::{Global, Operand, Val, block_idx, kernel, range, thread_idx, when, when_else};
 
 use super::family::Code;
-use super::geometry::{Index, MAX_INPUTS, WORDS, Words};
+use super::geometry::{Index, MAX_INPUTS, MapArgs};
 use crate::AnyKernel;
 use crate::elements::{Place, Run};
 use crate::overlap::overlap_launches;
@@ -31,15 +31,10 @@ pub struct Strips {
 
 pub(super) fn kernel_of(map: Code, strips: Strips) -> AnyKernel {
     let name = format!("{}_strips", map.name);
-    let body = move |in0: Global<u8>,
-                     in1: Global<u8>,
-                     in2: Global<u8>,
-                     out0: Global<u8>,
-                     out1: Global<u8>,
-                     words: Array<u64, WORDS>| {
+    let body = move |args: MapArgs| {
         overlap_launches();
-        let (inputs, outputs) = (&[in0, in1, in2][..map.inputs()], &[out0, out1][..map.outputs()]);
-        let walk = Walker { map: &map, strips: &strips, words: Words(words), inputs, outputs };
+        let (inputs, outputs) = args.tensors(map.inputs(), map.outputs());
+        let walk = Walker { map: &map, strips: &strips, args, inputs, outputs };
         if strips.small { walk.run::<u32>() } else { walk.run::<u64>() }
     };
     kernel(name, body).required_block(BLOCK).into()
@@ -48,9 +43,9 @@ pub(super) fn kernel_of(map: Code, strips: Strips) -> AnyKernel {
 struct Walker<'a> {
     map: &'a Code,
     strips: &'a Strips,
-    words: Words,
-    inputs: &'a [Global<u8>],
-    outputs: &'a [Global<u8>],
+    args: MapArgs,
+    inputs: Vec<Global<u8>>,
+    outputs: Vec<Global<u8>>,
 }
 
 impl Walker<'_> {
@@ -63,7 +58,7 @@ impl Walker<'_> {
         let tile = Val::constant(T::from_bits(u64::from(BLOCK * unroll)));
         let block_first = block_idx().x.cast::<T>() * tile;
         let first = block_first + thread_idx().x.cast::<T>();
-        let units = self.words.units().cast::<T>();
+        let units = self.args.units.cast::<T>();
         let whole = if self.strips.ragged { units - T::ONE } else { units };
         if unroll == 1 {
             when(first.lt(units), || self.unit(first, whole));
@@ -92,10 +87,10 @@ impl Walker<'_> {
     /// The addresses of a unit in each input and each output.
     fn pointers<T: Index>(&self, unit: Val<T>) -> (Vec<Global<u8>>, Vec<Global<u8>>) {
         let tensors = self.inputs.len() + super::geometry::MAX_OUTPUTS.min(self.outputs.len());
-        let offsets = self.words.offsets(unit, self.strips.rank, tensors);
-        let memory = self.inputs.iter().chain(self.outputs).zip(offsets).enumerate();
+        let offsets = self.args.offsets(unit, self.strips.rank, tensors);
+        let memory = self.inputs.iter().chain(&self.outputs).zip(offsets).enumerate();
         let mut pointers: Vec<_> =
-            memory.map(|(tensor, (memory, offset))| T::of(self.words.base(tensor, *memory), offset)).collect();
+            memory.map(|(tensor, (memory, offset))| T::of(self.args.base(tensor, *memory), offset)).collect();
         let outputs = pointers.split_off(self.inputs.len());
         (pointers, outputs)
     }
@@ -110,7 +105,7 @@ impl Walker<'_> {
         };
         let loaded: Vec<_> = units.into_iter().map(load).collect();
         for (items, outputs) in loaded {
-            let results: Vec<_> = items.into_iter().map(|item| self.map.apply(item, self.words.scalars())).collect();
+            let results: Vec<_> = items.into_iter().map(|item| self.map.apply(item, self.args.scalars())).collect();
             self.map.sink.store(&outputs, &results, true);
         }
     }
@@ -118,7 +113,7 @@ impl Walker<'_> {
     /// The last unit, element by element.
     fn rest<T: Index>(&self, unit: Val<T>) {
         let (inputs, outputs) = self.pointers(unit);
-        range(0_u32, self.words.rest().cast::<u32>(), 1, |i| {
+        range(0_u32, self.args.rest.cast::<u32>(), 1, |i| {
             let at = |(pointer, bytes): (&Global<u8>, u64)| pointer.at(i * bytes as u32);
             let place = |((pointer, run), dtype): ((&Global<u8>, Run), &crate::Dtype)| match run {
                 Run::Same => Place { pointer: *pointer, run },
@@ -128,7 +123,7 @@ impl Walker<'_> {
             let items = self.map.source.load(&places, 1);
             let to: Vec<_> =
                 outputs.iter().zip(self.map.sink.dtypes().iter().map(|dtype| dtype.bytes())).map(at).collect();
-            self.map.sink.store(&to, &[self.map.apply(items[0], self.words.scalars())], false);
+            self.map.sink.store(&to, &[self.map.apply(items[0], self.args.scalars())], false);
         });
     }
 }

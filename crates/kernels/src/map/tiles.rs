@@ -8,12 +8,12 @@
 //! number xor the row's), so that there are no bank conflicts.
 
 use warpfold_lang::{
-    Array, Global, Number, Operand, Shared, Val, block_idx, kernel, lane_id, range, shared_named, sync_threads,
-    thread_idx, when, when_else,
+    Global, Number, Operand, Shared, Val, block_idx, kernel, lane_id, range, shared_named, sync_threads, thread_idx,
+    when, when_else,
 };
 
 use super::family::Code;
-use super::geometry::{MAX_INPUTS, WORDS, Words};
+use super::geometry::{MAX_INPUTS, MapArgs};
 use crate::AnyKernel;
 use crate::elements::{Origin, Place, Run};
 use crate::overlap::overlap_launches;
@@ -57,29 +57,23 @@ impl Tiles {
 
 pub(super) fn kernel_of(map: Code, tiles: Tiles) -> AnyKernel {
     let name = format!("{}_tiles", map.name);
-    let body = move |in0: Global<u8>,
-                     in1: Global<u8>,
-                     in2: Global<u8>,
-                     out0: Global<u8>,
-                     out1: Global<u8>,
-                     words: Array<u64, WORDS>| {
+    let body = move |args: MapArgs| {
         overlap_launches();
         // Contract: the grid has a block for each tile.
-        let words = Words(words);
-        let (inputs, outputs) = (&[in0, in1, in2][..map.inputs()], &[out0, out1][..map.outputs()]);
-        let memory: Vec<_> = inputs.iter().chain(outputs).copied().collect();
+        let (inputs, outputs) = args.tensors(map.inputs(), map.outputs());
+        let memory = [inputs, outputs].concat();
         let (columns, rows) = (tiles.outer, tiles.outer + 1);
-        let (outer, [column_tile, row_tile]) = tile_of(&tiles, words);
+        let dims = args.dims(tiles.outer + 2);
+        let (outer, [column_tile, row_tile]) = tile_of(&tiles, args);
         let first = [column_tile, row_tile].map(|tile| tile * u64::from(tiles.side));
-        let offsets = words.offsets(outer, tiles.outer, memory.len());
+        let offsets = args.offsets(outer, tiles.outer, memory.len());
         let corner = |(tensor, (memory, offset)): (usize, (&Global<u8>, Val<u64>))| {
-            let along = first[1].mul_add(words.stride(rows, tensor), offset);
-            words.base(tensor, *memory).at(first[0].mul_add(words.stride(columns, tensor), along))
+            let along = first[1].mul_add(dims.stride(rows, tensor), offset);
+            args.base(tensor, *memory).at(first[0].mul_add(dims.stride(columns, tensor), along))
         };
         let corners = memory.iter().zip(offsets).enumerate().map(corner).collect();
-        let inside = [columns, rows].map(|dim| words.size(dim));
-        let tile =
-            Tile { map: &map, tiles: &tiles, words, corners, left: [inside[0] - first[0], inside[1] - first[1]] };
+        let inside = [columns, rows].map(|dim| dims.size(dim));
+        let tile = Tile { map: &map, tiles: &tiles, args, corners, left: [inside[0] - first[0], inside[1] - first[1]] };
         tile.run();
     };
     kernel(name, body).required_block(BLOCK).into()
@@ -87,8 +81,8 @@ pub(super) fn kernel_of(map: Code, tiles: Tiles) -> AnyKernel {
 
 /// The position along the outer dimensions, and the tile along columns and rows, of this block:
 /// rows first.
-fn tile_of(tiles: &Tiles, words: Words) -> (Val<u64>, [Val<u64>; 2]) {
-    let across = |dim: usize| (words.size(dim) + u64::from(tiles.side - 1)) >> tiles.side.ilog2();
+fn tile_of(tiles: &Tiles, args: MapArgs) -> (Val<u64>, [Val<u64>; 2]) {
+    let across = |dim: usize| (args.dims(dim + 1).size(dim) + u64::from(tiles.side - 1)) >> tiles.side.ilog2();
     let (columns, rows) = (across(tiles.outer), across(tiles.outer + 1));
     let block = block_idx().x.cast::<u64>();
     let above = block / rows;
@@ -100,7 +94,7 @@ fn tile_of(tiles: &Tiles, words: Words) -> (Val<u64>, [Val<u64>; 2]) {
 struct Tile<'a> {
     map: &'a Code,
     tiles: &'a Tiles,
-    words: Words,
+    args: MapArgs,
     /// The tile's first element in each tensor.
     corners: Vec<Global<u8>>,
     /// Elements from its corner to the end of the tensor, along columns and rows.
@@ -167,7 +161,7 @@ impl Tile<'_> {
     }
 
     fn global(&self, tensor: usize, column: Val<u32>, row: Val<u32>) -> Global<u8> {
-        let stride = |dim: usize| self.words.stride(self.tiles.outer + dim, tensor);
+        let stride = |dim: usize| self.args.dims(self.tiles.outer + 2).stride(self.tiles.outer + dim, tensor);
         let offset = column.cast::<u64>() * stride(0);
         self.corners[tensor].at(row.cast::<u64>().mul_add(stride(1), offset))
     }
@@ -222,7 +216,7 @@ impl Tile<'_> {
         for (column, row, items) in lines {
             let outputs = arrays.len()..self.corners.len();
             let to: Vec<_> = outputs.map(|tensor| self.global(tensor, column, row)).collect();
-            let results: Vec<_> = items.into_iter().map(|item| self.map.apply(item, self.words.scalars())).collect();
+            let results: Vec<_> = items.into_iter().map(|item| self.map.apply(item, self.args.scalars())).collect();
             self.map.sink.store(&to, &results, n > 1);
         }
     }

@@ -49,7 +49,9 @@ pub use choice::Choice;
 pub use eligibility::adds_parts_in_one_launch;
 pub use epilogue::{Activation, Epilogue, OutputCoord};
 pub(crate) use epilogue::{MAX_INPUTS, MAX_SCALARS};
-pub(crate) use epilogue_writer::{BatchCoord, EpilogueKey, EpilogueOperands, EpilogueWriter, STRIDES};
+pub(crate) use epilogue_writer::{
+    BatchCoord, EpilogueKey, EpilogueOperands, EpilogueWriter, STRIDES, scalar_words, stride_words,
+};
 pub use family::Matmul;
 pub(crate) use load::Load;
 pub use mma::MmaTile;

@@ -3,8 +3,8 @@
 use warpfold_device::LaunchConfig;
 
 use super::rank::BOXES;
-use super::{Choice, GROUP, overlaps, rank, sweep};
-use crate::plan::{Arg, Family, Operand, OperandSpec, Plan, Planner, Step};
+use super::{Choice, GROUP, NmsArgs, overlaps, rank, sweep};
+use crate::plan::{Family, OperandSpec, Plan, Planned, Planner, Step};
 use crate::{AnyKernel, Error, ErrorKind};
 
 /// The family of non-maximum suppressions. Inputs are `N` boxes of four `f32` and `N` scores,
@@ -39,9 +39,9 @@ enum Part {
 
 fn make(part: &Part) -> AnyKernel {
     match part {
-        Part::Rank => rank().into(),
-        Part::Overlaps => overlaps().into(),
-        Part::Sweep => sweep().into(),
+        Part::Rank => rank(),
+        Part::Overlaps => overlaps(),
+        Part::Sweep => sweep(),
     }
 }
 
@@ -64,33 +64,39 @@ impl Nms {
             let reason = format!("a part has a multiple of {GROUP} boxes, not {part}");
             return Err(ErrorKind::Operand { operator: "nms", reason }.into());
         }
-        let threshold = f32::from_bits(problem.threshold_bits);
         let bytes = u64::from(num_boxes);
-        let mut plan = Plan::new("nms")
-            .input(OperandSpec::new("boxes", 16 * bytes, 4))
-            .input(OperandSpec::new("scores", 4 * bytes, 4))
-            .output(OperandSpec::new("indices", 8 * bytes, 8))
-            .output(OperandSpec::new("count", 8, 8))
-            .choice(choice);
-        let [boxes, scores] = [Operand::Input(0), Operand::Input(1)];
-        let [indices, count] = [Operand::Output(0), Operand::Output(1)];
+        let mut plan = Plan::new("nms").choice(choice);
+        let boxes = plan.add_input(OperandSpec::new("boxes", 16 * bytes, 4));
+        let scores = plan.add_input(OperandSpec::new("scores", 4 * bytes, 4));
+        let indices = plan.add_output(OperandSpec::new("indices", 8 * bytes, 8));
+        let count = plan.add_output(OperandSpec::new("count", 8, 8));
         if num_boxes == 0 {
             return Ok(plan.fill(count, 8, 0));
         }
         let [sorted, order, suppressed, bits] = choice.scratch_words().map(|words| plan.add_scratch(8 * words));
-        let kernel = |part| planner.kernel(part, make);
-        let config = LaunchConfig::new(num_boxes.div_ceil(BOXES), rank::BLOCK);
-        let step = Step::new(kernel(Part::Rank), config).operands([boxes, scores, sorted, order, suppressed], 5);
-        plan.steps.push(step.arg(Arg::value(num_boxes)));
         let num_words = choice.num_words();
+        let args = |first: u32, end: u32| NmsArgs::<Planned> {
+            boxes,
+            scores,
+            sorted,
+            order,
+            suppressed,
+            bits,
+            indices,
+            count,
+            num_boxes,
+            num_words,
+            first,
+            end,
+            threshold: f32::from_bits(problem.threshold_bits),
+        };
+        let rank = LaunchConfig::new(num_boxes.div_ceil(BOXES), rank::BLOCK);
+        plan.steps.push(Step::new(planner.kernel(Part::Rank, make), rank).with(args(0, num_boxes))?);
         for (first, end) in choice.parts() {
-            let config = LaunchConfig::new((num_words - first / GROUP, (end - first).div_ceil(GROUP)), GROUP);
-            let step = Step::new(kernel(Part::Overlaps), config).operands([sorted, suppressed, bits], 3);
-            let step = step.arg(Arg::value(num_boxes)).arg(Arg::value(num_words)).arg(Arg::value(first));
-            plan.steps.push(step.arg(Arg::value(threshold)));
-            let step = Step::new(kernel(Part::Sweep), LaunchConfig::new(1, sweep::BLOCK));
-            let step = step.operands([bits, order, suppressed, indices, count], 5).arg(Arg::value(num_boxes));
-            plan.steps.push(step.arg(Arg::value(num_words)).arg(Arg::value(first)).arg(Arg::value(end)));
+            let overlaps = LaunchConfig::new((num_words - first / GROUP, (end - first).div_ceil(GROUP)), GROUP);
+            for (part, launch) in [(Part::Overlaps, overlaps), (Part::Sweep, LaunchConfig::new(1, sweep::BLOCK))] {
+                plan.steps.push(Step::new(planner.kernel(part, make), launch).with(args(first, end))?);
+            }
         }
         Ok(plan)
     }

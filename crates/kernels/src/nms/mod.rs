@@ -32,16 +32,34 @@ use overlaps::overlaps;
 use rank::rank;
 use sweep::sweep;
 
+use warpfold_lang::{Global, params};
+
 use crate::AnyKernel;
 
 /// Boxes of a word of bits.
 const GROUP: u32 = 64;
 
-/// The kernels, for the list of all, with the block of each.
-pub(crate) fn kernels() -> Vec<([u32; 3], AnyKernel)> {
-    vec![
-        ([rank::BLOCK, 1, 1], rank().into()),
-        ([GROUP, 1, 1], overlaps().into()),
-        ([sweep::BLOCK, 1, 1], sweep().into()),
-    ]
+params! {
+    /// Parameters of the kernels.
+    struct NmsArgs {
+        boxes: Global<f32>, scores: Global<f32>,
+        /// The boxes and their indices in the order of the scores.
+        sorted: Global<f32>, order: Global<u32>,
+        /// A bit for each box.
+        suppressed: Global<u64>,
+        /// A bit for each pair.
+        bits: Global<u64>,
+        /// The boxes that are kept.
+        indices: Global<i64>, count: Global<i64>,
+        /// All boxes, and words of bits for them.
+        num_boxes: u32, num_words: u32,
+        /// The boxes of a launch: from the first, to before the end.
+        first: u32, end: u32,
+        threshold: f32,
+    }
+}
+
+/// Kernels as they ship, to be assembled and compared.
+pub(crate) fn kernels() -> Vec<AnyKernel> {
+    vec![rank(), overlaps(), sweep()]
 }

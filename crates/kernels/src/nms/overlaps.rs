@@ -1,28 +1,19 @@
 //! A bit for each pair of boxes: whether the first, if it is kept, suppresses the second.
 
 use warpfold_lang::{
-    Global, Kernel, Shared, Val, block_idx, kernel, range, shared_named, sync_threads, thread_idx, var,
-    wait_for_dependencies, when,
+    Global, Shared, Val, block_idx, kernel, range, shared_named, sync_threads, thread_idx, var, wait_for_dependencies,
+    when,
 };
 
-use super::GROUP;
-
-/// What the kernel takes: the boxes in order, the bits of those that are suppressed already, the
-/// pairs' bits, how many boxes, words for all of them, the first box of this launch, the threshold.
-pub(crate) type Overlaps = Kernel<(Global<f32>, Global<u64>, Global<u64>, u32, u32, u32, f32)>;
+use super::{GROUP, NmsArgs};
+use crate::AnyKernel;
 
 /// Block `x, y` leaves the `x`-th word of the `y`-th 64 boxes, both from the first box on: bit `b`
 /// of word `w` of box `i` is for the pair `i` and `64 w + b`. Words left of the diagonal are left
 /// out, bits left of it are 0.
-#[must_use]
-pub(crate) fn overlaps() -> Overlaps {
-    let body = |boxes: Global<f32>,
-                suppressed: Global<u64>,
-                bits: Global<u64>,
-                num_boxes: Val<u32>,
-                num_words: Val<u32>,
-                first: Val<u32>,
-                threshold: Val<f32>| {
+pub(super) fn overlaps() -> AnyKernel {
+    let body = |args: NmsArgs| {
+        let NmsArgs { sorted: boxes, suppressed, bits, num_boxes, num_words, first, threshold, .. } = args;
         wait_for_dependencies();
         // Shared-memory map
         let others = [0; 4].map(|_| shared_named::<f32>("others", GROUP));
@@ -51,7 +42,7 @@ pub(crate) fn overlaps() -> Overlaps {
             });
         });
     };
-    kernel("nms_overlaps", body).required_block(GROUP)
+    kernel("nms_overlaps", body).required_block(GROUP).into()
 }
 
 fn load(boxes: Global<f32>, i: Val<u32>, condition: Val<bool>) -> [Val<f32>; 4] {

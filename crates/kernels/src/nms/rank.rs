@@ -1,15 +1,12 @@
 //! The place of each box in the order of the scores, by counting the boxes before it.
 
 use warpfold_lang::{
-    Global, Kernel, Val, block_idx, kernel, lane_id, range, shared_named, sync_threads, thread_idx, var,
-    wait_for_dependencies, warp_id, when,
+    Val, block_idx, kernel, lane_id, range, shared_named, sync_threads, thread_idx, var, wait_for_dependencies,
+    warp_id, when,
 };
 
-use super::GROUP;
-
-/// What the kernel takes: boxes, scores, the boxes and their indices in order, a word for 64 boxes,
-/// how many boxes.
-pub(crate) type Rank = Kernel<(Global<f32>, Global<f32>, Global<f32>, Global<u32>, Global<u64>, u32)>;
+use super::{GROUP, NmsArgs};
+use crate::AnyKernel;
 
 /// Threads per block.
 pub(super) const BLOCK: u32 = 256;
@@ -18,14 +15,9 @@ pub(super) const BLOCK: u32 = 256;
 pub(super) const BOXES: u32 = 32;
 
 /// Sorts the boxes, and clears the bits of those that are suppressed.
-#[must_use]
-pub(crate) fn rank() -> Rank {
-    let body = |boxes: Global<f32>,
-                scores: Global<f32>,
-                sorted: Global<f32>,
-                order: Global<u32>,
-                suppressed: Global<u64>,
-                num_boxes: Val<u32>| {
+pub(super) fn rank() -> AnyKernel {
+    let body = |args: NmsArgs| {
+        let NmsArgs { boxes, scores, sorted, order, suppressed, num_boxes, .. } = args;
         wait_for_dependencies();
         // Shared-memory map
         let keys = shared_named::<u64>("keys", BLOCK);
@@ -60,7 +52,7 @@ pub(crate) fn rank() -> Rank {
             to.set_vec([0, 1, 2, 3].map(|i| from.at(i).get()));
         });
     };
-    kernel("nms_rank", body).required_block(BLOCK)
+    kernel("nms_rank", body).required_block(BLOCK).into()
 }
 
 /// A number that is less for a box that comes before: the score's order above the index.

@@ -1,16 +1,11 @@
 //! Which boxes are kept: one block walks over them, 64 at a time.
 
 use warpfold_lang::{
-    Global, Kernel, Val, kernel, loop_until_left, range, shared_named, sync_threads, thread_idx, var,
-    wait_for_dependencies, when,
+    Val, kernel, loop_until_left, range, shared_named, sync_threads, thread_idx, var, wait_for_dependencies, when,
 };
 
-use super::GROUP;
-
-/// What the kernel takes: the pairs' bits, the indices of the boxes in order, the bits of those
-/// that are suppressed, the results, their number, how many boxes, words for all of them, the first
-/// box of this launch and the end of its boxes.
-pub(crate) type Sweep = Kernel<(Global<u64>, Global<u32>, Global<u64>, Global<i64>, Global<i64>, u32, u32, u32, u32)>;
+use super::{GROUP, NmsArgs};
+use crate::AnyKernel;
 
 /// Threads of the block.
 pub(super) const BLOCK: u32 = 256;
@@ -20,17 +15,9 @@ const UNROLL: u32 = 8;
 
 /// Goes on where the launch before it ended, and leaves the bits of the boxes that come later for
 /// the next.
-#[must_use]
-pub(crate) fn sweep() -> Sweep {
-    let body = |bits: Global<u64>,
-                order: Global<u32>,
-                suppressed: Global<u64>,
-                indices: Global<i64>,
-                count: Global<i64>,
-                num_boxes: Val<u32>,
-                num_words: Val<u32>,
-                first: Val<u32>,
-                end: Val<u32>| {
+pub(super) fn sweep() -> AnyKernel {
+    let body = |args: NmsArgs| {
+        let NmsArgs { bits, order, suppressed, indices, count, num_boxes, num_words, first, end, .. } = args;
         wait_for_dependencies();
         // Shared-memory map
         let within = shared_named::<u64>("within", GROUP);
@@ -80,5 +67,5 @@ pub(crate) fn sweep() -> Sweep {
         // Epilogue
         when(thread.eq(0), || count.set(num_kept));
     };
-    kernel("nms_sweep", body).required_block(BLOCK)
+    kernel("nms_sweep", body).required_block(BLOCK).into()
 }

@@ -15,6 +15,7 @@ mod grid;
 mod kernel_cache;
 mod key;
 mod lru;
+mod named;
 mod ready;
 mod step;
 mod tensor;
@@ -32,6 +33,8 @@ pub use grid::alignment_of;
 pub(crate) use grid::{MAX_BLOCKS_Y, grid_size, grid_size_y, within_limit};
 pub use kernel_cache::KernelCache;
 pub use key::Key;
+pub(crate) use named::first_of;
+pub use named::{Planned, TensorArg};
 pub use ready::Ready;
 pub(crate) use step::MemoryMap;
 pub use step::{Arg, Operand, Step};
@@ -42,22 +45,27 @@ pub use workspace::Workspace;
 ///
 /// ```
 /// use warpfold_device::{Device, LaunchConfig, Profile};
-/// use warpfold_kernels::plan::{Arg, Operand, OperandSpec, Plan, Step, Workspace};
-/// use warpfold_lang::{Global, Val, kernel, thread_idx, when};
+/// use warpfold_kernels::plan::{OperandSpec, Plan, Planned, Step, Workspace};
+/// use warpfold_lang::{Global, kernel, params, thread_idx, when};
 ///
-/// let double = kernel("double", |x: Global<u32>, y: Global<u32>, len: Val<u32>| {
+/// params! {
+///     struct DoubleArgs {
+///         x: Global<u32>,
+///         y: Global<u32>,
+///         len: u32,
+///     }
+/// }
+/// let double = kernel("double", |args: DoubleArgs| {
 ///     let i = thread_idx().x;
-///     when(i.lt(len), || y.at(i).set(x.at(i).get() * 2));
+///     when(i.lt(args.len), || args.y.at(i).set(args.x.at(i).get() * 2));
 /// });
-/// let plan = Plan::new("double")
-///     .input(OperandSpec::new("x", 12, 4))
-///     .output(OperandSpec::new("y", 12, 4))
-///     .step(
-///         Step::new(double.into(), LaunchConfig::for_elements(3, 32))
-///             .arg(Operand::Input(0))
-///             .arg(Operand::Output(0))
-///             .arg(Arg::value(3_u32)),
-///     );
+/// let mut plan = Plan::new("double");
+/// let args = DoubleArgs::<Planned> {
+///     x: plan.add_input(OperandSpec::new("x", 12, 4)),
+///     y: plan.add_output(OperandSpec::new("y", 12, 4)),
+///     len: 3,
+/// };
+/// let plan = plan.step(Step::new(double.into(), LaunchConfig::for_elements(3, 32)).with(args)?);
 /// let device = Device::virtual_gpu(Profile::H200);
 /// let x = device.upload(&[1_u32, 2, 3])?;
 /// let mut y = device.alloc::<u32>(3)?;
@@ -215,6 +223,7 @@ impl Plan {
             Operand::Input(i) => inputs[i],
             Operand::Output(i) => outputs[i],
             Operand::Scratch(i) => (Operand::Scratch(first + i), 0),
+            operand @ (Operand::Tickets | Operand::Marks) => (operand, 0),
         };
         let whole = |operand: Operand| {
             let (operand, first) = place(operand);

@@ -99,7 +99,9 @@ impl Ready {
             let whole = match fill.operand {
                 Operand::Output(i) => outputs[i].reborrow(),
                 Operand::Scratch(i) => scratch[i].as_view_mut(),
-                Operand::Input(_) => unreachable!("a plan fills outputs and scratch alone"),
+                Operand::Input(_) | Operand::Tickets | Operand::Marks => {
+                    unreachable!("a plan fills outputs and scratch alone")
+                }
             };
             stream.fill_bytes(whole.slice(..fill.bytes as usize)?, fill.byte)?;
         }
@@ -117,8 +119,12 @@ impl Ready {
             let (mut tickets, mut marks) = workspace.counters(stream.device(), &self.plan, step)?;
             for arg in &step.args {
                 arguments = match arg {
-                    Arg::Tickets => arguments.output(tickets.take().expect("a step takes its tickets once")),
-                    Arg::Marks => arguments.output(marks.take().expect("a step takes its marks once")),
+                    Arg::Pointer(Operand::Tickets) => {
+                        arguments.output(tickets.take().expect("a step takes its tickets once"))
+                    }
+                    Arg::Pointer(Operand::Marks) => {
+                        arguments.output(marks.take().expect("a step takes its marks once"))
+                    }
                     Arg::TensorMap(map) => memories.add_map(arguments, map, step.has_pointer_to(map.operand))?,
                     arg => memories.add(arguments, arg)?,
                 };
@@ -160,7 +166,7 @@ impl<'a, 'b: 'a> Memories<'a, 'b> {
         match operand {
             Operand::Output(i) => (&mut self.outputs[i], self.addresses[0][i]),
             Operand::Scratch(i) => (&mut self.scratch[i], self.addresses[1][i]),
-            Operand::Input(_) => unreachable!("inputs are only read"),
+            Operand::Input(_) | Operand::Tickets | Operand::Marks => unreachable!("these are not written through here"),
         }
     }
 
@@ -197,7 +203,7 @@ impl<'a, 'b: 'a> Memories<'a, 'b> {
             }
             Arg::Null => Ok(arguments.value(0_u64)),
             Arg::Bytes { bytes, alignment } => Ok(arguments.raw(bytes, *alignment)),
-            Arg::Tickets | Arg::Marks | Arg::TensorMap(_) => unreachable!("these are added by the launch itself"),
+            Arg::TensorMap(_) => unreachable!("these are added by the launch itself"),
         }
     }
 

@@ -26,6 +26,10 @@ pub enum Operand {
     Output(usize),
     /// The scratch memory at this position.
     Scratch(usize),
+    /// The plan's tickets.
+    Tickets,
+    /// The plan's marks.
+    Marks,
 }
 
 /// An argument of a kernel.
@@ -44,10 +48,6 @@ pub enum Arg {
     },
     /// The null pointer: an operand that this problem does not have.
     Null,
-    /// The address of the plan's tickets.
-    Tickets,
-    /// The address of the plan's marks.
-    Marks,
     /// A tensor map for TMA.
     TensorMap(Box<MemoryMap>),
     /// Bytes by value, at a multiple of an alignment.
@@ -115,7 +115,7 @@ impl Step {
                 let (operand, before) = place(map.operand);
                 Arg::TensorMap(Box::new(MemoryMap { operand, first: before + map.first, ..*map }))
             }
-            arg @ (Arg::Null | Arg::Tickets | Arg::Marks | Arg::Bytes { .. }) => arg,
+            arg @ (Arg::Null | Arg::Bytes { .. }) => arg,
         };
         Self { args: self.args.into_iter().map(arg).collect(), ..self }
     }

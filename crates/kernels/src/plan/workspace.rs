@@ -2,7 +2,7 @@
 
 use warpfold_device::{Buffer, Device, ViewMut};
 
-use super::{Arg, Plan, Step};
+use super::{Operand, Plan, Step};
 use crate::Error;
 
 /// Tickets and marks of a step.
@@ -75,8 +75,7 @@ impl Workspace {
 
     /// The tickets and marks that a step asks for.
     pub(super) fn counters(&mut self, device: &Device, plan: &Plan, step: &Step) -> Result<Counters<'_>, Error> {
-        let asks = |of: fn(&Arg) -> bool| step.args.iter().any(of);
-        let (tickets, marks) = (asks(|arg| matches!(arg, Arg::Tickets)), asks(|arg| matches!(arg, Arg::Marks)));
+        let [tickets, marks] = [Operand::Tickets, Operand::Marks].map(|operand| step.has_pointer_to(operand));
         if tickets {
             self.allocate_tickets(device, plan.tickets)?;
         }

@@ -1,7 +1,7 @@
 //! The kernel of pooling: a thread for each place of the results.
 
 use warpfold_lang::{
-    Array, Global, Integer, Kernel, Signed, Val, Var, WideFloat, block_idx, kernel, range, thread_idx, var,
+    Global, Integer, Kernel, Signed, Strided, Val, Var, WideFloat, block_idx, kernel, params, range, thread_idx, var,
     wait_for_dependencies, when,
 };
 
@@ -57,8 +57,8 @@ pub(super) enum Steps {
     },
 }
 
-/// Elements of the image per element of the result, as the bits of an `f64`; `None` for the quotient
-/// of their sizes.
+/// Elements of the image per element of the result, as the bits of an `f64`; `None` for the
+/// quotient of their sizes.
 pub(super) type Ratio = Option<u64>;
 
 impl Config {
@@ -131,9 +131,23 @@ pub(super) fn kernel_of(config: &Config) -> AnyKernel {
     }
 }
 
-/// What the kernel takes: images, results, positions, how many places; channels (in groups of the
-/// width), sizes of images and of results; strides of images, of results, of what positions count.
-type Pool = Kernel<(Global<u8>, Global<u8>, Global<i64>, u64, [u32; 7], [i64; 15])>;
+params! {
+    /// Parameters of the kernel.
+    pub(super) struct PoolArgs {
+        /// Images, channels, depth, rows, columns.
+        images: Strided<5>, results: Strided<5>,
+        /// With the strides of the results.
+        positions: Option<Global<i64>>,
+        /// From one image, channel, depth, row, column to the next in what positions count.
+        position_strides: [i64; 5],
+        /// Channels in groups of the width.
+        groups: u32,
+        /// Places of the results.
+        len: u64,
+    }
+}
+
+type Pool = Kernel<PoolArgs>;
 
 /// The largest element of each window.
 fn largest<C: Compute>(config: &Config) -> Pool {
@@ -244,31 +258,30 @@ fn power<C: Compute>(x: Val<C>, p: u32) -> Val<C> {
 
 /// The kernel that does something at each place of the results.
 fn recorded(config: Config, body: impl Fn(&Place) + Send + Sync + 'static) -> Pool {
-    let record = move |images: Global<u8>,
-                       results: Global<u8>,
-                       positions: Global<i64>,
-                       len: Val<u64>,
-                       sizes: Array<u32, 7>,
-                       strides: Array<i64, 15>| {
+    let record = move |args: PoolArgs| {
         wait_for_dependencies();
         // Contract: a thread for each place, for `width` channels of it.
         let i = block_idx().x.cast::<u64>() * u64::from(BLOCK) + thread_idx().x.cast::<u64>();
-        when(i.lt(len), || {
+        when(i.lt(args.len), || {
             let (image, group, at) = if config.is_long {
-                places(&config, i, |k| sizes.at(k).cast::<u64>())
+                places(&config, i, args.groups.cast(), |axis| args.results.size(2 + axis).cast::<u64>())
             } else {
-                places(&config, i.cast::<u32>(), |k| sizes.at(k))
+                places(&config, i.cast::<u32>(), args.groups, |axis| args.results.size(2 + axis))
             };
             let channel = (group * config.width).cast::<i64>();
-            let outer = |first: usize| image * strides.at(first) + channel * strides.at(first + 1);
             let spans = std::array::from_fn(|axis| {
-                (axis >= config.first_axis)
-                    .then(|| Span::of(config.steps[axis], at[axis], sizes.at(1 + axis), sizes.at(4 + axis)))
+                let [size, windows] = [args.images, args.results].map(|tensor| tensor.size(2 + axis));
+                (axis >= config.first_axis).then(|| Span::of(config.steps[axis], at[axis], size, windows))
             });
-            let to =
-                (config.first_axis..3).fold(outer(5), |to, axis| to + at[axis].cast::<i64>() * strides.at(7 + axis));
-            let position = if config.has_positions { outer(10) } else { Val::constant(0) };
-            body(&Place { config, images, results, positions, strides, spans, from: outer(0), to, position });
+            let from = args.images.offset([image, channel]);
+            let to = (config.first_axis..3).fold(args.results.offset([image, channel]), |to, axis| {
+                to + at[axis].cast::<i64>() * args.results.stride(2 + axis)
+            });
+            let position = match config.has_positions {
+                true => image * args.position_strides.at(0) + channel * args.position_strides.at(1),
+                false => Val::constant(0),
+            };
+            body(&Place { config, args, spans, from, to, position });
         });
     };
     kernel(config.name(), record).required_block(BLOCK)
@@ -278,7 +291,8 @@ fn recorded(config: Config, body: impl Fn(&Place) + Send + Sync + 'static) -> Po
 fn places<T: Compute + Integer>(
     config: &Config,
     position: Val<T>,
-    size: impl Fn(usize) -> Val<T>,
+    groups: Val<T>,
+    windows: impl Fn(usize) -> Val<T>,
 ) -> (Val<i64>, Val<u32>, [Val<u32>; 3]) {
     let mut rest = position;
     let mut split = |size: Val<T>| {
@@ -287,12 +301,12 @@ fn places<T: Compute + Integer>(
         rest = quotient;
         remainder.cast::<u32>()
     };
-    let group_first = config.channels_last.then(|| split(size(0)));
+    let group_first = config.channels_last.then(|| split(groups));
     let mut place = [Val::constant(0); 3];
     for axis in (config.first_axis..3).rev() {
-        place[axis] = split(size(4 + axis));
+        place[axis] = split(windows(axis));
     }
-    let group = group_first.unwrap_or_else(|| split(size(0)));
+    let group = group_first.unwrap_or_else(|| split(groups));
     (rest.cast::<i64>(), group, place)
 }
 
@@ -384,8 +398,8 @@ impl Span {
         (place + half) * ratio - half
     }
 
-    /// The elements that interpolation mixes, and their weights; `None` along an axis that keeps its
-    /// elements.
+    /// The elements that interpolation mixes, and their weights; `None` along an axis that keeps
+    /// its elements.
     fn mixture<C: Compute + WideFloat + Signed>(&self) -> Option<Vec<(Val<i32>, Val<C>)>> {
         let last = self.size.cast::<i32>() - 1;
         let one = || Val::constant(C::from_f64(1.0));
@@ -431,10 +445,7 @@ impl Span {
 /// A place of the results, where a thread is.
 struct Place {
     config: Config,
-    images: Global<u8>,
-    results: Global<u8>,
-    positions: Global<i64>,
-    strides: Array<i64, 15>,
+    args: PoolArgs,
     spans: [Option<Span>; 3],
     /// The first element of its channel in the images, of its results, and in what positions count.
     from: Val<i64>,
@@ -459,7 +470,7 @@ impl Place {
     ) {
         let Config { dtype, width, has_positions, .. } = self.config;
         let Some(span) = self.spans.get(axis).copied().flatten() else {
-            let values = load::<C, _>(dtype, self.images.at(from * dtype.bytes() as i64), width, width > 1);
+            let values = load::<C, _>(dtype, self.args.images.base().at(from * dtype.bytes() as i64), width, width > 1);
             return visit(&values, position, inside);
         };
         let unrolled = self.config.taps().is_some_and(|taps| taps <= MAX_UNROLLED);
@@ -469,8 +480,9 @@ impl Place {
                 (Some(a), Some(b)) => Some(a & b),
                 (a, b) => a.or(b),
             };
-            let position = if has_positions { position + at * self.strides.at(12 + axis) } else { position };
-            self.along(axis + 1, from + at * self.strides.at(2 + axis), position, inside, visit);
+            let position =
+                if has_positions { position + at * self.args.position_strides.at(2 + axis) } else { position };
+            self.along(axis + 1, from + at * self.args.images.stride(2 + axis), position, inside, visit);
         });
     }
 
@@ -478,9 +490,9 @@ impl Place {
     fn mixed<C: Compute + WideFloat + Signed>(&self, axis: usize, from: Val<i64>) -> Vec<Val<C>> {
         let Config { dtype, width, .. } = self.config;
         let Some(span) = self.spans.get(axis).copied().flatten() else {
-            return load::<C, _>(dtype, self.images.at(from * dtype.bytes() as i64), width, width > 1);
+            return load::<C, _>(dtype, self.args.images.base().at(from * dtype.bytes() as i64), width, width > 1);
         };
-        let at = |at: Val<i32>| self.mixed::<C>(axis + 1, from + at.cast::<i64>() * self.strides.at(2 + axis));
+        let at = |at: Val<i32>| self.mixed::<C>(axis + 1, from + at.cast::<i64>() * self.args.images.stride(2 + axis));
         let Some(mixture) = span.mixture::<C>() else { return at(span.start) };
         let parts = mixture.into_iter().map(|(place, weight)| at(place).into_iter().map(|x| x * weight).collect());
         let sum = |sums: Vec<Val<C>>, part: Vec<Val<C>>| sums.into_iter().zip(part).map(|(a, b)| a + b).collect();
@@ -495,9 +507,9 @@ impl Place {
 
     fn store<C: Compute>(&self, values: &[Val<C>], position: Option<Val<i64>>) {
         let Config { dtype, width, .. } = self.config;
-        store(dtype, self.results.at(self.to * dtype.bytes() as i64), values, width > 1);
+        store(dtype, self.args.results.base().at(self.to * dtype.bytes() as i64), values, width > 1);
         if let Some(position) = position {
-            self.positions.at(self.to).set(position);
+            self.args.positions.at(self.to).set(position);
         }
     }
 }

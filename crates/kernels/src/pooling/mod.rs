@@ -27,10 +27,10 @@ mod kernel;
 
 use warpfold_device::LaunchConfig;
 
-use crate::plan::{Arg, Family, Operand, OperandSpec, Plan, Planner, Step, TensorSpec, grid_size};
+use crate::plan::{Family, OperandSpec, Plan, Planned, Planner, Step, TensorSpec, grid_size, within_limit};
 use crate::{AnyKernel, Dtype, Error, ErrorKind};
 
-use kernel::{BLOCK, Config, Ratio, Steps};
+use kernel::{BLOCK, Config, PoolArgs, Ratio, Steps};
 
 /// The family of poolings. The input is the image, outputs are the results and, where positions are
 /// asked for, these, as `i64`.
@@ -188,7 +188,8 @@ impl Problem {
         let width = [8, 4, 2].into_iter().find(|width| *width <= widest && divides(*width)).unwrap_or(1);
         let steps = [0, 1, 2].map(|axis| {
             let (size, windows) = (sizes[2 + axis] as u64, results[2 + axis] as u64);
-            // Where the size stays, elements do, too; but PyTorch's cubic convolution heeds a factor.
+            // Where the size stays, elements do, too; but PyTorch's cubic convolution heeds a
+            // factor.
             let heeds_ratio = matches!(self.kind, Kind::Cubic { .. }) && self.ratios[axis].is_some();
             let is_resized = size != windows || heeds_ratio;
             if let Some(steps) = self.kind.interpolation(self.ratios[axis]).filter(|_| is_resized) {
@@ -237,45 +238,29 @@ impl Family for Pooling {
         problem.check()?;
         let (config, len) = problem.config()?;
         let Problem { images, results, positions, .. } = problem;
-        let mut plan = Plan::new("pooling")
-            .input(images.operand("the images"))
-            .output(results.operand("the results"))
-            .choice(format_args!("{config:?}"));
-        if positions.is_some() {
-            let bytes = results.bytes() / results.dtype.bytes() * 8;
-            plan = plan.output(OperandSpec::new("the positions", bytes, 8));
-        }
+        let mut plan = Plan::new("pooling").choice(format_args!("{config:?}"));
+        let args = PoolArgs::<Planned> {
+            images: plan.read("the images", images),
+            results: plan.write("the results", results),
+            positions: positions.map(|_| {
+                let bytes = results.bytes() / results.dtype.bytes() * 8;
+                plan.add_output(OperandSpec::new("the positions", bytes, 8))
+            }),
+            position_strides: positions.unwrap_or_default(),
+            groups: within_limit("the channels", images.layout.shape()[1] as u64)? / config.width,
+            len,
+        };
         let blocks = grid_size(len.div_ceil(BLOCK.into()))?;
         if blocks == 0 {
             return Ok(plan);
         }
-        let (sizes, windows) = (images.layout.shape(), results.layout.shape());
-        let counted = |size: &usize| {
-            u32::try_from(*size).map_err(|_| {
-                Error::from(ErrorKind::TooLarge { what: "an axis", size: *size as u64, limit: u32::MAX.into() })
-            })
-        };
-        let groups = counted(&sizes[1])? / config.width;
-        let words: Vec<u32> = [Ok(groups)]
-            .into_iter()
-            .chain(sizes[2..].iter().map(counted))
-            .chain(windows[2..].iter().map(counted))
-            .collect::<Result<_, _>>()?;
-        let strides = [images, results].into_iter().flat_map(|spec| spec.layout.strides().iter().map(|s| *s as i64));
-        let strides: Vec<i64> = strides.chain(positions.unwrap_or_default()).collect();
-        let outputs = (0..plan.outputs.len()).map(Operand::Output);
-        let step = Step::new(planner.kernel(config, kernel::kernel_of), LaunchConfig::new(blocks, BLOCK))
-            .operands([Operand::Input(0)], 1)
-            .operands(outputs, 2)
-            .arg(Arg::value(len))
-            .words(&words)
-            .words(&strides);
-        Ok(plan.step(step))
+        let kernel = planner.kernel(config, kernel::kernel_of);
+        Ok(plan.step(Step::new(kernel, LaunchConfig::new(blocks, BLOCK)).with(args)?))
     }
 }
 
 /// Kernels as they ship, to be assembled and compared.
-pub(crate) fn kernels() -> Vec<(AnyKernel, u32)> {
+pub(crate) fn kernels() -> Vec<AnyKernel> {
     let regular = |window, stride, before| Steps::Regular {
         window,
         stride,
@@ -295,7 +280,7 @@ pub(crate) fn kernels() -> Vec<(AnyKernel, u32)> {
             width,
             is_long: false,
         };
-        (kernel::kernel_of(&config), BLOCK)
+        kernel::kernel_of(&config)
     };
     let mean = Kind::Mean { include_padding: false };
     let (nearest, linear) = (|exact| Kind::Nearest { exact }, |align_corners| Kind::Linear { align_corners });

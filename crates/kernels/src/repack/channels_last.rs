@@ -7,11 +7,11 @@
 
 use warpfold_device::LaunchConfig;
 use warpfold_lang::{
-    Array, Global, Kernel, Number, Operand, Shared, Val, block_idx, kernel, shared_named, sync_threads, thread_idx,
-    wait_for_dependencies, when, when_else,
+    Global, Kernel, Number, Operand, Shared, Strided, Val, block_idx, kernel, params, shared_named, sync_threads,
+    thread_idx, wait_for_dependencies, when, when_else,
 };
 
-use crate::plan::{self, Arg, Plan, Planner, Step};
+use crate::plan::{self, Plan, Planned, Planner, Step, TensorSpec};
 
 /// Threads of a block.
 const BLOCK: u32 = 256;
@@ -20,19 +20,25 @@ const WARPS: u32 = BLOCK / 32;
 const PIXELS: u32 = 64;
 /// Bytes of a tile's channels of a pixel.
 const TILE_BYTES: u32 = 128;
-/// Words of the sizes of a tensor: height and width before, width after, zeros before a row, pixels
-/// after.
-const SIZES: usize = 5;
-/// Words of the strides of a tensor before: of images, channels, rows, columns.
-const STRIDES: usize = 4;
-
-/// What the kernel takes: two tensors, where they go, blocks for the first one, sizes and strides
-/// of both.
-type Repack = Kernel<(Global<u8>, Global<u8>, Global<u8>, Global<u8>, u32, [u32; 2 * SIZES], [i64; 2 * STRIDES])>;
+params! {
+    /// Parameters of the kernel.
+    struct RepackArgs {
+        /// Images, channels, rows, columns.
+        images: Strided<4>, filters: Strided<4>,
+        /// Where they go.
+        to_images: Option<Global<u8>>, to_filters: Option<Global<u8>>,
+        /// Blocks for the images.
+        blocks: u32,
+        /// Pixels of a row where they go, zeros before it among them.
+        images_width: u32, images_left: u32, filters_width: u32,
+        /// Pixels of all.
+        images_pixels: u32, filters_pixels: u32,
+    }
+}
 
 /// What decides on the code of the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct Configuration {
+pub(crate) struct Config {
     /// Bytes of an element: 2 or 4.
     pub(crate) element_bytes: u32,
     /// Channels before.
@@ -41,7 +47,7 @@ pub(crate) struct Configuration {
     pub(crate) padded: u32,
 }
 
-impl Configuration {
+impl Config {
     const fn pixel_bytes(self) -> u32 {
         self.padded * self.element_bytes
     }
@@ -71,23 +77,24 @@ impl Configuration {
     }
 }
 
-/// Images and filters that are repacked: sizes and strides of both. Of what stays where it lies
-/// there are no pixels.
-#[derive(Debug, Clone, Copy)]
+/// Images and filters that are repacked. Of what stays where it lies there are no pixels.
+#[derive(Debug, Clone)]
 pub(crate) struct ChannelsLast {
-    pub(crate) configuration: Configuration,
-    pub(crate) sizes: [[u64; SIZES]; 2],
-    pub(crate) strides: [[u64; STRIDES]; 2],
+    pub(crate) configuration: Config,
+    /// Images, channels, rows, columns.
+    pub(crate) tensors: [TensorSpec; 2],
+    /// Pixels of a row where they go.
+    pub(crate) widths: [u64; 2],
+    /// Zeros before a row of the images.
+    pub(crate) left: u64,
+    /// Pixels of all.
+    pub(crate) pixels: [u64; 2],
 }
 
 impl ChannelsLast {
-    fn pixels(&self) -> [u64; 2] {
-        self.sizes.map(|sizes| sizes[4])
-    }
-
     /// Bytes that images and filters take afterwards.
     pub(crate) fn bytes(&self) -> [u64; 2] {
-        self.pixels().map(|pixels| pixels * u64::from(self.configuration.pixel_bytes()))
+        self.pixels.map(|pixels| pixels * u64::from(self.configuration.pixel_bytes()))
     }
 
     /// Adds the launch that repacks two tensors, and gives the memory where they are then.
@@ -97,57 +104,66 @@ impl ChannelsLast {
         tensors: [plan::Operand; 2],
         planner: &Planner<'_>,
     ) -> [plan::Operand; 2] {
-        let blocks = self.pixels().map(|pixels| self.configuration.num_blocks(pixels));
+        let blocks = self.pixels.map(|pixels| self.configuration.num_blocks(pixels));
         let config = LaunchConfig::new(blocks.iter().sum::<u64>() as u32, BLOCK);
         let to = self.bytes().map(|bytes| (bytes > 0).then(|| plan.add_scratch(bytes)));
-        let sizes: Vec<u32> = self.sizes.as_flattened().iter().map(|size| *size as u32).collect();
-        let mut step = Step::new(planner.kernel(self.configuration, repack), config).operands(tensors, 2);
-        for to in to {
-            step = step.arg(to.map_or(Arg::Null, Arg::Pointer));
-        }
-        let step = step.arg(Arg::value(blocks[0] as u32)).words(&sizes);
-        plan.steps.push(step.words(self.strides.as_flattened()));
+        let args = RepackArgs::<Planned> {
+            images: self.tensors[0].at(tensors[0]),
+            filters: self.tensors[1].at(tensors[1]),
+            to_images: to[0],
+            to_filters: to[1],
+            blocks: blocks[0] as u32,
+            images_width: self.widths[0] as u32,
+            images_left: self.left as u32,
+            filters_width: self.widths[1] as u32,
+            images_pixels: self.pixels[0] as u32,
+            filters_pixels: self.pixels[1] as u32,
+        };
+        let step = Step::new(planner.kernel(self.configuration, repack), config);
+        plan.steps.push(step.with(args).expect("a convolution that was checked has sizes of 32 bits"));
         [0, 1].map(|i| to[i].unwrap_or(tensors[i]))
     }
 }
 
 /// A tensor and where it goes, while the kernel is recorded.
 struct Job {
-    configuration: Configuration,
-    from: Global<u8>,
+    configuration: Config,
+    from: Strided<4>,
     to: Global<u8>,
     /// The block's number among those of the tensor.
     block: Val<u32>,
-    sizes: [Val<u32>; SIZES],
-    strides: [Val<i64>; STRIDES],
+    /// Pixels of a row where they go, zeros before it among them, pixels of all.
+    width: Val<u32>,
+    left: Val<u32>,
+    pixels: Val<u32>,
 }
 
 /// The kernel.
-fn repack(configuration: &Configuration) -> Repack {
+fn repack(configuration: &Config) -> Kernel<RepackArgs> {
     let configuration = *configuration;
-    let Configuration { element_bytes, channels, padded } = configuration;
-    let body = move |first: Global<u8>,
-                     second: Global<u8>,
-                     to_first: Global<u8>,
-                     to_second: Global<u8>,
-                     blocks: Val<u32>,
-                     sizes: Array<u32, { 2 * SIZES }>,
-                     strides: Array<i64, { 2 * STRIDES }>| {
+    let Config { element_bytes, channels, padded } = configuration;
+    let body = move |args: RepackArgs| {
         wait_for_dependencies();
-        let job = |which: usize, from, to, block| Job {
-            configuration,
-            from,
-            to,
-            block,
-            sizes: std::array::from_fn(|i| sizes.at(which * SIZES + i)),
-            strides: std::array::from_fn(|i| strides.at(which * STRIDES + i)),
-        };
         let block = block_idx().x;
-        when_else(
-            block.lt(blocks),
-            || job(0, first, to_first, block).run(),
-            || job(1, second, to_second, block - blocks).run(),
-        );
+        let images = || Job {
+            configuration,
+            from: args.images,
+            to: args.to_images,
+            block,
+            width: args.images_width,
+            left: args.images_left,
+            pixels: args.images_pixels,
+        };
+        let filters = || Job {
+            configuration,
+            from: args.filters,
+            to: args.to_filters,
+            block: block - args.blocks,
+            width: args.filters_width,
+            left: Val::constant(0),
+            pixels: args.filters_pixels,
+        };
+        when_else(block.lt(args.blocks), || images().run(), || filters().run());
     };
     kernel(format!("repack_channels_last_{element_bytes}_c{channels}_{padded}"), body).required_block(BLOCK)
 }
@@ -174,13 +190,13 @@ impl Job {
     }
 
     fn pixel(&self, number: Val<u32>) -> Pixel {
-        let [height, width, padded_width, left, pixels] = self.sizes;
-        let rows = number / padded_width;
-        let column = number - rows * padded_width - left;
+        let [height, width] = [2, 3].map(|dim| self.from.size(dim));
+        let rows = number / self.width;
+        let column = number - rows * self.width - self.left;
         let image = rows / height;
         let row = rows - image * height;
-        let [of_image, _, of_row, of_column] = self.strides;
-        let exists = number.lt(pixels);
+        let [of_image, of_row, of_column] = [0, 2, 3].map(|dim| self.from.stride(dim));
+        let exists = number.lt(self.pixels);
         // Of a number below 0 the bits are those of a large one.
         let is_inside = exists & column.lt(width);
         let first = image.cast::<i64>() * of_image + row.cast::<i64>() * of_row + column.cast::<i64>() * of_column;
@@ -192,15 +208,15 @@ impl Job {
     where
         Val<E>: Operand<E>,
     {
-        let Configuration { element_bytes, channels, .. } = self.configuration;
-        let place = channel.cast::<i64>() * self.strides[1] + pixel.first;
-        let from = self.from.at(place * i64::from(element_bytes)).reinterpret::<E>();
+        let Config { element_bytes, channels, .. } = self.configuration;
+        let place = channel.cast::<i64>() * self.from.stride(1) + pixel.first;
+        let from = self.from.base().at(place * i64::from(element_bytes)).reinterpret::<E>();
         from.get_or(Val::constant(E::ZERO), pixel.is_inside & channel.lt(channels))
     }
 
     /// Where a channel of a pixel goes.
     fn place(&self, pixel: Val<u32>, channel: Val<u32>) -> Global<u32> {
-        let Configuration { element_bytes, padded, .. } = self.configuration;
+        let Config { element_bytes, padded, .. } = self.configuration;
         let place = pixel.cast::<u64>() * u64::from(padded) + channel.cast::<u64>();
         self.to.at(place * u64::from(element_bytes)).reinterpret::<u32>()
     }
@@ -232,7 +248,7 @@ impl Job {
     where
         Val<E>: Operand<E>,
     {
-        let Configuration { element_bytes, padded, .. } = self.configuration;
+        let Config { element_bytes, padded, .. } = self.configuration;
         let (channels, across) = (self.configuration.tile_channels(), self.configuration.across());
         // Shared-memory map: a word more than a plane's pixels, so that neither side meets a bank
         // twice.
@@ -260,7 +276,7 @@ impl Job {
         for i in 0..PIXELS * pieces / BLOCK {
             let at = thread_idx().x / pieces + i * (BLOCK / pieces);
             let channel = thread_idx().x % pieces * elements;
-            when((first + at).lt(self.sizes[4]) & (first_channel + channel).lt(padded), || {
+            when((first + at).lt(self.pixels) & (first_channel + channel).lt(padded), || {
                 let values: Vec<_> = (0..elements).map(|j| tile.at((channel + j) * pitch + at).get()).collect();
                 let words = words(&values);
                 self.place(first + at, first_channel + channel).set_vec([words[0], words[1], words[2], words[3]]);

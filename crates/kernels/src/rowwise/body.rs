@@ -2,7 +2,9 @@
 
 use std::rc::Rc;
 
-use warpfold_lang::{AnyRegisters, Global, Shared, Val, block_idx, dynamic_shared, sync_threads, thread_idx, when};
+use warpfold_lang::{
+    AnyRegisters, Global, Shared, Val, block_idx, dynamic_shared, params, sync_threads, thread_idx, when,
+};
 
 use super::family::Code;
 use super::on_chip::{OnChip, RowPartition, RowStorage, StoreVia};
@@ -12,15 +14,36 @@ use super::smem_load::{COPY_BYTES, RowCopy, StridedLoop, load_rows};
 use super::{Columns, Cost, OnChipRow};
 use crate::Dtype;
 use crate::elements::{Destination, Origin, Place, Run};
-use crate::fold::geometry::Words;
+use crate::fold::geometry::WORDS;
+use crate::walk::Walk;
 
-/// The kernel's parameters.
+params! {
+    /// Parameters of the kernels of row operators.
+    pub(super) struct RowArgs {
+        inputs: [Global<u8>; 2], outputs: [Global<u8>; 2], stats: [Global<u8>; 2],
+        /// Vectors along the row.
+        columns: [Global<u8>; 2],
+        /// Statistics between the two launches for long rows.
+        spilled: [Global<u8>; 2],
+        rows: u64,
+        /// Items of a row.
+        len: u64,
+        /// The dimensions of rows.
+        kept: [u64; WORDS],
+    }
+}
+
+/// What a kernel for rows on chip is given.
 pub(super) struct Memory {
     pub(super) inputs: Vec<Global<u8>>,
     pub(super) columns: Vec<Global<u8>>,
     pub(super) outputs: Vec<Global<u8>>,
     pub(super) stats: Vec<Global<u8>>,
-    pub(super) words: Words,
+    pub(super) rows: Val<u64>,
+    /// Items of a row.
+    pub(super) len: Val<u64>,
+    /// The dimensions of rows.
+    pub(super) kept: Walk<WORDS>,
 }
 
 /// A kernel while it is recorded.
@@ -64,14 +87,14 @@ impl Body<'_> {
 
     fn in_registers(&self, groups: u32, exact: bool, early_columns: bool) {
         let OnChip { threads_per_row, vector, runs, .. } = *self.shape;
-        let (team, words, source) = (self.shape.team(), self.memory.words, &self.code.source);
+        let (team, memory, source) = (self.shape.team(), &self.memory, &self.code.source);
         let rows = self.shape.rows_per_block();
         let slot = if rows == 1 { Val::constant(0) } else { thread_idx().x >> threads_per_row.ilog2() };
         let row = self.team_idx().cast::<u64>() * u64::from(rows) + slot.cast::<u64>();
-        let is_row = if rows == 1 { Val::constant(true) } else { row.lt(words.results()) };
+        let is_row = if rows == 1 { Val::constant(true) } else { row.lt(memory.rows) };
         // Threads beyond the last row compute it as well, so that the lanes of a warp stay
         // together.
-        let row = if rows == 1 { row } else { row.min(words.results() - 1) };
+        let row = if rows == 1 { row } else { row.min(memory.rows - 1) };
         let extent = self.extent();
         let (len, bases) = (extent.len, self.bases(row));
         // Offsets from the first group are constants, so that one register serves all addresses.
@@ -123,7 +146,7 @@ impl Body<'_> {
             return self.finish(loaded, |coord| self.destinations(row, coord));
         }
         let outputs = self.memory.outputs.iter().zip(self.code.sink.dtypes());
-        let first = row * self.memory.words.len();
+        let first = row * self.memory.len;
         let result = |((output, dtype), (_, staged)): ((&Global<u8>, &Dtype), &(usize, Staged))| Staged {
             row: output.at(first * dtype.bytes()),
             smem: staged.smem,
@@ -168,7 +191,7 @@ impl Body<'_> {
 
     /// Where a group's results are in global memory.
     fn destinations(&self, row: Val<u64>, coord: GroupCoord) -> Vec<Destination> {
-        let i = row * self.memory.words.len() + coord.base.cast::<u64>();
+        let i = row * self.memory.len + coord.base.cast::<u64>();
         let destination = |(output, dtype): (&Global<u8>, &Dtype)| {
             Destination::Global(output.at(i * dtype.bytes()).at(u64::from(coord.offset) * dtype.bytes()))
         };
@@ -182,13 +205,12 @@ impl Body<'_> {
     }
 
     fn extent(&self) -> RowExtent {
-        RowExtent { len: self.memory.words.len().cast::<u32>(), team: self.shape.team() }
+        RowExtent { len: self.memory.len.cast::<u32>(), team: self.shape.team() }
     }
 
     /// Where a row of each input begins.
     fn bases(&self, row: Val<u64>) -> Vec<Global<u8>> {
-        let Memory { inputs, words, .. } = &self.memory;
-        words.kept(self.shape.kept).places(row, inputs, self.code.source.dtypes(), self.shape.small)
+        self.memory.kept.places(row, &self.memory.inputs, self.code.source.dtypes(), self.shape.small)
     }
 
     /// The inputs that have more than one element along the row.

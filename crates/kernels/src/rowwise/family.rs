@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use warpfold_lang::{AnyRegisters, Target};
 
+use super::body::RowArgs;
 use super::choice::Rows;
 use super::erased::ErasedOperator;
 use super::fold_step::add_fold;
@@ -12,7 +13,8 @@ use super::{Algorithm, Choice, Cost, Problem, RowOperator, long, on_chip};
 use crate::elements::{Sink, Source, spill};
 use crate::fold::Fold;
 use crate::map::{add_contiguous, add_copy};
-use crate::plan::{Family, Key, Operand, Plan, Planner, Step, TensorSpec};
+use crate::plan::{Family, Key, Operand, Plan, Planned, Planner, Step, TensorSpec, first_of};
+use crate::walk::walk_of;
 use crate::{AnyKernel, Dtype, Error};
 
 /// Row inputs, vectors along the row, results and statistics at most, of each.
@@ -64,7 +66,7 @@ pub(crate) struct Types {
 
 /// What a kernel is built for.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Configuration {
+struct Config {
     operator: Key,
     algorithm: Algorithm,
 }
@@ -228,16 +230,18 @@ impl RowWise {
                 planner,
             )?;
         }
-        let configuration = Configuration { operator: self.key.clone(), algorithm: choice.algorithm.clone() };
-        let mut step = Step::new(planner.kernel(configuration, |configuration| code.kernel(configuration)), launch)
-            .operands(rows.iter().map(|(operand, _)| *operand), MAX_OPERANDS)
-            .operands(columns.iter().map(|(operand, _)| *operand), MAX_OPERANDS)
-            .operands(results.iter().copied(), MAX_OPERANDS)
-            .operands(stats, MAX_OPERANDS);
-        if let Algorithm::Long(_) = choice.algorithm {
-            step = step.operands(spilled, MAX_OPERANDS);
-        }
-        plan.steps.push(step.words(&choice.geometry.words()));
+        let configuration = Config { operator: self.key.clone(), algorithm: choice.algorithm.clone() };
+        let step = Step::new(planner.kernel(configuration, |configuration| code.kernel(configuration)), launch);
+        plan.steps.push(step.with(RowArgs::<Planned> {
+            inputs: first_of(rows.iter().map(|(operand, _)| *operand)),
+            columns: first_of(columns.iter().map(|(operand, _)| *operand)),
+            outputs: first_of(results.iter().copied()),
+            stats: first_of(stats),
+            spilled: first_of(spilled),
+            rows: choice.geometry.results,
+            len: choice.geometry.len,
+            kept: walk_of(&choice.geometry.kept),
+        })?);
         plan.bytes_in_flight = Some(choice.bytes_in_flight_a_thread(&self.inputs));
         if let Some(spec) = copied_back {
             let from = TensorSpec::contiguous(spec.dtype, spec.layout.shape())?;
@@ -280,7 +284,7 @@ impl RowWise {
 }
 
 impl Code {
-    fn kernel(&self, configuration: &Configuration) -> AnyKernel {
+    fn kernel(&self, configuration: &Config) -> AnyKernel {
         match &configuration.algorithm {
             Algorithm::OnChip(shape) => on_chip::kernel_of(self.clone(), shape.clone()),
             Algorithm::Long(shape) => long::kernel_of(self.clone(), shape.clone()),

@@ -1,14 +1,15 @@
 //! The kernel that maps long rows, after a launch that has folded each of them.
 
 use warpfold_lang::{
-    AnyRegisters, Array, Global, Val, block_idx, kernel, range, thread_idx, wait_for_dependencies, when, when_else,
+    AnyRegisters, Global, Val, block_idx, kernel, range, thread_idx, wait_for_dependencies, when, when_else,
 };
 
-use super::body::places;
+use super::body::{RowArgs, places};
 use super::family::Code;
 use crate::AnyKernel;
 use crate::elements::{Place, Run};
-use crate::fold::geometry::{MAX_INPUTS, WORDS, Words};
+use crate::fold::geometry::MAX_INPUTS;
+use crate::walk::Walk;
 
 /// What the kernel is built for.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -49,39 +50,28 @@ pub(super) fn kernel_of(code: Code, shape: Long) -> AnyKernel {
     let Code { operator, source, columns, sink, stats, spilled, .. } = code;
     let Long { vector, runs, column_runs, wide_out, kept, small } = shape;
     let tile = shape.tile();
-    let body = move |in0: Global<u8>,
-                     in1: Global<u8>,
-                     col0: Global<u8>,
-                     col1: Global<u8>,
-                     out0: Global<u8>,
-                     out1: Global<u8>,
-                     stat0: Global<u8>,
-                     stat1: Global<u8>,
-                     spilled0: Global<u8>,
-                     spilled1: Global<u8>,
-                     words: Array<u64, WORDS>| {
+    let body = move |args: RowArgs| {
         wait_for_dependencies();
         // Contract: the grid has a block for each tile of each row.
-        let words = Words(words);
-        let inputs = &[in0, in1][..source.dtypes().len()];
-        let column_inputs = &[col0, col1][..columns.dtypes().len()];
-        let outputs = &[out0, out1][..sink.dtypes().len()];
-        let tiles = (words.len() + (tile - 1)) / tile;
+        let inputs = &args.inputs[..source.dtypes().len()];
+        let column_inputs = &args.columns[..columns.dtypes().len()];
+        let outputs = &args.outputs[..sink.dtypes().len()];
+        let tiles = (args.len + (tile - 1)) / tile;
         let block = block_idx().x.cast::<u64>();
         let row = block / tiles;
         let start = (block - row * tiles) * tile;
         // Load
         let (bytes, load_spilled) = &spilled;
         let from = |(memory, bytes): (&Global<u8>, &u64)| Place { pointer: memory.at(row * *bytes), run: Run::Narrow };
-        let of_row: Vec<_> = [spilled0, spilled1].iter().zip(bytes).map(from).collect();
+        let of_row: Vec<_> = args.spilled.iter().zip(bytes).map(from).collect();
         let of_row = load_spilled.load(&of_row, 1)[0];
-        let bases = words.kept(kept).places(row, inputs, source.dtypes(), small);
+        let bases = Walk::new(args.kept, kept).places(row, inputs, source.dtypes(), small);
         let load = |i: Val<u64>| {
             let items = source.load(&places(&bases, source.dtypes(), &runs, (i, 0)), vector);
             (items, columns.load(&places(column_inputs, columns.dtypes(), &column_runs, (i, 0)), vector))
         };
         // Compute and store
-        let first = row * words.len();
+        let first = row * args.len;
         let finish = |i: Val<u64>, (items, along): (Vec<AnyRegisters>, Vec<AnyRegisters>)| {
             let results: Vec<_> =
                 items.into_iter().zip(along).map(|(item, along)| operator.apply(item, of_row, along)).collect();
@@ -96,10 +86,10 @@ pub(super) fn kernel_of(code: Code, shape: Long) -> AnyKernel {
             let loaded: Vec<_> = (0..u64::from(UNROLL)).map(|u| load(mine + u * step)).collect();
             loaded.into_iter().zip(0..).for_each(|(loaded, u)| finish(mine + u * step, loaded));
         };
-        let part = || range(mine, words.len(), step, |i| finish(i, load(i)));
-        when_else((start + tile).le(words.len()), whole, part);
+        let part = || range(mine, args.len, step, |i| finish(i, load(i)));
+        when_else((start + tile).le(args.len), whole, part);
         if !stats.dtypes().is_empty() {
-            let stat_outputs = &[stat0, stat1][..stats.dtypes().len()];
+            let stat_outputs = &args.stats[..stats.dtypes().len()];
             when(start.eq(0) & thread_idx().x.eq(0), || stats.store_at(stat_outputs, row, of_row));
         }
     };

@@ -1,15 +1,16 @@
 //! The kernel that holds rows on chip, in registers or in shared memory: each element is read once,
 //! and each result written once.
 
-use warpfold_lang::{Array, Global, kernel};
+use warpfold_lang::kernel;
 
-use super::body::{Body, Memory};
+use super::body::{Body, Memory, RowArgs};
 use super::family::Code;
 use crate::AnyKernel;
 use crate::elements::Run;
 use crate::fold::Team;
-use crate::fold::geometry::{MAX_INPUTS, WORDS, Words};
+use crate::fold::geometry::MAX_INPUTS;
 use crate::overlap::overlap_launches;
+use crate::walk::Walk;
 
 /// What the kernel is built for.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -167,23 +168,17 @@ impl OnChip {
 /// The kernel.
 pub(super) fn kernel_of(code: Code, shape: OnChip) -> AnyKernel {
     let (name, on_chip) = (format!("{}_{}", code.name, shape.key()), shape.clone());
-    let body = move |in0: Global<u8>,
-                     in1: Global<u8>,
-                     col0: Global<u8>,
-                     col1: Global<u8>,
-                     out0: Global<u8>,
-                     out1: Global<u8>,
-                     stat0: Global<u8>,
-                     stat1: Global<u8>,
-                     words: Array<u64, WORDS>| {
+    let body = move |args: RowArgs| {
         // Contract: the grid has a block for `block / threads_per_row` rows, or a cluster for each
         // row.
         let memory = Memory {
-            inputs: [in0, in1][..code.source.dtypes().len()].to_vec(),
-            columns: [col0, col1][..code.columns.dtypes().len()].to_vec(),
-            outputs: [out0, out1][..code.sink.dtypes().len()].to_vec(),
-            stats: [stat0, stat1][..code.stats.dtypes().len()].to_vec(),
-            words: Words(words),
+            inputs: args.inputs[..code.source.dtypes().len()].to_vec(),
+            columns: args.columns[..code.columns.dtypes().len()].to_vec(),
+            outputs: args.outputs[..code.sink.dtypes().len()].to_vec(),
+            stats: args.stats[..code.stats.dtypes().len()].to_vec(),
+            rows: args.rows,
+            len: args.len,
+            kept: Walk::new(args.kept, on_chip.kept),
         };
         on_chip.team().begin();
         overlap_launches();

@@ -3,14 +3,12 @@
 //! Where all tokens may be drawn, the blocks of the first kernel find the best of their part: they
 //! weigh tokens in `f32` first, and in `f64` those alone that may win.
 
-use warpfold_lang::{
-    Array, Global, Val, Var, block_idx, kernel, loop_until_left, range, sync_threads, thread_idx, var, when,
-};
+use warpfold_lang::{Global, Val, Var, block_idx, kernel, loop_until_left, range, sync_threads, thread_idx, var, when};
 
 use super::noise::{Noise, gumbel, gumbel_approx};
 use super::row::{Record, TAKEN, Turn, each, turn, value};
 use super::search::{Sums, id_of, rank, search};
-use super::{CHUNK, NONE, Word};
+use super::{CHUNK, NONE, SampleArgs, Word};
 use crate::AnyKernel;
 use crate::fold::{Extreme, Monoid, Position, Sum, fold_block_for_all};
 use crate::overlap::overlap_launches;
@@ -92,13 +90,9 @@ fn is_filtered(record: Record) -> Val<bool> {
 /// A block some logits of a row: their largest, the sum of their exponentials, and the best token
 /// as far as it can be said without the others.
 pub(super) fn partial(wide: bool) -> AnyKernel {
-    let body = move |logits: Global<f32>,
-                     records: Global<u32>,
-                     edits: Global<f32>,
-                     parts: Global<f64>,
-                     sizes: Array<u32, 3>| {
+    let body = move |args: SampleArgs| {
+        let SampleArgs { logits, records, edits, parts, vocab, chunks, .. } = args;
         overlap_launches();
-        let [vocab, chunks] = std::array::from_fn(|i| sizes.at(i));
         let (chunk, row, thread) = (block_idx().x, block_idx().y, thread_idx().x);
         let record = Record::of(records, row);
         let logits = logits.at(row.mul_wide(vocab));
@@ -214,14 +208,9 @@ impl Finish {
 
 /// A block per row: puts its parts together, draws where thresholds decide, and reports.
 pub(super) fn finish(finish: Finish) -> AnyKernel {
-    let body = move |logits: Global<f32>,
-                     records: Global<u32>,
-                     edits: Global<f32>,
-                     parts: Global<f64>,
-                     tokens: Global<u32>,
-                     sizes: Array<u32, 3>| {
+    let body = move |args: SampleArgs| {
+        let SampleArgs { logits, records, edits, parts, tokens, vocab, chunks, stride } = args;
         overlap_launches();
-        let [vocab, chunks, stride] = std::array::from_fn(|i| sizes.at(i));
         let (row, thread) = (block_idx().x, thread_idx().x);
         let record = Record::of(records, row);
         let logits = logits.at(row.mul_wide(vocab));

@@ -1,18 +1,19 @@
 //! The kernel that edits logits: a block per row, in memory of its own.
 
-use warpfold_lang::{Array, Global, Val, block_idx, kernel, range, sync_threads, thread_idx, when, when_else};
+use warpfold_lang::{Val, block_idx, kernel, range, sync_threads, thread_idx, when, when_else};
 
 use super::draw::BLOCK;
 use super::row::{Record, value};
-use super::{NONE, Word};
+use super::{NONE, SampleArgs, Word};
 use crate::AnyKernel;
 use crate::overlap::overlap_launches;
 
 /// Allowed ids, bias, penalties, bans, in this order.
 pub(super) fn edit() -> AnyKernel {
-    let body = move |logits: Global<f32>, records: Global<u32>, edits: Global<f32>, sizes: Array<u32, 3>| {
+    let body = move |args: SampleArgs| {
+        let SampleArgs { logits, records, edits, vocab, .. } = args;
         overlap_launches();
-        let (vocab, row, thread) = (sizes.at(0), block_idx().x, thread_idx().x);
+        let (row, thread) = (block_idx().x, thread_idx().x);
         let record = Record::of(records, row);
         let edited = record.word(Word::Edited);
         when(edited.ne(NONE), || {

@@ -24,8 +24,9 @@ pub(crate) use noise::philox;
 use std::collections::BTreeMap;
 
 use warpfold_device::LaunchConfig;
+use warpfold_lang::{Global, params};
 
-use crate::plan::{Arg, Family, Operand, OperandSpec, Plan, Planner, Step, grid_size};
+use crate::plan::{Family, OperandSpec, Plan, Planned, Planner, Step, grid_size};
 use crate::{AnyKernel, Error, ErrorKind};
 
 /// Logits of a block of the first launch.
@@ -262,6 +263,25 @@ impl Problem {
     }
 }
 
+params! {
+    /// Parameters of the kernels.
+    struct SampleArgs {
+        logits: Global<f32>,
+        /// What [`Rows::words`] gives.
+        records: Global<u32>,
+        /// Edited logits of the rows that have edits.
+        edits: Option<Global<f32>>,
+        /// What blocks found in their chunks.
+        parts: Global<f64>, tokens: Global<u32>,
+        /// Logits of a row.
+        vocab: u32,
+        /// Chunks of a row.
+        chunks: u32,
+        /// Words of a row of the output.
+        stride: u32,
+    }
+}
+
 /// What kernels are built for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Kernel {
@@ -297,41 +317,41 @@ impl Family for Sample {
             return Err(ErrorKind::TooLarge { what, size, limit }.into());
         }
         let wide = vocab.is_multiple_of(4) && alignment.is_multiple_of(16);
-        let mut plan = Plan::new("sampling")
-            .input(OperandSpec::new("the logits", rows * vocab * 4, if wide { 16 } else { 4 }))
-            .input(OperandSpec::new("the records", rows * WORDS as u64 * 4, 4))
-            .output(OperandSpec::new("the tokens", rows * problem.stride() * 4, 4))
-            .choice(format_args!("{problem:?}"));
+        let mut plan = Plan::new("sampling").choice(format_args!("{problem:?}"));
+        let logits = OperandSpec::new("the logits", rows * vocab * 4, if wide { 16 } else { 4 });
+        let logits = plan.add_input(logits);
+        let records = plan.add_input(OperandSpec::new("the records", rows * WORDS as u64 * 4, 4));
+        let tokens = plan.add_output(OperandSpec::new("the tokens", rows * problem.stride() * 4, 4));
         if rows == 0 {
             return Ok(plan);
         }
         let chunks = vocab.div_ceil(CHUNK.into());
-        let parts = plan.add_scratch(rows * chunks * draw::PART_BYTES);
-        let edits = if edited > 0 { Some(plan.add_scratch(edited * vocab * 4)) } else { None };
-        let edits_arg = edits.map_or(Arg::Null, Arg::Pointer);
-        let sizes = [vocab, chunks, problem.stride()].map(|size| size as u32);
-        let (logits, records) = (Operand::Input(0), Operand::Input(1));
+        let args = SampleArgs::<Planned> {
+            logits,
+            records,
+            edits: (edited > 0).then(|| plan.add_scratch(edited * vocab * 4)),
+            parts: plan.add_scratch(rows * chunks * draw::PART_BYTES),
+            tokens,
+            vocab: vocab as u32,
+            chunks: chunks as u32,
+            stride: problem.stride() as u32,
+        };
         let rows = grid_size(rows)?;
-        if edits.is_some() {
-            let step = Step::new(planner.kernel(Kernel::Edit, Kernel::make), LaunchConfig::new(rows, draw::BLOCK));
-            plan.steps.push(step.operands([logits, records], 2).arg(edits_arg.clone()).words(&sizes));
-        }
-        let launch = LaunchConfig::new((chunks as u32, rows), draw::PARTIAL_BLOCK);
-        let step = Step::new(planner.kernel(Kernel::Partial { wide }, Kernel::make), launch);
-        plan.steps.push(step.operands([logits, records], 2).arg(edits_arg.clone()).arg(parts).words(&sizes));
         let finish = draw::Finish { wide, filtered, top: top > 0, id_bits: search::id_bits(vocab) };
-        let step =
-            Step::new(planner.kernel(Kernel::Finish(finish), Kernel::make), LaunchConfig::new(rows, draw::BLOCK));
-        let step = step.operands([logits, records], 2).arg(edits_arg).arg(parts).arg(Operand::Output(0));
-        plan.steps.push(step.words(&sizes));
+        let edit = (edited > 0).then_some((Kernel::Edit, LaunchConfig::new(rows, draw::BLOCK)));
+        let partial = (Kernel::Partial { wide }, LaunchConfig::new((chunks as u32, rows), draw::PARTIAL_BLOCK));
+        let finish = (Kernel::Finish(finish), LaunchConfig::new(rows, draw::BLOCK));
+        for (kernel, launch) in edit.into_iter().chain([partial, finish]) {
+            plan.steps.push(Step::new(planner.kernel(kernel, Kernel::make), launch).with(args)?);
+        }
         Ok(plan)
     }
 }
 
-/// Kernels as they ship, to be assembled and compared, with the threads of their blocks.
-pub(crate) fn kernels() -> Vec<(AnyKernel, u32)> {
+/// Kernels as they ship, to be assembled and compared.
+pub(crate) fn kernels() -> Vec<AnyKernel> {
     let finish = |wide, filtered, top| Kernel::Finish(draw::Finish { wide, filtered, top, id_bits: 20 });
-    let of_rows = [Kernel::Edit, finish(true, false, false), finish(true, true, true), finish(false, true, true)];
-    let partial = [true, false].map(|wide| (Kernel::Partial { wide }.make(), draw::PARTIAL_BLOCK));
-    of_rows.iter().map(|kernel| (kernel.make(), draw::BLOCK)).chain(partial).collect()
+    let finish = [finish(true, false, false), finish(true, true, true), finish(false, true, true)];
+    let partial = [true, false].map(|wide| Kernel::Partial { wide });
+    [Kernel::Edit].iter().chain(&finish).chain(&partial).map(Kernel::make).collect()
 }

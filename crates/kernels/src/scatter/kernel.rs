@@ -1,7 +1,7 @@
 //! The kernel that folds what goes to one place, in the order of the indices.
 
 use warpfold_lang::{
-    Array, Global, Val, block_idx, grid_dim, kernel, loop_until_left, range, thread_idx, var, wait_for_dependencies,
+    Global, Val, block_idx, grid_dim, kernel, loop_until_left, params, range, thread_idx, var, wait_for_dependencies,
     when,
 };
 
@@ -38,6 +38,17 @@ impl Config {
     }
 }
 
+params! {
+    /// Parameters of the kernel.
+    pub(super) struct ScatterArgs {
+        /// Sorted places, and which index each of them is of.
+        keys: Global<u8>, order: Global<i64>, count: u64,
+        source: Global<u8>, table: Global<u8>,
+        /// Places of the table; parts before and elements of each.
+        places: u64, outer: u64, inner: u64,
+    }
+}
+
 pub(super) fn kernel_of(config: &Config) -> AnyKernel {
     match config.dtype {
         Dtype::U32 => typed::<u32>(*config),
@@ -51,52 +62,51 @@ pub(super) fn kernel_of(config: &Config) -> AnyKernel {
 
 fn typed<C: Compute>(config: Config) -> AnyKernel {
     let Config { dtype, keys: key_type, combine, include_table, lanes } = config;
-    let body =
-        move |keys: Global<u8>, order: Global<i64>, source: Global<u8>, table: Global<u8>, words: Array<u64, 4>| {
-            wait_for_dependencies();
-            // Contract: the grid has a block for `BLOCK / lanes` indices in x, and as many as share
-            // a part in y.
-            let [count, places, outer, inner] = [0, 1, 2, 3].map(|word| words.at(word));
-            let (slot, lane) = (thread_idx().x >> lanes.ilog2(), thread_idx().x & (lanes - 1));
-            let i = block_idx().x.cast::<u64>() * u64::from(BLOCK / lanes) + slot.cast::<u64>();
-            when(i.lt(count), || {
-                let run = Run { keys, key_type, order, count, first: i };
-                let place = run.place(i);
-                // The thread at one end of a run, where places change, takes it.
-                let takes = if combine.is_some() {
-                    i.eq(0) | run.place(i.eq(0).select(i, i - 1)).ne(place)
-                } else {
-                    let is_last = (i + 1).eq(count);
-                    is_last | run.place(is_last.select(i, i + 1)).ne(place)
-                };
-                when(takes & place.lt(places), || {
-                    let step = grid_dim().y.cast::<u64>() * u64::from(lanes);
-                    let first = block_idx().y.cast::<u64>() * u64::from(lanes) + lane.cast::<u64>();
-                    range(first, outer * inner, step, |element| {
-                        let (before, behind) = if lanes == 1 {
-                            (Val::constant(0), Val::constant(0))
-                        } else {
-                            let before = element / inner;
-                            (before, element - before * inner)
-                        };
-                        let at = |place: Val<u64>, places: Val<u64>| (before * places + place) * inner + behind;
-                        let to = table.at(at(place, places) * dtype.bytes());
-                        let from = |position: Val<u64>| {
-                            load::<C, _>(dtype, source.at(at(position, count) * dtype.bytes()), 1, false)[0]
-                        };
-                        let result = match combine {
-                            None => from(run.position(i)),
-                            Some(combine) if include_table => {
-                                let held = load::<C, _>(dtype, to, 1, false)[0];
-                                run.fold(0, place, held, from, combine)
-                            }
-                            Some(combine) => run.fold(1, place, from(run.position(i)), from, combine),
-                        };
-                        store(dtype, to, &[result], false);
-                    });
+    let body = move |args: ScatterArgs| {
+        let ScatterArgs { keys, order, source, table, count, places, outer, inner } = args;
+        wait_for_dependencies();
+        // Contract: the grid has a block for `BLOCK / lanes` indices in x, and as many as share
+        // a part in y.
+        let (slot, lane) = (thread_idx().x >> lanes.ilog2(), thread_idx().x & (lanes - 1));
+        let i = block_idx().x.cast::<u64>() * u64::from(BLOCK / lanes) + slot.cast::<u64>();
+        when(i.lt(count), || {
+            let run = Run { keys, key_type, order, count, first: i };
+            let place = run.place(i);
+            // The thread at one end of a run, where places change, takes it.
+            let takes = if combine.is_some() {
+                i.eq(0) | run.place(i.eq(0).select(i, i - 1)).ne(place)
+            } else {
+                let is_last = (i + 1).eq(count);
+                is_last | run.place(is_last.select(i, i + 1)).ne(place)
+            };
+            when(takes & place.lt(places), || {
+                let step = grid_dim().y.cast::<u64>() * u64::from(lanes);
+                let first = block_idx().y.cast::<u64>() * u64::from(lanes) + lane.cast::<u64>();
+                range(first, outer * inner, step, |element| {
+                    let (before, behind) = if lanes == 1 {
+                        (Val::constant(0), Val::constant(0))
+                    } else {
+                        let before = element / inner;
+                        (before, element - before * inner)
+                    };
+                    let at = |place: Val<u64>, places: Val<u64>| (before * places + place) * inner + behind;
+                    let to = table.at(at(place, places) * dtype.bytes());
+                    let from = |position: Val<u64>| {
+                        load::<C, _>(dtype, source.at(at(position, count) * dtype.bytes()), 1, false)[0]
+                    };
+                    let result = match combine {
+                        None => from(run.position(i)),
+                        Some(combine) if include_table => {
+                            let held = load::<C, _>(dtype, to, 1, false)[0];
+                            run.fold(0, place, held, from, combine)
+                        }
+                        Some(combine) => run.fold(1, place, from(run.position(i)), from, combine),
+                    };
+                    store(dtype, to, &[result], false);
                 });
             });
-        };
+        });
+    };
     let how = combine.map_or("last", Reduction::name);
     let begin = if combine.is_some() && !include_table { "_new" } else { "" };
     kernel(format!("scatter_{how}{begin}_{dtype}_{key_type}_{lanes}"), body).required_block(BLOCK).into()

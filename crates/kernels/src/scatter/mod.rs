@@ -23,12 +23,13 @@ mod places;
 
 use warpfold_device::LaunchConfig;
 
-use crate::plan::{Arg, Family, MAX_BLOCKS_Y, Operand, OperandSpec, Plan, Planner, Step, grid_size};
+use crate::plan::{Family, MAX_BLOCKS_Y, OperandSpec, Plan, Planned, Planner, Step, grid_size};
 use crate::reductions::Reduction;
 use crate::sort::{self, Sort};
 use crate::{AnyKernel, Dtype, Error, ErrorKind};
 
-use kernel::Config;
+use kernel::{Config, ScatterArgs};
+use places::PlaceArgs;
 
 /// Threads of a block.
 const BLOCK: u32 = 256;
@@ -109,11 +110,11 @@ impl Family for Scatter {
         let Problem { dtype, indices, table, axis, shape, combine, include_table } = problem;
         let [source_bytes, table_bytes] = problem.bytes()?;
         let count = shape.iter().map(|size| *size as u64).product::<u64>();
-        let mut plan = Plan::new("scatter")
-            .input(OperandSpec::new("the indices", count * indices.bytes(), indices.bytes()))
-            .input(OperandSpec::new("the source", source_bytes, dtype.bytes()))
-            .output(OperandSpec::new("the table", table_bytes, dtype.bytes()))
-            .output(OperandSpec::new("the bad position", 8, 8));
+        let mut plan = Plan::new("scatter");
+        let list = plan.add_input(OperandSpec::new("the indices", count * indices.bytes(), indices.bytes()));
+        let source = plan.add_input(OperandSpec::new("the source", source_bytes, dtype.bytes()));
+        let output = plan.add_output(OperandSpec::new("the table", table_bytes, dtype.bytes()));
+        let bad_position = plan.add_output(OperandSpec::new("the bad position", 8, 8));
         if count == 0 {
             return Ok(plan.choice("nothing to scatter"));
         }
@@ -127,20 +128,23 @@ impl Family for Scatter {
         let part = outer * inner;
         let keys = if places < u64::from(u32::MAX) { Dtype::U32 } else { Dtype::U64 };
         let [unsorted, sorted, order] = [keys.bytes(), keys.bytes(), 8].map(|bytes| plan.add_scratch(count * bytes));
-        let bad = Operand::Output(1);
 
         let config = places::Config { indices: *indices, keys, by_element: problem.is_by_element() };
         let blocks = grid_size(count.div_ceil(BLOCK.into()))?;
         let [sizes, steps] = problem.sizes_and_steps();
-        let step = Step::new(planner.kernel(config, places::kernel_of), LaunchConfig::new(blocks, BLOCK))
-            .operands([Operand::Input(0), unsorted, bad], 3)
-            .arg(Arg::value(count))
-            .arg(Arg::value(size))
-            .words(&sizes)
-            .words(&steps)
-            .arg(Arg::value(if problem.is_by_element() { product(&table[axis + 1..]) } else { 1 }))
-            .arg(Arg::value(shape.len().saturating_sub(1) as u32));
-        plan.steps.push(step);
+        let args = PlaceArgs::<Planned> {
+            indices: list,
+            keys: unsorted,
+            bad_position,
+            count,
+            size,
+            stride: if problem.is_by_element() { product(&table[axis + 1..]) } else { 1 },
+            shape: sizes,
+            steps,
+            last_axis: shape.len().saturating_sub(1) as u32,
+        };
+        let kernel = planner.kernel(config, places::kernel_of);
+        plan.steps.push(Step::new(kernel, LaunchConfig::new(blocks, BLOCK)).with(args)?);
 
         let rows = sort::Problem { dtype: keys, rows: 1, len: count, descending: false };
         plan.append(Sort.plan(&rows, planner)?, &[(unsorted, 0)], &[(sorted, 0), (order, 0)]);
@@ -151,9 +155,8 @@ impl Family for Scatter {
         // THRESHOLD: blocks of a part walk over what is left; tested by
         // crates/kernels/tests/operations/walks.rs::parts_beyond_the_grid_are_scattered_by_the_blocks_that_there_are
         let launch = LaunchConfig::new((blocks, part.div_ceil(lanes.into()).clamp(1, MAX_BLOCKS_Y) as u32), BLOCK);
-        let step = Step::new(planner.kernel(config, kernel::kernel_of), launch)
-            .operands([sorted, order, Operand::Input(1), Operand::Output(0)], 4)
-            .words(&[count, places, outer, inner]);
+        let args = ScatterArgs::<Planned> { keys: sorted, order, source, table: output, count, places, outer, inner };
+        let step = Step::new(planner.kernel(config, kernel::kernel_of), launch).with(args)?;
         Ok(plan.step(step).choice(format_args!("{count} indices, sorted, {config:?}")))
     }
 }
@@ -177,10 +180,10 @@ impl Problem {
 }
 
 /// Kernels as they ship, to be assembled and compared.
-pub(crate) fn kernels() -> Vec<(AnyKernel, u32)> {
-    let place = |indices, keys, by_element| (places::kernel_of(&places::Config { indices, keys, by_element }), BLOCK);
+pub(crate) fn kernels() -> Vec<AnyKernel> {
+    let place = |indices, keys, by_element| places::kernel_of(&places::Config { indices, keys, by_element });
     let scatter = |dtype, keys, combine, include_table, lanes| {
-        (kernel::kernel_of(&Config::new(dtype, keys, combine, include_table, lanes)), BLOCK)
+        kernel::kernel_of(&Config::new(dtype, keys, combine, include_table, lanes))
     };
     vec![
         place(Dtype::I64, Dtype::U32, true),

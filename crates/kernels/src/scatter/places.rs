@@ -1,6 +1,6 @@
 //! The kernel that makes places of a table of indices: what is sorted.
 
-use warpfold_lang::{Array, Global, Val, block_idx, kernel, thread_idx, var, wait_for_dependencies, when};
+use warpfold_lang::{Global, block_idx, kernel, params, thread_idx, var, wait_for_dependencies, when};
 
 use super::{BLOCK, RANK};
 use crate::elements::{load_position, store};
@@ -17,17 +17,27 @@ pub(super) struct Config {
     pub(super) by_element: bool,
 }
 
+params! {
+    /// Parameters of the kernel.
+    pub(super) struct PlaceArgs {
+        indices: Global<u8>, count: u64, bad_position: Global<u64>,
+        /// The places.
+        keys: Global<u8>,
+        /// Of the table's axis that indices count along.
+        size: u64,
+        /// From one position of it to the next.
+        stride: u64,
+        /// Sizes of the indices, and from one position of an axis to the next in the table.
+        shape: [u64; RANK], steps: [u64; RANK],
+        /// Of the indices.
+        last_axis: u32,
+    }
+}
+
 pub(super) fn kernel_of(config: &Config) -> AnyKernel {
     let Config { indices: dtype, keys: key_type, by_element } = *config;
-    let body = move |indices: Global<u8>,
-                     keys: Global<u8>,
-                     bad_position: Global<u64>,
-                     count: Val<u64>,
-                     size: Val<u64>,
-                     sizes: Array<u64, RANK>,
-                     steps: Array<u64, RANK>,
-                     stride: Val<u64>,
-                     last_axis: Val<u32>| {
+    let body = move |args: PlaceArgs| {
+        let PlaceArgs { indices, keys, bad_position, count, size, stride, shape, steps, last_axis } = args;
         wait_for_dependencies();
         // Contract: a thread for each index.
         let i = block_idx().x.cast::<u64>() * u64::from(BLOCK) + thread_idx().x.cast::<u64>();
@@ -40,8 +50,8 @@ pub(super) fn kernel_of(config: &Config) -> AnyKernel {
                 let rest = var(i);
                 for axis in (0..RANK).rev() {
                     when(last_axis.ge(axis as u32), || {
-                        let quotient = rest.get() / sizes.at(axis);
-                        let coordinate = rest.get() - quotient * sizes.at(axis);
+                        let quotient = rest.get() / shape.at(axis);
+                        let coordinate = rest.get() - quotient * shape.at(axis);
                         place.update(|place| place + coordinate * steps.at(axis));
                         rest.set(quotient);
                     });

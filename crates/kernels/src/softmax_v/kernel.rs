@@ -1,8 +1,8 @@
 //! The kernel of `O = softmax(S) V`.
 
 use warpfold_lang::{
-    Global, Shared, Val, Var, block_idx, kernel, lane_id, range, shared_named, shfl, sync_threads, thread_idx, var,
-    vars, wait_for_dependencies, warp_id, when,
+    Global, Shared, Val, Var, block_idx, kernel, lane_id, params, range, shared_named, shfl, sync_threads, thread_idx,
+    var, vars, wait_for_dependencies, warp_id, when,
 };
 
 use super::ROWS;
@@ -19,15 +19,20 @@ fn element(dtype: Dtype, memory: Global<u8>, index: Val<u64>) -> Global<u8> {
     memory.at(index * dtype.bytes())
 }
 
+params! {
+    /// Parameters of the kernel.
+    pub(super) struct SoftmaxVArgs {
+        scores: Global<u8>, values: Global<u8>, results: Global<u8>,
+        /// Of a matrix.
+        num_rows: u32, len: u32, width: u32,
+    }
+}
+
 /// Threads are mapped to `columns` columns of the values, a power of two from 32 to 256.
 pub(super) fn softmax_v<F: RowFloat>(dtype: Dtype, to: Dtype, columns: u32) -> AnyKernel {
     let with = Exponentials::<F>::new(to.bytes() <= 2);
-    let body = move |scores: Global<u8>,
-                     values: Global<u8>,
-                     results: Global<u8>,
-                     num_rows: Val<u32>,
-                     len: Val<u32>,
-                     width: Val<u32>| {
+    let body = move |args: SoftmaxVArgs| {
+        let SoftmaxVArgs { scores, values, results, num_rows, len, width } = args;
         wait_for_dependencies();
         // Contract: a grid of a block for each ROWS rows of each product.
         let groups = THREADS / columns;

@@ -13,8 +13,10 @@ mod kernel;
 
 use warpfold_device::LaunchConfig;
 
+use kernel::SoftmaxVArgs;
+
 use crate::map::add_contiguous;
-use crate::plan::{Arg, Family, Operand, Plan, Planner, Step, TensorSpec, grid_size, within_limit};
+use crate::plan::{Family, Plan, Planned, Planner, Step, TensorSpec, grid_size, within_limit};
 use crate::{AnyKernel, Dtype, Error, ErrorKind};
 
 /// Rows per block: one per warp.
@@ -35,7 +37,7 @@ pub struct Problem {
 
 /// What the kernel is built for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-struct Configuration {
+struct Config {
     dtype: Dtype,
     /// Columns of the values that the threads of a block take at once: the others take other
     /// positions of the same columns.
@@ -91,28 +93,29 @@ impl Family for SoftmaxV {
         let (len, width) = (within_limit("a row", *len as u64)?, within_limit("the width", *width as u64)?);
         let blocks = grid_size(batch.iter().product::<usize>() as u64 * (*rows as u64).div_ceil(ROWS.into()))?;
         let columns = width.next_power_of_two().clamp(32, 32 * ROWS);
-        let configuration = Configuration { dtype: scores.dtype, columns };
-        let mut plan = Plan::new("softmax-v")
-            .input(scores.operand("the scores"))
-            .input(values.operand("the values"))
-            .output(results.operand("the results"))
-            .choice(format_args!("{configuration:?}"));
+        let configuration = Config { dtype: scores.dtype, columns };
+        let mut plan = Plan::new("softmax-v").choice(format_args!("{configuration:?}"));
+        let inputs = [("the scores", scores), ("the values", values)];
+        let [read_scores, read_values] = inputs.map(|(name, spec)| (plan.add_input(spec.operand(name)), spec));
+        let output = plan.add_output(results.operand("the results"));
         if results.layout.is_empty() {
             return Ok(plan);
         }
-        let (scores, _) = add_contiguous(&mut plan, (Operand::Input(0), scores), planner)?;
-        let (values, _) = add_contiguous(&mut plan, (Operand::Input(1), values), planner)?;
-        let step = Step::new(planner.kernel(configuration, kernel_of), LaunchConfig::new(blocks, 32 * ROWS))
-            .operands([scores, values, Operand::Output(0)], 3)
-            .arg(Arg::value(*rows as u32))
-            .arg(Arg::value(len))
-            .arg(Arg::value(width));
-        Ok(plan.step(step))
+        let args = SoftmaxVArgs::<Planned> {
+            scores: add_contiguous(&mut plan, read_scores, planner)?.0,
+            values: add_contiguous(&mut plan, read_values, planner)?.0,
+            results: output,
+            num_rows: *rows as u32,
+            len,
+            width,
+        };
+        let launch = LaunchConfig::new(blocks, 32 * ROWS);
+        Ok(plan.step(Step::new(planner.kernel(configuration, kernel_of), launch).with(args)?))
     }
 }
 
-fn kernel_of(configuration: &Configuration) -> AnyKernel {
-    let Configuration { dtype, columns } = *configuration;
+fn kernel_of(configuration: &Config) -> AnyKernel {
+    let Config { dtype, columns } = *configuration;
     match dtype {
         Dtype::F64 => kernel::softmax_v::<f64>(dtype, dtype, columns),
         Dtype::F8E4M3 | Dtype::F8E5M2 => kernel::softmax_v::<f32>(dtype, Dtype::F32, columns),

@@ -1,7 +1,7 @@
 //! The kernels of a bitonic network.
 
 use warpfold_lang::{
-    Array, Global, Shared, Val, block_idx, kernel, shared_named, sync_threads, thread_idx, wait_for_dependencies, when,
+    Global, Shared, Val, block_idx, kernel, params, shared_named, sync_threads, thread_idx, wait_for_dependencies, when,
 };
 
 use super::pair::{Pair, Results, Scratch, pair_of};
@@ -60,22 +60,28 @@ impl Chunk {
     }
 }
 
+params! {
+    /// Parameters of the kernel.
+    pub(super) struct SortArgs {
+        rows: Global<u8>, sorted: Global<u8>, positions: Global<i64>,
+        /// Keys between two launches, and their positions where these have words of their own.
+        keys: Option<Global<u64>>, key_positions: Option<Global<u32>>,
+        /// Rows, their length, and the power of two from it on.
+        num_rows: u64, len: u64, padded: u64,
+        /// Keys of a sequence, and between two that are compared.
+        sequence: u32, distance: u32,
+    }
+}
+
 pub(super) fn kernel_of(config: &Config) -> AnyKernel {
     let config = *config;
     let Config { dtype, descending, stage } = config;
     let is_wide = dtype.bytes() == 8;
-    let body = move |rows: Global<u8>,
-                     sorted: Global<u8>,
-                     positions: Global<i64>,
-                     keys: Global<u64>,
-                     key_positions: Global<u32>,
-                     shape: Array<u64, 3>,
-                     sequence: Val<u32>,
-                     distance: Val<u32>| {
+    let body = move |args: SortArgs| {
+        let SortArgs { rows, sorted, positions, keys, key_positions, num_rows, len, padded, sequence, distance } = args;
         wait_for_dependencies();
         // Contract: a thread for two places of the padded rows.
         let scratch = Scratch { keys, positions: is_wide.then_some(key_positions) };
-        let [num_rows, len, padded] = [0, 1, 2].map(|i| shape.at(i));
         let all = num_rows * padded;
         let thread = thread_idx().x;
         if stage == Stage::Distant {

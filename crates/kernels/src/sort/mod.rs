@@ -22,10 +22,10 @@ mod radix;
 use warpfold_device::LaunchConfig;
 
 use crate::fold::{Cumulative, Prefix, ScanOrder, scan_of};
-use crate::plan::{Arg, Family, Operand, OperandSpec, Plan, Planner, Step, TensorSpec, grid_size};
+use crate::plan::{Arg, Family, Operand, OperandSpec, Plan, Planned, Planner, Step, TensorSpec, grid_size};
 use crate::{AnyKernel, Dtype, Error, ErrorKind};
 
-use kernel::{BLOCK, CHUNK, Config, Stage};
+use kernel::{BLOCK, CHUNK, Config, SortArgs, Stage};
 
 // THRESHOLD: longer rows are refused; tested by
 // crates/kernels/tests/parts/plans.rs::rows_that_are_too_long_to_be_sorted_are_refused
@@ -73,10 +73,11 @@ impl Family for Sort {
         let padded = len.next_power_of_two().max(2);
         let all = rows.checked_mul(padded).filter(|all| *all <= MAX_PLACES);
         let all = all.ok_or(ErrorKind::TooLarge { what: "rows", size: rows, limit: MAX_PLACES / padded })?;
-        let mut plan = Plan::new("sort")
-            .input(OperandSpec::new("the rows", rows * len * dtype.bytes(), dtype.bytes()))
-            .output(OperandSpec::new("the sorted rows", rows * len * dtype.bytes(), dtype.bytes()))
-            .output(OperandSpec::new("the positions", rows * len * 8, 8));
+        let mut plan = Plan::new("sort");
+        let bytes = rows * len * dtype.bytes();
+        let input = plan.add_input(OperandSpec::new("the rows", bytes, dtype.bytes()));
+        let sorted = plan.add_output(OperandSpec::new("the sorted rows", bytes, dtype.bytes()));
+        let positions = plan.add_output(OperandSpec::new("the positions", rows * len * 8, 8));
         if len > LONG {
             return by_digits(plan, problem, planner);
         }
@@ -85,23 +86,25 @@ impl Family for Sort {
             return Ok(plan);
         }
         let (chunk, is_long) = (u64::from(CHUNK), padded > u64::from(CHUNK));
-        let scratch = if is_long {
-            let keys = plan.add_scratch(all * 8);
-            if dtype.bytes() == 8 { vec![keys, plan.add_scratch(all * 4)] } else { vec![keys] }
-        } else {
-            Vec::new()
-        };
-        let shape = [rows, len, padded];
+        let keys = is_long.then(|| plan.add_scratch(all * 8));
+        let key_positions = (is_long && dtype.bytes() == 8).then(|| plan.add_scratch(all * 4));
         let add = |plan: &mut Plan, stage: Stage, pairs: u64, sequence: u64, distance: u64| -> Result<(), Error> {
             let config = Config { dtype, descending, stage };
             let blocks = grid_size(all.div_ceil(2).div_ceil(pairs))?;
-            let step = Step::new(planner.kernel(config, kernel::kernel_of), LaunchConfig::new(blocks, BLOCK))
-                .operands([Operand::Input(0), Operand::Output(0), Operand::Output(1)], 3)
-                .operands(scratch.iter().copied(), 2)
-                .words(&shape)
-                .arg(Arg::value(sequence as u32))
-                .arg(Arg::value(distance as u32));
-            plan.steps.push(step);
+            let args = SortArgs::<Planned> {
+                rows: input,
+                sorted,
+                positions,
+                keys,
+                key_positions,
+                num_rows: rows,
+                len,
+                padded,
+                sequence: sequence as u32,
+                distance: distance as u32,
+            };
+            let kernel = planner.kernel(config, kernel::kernel_of);
+            plan.steps.push(Step::new(kernel, LaunchConfig::new(blocks, BLOCK)).with(args)?);
             Ok(())
         };
         let network = Stage::Rows { log_len: padded.min(chunk).ilog2(), is_part: is_long };
@@ -166,10 +169,10 @@ fn by_digits(plan: Plan, problem: &Problem, planner: &Planner<'_>) -> Result<Pla
 }
 
 /// Kernels as they ship, to be assembled and compared.
-pub(crate) fn kernels() -> Vec<(AnyKernel, u32)> {
-    let of = |dtype, descending, stage| (kernel::kernel_of(&Config { dtype, descending, stage }), BLOCK);
+pub(crate) fn kernels() -> Vec<AnyKernel> {
+    let of = |dtype, descending, stage| kernel::kernel_of(&Config { dtype, descending, stage });
     let by_digit = |dtype, descending, is_first, part| {
-        (radix::kernel_of(&radix::Config { dtype, descending, is_first, part }), radix::BLOCK)
+        radix::kernel_of(&radix::Config { dtype, descending, is_first, part })
     };
     let moved = |is_last| radix::Part::Move { is_last };
     vec![

@@ -2,7 +2,7 @@
 //! the other.
 
 use warpfold_lang::{
-    Global, Order, Scope, Val, block_dim, block_idx, grid_dim, kernel, loop_until_left, range, thread_idx, var,
+    Global, Order, Scope, Val, block_dim, block_idx, grid_dim, kernel, loop_until_left, params, range, thread_idx, var,
     wait_for_dependencies, when,
 };
 
@@ -30,9 +30,21 @@ pub(super) fn keys(dtype: Dtype) -> Source<Val<u64>> {
     }
 }
 
+params! {
+    /// Parameters of the kernel.
+    pub(super) struct TableArgs {
+        rows: Global<u8>, tables: Global<u64>,
+        /// Elements of all rows.
+        len: u64, row_len: u64,
+        /// Words of a table but the last one.
+        capacity: u64,
+    }
+}
+
 pub(super) fn kernel_of(dtype: Dtype) -> AnyKernel {
     let keys = keys(dtype);
-    let body = move |rows: Global<u8>, tables: Global<u64>, len: Val<u64>, row_len: Val<u64>, capacity: Val<u64>| {
+    let body = move |args: TableArgs| {
+        let TableArgs { rows, tables, len, row_len, capacity } = args;
         wait_for_dependencies();
         let block = block_dim().x.cast::<u64>();
         let first = block_idx().x.cast::<u64>() * block + thread_idx().x.cast::<u64>();

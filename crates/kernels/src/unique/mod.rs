@@ -20,11 +20,13 @@ pub use runs::Runs;
 
 use warpfold_device::LaunchConfig;
 
-use crate::plan::{Arg, Family, Operand, OperandSpec, Plan, Planner, Step};
+use kernel::TableArgs;
+
+use crate::plan::{Family, OperandSpec, Plan, Planned, Planner, Step};
 use crate::{AnyKernel, Dtype, Error, ErrorKind};
 
 /// Threads per block.
-pub(crate) const BLOCK: u32 = 256;
+const BLOCK: u32 = 256;
 // THRESHOLD: blocks walk over what is left; tested by
 // crates/kernels/tests/operations/walks.rs::elements_beyond_the_grid_are_looked_up_by_the_blocks_that_there_are
 /// Blocks that keep a GPU busy.
@@ -84,24 +86,18 @@ impl Family for UniqueTables {
             size.map(|size| size * bytes).ok_or(ErrorKind::TooLarge { what, size: rows, limit: limit / count.max(1) })
         };
         let table_bytes = bytes_of("tables of different elements", capacity + 1, 8)?;
-        let mut plan = Plan::new("unique-count")
-            .input(OperandSpec::new("the rows", bytes_of("rows", row_len, dtype.bytes())?, dtype.bytes()))
-            .output(OperandSpec::new("the tables", table_bytes, 8))
-            .fill(Operand::Output(0), table_bytes, 0)
-            .choice(format_args!("{rows} tables of {} words", capacity + 1));
+        let row_bytes = bytes_of("rows", row_len, dtype.bytes())?;
+        let mut plan = Plan::new("unique-count").choice(format_args!("{rows} tables of {} words", capacity + 1));
+        let input = plan.add_input(OperandSpec::new("the rows", row_bytes, dtype.bytes()));
+        let tables = plan.add_output(OperandSpec::new("the tables", table_bytes, 8));
+        let plan = plan.fill(tables, table_bytes, 0);
         let blocks = (rows * row_len).div_ceil(BLOCK.into()).min(MAX_BLOCKS) as u32;
-        if blocks > 0 {
-            let step = Step::new(
-                planner.kernel(Config(dtype), |Config(dtype)| kernel::kernel_of(*dtype)),
-                LaunchConfig::new(blocks, BLOCK),
-            )
-            .operands([Operand::Input(0), Operand::Output(0)], 2)
-            .arg(Arg::value(rows * row_len))
-            .arg(Arg::value(row_len))
-            .arg(Arg::value(capacity));
-            plan = plan.step(step);
+        if blocks == 0 {
+            return Ok(plan);
         }
-        Ok(plan)
+        let args = TableArgs::<Planned> { rows: input, tables, len: rows * row_len, row_len, capacity };
+        let kernel = planner.kernel(Config(dtype), |Config(dtype)| kernel::kernel_of(*dtype));
+        Ok(plan.step(Step::new(kernel, LaunchConfig::new(blocks, BLOCK)).with(args)?))
     }
 }
 

@@ -2,13 +2,13 @@
 //! of the first of each, their counts, and which of them each row is.
 
 use warpfold_device::LaunchConfig;
-use warpfold_lang::{Global, Val, block_idx, kernel, range, thread_idx, var, wait_for_dependencies, when};
+use warpfold_lang::{Global, Val, block_idx, kernel, params, range, thread_idx, var, wait_for_dependencies, when};
 
 use super::kernel::keys;
 use super::{BLOCK, Problem};
 use crate::elements::{Place, Run};
 use crate::fold::{Cumulative, ScanOrder};
-use crate::plan::{Arg, Family, Operand, OperandSpec, Plan, Planner, Step, TensorSpec, grid_size};
+use crate::plan::{Family, OperandSpec, Plan, Planned, Planner, Step, TensorSpec, grid_size};
 use crate::{AnyKernel, Dtype, Error};
 
 /// The family of runs of equal rows. Inputs are rows and the order that sorts them, as `i64`
@@ -34,35 +34,41 @@ impl Family for Runs {
     fn plan(&self, problem: &Problem, planner: &Planner<'_>) -> Result<Plan, Error> {
         let Problem { dtype, rows, row_len } = *problem;
         let list = |name| OperandSpec::new(name, rows * 8, 8);
-        let mut plan = Plan::new("unique")
-            .input(OperandSpec::new("the rows", rows * row_len * dtype.bytes(), dtype.bytes()))
-            .input(list("the order"))
-            .output(list("the runs of the rows"))
-            .output(list("the first rows"))
-            .output(list("the counts"))
-            .output(OperandSpec::new("how many runs there are", 8, 8))
-            .choice(format_args!("{rows} rows of {row_len}"));
-        let number = Operand::Output(3);
+        let mut plan = Plan::new("unique").choice(format_args!("{rows} rows of {row_len}"));
+        let table = OperandSpec::new("the rows", rows * row_len * dtype.bytes(), dtype.bytes());
+        let (table, order) = (plan.add_input(table), plan.add_input(list("the order")));
+        let [runs, firsts, counts] =
+            ["the runs of the rows", "the first rows", "the counts"].map(|name| plan.add_output(list(name)));
+        let number = plan.add_output(OperandSpec::new("how many runs there are", 8, 8));
         if rows == 0 {
             return Ok(plan.fill(number, 8, 0));
         }
-        let [order, runs, firsts, counts] =
-            [Operand::Input(1), Operand::Output(0), Operand::Output(1), Operand::Output(2)];
         let [heads, sums, starts] = [4, 8, 8].map(|bytes| plan.add_scratch(rows * bytes));
+        let args =
+            RunArgs::<Planned> { table, order, heads, sums, runs, firsts, starts, number, counts, rows, row_len };
         let launch = LaunchConfig::new(grid_size(rows.div_ceil(BLOCK.into()))?, BLOCK);
-        let step = |part, operands: &[Operand]| {
-            let step = Step::new(planner.kernel(part, kernel_of), launch);
-            step.operands(operands.iter().copied(), operands.len()).arg(Arg::value(rows))
-        };
-        let step_of_heads = step(Part::Heads(dtype), &[Operand::Input(0), order, heads]);
-        plan.steps.push(step_of_heads.arg(Arg::value(row_len)));
+        let step = |part| Step::new(planner.kernel(part, kernel_of), launch).with(args);
+        plan.steps.push(step(Part::Heads(dtype))?);
         let scan = crate::fold::scan_of(Cumulative::Sum, Dtype::I32, Some(Dtype::I64))?;
         let spec = |dtype| TensorSpec::contiguous(dtype, &[rows as usize]);
         let sum = scan.problem(vec![spec(Dtype::I32)?], vec![spec(Dtype::I64)?], 0, ScanOrder::default());
         plan.append(scan.plan(&sum, planner)?, &[(heads, 0)], &[(sums, 0)]);
-        plan.steps.push(step(Part::Number, &[order, heads, sums, runs, firsts, starts, number]));
-        plan.steps.push(step(Part::Count, &[starts, number, counts]));
+        plan.steps.extend([step(Part::Number)?, step(Part::Count)?]);
         Ok(plan)
+    }
+}
+
+params! {
+    /// Parameters of the kernels.
+    struct RunArgs {
+        table: Global<u8>, order: Global<i64>,
+        /// 1 for each row in the order that begins a run, and their sums.
+        heads: Global<i32>, sums: Global<i64>,
+        /// The run of each row.
+        runs: Global<i64>,
+        /// For each run its first row, where it begins in the order, and its count.
+        firsts: Global<i64>, starts: Global<i64>, counts: Global<i64>, number: Global<i64>,
+        rows: u64, row_len: u64,
     }
 }
 
@@ -81,7 +87,8 @@ fn place() -> Val<u64> {
 
 fn heads(dtype: Dtype) -> AnyKernel {
     let keys = keys(dtype);
-    let body = move |table: Global<u8>, order: Global<i64>, heads: Global<i32>, rows: Val<u64>, row_len: Val<u64>| {
+    let body = move |args: RunArgs| {
+        let RunArgs { table, order, heads, rows, row_len, .. } = args;
         wait_for_dependencies();
         let i = place();
         when(i.lt(rows), || {
@@ -105,14 +112,8 @@ fn heads(dtype: Dtype) -> AnyKernel {
 }
 
 fn number() -> AnyKernel {
-    let body = |order: Global<i64>,
-                heads: Global<i32>,
-                sums: Global<i64>,
-                runs: Global<i64>,
-                firsts: Global<i64>,
-                starts: Global<i64>,
-                number: Global<i64>,
-                rows: Val<u64>| {
+    let body = |args: RunArgs| {
+        let RunArgs { order, heads, sums, runs, firsts, starts, number, rows, .. } = args;
         wait_for_dependencies();
         let i = place();
         when(i.lt(rows), || {
@@ -130,7 +131,8 @@ fn number() -> AnyKernel {
 }
 
 fn count() -> AnyKernel {
-    let body = |starts: Global<i64>, number: Global<i64>, counts: Global<i64>, rows: Val<u64>| {
+    let body = |args: RunArgs| {
+        let RunArgs { starts, number, counts, rows, .. } = args;
         wait_for_dependencies();
         let (run, number) = (place().bitcast::<i64>(), number.get());
         when(run.lt(number), || {

@@ -4,10 +4,10 @@ use warpfold_device::{Device, Limits, Profile};
 use warpfold_kernels::attention::{self, Attention, Keys, Queries};
 use warpfold_kernels::elements::{Sink, Source};
 use warpfold_kernels::fold::{self, Fold, Scan, ScanAlgorithm, ScanOrder, Sum};
+use warpfold_kernels::heads::{self, Heads, Pairs, Rotary};
 use warpfold_kernels::layout::Layout;
 use warpfold_kernels::matmul::{self, Matmul, Matrix};
 use warpfold_kernels::plan::{KernelCache, Planner, TensorSpec};
-use warpfold_kernels::rotary::{self, Pairs, RotaryEmbedding};
 use warpfold_kernels::rowwise::operators::{Norm, RowOp, Types, operator_of};
 use warpfold_kernels::rowwise::{Algorithm, OnChip, RowStorage};
 use warpfold_kernels::sampling::{self, Sample};
@@ -141,25 +141,20 @@ fn factors_of_large_products_are_repacked_for_tma() {
 
 #[test]
 fn units_of_a_rotary_embedding_and_rows_of_its_tables_are_counted_in_32_bits() {
-    let of = |len: u64, rows: u64| {
-        let problem = rotary::Problem {
-            dtype: Dtype::Bf16,
-            table: Dtype::Bf16,
-            positions: Some(Dtype::I32),
-            batch: 1,
-            len,
-            heads: 1,
-            head_dim: 2,
-            rotary_dim: 2,
-            pairs: Pairs::Halves,
-            strides: [0, 0, 0, 1],
-            out_strides: [0, 2, 2, 1],
-            position_strides: [0, 0],
-            rows,
-            table_strides: [[0, 1]; 2],
-            alignment: 2,
+    let of = |len: usize, rows: usize| {
+        // Tokens that are all the same one, so that no memory is too large.
+        let repeated = |dtype, shape: Vec<usize>, strides: Vec<isize>| {
+            TensorSpec::new(dtype, Layout::new(shape, strides).unwrap(), 2)
         };
-        plan(&RotaryEmbedding, &problem)
+        let tokens = repeated(Dtype::Bf16, vec![1, len, 1, 2], vec![0, 0, 2, 1]);
+        let table = || repeated(Dtype::Bf16, vec![rows, 1], vec![0, 1]);
+        let rotary = Rotary {
+            pairs: Pairs::Halves,
+            dim: 2,
+            tables: [table(), table()],
+            positions: Some(repeated(Dtype::I32, vec![1, len], vec![0, 0])),
+        };
+        plan(&Heads, &heads::Problem::rotary(heads::Queries::InPlace(tokens), rotary))
     };
     for (len, rows) in [(1 << 31, 1), (1, 1 << 31)] {
         of(len, rows).unwrap();

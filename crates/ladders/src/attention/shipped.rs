@@ -109,7 +109,7 @@ impl Shipped {
         let mut tickets = Some(tickets.view_mut()?);
         let input = |operand: &Operand| match operand {
             Operand::Input(i) => inputs[*i].clone(),
-            Operand::Output(_) | Operand::Scratch(_) => unreachable!("lists are of inputs"),
+            _ => unreachable!("lists are of inputs"),
         };
         let mut arguments = Arguments::new();
         for arg in &plan.steps[0].args {
@@ -120,10 +120,12 @@ impl Shipped {
                 Arg::Pointers { operands, len } => arguments.inputs(operands.iter().map(input), *len),
                 Arg::Pointer(Operand::Output(_)) => arguments.output(results.take().expect("there is one result")),
                 Arg::Pointer(Operand::Scratch(_)) => arguments.output(scratch.take().expect("there is one of scratch")),
-                Arg::Tickets => arguments.output(tickets.take().expect("a step takes its tickets once")),
+                Arg::Pointer(Operand::Tickets) => {
+                    arguments.output(tickets.take().expect("a step takes its tickets once"))
+                }
                 Arg::Null => arguments.value(0_u64),
                 Arg::Bytes { bytes, alignment } => arguments.raw(bytes, *alignment),
-                Arg::Pointer(Operand::Input(_)) | Arg::PointerAt(..) | Arg::Marks => {
+                Arg::Pointer(Operand::Input(_) | Operand::Marks) | Arg::PointerAt(..) => {
                     unreachable!("attention takes no such argument")
                 }
             };

@@ -3,6 +3,7 @@
 mod accuracy;
 mod assemble;
 mod lines;
+mod named;
 mod rules;
 mod snapshots;
 mod suite;

@@ -2,11 +2,11 @@
 //! that loads are coalesced.
 
 use warpfold_lang::{
-    AnyRegisters, Array, Global, Registers, Val, block_idx, kernel, lane_id, sync_threads, vars, wait_for_dependencies,
+    AnyRegisters, Global, Registers, Val, block_idx, kernel, lane_id, sync_threads, vars, wait_for_dependencies,
     warp_id, when,
 };
 
-use super::geometry::{RESULTS, WORDS, Words};
+use super::geometry::{OPERANDS, RESULTS, ScanArgs};
 use super::look_back::{Level, NodePoll, Nodes, RADIX, TreePosition, nodes_of};
 use super::pipeline::TileQueue;
 use super::stage::{SLOTS, Stage, copied_bytes};
@@ -14,7 +14,8 @@ use super::{Direction, Prefix, ScanOrder, StrideKind, Tiles};
 use crate::elements::{Place, Run};
 use crate::fold::Position;
 use crate::fold::erased::{Definition, SharedArrays};
-use crate::fold::geometry::{MAX_INPUTS, divide};
+use crate::fold::geometry::MAX_INPUTS;
+use crate::walk::divide;
 use crate::{AnyKernel, Dtype};
 
 /// What the kernel is built for.
@@ -56,7 +57,7 @@ impl ScanColumns {
 struct Columns<'a> {
     scan: &'a Definition,
     shape: &'a ScanColumns,
-    words: Words,
+    args: ScanArgs,
     inputs: [Global<u8>; MAX_INPUTS],
     outputs: [Global<u8>; 2],
     /// Memory of the warps' accumulators, one array a column of the thread.
@@ -120,21 +121,21 @@ impl Columns<'_> {
 
     /// Strips at each outer position.
     fn strips(&self) -> Val<u64> {
-        let num_columns = self.words.size(self.shape.kept - 1);
+        let num_columns = self.args.kept(self.shape.kept).size(self.shape.kept - 1);
         (num_columns + u64::from(self.width() - 1)) >> self.width().ilog2()
     }
 
     fn strip(&self, number: Val<u64>) -> Strip<'_> {
         let ScanColumns { kept, small, vector, .. } = *self.shape;
-        let num_columns = self.words.size(kept - 1);
+        let num_columns = self.args.kept(kept).size(kept - 1);
         let (outer, inner) = if kept == 1 { (Val::constant(0), number) } else { divide(number, self.strips(), small) };
         let column = inner * u64::from(self.width()) + (lane_id() * vector).cast::<u64>();
         let is_column = column.lt(num_columns);
         // Threads beyond the last column scan the last ones as well and store nothing.
         let column = column.min(num_columns - u64::from(vector));
-        let offsets = self.words.offsets(kept - 1, outer, small);
+        let offsets = self.args.kept(kept - 1).offsets(outer, OPERANDS, small);
         let at = |pointer: &Global<u8>, dtype: &Dtype, operand: usize| {
-            pointer.at(column.mul_add(self.words.stride(kept - 1, operand), offsets[operand]) * dtype.bytes())
+            pointer.at(column.mul_add(self.args.kept(kept).stride(kept - 1, operand), offsets[operand]) * dtype.bytes())
         };
         let inputs = self.inputs.iter().zip(self.scan.source.dtypes()).zip(0..);
         let outputs = self.outputs.iter().zip(self.scan.sink.dtypes());
@@ -213,19 +214,18 @@ impl Columns<'_> {
     /// Tiles of columns that blocks share.
     fn share(&self, marks: Global<u64>) {
         let ScanColumns { kept, small, vector, tiles, .. } = *self.shape;
-        let (words, monoid) = (self.words, &self.scan.monoid);
-        let all_strips = (0..kept - 1).fold(self.strips(), |strips, dim| strips * words.size(dim));
+        let (args, monoid) = (self.args, &self.scan.monoid);
+        let all_strips = (0..kept - 1).fold(self.strips(), |strips, dim| strips * args.kept(kept).size(dim));
         let stage = self.stage();
-        let queue = TileQueue::begin(marks, (all_strips * words.tiles()).cast(), stage.slots());
-        let nodes = queue.nodes(words.rows() * nodes_of(words.tiles()));
+        let queue = TileQueue::begin(marks, (all_strips * args.tiles).cast(), stage.slots());
+        let nodes = queue.nodes(args.rows * nodes_of(args.tiles));
         // Tiles of all strips in turn, so that a tile comes long after the one before it in its
         // strip.
         let place = |ticket: Val<u32>| {
             let (tile, strip) = divide(ticket.cast::<u64>(), all_strips, small);
             (tile, self.strip(strip))
         };
-        let node =
-            |strip: &Strip<'_>| Node { nodes, tiles: words.tiles(), columns: words.rows(), column: strip.column };
+        let node = |strip: &Strip<'_>| Node { nodes, tiles: args.tiles, columns: args.rows, column: strip.column };
         // Of the tile that was published last: the folds of the warps before, and of all of it.
         let published: Vec<_> = (0..vector).map(|_| vars((monoid.identity(), monoid.identity()))).collect();
         queue.walk(
@@ -267,11 +267,11 @@ impl Columns<'_> {
 impl Strip<'_> {
     /// The address of a row after a position.
     fn place(&self, base: Global<u8>, operand: usize, dtype: Dtype, at: (Val<u64>, Val<u32>)) -> Global<u8> {
-        let Columns { words, shape: ScanColumns { order, .. }, .. } = *self.all;
-        let memory = order.locate(words.len(), at.0, 1);
-        let first = words.along_axis(base, operand, StrideKind::Any, dtype.bytes(), memory);
+        let Columns { args, shape: ScanColumns { order, .. }, .. } = *self.all;
+        let memory = order.locate(args.len, at.0, 1);
+        let first = args.along_axis(base, operand, StrideKind::Any, dtype.bytes(), memory);
         let bytes = dtype.bytes() as i64 * if order.direction == Direction::Forward { 1 } else { -1 };
-        first.at(words.axis(operand) * bytes * at.1.cast::<i64>())
+        first.at(args.axis.at(operand) * bytes * at.1.cast::<i64>())
     }
 
     /// The positions of a warp's rows in a tile.
@@ -279,7 +279,7 @@ impl Strip<'_> {
         let unroll = self.all.shape.unroll;
         // Items after the last row come last in the order of the scan, so their value does not
         // matter.
-        let last = self.all.words.len() - 1_u64;
+        let last = self.all.args.len - 1_u64;
         let inside = first.min(last);
         let further = (last - inside).min(u64::from(unroll)).cast::<u32>();
         (0..unroll).map(move |u| (inside, further.min(u)))
@@ -312,9 +312,9 @@ impl Strip<'_> {
 
     /// Stores the results of a tile; `accs` are the folds of all before the warp's rows.
     fn finish(&self, items: impl Fn(u32) -> Vec<AnyRegisters>, first: Val<u64>, mut accs: Vec<AnyRegisters>) {
-        let Columns { scan: Definition { monoid, .. }, shape: ScanColumns { unroll, order, .. }, words, .. } = self.all;
+        let Columns { scan: Definition { monoid, .. }, shape: ScanColumns { unroll, order, .. }, args, .. } = self.all;
         // Rows from this warp's first one on.
-        let rest = (words.len().max(first) - first).min(u64::from(*unroll)).cast::<u32>();
+        let rest = (args.len.max(first) - first).min(u64::from(*unroll)).cast::<u32>();
         for u in 0..*unroll {
             let mut results = Vec::new();
             for (acc, item) in accs.iter_mut().zip(items(u)) {
@@ -432,12 +432,7 @@ impl Strip<'_> {
 pub(super) fn kernel_of(scan: &Definition, shape: &ScanColumns) -> AnyKernel {
     let (name, block) = (format!("{}_scan_columns", scan.name), 32 * shape.warps);
     let (scan, shape) = (scan.clone(), shape.clone());
-    let body = move |in0: Global<u8>,
-                     in1: Global<u8>,
-                     out0: Global<u8>,
-                     out1: Global<u8>,
-                     marks: Global<u64>,
-                     words: Array<u64, WORDS>| {
+    let body = move |args: ScanArgs| {
         wait_for_dependencies();
         // Contract: the grid has in x a block for each 32 * `vector` columns of each outer
         // position, or any number of blocks that share the tiles of those.
@@ -447,14 +442,14 @@ pub(super) fn kernel_of(scan: &Definition, shape: &ScanColumns) -> AnyKernel {
         let columns = Columns {
             scan: &scan,
             shape: &shape,
-            words: Words(words),
-            inputs: [in0, in1],
-            outputs: [out0, out1],
+            args,
+            inputs: args.inputs,
+            outputs: args.outputs,
             of_warps: (0..lists * shape.vector).filter(|_| shape.warps > 1).map(of_warps).collect(),
         };
         match shape.tiles {
             Tiles::One => columns.one(),
-            Tiles::Loop | Tiles::Split => columns.share(marks),
+            Tiles::Loop | Tiles::Split => columns.share(args.marks),
         }
     };
     kernel(name, body).required_block(block).into()

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use super::choice::{self, Facts};
+use super::geometry::ScanArgs;
 use super::{ScanAlgorithm, ScanChoice, ScanOrder, columns, rows};
 use crate::elements::{Sink, Source};
 use crate::fold::Monoid;
 use crate::fold::erased::Definition;
-use crate::plan::{Arg, Family, Key, Plan, Planner, TensorSpec};
+use crate::plan::{Family, Key, Operand, Plan, Planned, Planner, Step, TensorSpec};
 use crate::{Dtype, Error};
 
 /// A monoid, how its items come from memory, and how the results of its prefixes go there. Cheap to
@@ -147,8 +148,18 @@ impl Scan {
             ScanAlgorithm::Rows(shape) => rows::kernel_of(definition, shape),
             ScanAlgorithm::Columns(shape) => columns::kernel_of(definition, shape),
         });
-        let marks = if *marks > 0 { Arg::Marks } else { Arg::Null };
-        plan.step(definition.step(kernel, launch).arg(marks).words(&geometry.words()))
+        let (inputs, outputs) = definition.operands();
+        let args = ScanArgs::<Planned> {
+            inputs,
+            outputs,
+            marks: (*marks > 0).then_some(Operand::Marks),
+            rows: geometry.rows,
+            len: geometry.len,
+            tiles: geometry.tiles,
+            axis: geometry.axis(),
+            kept: geometry.kept(),
+        };
+        plan.step(Step::new(kernel, launch).with(args).expect("addresses and numbers fit"))
     }
 }
 

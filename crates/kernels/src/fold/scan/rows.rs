@@ -2,11 +2,11 @@
 //! tile by tile or share it.
 
 use warpfold_lang::{
-    AnyRegisters, Array, Global, Registers, Val, Vars, block_idx, kernel, lane_id, range, thread_idx, vars,
+    AnyRegisters, Global, Registers, Val, Vars, block_idx, kernel, lane_id, range, thread_idx, vars,
     wait_for_dependencies, warp_id, when,
 };
 
-use super::geometry::{OPERANDS, RESULTS, WORDS, Words};
+use super::geometry::{OPERANDS, RESULTS, ScanArgs};
 use super::look_back::{LookBack, nodes_of};
 use super::pipeline::TileQueue;
 use super::stage::{SLOTS, Stage, copied_bytes};
@@ -14,8 +14,8 @@ use super::warp::{lane_before, last_lane, scan_lanes, scan_warps};
 use super::{Direction, Prefix, ScanOrder, StrideKind};
 use crate::elements::{Place, Run};
 use crate::fold::erased::{Definition, ErasedMonoid, SharedArrays};
-use crate::fold::geometry::divide;
 use crate::fold::{Position, warp};
+use crate::walk::divide;
 use crate::{AnyKernel, Dtype};
 
 /// How many tiles a row has, and which blocks scan them.
@@ -92,7 +92,7 @@ fn fold_items(monoid: &dyn ErasedMonoid, items: &[AnyRegisters], first: Position
 struct Rows<'a> {
     scan: &'a Definition,
     shape: &'a ScanRows,
-    words: Words,
+    args: ScanArgs,
     inputs: [Global<u8>; 2],
     outputs: [Global<u8>; 2],
     /// The first item of the thread in a tile.
@@ -116,9 +116,9 @@ impl Rows<'_> {
     fn row(&self, row: Val<u64>) -> Row<'_> {
         let ScanRows { block, lanes, kept, small, .. } = *self.shape;
         let is_alone = block == lanes;
-        let is_row = if is_alone { Val::constant(true) } else { row.lt(self.words.rows()) };
-        let inside = if is_alone { row } else { row.min(self.words.rows() - 1) };
-        let offsets = self.words.offsets(kept, inside, small);
+        let is_row = if is_alone { Val::constant(true) } else { row.lt(self.args.rows) };
+        let inside = if is_alone { row } else { row.min(self.args.rows - 1) };
+        let offsets = self.args.kept(kept).offsets(inside, OPERANDS, small);
         let at = |pointer: &Global<u8>, dtype: &Dtype, operand: usize| pointer.at(offsets[operand] * dtype.bytes());
         let inputs = self.inputs.iter().zip(self.scan.source.dtypes()).zip(0..);
         let outputs = self.outputs.iter().zip(self.scan.sink.dtypes());
@@ -178,18 +178,18 @@ impl Rows<'_> {
     /// Scans the tiles that blocks share.
     fn share(&self, marks: Global<u64>) {
         let ScanRows { block, unroll, kept, small, .. } = *self.shape;
-        let (scan, words, monoid, warps) = (self.scan, self.words, &*self.scan.monoid, block / 32);
+        let (scan, args, monoid, warps) = (self.scan, self.args, &*self.scan.monoid, block / 32);
         let stage = Stage::new(&scan.source, block, unroll, SLOTS, self.shape.copied_bytes(scan.source.dtypes()));
-        let queue = TileQueue::begin(marks, (words.rows() * words.tiles()).cast(), stage.slots());
-        let nodes = queue.nodes(words.rows() * nodes_of(words.tiles()));
+        let queue = TileQueue::begin(marks, (args.rows * args.tiles).cast(), stage.slots());
+        let nodes = queue.nodes(args.rows * nodes_of(args.tiles));
         let items = |slot, u| self.shape.order.turn(stage.items(slot, u));
         let (of_warps, of_tiles) = (monoid.identity().shared(warps), monoid.identity().shared(LookBack::SLOTS));
         // Tiles of all rows in turn, so that a tile comes long after the one before it in its row.
         let place = |ticket: Val<u32>| match (ticket.cast::<u64>(), kept) {
             (ticket, 0) => (ticket, Val::constant(0)),
-            (ticket, _) => divide(ticket, words.rows(), small),
+            (ticket, _) => divide(ticket, args.rows, small),
         };
-        let node = |row: Val<u64>| if kept == 0 { Val::constant(0) } else { row * nodes_of(words.tiles()) };
+        let node = |row: Val<u64>| if kept == 0 { Val::constant(0) } else { row * nodes_of(args.tiles) };
         // Of the tile that was published last: the folds of the warps before, and of all of it.
         let published = vars((monoid.identity(), monoid.identity()));
         queue.walk(
@@ -200,7 +200,7 @@ impl Rows<'_> {
             |last| stage.wait(last),
             |ticket, is_tile| {
                 let (tile, row) = place(ticket);
-                let nodes_of_tile = [node(row), words.tiles(), tile];
+                let nodes_of_tile = [node(row), args.tiles, tile];
                 (LookBack::begin(nodes, nodes_of_tile, is_tile, warps, monoid.identity()), published.get())
             },
             |ticket, slot| {
@@ -226,18 +226,18 @@ impl Row<'_> {
     /// The address of the `n` items `further` after a position.
     fn place(&self, base: Global<u8>, operand: usize, dtype: Dtype, n: u32, at: (Val<u64>, Further)) -> Global<u8> {
         let (position, further) = at;
-        let Rows { shape: ScanRows { stride_kinds, order, .. }, words, .. } = *self.rows;
+        let Rows { shape: ScanRows { stride_kinds, order, .. }, args, .. } = *self.rows;
         let step = stride_kinds[operand];
-        let memory = order.locate(words.len(), position, n);
-        let pointer = words.along_axis(base, operand, step, dtype.bytes(), memory);
+        let memory = order.locate(args.len, position, n);
+        let pointer = args.along_axis(base, operand, step, dtype.bytes(), memory);
         let bytes = dtype.bytes() as i64 * if order.direction == Direction::Forward { 1 } else { -1 };
         match (step, further) {
             (StrideKind::Zero, _) | (_, Further::Items(0)) => pointer,
             (StrideKind::Unit, Further::Items(items)) => pointer.at(i64::from(items) * bytes),
             (StrideKind::Unit, Further::AtMost(items)) => pointer.at(items.cast::<i64>() * bytes),
-            (StrideKind::Any, Further::Items(items)) => pointer.at(words.axis(operand) * (i64::from(items) * bytes)),
+            (StrideKind::Any, Further::Items(items)) => pointer.at(args.axis.at(operand) * (i64::from(items) * bytes)),
             (StrideKind::Any, Further::AtMost(items)) => {
-                pointer.at(words.axis(operand) * (items.cast::<i64>() * bytes))
+                pointer.at(args.axis.at(operand) * (items.cast::<i64>() * bytes))
             }
         }
     }
@@ -359,7 +359,7 @@ impl Row<'_> {
     /// From the last whole vector to the end of the row.
     fn tail(&self, acc: AnyRegisters) {
         let acc = vars(acc);
-        range(self.rows.whole, self.rows.words.len(), 1, |i| {
+        range(self.rows.whole, self.rows.args.len, 1, |i| {
             let item = self.load(1, (i, Further::Items(0)))[0];
             let (after, result) = self.step(acc.get(), item, i, 0);
             acc.set(after);
@@ -371,30 +371,24 @@ impl Row<'_> {
 pub(super) fn kernel_of(scan: &Definition, shape: &ScanRows) -> AnyKernel {
     let (name, block) = (format!("{}_scan_rows", scan.name), shape.block);
     let (scan, shape) = (scan.clone(), shape.clone());
-    let body = move |in0: Global<u8>,
-                     in1: Global<u8>,
-                     out0: Global<u8>,
-                     out1: Global<u8>,
-                     marks: Global<u64>,
-                     words: Array<u64, WORDS>| {
+    let body = move |args: ScanArgs| {
         wait_for_dependencies();
         // Contract: the grid has in x a block for each `block / lanes` rows, or any number of
         // blocks that share tiles.
-        let words = Words(words);
         let ScanRows { lanes, vector, tail, tiles, .. } = shape;
         let (monoid, width) = (&scan.monoid, shape.width());
         let of_warp = if lanes > 32 { warp_id() * (shape.tile() as u32 / (lanes / 32)) } else { Val::constant(0) };
         let rows = Rows {
             scan: &scan,
             shape: &shape,
-            words,
-            inputs: [in0, in1],
-            outputs: [out0, out1],
+            args,
+            inputs: args.inputs,
+            outputs: args.outputs,
             first: (of_warp + (lane_id() & (width - 1)) * vector).cast(),
-            whole: if tail { words.len() & !u64::from(vector - 1) } else { words.len() },
+            whole: if tail { args.len & !u64::from(vector - 1) } else { args.len },
         };
         if tiles == Tiles::Split {
-            return rows.share(marks);
+            return rows.share(args.marks);
         }
         let block_of_rows = block_idx().x.cast::<u64>();
         let row = rows.row(match block / lanes {
@@ -411,7 +405,7 @@ pub(super) fn kernel_of(scan: &Definition, shape: &ScanRows) -> AnyKernel {
         // it.
         let of_warps = for_warps(2);
         let carry: Vars<AnyRegisters> = vars(monoid.identity());
-        range(0, words.tiles(), 1, |tile: Val<u64>| {
+        range(0, args.tiles, 1, |tile: Val<u64>| {
             let copy = (tile.cast::<u32>() & 1) * num_warps;
             let before = carry.get();
             let all = row.tile(tile, of_warps.map(|memory| (memory, copy)), Some(before));

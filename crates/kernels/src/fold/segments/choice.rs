@@ -2,7 +2,7 @@
 
 use warpfold_device::{LaunchConfig, Limits};
 
-use super::kernel::{BLOCK, PART, RANGES, WORDS};
+use super::kernel::{BLOCK, PART, RANGES};
 use super::{SegmentsAlgorithm, SegmentsProblem};
 use crate::fold::StrideKind;
 use crate::fold::erased::ErasedMonoid;
@@ -36,7 +36,10 @@ pub struct SegmentsChoice {
     pub(super) workspace_words: u64,
     /// Counters, zero before and after the launch.
     pub(super) tickets: u64,
-    pub(super) words: [u64; WORDS],
+    /// Items of all segments.
+    pub(super) len: u64,
+    /// Of the inputs.
+    pub(super) strides: [u64; MAX_INPUTS],
 }
 
 impl SegmentsChoice {
@@ -49,13 +52,6 @@ impl SegmentsChoice {
         }
         config.grid[0] += self.helpers as u32;
         Some(config)
-    }
-
-    /// What the kernel is told.
-    pub(super) fn words(&self) -> [u64; WORDS] {
-        let mut words = self.words;
-        words[2] = self.helpers;
-        words
     }
 }
 
@@ -82,14 +78,11 @@ pub(super) fn choose(monoid: &dyn ErasedMonoid, problem: &SegmentsProblem) -> Re
         _ => 32,
     };
     let wide = monoid.num_registers() > 4;
-    let strides: Vec<i64> = layouts.iter().map(|layout| layout.strides()[0] as i64).collect();
-    let mut words = [0; WORDS];
-    let mut stride_kinds = [StrideKind::Any; MAX_INPUTS];
-    for (i, stride) in strides.iter().enumerate() {
-        stride_kinds[i] = StrideKind::of(*stride);
-        words[3 + i] = stride.cast_unsigned();
+    let (mut strides, mut stride_kinds) = ([0; MAX_INPUTS], [StrideKind::Any; MAX_INPUTS]);
+    for (i, layout) in layouts.iter().enumerate() {
+        let stride = layout.strides()[0] as i64;
+        (strides[i], stride_kinds[i]) = (stride.cast_unsigned(), StrideKind::of(stride));
     }
-    words[..2].copy_from_slice(&[num_segments, len]);
     // Blocks for parts of huge segments, if there can be one.
     let ranges = if len > PART { len.div_ceil(PART) } else { 0 };
     let helpers = ranges.div_ceil(RANGES).max(ranges.min(HELPERS));
@@ -110,6 +103,7 @@ pub(super) fn choose(monoid: &dyn ErasedMonoid, problem: &SegmentsProblem) -> Re
         // A slot for each range: a segment has no more parts than ranges begin in it.
         workspace_words: ranges * u64::from(monoid.num_registers()),
         tickets: ranges,
-        words,
+        len,
+        strides,
     })
 }

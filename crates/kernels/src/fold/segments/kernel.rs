@@ -2,7 +2,7 @@
 //! blocks, huge ones in parts.
 
 use warpfold_lang::{
-    AnyRegisters, Array, Global, Registers, Shared, Val, Vars, ballot, block_idx, grid_dim, kernel, lane_id, range,
+    AnyRegisters, Global, Registers, Shared, Val, Vars, ballot, block_idx, grid_dim, kernel, lane_id, params, range,
     shared_named, sync_threads, thread_idx, var, vars, wait_for_dependencies, warp_id, when, when_else, while_loop,
 };
 
@@ -27,8 +27,23 @@ const MEDIUM: u64 = 2048;
 pub(super) const PART: u64 = 32_768;
 /// Ranges of `PART` items that one block searches for parts at most: one for each warp.
 pub(super) const RANGES: u64 = BLOCK as u64 / 32;
-/// Segments, items, blocks for parts, and the strides of the inputs.
-pub(super) const WORDS: usize = 3 + MAX_INPUTS;
+
+params! {
+    /// Parameters of the kernel.
+    pub(super) struct SegmentArgs {
+        inputs: [Global<u8>; 2], outputs: [Global<u8>; 2],
+        /// Accumulators and tickets of blocks that share segments.
+        workspace: Option<Global<u64>>, tickets: Option<Global<u32>>,
+        /// Where segments begin.
+        offsets: Global<u8>,
+        /// Segments, and items of all of them.
+        segments: u64, len: u64,
+        /// Blocks that fold parts of huge segments.
+        helpers: u64,
+        /// Of the inputs.
+        strides: [u64; MAX_INPUTS],
+    }
+}
 
 /// What the kernel is built for.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -92,24 +107,15 @@ struct Body<'a> {
     shape: &'a SegmentsAlgorithm,
     inputs: [Global<u8>; MAX_INPUTS],
     outputs: [Global<u8>; 2],
-    offsets: Global<u8>,
-    words: Array<u64, WORDS>,
+    args: SegmentArgs,
 }
 
 impl Body<'_> {
-    fn num_segments(&self) -> Val<u64> {
-        self.words.at(0)
-    }
-
-    fn len(&self) -> Val<u64> {
-        self.words.at(1)
-    }
-
     /// An offset as stored, sign-extended.
     fn raw_offset(&self, i: Val<u64>) -> Val<i64> {
         match self.shape.offsets {
-            Dtype::I32 => self.offsets.reinterpret::<i32>().at(i).get().cast(),
-            _ => self.offsets.reinterpret::<i64>().at(i).get(),
+            Dtype::I32 => self.args.offsets.reinterpret::<i32>().at(i).get().cast(),
+            _ => self.args.offsets.reinterpret::<i64>().at(i).get(),
         }
     }
 
@@ -119,7 +125,7 @@ impl Body<'_> {
 
     /// Nothing outside of the tensor is read, whatever an offset says.
     fn inside(&self, offset: Val<i64>) -> Val<u64> {
-        offset.cast::<u64>().min(self.len())
+        offset.cast::<u64>().min(self.args.len)
     }
 
     /// The offsets of a segment's start and end, as stored.
@@ -143,7 +149,7 @@ impl Body<'_> {
             let pointer = match step {
                 StrideKind::Zero => base,
                 StrideKind::Unit => base.at(position * bytes).at(further * bytes as u32),
-                StrideKind::Any => base.at((position + further.cast::<u64>()) * self.words.at(3 + input) * bytes),
+                StrideKind::Any => base.at((position + further.cast::<u64>()) * self.args.strides.at(input) * bytes),
             };
             Place { pointer, run: if step == StrideKind::Zero { Run::Same } else { Run::Narrow } }
         };
@@ -211,9 +217,9 @@ impl Body<'_> {
         sync_threads();
         let own = if lanes == 1 { thread } else { thread >> lanes.ilog2() };
         let lane = if lanes == 1 { Val::constant(0) } else { thread & (lanes - 1) };
-        let turns = (self.num_segments() + u64::from(turn_len - 1)) >> turn_len.ilog2();
+        let turns = (self.args.segments + u64::from(turn_len - 1)) >> turn_len.ilog2();
         let first = |turn: Val<u64>| turn * u64::from(turn_len) + own.cast::<u64>();
-        let ends = |number: Val<u64>| self.ends(number.min(self.num_segments() - 1));
+        let ends = |number: Val<u64>| self.ends(number.min(self.args.segments - 1));
         let ahead = vars(ends(first(block)));
         let fold = |turn: Val<u64>, next: Option<Val<u64>>, copy: [Val<u32>; 2]| {
             let [copy, next_copy] = copy;
@@ -229,7 +235,7 @@ impl Body<'_> {
                 // Lanes whose segment is put off fold nothing, so that the warp stays together.
                 let end = is_short.select::<u64>(segment.len, 0);
                 let acc = warp::fold(monoid, self.share(segment, [zero, end], lane, lanes, unroll), lanes);
-                when(lane.eq(0) & segment.number.lt(self.num_segments()), || {
+                when(lane.eq(0) & segment.number.lt(self.args.segments), || {
                     when_else(
                         is_short,
                         || self.finish(segment, acc),
@@ -292,7 +298,7 @@ impl Body<'_> {
     /// How many segments start at or before a position. The lanes of a warp, all together, ask at
     /// as many places at once, so that each round leaves a 32nd of what can be.
     fn started(&self, position: Val<u64>) -> Val<u64> {
-        let (low, high) = (var(0_u64), var(self.num_segments()));
+        let (low, high) = (var(0_u64), var(self.args.segments));
         while_loop(
             || low.get().lt(high),
             || {
@@ -316,7 +322,7 @@ impl Body<'_> {
     fn parts(&self, block: Val<u64>, blocks: Val<u64>, workspace: Global<u64>, tickets: Global<u32>) {
         let thread = thread_idx().x;
         let bits = PART.ilog2();
-        let num_ranges = (self.len() + (PART - 1)) >> bits;
+        let num_ranges = (self.args.len + (PART - 1)) >> bits;
         // One more than the number of the huge segment, or 0.
         let found = shared_named::<u64>("found", RANGES as u32);
         let range_of = |warp: Val<u32>| block + warp.cast::<u64>() * blocks;
@@ -391,25 +397,18 @@ pub(super) fn kernel_of(fold: &Definition, shape: &SegmentsAlgorithm) -> AnyKern
     let name = format!("{}_segments", fold.name);
     let has_bytes = fold.source.dtypes().iter().any(|dtype| dtype.bytes() == 1);
     let (fold, shape) = (fold.clone(), shape.clone());
-    let body = move |in0: Global<u8>,
-                     in1: Global<u8>,
-                     out0: Global<u8>,
-                     out1: Global<u8>,
-                     workspace: Global<u64>,
-                     tickets: Global<u32>,
-                     offsets: Global<u8>,
-                     words: Array<u64, WORDS>| {
+    let body = move |args: SegmentArgs| {
         wait_for_dependencies();
         // Contract: the grid has the blocks for parts, then any number of blocks for segments.
-        let (inputs, outputs) = ([in0, in1], [out0, out1]);
-        let body = Body { fold: &fold, shape: &shape, inputs, outputs, offsets, words };
+        let (inputs, outputs) = (args.inputs, args.outputs);
+        let body = Body { fold: &fold, shape: &shape, inputs, outputs, args };
         let block = block_idx().x.cast::<u64>();
         let blocks = grid_dim().x.cast::<u64>();
         if !shape.shares {
             return body.segments(block, blocks);
         }
-        let helpers = words.at(2);
-        let parts = || body.parts(block, helpers, workspace, tickets);
+        let helpers = args.helpers;
+        let parts = || body.parts(block, helpers, args.workspace, args.tickets);
         when_else(block.lt(helpers), parts, || body.segments(block - helpers, blocks - helpers));
     };
     let kernel = kernel(name, body).required_block(BLOCK);

@@ -23,12 +23,13 @@ mod kernel;
 use warpfold_device::Profile;
 
 pub(crate) use choice::SegmentsChoice;
+use kernel::SegmentArgs;
 pub(crate) use kernel::SegmentsAlgorithm;
 
 use super::Fold;
 use super::family::add_workspace;
 use crate::list::Shipped;
-use crate::plan::{Family, Key, Operand, OperandSpec, Plan, Planner, TensorSpec};
+use crate::plan::{Family, Key, Operand, OperandSpec, Plan, Planned, Planner, Step, TensorSpec};
 use crate::reductions::{self, Options, Reduction};
 use crate::{Dtype, Error};
 
@@ -89,9 +90,21 @@ impl SegmentedFold<'_> {
         let Some(launch) = choice.launch_on(planner.limits) else { return plan };
         let configuration = (fold.clone(), choice.algorithm.clone());
         let kernel = planner.kernel(configuration, |(_, algorithm)| kernel::kernel_of(definition, algorithm));
-        let step = definition.step(kernel, launch);
-        let step = add_workspace(&mut plan, step, choice.workspace_words, choice.tickets);
-        plan.step(step.arg(Operand::Input(inputs.len())).words(&choice.words()))
+        let offset_list = Operand::Input(inputs.len());
+        let (inputs, outputs) = definition.operands();
+        let (workspace, tickets) = add_workspace(&mut plan, choice.workspace_words, choice.tickets);
+        let args = SegmentArgs::<Planned> {
+            inputs,
+            outputs,
+            workspace,
+            tickets,
+            offsets: offset_list,
+            segments: *num_segments,
+            len: choice.len,
+            helpers: choice.helpers,
+            strides: choice.strides,
+        };
+        plan.step(Step::new(kernel, launch).with(args).expect("addresses and numbers fit"))
     }
 }
 

@@ -1,17 +1,13 @@
-//! The kernel: a group of lanes per head of a token.
+//! The kernel of heads that may be normed: a group of lanes per head of a token.
 
-use half::{bf16, f16};
-use warpfold_lang::{Array, Global, Val, block_idx, kernel, lane_id, shfl, thread_idx, when};
+use warpfold_lang::{Global, Strided, Val, block_idx, kernel, lane_id, params, shfl, thread_idx, when};
 
-use super::BLOCK;
+use super::turn::{position, rounded};
+use super::units::BLOCK;
 use crate::elements::{load, store};
 use crate::fold::{Sum, fold_warp};
 use crate::overlap::overlap_launches;
-use crate::rotary::position;
 use crate::{AnyKernel, Dtype};
-
-/// The product, slots, positions, cosines, sines, scales.
-pub(super) const MAX_INPUTS: usize = 7;
 
 /// What the kernel is built for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -27,7 +23,7 @@ pub(super) struct Config {
 impl Config {
     fn name(self) -> String {
         let Self { dtype, lists, head_dim, width, normed } = self;
-        format!("heads_{dtype}_{lists}_{head_dim}_{width}{}", if normed { "_normed" } else { "" })
+        format!("heads_product_{dtype}_{lists}_{head_dim}_{width}{}", if normed { "_normed" } else { "" })
     }
 
     fn half(self) -> u32 {
@@ -79,14 +75,6 @@ impl Config {
         }
     }
 
-    fn rounded(self, value: Val<f32>) -> Val<f32> {
-        match self.dtype {
-            Dtype::F16 => value.cast::<f16>().cast(),
-            Dtype::Bf16 => value.cast::<bf16>().cast(),
-            _ => value,
-        }
-    }
-
     /// `x / sqrt(mean of x² + eps) · scale`.
     fn norm(self, part: &[[Vec<Val<f32>>; 2]], scales: Global<f32>, eps: Val<f32>) -> Vec<[Vec<Val<f32>>; 2]> {
         let squares = part.iter().flatten().flatten().map(|x| *x * *x).reduce(|a, b| a + b);
@@ -98,7 +86,7 @@ impl Config {
             let of_half = |half: u32, values: &[Val<f32>]| {
                 let scales = scales.at(column + half).reinterpret::<u8>();
                 let scales = load::<f32, _>(Dtype::F32, scales, self.width, self.width > 1);
-                values.iter().zip(scales).map(|(x, scale)| self.rounded(*x * rstd * scale)).collect()
+                values.iter().zip(scales).map(|(x, scale)| rounded(self.dtype, *x * rstd * scale)).collect()
             };
             [of_half(0, &halves[0]), of_half(self.half(), &halves[1])]
         };
@@ -121,57 +109,74 @@ impl Config {
     }
 }
 
+params! {
+    /// Parameters of the kernel.
+    pub(super) struct LaneArgs {
+        /// Tokens, heads of queries, keys and values, elements.
+        product: Strided<3>, slots: Global<u8>, positions: Global<u8>,
+        /// Rows, pairs.
+        cosines: Strided<2>, sines: Global<f32>, q_scales: Option<Global<f32>>,
+        k_scales: Option<Global<f32>>, queries: Global<u8>,
+        /// Pages, tokens of a page, heads, elements; those of values have the same strides.
+        k_pages: Strided<4>, v_pages: Global<u8>, eps: f32,
+        /// Heads: of all tokens, of a token, and of a token up to the end of queries, of keys.
+        heads: u32, of_token: u32, keys: u32, values: u32, num_slots: u32,
+    }
+}
+
 pub(super) fn kernel_of(config: &Config) -> AnyKernel {
     let config = *config;
-    let body = move |inputs: [Global<u8>; MAX_INPUTS],
-                     queries: Global<u8>,
-                     k_pages: Global<u8>,
-                     v_pages: Global<u8>,
-                     sizes: Array<u32, 7>,
-                     strides: Array<i64, 4>,
-                     eps: Val<f32>| {
+    let body = move |args: LaneArgs| {
         overlap_launches();
         // Contract: lanes for each head of each token; queries, keys, values.
-        let [product, slots, positions, tables @ ..] = inputs;
-        let [cos, sin, q_scales, k_scales] = tables.map(Global::reinterpret::<f32>);
-        let [heads, of_token, keys, values, num_slots, page, rows] = std::array::from_fn(|i| sizes.at(i));
         let (bytes, head_dim) = (config.dtype.bytes(), config.head_dim);
         // Lanes fold together, so that those without a head take the last one, and keep it.
         let number = block_idx().x * config.heads() + thread_idx().x / config.lanes();
-        let exists = number.lt(heads);
-        let number = number.min(heads - 1);
-        let (token, head) = (number / of_token, number % of_token);
+        let exists = number.lt(args.heads);
+        let number = number.min(args.heads - 1);
+        let (token, head) = (number / args.of_token, number % args.of_token);
         let of_list = |list: Global<u8>| list.at(token.mul_wide(config.lists.bytes() as u32));
-        let from = token.cast::<i64>() * strides.at(0) + head.cast::<i64>() * i64::from(head_dim);
-        let part = config.load(product.at(from * bytes as i64));
+        let from = token.cast::<i64>() * args.product.stride(0) + head.cast::<i64>() * i64::from(head_dim);
+        let part = config.load(args.product.base().at(from * bytes as i64));
         let normed = if config.normed {
             // Those of values are normed for nothing.
-            let apart = (k_scales.address() - q_scales.address()).bitcast::<i64>();
-            let scales = q_scales.reinterpret::<u8>().at(head.lt(keys).select(0_i64, apart)).reinterpret();
-            config.norm(&part, scales, eps)
+            let apart = (args.k_scales.address() - args.q_scales.address()).bitcast::<i64>();
+            let scales = args.q_scales.reinterpret::<u8>().at(head.lt(args.keys).select(0_i64, apart)).reinterpret();
+            config.norm(&part, scales, args.eps)
         } else {
             part.clone()
         };
         let turned = || {
-            let row = position(config.lists, of_list(positions), rows) * i64::from(head_dim / 2);
-            config.turn(&normed, [cos.at(row), sin.at(row)])
+            let row = position(config.lists, of_list(args.positions), args.cosines.size(0));
+            let row = row * i64::from(head_dim / 2);
+            config.turn(&normed, [args.cosines.base().reinterpret::<f32>().at(row), args.sines.at(row)])
         };
         let to_page = |pages: Global<u8>, head: Val<u32>, part: &dyn Fn() -> Vec<[Vec<Val<f32>>; 2]>| {
-            let slot = load::<i64, _>(config.lists, of_list(slots), 1, false)[0].bitcast::<u64>();
+            let slot = load::<i64, _>(config.lists, of_list(args.slots), 1, false)[0].bitcast::<u64>();
             // A negative slot has become larger than any.
-            when(slot.lt(num_slots.cast::<u64>()), || {
-                let slot = slot.cast::<u32>();
-                let of = |index: Val<u32>, stride: usize| index.cast::<i64>() * strides.at(stride);
-                let at = of(slot / page, 1) + of(slot % page, 2) + of(head, 3);
+            when(slot.lt(args.num_slots.cast::<u64>()), || {
+                let (slot, page) = (slot.cast::<u32>(), args.k_pages.size(1));
+                let at = args.k_pages.offset([slot / page, slot % page, head]);
                 config.store(pages.at(at * bytes as i64), &part());
             });
         };
-        when(exists & head.lt(keys), || {
-            let place = (token * keys + head).mul_wide(head_dim * bytes as u32);
-            config.store(queries.at(place), &turned());
+        when(exists & head.lt(args.keys), || {
+            let place = (token * args.keys + head).mul_wide(head_dim * bytes as u32);
+            config.store(args.queries.at(place), &turned());
         });
-        when(exists & head.ge(keys) & head.lt(values), || to_page(k_pages, head - keys, &turned));
-        when(exists & head.ge(values), || to_page(v_pages, head - values, &|| part.clone()));
+        when(exists & head.ge(args.keys) & head.lt(args.values), || {
+            to_page(args.k_pages.base(), head - args.keys, &turned);
+        });
+        when(exists & head.ge(args.values), || to_page(args.v_pages, head - args.values, &|| part.clone()));
     };
     kernel(config.name(), body).required_block(BLOCK).into()
+}
+
+/// Kernels as they ship, to be assembled and compared.
+pub(super) fn kernels() -> Vec<AnyKernel> {
+    let of = |dtype, head_dim, width, normed| Config { dtype, lists: Dtype::I32, head_dim, width, normed };
+    [of(Dtype::Bf16, 128, 8, true), of(Dtype::Bf16, 128, 8, false), of(Dtype::F32, 80, 1, true)]
+        .iter()
+        .map(kernel_of)
+        .collect()
 }

@@ -1,5 +1,6 @@
 //! What a thread does with its part of a head: it turns some pairs, or takes elements that stay.
 
+use half::{bf16, f16};
 use warpfold_lang::{Global, Val, when_else};
 
 use super::Pairs;
@@ -8,52 +9,52 @@ use crate::elements::load;
 
 /// How a head is dealt to threads: units of some pairs each, then units of elements that stay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct Dealing {
-    pub(crate) pairs: Pairs,
-    pub(crate) head_dim: u32,
-    pub(crate) rotary_dim: u32,
+pub(super) struct HeadTurn {
+    pub(super) pairs: Pairs,
+    pub(super) head_dim: u32,
+    pub(super) rotary_dim: u32,
     /// Pairs of a unit, and its elements where they stay.
-    pub(crate) width: u32,
+    pub(super) width: u32,
 }
 
 /// Elements of a head in memory.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Line {
+pub(super) struct Line {
     /// The first element.
-    pub(crate) memory: Global<u8>,
-    pub(crate) dtype: Dtype,
+    pub(super) memory: Global<u8>,
+    pub(super) dtype: Dtype,
     /// From one element to the next.
-    pub(crate) stride: Val<i64>,
+    pub(super) stride: Val<i64>,
 }
 
 impl Line {
     /// The address of an element.
-    pub(crate) fn at(&self, column: Val<u32>) -> Global<u8> {
+    pub(super) fn at(&self, column: Val<u32>) -> Global<u8> {
         self.memory.at(column.cast::<i64>() * self.stride * self.dtype.bytes() as i64)
     }
 
     /// Elements from a column on, at most one where they do not lie side by side.
-    pub(crate) fn load(&self, column: Val<u32>, width: u32) -> Vec<Val<f32>> {
+    pub(super) fn load(&self, column: Val<u32>, width: u32) -> Vec<Val<f32>> {
         load(self.dtype, self.at(column), width, width > 1)
     }
 }
 
 /// The cosines and sines of a position: side by side, one of each for a pair.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Tables {
-    pub(crate) cos: Line,
-    pub(crate) sin: Line,
+pub(super) struct Tables {
+    pub(super) cos: Line,
+    pub(super) sin: Line,
 }
 
-impl Dealing {
+impl HeadTurn {
     /// Units of a head.
-    pub(crate) const fn units(&self) -> u32 {
+    pub(super) const fn units(&self) -> u32 {
         (self.rotary_dim / 2 + self.head_dim - self.rotary_dim) / self.width
     }
 
     /// Does a unit of a head: gives what becomes of its elements to `store`, with the column of the
     /// first.
-    pub(crate) fn each(&self, unit: Val<u32>, from: Line, tables: Tables, store: impl Fn(Val<u32>, &[Val<f32>])) {
+    pub(super) fn each(&self, unit: Val<u32>, from: Line, tables: Tables, store: impl Fn(Val<u32>, &[Val<f32>])) {
         let Self { head_dim, rotary_dim, width, .. } = *self;
         let turning = rotary_dim / 2 / width;
         let stay = || {
@@ -98,7 +99,16 @@ impl Dealing {
 }
 
 /// Reads a position of a list, kept inside of a table.
-pub(crate) fn position(dtype: Dtype, place: Global<u8>, rows: Val<u32>) -> Val<i64> {
+pub(super) fn position(dtype: Dtype, place: Global<u8>, rows: Val<u32>) -> Val<i64> {
     let position = load::<i64, _>(dtype, place, 1, false)[0];
     position.max(0).min(rows.cast::<i64>() - 1)
+}
+
+/// Rounds to a type of 16 bits.
+pub(super) fn rounded(dtype: Dtype, value: Val<f32>) -> Val<f32> {
+    match dtype {
+        Dtype::F16 => value.cast::<f16>().cast(),
+        Dtype::Bf16 => value.cast::<bf16>().cast(),
+        _ => value,
+    }
 }
