@@ -306,6 +306,21 @@ fn attention_whose_keys_blocks_share_needs_all_that_its_threads_wait_for() {
     });
 }
 
+#[test]
+fn attention_of_few_queries_over_8_bits_needs_all_that_its_threads_wait_for() {
+    let (published, one) = ("the last ring's barriers are published for all", "a block has one item here");
+    let covered = "those who multiply have a fence of their own before they read queries";
+    let waits = [(0, published), (1, published), (2, published), (4, one), (11, one), (12, one), (13, covered)];
+    let more = [(16, one), (37, one), (40, one)];
+    let equivalent: Vec<_> =
+        waits.iter().chain(&more).map(|(number, why)| ("attention_swapped", *number, *why)).collect();
+    check("attention of few queries over 8 bits", 30, &equivalent, |device| {
+        let (q, k) = (numbers(device, Dtype::F16, &[1, 6, 1, 16])?, numbers(device, Dtype::F32, &[1, 2, 1200, 16])?);
+        let k = k.mul(0.02)?.cast(Dtype::F8E4M3)?;
+        bytes_of(&by_name::run("attention", &[q, k.clone(), k], &Options::default())?)
+    });
+}
+
 /// Two queries of four heads over two segments of their keys, each of them a part, and the last
 /// block of a head merges: what plans do not choose is chosen here. There are so few
 /// multiprocessors that blocks have several parts, and a sequence without queries, for which there

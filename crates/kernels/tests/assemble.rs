@@ -26,6 +26,11 @@ const INSTRUCTIONS: &[(&str, &str, &[&str])] = &[
     ("attention_wgmma", "_bf16_bf16_256_256_", &["HGMMA.", ".BF16", "UTMALDG.4D"]),
     ("attention_wgmma", "_f8e4m3_f8e4m3_128_128_", &["QGMMA.", ".E4M3", "UTMALDG.4D"]),
     ("attention_wgmma", "_bf16_f8e4m3_", &["HGMMA.", ".BF16", "UTMALDG.4D"]),
+    (
+        "attention_swapped",
+        "_bf16_f8e4m3_128_128_",
+        &["HGMMA.64x8x16", ".BF16", "UTMALDG.4D", "LDSM.16.M88.4", "LDSM.16.MT88.4", "STSM.16.MT88.4", "HMUL2.BF16"],
+    ),
     ("matmul_mma", "_bf16_k16", &["HMMA.16816.F32.BF16", "LDGSTS."]),
     ("matmul_mma", "_f16_k16", &["HMMA.16816.F32 ", "LDGSTS."]),
     ("matmul_mma", "_f32_k16", &["HMMA.", ".TF32"]),

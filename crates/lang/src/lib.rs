@@ -102,8 +102,8 @@ pub use target::{Arch, Limits, Target, UnknownArch};
 pub use tile::{
     Barrier, Barriers, Cursor, Fragment, FragmentVar, LinesOfA, LinesOfB, Major, Multiplicand, Operands, Pipeline, Sum,
     Swizzle, TensorMap, Tile, TileCounter, Tiles, WarpSums, WarpgroupFragment, WarpgroupSums, barriers, bulk_commit,
-    bulk_wait, bulk_wait_read, fence_async, fold_quad, sync_warpgroup, tile, tiles, warpgroup_idx, wgmma_commit,
-    wgmma_fence, wgmma_wait,
+    bulk_wait, bulk_wait_read, fence_async, fold_quad, load_matrices, store_matrices, sync_warpgroup, tile, tiles,
+    warpgroup_idx, wgmma_commit, wgmma_fence, wgmma_wait,
 };
 pub use types::{
     Bf16x2, EightBitFloat, Element, F8E4M3, F8E5M2, F16x2, Float, Integer, Number, Ordered, Scalar, ScalarFloat,

@@ -65,7 +65,7 @@ on_the_recorder! {
     memory::element: element(location: Location, bytes: u32, index_ty: Type, index: Raw) -> Location;
     memory::whole_address: whole_address(location: Location) -> Raw;
     matrix::load_matrices: load_matrices(from: Location, transposed: bool) -> [Raw; 4];
-    matrix::store_matrices: store_matrices(to: Location, matrices: &[Raw]);
+    matrix::store_matrices: store_matrices(to: Location, matrices: &[Raw], transposed: bool);
     matrix::mma: mma(product: Product, sums: [Reg; 4], a: &[Raw; 4], b: &[Raw; 2]);
     memory::load_ordered: load_ordered(location: Location, order: Order, scope: Scope, ty: Type) -> Raw;
     memory::store_ordered: store_ordered(location: Location, order: Order, scope: Scope, ty: Type, value: Raw);

@@ -59,6 +59,10 @@ fn copies_for_wgmma_by_threads_converted_or_transposed_meet_in_no_bank() {
         let products = causal.clone().products(narrow);
         check(&device, "attention_wgmma", [narrow; 2], [70, 150], dims, &products);
     }
+    // Few queries over 8 bits, which are converted in registers.
+    for (dims, len) in [([64, 64], 1), ([128, 128], 5), ([256, 256], 9), ([96, 80], 4), ([16, 32], 16)] {
+        check(&device, "attention_swapped", [Dtype::Bf16, Dtype::F8E4M3], [len, 1150], dims, &causal);
+    }
     // Elements one by one.
     for dims in [[12, 12], [33, 7], [100, 72]] {
         check(&device, "attention_wgmma", [Dtype::F16; 2], [40, 150], dims, &causal);

@@ -1,7 +1,7 @@
 //! Pages: of any size and layout, in any order, shared, of 8-bit floats, and full of NaN where no
 //! sequence is.
 
-use warpfold::{Attention, Device, Dtype, PageLayout, PagedKeys, Tensor};
+use warpfold::{Attention, Device, Dtype, PageLayout, PagedKeys, Queue, Tensor};
 
 use crate::reference::{Sizes, attention, no_sink};
 use crate::support::{agrees, device, ints, is_clean, on_every_device, same, tensor, values};
@@ -140,6 +140,65 @@ fn a_cache_of_eight_bits_gives_the_bits_of_its_elements_in_sixteen() {
         }
         is_clean(&device);
     });
+}
+
+/// Pages of every byte of a format but for those that are no number, and with one of those.
+fn of_bytes(device: &Device, dtype: Dtype, shape: &[usize], no_number: Option<u8>) -> Tensor {
+    let first = if dtype == Dtype::F8E4M3 { 0x7f } else { 0x7c };
+    let is_number = |byte: &u8| byte & 0x7f < first;
+    let mut bytes: Vec<u8> =
+        (0_usize..).map(|i| (i * 37 + i / 256) as u8).filter(is_number).take(shape.iter().product()).collect();
+    let place = bytes.len() / 3;
+    no_number.into_iter().for_each(|byte| bytes[place] = byte);
+    Tensor::from_bytes(&Queue::of(device), dtype, &bytes, shape).unwrap()
+}
+
+#[test]
+fn few_queries_over_any_bytes_have_the_bits_of_sixteen_ones_for_heads_and_groups_of_every_size() {
+    let device = device();
+    if !device.limits().has_wgmma {
+        println!("skipped: no WGMMA");
+        return;
+    }
+    // Queries of each head of keys: of one tile with 8, 16 and 32 rows, of two, and too many.
+    let sizes = [
+        ([64, 64], 1),
+        ([128, 128], 4),
+        ([256, 256], 9),
+        ([96, 80], 16),
+        ([32, 128], 24),
+        ([128, 16], 64),
+        ([64, 64], 65),
+    ];
+    for (i, (dims, group)) in sizes.into_iter().enumerate() {
+        let (narrow, wide) = [(Dtype::F8E4M3, Dtype::Bf16), (Dtype::F8E5M2, Dtype::F16)][i % 2];
+        for (narrow, wide) in [(narrow, wide), (narrow, if wide == Dtype::F16 { Dtype::Bf16 } else { Dtype::F16 })] {
+            let infinite = if narrow == Dtype::F8E5M2 { 0xfc } else { 0xff };
+            for no_number in [None, Some(0x7f), Some(infinite)] {
+                let [k, v] = dims.map(|dim| of_bytes(&device, narrow, &[80, 16, KV_HEADS, dim], no_number));
+                let [k_wide, v_wide] = [&k, &v].map(|pages| pages.cast(Dtype::F32).unwrap().cast(wide).unwrap());
+                let rows: Vec<i32> = (0..70).rev().collect();
+                let (blocks, lens) = (table(&device, &[&rows, &[75, 71, 79]]), ints(&device, &[1101, 35]));
+                let q = tensor(&device, 3, wide, &[2, group * KV_HEADS, dims[0]]);
+                let options = Attention::new().scale(1e-3);
+                let run = |keys: &Tensor, values: &Tensor| {
+                    drop(device.take_reports());
+                    let cache = PagedKeys { keys, values, block_table: &blocks, lens: &lens };
+                    let attended = options.run_paged(&q, cache, None).unwrap();
+                    let reports = device.take_reports();
+                    let kernel =
+                        reports.iter().map(|report| report.kernel.clone()).find(|name| name.starts_with("attention"));
+                    (attended, kernel.unwrap())
+                };
+                let ((found, kernel), (expected, _)) = (run(&k, &v), run(&k_wide, &v_wide));
+                let what = format!("{narrow} to {wide}, {dims:?}, {group} rows, {no_number:?}");
+                assert_eq!(kernel.starts_with("attention_swapped"), group <= 64, "{what}: {kernel}");
+                same(&what, &found, &expected);
+                let has_none = values(&found.output).iter().any(|x| !x.is_finite());
+                assert_eq!(has_none, no_number.is_some(), "{what}");
+            }
+        }
+    }
 }
 
 #[test]

@@ -113,16 +113,7 @@ fn warpgroups_stages_and_turns_change_no_bit() {
         return;
     }
     let tile = |consumers, stages, blocks, ping_pong, keeps_states| {
-        Algorithm::Wgmma(WgmmaTile {
-            consumers,
-            keys: 128,
-            stages,
-            blocks,
-            ping_pong,
-            keeps_states,
-            element_bytes: 2,
-            staged: 0,
-        })
+        Algorithm::Wgmma(WgmmaTile { consumers, keys: 128, stages, blocks, ping_pong, keeps_states, element_bytes: 2 })
     };
     let tiles = [
         tile(1, 8, 1, false, false),
@@ -142,16 +133,7 @@ fn products_of_8_bit_floats_have_the_same_bits_however_keys_are_split() {
         return;
     }
     let tile = |keys, consumers, stages, ping_pong, keeps_states| {
-        Algorithm::Wgmma(WgmmaTile {
-            consumers,
-            keys,
-            stages,
-            blocks: 1,
-            ping_pong,
-            keeps_states,
-            element_bytes: 1,
-            staged: 0,
-        })
+        Algorithm::Wgmma(WgmmaTile { consumers, keys, stages, blocks: 1, ping_pong, keeps_states, element_bytes: 1 })
     };
     let tiles = [tile(128, 1, 4, false, false), tile(128, 2, 5, true, true), tile(128, 2, 2, false, false)];
     gives_the_same(&device(), Dtype::F8E4M3, DIM, &tiles);

@@ -6,6 +6,7 @@ use super::copy_rows::wide;
 use super::family::mma_tile;
 use super::mma::MmaTile;
 use super::problem::{Problem, Queries};
+use super::swapped::SwappedTile;
 use super::wgmma::WgmmaTile;
 use super::{segment_keys, simt};
 use crate::Dtype;
@@ -44,6 +45,9 @@ pub enum Algorithm {
     Simt,
     /// The tensor cores of Hopper: f16 and bf16, and e4m3 where it is asked for.
     Wgmma(WgmmaTile),
+    /// The same for few queries: keys and values are the first factors, converted from 8-bit floats
+    /// in registers.
+    Swapped(SwappedTile),
     /// The tensor cores of GPUs without WGMMA (`mma.sync`): f16 and bf16.
     Mma(MmaTile),
 }
@@ -59,6 +63,9 @@ impl fmt::Display for Choice {
                 let (rows, WgmmaTile { keys, stages, blocks, .. }) = (tile.rows(), tile);
                 let of = if tile.element_bytes == 1 { " of e4m3" } else { "" };
                 write!(f, "WGMMA{of} {rows} x {keys}, {stages} stages, {blocks} block(s) per SM{turns}{states}")?;
+            }
+            Algorithm::Swapped(SwappedTile { rows, keys, stages, blocks }) => {
+                write!(f, "WGMMA swapped {rows} x {keys}, {stages} stages, {blocks} block(s) per SM")?;
             }
             Algorithm::Mma(tile) => {
                 let (rows, MmaTile { keys, blocks }) = (tile.rows(), tile);
@@ -79,6 +86,7 @@ impl Algorithm {
         match self {
             Self::Simt => simt::ROWS,
             Self::Wgmma(tile) => tile.rows(),
+            Self::Swapped(tile) => tile.rows,
             Self::Mma(tile) => tile.rows(),
         }
     }
@@ -88,6 +96,7 @@ impl Algorithm {
         match self {
             Self::Simt => 4,
             Self::Wgmma(tile) => tile.blocks as u64,
+            Self::Swapped(tile) => tile.blocks as u64,
             Self::Mma(tile) => tile.blocks as u64,
         }
     }
@@ -96,7 +105,7 @@ impl Algorithm {
     pub(super) const fn wide(self) -> fn(Dtype) -> u64 {
         match self {
             Self::Simt => simt::wide,
-            Self::Wgmma(_) | Self::Mma(_) => wide,
+            Self::Wgmma(_) | Self::Swapped(_) | Self::Mma(_) => wide,
         }
     }
 }
@@ -111,8 +120,9 @@ impl Choice {
         let suits_tensor_cores = suits_tensor_cores(problem);
         let algorithm = |splits: u64, is_alone: bool| {
             if suits_tensor_cores && limits.has_wgmma {
-                let (folds, room) = (splits == 1 && all > 1, limits.shared_bytes_per_block_optin);
-                Algorithm::Wgmma(WgmmaTile::choose(problem, rows, [folds, is_alone], room))
+                let (folds, room) = ([splits == 1 && all > 1, is_alone], limits.shared_bytes_per_block_optin);
+                let swapped = SwappedTile::choose(problem, rows, folds, room).map(Algorithm::Swapped);
+                swapped.unwrap_or_else(|| Algorithm::Wgmma(WgmmaTile::choose(problem, rows, folds, room)))
             } else if suits_tensor_cores && limits.has_mma && problem.products.is_none() {
                 Algorithm::Mma(mma_tile(problem, limits))
             } else {

@@ -43,6 +43,9 @@ pub(super) struct Config {
     pub(super) wide: [bool; 2],
     /// Whether rows of the results begin at multiples of two elements.
     pub(super) pairs: bool,
+    /// Whether they begin at multiples of 16 bytes, have elements of 16 bits, and are many. (A mask
+    /// with its addresses leaves no registers for it.)
+    pub(super) quads: bool,
     pub(super) paged: bool,
     pub(super) softcap: bool,
     pub(super) mask: Option<Dtype>,
@@ -77,9 +80,14 @@ impl Config {
             is_wide(dtype, head_dim, queries),
             is_wide(kv_dtype, head_dim, k_strides) && is_wide(kv_dtype, value_dim, v_strides),
         ];
-        let pairs = match &problem.queries {
-            Queries::Dense { out_strides, .. } => out_strides.iter().all(|stride| stride % 2 == 0),
-            Queries::Packed { .. } => true,
+        let begin_at = |elements: u64| {
+            value_dim.is_multiple_of(elements)
+                && match &problem.queries {
+                    Queries::Dense { out_strides, .. } => {
+                        out_strides.iter().all(|stride| stride % elements as i64 == 0)
+                    }
+                    Queries::Packed { .. } => true,
+                }
         };
         Self {
             work: WorkConfig::of(problem, rows, split),
@@ -89,7 +97,12 @@ impl Config {
             head_dim: head_dim as u32,
             value_dim: value_dim as u32,
             wide,
-            pairs: pairs && value_dim.is_multiple_of(2),
+            pairs: begin_at(2),
+            quads: rows > 64
+                && problem.mask.is_none()
+                && begin_at(8)
+                && problem.output.bytes() == 2
+                && problem.alignment >= 16,
             paged: matches!(problem.keys, Keys::Paged { .. }),
             softcap: problem.softcap_bits.is_some(),
             mask: problem.mask.map(|MaskLayout { dtype, .. }| dtype),
@@ -99,6 +112,11 @@ impl Config {
             segments,
             merges: false,
         }
+    }
+
+    /// Whether a block keeps the states of segments before.
+    pub(super) const fn folds(&self) -> bool {
+        self.segments && !self.work.split
     }
 
     /// Words of a partial result for a row.

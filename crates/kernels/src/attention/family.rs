@@ -12,7 +12,8 @@ use super::merge::merge;
 use super::mma::{self, MmaConfig, MmaTile, attend_mma};
 use super::problem::{Causal, Keys, MaskLayout, Problem, Queries};
 use super::simt::{self, attend};
-use super::wgmma::{self, MappedKeys, WgmmaConfig, WgmmaTile, attend_wgmma, maps};
+use super::swapped::{SwappedConfig, SwappedTile, attend_swapped};
+use super::wgmma::{self, MappedKeys, WgmmaConfig, WgmmaTile, attend_wgmma, mapped_keys, maps};
 use super::work::Size;
 use crate::matmul::{no_map, tensor_map};
 use crate::plan::{Arg, Family, Operand, OperandSpec, Plan, Planner, Step, grid_size, within_limit};
@@ -59,7 +60,7 @@ impl Attention {
         let (items, rows) = (items(problem, algorithm), algorithm.rows());
         let config = Config { merges, ..Config::new(problem, rows, algorithm.wide(), splits > 1, has_segments) };
         if config.pairs && algorithm != Algorithm::Simt {
-            plan.outputs[0].alignment = 2 * problem.output.bytes();
+            plan.outputs[0].alignment = if config.quads { 16 } else { 2 * problem.output.bytes() };
         }
         let num_sms = u64::from(planner.limits.num_sms).max(1);
         let grid = grid_size((items * splits).min(num_sms * algorithm.blocks_per_sm()))?;
@@ -117,6 +118,18 @@ impl Shape {
     fn new(problem: &Problem, config: &Config, algorithm: Algorithm, planner: &Planner<'_>) -> Self {
         let tile = match algorithm {
             Algorithm::Wgmma(tile) => tile,
+            Algorithm::Swapped(tile) => {
+                let (config, layouts) = swapped_config(problem, config.clone(), tile);
+                let map = |(input, layout)| tensor_map(Operand::Input(input), layout, problem.kv_dtype);
+                let Config { head_dim, value_dim, .. } = config.common;
+                return Self {
+                    kernel: planner.kernel(config.clone(), make_swapped),
+                    threads: SwappedTile::THREADS,
+                    shared_bytes: tile.shared_bytes([head_dim, value_dim], config.common.folds()),
+                    state_words: 0,
+                    maps: (1..).zip(layouts).map(map).collect(),
+                };
+            }
             Algorithm::Mma(tile) => {
                 let config = mma_config(problem, config.clone(), tile);
                 return Self {
@@ -160,6 +173,21 @@ fn wgmma_config(problem: &Problem, common: Config, tile: WgmmaTile) -> (WgmmaCon
     let is_plain = is_plain(problem);
     let config = WgmmaConfig { common, tile, maps_queries: maps.queries.is_some(), maps_keys, is_plain };
     (config, [maps.queries, keys, values])
+}
+
+/// Of keys that TMA can read: what [`SwappedTile::choose`] looks at.
+fn swapped_config(problem: &Problem, common: Config, tile: SwappedTile) -> (SwappedConfig, [TensorLayout; 2]) {
+    let mapped = mapped_keys(problem, (1, tile.keys), true).expect("TMA reads keys and values of a swapped product");
+    let values = mapped.values.expect("values were asked for");
+    let config = SwappedConfig { common, tile, box_keys: mapped.of_box, is_plain: is_plain(problem) };
+    (config, [mapped.keys, values])
+}
+
+fn make_swapped(config: &SwappedConfig) -> AnyKernel {
+    match config.common.dtype {
+        Dtype::F16 => attend_swapped::<f16>(config).into(),
+        _ => attend_swapped::<bf16>(config).into(),
+    }
 }
 
 /// Whether scores are products times a scale above zero, and masks follow from positions.
@@ -389,8 +417,6 @@ pub(crate) fn kernels() -> Vec<(AnyKernel, u32)> {
         of(Dtype::Bf16, Dtype::Bf16, [256, 256], dense(256), keys(512, 256)),
         of(Dtype::Bf16, Dtype::Bf16, [128, 128], packed.clone(), paged.clone()),
         of(Dtype::Bf16, Dtype::F8E4M3, [128, 128], packed.clone(), paged.clone()),
-        // Few rows: a cache of 8-bit floats comes ahead of its conversion.
-        of(Dtype::Bf16, Dtype::F8E4M3, [128, 128], few, paged.clone()),
         of(Dtype::F8E4M3, Dtype::F8E4M3, [128, 128], packed, paged),
         every.clone(),
     ];
@@ -450,6 +476,33 @@ pub(crate) fn kernels() -> Vec<(AnyKernel, u32)> {
     let odd = Problem { alignment: 1, ..narrow(80, keys(4096, 80)) };
     let [small_pages, large] = [narrow(64, pages(64)), narrow(256, keys(4096, 256))];
     let of_bytes = [narrow(128, keys(4096, 128)), small_pages, large, odd];
+    // Few rows over a cache of 8-bit floats.
+    let swapped = |problem: &Problem, split: bool, merges: bool| {
+        let (rows, segments) = (rows_per_head(problem), num_segments(problem) > 1);
+        let tile = SwappedTile::choose(problem, rows, [segments && !split, false], HOPPER_SHARED_BYTES);
+        let tile = tile.expect("a swapped product is possible");
+        let common = Config { merges, ..Config::new(problem, tile.rows, wide, split, segments) };
+        (make_swapped(&swapped_config(problem, common, tile).0), SwappedTile::THREADS)
+    };
+    let cached = of(Dtype::Bf16, Dtype::F8E4M3, [128, 128], few.clone(), pages(128));
+    let four = Queries::Packed { batch: 3, total: 12, strides: [8 * 256, 256, 1] };
+    let of_wide = of(Dtype::F16, Dtype::F8E5M2, [256, 256], four, pages(256));
+    let of_all = Problem {
+        kv_dtype: Dtype::F8E4M3,
+        head_dim: 64,
+        value_dim: 96,
+        queries: few,
+        keys: pages(96),
+        ..every.clone()
+    };
+    let cached = [
+        (&cached, false, false),
+        (&cached, true, false),
+        (&cached, true, true),
+        (&of_wide, false, false),
+        (&of_all, true, false),
+    ];
+    let cached: Vec<_> = cached.into_iter().map(|(problem, split, merges)| swapped(problem, split, merges)).collect();
     // By `mma.sync` also small heads, of which a multiprocessor holds more blocks, and wide ones
     // whose results take half of the registers.
     let small = of(Dtype::Bf16, Dtype::Bf16, [64, 64], dense(64), keys(4096, 64));
@@ -459,5 +512,5 @@ pub(crate) fn kernels() -> Vec<(AnyKernel, u32)> {
     let wide_of_segments = of(Dtype::F16, Dtype::F16, [256, 256], dense(256), keys(4096, 256));
     let more = [small, small_with_all, wide, wide_of_segments];
     let problems = problems.iter().flat_map(of_problem).chain(of_bytes.iter().flat_map(on_tensor_cores));
-    problems.chain(more.iter().flat_map(by_mma)).collect()
+    problems.chain(more.iter().flat_map(by_mma)).chain(cached).collect()
 }

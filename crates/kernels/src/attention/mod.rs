@@ -24,6 +24,7 @@
 //! every type, and for f16 and bf16 `wgmma`, on the tensor cores of Hopper, and `mma`, on those of
 //! other GPUs; both share `softmax`, `copy_rows` and `factor`. `choice` says which, and `family` plans.
 
+mod boxes;
 mod choice;
 mod config;
 mod copy_rows;
@@ -38,6 +39,7 @@ mod scores;
 mod simt;
 mod softmax;
 pub mod state;
+mod swapped;
 mod wgmma;
 mod work;
 
@@ -45,6 +47,7 @@ pub use choice::{Algorithm, Choice, Order};
 pub use family::Attention;
 pub(crate) use family::kernels;
 pub use mma::MmaTile;
+pub use swapped::SwappedTile;
 pub use wgmma::WgmmaTile;
 
 pub use problem::{Causal, Keys, MaskLayout, Problem, Queries, Score, ScoreAt};

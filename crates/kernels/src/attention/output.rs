@@ -1,10 +1,11 @@
 //! The end of a row: its result and log-sum-exp, or a partial result for the launch that merges.
 
-use warpfold_lang::{Global, Val, lane_id, when};
+use warpfold_lang::{Bf16x2, F16x2, Global, Lanes, Val, lane_id, shfl_xor, warp_id, when};
 
 use super::config::Launch;
 use super::state::{State, log_sum_exp};
 use super::work::{Item, Row, Size, bytes_at};
+use crate::Dtype;
 use crate::elements::{load, store};
 
 /// Which columns of a row a lane has.
@@ -14,6 +15,9 @@ pub(super) enum Columns {
     Strided,
     /// Pairs: those of the sums of a warpgroup.
     Pairs,
+    /// Pairs, where columns are the rows of the sums of a warpgroup, in the order of
+    /// [`SwappedTile`](super::SwappedTile)'s kernel.
+    Transposed,
 }
 
 impl Columns {
@@ -22,6 +26,7 @@ impl Columns {
         match self {
             Self::Strided => lane_id() + 32 * value,
             Self::Pairs => (lane_id() & 3) * 2 + (8 * (value / 2) + value % 2),
+            Self::Transposed => (warp_id() & 3) * 16 + (lane_id() >> 2) * 2 + (64 * (value / 2) + value % 2),
         }
     }
 
@@ -30,12 +35,40 @@ impl Columns {
         match self {
             Self::Strided => lane_id().eq(0),
             Self::Pairs => (lane_id() & 3).eq(0),
+            Self::Transposed => ((warp_id() & 3) | (lane_id() >> 2)).eq(0),
         }
     }
 }
 
+/// Of four words in each lane of a quad: word `i` of lane `j` becomes word `j` of lane `i`.
+fn transposed_in_quad(lane: Val<u32>, words: [Val<u32>; 4]) -> [Val<u32>; 4] {
+    let [is_odd, is_upper] = [(lane & 1).ne(0), (lane & 2).ne(0)];
+    let swapped = |is_second: Val<bool>, lanes: u32, [first, second]: [Val<u32>; 2]| {
+        let other = shfl_xor(is_second.select(first, second), lanes);
+        [is_second.select(other, first), is_second.select(second, other)]
+    };
+    let [[a, b], [c, d]] = [[words[0], words[1]], [words[2], words[3]]].map(|two| swapped(is_odd, 1, two));
+    let [[a, c], [b, d]] = [[a, c], [b, d]].map(|two| swapped(is_upper, 2, two));
+    [a, b, c, d]
+}
+
 impl Launch<'_> {
-    /// Writes the result of a row. An attention sink is one more logit without a value.
+    /// Writes the result of a row where it exists. The lanes of a warp come here together.
+    pub(super) fn finish_if(&self, item: &Item, row: &Row, state: &dyn Fn() -> State, columns: Columns) {
+        if self.stores_quads(columns) {
+            // Lanes of other rows exchange words, too.
+            when(Lanes::all_lanes().any(row.exists), || self.finish(item, row, &state(), columns));
+        } else {
+            when(row.exists, || self.finish(item, row, &state(), columns));
+        }
+    }
+
+    const fn stores_quads(&self, columns: Columns) -> bool {
+        self.config.quads && matches!(columns, Columns::Pairs)
+    }
+
+    /// Writes the result of a row that exists (or, by quads, of any row: nothing where there is
+    /// none). An attention sink is one more logit without a value.
     pub(super) fn finish(&self, item: &Item, row: &Row, state: &State, columns: Columns) {
         let Self { config, tensors, strides, floats, .. } = *self;
         let stride = |i: usize| strides.at(12 + i);
@@ -52,20 +85,43 @@ impl Launch<'_> {
         let sequence = if config.work.packed { Val::constant(0) } else { item.sequence };
         let index = [sequence, row.head, query].into_iter().enumerate();
         let index = index.map(|(i, n)| n.cast::<i64>() * stride(i)).reduce(|a, b| a + b).expect("there are three");
-        let width = if config.pairs && matches!(columns, Columns::Pairs) { 2 } else { 1 };
         let out = tensors.out.at(bytes_at(config.output, index));
-        for (values, i) in state.output.chunks(width).zip(0_u32..) {
-            let column = columns.at(i * width as u32);
-            when(column.lt(config.value_dim), || {
-                // A zero has no sign: which it had would depend on how many tiles were passed over.
-                let values: Vec<_> = values.iter().map(|value| *value * factor + 0.0).collect();
-                store(config.output, out.at(column * config.output.bytes() as u32), &values, width > 1);
-            });
+        // A zero has no sign: which it had would depend on how many tiles were passed over.
+        let values: Vec<_> = state.output.iter().map(|value| *value * factor + 0.0).collect();
+        let by_quads = self.stores_quads(columns);
+        if by_quads {
+            self.store_quads(out, &values, row.exists);
+        } else {
+            let width = if config.pairs && !matches!(columns, Columns::Strided) { 2 } else { 1 };
+            for (values, i) in values.chunks(width).zip(0_u32..) {
+                let column = columns.at(i * width as u32);
+                when(column.lt(config.value_dim), || {
+                    store(config.output, out.at(column * config.output.bytes() as u32), values, width > 1);
+                });
+            }
         }
         if config.lse {
-            when(columns.is_first_lane(), || {
+            let is_writing = columns.is_first_lane();
+            when(if by_quads { is_writing & row.exists } else { is_writing }, || {
                 tensors.lse.at(self.lse_index(item, row, query)).set(log_sum_exp(state.max, state.sum));
             });
+        }
+    }
+
+    /// Stores the pairs of a row as 16-bit elements, 16 bytes at a time: of four times 8 columns
+    /// each lane of a quad gets 8.
+    fn store_quads(&self, out: Global<u8>, values: &[Val<f32>], exists: Val<bool>) {
+        let lane = lane_id() & 3;
+        for (eight, i) in values.chunks(8).zip(0_u32..) {
+            let pair = |i: usize| match (eight.get(2 * i..2 * i + 2), self.config.output) {
+                (Some(&[low, high]), Dtype::F16) => Val::<F16x2>::from_f32(low, high).bitcast::<u32>(),
+                (Some(&[low, high]), _) => Val::<Bf16x2>::from_f32(low, high).bitcast::<u32>(),
+                // Behind the last columns that a thread has.
+                _ => Val::constant(0),
+            };
+            let column = lane * 8 + 32 * i;
+            let words = transposed_in_quad(lane, [0, 1, 2, 3].map(pair));
+            out.at(column * 2).reinterpret::<u32>().set_vec_if(words, exists & column.lt(self.config.value_dim));
         }
     }
 

@@ -62,6 +62,31 @@ impl Launch<'_> {
         is_seen
     }
 
+    /// Whether any of some rows, from the first position to the last, does not see any of so many
+    /// keys from `first` on.
+    pub(super) fn has_edge(
+        &self,
+        item: &Item,
+        [lowest, highest]: [Val<i32>; 2],
+        first: Val<u32>,
+        keys: u32,
+    ) -> Val<bool> {
+        let work = &self.config.work;
+        let behind = first + keys;
+        let mut has_edge = behind.gt(item.num_keys);
+        let (first, last) = (first.cast::<i32>(), behind.cast::<i32>() - 1);
+        if work.causal.is_some() {
+            has_edge |= last.gt(lowest);
+        }
+        if work.window_left {
+            has_edge |= first.lt(highest - self.size(Size::WindowLeft).cast::<i32>());
+        }
+        if work.window_right {
+            has_edge |= last.gt(lowest + self.size(Size::WindowRight).cast::<i32>());
+        }
+        has_edge
+    }
+
     /// Where a key of the item, or its value, begins: elements from the first one of the tensor.
     pub(super) fn place_of_key(&self, item: &Item, key: Val<u32>, strides: [Val<i64>; 4]) -> Val<i64> {
         let place = if self.config.paged {

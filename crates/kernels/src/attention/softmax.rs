@@ -109,7 +109,7 @@ impl<T: Factor> Scores<'_, T> {
         let [old, sums] = before;
         let scale = self.launch.floats.at(0) * std::f32::consts::LOG2_E;
         if self.is_plain {
-            when(self.has_edge(first), || self.mask(first));
+            when(self.launch.has_edge(self.item, self.positions, first, self.keys), || self.mask(first));
         } else {
             let column = first + WarpgroupSums::<T>::first_column();
             self.sums.update(|row, right, dot| self.launch.score(self.item, &self.rows[row], column + right, dot));
@@ -130,25 +130,6 @@ impl<T: Factor> Scores<'_, T> {
         let added = self.sums.fold_rows(|a, b| a + b);
         stats.set([new, [0, 1].map(|row| sums[row].mul_add(factors[row], added[row]))]);
         factors
-    }
-
-    /// Whether any row of the warpgroup does not see any of the keys from `first` on.
-    fn has_edge(&self, first: Val<u32>) -> Val<bool> {
-        let work = &self.launch.config.work;
-        let behind = first + self.keys;
-        let mut has_edge = behind.gt(self.item.num_keys);
-        let [lowest, highest] = self.positions;
-        let (first, last) = (first.cast::<i32>(), behind.cast::<i32>() - 1);
-        if work.causal.is_some() {
-            has_edge |= last.gt(lowest);
-        }
-        if work.window_left {
-            has_edge |= first.lt(highest - self.launch.size(Size::WindowLeft).cast::<i32>());
-        }
-        if work.window_right {
-            has_edge |= last.gt(lowest + self.launch.size(Size::WindowRight).cast::<i32>());
-        }
-        has_edge
     }
 
     /// Minus infinity where a key is not seen: each row sees an interval of columns.

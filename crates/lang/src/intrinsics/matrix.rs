@@ -36,10 +36,13 @@ pub(crate) fn load_matrices(r: &mut Recorder, from: Location, transposed: bool) 
 }
 
 /// `stmatrix`: the way back of one, two or four matrices.
-pub(crate) fn store_matrices(r: &mut Recorder, to: Location, matrices: &[Raw]) {
+pub(crate) fn store_matrices(r: &mut Recorder, to: Location, matrices: &[Raw], transposed: bool) {
     r.require("stmatrix", 90, (7, 8));
     let operands = vec![address(r, to), words(r, matrices)];
-    r.push(Opcode::Stmatrix, &["sync", "aligned", "m8n8", count(matrices.len()), "shared", "b16"], operands);
+    let mut modifiers = vec!["sync", "aligned", "m8n8", count(matrices.len())];
+    modifiers.extend(transposed.then_some("trans"));
+    modifiers.extend(["shared", "b16"]);
+    r.push(Opcode::Stmatrix, &modifiers, operands);
 }
 
 /// The names of what a product multiplies and sums, and the elements along `k` of a step.

@@ -7,7 +7,7 @@ use super::multiplicand::{Multiplicand, Sum};
 use super::shared::{Major, Tile};
 use crate::intrinsics::matrix::Product;
 use crate::recorder::{Raw, Reg};
-use crate::types::{Number, Scalar, Type};
+use crate::types::{Element, Number, Scalar, Type};
 use crate::{ErrorKind, HalfOfPair, Operand, Shared, Val, lane_id, untyped};
 
 /// 8 rows by 32 bytes of `k` for each two of its `N` registers: a piece of A (`N` = 4: 16 rows) or
@@ -173,6 +173,49 @@ pub(super) const fn product<T: Multiplicand>() -> Product {
     Product { factor: T::NAME, sum: <T::Sum as Sum>::NAME, step: T::STEP, since: T::MMA_SINCE }
 }
 
+/// Loads four matrices of 8 rows of 16 bytes to a warp's registers: `ldmatrix`. Eight lanes point
+/// to the rows of each matrix, the first eight to those of the first, which is the first word of
+/// every lane: with [`Major::K`] lane `l` has four bytes of row `l / 4`, from `l % 4 * 4` on; with
+/// [`Major::Mn`] the matrix is transposed, in elements of two bytes, and it has element `l / 4` of
+/// the rows `l % 4 * 2` and the next.
+///
+/// For factors that are not yet what tensor cores multiply: of 8-bit elements the first has two
+/// pairs of neighbours along `k`, the second pairs of two rows of A, one in the even bytes.
+///
+/// ```
+/// use warpfold_lang::{Arch, Global, Major, Swizzle, Target, kernel, lane_id, load_matrices, tile};
+/// let transposed = kernel("transposed", |out: Global<u32>| {
+///     let tile = tile::<u8>(32, 128, Swizzle::Bytes128);
+///     out.at(lane_id() * 4).set_vec(load_matrices(tile.at(lane_id(), 16), Major::Mn));
+/// });
+/// assert!(transposed.ptx(&Target::new(Arch::SM_80, (7, 0)))?.contains("ldmatrix.sync.aligned.m8n8.x4.trans.shared"));
+/// # Ok::<(), warpfold_lang::Error>(())
+/// ```
+#[track_caller]
+#[must_use]
+pub fn load_matrices<T: Element>(from: Shared<T>, major: Major) -> [Val<u32>; 4] {
+    untyped::load_matrices(from.location(), major == Major::Mn).map(Val::from_raw)
+}
+
+/// Stores two or four 8 x 8 matrices of 16-bit elements: `stmatrix`, the way back of
+/// [`load_matrices`] (sm_90).
+///
+/// ```
+/// use half::bf16;
+/// use warpfold_lang::{Arch, Bf16x2, Major, Swizzle, Target, Val, kernel, lane_id, store_matrices, tile};
+/// let stored = kernel("stored", || {
+///     let (tile, ones) = (tile::<bf16>(16, 64, Swizzle::Bytes128), Val::constant(0x3f80_3f80_u32));
+///     store_matrices(tile.at(lane_id() & 15, 0), [ones; 2], Major::Mn);
+/// });
+/// assert!(stored.ptx(&Target::new(Arch::SM_90A, (8, 0)))?.contains("stmatrix.sync.aligned.m8n8.x2.trans.shared"));
+/// # Ok::<(), warpfold_lang::Error>(())
+/// ```
+#[track_caller]
+pub fn store_matrices<T: Element, const N: usize>(to: Shared<T>, words: [Val<u32>; N], major: Major) {
+    const { assert!(N == 2 || N == 4, "two or four matrices are stored at once") };
+    untyped::store_matrices(to.location(), &words.map(Val::raw), major == Major::Mn);
+}
+
 /// 16 x 8 sums of a warp, four a lane.
 pub struct WarpSums<T: Multiplicand> {
     registers: [Reg; 4],
@@ -223,7 +266,7 @@ impl<T: Multiplicand> WarpSums<T> {
 pub(super) fn store_16x16<H: HalfOfPair>(tile: Tile<H>, row: Val<u32>, column: Val<u32>, words: [Raw; 4]) {
     let lane = lane_id();
     let to: Shared<H> = tile.at(row + (lane & 15), column + (lane >> 4) * 8);
-    untyped::store_matrices(to.location(), &words);
+    untyped::store_matrices(to.location(), &words, false);
 }
 
 impl<T: Multiplicand> Clone for WarpSums<T> {

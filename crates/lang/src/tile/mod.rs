@@ -34,7 +34,7 @@ mod warpgroup_rows;
 
 pub use barrier::{Barrier, Barriers, barriers, fence_async};
 pub use counter::TileCounter;
-pub use fragment::{Fragment, FragmentVar, WarpSums};
+pub use fragment::{Fragment, FragmentVar, WarpSums, load_matrices, store_matrices};
 pub use lines::{LinesOfA, LinesOfB};
 pub use map::{TensorMap, bulk_commit, bulk_wait, bulk_wait_read};
 pub use multiplicand::{Multiplicand, Sum};

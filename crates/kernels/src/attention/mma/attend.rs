@@ -141,7 +141,7 @@ impl<'a, T: Factor> Attending<'a, T> {
         }
         self.running.iter().for_each(|running| running.finish(results));
         for (row, i) in rows.iter().zip(0_u32..) {
-            when(row.exists, || launch.finish(item, row, &results.get(i), Columns::Pairs));
+            launch.finish_if(item, row, &|| results.get(i), Columns::Pairs);
         }
     }
 

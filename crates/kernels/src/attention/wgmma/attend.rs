@@ -10,7 +10,7 @@ use super::super::factor::Factor;
 use super::super::merge::{Team, merge_if_last};
 use super::super::output::Columns;
 use super::super::running::{RowStates, Running};
-use super::super::softmax::{Results, Scores, no_stats, stats};
+use super::super::softmax::{Results, Scores, Stats, no_stats, stats};
 use super::super::work::{Item, KeyLens, Row};
 use super::kernel::{Block, Cursors};
 
@@ -27,6 +27,48 @@ pub(super) struct Attending<'a, T: Multiplicand> {
     has_begun: Var<bool>,
     running: Option<Before>,
     partials: Global<f32>,
+    /// Where changes wait, if they do.
+    pending: Option<Pending>,
+}
+
+/// What a tile asks of the results before it.
+struct Change {
+    /// What multiplies them.
+    factors: [Val<f32>; 2],
+    /// Whether the tile is the first of a segment.
+    begins_segment: Val<bool>,
+    /// The statistics of before.
+    before: [[Val<f32>; 2]; 2],
+}
+
+/// A change that waits until the products of the next keys are under way.
+struct Pending {
+    factors: [Var<f32>; 2],
+    begins_segment: Var<bool>,
+    before: Stats,
+}
+
+impl Pending {
+    fn new() -> Self {
+        Self { factors: [var(1.0_f32), var(1.0_f32)], begins_segment: var(false), before: stats() }
+    }
+
+    /// The first tile of an item asks for nothing.
+    fn clear(&self) {
+        self.factors.iter().for_each(|factor| factor.set(1.0));
+        self.begins_segment.set(false);
+    }
+
+    fn set(&self, change: &Change) {
+        self.factors.iter().zip(change.factors).for_each(|(var, factor)| var.set(factor));
+        self.begins_segment.set(change.begins_segment);
+        self.before.set(change.before);
+    }
+
+    fn get(&self) -> Change {
+        let factors = self.factors.map(Var::get);
+        Change { factors, begins_segment: self.begins_segment.get(), before: self.before.get() }
+    }
 }
 
 /// Where the states of the segments before wait.
@@ -78,8 +120,9 @@ impl<'a, T: Factor> Attending<'a, T> {
             weights: WarpgroupFragment::new(tile.keys),
             results: Results { sums: WarpgroupSums::new(columns), stats: stats() },
             has_begun: var(false),
-            running: (block.launch.config.segments && !block.launch.config.work.split).then(running),
+            running: block.launch.config.folds().then(running),
             partials,
+            pending: block.config.defers().then(Pending::new),
         }
     }
 
@@ -108,6 +151,7 @@ impl<'a, T: Factor> Attending<'a, T> {
             release(ring, at);
             let _ = scores.softmax(begin * config.tile.keys, no_stats(), stats);
             T::set_weights(&self.weights, &self.scores);
+            self.pending.iter().for_each(Pending::clear);
             range(begin + 1, end, 1_u32, |tile| {
                 ring.wait(at);
                 self.wait_for_turn();
@@ -115,6 +159,7 @@ impl<'a, T: Factor> Attending<'a, T> {
                 let keys = at.copy();
                 at.advance();
                 ring.wait(at);
+                self.pending.iter().for_each(|pending| self.change(&scores, tile - 1, &pending.get()));
                 self.multiply_values();
                 self.pass_turn();
                 wgmma_wait(1);
@@ -126,6 +171,7 @@ impl<'a, T: Factor> Attending<'a, T> {
         release(ring_q, at_q);
         when(begin.lt(end), || {
             ring.wait(at);
+            self.pending.iter().for_each(|pending| self.change(&scores, end - 1, &pending.get()));
             self.clear_values(item, (end - 1) * config.tile.keys);
             self.multiply_values();
             wgmma_wait(0);
@@ -150,7 +196,7 @@ impl<'a, T: Factor> Attending<'a, T> {
         }
         self.running.iter().for_each(|running| running.finish(&self.results));
         for (row, i) in rows.iter().zip(0_u32..) {
-            when(row.exists, || launch.finish(item, row, &self.results.get(i), Columns::Pairs));
+            launch.finish_if(item, row, &|| self.results.get(i), Columns::Pairs);
         }
     }
 
@@ -182,27 +228,39 @@ impl<'a, T: Factor> Attending<'a, T> {
         self.turns().iter().for_each(|turns| when(self.own.eq(0), || turns.sync(0)));
     }
 
-    /// Makes weights of the scores of a tile while the values of the one before are added, then
-    /// changes what was before to the new maximum, or begins the next segment.
+    /// Makes weights of the scores of a tile while the values of the one before are added, and says
+    /// how that changes the results.
     fn next(&self, scores: &Scores<'_, T>, tile: Val<u32>) {
         let Self { block, results, .. } = self;
-        let (keys, [_, at]) = (block.config.tile.keys, self.at);
+        let (keys, [_, at], has_segments) = (block.config.tile.keys, self.at, block.launch.config.segments);
         let before = results.stats.get();
-        if !block.launch.config.segments {
-            let factors = scores.softmax(tile * keys, before, &results.stats);
-            wgmma_wait(0);
-            release(block.rings[1], at);
-            self.results.scale(factors, Val::constant(true));
-            self.has_begun.set(true);
-            T::set_weights(&self.weights, &self.scores);
-            return;
-        }
-        let begins_segment = (tile & (self.block.launch.tiles_of_segment(self.block.config.tile.keys) - 1)).eq(0);
-        let none = no_stats();
-        let base = [0, 1].map(|i| [0, 1].map(|row| begins_segment.select(none[i][row], before[i][row])));
+        let (begins_segment, base) = if has_segments {
+            let begins = (tile & (block.launch.tiles_of_segment(keys) - 1)).eq(0);
+            let none = no_stats();
+            (begins, [0, 1].map(|i| [0, 1].map(|row| begins.select(none[i][row], before[i][row]))))
+        } else {
+            (Val::constant(false), before)
+        };
         let factors = scores.softmax(tile * keys, base, &results.stats);
         wgmma_wait(0);
         release(block.rings[1], at);
+        let change = Change { factors, begins_segment, before };
+        self.has_begun.set(true);
+        match &self.pending {
+            Some(pending) => pending.set(&change),
+            None => self.change(scores, tile, &change),
+        }
+        T::set_weights(&self.weights, &self.scores);
+    }
+
+    /// Changes the results before a tile to its maximum, or begins a segment with it.
+    fn change(&self, scores: &Scores<'_, T>, tile: Val<u32>, change: &Change) {
+        let Self { block, results, .. } = self;
+        let Change { factors, begins_segment, before } = *change;
+        if !block.launch.config.segments {
+            self.results.scale(factors, Val::constant(true));
+            return;
+        }
         when(begins_segment, || {
             let next = results.stats.get();
             results.stats.set(before);
@@ -213,14 +271,13 @@ impl<'a, T: Factor> Attending<'a, T> {
                 None => self.write_partials(
                     scores.item,
                     scores.rows,
-                    tile / self.block.launch.tiles_of_segment(self.block.config.tile.keys) - 1,
+                    tile / block.launch.tiles_of_segment(block.config.tile.keys) - 1,
                 ),
             }
             results.stats.set(next);
         });
         self.results.scale(factors, !begins_segment);
-        self.has_begun.set(!begins_segment);
-        T::set_weights(&self.weights, &self.scores);
+        self.has_begun.set(self.has_begun.get() & !begins_segment);
     }
 
     /// Starts the products of the queries with a tile of keys.

@@ -51,17 +51,23 @@ pub(in crate::attention) struct WgmmaConfig {
 }
 
 impl WgmmaConfig {
+    /// Whether results change under the products of the next keys instead of before them: two
+    /// warpgroups with all registers gain by it, three lose.
+    pub(super) const fn defers(&self) -> bool {
+        let Self { tile, maps_queries, maps_keys, is_plain, .. } = self;
+        tile.consumers == 2 && tile.element_bytes == 2 && *maps_queries && maps_keys.is_some() && *is_plain
+    }
+
     fn name(&self) -> String {
         let Self { common, tile, maps_queries, maps_keys, is_plain } = self;
-        let WgmmaTile { consumers, keys, stages, blocks, ping_pong, keeps_states, element_bytes: _, staged } = tile;
+        let WgmmaTile { consumers, keys, stages, blocks, ping_pong, keeps_states, element_bytes: _ } = tile;
         let turns = if *ping_pong { "_turns" } else { "" };
         let states = if *keeps_states { "_states" } else { "" };
-        let staged = if *staged > 0 { format!("_staged{staged}") } else { String::new() };
         let queries = if *maps_queries { "_q" } else { "" };
         let boxes = maps_keys.map_or_else(String::new, |keys| format!("_kv{keys}"));
         let scores = if *is_plain { "" } else { "_general" };
         format!(
-            "attention_wgmma_{}x{keys}x{stages}b{blocks}{turns}{states}{staged}{queries}{boxes}{scores}_{}",
+            "attention_wgmma_{}x{keys}x{stages}b{blocks}{turns}{states}{queries}{boxes}{scores}_{}",
             64 * consumers,
             common.name()
         )
@@ -88,8 +94,6 @@ pub(super) struct Block<'a, T> {
     pub(super) rings: [Pipeline; 2],
     /// Room for the states of the segments before.
     pub(super) states: Option<Shared<f32>>,
-    /// Room for tiles on their way to be converted.
-    pub(super) staged: Option<Shared<u32>>,
     items: TileCounter,
     /// One for each tile of rows, where the last of its blocks combines parts.
     pub(super) tickets: Global<u32>,
@@ -181,7 +185,6 @@ impl<'a, T: Factor> Block<'a, T> {
             stages: [stage(keys, head), values],
             rings: [Pipeline::new(1), Pipeline::new(stages)],
             states: config.tile.keeps_states.then(|| dynamic_shared(config.tile.state_words(config.common.value_dim))),
-            staged: (config.tile.staged > 0).then(|| dynamic_shared(config.tile.staged_words(config.common.head_dim))),
             items: TileCounter::new(counter, launch.size(Size::Items)),
             tickets: counter.at(1),
         }

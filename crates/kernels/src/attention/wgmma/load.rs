@@ -2,11 +2,11 @@
 
 use warpfold_lang::{Cursor, Major, Pipeline, Tile, Val, Var, fence_async, range, thread_idx, var, warp_id, when};
 
+use super::super::boxes::{load_boxes, page_of_box};
 use super::super::copy_rows::{From, copy_rows};
 use super::super::factor::Factor;
-use super::super::work::{Item, KeyLens, Row, Size};
+use super::super::work::{Item, Row, Size};
 use super::kernel::{Block, Cursors, LOADING as THREADS, WgmmaConfig};
-use super::staged::Staging;
 use super::transpose_rows::transpose_rows;
 
 /// Units that a thread has on their way at once.
@@ -43,15 +43,6 @@ impl<'a, T: Factor> Loader<'a, T> {
             }
             q.advance();
             let [begin, end] = self.block.tiles_of(item);
-            if let Some(staging) = Staging::new(self.block) {
-                staging.load(item, [begin, end], &|which, number| {
-                    self.block.rings[1].acquire(kv);
-                    staging.convert(which, number, self.tile(which));
-                    hand_over(self.block.rings[1], kv);
-                    kv.advance();
-                });
-                return;
-            }
             let pages = self.pages(item, begin);
             let load = |which: usize, number: Val<u32>, page: Option<Val<u32>>| {
                 self.block.rings[1].acquire(kv);
@@ -115,49 +106,25 @@ impl<'a, T: Factor> Loader<'a, T> {
 
     /// A tile of keys (0) or values (1), box by box; of pages each thread has a box.
     fn keys_by_tma(&self, item: &Item, which: usize, first: Val<u32>, (box_keys, page): (u32, Option<Val<u32>>)) {
-        let Block { config, rings, maps, launch, .. } = self.block;
+        let Block { rings, maps, launch, .. } = self.block;
         let barrier = rings[1].full(self.at[1]);
         let tile = self.tile(which);
-        let (keys, map) = (config.tile.keys, maps[1 + which]);
+        let map = maps[1 + which];
         let thread = thread_idx().x;
         when(thread.eq(0), || barrier.arrive_expect(tile.bytes()));
         if !self.block.values_by_tma() {
             // Stages hold keys and values in turns, and wait for as many.
             when(thread.ne(0), || barrier.arrive());
         }
-        let Some(page) = page else {
-            let is_packed = launch.config.work.key_lens == KeyLens::Packed;
-            let position = if is_packed { item.first_key + first } else { first };
-            let sequence = if is_packed { Val::constant(0) } else { item.sequence };
-            when(thread.eq(0), || {
-                for (column, panel) in tile.panels() {
-                    map.load(panel, [Val::constant(column), position, item.kv_head, sequence], barrier);
-                }
-            });
-            return;
-        };
-        when(thread.lt(keys / box_keys), || {
-            let row = thread * box_keys;
-            let position = first + row;
-            let page_size = launch.size(Size::Page);
-            for (column, panel) in tile.panels() {
-                let to = panel.at(row * tile.panel_columns());
-                map.load(to, [Val::constant(column), position % page_size, item.kv_head, page], barrier);
-            }
-        });
+        load_boxes((launch, item), map, (tile, barrier), first, (box_keys, page));
     }
 
     /// The pages of this thread's boxes, beginning with those of a tile.
     fn pages<'b>(&'b self, item: &'b Item, begin: Val<u32>) -> Option<Pages<'b>> {
         let Block { config, launch, .. } = self.block;
         let box_keys = config.maps_keys.filter(|_| launch.config.paged)?;
-        let tile = config.tile.keys;
-        let read = move |number: Val<u32>| {
-            // A page beyond the sequence is no page: what comes in its place is not looked at.
-            let row = (thread_idx().x * box_keys).min(tile - box_keys);
-            let position = (number * tile + row).min(item.num_keys.max(1) - 1);
-            launch.page(item, position / launch.size(Size::Page)).cast::<u32>()
-        };
+        let keys = [config.tile.keys, box_keys];
+        let read = move |number: Val<u32>| page_of_box(launch, item, number, keys);
         let (before, next) = (var(0_u32), var(read(begin)));
         Some(Pages { read: Box::new(read), before, next })
     }

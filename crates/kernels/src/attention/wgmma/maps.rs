@@ -26,7 +26,7 @@ pub(in crate::attention) struct MappedKeys {
 /// What TMA can read of a problem (CUDA driver API, `cuTensorMapEncodeTiled`): elements side by
 /// side, other strides multiples of 16 bytes.
 pub(in crate::attention) fn maps(problem: &Problem, tile: WgmmaTile) -> Maps {
-    let Problem { heads, kv_heads, head_dim, value_dim, .. } = *problem;
+    let Problem { heads, head_dim, .. } = *problem;
     let group = problem.group();
     let aligned = problem.alignment >= 16;
     let bytes = u64::from(tile.element_bytes);
@@ -40,10 +40,23 @@ pub(in crate::attention) fn maps(problem: &Problem, tile: WgmmaTile) -> Maps {
     let is_even = 64_u64.is_multiple_of(group);
     let queries = queries.filter(|_| aligned && is_even && problem.dtype.bytes() == bytes);
     let queries = queries.and_then(|dims| layout((head_dim, bytes), dims, [group as u32, 64 / group as u32]));
+    // 8-bit values are transposed by threads.
+    let keys = mapped_keys(problem, (bytes, tile.keys), bytes > 1);
+    Maps { queries, keys }
+}
+
+/// What TMA can read of keys and, if they are asked for, values, of elements of so many bytes, in
+/// tiles of so many keys.
+pub(in crate::attention) fn mapped_keys(
+    problem: &Problem,
+    (bytes, tile_keys): (u64, u32),
+    with_values: bool,
+) -> Option<MappedKeys> {
+    let Problem { kv_heads, head_dim, value_dim, .. } = *problem;
     let box_keys = match problem.keys {
         // The largest power of two that pages are multiples of.
-        Keys::Paged { page, .. } => (1 << page.trailing_zeros().min(7)).min(tile.keys),
-        Keys::Dense { .. } | Keys::Padded { .. } | Keys::Packed { .. } => tile.keys,
+        Keys::Paged { page, .. } => (1 << page.trailing_zeros().min(7)).min(tile_keys),
+        Keys::Dense { .. } | Keys::Padded { .. } | Keys::Packed { .. } => tile_keys,
     };
     let of_keys = |dim: u64, strides: &[i64; 4]| {
         let [first, head, position, element] = *strides;
@@ -57,14 +70,16 @@ pub(in crate::attention) fn maps(problem: &Problem, tile: WgmmaTile) -> Maps {
     };
     let [k_strides, v_strides] = problem.keys.strides();
     let (keys, values) = (of_keys(head_dim, k_strides), of_keys(value_dim, v_strides));
-    let is_possible = aligned && problem.kv_dtype.bytes() == bytes && box_keys >= 8 && problem.max_keys() > 0;
-    let are_transposed = bytes == 1;
-    let keys = keys.filter(|_| is_possible && (are_transposed || values.is_some())).map(|keys| MappedKeys {
+    let is_possible = problem.alignment >= 16
+        && problem.kv_dtype.bytes() == bytes
+        && box_keys >= 8
+        && problem.max_keys() > 0
+        && (!with_values || values.is_some());
+    keys.filter(|_| is_possible).map(|keys| MappedKeys {
         keys,
-        values: values.filter(|_| !are_transposed),
+        values: values.filter(|_| with_values),
         of_box: box_keys,
-    });
-    Maps { queries, keys }
+    })
 }
 
 /// A map of elements of so many bytes, with boxes of one panel.

@@ -3,7 +3,6 @@
 use super::super::config::padded;
 use super::super::problem::Problem;
 use super::super::running::state_words;
-use super::kernel::LOADING;
 
 /// What a block holds. The number of keys of a tile is part of the order of the fold, so it follows
 /// from the head sizes alone; the rest may follow the batch.
@@ -24,22 +23,19 @@ pub struct WgmmaTile {
     pub keeps_states: bool,
     /// Bytes of an element that is multiplied: 2, or 1 where products are made of 8-bit floats.
     pub element_bytes: u32,
-    /// Tiles of 8-bit keys and values on their way to be converted for products of halves, at least
-    /// 3; or 0, where each is waited for.
-    pub staged: u32,
 }
 
-/// Elements of 8-bit keys that are copied at once: 16 bytes.
-pub(super) const UNIT: u32 = 16;
-
 /// Shared memory that barriers and numbers of items take.
-const RESERVED: u32 = 1024;
-
-/// Tiles of 8-bit keys and values on their way: 64 KiB beside the one that is converted.
-const STAGED: u32 = 3;
+pub(in crate::attention) const RESERVED: u32 = 1024;
 
 /// Shared memory that the device takes for each block.
-const SM_RESERVED: u32 = 1024;
+pub(in crate::attention) const SM_RESERVED: u32 = 1024;
+
+/// Keys that are pushed at a time: wide heads, and masks with their addresses, leave registers for
+/// so many.
+pub(in crate::attention) const fn tile_keys(problem: &Problem) -> u32 {
+    if problem.head_dim > 128 || problem.value_dim > 128 || problem.mask.is_some() { 64 } else { 128 }
+}
 
 impl WgmmaTile {
     /// For a problem, on a device: few rows per head take one warpgroup. `segments` says that a
@@ -52,18 +48,14 @@ impl WgmmaTile {
         room: u32,
     ) -> Self {
         let [head, value] = [problem.head_dim, problem.value_dim].map(|dim| padded(dim as u32));
-        // Wide heads, and masks with their addresses, leave registers for so many.
-        let keys = if head.max(value) > 128 || problem.mask.is_some() { 64 } else { 128 };
+        let keys = tile_keys(problem);
         // Warps that transpose values need registers that a third warpgroup takes.
         let (element_bytes, is_narrow) = if problem.products.is_some() { (1, true) } else { (2, false) };
         let most = if head.max(value) <= 64 && !is_narrow { 3 } else { 2 };
         let consumers = (rows_per_head.div_ceil(64) as u32).clamp(1, most);
-        // With more warpgroups there is no room, and products take longer than conversions.
-        let converts = problem.kv_dtype != problem.dtype && head == value && consumers == 1;
-        let staged = if converts { STAGED } else { 0 };
         let tile = |stages, blocks: u32, keeps_states| {
             let ping_pong = consumers == 2;
-            let tile = Self { consumers, keys, stages, blocks, ping_pong, keeps_states, element_bytes, staged };
+            let tile = Self { consumers, keys, stages, blocks, ping_pong, keeps_states, element_bytes };
             Some(tile)
                 .filter(|tile| tile.shared_bytes(head, value) + RESERVED <= (SM_RESERVED + room) / blocks - SM_RESERVED)
         };
@@ -84,7 +76,6 @@ impl WgmmaTile {
             ping_pong: false,
             keeps_states: false,
             element_bytes,
-            staged: 0,
         })
     }
 
@@ -106,17 +97,7 @@ impl WgmmaTile {
         let [head, value] = [head_dim, value_dim].map(padded);
         let states = if self.keeps_states { 4 * self.state_words(value_dim) } else { 0 };
         let tiles = self.element_bytes * (self.rows() * head + self.stages * self.keys * head.max(value));
-        tiles + states + 4 * self.staged_words(head_dim)
-    }
-
-    /// Words of the tiles that are on their way to be converted.
-    pub(super) fn staged_words(self, head_dim: u32) -> u32 {
-        self.staged * 2 * self.staged_units(head_dim) * LOADING * UNIT / 4
-    }
-
-    /// Units that a thread that loads has of a tile.
-    pub(super) fn staged_units(self, head_dim: u32) -> u32 {
-        (self.keys * padded(head_dim)).div_ceil(UNIT * LOADING)
+        tiles + states
     }
 
     /// Words of the states of a block.
