@@ -2,6 +2,7 @@
 
 use warpfold_device::Profile;
 
+use super::quantized;
 use super::{Activation, Algorithm, Choice, Epilogue, F32Math, Matmul, Matrix, MmaTile, Problem, Tile, WgmmaTile};
 use crate::plan::{KernelCache, Planner};
 use crate::{AnyKernel, Dtype, target_of};
@@ -18,6 +19,7 @@ pub(crate) fn kernels() -> Vec<(AnyKernel, u32)> {
             Matmul.plan_with(&choice, &planner).expect("it is small").steps
         })
         .map(|step| (step.kernel, step.config.block[0]))
+        .chain(quantized::shipped())
         .collect()
 }
 

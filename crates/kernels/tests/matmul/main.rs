@@ -4,6 +4,7 @@
 mod case;
 mod gate;
 mod mma;
+mod quantized;
 mod wgmma;
 
 use case::{Case, check, choose, on_every_device};

@@ -1,0 +1,279 @@
+//! The kernel for few rows: one warpgroup decodes weights to the registers of its tensor cores'
+//! left factor, rows are the right one, and a fifth warp copies both ahead.
+//!
+//! Weights come by bulk copies of whole pieces, rows of `x` by TMA, into one ring of stages of 128
+//! steps. While the tensor cores multiply half a stage, the warps decode the next one. A block has
+//! all of K: the chain of sums is that of the other products.
+
+use half::bf16;
+use warpfold_lang::{
+    Array, Global, HalfOfPair, Kernel, Major, Multiplicand, Pipeline, Swizzle, TensorMap, Tiles, Val,
+    WarpgroupFragment, WarpgroupSums, block_idx, dynamic_shared, kernel, lane_id, launch_dependents, range,
+    sync_threads, thread_idx, tiles, wait_for_dependencies, wait_for_dependencies_after_constants, warp_id,
+    warpgroup_idx, wgmma_commit, wgmma_fence, wgmma_wait, when, when_else,
+};
+
+use super::super::epilogue::{MAX_INPUTS, MAX_SCALARS};
+use super::super::epilogue_writer::{BatchCoord, EpilogueKey, EpilogueOperands, EpilogueWriter, STRIDES};
+use super::super::simt::divide;
+use super::decode::{Decoder, Place};
+use super::layout::{BLOCK_ROWS, DEPTH};
+use super::scheme::Scheme;
+use crate::Dtype;
+use crate::kernel_name::KernelName;
+
+/// Threads of a block: a warpgroup, and the warp that copies.
+pub(super) const THREADS: u32 = 160;
+
+/// Steps of the sums that a thread decodes at once: half a stage.
+const FRAGMENT: u32 = DEPTH / 2;
+
+/// What the kernel takes: weights, a map of the rows, sizes (rows, outputs, steps of K, tiles of
+/// rows), and what its [end](EpilogueOperands) takes.
+pub(super) type FewRows<T> = Kernel<(
+    Global<u8>,
+    TensorMap<T>,
+    [u32; 4],
+    Global<u8>,
+    [Global<u8>; MAX_INPUTS],
+    [i64; STRIDES],
+    [f64; MAX_SCALARS],
+)>;
+
+/// What decides on the code of the kernel.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Configuration {
+    /// The type of the rows.
+    pub(super) dtype: Dtype,
+    pub(super) scheme: Scheme,
+    /// Rows of `x` of a block: columns of its sums.
+    pub(super) rows: u32,
+    /// Halves of 64 outputs that a block has: one where that leaves more blocks.
+    pub(super) halves: u32,
+    pub(super) stages: u32,
+    /// Whether the first weights are copied before launches before this one have ended.
+    pub(super) weights: bool,
+    pub(super) epilogue: EpilogueKey,
+}
+
+impl Configuration {
+    /// Bytes of a stage.
+    pub(super) fn stage_bytes(scheme: Scheme, halves: u32, rows: u32) -> u32 {
+        halves * scheme.piece_bytes() + 2 * DEPTH * rows
+    }
+
+    fn name(&self) -> String {
+        let Self { dtype, scheme, rows, halves, stages, weights, epilogue } = self;
+        KernelName::new("matmul_quantized")
+            .part(scheme.key())
+            .part(format_args!("{}x{rows}x{stages}", halves * BLOCK_ROWS / 2))
+            .part(dtype)
+            .part_if(*weights, "weights")
+            .part(epilogue.key())
+            .into()
+    }
+}
+
+/// The kernel for rows of one type.
+pub(super) fn few_rows<T: Multiplicand<Sum = f32> + HalfOfPair>(configuration: &Configuration) -> FewRows<T> {
+    let shared = configuration.clone();
+    let body = move |weights: Global<u8>,
+                     x: TensorMap<T>,
+                     sizes: Array<u32, 4>,
+                     result: Global<u8>,
+                     inputs: [Global<u8>; MAX_INPUTS],
+                     ends: Array<i64, STRIDES>,
+                     scalars: Array<f64, MAX_SCALARS>| {
+        launch_dependents();
+        let block = Block::new(&shared, weights, x, sizes);
+        when(thread_idx().x.eq(0), || {
+            block.ring.init(1, 4);
+            x.prefetch();
+        });
+        sync_threads();
+        if shared.weights {
+            when(block.copies(), || block.copy_weights_ahead());
+            wait_for_dependencies_after_constants();
+        } else {
+            wait_for_dependencies();
+        }
+        let outputs = EpilogueOperands { result, inputs, strides: ends, scalars };
+        when_else(warpgroup_idx().eq(1), || when(block.copies(), || block.copy()), || block.multiply(outputs));
+    };
+    kernel(configuration.name(), body).required_block(THREADS).min_blocks(1)
+}
+
+/// What both roles of a block use.
+struct Block<'a, T> {
+    configuration: &'a Configuration,
+    x: TensorMap<T>,
+    sizes: Array<u32, 4>,
+    /// The first piece of each half in memory, and where pieces go.
+    pieces: Vec<Global<u8>>,
+    packed: warpfold_lang::Shared<u8>,
+    rows: Tiles<T>,
+    ring: Pipeline,
+    /// Stages of K.
+    num: Val<u32>,
+    /// The first row of `x`, and the first output.
+    first: [Val<u32>; 2],
+}
+
+impl<'a, T: Multiplicand<Sum = f32> + HalfOfPair> Block<'a, T> {
+    fn new(configuration: &'a Configuration, weights: Global<u8>, x: TensorMap<T>, sizes: Array<u32, 4>) -> Self {
+        let &Configuration { scheme, rows, halves, stages, .. } = configuration;
+        // Shared-memory map
+        let tiles = tiles::<T>(stages, rows, DEPTH, Swizzle::Bytes128);
+        let packed = dynamic_shared::<u8>(stages * halves * scheme.piece_bytes());
+        // Roles: tiles of rows that share weights stand side by side in the grid.
+        let (part, tile) = divide(block_idx().x, sizes.at(3));
+        let num = (sizes.at(2) + (DEPTH - 1)) / DEPTH;
+        let half_bytes = num.cast::<i64>() * i64::from(scheme.piece_bytes());
+        let first_half = part * halves;
+        let pieces = (0..halves).map(|half| weights.at((first_half + half).cast::<i64>() * half_bytes)).collect();
+        let output = if halves == 2 {
+            part * BLOCK_ROWS
+        } else {
+            // Halves have groups of eight in turns.
+            (part >> 1) * BLOCK_ROWS + (part & 1) * 8
+        };
+        let first = [tile * rows, output];
+        Self { configuration, x, sizes, pieces, packed, rows: tiles, ring: Pipeline::new(stages), num, first }
+    }
+
+    /// Whether this thread starts copies.
+    fn copies(&self) -> Val<bool> {
+        thread_idx().x.eq(128)
+    }
+
+    /// Where the piece of a half lies in a stage.
+    fn piece(&self, stage: Val<u32>, half: u32) -> warpfold_lang::Shared<u8> {
+        let Configuration { scheme, halves, .. } = self.configuration;
+        self.packed.at(stage * (halves * scheme.piece_bytes())).at(half * scheme.piece_bytes())
+    }
+
+    /// Begins a stage: its bytes are told, its weights are on their way.
+    fn copy_weights(&self, at: warpfold_lang::Cursor, number: Val<u32>) {
+        let &Configuration { scheme, rows, halves, .. } = self.configuration;
+        let (full, bytes) = (self.ring.full(at), scheme.piece_bytes());
+        full.arrive_expect(Configuration::stage_bytes(scheme, halves, rows));
+        for (half, from) in (0..).zip(&self.pieces) {
+            let from = from.at(number.cast::<i64>() * i64::from(bytes));
+            self.piece(at.stage(), half).copy_bulk(from, bytes, full);
+        }
+    }
+
+    /// Fills the ring with the first weights.
+    fn copy_weights_ahead(&self) {
+        let at = self.ring.start();
+        range(0_u32, self.num.min(self.configuration.stages), 1, |number| {
+            self.copy_weights(at, number);
+            at.advance();
+        });
+    }
+
+    /// Copies stage after stage.
+    fn copy(&self) {
+        let at = self.ring.start();
+        range(0_u32, self.num, 1, |number| {
+            let weights = || {
+                self.ring.acquire(at);
+                self.copy_weights(at, number);
+            };
+            if self.configuration.weights {
+                when(number.ge(self.configuration.stages), weights);
+            } else {
+                weights();
+            }
+            let tile = self.rows.at(at.stage());
+            self.x.load_tile(tile, self.first[0], number * DEPTH, self.ring.full(at));
+            at.advance();
+        });
+    }
+
+    /// Decodes and multiplies stage after stage, then stores.
+    fn multiply(&self, outputs: EpilogueOperands) {
+        let &Configuration { scheme, halves, rows, .. } = self.configuration;
+        let sums = WarpgroupSums::<T>::new(rows);
+        let fragments = [0, 1].map(|_| WarpgroupFragment::<T>::new(FRAGMENT));
+        let (at, done) = (self.ring.start(), self.ring.start());
+        let place = Place { warp: warp_id(), lane: lane_id() };
+        range(0_u32, self.num, 1, |number| {
+            self.ring.wait(at);
+            let decode = |half: u32| Decoder::load(scheme, self.piece(at.stage(), half), place);
+            let decoders: Vec<_> = (0..halves).map(decode).collect();
+            let tile = self.rows.at(at.stage());
+            for (i, fragment) in (0_u32..).zip(&fragments) {
+                let steps = FRAGMENT / 16;
+                let pairs: Vec<_> =
+                    (i * steps..(i + 1) * steps).flat_map(|step| left_factor(&decoders, step)).collect();
+                // Of the two products before this one that which reads the same registers.
+                wgmma_wait(1);
+                if i == 1 {
+                    // It was the last of the stage before.
+                    when(number.ne(0), || {
+                        when(lane_id().eq(0), || self.ring.empty(done).arrive());
+                        done.advance();
+                    });
+                }
+                fragment.set_pairs(&pairs);
+                let keep = if i == 0 { number.ne(0) } else { Val::constant(true) };
+                wgmma_fence();
+                sums.add_product_of(fragment, tile.columns_from(i * FRAGMENT, FRAGMENT), Major::K, keep);
+                wgmma_commit();
+            }
+            at.advance();
+        });
+        wgmma_wait(0);
+        self.store(&sums, outputs);
+    }
+
+    fn store(&self, sums: &WarpgroupSums<T>, outputs: EpilogueOperands) {
+        let Configuration { halves, epilogue, .. } = self.configuration;
+        let gate = epilogue.gate();
+        let columns = if gate.is_some() { self.sizes.at(1) >> 1 } else { self.sizes.at(1) };
+        let zero = Val::constant(0);
+        let position = BatchCoord { flat: zero, each: [zero; 3] };
+        let writer = EpilogueWriter::<f32>::new(epilogue, outputs, [self.sizes.at(0), columns], position);
+        let [row, output] = self.first;
+        // A row of the sums is an output, a pair of them two rows of `x`.
+        let pairs: Vec<_> = sums.pairs().collect();
+        for both in pairs.chunks_exact(2) {
+            let [(down, right, upper), (lower_down, _, lower)] = [both[0], both[1]];
+            for (i, row) in [row + right, row + right + 1].into_iter().enumerate() {
+                match gate {
+                    Some(gate) => {
+                        let column = (output >> 1) + (warp_id() * 8 + (lane_id() >> 2));
+                        writer.store_row(&[gate.apply(upper[i], lower[i])], row, column);
+                    }
+                    None => {
+                        writer.store_row(&[upper[i]], row, output + down);
+                        if *halves == 2 {
+                            writer.store_row(&[lower[i]], row, output + lower_down);
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The registers of a step of the left factor: rows `g` and `g + 8`, then both 8 steps on.
+fn left_factor<P: warpfold_lang::Pair>(decoders: &[Decoder], step: u32) -> [Val<P>; 4] {
+    let of_halves: Vec<_> = decoders.iter().map(|decoder| decoder.step(step)).collect();
+    // Rows of the other half are another block's.
+    let pair = |half: usize, i: usize| match of_halves.get(half) {
+        Some(pairs) => Val::from_f32(pairs[i][0], pairs[i][1]),
+        None => Val::<u32>::constant(0).bitcast(),
+    };
+    [pair(0, 0), pair(1, 0), pair(0, 1), pair(1, 1)]
+}
+
+/// The kernel, by the type of its rows.
+pub(super) fn make(configuration: &Configuration) -> crate::AnyKernel {
+    match configuration.dtype {
+        Dtype::F16 => few_rows::<half::f16>(configuration).into(),
+        Dtype::Bf16 => few_rows::<bf16>(configuration).into(),
+        dtype => unreachable!("no plan multiplies {dtype} by weights of few bits in one launch"),
+    }
+}

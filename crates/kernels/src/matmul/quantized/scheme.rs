@@ -1,0 +1,138 @@
+//! How weights of few bits are stored: a few numbers that describe every format.
+
+use std::fmt;
+
+use super::super::problem::refused;
+use crate::Error;
+
+/// A format of weights: codes of a few bits, and what groups of them along K share.
+///
+/// A weight is `scale · (code - zero) + offset`; with a [`Table`] the code is a place in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Scheme {
+    /// Bits of a code: 2 to 6, or 8.
+    pub bits: u32,
+    /// Neighbours along K that share a scale: 16, 32, 64 or 128.
+    pub group: u32,
+    /// What is subtracted from codes.
+    pub zero: u8,
+    /// The scale of a group.
+    pub scale: Scale,
+    /// What is added to a group.
+    pub offset: Offset,
+    /// What codes stand for, if not for themselves.
+    pub table: Option<Table>,
+}
+
+/// The scale of a group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Scale {
+    /// An `f16`.
+    Half,
+    /// A byte times an `f16` that 128 neighbours share.
+    Byte,
+    /// The same of a byte with a sign.
+    SignedByte,
+    /// A power of two: the exponent field of an `f32`.
+    Exponent,
+}
+
+/// What is added to the weights of a group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Offset {
+    /// Nothing.
+    None,
+    /// An `f16`.
+    Half,
+    /// A byte times an `f16` that 128 neighbours share, which is subtracted.
+    Byte,
+}
+
+/// What codes of 4 bits stand for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Table {
+    /// The steps of llama.cpp's IQ4 formats, which are closer near zero.
+    Iq4,
+    /// Twice the values of e2m1.
+    E2m1,
+}
+
+impl Table {
+    /// The values.
+    #[must_use]
+    pub const fn values(self) -> [i8; 16] {
+        match self {
+            Self::Iq4 => [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113],
+            Self::E2m1 => [0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12],
+        }
+    }
+}
+
+impl Scheme {
+    /// Codes with an `f16` scale for each 32, and nothing added.
+    #[must_use]
+    pub const fn symmetric(bits: u32, zero: u8) -> Self {
+        Self { bits, group: 32, zero, scale: Scale::Half, offset: Offset::None, table: None }
+    }
+
+    /// Groups of 128 neighbours.
+    pub(super) const fn groups(self) -> u32 {
+        super::DEPTH / self.group
+    }
+
+    /// The bits of the planes that codes are cut into, the lowest first.
+    pub(super) const fn planes(self) -> &'static [u32] {
+        match self.bits {
+            2 => &[2],
+            3 => &[2, 1],
+            4 => &[4],
+            5 => &[4, 1],
+            6 => &[4, 2],
+            _ => &[8],
+        }
+    }
+
+    /// Whether 128 neighbours share halves that bytes are multiplied by.
+    pub(super) const fn has_shared(self) -> bool {
+        matches!(self.scale, Scale::Byte | Scale::SignedByte) || matches!(self.offset, Offset::Byte)
+    }
+
+    pub(super) fn validate(self) -> Result<(), Error> {
+        let rules = [
+            (matches!(self.bits, 2..=6 | 8), "codes have 2 to 6 bits, or 8"),
+            (matches!(self.group, 16 | 32 | 64 | 128), "16, 32, 64 or 128 weights share a scale"),
+            (self.table.is_none() || self.bits == 4 && self.zero == 0, "places of a table have 4 bits"),
+        ];
+        match rules.iter().find(|(holds, _)| !holds) {
+            Some((_, rule)) => Err(refused(format!("{self}: {rule}"))),
+            None => Ok(()),
+        }
+    }
+
+    /// As part of a kernel's name.
+    pub(super) fn key(self) -> String {
+        let scale = match self.scale {
+            Scale::Half => "h",
+            Scale::Byte => "b",
+            Scale::SignedByte => "i",
+            Scale::Exponent => "e",
+        };
+        let offset = match self.offset {
+            Offset::None => "",
+            Offset::Half => "_oh",
+            Offset::Byte => "_ob",
+        };
+        let table = match self.table {
+            None => "",
+            Some(Table::Iq4) => "_iq4",
+            Some(Table::E2m1) => "_e2m1",
+        };
+        format!("q{}_g{}_z{}_{scale}{offset}{table}", self.bits, self.group, self.zero)
+    }
+}
+
+impl fmt::Display for Scheme {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "weights of {} bits with a scale for each {}", self.bits, self.group)
+    }
+}
