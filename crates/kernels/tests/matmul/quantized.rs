@@ -69,7 +69,7 @@ fn weight(scheme: Scheme, piece: &Piece, i: usize) -> f32 {
         Scale::Half => of_bits(piece.scales[group]),
         Scale::Byte => of_scales * f32::from(piece.scales[group] as u8),
         Scale::SignedByte => of_scales * f32::from(piece.scales[group] as i8),
-        Scale::Exponent => 2_f32.powi(i32::from(piece.scales[group]) - 127),
+        Scale::Exponent => 2_f32.powi(i32::from(piece.scales[group]) - 128),
     };
     let number = match scheme.table {
         Some(table) => f32::from(table.values()[usize::from(piece.codes[i])]),

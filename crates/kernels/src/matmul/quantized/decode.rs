@@ -151,7 +151,7 @@ fn byte(word: Val<u32>, number: u32) -> Val<u32> {
     word.bfe(8 * number, 8_u32)
 }
 
-/// `2^(exponent - 127)`, also below the normal numbers.
+/// `2^(exponent - 128)`, also below the normal numbers.
 fn power_of_two(exponent: Val<u32>) -> Val<f32> {
-    exponent.eq(0).select(0x0040_0000_u32, exponent << 23).bitcast()
+    exponent.lt(2).select(Val::constant(0x0020_0000_u32) << exponent, (exponent - 1) << 23).bitcast()
 }

@@ -8,9 +8,9 @@
 use half::bf16;
 use warpfold_lang::{
     Array, Global, HalfOfPair, Kernel, Major, Multiplicand, Pipeline, Swizzle, TensorMap, Tiles, Val,
-    WarpgroupFragment, WarpgroupSums, block_idx, dynamic_shared, kernel, lane_id, launch_dependents, range,
-    sync_threads, thread_idx, tiles, wait_for_dependencies, wait_for_dependencies_after_constants, warp_id,
-    warpgroup_idx, wgmma_commit, wgmma_fence, wgmma_wait, when, when_else,
+    WarpgroupFragment, WarpgroupSums, block_idx, dynamic_shared, fence_async, kernel, lane_id, launch_dependents,
+    range, sync_threads, sync_warp, thread_idx, tiles, wait_for_dependencies, wait_for_dependencies_after_constants,
+    warp_id, warpgroup_idx, wgmma_commit, wgmma_fence, wgmma_wait, when, when_else,
 };
 
 use super::super::epilogue::{MAX_INPUTS, MAX_SCALARS};
@@ -210,8 +210,10 @@ impl<'a, T: Multiplicand<Sum = f32> + HalfOfPair> Block<'a, T> {
                 // Of the two products before this one that which reads the same registers.
                 wgmma_wait(1);
                 if i == 1 {
-                    // It was the last of the stage before.
+                    // It was the last of the stage before, whose codes are in registers, too.
                     when(number.ne(0), || {
+                        fence_async();
+                        sync_warp();
                         when(lane_id().eq(0), || self.ring.empty(done).arrive());
                         done.advance();
                     });

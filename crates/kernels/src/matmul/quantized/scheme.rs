@@ -2,7 +2,10 @@
 
 use std::fmt;
 
+use half::f16;
+
 use super::super::problem::refused;
+use super::pack::Piece;
 use crate::Error;
 
 /// A format of weights: codes of a few bits, and what groups of them along K share.
@@ -33,7 +36,7 @@ pub enum Scale {
     Byte,
     /// The same of a byte with a sign.
     SignedByte,
-    /// A power of two: the exponent field of an `f32`.
+    /// `2^(byte - 128)`: half of what e8m0 says, beside a [`Table`] of doubled values.
     Exponent,
 }
 
@@ -106,6 +109,30 @@ impl Scheme {
         match rules.iter().find(|(holds, _)| !holds) {
             Some((_, rule)) => Err(refused(format!("{self}: {rule}"))),
             None => Ok(()),
+        }
+    }
+
+    /// The weight with a number in a piece, on the host.
+    #[must_use]
+    pub fn weight(self, piece: &Piece, i: usize) -> f32 {
+        let half = |bits: u16| f16::from_bits(bits).to_f32();
+        let group = i / self.group as usize;
+        let [of_scales, of_offsets] = piece.shared.map(half);
+        let scale = match (self.scale, piece.scales[group]) {
+            (Scale::Half, bits) => half(bits),
+            (Scale::Byte, byte) => of_scales * f32::from(byte as u8),
+            (Scale::SignedByte, byte) => of_scales * f32::from(byte as i8),
+            (Scale::Exponent, byte @ 0..2) => f32::from_bits(0x0020_0000 << byte),
+            (Scale::Exponent, byte) => f32::from_bits(u32::from(byte - 1) << 23),
+        };
+        let number = match self.table {
+            Some(table) => f32::from(table.values()[usize::from(piece.codes[i])]),
+            None => f32::from(piece.codes[i]) - f32::from(self.zero),
+        };
+        match (self.offset, piece.offsets[group]) {
+            (Offset::None, _) => scale * number,
+            (Offset::Half, bits) => scale * number + half(bits),
+            (Offset::Byte, byte) => scale * number - of_offsets * f32::from(byte as u8),
         }
     }
 
