@@ -32,6 +32,8 @@ pub struct ModelFiles {
     pub(crate) checkpoint: Checkpoint,
     /// Whether weights are compared with the files once they are loaded.
     is_verified: bool,
+    /// Whether weights of few bits stay as they are.
+    is_packed: bool,
 }
 
 impl ModelFiles {
@@ -46,7 +48,15 @@ impl ModelFiles {
             let tokenizer = has_tokenizer.then(|| Tokenizer::of_folder(path)).transpose()?;
             let template = template::of_folder(path)?;
             let checkpoint = Checkpoint::open_folder(path)?;
-            return Ok(Self { config, tokenizer, template, defaults, checkpoint, is_verified: false });
+            return Ok(Self {
+                config,
+                tokenizer,
+                template,
+                defaults,
+                checkpoint,
+                is_verified: false,
+                is_packed: false,
+            });
         }
         let header = gguf::header(path)?;
         let template = template::of_gguf(&header)?;
@@ -54,7 +64,15 @@ impl ModelFiles {
         let mut checkpoint = Checkpoint::of_gguf(header)?;
         restore(&mut checkpoint, &mut config)?;
         let defaults = SamplingDefaults::default();
-        Ok(Self { config, tokenizer: Some(tokenizer), template, defaults, checkpoint, is_verified: false })
+        Ok(Self {
+            config,
+            tokenizer: Some(tokenizer),
+            template,
+            defaults,
+            checkpoint,
+            is_verified: false,
+            is_packed: false,
+        })
     }
 
     pub(crate) fn of_parts(
@@ -64,7 +82,15 @@ impl ModelFiles {
         defaults: SamplingDefaults,
         checkpoint: Checkpoint,
     ) -> Self {
-        Self { config, tokenizer: Some(tokenizer), template, defaults, checkpoint, is_verified: false }
+        Self {
+            config,
+            tokenizer: Some(tokenizer),
+            template,
+            defaults,
+            checkpoint,
+            is_verified: false,
+            is_packed: false,
+        }
     }
 
     /// The same files, of which every load compares what lies on the device with the files, which
@@ -87,6 +113,18 @@ impl ModelFiles {
     #[must_use]
     pub fn verified(self) -> Self {
         Self { is_verified: true, ..self }
+    }
+
+    /// The same files, of which every load leaves weights of few bits as they are stored (the blocks
+    /// of GGUF), in another order. Answers are those of the weights as `dtype`, bit by bit. Matrices
+    /// whose sums several devices share are converted.
+    #[must_use]
+    pub fn packed(self) -> Self {
+        Self { is_packed: true, ..self }
+    }
+
+    pub(crate) fn is_packed(&self) -> bool {
+        self.is_packed
     }
 
     pub(crate) fn checkpoint(&self) -> &Checkpoint {
@@ -143,7 +181,8 @@ impl ModelFiles {
     /// Bytes that the weights take on a device in `dtype`, norms left out.
     #[must_use]
     pub fn weight_bytes(&self, dtype: Dtype) -> u64 {
-        self.checkpoint.num_elements() * dtype.bytes()
+        let packed = if self.is_packed { self.checkpoint.packed_elements_and_bytes() } else { [0; 2] };
+        (self.checkpoint.num_elements() - packed[0]) * dtype.bytes() + packed[1]
     }
 
     /// Brings the weights to a device, to compute in `dtype`: `f32`, `f16` or `bf16`. `progress` is
@@ -182,6 +221,7 @@ impl ModelFiles {
         let queue = &queue.beside()?;
         let mut loader = Loader::new(&self.checkpoint, queue, dtype, progress)?;
         loader.shard = shard.as_ref();
+        loader.is_packed = self.is_packed;
         loader.placed = self.is_verified.then(Vec::new);
         let network = Network::load(config, &mut loader)?;
         // Products read weights without a wait for what wrote them.

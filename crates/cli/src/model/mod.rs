@@ -53,6 +53,29 @@ impl GenerationConfig {
     }
 }
 
+/// How weights of few bits lie on the device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum WeightStorage {
+    /// As stored where tensor cores take them so: on a Hopper GPU, in f16 and bf16.
+    Auto,
+    /// As the file has them, in another order.
+    Stored,
+    /// As numbers of the type that is computed in.
+    Converted,
+}
+
+impl WeightStorage {
+    /// The files, to be loaded so.
+    pub(crate) fn of(self, files: ModelFiles, place: &Place, dtype: Option<Dtype>) -> ModelFiles {
+        let is_half = dtype.unwrap_or(files.dtype()) != Dtype::F32;
+        match self {
+            Self::Stored => files.packed(),
+            Self::Auto if is_half && place.decodes_in_registers() => files.packed(),
+            Self::Auto | Self::Converted => files,
+        }
+    }
+}
+
 /// The types that can be computed in.
 pub(crate) fn parse_dtype(name: &str) -> Result<Dtype, String> {
     match name {

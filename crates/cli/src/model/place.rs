@@ -45,6 +45,12 @@ impl Place {
         self.devices()[0].is_virtual()
     }
 
+    /// Whether weights of few bits are multiplied as fast as they are read. (On the virtual GPU
+    /// decoding takes more than it saves.)
+    pub(super) fn decodes_in_registers(&self) -> bool {
+        !self.is_virtual() && self.devices().iter().all(|device| device.limits().has_wgmma)
+    }
+
     /// The free bytes of the device that has the fewest.
     pub(crate) fn free_memory_bytes(&self) -> Result<u64, Failure> {
         let free: Vec<u64> = self.devices().iter().map(Device::free_memory_bytes).collect::<Result<_, _>>()?;

@@ -2,15 +2,18 @@
 //! mixtures of them.
 
 mod attention;
+mod embedding;
 mod experts;
 mod linear;
 mod loader;
 mod mlp;
 mod norm;
+mod packed;
 mod shard;
 mod step;
 
 pub(crate) use attention::SelfAttention;
+pub(crate) use embedding::Embedding;
 pub(crate) use experts::{ExpertNames, Mixture};
 pub(crate) use linear::Linear;
 pub(crate) use loader::Loader;

@@ -5,6 +5,7 @@ use std::fmt;
 use half::f16;
 
 use super::super::problem::refused;
+use super::layout::DEPTH;
 use super::pack::Piece;
 use crate::Error;
 
@@ -80,7 +81,7 @@ impl Scheme {
 
     /// Groups of 128 neighbours.
     pub(super) const fn groups(self) -> u32 {
-        super::DEPTH / self.group
+        DEPTH / self.group
     }
 
     /// The bits of the planes that codes are cut into, the lowest first.
@@ -104,7 +105,10 @@ impl Scheme {
         let rules = [
             (matches!(self.bits, 2..=6 | 8), "codes have 2 to 6 bits, or 8"),
             (matches!(self.group, 16 | 32 | 64 | 128), "16, 32, 64 or 128 weights share a scale"),
-            (self.table.is_none() || self.bits == 4 && self.zero == 0, "places of a table have 4 bits"),
+            (
+                self.table.is_none() || self.bits == 4 && self.zero == 0 && self.offset == Offset::None,
+                "places of a table have 4 bits, and nothing is added to its values",
+            ),
         ];
         match rules.iter().find(|(holds, _)| !holds) {
             Some((_, rule)) => Err(refused(format!("{self}: {rule}"))),
@@ -112,28 +116,37 @@ impl Scheme {
         }
     }
 
-    /// The weight with a number in a piece, on the host.
+    /// The weights of a piece, on the host.
     #[must_use]
-    pub fn weight(self, piece: &Piece, i: usize) -> f32 {
+    pub fn weights(self, piece: &Piece) -> [f32; DEPTH as usize] {
         let half = |bits: u16| f16::from_bits(bits).to_f32();
-        let group = i / self.group as usize;
         let [of_scales, of_offsets] = piece.shared.map(half);
-        let scale = match (self.scale, piece.scales[group]) {
-            (Scale::Half, bits) => half(bits),
-            (Scale::Byte, byte) => of_scales * f32::from(byte as u8),
-            (Scale::SignedByte, byte) => of_scales * f32::from(byte as i8),
-            (Scale::Exponent, byte @ 0..2) => f32::from_bits(0x0020_0000 << byte),
-            (Scale::Exponent, byte) => f32::from_bits(u32::from(byte - 1) << 23),
-        };
-        let number = match self.table {
-            Some(table) => f32::from(table.values()[usize::from(piece.codes[i])]),
-            None => f32::from(piece.codes[i]) - f32::from(self.zero),
-        };
-        match (self.offset, piece.offsets[group]) {
-            (Offset::None, _) => scale * number,
-            (Offset::Half, bits) => scale * number + half(bits),
-            (Offset::Byte, byte) => scale * number - of_offsets * f32::from(byte as u8),
+        let mut weights = [0.0; DEPTH as usize];
+        let groups = weights.chunks_exact_mut(self.group as usize).zip(piece.codes.chunks_exact(self.group as usize));
+        for (i, (weights, codes)) in groups.enumerate() {
+            let scale = match (self.scale, piece.scales[i]) {
+                (Scale::Half, bits) => half(bits),
+                (Scale::Byte, byte) => of_scales * f32::from(byte as u8),
+                (Scale::SignedByte, byte) => of_scales * f32::from(byte as i8),
+                (Scale::Exponent, byte @ 0..2) => f32::from_bits(0x0020_0000 << byte),
+                (Scale::Exponent, byte) => f32::from_bits(u32::from(byte - 1) << 23),
+            };
+            let numbers = weights.iter_mut().zip(codes);
+            let number = |code: u8| f32::from(code) - f32::from(self.zero);
+            match (self.table.map(Table::values), self.offset, piece.offsets[i]) {
+                (Some(table), ..) => numbers.for_each(|(x, code)| *x = scale * f32::from(table[usize::from(*code)])),
+                (None, Offset::None, _) => numbers.for_each(|(x, code)| *x = scale * number(*code)),
+                (None, Offset::Half, bits) => {
+                    let offset = half(bits);
+                    numbers.for_each(|(x, code)| *x = scale * number(*code) + offset);
+                }
+                (None, Offset::Byte, byte) => {
+                    let offset = of_offsets * f32::from(byte as u8);
+                    numbers.for_each(|(x, code)| *x = scale * number(*code) - offset);
+                }
+            }
         }
+        weights
     }
 
     /// As part of a kernel's name.

@@ -77,7 +77,8 @@ fn compare(case: &str, written: &Written, held: &[Vec<Placed>]) {
             let expected = reference::elements(tensor, held.dtype, held.plus_one);
             (expected, vec![false; tensor.shape.iter().product()])
         });
-        let (size, bytes) = (held.dtype.bytes() as usize, view.to_bytes().expect("bytes"));
+        let (size, bytes) =
+            (held.dtype.bytes() as usize, view.tensor().and_then(|view| Ok(view.to_bytes()?)).expect("bytes"));
         for (i, element) in bytes.chunks_exact(size).enumerate() {
             let (mut rest, mut place) = (i, *first as usize);
             for (size, stride) in view.shape().iter().zip(strides).rev() {
@@ -121,10 +122,13 @@ fn check(what: &str, number: usize, model: &Model, written: &Written) {
     for (turn, split) in SPLITS.into_iter().enumerate() {
         let (dtype, reading) = (DTYPES[(number + turn / 2) % 3], READINGS[(number + turn) % READINGS.len()]);
         let files = open(written, reading);
+        // Blocks stay as they are in every other turn.
+        let is_packed = (turn + number) % 2 == 0;
+        let files = if is_packed { files.packed() } else { files };
         if split.is_some_and(|count| files.check_parallel(count).is_err()) {
             continue;
         }
-        let case = format!("{what}: {model:?} in {dtype} on {split:?} with {reading:?}");
+        let case = format!("{what}: {model:?} in {dtype} on {split:?} with {reading:?}, packed: {is_packed}");
         let held = load(&files, dtype, split).unwrap_or_else(|error| panic!("{case}: {error}"));
         compare(&case, written, &held);
         let digest = WeightsDigest::of(files.checkpoint(), &held).unwrap_or_else(|error| panic!("{case}: {error}"));
@@ -197,6 +201,27 @@ fn a_device_holds_what_safetensors_of_a_mixtral_say() {
 #[test]
 fn a_device_holds_what_safetensors_of_a_qwen3_moe_say() {
     check_safetensors("Qwen3Moe");
+}
+
+#[test]
+fn blocks_stay_as_they_are_where_they_are_wanted_so() {
+    for (kind, bits) in [(Kind::Q8_0, 8.5), (Kind::Q4_0, 4.5), (Kind::Q4_1, 5.0), (Kind::Q5_0, 5.5), (Kind::Q4K, 4.75)]
+    {
+        let model = Model { hidden: 256, intermediate: 256, head_dim: 32, vocab: 128, ..Model::small("Qwen3") };
+        let written = model.gguf(kind);
+        let elements: usize = written.tensors.values().map(|tensor| tensor.shape.iter().product::<usize>()).sum();
+        let queue = Queue::of(&Device::virtual_gpu(Profile::H200));
+        let bytes = |files: ModelFiles| {
+            let model = files.load(&queue, Dtype::Bf16, &mut |_, _| ()).expect("weights");
+            assert!(files.weight_bytes(Dtype::Bf16).abs_diff(model.weight_bytes()) < 1 << 14, "{kind:?}");
+            model.weight_bytes() as f64
+        };
+        let [converted, packed] =
+            [bytes(open(&written, Reading::SHIPPED)), bytes(open(&written, Reading::SHIPPED).packed())];
+        assert!((converted / elements as f64 - 2.0).abs() < 0.02, "{kind:?}: {converted} bytes of {elements}");
+        let found = 8.0 * packed / elements as f64;
+        assert!((found - bits).abs() < 0.2, "{kind:?}: {found} bits");
+    }
 }
 
 #[test]
