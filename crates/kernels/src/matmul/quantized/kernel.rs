@@ -207,9 +207,14 @@ impl<'a, T: Multiplicand<Sum = f32> + HalfOfPair> Block<'a, T> {
                 let steps = FRAGMENT / 16;
                 let pairs: Vec<_> =
                     (i * steps..(i + 1) * steps).flat_map(|step| left_factor(&decoders, step)).collect();
-                // Of the two products before this one that which reads the same registers.
+                fragment.set_pairs(&pairs);
+                let keep = if i == 0 { number.ne(0) } else { Val::constant(true) };
+                wgmma_fence();
+                sums.add_product_of(fragment, tile.columns_from(i * FRAGMENT, FRAGMENT), Major::K, keep);
+                wgmma_commit();
+                // The one before has ended, so that its registers are free.
                 wgmma_wait(1);
-                if i == 1 {
+                if i == 0 {
                     // It was the last of the stage before, whose codes are in registers, too.
                     when(number.ne(0), || {
                         fence_async();
@@ -218,11 +223,6 @@ impl<'a, T: Multiplicand<Sum = f32> + HalfOfPair> Block<'a, T> {
                         done.advance();
                     });
                 }
-                fragment.set_pairs(&pairs);
-                let keep = if i == 0 { number.ne(0) } else { Val::constant(true) };
-                wgmma_fence();
-                sums.add_product_of(fragment, tile.columns_from(i * FRAGMENT, FRAGMENT), Major::K, keep);
-                wgmma_commit();
             }
             at.advance();
         });
