@@ -26,6 +26,8 @@ const INSTRUCTIONS: &[(&str, &str, &[&str])] = &[
     ("attention_wgmma", "_bf16_bf16_256_256_", &["HGMMA.", ".BF16", "UTMALDG.4D"]),
     ("attention_wgmma", "_f8e4m3_f8e4m3_128_128_", &["QGMMA.", ".E4M3", "UTMALDG.4D"]),
     ("attention_wgmma", "_bf16_f8e4m3_", &["HGMMA.", ".BF16", "UTMALDG.4D"]),
+    ("matmul_quantized_q4_g32_z8_h", "_bf16_weights", &["HGMMA.", ".BF16", "UTMALDG.", "UBLKCP"]),
+    ("matmul_quantized_q4_g32_z0_b_ob_64x128", "", &["HGMMA.", ".BF16", "UTMALDG.", "UBLKCP"]),
     ("matmul_mma", "_bf16_k16", &["HMMA.16816.F32.BF16", "LDGSTS."]),
     ("matmul_mma", "_f16_k16", &["HMMA.16816.F32 ", "LDGSTS."]),
     ("matmul_mma", "_f32_k16", &["HMMA.", ".TF32"]),

@@ -301,15 +301,3 @@ fn what_no_kernel_decodes_is_refused() {
     let odd = Problem::new(Kind::PLAIN.product([1, 64, 120]), Q4_0);
     assert!(Quantized.plan(&odd, &planner).unwrap_err().to_string().contains("groups of 16"));
 }
-
-#[test]
-#[ignore]
-fn dump() {
-    let target = warpfold_lang::Target::new(warpfold_lang::Arch::SM_90A, (8, 0));
-    for listed in warpfold_kernels::kernels() {
-        if listed.kernel.name().contains("quantized") || listed.kernel.name().contains("dequantize") {
-            let ptx = listed.kernel.build(&target).unwrap().ptx().to_owned();
-            std::fs::write(format!("/tmp/q/{}.ptx", listed.kernel.name()), ptx).unwrap();
-        }
-    }
-}

@@ -14,6 +14,16 @@ pub(super) struct Place {
     pub(super) lane: Val<u32>,
 }
 
+/// What is kept of zeros.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Zeros {
+    /// Their sign, which is that of the scale.
+    Signed,
+    /// Nothing, as for sums of products: those of zeros alone have no sign. The zero of codes is
+    /// then subtracted with the multiplication by the scale, which has to be finite.
+    Unsigned,
+}
+
 /// A thread's codes and scales of a piece, of one row.
 pub(super) struct Decoder {
     scheme: Scheme,
@@ -21,6 +31,27 @@ pub(super) struct Decoder {
     planes: Vec<Vec<Val<u32>>>,
     scales: Vec<Val<f32>>,
     offsets: Vec<Val<f32>>,
+    /// What codes become before they are multiplied.
+    number: Number,
+}
+
+/// A code as an `f32`.
+#[derive(Debug, Clone, Copy)]
+enum Number {
+    /// Itself, less its zero.
+    Plain,
+    /// Itself and a power of two, which an offset takes away again: exactly, as it has few digits.
+    /// The bits of the power, and which byte of them the code takes.
+    Above(u32, u32),
+}
+
+impl Number {
+    /// The smallest power of two in whose fraction a byte of a code lies.
+    const fn above(bits: u32) -> Self {
+        // Less than 8 bits lie below the exponent in the third byte: of 2^7; 8 in the second: of
+        // 2^15.
+        if bits < 8 { Self::Above(0x4300_0000, 2) } else { Self::Above(0x4700_0000, 1) }
+    }
 }
 
 /// Two pairs of neighbours of a step of 16.
@@ -28,7 +59,12 @@ pub(super) type Pairs = [[Val<f32>; 2]; 2];
 
 impl Decoder {
     /// Loads what the thread at a place has of a piece.
-    pub(super) fn load<S: Space>(scheme: Scheme, piece: Pointer<u8, S>, Place { warp, lane }: Place) -> Self {
+    pub(super) fn load<S: Space>(
+        scheme: Scheme,
+        piece: Pointer<u8, S>,
+        Place { warp, lane }: Place,
+        zeros: Zeros,
+    ) -> Self {
         let layout = scheme.piece();
         let planes = scheme.planes().iter().zip(layout.planes).map(|(bits, start)| {
             let (access, num) = (access_words(*bits), bits / access_words(*bits));
@@ -51,19 +87,25 @@ impl Decoder {
             }
             Scale::Exponent => power_of_two(byte(scale_words[i / 4], i as u32 % 4)),
         });
-        let scales = scales.collect();
-        let offsets = match scheme.offset {
-            Offset::None => Vec::new(),
-            Offset::Half => {
+        let scales: Vec<Val<f32>> = scales.collect();
+        let is_plain = zeros == Zeros::Signed || scheme.offset != Offset::None || scheme.table.is_some();
+        let number = if is_plain { Number::Plain } else { Number::above(scheme.bits) };
+        let offsets = match (scheme.offset, number) {
+            (Offset::None, Number::Plain) => Vec::new(),
+            (Offset::None, Number::Above(power, _)) => {
+                let shift = f32::from_bits(power) + f32::from(scheme.zero);
+                scales.iter().map(|scale| *scale * -shift).collect()
+            }
+            (Offset::Half, _) => {
                 let words = words(layout.offsets);
                 (0..groups).map(|i| half(words[i / 2], 16 * (i as u32 % 2))).collect()
             }
-            Offset::Byte => {
+            (Offset::Byte, _) => {
                 let (words, of_all) = (words(layout.offsets), -of_offsets.expect("bytes have it"));
                 (0..groups).map(|i| byte(words[i / 4], i as u32 % 4).cast::<f32>() * of_all).collect()
             }
         };
-        Self { scheme, planes, scales, offsets }
+        Self { scheme, planes, scales, offsets, number }
     }
 
     /// The weights of a step of 16, in `f32`: those at `2 c`, `2 c + 1` and those at `2 c + 8`,
@@ -83,8 +125,14 @@ impl Decoder {
         }
     }
 
-    /// What the codes of a step stand for, less their zero.
+    /// The codes of a step, as numbers that are multiplied by a scale.
     fn numbers(&self, step: u32) -> [Val<f32>; 4] {
+        if let Number::Above(power, byte) = self.number {
+            let codes = self.codes(step);
+            // Bytes 4 to 7 are those of the power, of which 4 is 0.
+            let choice = |i: u32| 0x7654 & !(0xf << (4 * byte)) | i << (4 * byte);
+            return [0, 1, 2, 3].map(|i| codes.prmt(power, choice(i)).bitcast());
+        }
         let (codes, zero) = match self.scheme.table {
             Some(table) => (self.looked_up(table, step), 128),
             None => (self.codes(step), self.scheme.zero),

@@ -3,8 +3,8 @@
 use warpfold_lang::{Array, Global, block_idx, kernel, lane_id, warp_id, when};
 
 use super::super::simt::divide;
-use super::decode::{Decoder, Place};
-use super::layout::{BLOCK_ROWS, DEPTH, STEPS};
+use super::decode::{Decoder, Place, Zeros};
+use super::layout::{BLOCK_ROWS, DEPTH, STEPS, num_pieces};
 use super::scheme::Scheme;
 use crate::elements::store;
 use crate::kernel_name::KernelName;
@@ -27,12 +27,12 @@ pub(super) fn kernel_of(configuration: &Configuration) -> AnyKernel {
     let body = move |weights: Global<u8>, to: Global<u8>, sizes: Array<u32, 2>| {
         overlap_launches();
         let [rows, columns] = [0, 1].map(|i| sizes.at(i));
-        let (half, number) = divide(block_idx().x, (columns + (DEPTH - 1)) / DEPTH);
+        let (half, number) = divide(block_idx().x, num_pieces(columns));
         let piece = weights.at(block_idx().x.cast::<i64>() * i64::from(scheme.piece_bytes()));
         let (warp, lane) = (warp_id(), lane_id());
         let row = (half >> 1) * BLOCK_ROWS + (warp * 16 + (half & 1) * 8 + (lane >> 2));
         when(row.lt(rows), || {
-            let decoder = Decoder::load(scheme, piece, Place { warp, lane });
+            let decoder = Decoder::load(scheme, piece, Place { warp, lane }, Zeros::Signed);
             let first = number * DEPTH + (lane & 3) * 2;
             let line = to.at(row.cast::<i64>() * columns.cast::<i64>() * dtype.bytes() as i64);
             write(&decoder, dtype, [first, columns], line);

@@ -9,7 +9,7 @@ use super::super::operand_major::OperandMajor;
 use super::super::problem::{BatchInvariance, Matrix, refused};
 use super::super::wgmma::{layout, tma_major};
 use super::super::{self as matmul, Epilogue};
-use super::layout::{BLOCK_ROWS, DEPTH, PackedShape};
+use super::layout::{BLOCK_ROWS, PackedShape};
 use super::scheme::Scheme;
 use super::{dequantize, kernel};
 use crate::plan::{Family, Operand, OperandSpec, Plan, Planner, Step, grid_size};
@@ -186,8 +186,9 @@ impl Choice {
         let halves = if blocks <= num_sms && !is_gated { 1 } else { 2 };
         let blocks_of_sm = (blocks * u64::from(3 - halves)).div_ceil(num_sms).min(4) as u32;
         let stage = kernel::Configuration::stage_bytes(scheme, halves, rows);
-        let stages = (SM_BYTES / blocks_of_sm / stage).max(4).min(SM_BYTES / stage).min(16);
-        let stages = stages.min(k.div_ceil(DEPTH.into()).max(2) as u32);
+        let stages = (SM_BYTES / blocks_of_sm / stage).max(3).min(SM_BYTES / stage).min(16);
+        let needed = problem.shape().pieces().div_ceil(kernel::Configuration::pieces(halves, rows).into());
+        let stages = stages.min(needed.max(2) as u32);
         Some(Self { rows, tiles, halves, stages })
     }
 

@@ -4,9 +4,9 @@ use warpfold_device::LaunchConfig;
 use warpfold_lang::{Array, Global, block_idx, kernel, range, thread_idx, when, when_else};
 
 use super::super::problem::refused;
-use super::decode::{Decoder, Place};
+use super::decode::{Decoder, Place, Zeros};
 use super::dequantize::write;
-use super::layout::{DEPTH, PackedShape, STEPS};
+use super::layout::{DEPTH, PackedShape, STEPS, num_pieces};
 use super::scheme::Scheme;
 use crate::elements::{load_position, store};
 use crate::kernel_name::KernelName;
@@ -71,7 +71,7 @@ fn kernel_of(configuration: &(Dtype, Dtype, Scheme)) -> AnyKernel {
         let place = block_idx().x.cast::<i64>();
         let row = load_position(indices, of.at(place * indices.bytes() as i64), rows.cast());
         let line = to.at(place * columns.cast::<i64>() * dtype.bytes() as i64);
-        let num = (columns + (DEPTH - 1)) / DEPTH;
+        let num = num_pieces(columns);
         let quad = thread_idx().x & 3;
         let each = |body: &dyn Fn(warpfold_lang::Val<u32>)| range(thread_idx().x >> 2, num, THREADS / 4, body);
         let known = || {
@@ -81,7 +81,7 @@ fn kernel_of(configuration: &(Dtype, Dtype, Scheme)) -> AnyKernel {
             each(&|number| {
                 let piece =
                     (half.cast::<i64>() * num.cast::<i64>() + number.cast::<i64>()) * i64::from(scheme.piece_bytes());
-                let decoder = Decoder::load(scheme, weights.at(piece), place);
+                let decoder = Decoder::load(scheme, weights.at(piece), place, Zeros::Signed);
                 write(&decoder, dtype, [number * DEPTH + quad * 2, columns], line);
             });
         };

@@ -1,14 +1,14 @@
 //! The kernel for few rows: one warpgroup decodes weights to the registers of its tensor cores'
 //! left factor, rows are the right one, and a fifth warp copies both ahead.
 //!
-//! Weights come by bulk copies of whole pieces, rows of `x` by TMA, into one ring of stages of 128
-//! steps. While the tensor cores multiply half a stage, the warps decode the next one. A block has
+//! Weights come by bulk copies of whole pieces, rows of `x` by TMA, into one ring of stages of 256
+//! steps, or 128 where there are more rows or outputs. While the tensor cores multiply 64 steps, the warps decode the next. A block has
 //! all of K: the chain of sums is that of the other products.
 
 use half::bf16;
 use warpfold_lang::{
-    Array, Global, HalfOfPair, Kernel, Major, Multiplicand, Pipeline, Swizzle, TensorMap, Tiles, Val,
-    WarpgroupFragment, WarpgroupSums, block_idx, dynamic_shared, fence_async, kernel, lane_id, launch_dependents,
+    Array, Cursor, Global, HalfOfPair, Kernel, Major, Multiplicand, Pair, Pipeline, Shared, Swizzle, TensorMap, Tiles,
+    Val, WarpgroupFragment, WarpgroupSums, block_idx, dynamic_shared, fence_async, kernel, lane_id, launch_dependents,
     range, sync_threads, sync_warp, thread_idx, tiles, wait_for_dependencies, wait_for_dependencies_after_constants,
     warp_id, warpgroup_idx, wgmma_commit, wgmma_fence, wgmma_wait, when, when_else,
 };
@@ -16,8 +16,8 @@ use warpfold_lang::{
 use super::super::epilogue::{MAX_INPUTS, MAX_SCALARS};
 use super::super::epilogue_writer::{BatchCoord, EpilogueKey, EpilogueOperands, EpilogueWriter, STRIDES};
 use super::super::simt::divide;
-use super::decode::{Decoder, Place};
-use super::layout::{BLOCK_ROWS, DEPTH};
+use super::decode::{Decoder, Place, Zeros};
+use super::layout::{BLOCK_ROWS, DEPTH, num_pieces};
 use super::scheme::Scheme;
 use crate::Dtype;
 use crate::kernel_name::KernelName;
@@ -25,8 +25,13 @@ use crate::kernel_name::KernelName;
 /// Threads of a block: a warpgroup, and the warp that copies.
 pub(super) const THREADS: u32 = 160;
 
-/// Steps of the sums that a thread decodes at once: half a stage.
+/// Steps of the sums that a thread decodes at once: half a piece.
 const FRAGMENT: u32 = DEPTH / 2;
+
+// THRESHOLD: a stage has one piece along K instead of two, for the room; tested by
+// crates/kernels/tests/matmul/quantized.rs::every_scheme_gives_the_bits_of_its_matrix_for_any_number_of_rows
+/// Rows of a block whose stages have two pieces, at most.
+const FEW_ROWS: u32 = 64;
 
 /// What the kernel takes: weights, a map of the rows, sizes (rows, outputs, steps of K, tiles of
 /// rows), and what its [end](EpilogueOperands) takes.
@@ -57,9 +62,15 @@ pub(super) struct Configuration {
 }
 
 impl Configuration {
+    /// Pieces along K of a stage: a warp decodes as much between two barriers with one half as with
+    /// two. (Of two pieces of two halves ptxas serialises the products: C7513.)
+    pub(super) const fn pieces(halves: u32, rows: u32) -> u32 {
+        if halves == 1 && rows <= FEW_ROWS { 2 } else { 1 }
+    }
+
     /// Bytes of a stage.
-    pub(super) fn stage_bytes(scheme: Scheme, halves: u32, rows: u32) -> u32 {
-        halves * scheme.piece_bytes() + 2 * DEPTH * rows
+    pub(super) const fn stage_bytes(scheme: Scheme, halves: u32, rows: u32) -> u32 {
+        Self::pieces(halves, rows) * (halves * scheme.piece_bytes() + 2 * DEPTH * rows)
     }
 
     fn name(&self) -> String {
@@ -110,7 +121,7 @@ struct Block<'a, T> {
     sizes: Array<u32, 4>,
     /// The first piece of each half in memory, and where pieces go.
     pieces: Vec<Global<u8>>,
-    packed: warpfold_lang::Shared<u8>,
+    packed: Shared<u8>,
     rows: Tiles<T>,
     ring: Pipeline,
     /// Stages of K.
@@ -123,12 +134,14 @@ impl<'a, T: Multiplicand<Sum = f32> + HalfOfPair> Block<'a, T> {
     fn new(configuration: &'a Configuration, weights: Global<u8>, x: TensorMap<T>, sizes: Array<u32, 4>) -> Self {
         let &Configuration { scheme, rows, halves, stages, .. } = configuration;
         // Shared-memory map
-        let tiles = tiles::<T>(stages, rows, DEPTH, Swizzle::Bytes128);
-        let packed = dynamic_shared::<u8>(stages * halves * scheme.piece_bytes());
+        let along = Configuration::pieces(halves, rows);
+        let tiles = tiles::<T>(stages, rows, along * DEPTH, Swizzle::Bytes128);
+        let packed = dynamic_shared::<u8>(stages * halves * along * scheme.piece_bytes());
         // Roles: tiles of rows that share weights stand side by side in the grid.
         let (part, tile) = divide(block_idx().x, sizes.at(3));
-        let num = (sizes.at(2) + (DEPTH - 1)) / DEPTH;
-        let half_bytes = num.cast::<i64>() * i64::from(scheme.piece_bytes());
+        let pieces = num_pieces(sizes.at(2));
+        let num = pieces / along;
+        let half_bytes = pieces.cast::<i64>() * i64::from(scheme.piece_bytes());
         let first_half = part * halves;
         let pieces = (0..halves).map(|half| weights.at((first_half + half).cast::<i64>() * half_bytes)).collect();
         let output = if halves == 2 {
@@ -146,20 +159,32 @@ impl<'a, T: Multiplicand<Sum = f32> + HalfOfPair> Block<'a, T> {
         thread_idx().x.eq(128)
     }
 
-    /// Where the piece of a half lies in a stage.
-    fn piece(&self, stage: Val<u32>, half: u32) -> warpfold_lang::Shared<u8> {
-        let Configuration { scheme, halves, .. } = self.configuration;
-        self.packed.at(stage * (halves * scheme.piece_bytes())).at(half * scheme.piece_bytes())
+    /// Where the pieces of a half lie in a stage.
+    fn half(&self, stage: Val<u32>, half: u32) -> Shared<u8> {
+        let bytes = self.half_bytes();
+        self.packed.at(stage * (self.configuration.halves * bytes)).at(half * bytes)
+    }
+
+    /// Bytes of a stage's pieces of a half.
+    fn half_bytes(&self) -> u32 {
+        let Configuration { scheme, halves, rows, .. } = self.configuration;
+        Configuration::pieces(*halves, *rows) * scheme.piece_bytes()
+    }
+
+    /// Steps of K of a stage.
+    fn depth(&self) -> u32 {
+        let Configuration { halves, rows, .. } = self.configuration;
+        Configuration::pieces(*halves, *rows) * DEPTH
     }
 
     /// Begins a stage: its bytes are told, its weights are on their way.
-    fn copy_weights(&self, at: warpfold_lang::Cursor, number: Val<u32>) {
+    fn copy_weights(&self, at: Cursor, number: Val<u32>) {
         let &Configuration { scheme, rows, halves, .. } = self.configuration;
-        let (full, bytes) = (self.ring.full(at), scheme.piece_bytes());
+        let (full, bytes) = (self.ring.full(at), self.half_bytes());
         full.arrive_expect(Configuration::stage_bytes(scheme, halves, rows));
         for (half, from) in (0..).zip(&self.pieces) {
             let from = from.at(number.cast::<i64>() * i64::from(bytes));
-            self.piece(at.stage(), half).copy_bulk(from, bytes, full);
+            self.half(at.stage(), half).copy_bulk(from, bytes, full);
         }
     }
 
@@ -186,7 +211,7 @@ impl<'a, T: Multiplicand<Sum = f32> + HalfOfPair> Block<'a, T> {
                 weights();
             }
             let tile = self.rows.at(at.stage());
-            self.x.load_tile(tile, self.first[0], number * DEPTH, self.ring.full(at));
+            self.x.load_tile(tile, self.first[0], number * self.depth(), self.ring.full(at));
             at.advance();
         });
     }
@@ -195,33 +220,39 @@ impl<'a, T: Multiplicand<Sum = f32> + HalfOfPair> Block<'a, T> {
     fn multiply(&self, outputs: EpilogueOperands) {
         let &Configuration { scheme, halves, rows, .. } = self.configuration;
         let sums = WarpgroupSums::<T>::new(rows);
-        let fragments = [0, 1].map(|_| WarpgroupFragment::<T>::new(FRAGMENT));
+        // ptxas serialises products whose registers are set twice before a loop's end.
+        let products = self.depth() / FRAGMENT;
+        let fragments: Vec<_> = (0..products).map(|_| WarpgroupFragment::<T>::new(FRAGMENT)).collect();
         let (at, done) = (self.ring.start(), self.ring.start());
         let place = Place { warp: warp_id(), lane: lane_id() };
         range(0_u32, self.num, 1, |number| {
             self.ring.wait(at);
-            let decode = |half: u32| Decoder::load(scheme, self.piece(at.stage(), half), place);
-            let decoders: Vec<_> = (0..halves).map(decode).collect();
             let tile = self.rows.at(at.stage());
-            for (i, fragment) in (0_u32..).zip(&fragments) {
-                let steps = FRAGMENT / 16;
-                let pairs: Vec<_> =
-                    (i * steps..(i + 1) * steps).flat_map(|step| left_factor(&decoders, step)).collect();
-                fragment.set_pairs(&pairs);
-                let keep = if i == 0 { number.ne(0) } else { Val::constant(true) };
-                wgmma_fence();
-                sums.add_product_of(fragment, tile.columns_from(i * FRAGMENT, FRAGMENT), Major::K, keep);
-                wgmma_commit();
-                // The one before has ended, so that its registers are free.
-                wgmma_wait(1);
-                if i == 0 {
-                    // It was the last of the stage before, whose codes are in registers, too.
-                    when(number.ne(0), || {
-                        fence_async();
-                        sync_warp();
-                        when(lane_id().eq(0), || self.ring.empty(done).arrive());
-                        done.advance();
-                    });
+            for piece in 0..Configuration::pieces(halves, rows) {
+                let place_of = |half: u32| self.half(at.stage(), half).at(piece * scheme.piece_bytes());
+                let decode = |half: u32| Decoder::load(scheme, place_of(half), place, Zeros::Unsigned);
+                let decoders: Vec<_> = (0..halves).map(decode).collect();
+                for (i, fragment) in (0_u32..).zip(&fragments[2 * piece as usize..][..2]) {
+                    let steps = FRAGMENT / 16;
+                    let pairs = (i * steps..(i + 1) * steps).flat_map(|step| left_factor(&decoders, step));
+                    fragment.set_pairs(&pairs.collect::<Vec<_>>());
+                    let is_first = piece == 0 && i == 0;
+                    let keep = if is_first { number.ne(0) } else { Val::constant(true) };
+                    let column = piece * DEPTH + i * FRAGMENT;
+                    wgmma_fence();
+                    sums.add_product_of(fragment, tile.columns_from(column, FRAGMENT), Major::K, keep);
+                    wgmma_commit();
+                    // The one before has ended, so that its registers are free.
+                    wgmma_wait(1);
+                    if is_first {
+                        // It was the last of the stage before, whose codes are in registers, too.
+                        when(number.ne(0), || {
+                            fence_async();
+                            sync_warp();
+                            when(lane_id().eq(0), || self.ring.empty(done).arrive());
+                            done.advance();
+                        });
+                    }
                 }
             }
             at.advance();
@@ -261,7 +292,7 @@ impl<'a, T: Multiplicand<Sum = f32> + HalfOfPair> Block<'a, T> {
 }
 
 /// The registers of a step of the left factor: rows `g` and `g + 8`, then both 8 steps on.
-fn left_factor<P: warpfold_lang::Pair>(decoders: &[Decoder], step: u32) -> [Val<P>; 4] {
+fn left_factor<P: Pair>(decoders: &[Decoder], step: u32) -> [Val<P>; 4] {
     let of_halves: Vec<_> = decoders.iter().map(|decoder| decoder.step(step)).collect();
     // Rows of the other half are another block's.
     let pair = |half: usize, i: usize| match of_halves.get(half) {

@@ -6,8 +6,8 @@
 //!          scales, offsets, halves that are shared:                  [rows, 32] words
 //! ```
 //!
-//! A piece is what four warps decode between two barriers, so that one bulk copy brings it, and a
-//! row of blocks is read from its beginning to its end. Of a block of 64 rows, groups of eight go
+//! One bulk copy brings one piece or two, and a row of blocks is read from its beginning to its end;
+//! there are whole pairs of pieces, so that the last one may hold nothing. Of a block of 64 rows, groups of eight go
 //! to the halves in turns: row `16 w + 8 h + g` is row `g` of warp `w` in the half `h`, as the left
 //! factor of WGMMA has its rows (PTX ISA, "Register Fragments" of `wgmma.mma_async`). Where a gate
 //! and what it multiplies come in groups of eight, one thread has both.
@@ -16,6 +16,8 @@
 //! `2 c`, `2 c + 1`, `2 c + 8` and `2 c + 9` with `c = lane mod 4`. They are the four bytes of a
 //! word, and fields of few bits of several steps share their bytes. A plane of `b` bits gives a
 //! lane `b` words, in accesses of up to 16 bytes that lie side by side over the lanes.
+
+use warpfold_lang::Val;
 
 use super::scheme::{Offset, Scale, Scheme};
 
@@ -46,9 +48,9 @@ impl PackedShape {
         self.rows.div_ceil(BLOCK_ROWS as u64)
     }
 
-    /// Pieces along K.
+    /// Pieces along K: whole pairs, which one copy brings together.
     pub(super) const fn pieces(self) -> u64 {
-        self.columns.div_ceil(DEPTH as u64)
+        self.columns.div_ceil(2 * DEPTH as u64) * 2
     }
 
     /// Bytes of the weights.
@@ -115,6 +117,11 @@ impl RowWords {
 
 const fn words_of(bytes: u32) -> u32 {
     bytes.div_ceil(4)
+}
+
+/// Pieces along K of matrices with so many columns.
+pub(super) fn num_pieces(columns: Val<u32>) -> Val<u32> {
+    (columns + (2 * DEPTH - 1)) / (2 * DEPTH) * 2
 }
 
 /// Words of one access of a lane to a plane of so many bits.
