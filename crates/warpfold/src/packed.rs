@@ -186,6 +186,33 @@ impl Matmul {
         self.write_parts(x, weights, &shapes, (dtype, &layout, output.view_mut()?))
     }
 
+    /// Products of as many parts of the columns of `x` as there are weights, each with its own:
+    /// `[parts, rows, out]`. Their sum is the product of all, in parts that may be added elsewhere.
+    ///
+    /// # Errors
+    /// Those of [`Matmul::run_packed`]; [`ErrorKind::ShapeMismatch`] unless all weights have one
+    /// shape, and one scheme each, and their columns are those of `x`.
+    pub fn run_packed_each(&self, x: &Tensor, weights: &[PackedWeights]) -> Result<Tensor, Error> {
+        let [rows, columns] = weights.first().map_or([0; 2], PackedWeights::shape);
+        let expected = vec![x.shape().first().copied().unwrap_or(0), weights.len() * columns];
+        if x.shape() != expected || weights.iter().any(|of| of.shape() != [rows, columns] || of.parts.len() != 1) {
+            return Err(ErrorKind::ShapeMismatch { left: expected, right: x.shape().to_vec() }.into());
+        }
+        let dtype = self.result_dtype(x);
+        let mut output = Allocated::new(x.queue(), dtype, &[weights.len(), x.shape()[0], rows])?;
+        let layout = Layout::contiguous(&[x.shape()[0], rows])?;
+        for (i, weights) in weights.iter().enumerate() {
+            let own = x.slice(1, i * columns..(i + 1) * columns)?;
+            let shapes = packed_shapes(&own, weights)?;
+            // Of an outline there is no memory to take a part of.
+            let start = if x.queue().is_outline() { 0 } else { i * layout.len() * dtype.bytes() as usize };
+            let place = output.buffer.as_view_mut().slice(start..)?;
+            let Part { bytes, scheme, .. } = &weights.parts[0];
+            self.write_packed(&own, (bytes, *scheme), &shapes, (dtype, &layout, place))?;
+        }
+        Ok(output.finish())
+    }
+
     fn write_parts(
         &self,
         x: &Tensor,

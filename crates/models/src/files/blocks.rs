@@ -46,7 +46,7 @@ impl Blocks {
     ];
 
     /// Elements of a block.
-    pub(super) const fn len(self) -> usize {
+    pub(crate) const fn len(self) -> usize {
         match self {
             Self::Q4_0 | Self::Q4_1 | Self::Q5_0 | Self::Q5_1 | Self::Q8_0 | Self::Iq4Nl | Self::Mxfp4 => 32,
             Self::Q2K | Self::Q3K | Self::Q4K | Self::Q5K | Self::Q6K | Self::Iq4Xs => 256,

@@ -52,9 +52,9 @@ impl Checkpoint {
         }
     }
 
-    /// The bytes of rows of blocks.
-    pub(crate) fn read_blocks(&self, name: &str, shape: &[usize], rows: Range<usize>) -> Result<Vec<u8>, Error> {
-        Ok(self.read_stored(name, shape, &Part::Rows(rows))?.3)
+    /// The bytes of a part of whole blocks.
+    pub(crate) fn read_blocks(&self, name: &str, shape: &[usize], part: &Part) -> Result<Vec<u8>, Error> {
+        Ok(self.read_stored(name, shape, part)?.3)
     }
 
     /// The bytes of a part as they are stored, if it has whole blocks, and else of the whole

@@ -25,13 +25,14 @@ impl Embedding {
         Ok(match &self.weight {
             Weight::Plain(weight) => weight.gather_rows_known(ids)?,
             Weight::Packed(weights) => weights.gather_rows(ids, self.dtype)?,
+            Weight::PackedParts(_) => unreachable!("an embedding is not split along its columns"),
         })
     }
 
     /// The product with these of its rows, or all: the head of a model whose head is tied.
     pub(crate) fn head(&self, tokens: Option<Range<usize>>) -> Result<Linear, Error> {
         let weight = match (&self.weight, tokens) {
-            (weight, None) => weight.clone(),
+            (weight @ Weight::PackedParts(_), _) | (weight, None) => weight.clone(),
             (Weight::Plain(weight), Some(tokens)) => Weight::Plain(weight.slice(0, tokens)?),
             (Weight::Packed(weights), Some(tokens)) => match weights.rows(tokens.clone()) {
                 Some(rows) => Weight::Packed(rows),

@@ -12,6 +12,8 @@ pub(crate) enum Weight {
     Plain(Tensor),
     /// Codes of few bits, as the files have them.
     Packed(PackedWeights),
+    /// The same of parts of the inputs, of a product that is shared with other devices.
+    PackedParts(Vec<PackedWeights>),
 }
 
 /// A product with weights.
@@ -28,14 +30,19 @@ impl Linear {
     pub(crate) fn new(weight: Weight, bias: Option<Tensor>) -> Result<Self, Error> {
         let weight = match weight {
             Weight::Plain(weight) => Weight::Plain(weight.t()?),
-            packed @ Weight::Packed(_) => packed,
+            packed => packed,
         };
         Ok(Self { weight, bias, shard: None })
     }
 
-    /// The device's parts `[parts, out, inputs of a part]` of a product that it shares with others.
-    pub(super) fn of_parts(parts: &Tensor, bias: Option<Tensor>, shard: &Shard) -> Result<Self, Error> {
-        Ok(Self { weight: Weight::Plain(parts.transpose(1, 2)?), bias, shard: Some(shard.clone()) })
+    /// The device's parts of a product that it shares with others: plain ones are `[parts, out,
+    /// inputs of a part]`.
+    pub(super) fn of_parts(weight: Weight, bias: Option<Tensor>, shard: &Shard) -> Result<Self, Error> {
+        let weight = match weight {
+            Weight::Plain(parts) => Weight::Plain(parts.transpose(1, 2)?),
+            packed => packed,
+        };
+        Ok(Self { weight, bias, shard: Some(shard.clone()) })
     }
 
     fn product(&self) -> Matmul {
@@ -50,13 +57,21 @@ impl Linear {
         Ok(match &self.weight {
             Weight::Plain(weight) => product.run(x, weight)?,
             Weight::Packed(weights) => product.run_packed(x, weights)?,
+            Weight::PackedParts(parts) => product.run_packed_each(x, parts)?,
         })
     }
 
     /// The sums over all devices, if there are others.
     fn shared(&self, x: &Tensor, residual: Option<&Tensor>) -> Option<Result<Tensor, Error>> {
-        let (Some(shard), Weight::Plain(weight)) = (&self.shard, &self.weight) else { return None };
-        Some(shard.product(x, weight, self.bias.as_ref(), residual))
+        let shard = self.shard.as_ref()?;
+        let sum = |x_parts: &Tensor| {
+            let sums = self.run(&Matmul::new().batch_invariant().weights().dtype(Dtype::F32), x_parts)?;
+            shard.sum(x, &sums, self.bias.as_ref(), residual)
+        };
+        Some(match &self.weight {
+            Weight::Plain(weight) => shard.in_parts(x, weight.shape()[0]).and_then(|x_parts| sum(&x_parts)),
+            Weight::Packed(_) | Weight::PackedParts(_) => sum(x),
+        })
     }
 
     pub(crate) fn forward(&self, x: &Tensor) -> Result<Tensor, Error> {
@@ -80,6 +95,7 @@ impl Linear {
         Ok(match &self.weight {
             Weight::Plain(weight) => product.run_into(x, weight, result)?,
             Weight::Packed(weights) => product.run_packed_into(x, weights, result)?,
+            Weight::PackedParts(_) => unreachable!("a head is not split along its inputs"),
         })
     }
 

@@ -258,7 +258,12 @@ impl Loader<'_> {
         let Some(shard) = self.shard else {
             return self.linear(&[(name.to_owned(), outputs)], inputs, has_bias);
         };
-        let Lines { name: weight, all, own } = Lines::of(Some(shard), name, inputs).named("weight");
+        let columns = Lines::of(Some(shard), name, inputs).named("weight");
+        if let Some(parts) = self.packed_parts(&columns, outputs, shard.parts(inputs))? {
+            let bias = self.bias_of(name, outputs, has_bias)?;
+            return Linear::of_parts(Weight::PackedParts(parts), bias, shard);
+        }
+        let Lines { name: weight, all, own } = columns;
         let read = self.read_part(&weight, &[outputs, all], &Part::Columns(own.clone()), self.dtype)?;
         let parts = shard.parts(inputs);
         // [outputs, parts, inputs of a part] as [parts, outputs, inputs of a part].
@@ -271,8 +276,12 @@ impl Loader<'_> {
         }
         let tensor = self.upload(self.dtype, &bytes, &[parts, outputs, inputs_of_part])?;
         self.note(&weight, Held::plain(self.dtype), View::Tensor(tensor.clone()), own.start, &[inputs_of_part, all, 1]);
-        let bias = has_bias.then(|| self.vectors(&[Lines::all(format!("{name}.bias"), outputs)])).transpose()?;
-        Linear::of_parts(&tensor, bias, shard)
+        Linear::of_parts(Weight::Plain(tensor), self.bias_of(name, outputs, has_bias)?, shard)
+    }
+
+    /// What is added to all sums of a product that devices share.
+    fn bias_of(&mut self, name: &str, outputs: usize, has_bias: bool) -> Result<Option<Tensor>, Error> {
+        has_bias.then(|| self.vectors(&[Lines::all(format!("{name}.bias"), outputs)])).transpose()
     }
 
     /// The scales of a norm, in `f32`.

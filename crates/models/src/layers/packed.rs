@@ -5,7 +5,7 @@ use warpfold_kernels::matmul::quantized::PackedShape;
 
 use super::loader::{Lines, Loader};
 use crate::Error;
-use crate::files::{Blocks, Held};
+use crate::files::{Blocks, Held, Part};
 use crate::weights::View;
 
 /// Rows of a matrix of the files, as blocks.
@@ -32,7 +32,7 @@ impl Loader<'_> {
         let bytes = if self.is_outline {
             Vec::new()
         } else {
-            let bytes = self.checkpoint.read_blocks(name, &[*all, columns], own.clone())?;
+            let bytes = self.checkpoint.read_blocks(name, &[*all, columns], &Part::Rows(own.clone()))?;
             self.tell(bytes.len() as u64);
             bytes
         };
@@ -108,5 +108,35 @@ impl Loader<'_> {
             self.note(name, Held::plain(self.dtype), view, own.start * columns, &[8 * columns, 0, 1]);
         }
         Ok(Some(packed))
+    }
+
+    /// Parts of a device's columns of a matrix with so many outputs, if they can stay as they are:
+    /// where they are whole blocks.
+    pub(super) fn packed_parts(
+        &mut self,
+        Lines { name, all, own }: &Lines,
+        outputs: usize,
+        parts: usize,
+    ) -> Result<Option<Vec<PackedWeights>>, Error> {
+        let (shape, columns) = ([outputs, *all], own.len() / parts);
+        let blocks = self.checkpoint.blocks_of(name, &shape).filter(|_| self.is_packed);
+        let Some(blocks) = blocks.filter(|blocks| columns.is_multiple_of(blocks.len())) else { return Ok(None) };
+        let bytes = if self.is_outline {
+            Vec::new()
+        } else {
+            let bytes = self.checkpoint.read_blocks(name, &shape, &Part::Columns(own.clone()))?;
+            self.tell(bytes.len() as u64);
+            bytes
+        };
+        // A row of the device's columns has a row of each part.
+        let all_parts = [Rows { bytes, num: outputs * parts }];
+        let pack = |part: usize| {
+            let place = |row: usize| (0, row * parts + part);
+            let packed = self.pack(blocks, [outputs, columns], place, &all_parts)?;
+            let view = View::of_rows(&packed, self.dtype, 0..outputs);
+            self.note(name, Held::plain(self.dtype), view, own.start + part * columns, &[*all, 1]);
+            Ok(packed)
+        };
+        (0..parts).map(pack).collect::<Result<_, _>>().map(Some)
     }
 }

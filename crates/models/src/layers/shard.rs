@@ -9,7 +9,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use warpfold::{Dtype, Matmul, Tensor};
+use warpfold::{Dtype, Tensor};
 use warpfold_collectives::Communicator;
 use warpfold_kernels::operations::{Operation, Options};
 
@@ -103,18 +103,22 @@ impl Shard {
         }
     }
 
-    /// `x W + bias + residual` summed over all devices, of a weight `[parts, inputs of a part,
-    /// outputs]`.
-    pub(super) fn product(
+    /// The columns of `x` in so many parts, `[parts, rows, inputs of a part]`.
+    pub(super) fn in_parts(&self, x: &Tensor, parts: usize) -> Result<Tensor, Error> {
+        let [rows, columns] = [x.shape()[0], x.shape()[1]];
+        Ok(x.reshape(&[rows, parts, columns / parts])?.transpose(0, 1)?)
+    }
+
+    /// `x W + bias + residual` summed over all devices, of the sums of the device's parts, `[parts,
+    /// rows, outputs]`.
+    pub(super) fn sum(
         &self,
         x: &Tensor,
-        weight: &Tensor,
+        sums: &Tensor,
         bias: Option<&Tensor>,
         residual: Option<&Tensor>,
     ) -> Result<Tensor, Error> {
-        let ([parts, inputs, outputs], rows) = ([0, 1, 2].map(|axis| weight.shape()[axis]), x.shape()[0]);
-        let x_parts = x.reshape(&[rows, parts, inputs])?.transpose(0, 1)?;
-        let sums = Matmul::new().batch_invariant().dtype(Dtype::F32).run(&x_parts, weight)?;
+        let [parts, rows, outputs] = [0, 1, 2].map(|axis| sums.shape()[axis]);
         // A bias comes first, so that the order is that of one product.
         let dtype = if bias.is_some() { Dtype::F32 } else { x.dtype() };
         let around = residual.filter(|_| bias.is_none()).map(Tensor::contiguous).transpose()?;

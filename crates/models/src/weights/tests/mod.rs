@@ -12,6 +12,7 @@ use std::fs;
 
 use warpfold::{Device, Dtype, Profile, Queue};
 use warpfold_collectives::Group;
+use warpfold_engine::{Config, Engine, Request};
 use warpfold_kernels::digest::Digest;
 
 use super::{Placed, WeightsDigest};
@@ -225,6 +226,29 @@ fn blocks_stay_as_they_are_where_they_are_wanted_so() {
 }
 
 #[test]
+fn devices_that_share_sums_of_blocks_answer_with_the_bits_of_converted_ones() {
+    let model = Model { hidden: 256, intermediate: 256, layers: 1, head_dim: 32, ..Model::small("Llama") };
+    let written = model.gguf(Kind::Q4_0);
+    let answer = |count: usize, is_packed: bool| {
+        let files = open(&written, Reading::SHIPPED);
+        let files = if is_packed { files.packed() } else { files };
+        let devices = Device::virtual_peers(Profile::H200, count);
+        let model = files.load_parallel(&devices, Dtype::Bf16, &mut |_, _| ()).expect("weights");
+        let bytes = model.weight_bytes();
+        let mut engine = Engine::new(model, Config { num_blocks: 8, ..Config::default() }).expect("an engine");
+        let request = Request { logprobs: Some(5), ..Request::greedy(vec![5, 20, 7], 3) };
+        let id = engine.add(request).expect("the request is right");
+        (engine.run_to_end().expect("the model runs").remove(&id).expect("an answer"), bytes)
+    };
+    let (expected, converted_bytes) = answer(2, false);
+    for count in [1, 2, 4] {
+        let (found, bytes) = answer(count, true);
+        assert_eq!(found, expected, "{count} devices");
+        assert!(count < 2 || 2 * bytes < converted_bytes, "{count} devices: {bytes} and {converted_bytes} bytes");
+    }
+}
+
+#[test]
 fn a_device_holds_what_gguf_files_say() {
     let kinds =
         [Kind::F32, Kind::F16, Kind::Bf16, Kind::Q8_0, Kind::Q4_0, Kind::Q4_1, Kind::Q5_0, Kind::Q4K, Kind::Q6K];
@@ -235,6 +259,8 @@ fn a_device_holds_what_gguf_files_say() {
             let model = match kind {
                 // Their blocks have 256 elements, of which eight devices have an eighth each.
                 Kind::Q4K | Kind::Q6K => Model { hidden: 256, intermediate: 256, layers: 1, head_dim: 32, ..small },
+                // Each of eight parts of K is a block, which stays as it is.
+                Kind::Q4_0 => Model { hidden: 256, intermediate: 256, layers: 1, head_dim: 32, ..small },
                 _ => small,
             };
             let written = model.gguf(kind);
