@@ -9,6 +9,7 @@ use warpfold::{Arena, CacheShape as PageShape, DrawRows, Dtype, PageLayout, Page
 use warpfold_collectives::Communicator;
 use warpfold_device::{HostBuffer, HostView, Stream};
 use warpfold_engine::{Batch, CacheShape, Limits, Model, ModelError, Moves, Sampled, Ticket};
+use warpfold_kernels::matmul::quantized::MOST_ROWS;
 
 use crate::draws;
 use crate::error::{self, ErrorKind};
@@ -236,6 +237,7 @@ impl ModelFiles {
             network,
             weight_bytes,
             weights_digest: None,
+            is_packed: self.is_packed,
             cache: None,
             arena: Arena::default(),
             graphs: Some(Graphs::new(shard.is_none())),
@@ -299,6 +301,8 @@ pub struct LanguageModel {
     network: Network,
     weight_bytes: u64,
     weights_digest: Option<WeightsDigest>,
+    /// Whether weights of few bits stay as they are.
+    is_packed: bool,
     cache: Option<Cache>,
     /// Memory of a step's tensors.
     arena: Arena,
@@ -479,7 +483,19 @@ impl LanguageModel {
             4 * (rows * hidden * parts[0].max(parts[1]) + 2 * samples * vocab) as u64
         });
         let shared = shared + (samples * hidden) as u64;
+        let shared = shared + self.decoded_bytes(rows, samples);
         rows as u64 * row as u64 * self.dtype.bytes() + logits as u64 * 4 * vocab as u64 + shared
+    }
+
+    /// Bytes of the largest matrix that a step decodes to scratch memory.
+    fn decoded_bytes(&self, rows: usize, samples: usize) -> u64 {
+        let ModelConfig { hidden, intermediate, vocab, .. } = self.config;
+        let in_registers = self.queue.device().limits().has_wgmma && self.dtype != Dtype::F32;
+        let decodes = |rows: usize| self.is_packed && (rows as u64 > MOST_ROWS || !in_registers);
+        let queries = self.config.query_len() + 2 * self.config.kv_len();
+        let largest = if decodes(rows) { (2 * intermediate).max(queries) } else { 0 };
+        let largest = if decodes(samples) { largest.max(vocab) } else { largest };
+        (largest * hidden) as u64 * self.dtype.bytes()
     }
 
     fn make_cache(&self, shape: CacheShape) -> Result<Cache, Error> {

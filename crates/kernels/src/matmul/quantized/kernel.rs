@@ -242,8 +242,11 @@ impl<'a, T: Multiplicand<Sum = f32> + HalfOfPair> Block<'a, T> {
                     wgmma_fence();
                     sums.add_product_of(fragment, tile.columns_from(column, FRAGMENT), Major::K, keep);
                     wgmma_commit();
-                    // The one before has ended, so that its registers are free.
-                    wgmma_wait(1);
+                    let is_last = column + FRAGMENT == self.depth();
+                    if is_first || is_last {
+                        // Those before it have ended: of the first registers, or of the last.
+                        wgmma_wait(1);
+                    }
                     if is_first {
                         // It was the last of the stage before, whose codes are in registers, too.
                         when(number.ne(0), || {
