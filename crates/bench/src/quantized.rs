@@ -3,9 +3,7 @@
 
 use half::{bf16, f16};
 use warpfold_device::{Buffer, Counters, Device};
-use warpfold_kernels::matmul::quantized::{
-    self, DEPTH, Dequantize, Offset, PackedShape, Piece, Quantized, Scale, Scheme,
-};
+use warpfold_kernels::matmul::quantized::{self, Dequantize, Offset, PackedShape, Piece, Quantized, Scale, Scheme};
 use warpfold_kernels::matmul::{BatchInvariance, Matmul, Matrix, Problem};
 use warpfold_kernels::plan::{Family, Ready};
 use warpfold_kernels::{Dtype, Error, Workspace};
@@ -107,7 +105,7 @@ impl Product {
                 fill(self.scheme, row as usize, number as usize, &mut piece);
                 self.scheme.weights(&piece)
             };
-            let all = (0..k.div_ceil(DEPTH.into())).flat_map(piece);
+            let all = (0..k.div_ceil(Piece::LEN as u64)).flat_map(piece);
             all.map(|weight| bf16::from_f32(weight).to_f64()).take(k as usize).collect()
         };
         let of_column = |column: u64| {

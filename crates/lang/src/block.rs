@@ -275,8 +275,8 @@ pub fn wait_for_dependencies() {
 }
 
 /// [`wait_for_dependencies`], behind bulk copies to shared memory ([`TensorMap::load`],
-/// [`Shared::copy_bulk`]) of what no launch that may still run writes, such as weights: those are on
-/// their way before the launch before this one has ended.
+/// [`Shared::copy_bulk`]) of what no launch that may still run writes, such as weights: those are
+/// on their way before the launch before this one has ended.
 ///
 /// That nobody writes them is up to the caller, who looks back further than one launch: where each
 /// launch of a stream allows the next one to begin early, several of them may run at once.

@@ -9,7 +9,7 @@ use warpfold::{Arena, CacheShape as PageShape, DrawRows, Dtype, PageLayout, Page
 use warpfold_collectives::Communicator;
 use warpfold_device::{HostBuffer, HostView, Stream};
 use warpfold_engine::{Batch, CacheShape, Limits, Model, ModelError, Moves, Sampled, Ticket};
-use warpfold_kernels::matmul::quantized::MOST_ROWS;
+use warpfold_kernels::matmul::quantized::Quantized;
 
 use crate::draws;
 use crate::error::{self, ErrorKind};
@@ -116,9 +116,9 @@ impl ModelFiles {
         Self { is_verified: true, ..self }
     }
 
-    /// The same files, of which every load leaves weights of few bits as they are stored (the blocks
-    /// of GGUF), in another order. Answers are those of the weights as `dtype`, bit by bit. Matrices
-    /// of other formats, and those whose parts of K are no whole blocks where several devices share
+    /// The same files, of which every load leaves weights of few bits as they are stored (the
+    /// blocks of GGUF), in another order. Answers are those of the weights as `dtype`, bit by bit.
+    /// Matrices of other formats, and those whose parts of K are no whole blocks where several devices share
     /// their sums, are converted.
     #[must_use]
     pub fn packed(self) -> Self {
@@ -491,7 +491,7 @@ impl LanguageModel {
     fn decoded_bytes(&self, rows: usize, samples: usize) -> u64 {
         let ModelConfig { hidden, intermediate, vocab, .. } = self.config;
         let in_registers = self.queue.device().limits().has_wgmma && self.dtype != Dtype::F32;
-        let decodes = |rows: usize| self.is_packed && (rows as u64 > MOST_ROWS || !in_registers);
+        let decodes = |rows: usize| self.is_packed && (rows as u64 > Quantized::MOST_ROWS || !in_registers);
         let queries = self.config.query_len() + 2 * self.config.kv_len();
         let largest = if decodes(rows) { (2 * intermediate).max(queries) } else { 0 };
         let largest = if decodes(samples) { largest.max(vocab) } else { largest };

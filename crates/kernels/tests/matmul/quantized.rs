@@ -3,8 +3,7 @@
 use half::{bf16, f16};
 use warpfold_device::{Device, Profile};
 use warpfold_kernels::matmul::quantized::{
-    DEPTH, Dequantize, GatherProblem, GatherRows, MOST_ROWS, Offset, PackedShape, Piece, Problem, Quantized, Scale,
-    Scheme, Table,
+    Dequantize, GatherProblem, GatherRows, Offset, PackedShape, Piece, Problem, Quantized, Scale, Scheme,
 };
 use warpfold_kernels::matmul::{self, Activation, BatchInvariance, Epilogue, Matmul, Matrix};
 use warpfold_kernels::plan::{Family, KernelCache, Plan, Planner, Workspace};
@@ -16,6 +15,9 @@ const Q4_0: Scheme = Scheme::symmetric(4, 8);
 const Q4_1: Scheme = Scheme { zero: 0, offset: Offset::Half, ..Q4_0 };
 const Q4_K: Scheme = Scheme { zero: 0, scale: Scale::Byte, offset: Offset::Byte, ..Q4_0 };
 const Q6_K: Scheme = Scheme { bits: 6, group: 16, zero: 32, scale: Scale::SignedByte, ..Q4_0 };
+
+const IQ4: [i8; 16] = [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113];
+const E2M1: [i8; 16] = [0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12];
 
 /// Every way in which codes, scales and offsets are stored.
 const SCHEMES: [Scheme; 14] = [
@@ -29,9 +31,9 @@ const SCHEMES: [Scheme; 14] = [
     Scheme { bits: 5, ..Q4_K },
     Scheme { bits: 2, group: 16, ..Q4_K },
     Scheme { bits: 3, zero: 4, ..Q6_K },
-    Scheme { zero: 0, table: Some(Table::Iq4), ..Q4_0 },
-    Scheme { zero: 0, scale: Scale::SignedByte, table: Some(Table::Iq4), ..Q4_0 },
-    Scheme { zero: 0, scale: Scale::Exponent, table: Some(Table::E2m1), ..Q4_0 },
+    Scheme { zero: 0, table: Some(IQ4), ..Q4_0 },
+    Scheme { zero: 0, scale: Scale::SignedByte, table: Some(IQ4), ..Q4_0 },
+    Scheme { zero: 0, scale: Scale::Exponent, table: Some(E2M1), ..Q4_0 },
     Scheme { group: 128, offset: Offset::Byte, ..Q4_0 },
 ];
 
@@ -72,7 +74,7 @@ fn weight(scheme: Scheme, piece: &Piece, i: usize) -> f32 {
         Scale::Exponent => 2_f32.powi(i32::from(piece.scales[group]) - 128),
     };
     let number = match scheme.table {
-        Some(table) => f32::from(table.values()[usize::from(piece.codes[i])]),
+        Some(table) => f32::from(table[usize::from(piece.codes[i])]),
         None => f32::from(piece.codes[i]) - f32::from(scheme.zero),
     };
     match scheme.offset {
@@ -95,10 +97,10 @@ fn weights(scheme: Scheme, shape: PackedShape, dtype: Dtype) -> [Vec<u8>; 2] {
     let packed = scheme.pack(shape, |row, number, piece| fill(scheme, row, number, piece));
     let mut matrix = Vec::new();
     for row in 0..shape.rows as usize {
-        for first in (0..shape.columns as usize).step_by(DEPTH as usize) {
+        for first in (0..shape.columns as usize).step_by(Piece::LEN) {
             let mut piece = Piece::default();
-            fill(scheme, row, first / DEPTH as usize, &mut piece);
-            let own = (shape.columns as usize - first).min(DEPTH as usize);
+            fill(scheme, row, first / Piece::LEN, &mut piece);
+            let own = (shape.columns as usize - first).min(Piece::LEN);
             matrix.extend((0..own).flat_map(|i| encoded(dtype, weight(scheme, &piece, i))));
         }
     }
@@ -232,8 +234,8 @@ fn gates_and_residuals_end_the_product() {
 fn few_rows_take_one_launch_and_more_a_matrix() {
     on_every_device(|device| {
         let launches = |m| plan(&Quantized, &Problem::new(Kind::PLAIN.product([m, 96, 128]), Q4_0), device).steps.len();
-        assert_eq!([1, MOST_ROWS, MOST_ROWS + 1].map(launches), [1, 1, 2]);
-        for m in [MOST_ROWS, MOST_ROWS + 1, 300] {
+        assert_eq!([1, Quantized::MOST_ROWS, Quantized::MOST_ROWS + 1].map(launches), [1, 1, 2]);
+        for m in [Quantized::MOST_ROWS, Quantized::MOST_ROWS + 1, 300] {
             check(device, Q4_0, Kind::PLAIN, [m, 96, 128]);
         }
     });
@@ -293,7 +295,7 @@ fn what_no_kernel_decodes_is_refused() {
     let device = Device::virtual_gpu(Profile::H200);
     let (target, kernels) = (device.target(), KernelCache::default());
     let planner = Planner::new(&target, device.limits(), &kernels);
-    let wrong = [Scheme { bits: 7, ..Q4_0 }, Scheme { group: 48, ..Q4_0 }, Scheme { table: Some(Table::Iq4), ..Q6_K }];
+    let wrong = [Scheme { bits: 7, ..Q4_0 }, Scheme { group: 48, ..Q4_0 }, Scheme { table: Some(IQ4), ..Q6_K }];
     for scheme in wrong {
         let problem = Problem::new(Kind::PLAIN.product([1, 64, 128]), scheme);
         assert!(matches!(Quantized.plan(&problem, &planner).unwrap_err().kind(), ErrorKind::Operand { .. }));

@@ -4,7 +4,7 @@
 //! is a [`Scheme`], and how 128 elements of a row become a [`Piece`] of it; both ways to a device,
 //! as they are stored and as floats, go over that.
 
-use warpfold_kernels::matmul::quantized::{DEPTH, Offset, Piece, Scale, Scheme, Table};
+use warpfold_kernels::matmul::quantized::{Offset, Piece, Scale, Scheme};
 
 /// A format of blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,8 +24,11 @@ pub(crate) enum Blocks {
     Mxfp4,
 }
 
-/// Elements of a piece.
-const PIECE: usize = DEPTH as usize;
+/// What the codes of the IQ4 formats stand for: steps that are closer near zero.
+const IQ4: [i8; 16] = [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113];
+
+/// Twice the values of e2m1.
+const E2M1: [i8; 16] = [0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12];
 
 impl Blocks {
     /// Every one, with its `ggml_type` and its name.
@@ -75,7 +78,7 @@ impl Blocks {
     pub(crate) const fn scheme(self) -> Scheme {
         let four = Scheme::symmetric(4, 8);
         let of_bytes = Scheme { zero: 0, scale: Scale::Byte, offset: Offset::Byte, ..four };
-        let of_table = Scheme { zero: 0, table: Some(Table::Iq4), ..four };
+        let of_table = Scheme { zero: 0, table: Some(IQ4), ..four };
         match self {
             Self::Q4_0 => four,
             Self::Q4_1 => Scheme { zero: 0, offset: Offset::Half, ..four },
@@ -89,17 +92,17 @@ impl Blocks {
             Self::Q6K => Scheme { bits: 6, group: 16, zero: 32, scale: Scale::SignedByte, ..four },
             Self::Iq4Nl => of_table,
             Self::Iq4Xs => Scheme { scale: Scale::SignedByte, ..of_table },
-            Self::Mxfp4 => Scheme { scale: Scale::Exponent, table: Some(Table::E2m1), ..of_table },
+            Self::Mxfp4 => Scheme { scale: Scale::Exponent, table: Some(E2M1), ..of_table },
         }
     }
 
     /// The piece with a number of a row of blocks; what is beyond the row stays as it is.
     pub(crate) fn piece(self, row: &[u8], number: usize, piece: &mut Piece) {
-        let first = number * PIECE / self.len() * self.bytes();
+        let first = number * Piece::LEN / self.len() * self.bytes();
         if self.len() == 256 {
             return self.half_of_block(&row[first..][..self.bytes()], number % 2, piece);
         }
-        for (i, block) in row[first..].chunks_exact(self.bytes()).take(PIECE / 32).enumerate() {
+        for (i, block) in row[first..].chunks_exact(self.bytes()).take(Piece::LEN / 32).enumerate() {
             let codes = &mut piece.codes[32 * i..][..32];
             let (scale, offset) = self.block_of_32(block, codes);
             (piece.scales[i], piece.offsets[i]) = (scale, offset);
@@ -215,10 +218,10 @@ impl Blocks {
     /// The values of whole blocks of a row.
     pub(super) fn decode(self, row: &[u8], values: &mut Vec<f32>) {
         let (scheme, len) = (self.scheme(), row.len() / self.bytes() * self.len());
-        for number in 0..len.div_ceil(PIECE) {
+        for number in 0..len.div_ceil(Piece::LEN) {
             let mut piece = Piece::default();
             self.piece(row, number, &mut piece);
-            values.extend(&scheme.weights(&piece)[..PIECE.min(len - number * PIECE)]);
+            values.extend(&scheme.weights(&piece)[..Piece::LEN.min(len - number * Piece::LEN)]);
         }
     }
 }

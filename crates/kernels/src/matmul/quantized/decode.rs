@@ -3,7 +3,7 @@
 use warpfold_lang::{Pointer, Space, Val};
 
 use super::layout::{RowWords, STEPS, access_words};
-use super::scheme::{Offset, Scale, Scheme, Table};
+use super::scheme::{Offset, Scale, Scheme};
 
 /// Which codes of a piece a thread has.
 #[derive(Debug, Clone, Copy)]
@@ -159,10 +159,9 @@ impl Decoder {
     }
 
     /// The values of a table that the codes of a step choose, plus 128, one in each byte.
-    fn looked_up(&self, table: Table, step: u32) -> Val<u32> {
-        let values = table.values();
+    fn looked_up(&self, table: [i8; 16], step: u32) -> Val<u32> {
         let word = |i: usize| {
-            let four = values[4 * i..4 * i + 4].iter().rev();
+            let four = table[4 * i..4 * i + 4].iter().rev();
             four.fold(0_u32, |word, value| word << 8 | (i32::from(*value) + 128) as u32)
         };
         let [a, b, c, d] = [0, 1, 2, 3].map(word);

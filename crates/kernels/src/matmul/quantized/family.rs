@@ -15,11 +15,6 @@ use super::{dequantize, kernel};
 use crate::plan::{Family, Operand, OperandSpec, Plan, Planner, Step, grid_size};
 use crate::{AnyKernel, Dtype, Error};
 
-// THRESHOLD: weights are decoded to scratch memory and multiplied as a matrix; tested by
-// crates/kernels/tests/matmul/quantized.rs::few_rows_take_one_launch_and_more_a_matrix
-/// Rows that weights are decoded for in registers, at most.
-pub const MOST_ROWS: u64 = 256;
-
 /// Rows of a block's tile at most.
 const TILE_ROWS: u64 = 128;
 
@@ -55,6 +50,13 @@ impl Problem {
 /// what the epilogue reads; the output is the result.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Quantized;
+
+impl Quantized {
+    // THRESHOLD: weights are decoded to scratch memory and multiplied as a matrix; tested by
+    // crates/kernels/tests/matmul/quantized.rs::few_rows_take_one_launch_and_more_a_matrix
+    /// Rows that weights are decoded for in registers, at most.
+    pub const MOST_ROWS: u64 = 256;
+}
 
 impl Family for Quantized {
     type Problem = Problem;
@@ -174,7 +176,7 @@ impl Choice {
         let Problem { product: matmul::Problem { m, n, k, a, batch, .. }, scheme } = *problem;
         let is_half = matches!(a.dtype, Dtype::F16 | Dtype::Bf16);
         let has_map = tma_major(&a, m.max(2), k, batch) == Some(OperandMajor::K);
-        if !planner.limits.has_wgmma || !is_half || !has_map || m == 0 || m > MOST_ROWS || n == 0 || k == 0 {
+        if !planner.limits.has_wgmma || !is_half || !has_map || m == 0 || m > Quantized::MOST_ROWS || n == 0 || k == 0 {
             return None;
         }
         let (rows, tiles) = tile_rows(m);
@@ -231,8 +233,10 @@ fn tile_rows(m: u64) -> (u32, u64) {
 /// The kernels for the list of all: every way that codes, scales and offsets are stored, and every
 /// shape of tile.
 pub(in crate::matmul) fn shipped() -> Vec<(AnyKernel, u32)> {
-    use super::scheme::{Offset, Scale, Table};
+    use super::scheme::{Offset, Scale};
 
+    /// Twice the values of e2m1.
+    const E2M1: [i8; 16] = [0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12];
     let q4_0 = Scheme::symmetric(4, 8);
     let k_quant = Scheme { zero: 0, scale: Scale::Byte, offset: Offset::Byte, ..q4_0 };
     let six = Scheme { bits: 6, group: 16, zero: 32, scale: Scale::SignedByte, ..q4_0 };
@@ -246,8 +250,7 @@ pub(in crate::matmul) fn shipped() -> Vec<(AnyKernel, u32)> {
         six,
         Scheme { bits: 3, zero: 4, ..six },
         Scheme { bits: 2, group: 16, ..k_quant },
-        Scheme { zero: 0, table: Some(Table::Iq4), ..q4_0 },
-        Scheme { zero: 0, scale: Scale::Exponent, table: Some(Table::E2m1), ..q4_0 },
+        Scheme { zero: 0, scale: Scale::Exponent, table: Some(E2M1), ..q4_0 },
     ];
     let of = |scheme: Scheme, m: u64, n: u64, epilogue: Epilogue| {
         let columns = if epilogue.gate_activation().is_some() { n / 2 } else { n };

@@ -2,8 +2,9 @@
 //! left factor, rows are the right one, and a fifth warp copies both ahead.
 //!
 //! Weights come by bulk copies of whole pieces, rows of `x` by TMA, into one ring of stages of 256
-//! steps, or 128 where there are more rows or outputs. While the tensor cores multiply 64 steps, the warps decode the next. A block has
-//! all of K: the chain of sums is that of the other products.
+//! steps, or 128 where there are more rows or outputs. While the tensor cores multiply 64 steps,
+//! the warps decode the next. A block has all of K: the chain of sums is that of the other
+//! products.
 
 use half::bf16;
 use warpfold_lang::{

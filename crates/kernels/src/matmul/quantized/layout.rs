@@ -6,23 +6,24 @@
 //!          scales, offsets, halves that are shared:                  [rows, 32] words
 //! ```
 //!
-//! One bulk copy brings one piece or two, and a row of blocks is read from its beginning to its end;
-//! there are whole pairs of pieces, so that the last one may hold nothing. Of a block of 64 rows, groups of eight go
-//! to the halves in turns: row `16 w + 8 h + g` is row `g` of warp `w` in the half `h`, as the left
-//! factor of WGMMA has its rows (PTX ISA, "Register Fragments" of `wgmma.mma_async`). Where a gate
-//! and what it multiplies come in groups of eight, one thread has both.
+//! One bulk copy brings one piece or two, and a row of blocks is read from its beginning to its
+//! end; there are whole pairs of pieces, so that the last one may hold nothing. Of a block of 64
+//! rows, groups of eight go to the halves in turns: row `16 w + 8 h + g` is row `g` of warp `w` in
+//! the half `h`, as the left factor of WGMMA has its rows (PTX ISA, "Register Fragments" of
+//! `wgmma.mma_async`). Where a gate and what it multiplies come in groups of eight, one thread has
+//! both.
 //!
-//! A lane has the codes of `mma`'s left factor: of row `lane / 4`, in each step of 16, those at
-//! `2 c`, `2 c + 1`, `2 c + 8` and `2 c + 9` with `c = lane mod 4`. They are the four bytes of a
-//! word, and fields of few bits of several steps share their bytes. A plane of `b` bits gives a
-//! lane `b` words, in accesses of up to 16 bytes that lie side by side over the lanes.
+//! A lane has the codes of `mma`'s left factor: of row `lane / 4`, in each step of 16, those at `2
+//! c`, `2 c + 1`, `2 c + 8` and `2 c + 9` with `c = lane mod 4`. They are the four bytes of a word,
+//! and fields of few bits of several steps share their bytes. A plane of `b` bits gives a lane `b`
+//! words, in accesses of up to 16 bytes that lie side by side over the lanes.
 
 use warpfold_lang::Val;
 
 use super::scheme::{Offset, Scale, Scheme};
 
 /// Steps of K of a piece.
-pub const DEPTH: u32 = 128;
+pub(super) const DEPTH: u32 = 128;
 
 /// Rows of a block.
 pub(super) const BLOCK_ROWS: u32 = 64;

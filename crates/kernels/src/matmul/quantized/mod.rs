@@ -7,8 +7,8 @@
 //! 16, in order.
 //!
 //! Start with [`Scheme`] and [`Problem`]. `layout` and `pack` say where codes lie, `decode` brings
-//! a thread's codes to weights. Up to [`MOST_ROWS`] rows go to one WGMMA kernel (`kernel`): weights
-//! are its left factor, from registers, rows its columns. More rows, other devices and `f32` go to
+//! a thread's codes to weights. Up to [`Quantized::MOST_ROWS`] rows go to one WGMMA kernel (`kernel`):
+//! weights are its left factor, from registers, rows its columns. More rows, other devices and `f32` go to
 //! the product of matrices, with the weights in scratch memory (`dequantize`), so that there is no
 //! device and no size without an answer. [`GatherRows`] brings rows of `W` by index, as embeddings
 //! need them.
@@ -22,10 +22,10 @@ mod layout;
 mod pack;
 mod scheme;
 
-pub use family::{Dequantize, MOST_ROWS, Problem, Quantized};
+pub use family::{Dequantize, Problem, Quantized};
 pub use gather::{GatherProblem, GatherRows};
-pub use layout::{DEPTH, PackedShape};
+pub use layout::PackedShape;
 pub use pack::Piece;
-pub use scheme::{Offset, Scale, Scheme, Table};
+pub use scheme::{Offset, Scale, Scheme};
 
 pub(super) use family::shipped;

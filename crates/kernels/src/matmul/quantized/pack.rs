@@ -10,13 +10,18 @@ use super::scheme::{Offset, Scale, Scheme};
 #[derive(Debug, Clone)]
 pub struct Piece {
     /// Codes, or places in a table.
-    pub codes: [u8; DEPTH as usize],
+    pub codes: [u8; Self::LEN],
     /// The scale of each group: the bits of an `f16`, or a byte.
     pub scales: [u16; 8],
     /// The offset of each group, likewise.
     pub offsets: [u16; 8],
     /// The `f16`s that bytes among scales and among offsets are multiplied by.
     pub shared: [u16; 2],
+}
+
+impl Piece {
+    /// Neighbours along K of a piece.
+    pub const LEN: usize = DEPTH as usize;
 }
 
 impl Default for Piece {
@@ -26,9 +31,9 @@ impl Default for Piece {
 }
 
 impl Scheme {
-    /// The bytes of weights as kernels read them. `read` gives the piece with a number of a row, and
-    /// is called by several threads; where the last piece of a row reaches beyond it, the rest is
-    /// as it was given, zeros.
+    /// The bytes of weights as kernels read them. `read` gives the piece with a number of a row,
+    /// and is called by several threads; where the last piece of a row reaches beyond it, the rest
+    /// is as it was given, zeros.
     ///
     /// ```
     /// use warpfold_kernels::matmul::quantized::{PackedShape, Scheme};

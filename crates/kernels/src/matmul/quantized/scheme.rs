@@ -11,7 +11,7 @@ use crate::Error;
 
 /// A format of weights: codes of a few bits, and what groups of them along K share.
 ///
-/// A weight is `scale · (code - zero) + offset`; with a [`Table`] the code is a place in it.
+/// A weight is `scale · (code - zero) + offset`; with a table the code is a place in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Scheme {
     /// Bits of a code: 2 to 6, or 8.
@@ -24,8 +24,8 @@ pub struct Scheme {
     pub scale: Scale,
     /// What is added to a group.
     pub offset: Offset,
-    /// What codes stand for, if not for themselves.
-    pub table: Option<Table>,
+    /// What codes of 4 bits stand for, if not for themselves.
+    pub table: Option<[i8; 16]>,
 }
 
 /// The scale of a group.
@@ -37,7 +37,7 @@ pub enum Scale {
     Byte,
     /// The same of a byte with a sign.
     SignedByte,
-    /// `2^(byte - 128)`: half of what e8m0 says, beside a [`Table`] of doubled values.
+    /// `2^(byte - 128)`: half of what e8m0 says, beside a table of doubled values.
     Exponent,
 }
 
@@ -50,26 +50,6 @@ pub enum Offset {
     Half,
     /// A byte times an `f16` that 128 neighbours share, which is subtracted.
     Byte,
-}
-
-/// What codes of 4 bits stand for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Table {
-    /// The steps of llama.cpp's IQ4 formats, which are closer near zero.
-    Iq4,
-    /// Twice the values of e2m1.
-    E2m1,
-}
-
-impl Table {
-    /// The values.
-    #[must_use]
-    pub const fn values(self) -> [i8; 16] {
-        match self {
-            Self::Iq4 => [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113],
-            Self::E2m1 => [0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12],
-        }
-    }
 }
 
 impl Scheme {
@@ -118,10 +98,10 @@ impl Scheme {
 
     /// The weights of a piece, on the host.
     #[must_use]
-    pub fn weights(self, piece: &Piece) -> [f32; DEPTH as usize] {
+    pub fn weights(self, piece: &Piece) -> [f32; Piece::LEN] {
         let half = |bits: u16| f16::from_bits(bits).to_f32();
         let [of_scales, of_offsets] = piece.shared.map(half);
-        let mut weights = [0.0; DEPTH as usize];
+        let mut weights = [0.0; Piece::LEN];
         let groups = weights.chunks_exact_mut(self.group as usize).zip(piece.codes.chunks_exact(self.group as usize));
         for (i, (weights, codes)) in groups.enumerate() {
             let scale = match (self.scale, piece.scales[i]) {
@@ -133,7 +113,7 @@ impl Scheme {
             };
             let numbers = weights.iter_mut().zip(codes);
             let number = |code: u8| f32::from(code) - f32::from(self.zero);
-            match (self.table.map(Table::values), self.offset, piece.offsets[i]) {
+            match (self.table, self.offset, piece.offsets[i]) {
                 (Some(table), ..) => numbers.for_each(|(x, code)| *x = scale * f32::from(table[usize::from(*code)])),
                 (None, Offset::None, _) => numbers.for_each(|(x, code)| *x = scale * number(*code)),
                 (None, Offset::Half, bits) => {
@@ -162,11 +142,8 @@ impl Scheme {
             Offset::Half => "_oh",
             Offset::Byte => "_ob",
         };
-        let table = match self.table {
-            None => "",
-            Some(Table::Iq4) => "_iq4",
-            Some(Table::E2m1) => "_e2m1",
-        };
+        // Tables differ in their ends, those that are known.
+        let table = self.table.map_or_else(String::new, |table| format!("_t{:02x}{:02x}", table[0], table[15]));
         format!("q{}_g{}_z{}_{scale}{offset}{table}", self.bits, self.group, self.zero)
     }
 }
