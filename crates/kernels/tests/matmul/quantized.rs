@@ -187,7 +187,7 @@ fn every_scheme_gives_the_bits_of_its_matrix_for_any_number_of_rows() {
         for (i, scheme) in SCHEMES.into_iter().enumerate() {
             for m in [1, 2, 7, 8, 9, 16, 17, 64, 128] {
                 // Larger ones for some, so that all come by.
-                if m < 9 || (m as usize + i) % 3 == 0 {
+                if m < 9 || (m as usize + i).is_multiple_of(3) {
                     check(device, scheme, Kind::PLAIN, [m, 96, 256]);
                 }
             }

@@ -92,11 +92,12 @@ impl Linear {
     /// As [`Self::forward_f32`], over what a tensor has.
     pub(crate) fn forward_f32_into(&self, x: &Tensor, result: &mut Tensor) -> Result<(), Error> {
         let product = self.product().dtype(Dtype::F32);
-        Ok(match &self.weight {
+        match &self.weight {
             Weight::Plain(weight) => product.run_into(x, weight, result)?,
             Weight::Packed(weights) => product.run_packed_into(x, weights, result)?,
             Weight::PackedParts(_) => unreachable!("a head is not split along its inputs"),
-        })
+        }
+        Ok(())
     }
 
     /// The product as it is summed, not rounded to the type of the rows.

@@ -124,7 +124,7 @@ fn check(what: &str, number: usize, model: &Model, written: &Written) {
         let (dtype, reading) = (DTYPES[(number + turn / 2) % 3], READINGS[(number + turn) % READINGS.len()]);
         let files = open(written, reading);
         // Blocks stay as they are in every other turn.
-        let is_packed = (turn + number) % 2 == 0;
+        let is_packed = (turn + number).is_multiple_of(2);
         let files = if is_packed { files.packed() } else { files };
         if split.is_some_and(|count| files.check_parallel(count).is_err()) {
             continue;
