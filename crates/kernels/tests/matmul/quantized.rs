@@ -94,7 +94,10 @@ fn encoded(dtype: Dtype, value: f32) -> Vec<u8> {
 
 /// The weights as kernels read them, and as a matrix.
 fn weights(scheme: Scheme, shape: PackedShape, dtype: Dtype) -> [Vec<u8>; 2] {
-    let packed = scheme.pack(shape, |row, number, piece| fill(scheme, row, number, piece));
+    let packed = scheme.pack(shape, |row, number, piece| {
+        assert!(number < (shape.columns as usize).div_ceil(Piece::LEN), "a row of {shape:?} has no piece {number}");
+        fill(scheme, row, number, piece);
+    });
     let mut matrix = Vec::new();
     for row in 0..shape.rows as usize {
         for first in (0..shape.columns as usize).step_by(Piece::LEN) {

@@ -78,7 +78,8 @@ impl Scheme {
             let (half, number) = (i / shape.pieces() as usize, i % shape.pieces() as usize);
             for row in 0..PIECE_ROWS as usize {
                 let in_block = row / 8 * 16 + half * 8 + row % 8;
-                if in_block < rows {
+                // The last one of a pair may be beyond the row.
+                if in_block < rows && number * Piece::LEN < shape.columns as usize {
                     let mut piece = Piece::default();
                     read(first + in_block, number, &mut piece);
                     self.pack_row(to, row as u32, &piece);
