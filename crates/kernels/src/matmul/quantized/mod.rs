@@ -7,11 +7,11 @@
 //! 16, in order.
 //!
 //! Start with [`Scheme`] and [`Problem`]. `layout` and `pack` say where codes lie, `decode` brings
-//! a thread's codes to weights. Up to [`Quantized::MOST_ROWS`] rows go to one WGMMA kernel (`kernel`):
-//! weights are its left factor, from registers, rows its columns. More rows, other devices and `f32` go to
-//! the product of matrices, with the weights in scratch memory (`dequantize`), so that there is no
-//! device and no size without an answer. [`GatherRows`] brings rows of `W` by index, as embeddings
-//! need them.
+//! a thread's codes to weights. Up to [`Quantized::MOST_ROWS`] rows go to one WGMMA kernel
+//! (`kernel`): weights are its left factor, from registers, rows its columns. More rows, other
+//! devices and `f32` go to the product of matrices, with the weights in scratch memory
+//! (`dequantize`), so that there is no device and no size without an answer. [`GatherRows`] brings
+//! rows of `W` by index, as embeddings need them.
 
 mod decode;
 mod dequantize;
