@@ -31,6 +31,7 @@ pub const FAMILIES: &[&str] = &[
     "gemv",
     "histogram",
     "matmul",
+    "quantized",
     "conv",
     "attention",
     "determinism",

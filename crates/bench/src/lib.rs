@@ -17,6 +17,7 @@ mod data;
 mod determinism;
 mod measure;
 mod products;
+mod quantized;
 mod references;
 pub mod vendor;
 
@@ -144,6 +145,11 @@ fn measure_all(device: &Device, families: &[String], mut each: impl FnMut(&Recor
     if is_asked("matmul") {
         for product in products::all(device.is_virtual()) {
             each(&products::measure(device, product)?);
+        }
+    }
+    if is_asked("quantized") {
+        for product in quantized::all(device.is_virtual()) {
+            each(&quantized::measure(device, product)?);
         }
     }
     if is_asked("attention") {

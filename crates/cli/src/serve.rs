@@ -12,7 +12,7 @@ use warpfold_models::{ChatTemplate, ModelFiles, SamplingDefaults, ToolFormat};
 use warpfold_serve::{Bounds, Handle, Options, Server, Text};
 
 use crate::failure::Failure;
-use crate::model::{self, EngineOptions, GenerationConfig, Place, PlacedModel, Room, parse_dtype};
+use crate::model::{self, EngineOptions, GenerationConfig, Place, PlacedModel, Room, WeightStorage, parse_dtype};
 use crate::{Ending, output};
 
 /// Serves a language model over HTTP, with OpenAI's interface, and a page at / to talk to it.
@@ -75,6 +75,10 @@ pub(crate) struct Serve {
     /// quantized ones).
     #[arg(long, value_name = "DTYPE", value_parser = parse_dtype)]
     dtype: Option<Dtype>,
+    /// How quantized weights lie on the device: stored as in the file, with the same answers bit by
+    /// bit, or converted to the type that is computed in.
+    #[arg(long, value_name = "HOW", default_value = "converted")]
+    weights: WeightStorage,
     /// virtual, virtual:h200, virtual:a100 or cuda:N; unless given what WARPFOLD_DEVICE says, or
     /// the best there is.
     #[arg(long, value_name = "DEVICE")]
@@ -103,6 +107,7 @@ impl Serve {
             None => files.chat_template()?,
         };
         let place = Place::open(self.device.as_deref(), self.engine.tensor_parallel, &files)?;
+        let files = self.weights.of(files);
         let server = Server::start(self.options()?)?;
         server.stop_on_signals()?;
         output::print(&format!("listening at http://{}\n", server.address()))?;

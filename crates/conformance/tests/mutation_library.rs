@@ -5,13 +5,14 @@ use std::sync::{Arc, Mutex};
 
 use warpfold::by_name::{self, Options};
 use warpfold::{
-    CacheShape, Device, Draw, DrawRows, Dtype, Error, ExpertWeights, Experts, NewHeads, NewTokens, PageLayout,
-    PagedCache, Profile, Queue, Tensor, TensorElement, reductions,
+    CacheShape, Device, Draw, DrawRows, Dtype, Error, ExpertWeights, Experts, Matmul, NewHeads, NewTokens,
+    PackedWeights, PageLayout, PagedCache, Profile, Queue, Scheme, Tensor, TensorElement, reductions,
 };
 use warpfold_conformance::mutants::{Mutant, is_sampled, mutants, touch};
 use warpfold_device::{Checks, Limits};
 use warpfold_kernels::attention;
 use warpfold_kernels::gather::{self, Gather};
+use warpfold_kernels::matmul::quantized::PackedShape;
 use warpfold_kernels::plan::{Family, KernelCache, Planner, Workspace};
 
 /// An operator on a device: its results, as bytes.
@@ -552,4 +553,23 @@ fn rows_sorted_by_digits_need_all_that_their_threads_wait_for() {
         let x: Vec<u8> = (0..8300_u32).map(|i| (i * i % 11 * 20) as u8).collect();
         bytes_of(&[launched(device, &x, &[8300])?.sort(0)?.1])
     });
+}
+
+/// A product with weights of 4 bits, whose ring of stages goes round.
+fn packed_product(device: &Device, rows: usize, outputs: usize) -> Result<Vec<u8>, Error> {
+    let (scheme, columns) = (Scheme::symmetric(4, 8), 8192);
+    let shape = PackedShape { rows: outputs as u64, columns: columns as u64 };
+    let bytes = scheme.pack(shape, |row, number, piece| {
+        piece.codes = std::array::from_fn(|i| ((row * 7 + number * 5 + i * 3) % 16) as u8);
+        piece.scales = std::array::from_fn(|i| half::f16::from_f32((row + i) as f32 / 64.0 + 0.5).to_bits());
+    });
+    let weights = PackedWeights::new(&Queue::of(device), &bytes, scheme, [outputs, columns])?;
+    let x = numbers(device, Dtype::Bf16, &[rows, columns])?;
+    bytes_of(&[Matmul::new().weights().run_packed(&x, &weights)?])
+}
+
+#[test]
+fn products_with_packed_weights_miss_what_is_taken_from_them() {
+    check("a packed product", 5, &[], |device| packed_product(device, 8, 64));
+    check("a packed product of whole blocks", 5, &[], |device| packed_product(device, 100, 64));
 }

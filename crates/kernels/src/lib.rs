@@ -69,6 +69,12 @@
 //! the first load counts: ahead of `wait_for_dependencies` stands all that needs no memory, and a
 //! prefetch of weights, which shows nothing of them (`l2_prefetch.rs`).
 //!
+//! **Weights of few bits are the left factor** (`matmul/quantized/kernel.rs`). A warp decodes the
+//! rows that it has of WGMMA's left factor in its registers, so that nothing but codes goes through
+//! shared memory, and few rows of the other factor cost what one costs. It decodes to the numbers
+//! that a matrix would have and adds their products in the same order, so bits are those of the
+//! other products. A format is a few numbers that the kernel is built for.
+//!
 //! **One main loop for warps** (`matmul/mma/main_loop.rs`): tensor cores without warpgroups
 //! (sm_80), and factors that TMA cannot read. All threads copy pieces of 4 to 16 bytes a few stages
 //! ahead (`cp.async`), whose size is a matter of alignment alone, and one barrier a stage says both

@@ -31,6 +31,8 @@ const INSTRUCTIONS: &[(&str, &str, &[&str])] = &[
         "_bf16_f8e4m3_128_128_",
         &["HGMMA.64x8x16", ".BF16", "UTMALDG.4D", "LDSM.16.M88.4", "LDSM.16.MT88.4", "STSM.16.MT88.4", "HMUL2.BF16"],
     ),
+    ("matmul_quantized_q4_g32_z8_h", "_bf16_weights", &["HGMMA.", ".BF16", "UTMALDG.", "UBLKCP"]),
+    ("matmul_quantized_q4_g32_z0_b_ob_64x128", "", &["HGMMA.", ".BF16", "UTMALDG.", "UBLKCP"]),
     ("matmul_mma", "_bf16_k16", &["HMMA.16816.F32.BF16", "LDGSTS."]),
     ("matmul_mma", "_f16_k16", &["HMMA.16816.F32 ", "LDGSTS."]),
     ("matmul_mma", "_f32_k16", &["HMMA.", ".TF32"]),

@@ -274,14 +274,15 @@ pub fn wait_for_dependencies() {
     with(|r| sync::wait_for_dependencies(r, sync::Constants::None));
 }
 
-/// [`wait_for_dependencies`], behind loads of boxes of tensors ([`TensorMap::load`]) that no launch
-/// that may still run writes, such as weights: those are on their way before the launch before this
-/// one has ended.
+/// [`wait_for_dependencies`], behind bulk copies to shared memory ([`TensorMap::load`],
+/// [`Shared::copy_bulk`]) of what no launch that may still run writes, such as weights: those are
+/// on their way before the launch before this one has ended.
 ///
 /// That nobody writes them is up to the caller, who looks back further than one launch: where each
 /// launch of a stream allows the next one to begin early, several of them may run at once.
 ///
 /// [`TensorMap::load`]: crate::TensorMap::load
+/// [`Shared::copy_bulk`]: crate::Pointer::copy_bulk
 #[track_caller]
 pub fn wait_for_dependencies_after_constants() {
     with(|r| sync::wait_for_dependencies(r, sync::Constants::Loaded));

@@ -10,12 +10,13 @@ use warpfold_collectives::Communicator;
 use warpfold_device::{HostBuffer, HostView, Stream};
 use warpfold_engine::{Batch, CacheShape, Limits, Model, ModelError, Moves, Sampled, Ticket};
 use warpfold_kernels::matmul::adds_parts_in_one_launch;
+use warpfold_kernels::matmul::quantized::Quantized;
 
 use crate::draws;
 use crate::error::{self, ErrorKind};
 use crate::files::{Checkpoint, Storage, gguf};
 use crate::graphs::Graphs;
-use crate::layers::{Angles, Loader, Shard, StepShape, parts_of};
+use crate::layers::{Angles, Loader, PARTS, Shard, StepShape, parts_of};
 use crate::network::Network;
 use crate::weights::Placed;
 use crate::{
@@ -33,6 +34,8 @@ pub struct ModelFiles {
     pub(crate) checkpoint: Checkpoint,
     /// Whether weights are compared with the files once they are loaded.
     is_verified: bool,
+    /// Whether weights of few bits stay as they are.
+    is_packed: bool,
 }
 
 impl ModelFiles {
@@ -47,7 +50,15 @@ impl ModelFiles {
             let tokenizer = has_tokenizer.then(|| Tokenizer::of_folder(path)).transpose()?;
             let template = template::of_folder(path)?;
             let checkpoint = Checkpoint::open_folder(path)?;
-            return Ok(Self { config, tokenizer, template, defaults, checkpoint, is_verified: false });
+            return Ok(Self {
+                config,
+                tokenizer,
+                template,
+                defaults,
+                checkpoint,
+                is_verified: false,
+                is_packed: false,
+            });
         }
         let header = gguf::header(path)?;
         let template = template::of_gguf(&header)?;
@@ -55,7 +66,15 @@ impl ModelFiles {
         let mut checkpoint = Checkpoint::of_gguf(header)?;
         restore(&mut checkpoint, &mut config)?;
         let defaults = SamplingDefaults::default();
-        Ok(Self { config, tokenizer: Some(tokenizer), template, defaults, checkpoint, is_verified: false })
+        Ok(Self {
+            config,
+            tokenizer: Some(tokenizer),
+            template,
+            defaults,
+            checkpoint,
+            is_verified: false,
+            is_packed: false,
+        })
     }
 
     pub(crate) fn of_parts(
@@ -65,7 +84,15 @@ impl ModelFiles {
         defaults: SamplingDefaults,
         checkpoint: Checkpoint,
     ) -> Self {
-        Self { config, tokenizer: Some(tokenizer), template, defaults, checkpoint, is_verified: false }
+        Self {
+            config,
+            tokenizer: Some(tokenizer),
+            template,
+            defaults,
+            checkpoint,
+            is_verified: false,
+            is_packed: false,
+        }
     }
 
     /// The same files, of which every load compares what lies on the device with the files, which
@@ -88,6 +115,19 @@ impl ModelFiles {
     #[must_use]
     pub fn verified(self) -> Self {
         Self { is_verified: true, ..self }
+    }
+
+    /// The same files, of which every load leaves weights of few bits as they are stored (the
+    /// blocks of GGUF), in another order. Answers are those of the weights as `dtype`, bit by bit.
+    /// Matrices of other formats, and those whose parts of K are no whole blocks where several
+    /// devices share their sums, are converted.
+    #[must_use]
+    pub fn packed(self) -> Self {
+        Self { is_packed: true, ..self }
+    }
+
+    pub(crate) fn is_packed(&self) -> bool {
+        self.is_packed
     }
 
     pub(crate) fn checkpoint(&self) -> &Checkpoint {
@@ -144,7 +184,8 @@ impl ModelFiles {
     /// Bytes that the weights take on a device in `dtype`, norms left out.
     #[must_use]
     pub fn weight_bytes(&self, dtype: Dtype) -> u64 {
-        self.checkpoint.num_elements() * dtype.bytes()
+        let packed = if self.is_packed { self.checkpoint.packed_elements_and_bytes() } else { [0; 2] };
+        (self.checkpoint.num_elements() - packed[0]) * dtype.bytes() + packed[1]
     }
 
     /// Brings the weights to a device, to compute in `dtype`: `f32`, `f16` or `bf16`. `progress` is
@@ -183,6 +224,7 @@ impl ModelFiles {
         let queue = &queue.beside()?;
         let mut loader = Loader::new(&self.checkpoint, queue, dtype, progress)?;
         loader.shard = shard.as_ref();
+        loader.is_packed = self.is_packed;
         loader.placed = self.is_verified.then(Vec::new);
         let network = Network::load(config, &mut loader)?;
         // Products read weights without a wait for what wrote them.
@@ -196,6 +238,7 @@ impl ModelFiles {
             network,
             weight_bytes,
             weights_digest: None,
+            is_packed: self.is_packed,
             cache: None,
             arena: Arena::default(),
             graphs: Some(Graphs::new(shard.is_none())),
@@ -259,6 +302,8 @@ pub struct LanguageModel {
     network: Network,
     weight_bytes: u64,
     weights_digest: Option<WeightsDigest>,
+    /// Whether weights of few bits stay as they are.
+    is_packed: bool,
     cache: Option<Cache>,
     /// Memory of a step's tensors.
     arena: Arena,
@@ -446,7 +491,22 @@ impl LanguageModel {
         });
         let shared = shared + apart.max().unwrap_or_default() as u64;
         let shared = shared + (samples * hidden) as u64;
+        let shared = shared + self.decoded_bytes(rows, samples);
         rows as u64 * row as u64 * self.dtype.bytes() + logits as u64 * 4 * vocab as u64 + shared
+    }
+
+    /// Bytes of the largest matrix that a step decodes to scratch memory.
+    fn decoded_bytes(&self, rows: usize, samples: usize) -> u64 {
+        let ModelConfig { hidden, intermediate, vocab, .. } = self.config;
+        let in_registers = self.queue.device().limits().has_wgmma && self.dtype != Dtype::F32;
+        let decodes = |rows: usize| self.is_packed && (rows as u64 > Quantized::MOST_ROWS || !in_registers);
+        let queries = self.config.query_len() + 2 * self.config.kv_len();
+        let largest = if decodes(rows) { (2 * intermediate).max(queries) } else { 0 };
+        let largest = if decodes(samples) { largest.max(vocab) } else { largest };
+        // Parts of sums that are no whole stages of few rows are decoded, too; others are added from memory.
+        let shared = if self.is_packed { queries.max(intermediate) } else { 0 };
+        let parts = if self.is_packed { 4 * PARTS * rows.min(Quantized::MOST_ROWS as usize) * hidden } else { 0 };
+        (largest.max(shared) * hidden) as u64 * self.dtype.bytes() + parts as u64
     }
 
     fn make_cache(&self, shape: CacheShape) -> Result<Cache, Error> {

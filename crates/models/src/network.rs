@@ -3,13 +3,13 @@
 use warpfold::{PagedCache, Tensor};
 
 use crate::architectures::{self, Layers};
-use crate::layers::{Angles, Linear, Loader, Step, StepShape};
+use crate::layers::{Angles, Embedding, Linear, Loader, Step, StepShape};
 use crate::{Error, ModelConfig};
 
 /// The weights of a model.
 #[derive(Debug)]
 pub(crate) struct Network {
-    embedding: Tensor,
+    embedding: Embedding,
     layers: Box<dyn Layers>,
     pub(crate) head: Linear,
 }
@@ -17,14 +17,13 @@ pub(crate) struct Network {
 impl Network {
     /// Reads the weights. Sizes are those of what the device has.
     pub(crate) fn load(config: &ModelConfig, loader: &mut Loader<'_>) -> Result<Self, Error> {
-        let embedding = loader.matrix("model.embed_tokens.weight", [config.vocab, config.hidden])?;
+        let embedding = loader.embedding("model.embed_tokens.weight", [config.vocab, config.hidden])?;
         let layers = architectures::load(config, loader)?;
         let is_tied = config.is_tied.unwrap_or(!loader.checkpoint.has("lm_head.weight"));
         let tokens = loader.shard.and_then(|shard| shard.vocab(config.vocab));
         let name = "lm_head".to_owned();
         let head = match (is_tied, tokens) {
-            (true, None) => Linear::new(&embedding, None)?,
-            (true, Some(tokens)) => Linear::new(&embedding.slice(0, tokens)?, None)?,
+            (true, tokens) => embedding.head(tokens)?,
             (false, None) => loader.linear(&[(name, config.vocab)], config.hidden, false)?,
             (false, Some(tokens)) => loader.columns(&[(name, tokens.len())], config.hidden, false)?,
         };

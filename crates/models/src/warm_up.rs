@@ -119,6 +119,7 @@ impl ModelFiles {
             let mut progress = |_, _| ();
             let mut loader = Loader::new(self.checkpoint(), &outline, dtype, &mut progress)?;
             loader.is_outline = true;
+            loader.is_packed = self.is_packed();
             loader.shard = shard;
             let network = Network::load(&config, &mut loader)?;
             let kernels = Arc::new(Mutex::new(kernels));

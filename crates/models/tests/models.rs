@@ -116,6 +116,31 @@ fn qwen3_with_experts_answers_as_numpy_does() {
 }
 
 #[test]
+fn weights_of_few_bits_answer_as_they_are_stored_with_the_bits_of_those_that_are_converted() {
+    let path = fixture("gguf/llama.gguf");
+    for (profile, dtype) in [(Profile::H200, Dtype::Bf16), (Profile::H200, Dtype::F16), (Profile::A100, Dtype::Bf16)] {
+        let answer = |files: ModelFiles| {
+            let queue = Queue::of(&Device::virtual_gpu(profile));
+            let model = files.load(&queue, dtype, &mut |_, _| ()).expect("weights");
+            let (digest, bytes) = (model.weights_digest(), model.weight_bytes());
+            let mut engine = Engine::new(model, Config { num_blocks: 16, ..Config::default() }).expect("an engine");
+            let prompts = [vec![5, 80, 7], (2..40).collect()];
+            let ids = prompts.map(|prompt| {
+                let request = Request { logprobs: Some(5), ..Request::greedy(prompt, 4) };
+                engine.add(request).expect("the request is right")
+            });
+            let mut answers = engine.run_to_end().expect("the model runs");
+            (digest, ids.map(|id| answers.remove(&id).expect("an answer")), bytes)
+        };
+        let open = || ModelFiles::open(&path).expect("the file is right").verified();
+        let [(digest, converted, bytes), (packed_digest, packed, packed_bytes)] =
+            [answer(open()), answer(open().packed())];
+        assert_eq!((digest, converted), (packed_digest, packed), "{profile:?} in {dtype}");
+        assert_ne!(bytes, packed_bytes);
+    }
+}
+
+#[test]
 fn a_quantized_gguf_file_answers_as_numpy_does_with_what_it_holds() {
     agrees("gguf/llama.gguf", "gguf", Dtype::F32, 1e-4);
 }

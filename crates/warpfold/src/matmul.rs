@@ -1,7 +1,10 @@
 //! GEMM: products of matrices, and of batches of them.
 
+use std::ops::Range;
+
 use warpfold_device::ViewMut;
 use warpfold_kernels::layout::Layout;
+use warpfold_kernels::matmul::quantized::{self, Scheme};
 use warpfold_kernels::matmul::{self, Activation, BatchInvariance, Epilogue, F32Math, Matrix, Problem};
 use warpfold_kernels::plan::alignment_of;
 use warpfold_kernels::{Dtype, Error, ErrorKind};
@@ -321,7 +324,7 @@ impl Matmul {
     }
 
     /// The sizes of the result.
-    fn result_shape(&self, shapes: &Shapes) -> Vec<usize> {
+    pub(crate) fn result_shape(&self, shapes: &Shapes) -> Vec<usize> {
         let mut shape = shapes.result.clone();
         if let (Some(_), Some(columns)) = (self.gate, shape.last_mut()) {
             *columns /= 2;
@@ -330,7 +333,7 @@ impl Matmul {
     }
 
     /// The element type of the result.
-    fn result_dtype(&self, left: &Tensor) -> Dtype {
+    pub(crate) fn result_dtype(&self, left: &Tensor) -> Dtype {
         self.dtype.unwrap_or(match left.dtype() {
             dtype @ (Dtype::I64 | Dtype::U64) => dtype,
             Dtype::U16 | Dtype::U32 => Dtype::I64,
@@ -347,13 +350,46 @@ impl Matmul {
         shapes: &Shapes,
         (dtype, layout, output): (Dtype, &Layout, ViewMut<'_, u8>),
     ) -> Result<(), Error> {
+        let b = MatrixView::new(right, shapes.right_as(right.layout())?, &shapes.batch)?;
+        let (problem, factors) = self.problem(left, b.matrix()?, shapes, (dtype, layout, output.address()))?;
+        let [a, inputs @ ..] = &factors[..] else { unreachable!("a product has a left factor") };
+        let views = [a, &b].into_iter().chain(inputs).map(|view| view.tensor.view_of_all().map(Some));
+        let views = views.collect::<Result<Vec<_>, _>>()?;
+        left.queue().run(&matmul::Matmul, problem, &views, &mut [output])
+    }
+
+    /// The product with packed weights, for columns of the result that begin at a place of the
+    /// output.
+    pub(crate) fn write_packed(
+        &self,
+        left: &Tensor,
+        (weights, scheme): (&Tensor, Scheme),
+        shapes: &Shapes,
+        (dtype, layout, output): (Dtype, &Layout, ViewMut<'_, u8>),
+    ) -> Result<(), Error> {
+        let b = Matrix::rows(left.dtype(), shapes.k as u64).transposed();
+        let (problem, factors) = self.problem(left, b, shapes, (dtype, layout, output.address()))?;
+        let [a, inputs @ ..] = &factors[..] else { unreachable!("a product has a left factor") };
+        let tensors = [&a.tensor, weights].into_iter().chain(inputs.iter().map(|view| &view.tensor));
+        let views = tensors.map(|tensor| tensor.view_of_all().map(Some)).collect::<Result<Vec<_>, _>>()?;
+        let problem = quantized::Problem::new(problem, scheme);
+        left.queue().run(&quantized::Quantized, problem, &views, &mut [output])
+    }
+
+    /// The problem, and what is read beside the right matrix: the left one, inputs of the epilogue.
+    fn problem(
+        &self,
+        left: &Tensor,
+        b: Matrix,
+        shapes: &Shapes,
+        (dtype, layout, address): (Dtype, &Layout, u64),
+    ) -> Result<(Problem, Vec<MatrixView>), Error> {
         if left.dtype() == Dtype::U64 && self.standard.activation.is_some() {
             // Sums without sign are kept in registers with one, where half of them seem negative.
             return Err(ErrorKind::Unsupported { op: "matmul with an activation".to_owned(), dtype: Dtype::U64 }.into());
         }
-        let (epilogue, more) = self.steps(shapes)?;
+        let (epilogue, inputs) = self.steps(shapes)?;
         let a = MatrixView::new(left, shapes.left_as(left.layout())?, &shapes.batch)?;
-        let b = MatrixView::new(right, shapes.right_as(right.layout())?, &shapes.batch)?;
         let mut batch = [1; Matrix::MAX_BATCH_RANK];
         for (place, size) in batch.iter_mut().rev().zip(shapes.batch.iter().rev()) {
             *place = *size as u64;
@@ -364,18 +400,37 @@ impl Matmul {
             k: shapes.k as u64,
             batch,
             a: a.matrix()?,
-            b: b.matrix()?,
-            c: Matrix { alignment: alignment_of([output.address()]), ..matrix(dtype, &shapes.result_as(layout)?) },
+            b,
+            c: Matrix { alignment: alignment_of([address]), ..matrix(dtype, &shapes.result_as(layout)?) },
             epilogue,
-            inputs: more.iter().map(MatrixView::matrix).collect::<Result<_, _>>()?,
+            inputs: inputs.iter().map(MatrixView::matrix).collect::<Result<_, _>>()?,
             batch_invariance: self.batch_invariance,
             k_parts: self.k_parts.unwrap_or(1),
             weights: self.weights,
             f32_math: self.f32_math,
         };
-        let views = [&a, &b].into_iter().chain(&more).map(|view| view.tensor.view_of_all().map(Some));
-        let views = views.collect::<Result<Vec<_>, _>>()?;
-        left.queue().run(&matmul::Matmul, problem, &views, &mut [output])
+        Ok((problem, [a].into_iter().chain(inputs).collect()))
+    }
+
+    /// The product of some of the columns of the result.
+    pub(crate) fn of_columns(&self, columns: Range<usize>) -> Result<Self, Error> {
+        let part = |tensor: &Tensor| {
+            let last = tensor.rank().saturating_sub(1) as isize;
+            if tensor.shape().last() == Some(&1) { Ok(tensor.clone()) } else { tensor.slice(last, columns.clone()) }
+        };
+        let Standard { bias, residual, scaled, scale_b, .. } = &self.standard;
+        let standard = Standard {
+            bias: bias.as_ref().map(part).transpose()?,
+            residual: residual.as_ref().map(part).transpose()?,
+            scaled: scaled.as_ref().map(|(beta, c)| Ok::<_, Error>((*beta, part(c)?))).transpose()?,
+            scale_b: scale_b.as_ref().map(part).transpose()?,
+            ..self.standard.clone()
+        };
+        if self.gate.is_some() || !self.epilogue.steps().is_empty() {
+            let reason = "a gate, or a user-defined epilogue, takes weights of one scheme".to_owned();
+            return Err(ErrorKind::Operand { operator: "matmul", reason }.into());
+        }
+        Ok(Self { standard, ..self.clone() })
     }
 }
 

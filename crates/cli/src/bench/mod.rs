@@ -31,8 +31,8 @@ pub(crate) struct Bench {
     #[command(subcommand)]
     other: Option<Other>,
     /// copy, sum, argmax, softmax, norm, scale, cross-entropy, scan, segments, map, gemv,
-    /// histogram, matmul, conv, attention, determinism (what a fixed order costs against atomics);
-    /// without any all of them.
+    /// histogram, matmul, quantized (weights of few bits, beside bf16), conv, attention,
+    /// determinism (what a fixed order costs against atomics); without any all of them.
     #[arg(value_name = "FAMILY")]
     families: Vec<String>,
     /// virtual, virtual:h200, virtual:a100 or cuda:N; unless given what WARPFOLD_DEVICE says, or

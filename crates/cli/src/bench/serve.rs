@@ -16,7 +16,7 @@ use warpfold_serve::load::{
 
 use crate::Ending;
 use crate::failure::Failure;
-use crate::model::{self, EngineOptions, Place, Room as CacheRoom, parse_dtype};
+use crate::model::{self, EngineOptions, Place, Room as CacheRoom, WeightStorage, parse_dtype};
 use crate::output::{self, Form, ReportTo};
 use crate::progress::Progress;
 use crate::table::Table;
@@ -70,6 +70,10 @@ pub(crate) struct Serve {
     /// The type that is computed in: f32, f16 or bf16; unless given that of the weights.
     #[arg(long, value_name = "DTYPE", value_parser = parse_dtype)]
     dtype: Option<Dtype>,
+    /// How quantized weights lie on the device: stored as in the file, or converted to the type that
+    /// is computed in.
+    #[arg(long, value_name = "HOW", default_value = "converted")]
+    weights: WeightStorage,
     /// virtual, virtual:h200, virtual:a100 or cuda:N; unless given what WARPFOLD_DEVICE says, or
     /// the best there is.
     #[arg(long, value_name = "DEVICE", conflicts_with = "url")]
@@ -155,6 +159,7 @@ impl Serve {
     fn engine(&self) -> Result<Bed, Failure> {
         let files = model::open(self.model.as_deref())?;
         let place = Place::open(self.device.as_deref(), self.engine.tensor_parallel, &files)?;
+        let files = self.weights.of(files);
         let free_bytes = place.free_memory_bytes()?;
         let steps = self.engine.steps(files.config().max_len);
         let mut model = model::load(&files, &place, self.dtype, steps)?;

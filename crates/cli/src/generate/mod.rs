@@ -18,7 +18,7 @@ use warpfold_engine::{Config, Constraint, Engine, Limits, Model, Output, Request
 use warpfold_models::{ChatTemplate, Grammar, Grammars, ModelConfig, ModelFiles, SHIPPED_OPENING, Tokenizer};
 
 use crate::failure::Failure;
-use crate::model::{self, EngineOptions, GenerationConfig, Place, PlacedModel, Room, parse_dtype};
+use crate::model::{self, EngineOptions, GenerationConfig, Place, PlacedModel, Room, WeightStorage, parse_dtype};
 use crate::{Ending, output};
 use options::Answer;
 use report::Watched;
@@ -61,6 +61,10 @@ pub(crate) struct Generate {
     /// quantized ones).
     #[arg(long, value_name = "DTYPE", value_parser = parse_dtype)]
     dtype: Option<Dtype>,
+    /// How quantized weights lie on the device: stored as in the file, with the same answers bit by
+    /// bit, or converted to the type that is computed in.
+    #[arg(long, value_name = "HOW", default_value = "converted")]
+    weights: WeightStorage,
     /// virtual, virtual:h200, virtual:a100 or cuda:N; unless given what WARPFOLD_DEVICE says, or
     /// the best there is.
     #[arg(long, value_name = "DEVICE")]
@@ -96,6 +100,7 @@ impl Generate {
         }
         let asked = self.requests(&files)?;
         let place = Place::open(self.device.as_deref(), self.engine.tensor_parallel, &files)?;
+        let files = self.weights.of(files);
         let free_bytes = place.free_memory_bytes()?;
         let max_len = files.config().max_len;
         let longest = asked.iter().map(|request| longest(request, max_len)).max();

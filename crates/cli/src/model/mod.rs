@@ -53,6 +53,25 @@ impl GenerationConfig {
     }
 }
 
+/// How weights of few bits lie on the device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum WeightStorage {
+    /// As the file has them, in another order.
+    Stored,
+    /// As numbers of the type that is computed in.
+    Converted,
+}
+
+impl WeightStorage {
+    /// The files, to be loaded so.
+    pub(crate) fn of(self, files: ModelFiles) -> ModelFiles {
+        match self {
+            Self::Stored => files.packed(),
+            Self::Converted => files,
+        }
+    }
+}
+
 /// The types that can be computed in.
 pub(crate) fn parse_dtype(name: &str) -> Result<Dtype, String> {
     match name {

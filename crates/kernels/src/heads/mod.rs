@@ -158,7 +158,9 @@ impl Problem {
             }
             let rows = tables[0].layout.shape()[0] as u64;
             if positions.is_some() && rows > MAX_UNITS {
-                return Err(ErrorKind::TooLarge { what: "the tables of an embedding", size: rows, limit: MAX_UNITS }.into());
+                return Err(
+                    ErrorKind::TooLarge { what: "the tables of an embedding", size: rows, limit: MAX_UNITS }.into()
+                );
             }
             if let Some(positions) = positions {
                 refuse_unless_index("positions", positions.dtype)?;

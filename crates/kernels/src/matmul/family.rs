@@ -132,15 +132,7 @@ impl Matmul {
         plan.choice = format!("{}; then their sums, in a tree", products.choice);
         let sums = plan.add_scratch(parts * m * n * Dtype::F32.bytes());
         plan.append(products, &[(memory.a, 0), (memory.b, 0)], &[(sums, 0)]);
-        let epilogue = EpilogueKey::new(problem);
-        let kernel =
-            Kernel::Reduce(ReduceConfiguration { accumulator: Dtype::F32, tree: Some(parts as u32), epilogue });
-        if let Some(config) = split_k_reduce::launch(m * n, n) {
-            let sizes = size_words(problem, part, parts as u32);
-            let step = Step::new(planner.kernel(kernel, make), config).arg(sums).words(&sizes);
-            let step = step.arg(Arg::value((m * n) as i64));
-            plan.steps.push(with_epilogue(step, Operand::Output(0), &memory.inputs, problem));
-        }
+        add_parts(&mut plan, problem, sums, &memory.inputs, planner);
         Ok(plan)
     }
 
@@ -153,6 +145,18 @@ impl Matmul {
         multiply(&mut plan, &Memory::of(&choice.problem), choice, planner);
         Ok(plan)
     }
+}
+
+/// Adds the launch that adds the parts of `k` in a tree, from sums of `f32` one part after the
+/// other.
+pub(super) fn add_parts(plan: &mut Plan, problem: &Problem, sums: Operand, inputs: &[Operand], planner: &Planner<'_>) {
+    let Problem { m, n, k, k_parts, .. } = *problem;
+    let Some(config) = split_k_reduce::launch(m * n, n) else { return };
+    let (tree, epilogue) = (Some(k_parts as u32), EpilogueKey::new(problem));
+    let kernel = Kernel::Reduce(ReduceConfiguration { accumulator: Dtype::F32, tree, epilogue });
+    let sizes = size_words(problem, k / k_parts, k_parts as u32);
+    let step = Step::new(planner.kernel(kernel, make), config).arg(sums).words(&sizes).arg(Arg::value((m * n) as i64));
+    plan.steps.push(with_epilogue(step, Operand::Output(0), inputs, problem));
 }
 
 /// A plan without launches.

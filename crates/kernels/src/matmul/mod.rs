@@ -32,6 +32,7 @@ mod main_loop;
 mod mma;
 mod operand_major;
 mod problem;
+pub mod quantized;
 mod rates;
 mod repack;
 mod shipped;

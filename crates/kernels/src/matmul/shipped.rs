@@ -2,6 +2,7 @@
 
 use warpfold_device::Profile;
 
+use super::quantized;
 use super::{
     Activation, Algorithm, BatchInvariance, Choice, Epilogue, F32Math, Matmul, Matrix, MmaTile, Problem, Tile,
     WgmmaTile,
@@ -21,6 +22,7 @@ pub(crate) fn kernels() -> Vec<(AnyKernel, u32)> {
             Matmul.plan_with(&choice, &planner).expect("it is small").steps
         })
         .map(|step| (step.kernel, step.config.block[0]))
+        .chain(quantized::shipped())
         .collect()
 }
 

@@ -171,9 +171,8 @@ fn by_digits(plan: Plan, problem: &Problem, planner: &Planner<'_>) -> Result<Pla
 /// Kernels as they ship, to be assembled and compared.
 pub(crate) fn kernels() -> Vec<AnyKernel> {
     let of = |dtype, descending, stage| kernel::kernel_of(&Config { dtype, descending, stage });
-    let by_digit = |dtype, descending, is_first, part| {
-        radix::kernel_of(&radix::Config { dtype, descending, is_first, part })
-    };
+    let by_digit =
+        |dtype, descending, is_first, part| radix::kernel_of(&radix::Config { dtype, descending, is_first, part });
     let moved = |is_last| radix::Part::Move { is_last };
     vec![
         by_digit(Dtype::F32, false, true, radix::Part::Count),

@@ -4,6 +4,7 @@
 mod case;
 mod gate;
 mod mma;
+mod quantized;
 mod tree;
 mod wgmma;
 

@@ -183,7 +183,7 @@ pub(crate) fn nanosleep(r: &mut Recorder, nanoseconds: Raw) {
 pub(crate) enum Constants {
     /// Nothing.
     None,
-    /// Boxes of tensors, whose maps are of memory that none of those launches writes.
+    /// Bulk copies to shared memory, of memory that none of those launches writes.
     Loaded,
 }
 
@@ -192,8 +192,8 @@ pub(crate) enum Constants {
 fn is_late(statement: &ptx::Statement, constants: Constants) -> bool {
     // A prefetch shows nothing of what is there.
     let is_prefetch = |i: &ptx::Instruction| i.has("prefetch") || i.opcode == Opcode::Prefetch;
-    let is_tensor_load = |i: &ptx::Instruction| i.has("tensor") && i.has("mbarrier::complete_tx::bytes");
-    let may_stand = |i: &ptx::Instruction| constants == Constants::Loaded && is_tensor_load(i);
+    let is_bulk_load = |i: &ptx::Instruction| i.has("bulk") && i.has("mbarrier::complete_tx::bytes");
+    let may_stand = |i: &ptx::Instruction| constants == Constants::Loaded && is_bulk_load(i);
     let accesses = |i: &ptx::Instruction| i.has("global") && !is_prefetch(i) && !may_stand(i);
     let reaches = |i: &ptx::Instruction| matches!(i.opcode, Opcode::Exit | Opcode::Ret) || accesses(i);
     if let ptx::Statement::Scope(inner) = statement {

@@ -8,7 +8,7 @@ use warpfold::{Dtype, Tensor};
 use warpfold_kernels::operations::{Number, Operation, Options};
 
 use super::Layers;
-use crate::layers::{Gate, Gating, Loader, Mlp, Norm, SelfAttention, Step};
+use crate::layers::{Embedding, Gate, Gating, Loader, Mlp, Norm, SelfAttention, Step};
 use crate::{Error, ModelConfig};
 
 /// The layers of a Gemma 3.
@@ -56,8 +56,8 @@ impl Gemma3 {
 }
 
 impl Layers for Gemma3 {
-    fn forward(&self, embedding: &Tensor, step: &mut Step<'_>) -> Result<Tensor, Error> {
-        let mut x = scaled(&embedding.gather_rows_known(&step.ids)?, self.embedding_scale)?;
+    fn forward(&self, embedding: &Embedding, step: &mut Step<'_>) -> Result<Tensor, Error> {
+        let mut x = scaled(&embedding.rows(&step.ids)?, self.embedding_scale)?;
         for layer in &self.layers {
             let attended = layer.attention.forward(&layer.attention_norm.forward(&x)?, step)?;
             x = sum(&x, &layer.after_attention.forward(&attended)?)?;

@@ -3,7 +3,7 @@
 use warpfold::Tensor;
 
 use super::Layers;
-use crate::layers::{ExpertNames, Gate, Gating, Loader, Mixture, Mlp, Norm, SelfAttention, Step};
+use crate::layers::{Embedding, ExpertNames, Gate, Gating, Loader, Mixture, Mlp, Norm, SelfAttention, Step};
 use crate::{Error, ModelConfig};
 
 /// The layers of a Llama, and of those that differ from it in a flag.
@@ -83,8 +83,8 @@ impl Llama {
 }
 
 impl Layers for Llama {
-    fn forward(&self, embedding: &Tensor, step: &mut Step<'_>) -> Result<Tensor, Error> {
-        let mut x = embedding.gather_rows_known(&step.ids)?;
+    fn forward(&self, embedding: &Embedding, step: &mut Step<'_>) -> Result<Tensor, Error> {
+        let mut x = embedding.rows(&step.ids)?;
         for layer in &self.layers {
             x = layer.attention.forward_add(&layer.attention_norm.forward(&x)?, &x, step)?;
             x = layer.mlp.forward_add(&layer.mlp_norm.forward(&x)?, &x)?;

@@ -8,6 +8,7 @@ use std::fs::File;
 use std::io::{BufReader, Read};
 use std::path::{Path, PathBuf};
 
+use super::blocks::Blocks;
 use super::{Entry, Format, Storage, checked_len, open};
 use crate::Error;
 use crate::error;
@@ -229,9 +230,8 @@ impl Cursor<'_> {
         let kind = self.u32()?;
         let start = self.u64()?;
         let Some(format) = format_of(kind) else {
-            let reason = format!(
-                "its format has number {kind}, not that of F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q4_K or Q6_K"
-            );
+            let names = Blocks::ALL.map(|(_, name, _)| name).join(", ");
+            let reason = format!("its format has number {kind}, not that of F32, F16, BF16, {names}");
             return Err(error::tensor(self.path, &stored_name, reason));
         };
         let Some((shape, _)) = checked_len(&sizes) else {
@@ -246,20 +246,14 @@ impl Cursor<'_> {
     }
 }
 
-/// `ggml_type` of the formats that are read.
-const fn format_of(kind: u32) -> Option<Format> {
-    Some(match kind {
-        0 => Format::F32,
-        1 => Format::F16,
-        2 => Format::Q4_0,
-        3 => Format::Q4_1,
-        6 => Format::Q5_0,
-        8 => Format::Q8_0,
-        12 => Format::Q4K,
-        14 => Format::Q6K,
-        30 => Format::Bf16,
-        _ => return None,
-    })
+/// The format with this `ggml_type`, if it is read.
+fn format_of(kind: u32) -> Option<Format> {
+    match kind {
+        0 => Some(Format::F32),
+        1 => Some(Format::F16),
+        30 => Some(Format::Bf16),
+        _ => Blocks::ALL.iter().find(|(number, ..)| *number == kind).map(|(.., blocks)| Format::Blocks(*blocks)),
+    }
 }
 
 /// `blk.3.attn_q.weight` is `model.layers.3.self_attn.q_proj.weight`.

@@ -2,12 +2,13 @@
 //!
 //! [`Checkpoint::open`] reads headers alone and compares every offset with the length of its file,
 //! so that a truncated or hostile file is refused before anything of its size is allocated.
-//! `safetensors` and `gguf` read the two kinds of files; `format` turns stored blocks into numbers,
-//! `part` reads what one of several devices needs, `scales` what 8-bit floats are multiplied by,
+//! `safetensors` and `gguf` read the two kinds of files; `format` turns stored elements into numbers,
+//! `blocks` those of few bits, which devices may keep as they are; `part` reads what one of several devices needs, `scales` what 8-bit floats are multiplied by,
 //! `digest` reads all again, to compare what devices hold with it.
 //! Names are those of Hugging Face; tensors of GGUF files are given theirs. Deliberately absent:
 //! memory maps, which would need `unsafe` and would fault where another process truncates a file.
 
+mod blocks;
 mod digest;
 mod format;
 pub(crate) mod gguf;
@@ -21,10 +22,12 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use warpfold::Dtype;
+use warpfold_kernels::matmul::quantized::PackedShape;
 
 use crate::Error;
 use crate::error;
 
+pub(crate) use blocks::Blocks;
 pub(crate) use digest::Held;
 pub(crate) use format::Format;
 pub(crate) use part::{Part, Stored};
@@ -220,6 +223,17 @@ impl Checkpoint {
     /// The elements of all tensors.
     pub(crate) fn num_elements(&self) -> u64 {
         self.entries.values().map(|entry| entry.len() as u64).sum()
+    }
+
+    /// The elements of all tensors of blocks, and the bytes of those on a device that leaves them
+    /// as they are.
+    pub(crate) fn packed_elements_and_bytes(&self) -> [u64; 2] {
+        let of = |entry: &Entry| {
+            let (Format::Blocks(blocks), (rows, width)) = (entry.format, entry.rows_and_width()) else { return [0; 2] };
+            let shape = PackedShape { rows: rows as u64, columns: width as u64 };
+            [entry.len() as u64, shape.bytes(blocks.scheme())]
+        };
+        self.entries.values().map(of).fold([0; 2], |[a, b], [c, d]| [a + c, b + d])
     }
 
     /// The elements of a tensor; none of one that is not there.

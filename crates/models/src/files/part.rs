@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use warpfold::Dtype;
 
-use super::{Checkpoint, Entry, Format, Reading, Storage, format};
+use super::{Blocks, Checkpoint, Entry, Format, Reading, Storage, format};
 use crate::Error;
 use crate::error;
 
@@ -23,21 +23,7 @@ impl Checkpoint {
     /// The values of a part of a tensor of this shape, as little-endian bytes of `dtype` (`f32`,
     /// `f16` or `bf16`).
     pub(crate) fn read_part(&self, name: &str, shape: &[usize], part: &Part, dtype: Dtype) -> Result<Vec<u8>, Error> {
-        let Some(entry) = self.entries.get(name) else {
-            return Err(error::tensor(&self.path, name, format!("it is missing; its shape would be {shape:?}")));
-        };
-        let wrong = |reason: String| error::tensor(&self.files[entry.file].0, &entry.stored_name, reason);
-        if entry.shape != shape {
-            return Err(wrong(format!("its shape is {:?}, not {shape:?}", entry.shape)));
-        }
-        let place = Place::of(entry, part);
-        let is_of_blocks = place.is_of_blocks(entry.format.block_len());
-        let read = if is_of_blocks { place.clone() } else { Place::of(entry, &Part::Whole) };
-        let mut bytes = self.read_place(entry, &read).map_err(|e| wrong(format!("it cannot be read: {e}")))?;
-        if let Storage::PairedRows { heads } = entry.storage {
-            bytes = by_halves(&bytes, entry, heads, &read)
-                .ok_or_else(|| wrong(format!("its rows are not those of {heads} heads")))?;
-        }
+        let (entry, place, is_of_blocks, bytes) = self.read_stored(name, shape, part)?;
         if is_of_blocks && entry.format.dtype() == Some(dtype) && entry.storage != Storage::PlusOne {
             return Ok(bytes);
         }
@@ -54,6 +40,42 @@ impl Checkpoint {
             values.iter_mut().for_each(|value| *value -= 1.0);
         }
         Ok(format::encode(&values, dtype))
+    }
+
+    /// The blocks that a tensor of this shape consists of, if it does and they are as they are
+    /// wanted.
+    pub(crate) fn blocks_of(&self, name: &str, shape: &[usize]) -> Option<Blocks> {
+        let entry = self.entries.get(name).filter(|entry| entry.shape == shape)?;
+        match entry.format {
+            Format::Blocks(blocks) if entry.storage != Storage::PlusOne => Some(blocks),
+            _ => None,
+        }
+    }
+
+    /// The bytes of a part of whole blocks.
+    pub(crate) fn read_blocks(&self, name: &str, shape: &[usize], part: &Part) -> Result<Vec<u8>, Error> {
+        Ok(self.read_stored(name, shape, part)?.3)
+    }
+
+    /// The bytes of a part as they are stored, if it has whole blocks, and else of the whole
+    /// tensor: where the part lies, and which of both it is.
+    fn read_stored(&self, name: &str, shape: &[usize], part: &Part) -> Result<(&Entry, Place, bool, Vec<u8>), Error> {
+        let Some(entry) = self.entries.get(name) else {
+            return Err(error::tensor(&self.path, name, format!("it is missing; its shape would be {shape:?}")));
+        };
+        let wrong = |reason: String| error::tensor(&self.files[entry.file].0, &entry.stored_name, reason);
+        if entry.shape != shape {
+            return Err(wrong(format!("its shape is {:?}, not {shape:?}", entry.shape)));
+        }
+        let place = Place::of(entry, part);
+        let is_of_blocks = place.is_of_blocks(entry.format.block_len());
+        let read = if is_of_blocks { place.clone() } else { Place::of(entry, &Part::Whole) };
+        let mut bytes = self.read_place(entry, &read).map_err(|e| wrong(format!("it cannot be read: {e}")))?;
+        if let Storage::PairedRows { heads } = entry.storage {
+            bytes = by_halves(&bytes, entry, heads, &read)
+                .ok_or_else(|| wrong(format!("its rows are not those of {heads} heads")))?;
+        }
+        Ok((entry, place, is_of_blocks, bytes))
     }
 
     /// Where a part of a tensor lies in its file, if it is stored there as it is wanted and in one
@@ -82,7 +104,7 @@ impl Checkpoint {
         let first = |row: usize| entry.start + bytes_of(row * place.width + place.columns.start) as u64;
         let mut bytes = vec![0; bytes_of(place.rows.len() * place.columns.len())];
         if place.columns.len() == place.width {
-            file.read_at(first(place.rows.start), &mut bytes)?;
+            file.read_at_once(first(place.rows.start), &mut bytes, self.reading)?;
         } else {
             let pieces = bytes.chunks_exact_mut(bytes_of(place.columns.len()).max(1));
             place.rows.clone().zip(pieces).try_for_each(|(row, piece)| file.read_at(first(row), piece))?;

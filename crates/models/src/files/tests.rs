@@ -28,22 +28,14 @@ fn safetensors(header: &str, data: &[u8]) -> Vec<u8> {
 fn blocks_hold_what_another_reader_finds_in_them() {
     let text = fs::read_to_string(fixture("gguf/blocks.json")).expect("the fixture");
     let cases: BTreeMap<String, Value> = serde_json::from_str(&text).expect("JSON");
-    let formats = [
-        ("Q8_0", Format::Q8_0),
-        ("Q4_0", Format::Q4_0),
-        ("Q4_1", Format::Q4_1),
-        ("Q5_0", Format::Q5_0),
-        ("Q4_K", Format::Q4K),
-        ("Q6_K", Format::Q6K),
-    ];
-    assert_eq!(cases.len(), formats.len());
-    for (name, format) in formats {
+    assert_eq!(cases.len(), Blocks::ALL.len());
+    for (_, name, blocks) in Blocks::ALL {
         let case = &cases[name];
         let hex = case["bytes"].as_str().expect("a text");
         let byte = |at: usize| u8::from_str_radix(&hex[at..at + 2], 16).expect("hexadecimal");
         let bytes: Vec<u8> = (0..hex.len()).step_by(2).map(byte).collect();
         let every = case["every"].as_u64().expect("a number") as usize;
-        let found: Vec<f32> = format.decode(&bytes).into_iter().step_by(every).collect();
+        let found: Vec<f32> = Format::Blocks(blocks).decode(&bytes).into_iter().step_by(every).collect();
         let expected: Vec<f32> =
             case["values"].as_array().expect("a list").iter().map(|v| v.as_f64().expect("a number") as f32).collect();
         assert_eq!(found.len(), expected.len(), "{name}");

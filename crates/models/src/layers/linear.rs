@@ -1,15 +1,24 @@
 //! `x W^T + b`, in bits that do not depend on how many rows there are.
 
-use warpfold::{Activation, Dtype, Matmul, Tensor};
+use warpfold::{Activation, Dtype, Matmul, PackedWeights, Tensor};
 
 use super::Shard;
 use crate::Error;
 
-/// A product with weights that lie as `[out, in]`.
+/// Weights that lie as `[out, in]`.
+#[derive(Debug, Clone)]
+pub(crate) enum Weight {
+    /// Numbers of the type that is computed in.
+    Plain(Tensor),
+    /// Codes of few bits, as the files have them.
+    Packed(PackedWeights),
+}
+
+/// A product with weights.
 #[derive(Debug)]
 pub(crate) struct Linear {
-    /// `[in, out]`, a view of them.
-    pub(super) weight: Tensor,
+    /// Plain ones are a view `[in, out]`.
+    pub(super) weight: Weight,
     pub(super) bias: Option<Tensor>,
     /// Parts of the sums, which are added in a balanced tree: products over what devices may share
     /// have several, whether they share it or not.
@@ -19,8 +28,12 @@ pub(crate) struct Linear {
 }
 
 impl Linear {
-    pub(crate) fn new(weight: &Tensor, bias: Option<Tensor>) -> Result<Self, Error> {
-        Ok(Self { weight: weight.t()?, bias, parts: 1, shard: None })
+    pub(crate) fn new(weight: Weight, bias: Option<Tensor>) -> Result<Self, Error> {
+        let weight = match weight {
+            Weight::Plain(weight) => Weight::Plain(weight.t()?),
+            packed => packed,
+        };
+        Ok(Self { weight, bias, parts: 1, shard: None })
     }
 
     fn sums(&self) -> Matmul {
@@ -34,39 +47,51 @@ impl Linear {
         }
     }
 
-    pub(crate) fn forward(&self, x: &Tensor) -> Result<Tensor, Error> {
-        match &self.shard {
-            Some(shard) => shard.add(&self.partial(x)?, x, self.bias.as_ref(), None),
-            None => Ok(self.product().run(x, &self.weight)?),
-        }
+    fn run(&self, product: &Matmul, x: &Tensor) -> Result<Tensor, Error> {
+        Ok(match &self.weight {
+            Weight::Plain(weight) => product.run(x, weight)?,
+            Weight::Packed(weights) => product.run_packed(x, weights)?,
+        })
     }
 
     /// The device's part of the sums.
     fn partial(&self, x: &Tensor) -> Result<Tensor, Error> {
-        Ok(self.sums().dtype(Dtype::F32).run(x, &self.weight)?)
+        self.run(&self.sums().dtype(Dtype::F32), x)
+    }
+
+    pub(crate) fn forward(&self, x: &Tensor) -> Result<Tensor, Error> {
+        match &self.shard {
+            Some(shard) => shard.add(&self.partial(x)?, x, self.bias.as_ref(), None),
+            None => self.run(&self.product(), x),
+        }
     }
 
     /// The activation of a gate times the other half of the columns, which lie as
     /// [`Loader::gated`](super::Loader::gated) has them.
     pub(crate) fn forward_gated(&self, x: &Tensor, activation: Activation) -> Result<Tensor, Error> {
-        Ok(self.product().gate(activation).run(x, &self.weight)?)
+        self.run(&self.product().gate(activation), x)
     }
 
     /// The product plus what goes around it.
     pub(crate) fn forward_add(&self, x: &Tensor, residual: &Tensor) -> Result<Tensor, Error> {
         match &self.shard {
             Some(shard) => shard.add(&self.partial(x)?, x, self.bias.as_ref(), Some(residual)),
-            None => Ok(self.product().residual(residual).run(x, &self.weight)?),
+            None => self.run(&self.product().residual(residual), x),
         }
     }
 
     /// As [`Self::forward_f32`], over what a tensor has.
     pub(crate) fn forward_f32_into(&self, x: &Tensor, result: &mut Tensor) -> Result<(), Error> {
-        Ok(self.product().dtype(Dtype::F32).run_into(x, &self.weight, result)?)
+        let product = self.product().dtype(Dtype::F32);
+        match &self.weight {
+            Weight::Plain(weight) => product.run_into(x, weight, result)?,
+            Weight::Packed(weights) => product.run_packed_into(x, weights, result)?,
+        }
+        Ok(())
     }
 
     /// The product as it is summed, not rounded to the type of the rows.
     pub(crate) fn forward_f32(&self, x: &Tensor) -> Result<Tensor, Error> {
-        Ok(self.product().dtype(Dtype::F32).run(x, &self.weight)?)
+        self.run(&self.product().dtype(Dtype::F32), x)
     }
 }

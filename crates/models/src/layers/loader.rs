@@ -5,11 +5,12 @@ use std::ops::Range;
 use warpfold::{Dtype, Queue, Tensor};
 use warpfold_device::HostBuffer;
 
+use super::linear::Weight;
 use super::shard::parts_of;
-use super::{Linear, Norm, Shard};
+use super::{Embedding, Linear, Norm, Shard};
 use crate::Error;
 use crate::files::{Checkpoint, Held, Part, Stored};
-use crate::weights::Placed;
+use crate::weights::{Placed, View};
 
 /// Brings the tensors of a checkpoint to a device, in the element type that the model computes in.
 pub(crate) struct Loader<'a> {
@@ -31,6 +32,8 @@ pub(crate) struct Loader<'a> {
     pub(crate) is_outline: bool,
     /// Where tensors of the files lie on the device, if somebody wants to know.
     pub(crate) placed: Option<Vec<Placed>>,
+    /// Whether weights of few bits stay as they are, where kernels can multiply them so.
+    pub(crate) is_packed: bool,
 }
 
 impl<'a> Loader<'a> {
@@ -42,20 +45,36 @@ impl<'a> Loader<'a> {
         progress: &'a mut dyn FnMut(u64, u64),
     ) -> Result<Self, Error> {
         let stages = [queue.device().host_buffer(0)?, queue.device().host_buffer(0)?];
-        let (shard, none, is_outline, placed) = (None, 0, false, None);
-        let (read_bytes, loaded_bytes) = (none, none);
-        Ok(Self { checkpoint, queue, dtype, shard, progress, read_bytes, loaded_bytes, stages, is_outline, placed })
+        Ok(Self {
+            checkpoint,
+            queue,
+            dtype,
+            shard: None,
+            progress,
+            read_bytes: 0,
+            loaded_bytes: 0,
+            stages,
+            is_outline: false,
+            placed: None,
+            is_packed: false,
+        })
     }
 }
 
 impl Loader<'_> {
     /// Notes where elements of a tensor lie: as those of a view, the first of which is the one with
     /// the number `first` there, the others by a stride for each axis.
-    fn note(&mut self, name: &str, held: Held, view: &Tensor, first: usize, strides: &[usize]) {
+    pub(super) fn note(&mut self, name: &str, held: Held, view: View, first: usize, strides: &[usize]) {
         let strides = strides.iter().map(|stride| *stride as isize).collect();
         if let Some(placed) = self.placed.as_mut().filter(|_| !self.is_outline) {
-            placed.push(Placed { name: name.to_owned(), held, view: view.clone(), first: first as u64, strides });
+            placed.push(Placed { name: name.to_owned(), held, view, first: first as u64, strides });
         }
+    }
+
+    /// Tells that so many more bytes of the files were read.
+    pub(super) fn tell(&mut self, bytes: u64) {
+        self.read_bytes += bytes;
+        (self.progress)(self.read_bytes, self.checkpoint.num_bytes());
     }
 
     fn read_part(&mut self, name: &str, shape: &[usize], part: &Part, dtype: Dtype) -> Result<Vec<u8>, Error> {
@@ -63,8 +82,7 @@ impl Loader<'_> {
             return Ok(Vec::new());
         }
         let bytes = self.checkpoint.read_part(name, shape, part, dtype)?;
-        self.read_bytes += self.checkpoint.num_bytes_of(name, part);
-        (self.progress)(self.read_bytes, self.checkpoint.num_bytes());
+        self.tell(self.checkpoint.num_bytes_of(name, part));
         Ok(bytes)
     }
 
@@ -108,8 +126,7 @@ impl Loader<'_> {
             }
             Stored::read_all(&mut pieces, reading)?;
             tensor.copy_part_from_pinned(copied / size, self.stages[0].view(..room)?)?;
-            self.read_bytes += room as u64;
-            (self.progress)(self.read_bytes, self.checkpoint.num_bytes());
+            self.tell(room as u64);
         }
         self.loaded_bytes += all as u64;
         Ok(tensor)
@@ -133,7 +150,7 @@ impl Loader<'_> {
             self.note(
                 name,
                 Held::plain(self.dtype),
-                &tensor.slice(0, row..row + own.len())?,
+                View::Tensor(tensor.slice(0, row..row + own.len())?),
                 own.start * columns,
                 &[columns, 1],
             );
@@ -152,15 +169,30 @@ impl Loader<'_> {
         let tensor = self.upload(self.dtype, &bytes, &[len])?;
         let mut at = 0;
         for Lines { name, own, .. } in parts {
-            self.note(name, Held::plain(self.dtype), &tensor.slice(0, at..at + own.len())?, own.start, &[1]);
+            self.note(
+                name,
+                Held::plain(self.dtype),
+                View::Tensor(tensor.slice(0, at..at + own.len())?),
+                own.start,
+                &[1],
+            );
             at += own.len();
         }
         Ok(tensor)
     }
 
-    /// A matrix.
-    pub(crate) fn matrix(&mut self, name: &str, [lines, columns]: [usize; 2]) -> Result<Tensor, Error> {
-        self.rows(&[Lines::all(name.to_owned(), lines)], columns)
+    /// Rows of matrices of the files, one below the other, as they are stored where that is wanted.
+    fn weight(&mut self, parts: &[Lines], columns: usize) -> Result<Weight, Error> {
+        match self.packed_rows(parts, columns)? {
+            Some(packed) => Ok(Weight::Packed(packed)),
+            None => self.rows(parts, columns).map(Weight::Plain),
+        }
+    }
+
+    /// A matrix whose rows stand for tokens.
+    pub(crate) fn embedding(&mut self, name: &str, [lines, columns]: [usize; 2]) -> Result<Embedding, Error> {
+        let weight = self.weight(&[Lines::all(name.to_owned(), lines)], columns)?;
+        Ok(Embedding::new(weight, self.dtype))
     }
 
     /// Matrices one below the other: their names without `.weight`, and how many lines each has.
@@ -190,15 +222,18 @@ impl Loader<'_> {
 
     fn side_by_side(&mut self, parts: &[Lines], inputs: usize, has_bias: bool) -> Result<Linear, Error> {
         let of = |kind: &str| parts.iter().map(|part| part.named(kind)).collect::<Vec<_>>();
-        let weight = self.rows(&of("weight"), inputs)?;
+        let weight = self.weight(&of("weight"), inputs)?;
         let bias = has_bias.then(|| self.vectors(&of("bias"))).transpose()?;
-        Linear::new(&weight, bias)
+        Linear::new(weight, bias)
     }
 
     /// One product of a gate and of what it multiplies: `own` columns of each, eight of the one and
     /// eight of the other in turns.
     pub(crate) fn gated(&mut self, names: [String; 2], own: usize, inputs: usize) -> Result<Linear, Error> {
         let both = names.map(|name| Lines::of(self.shard, &name, own).named("weight"));
+        if let Some(packed) = self.packed_in_turns(&both, inputs)? {
+            return Linear::new(Weight::Packed(packed), None);
+        }
         let group = |Lines { name, all, own }: &Lines, i: usize| {
             let start = own.start + 8 * i;
             (name.clone(), vec![*all, inputs], Part::Rows(start..start + 8))
@@ -210,12 +245,12 @@ impl Loader<'_> {
             self.note(
                 name,
                 Held::plain(self.dtype),
-                &in_turns.slice(1, i..i + 1)?,
+                View::Tensor(in_turns.slice(1, i..i + 1)?),
                 own.start * inputs,
                 &[8 * inputs, 0, 1],
             );
         }
-        Linear::new(&weight, None)
+        Linear::new(Weight::Plain(weight), None)
     }
 
     /// One product whose sums go over what other devices may have, too: of its `inputs` a device
@@ -225,12 +260,19 @@ impl Loader<'_> {
             let linear = self.linear(&[(name.to_owned(), outputs)], inputs, has_bias)?;
             return Ok(Linear { parts: parts_of(inputs), ..linear });
         };
-        let Lines { name: weight, all, own } = Lines::of(Some(shard), name, inputs).named("weight");
-        let bytes = self.read_part(&weight, &[outputs, all], &Part::Columns(own.clone()), self.dtype)?;
-        let tensor = self.upload(self.dtype, &bytes, &[outputs, inputs])?;
-        self.note(&weight, Held::plain(self.dtype), &tensor, own.start, &[all, 1]);
+        let columns = Lines::of(Some(shard), name, inputs).named("weight");
+        let weight = match self.packed_columns(&columns, outputs)? {
+            Some(packed) => Weight::Packed(packed),
+            None => {
+                let Lines { name: weight, all, own } = columns;
+                let bytes = self.read_part(&weight, &[outputs, all], &Part::Columns(own.clone()), self.dtype)?;
+                let tensor = self.upload(self.dtype, &bytes, &[outputs, inputs])?;
+                self.note(&weight, Held::plain(self.dtype), View::Tensor(tensor.clone()), own.start, &[all, 1]);
+                Weight::Plain(tensor)
+            }
+        };
         let bias = has_bias.then(|| self.vectors(&[Lines::all(format!("{name}.bias"), outputs)])).transpose()?;
-        Ok(Linear { parts: shard.parts(inputs), shard: Some(shard.clone()), ..Linear::new(&tensor, bias)? })
+        Ok(Linear { parts: shard.parts(inputs), shard: Some(shard.clone()), ..Linear::new(weight, bias)? })
     }
 
     /// The scales of a norm, in `f32`.
@@ -251,18 +293,18 @@ impl Loader<'_> {
             bytes = bytes.chunks_exact(4).flat_map(|word| sum(word).to_le_bytes()).collect();
         }
         let tensor = self.upload(Dtype::F32, &bytes, &[len])?;
-        self.note(&name, Held { dtype: Dtype::F32, plus_one }, &tensor, 0, &[1]);
+        self.note(&name, Held { dtype: Dtype::F32, plus_one }, View::Tensor(tensor.clone()), 0, &[1]);
         Ok(Norm::new(tensor, eps))
     }
 }
 
 /// Lines of a tensor of the files.
-struct Lines {
-    name: String,
+pub(super) struct Lines {
+    pub(super) name: String,
     /// How many there are.
-    all: usize,
+    pub(super) all: usize,
     /// Which of them the device has.
-    own: Range<usize>,
+    pub(super) own: Range<usize>,
 }
 
 impl Lines {

@@ -17,7 +17,7 @@ use crate::error::ErrorKind;
 use crate::{Error, ModelConfig};
 
 /// Parts that the sums of a product are cut into at most.
-const PARTS: usize = 8;
+pub(crate) const PARTS: usize = 8;
 
 /// A device's place among those that share a model.
 #[derive(Debug, Clone)]

@@ -7,8 +7,9 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::ops::Range;
 
-use warpfold::{Dtype, Tensor};
+use warpfold::{Dtype, PackedWeights, Tensor};
 
 use crate::Error;
 use crate::error::ErrorKind;
@@ -34,11 +35,67 @@ pub(crate) struct Placed {
     /// The tensor.
     pub(crate) name: String,
     pub(crate) held: Held,
-    pub(crate) view: Tensor,
+    pub(crate) view: View,
     /// The number of the view's first element in the tensor.
     pub(crate) first: u64,
     /// From one element of the view to the next in the tensor, for each axis.
     pub(crate) strides: Vec<isize>,
+}
+
+/// Elements on a device.
+#[derive(Debug, Clone)]
+pub(crate) enum View {
+    Tensor(Tensor),
+    /// Some of what packed weights stand for, in a type.
+    Packed {
+        weights: PackedWeights,
+        dtype: Dtype,
+        part: PackedPart,
+    },
+}
+
+/// Some of the elements of packed weights.
+#[derive(Debug, Clone)]
+pub(crate) enum PackedPart {
+    Rows(Range<usize>),
+    /// Every other group of eight rows: the first, or the second of two.
+    Turns(usize),
+}
+
+impl View {
+    /// Rows of packed weights.
+    pub(crate) fn of_rows(weights: &PackedWeights, dtype: Dtype, rows: Range<usize>) -> Self {
+        Self::Packed { weights: weights.clone(), dtype, part: PackedPart::Rows(rows) }
+    }
+
+    /// Every other group of eight rows of packed weights, `[groups, 1, elements of a group]`.
+    pub(crate) fn of_turns(weights: &PackedWeights, dtype: Dtype, which: usize) -> Self {
+        Self::Packed { weights: weights.clone(), dtype, part: PackedPart::Turns(which) }
+    }
+
+    /// The elements; those of packed weights are decoded for it.
+    pub(crate) fn tensor(&self) -> Result<Tensor, Error> {
+        Ok(match self {
+            Self::Tensor(tensor) => tensor.clone(),
+            Self::Packed { weights, dtype, part } => {
+                let (matrix, [rows, columns]) = (weights.to_matrix(*dtype)?, weights.shape());
+                match part {
+                    PackedPart::Rows(rows) => matrix.slice(0, rows.clone())?,
+                    PackedPart::Turns(i) => matrix.reshape(&[rows / 16, 2, 8 * columns])?.slice(1, *i..i + 1)?,
+                }
+            }
+        })
+    }
+
+    fn shape(&self) -> Vec<usize> {
+        match self {
+            Self::Tensor(tensor) => tensor.shape().to_vec(),
+            Self::Packed { weights, part, .. } => match (part, weights.shape()) {
+                (PackedPart::Rows(rows), [_, columns]) => vec![rows.len(), columns],
+                (PackedPart::Turns(_), [rows, columns]) => vec![rows / 16, 1, 8 * columns],
+            },
+        }
+    }
 }
 
 /// What devices hold of one tensor: parts and their digests.
@@ -73,9 +130,9 @@ impl WeightsDigest {
 /// The digests of what one device holds.
 fn on_device(placed: &[Placed]) -> Result<Vec<u64>, Error> {
     let Some(first) = placed.first() else { return Ok(Vec::new()) };
-    let mut sums = Tensor::zeros(placed.len(), Dtype::U64, first.view.queue())?;
+    let mut sums = Tensor::zeros(placed.len(), Dtype::U64, first.view.tensor()?.queue())?;
     for (i, Placed { view, first, strides, .. }) in placed.iter().enumerate() {
-        view.digest_into(*first, strides, &mut sums, i)?;
+        view.tensor()?.digest_into(*first, strides, &mut sums, i)?;
     }
     Ok(sums.to_vec()?)
 }
@@ -87,7 +144,9 @@ fn whole(parts: &Parts<'_>, len: u64) -> Result<u64, String> {
         if *held != parts[0].0.held {
             return Err("it is there in two types".to_owned());
         }
-        let (_, other) = *distinct.entry((*first, strides, view.shape())).or_insert((view.len() as u64, *digest));
+        let shape = view.shape();
+        let len = shape.iter().product::<usize>() as u64;
+        let (_, other) = *distinct.entry((*first, strides, shape)).or_insert((len, *digest));
         if other != *digest {
             return Err(format!(
                 "two devices have other values of the same part, of digests {digest:016x} and {other:016x}"

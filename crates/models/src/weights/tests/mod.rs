@@ -12,6 +12,7 @@ use std::fs;
 
 use warpfold::{Device, Dtype, Profile, Queue};
 use warpfold_collectives::Group;
+use warpfold_engine::{Config, Engine, Request};
 use warpfold_kernels::digest::Digest;
 
 use super::{Placed, WeightsDigest};
@@ -77,7 +78,8 @@ fn compare(case: &str, written: &Written, held: &[Vec<Placed>]) {
             let expected = reference::elements(tensor, held.dtype, held.plus_one);
             (expected, vec![false; tensor.shape.iter().product()])
         });
-        let (size, bytes) = (held.dtype.bytes() as usize, view.to_bytes().expect("bytes"));
+        let (size, bytes) =
+            (held.dtype.bytes() as usize, view.tensor().and_then(|view| Ok(view.to_bytes()?)).expect("bytes"));
         for (i, element) in bytes.chunks_exact(size).enumerate() {
             let (mut rest, mut place) = (i, *first as usize);
             for (size, stride) in view.shape().iter().zip(strides).rev() {
@@ -121,10 +123,13 @@ fn check(what: &str, number: usize, model: &Model, written: &Written) {
     for (turn, split) in SPLITS.into_iter().enumerate() {
         let (dtype, reading) = (DTYPES[(number + turn / 2) % 3], READINGS[(number + turn) % READINGS.len()]);
         let files = open(written, reading);
+        // Blocks stay as they are in every other turn.
+        let is_packed = (turn + number).is_multiple_of(2);
+        let files = if is_packed { files.packed() } else { files };
         if split.is_some_and(|count| files.check_parallel(count).is_err()) {
             continue;
         }
-        let case = format!("{what}: {model:?} in {dtype} on {split:?} with {reading:?}");
+        let case = format!("{what}: {model:?} in {dtype} on {split:?} with {reading:?}, packed: {is_packed}");
         let held = load(&files, dtype, split).unwrap_or_else(|error| panic!("{case}: {error}"));
         compare(&case, written, &held);
         let digest = WeightsDigest::of(files.checkpoint(), &held).unwrap_or_else(|error| panic!("{case}: {error}"));
@@ -200,6 +205,51 @@ fn a_device_holds_what_safetensors_of_a_qwen3_moe_say() {
 }
 
 #[test]
+fn blocks_stay_as_they_are_where_they_are_wanted_so() {
+    for (kind, bits) in [(Kind::Q8_0, 8.5), (Kind::Q4_0, 4.5), (Kind::Q4_1, 5.0), (Kind::Q5_0, 5.5), (Kind::Q4K, 4.75)]
+    {
+        let model = Model { hidden: 256, intermediate: 256, head_dim: 32, vocab: 128, ..Model::small("Qwen3") };
+        let written = model.gguf(kind);
+        let elements: usize = written.tensors.values().map(|tensor| tensor.shape.iter().product::<usize>()).sum();
+        let queue = Queue::of(&Device::virtual_gpu(Profile::H200));
+        let bytes = |files: ModelFiles| {
+            let model = files.load(&queue, Dtype::Bf16, &mut |_, _| ()).expect("weights");
+            assert!(files.weight_bytes(Dtype::Bf16).abs_diff(model.weight_bytes()) < 1 << 14, "{kind:?}");
+            model.weight_bytes() as f64
+        };
+        let [converted, packed] =
+            [bytes(open(&written, Reading::SHIPPED)), bytes(open(&written, Reading::SHIPPED).packed())];
+        assert!((converted / elements as f64 - 2.0).abs() < 0.02, "{kind:?}: {converted} bytes of {elements}");
+        let found = 8.0 * packed / elements as f64;
+        assert!((found - bits).abs() < 0.2, "{kind:?}: {found} bits");
+    }
+}
+
+#[test]
+fn devices_that_share_sums_of_blocks_answer_with_the_bits_of_converted_ones() {
+    let model = Model { hidden: 256, intermediate: 256, layers: 1, head_dim: 32, ..Model::small("Llama") };
+    let written = model.gguf(Kind::Q4_0);
+    let answer = |count: usize, is_packed: bool| {
+        let files = open(&written, Reading::SHIPPED);
+        let files = if is_packed { files.packed() } else { files };
+        let devices = Device::virtual_peers(Profile::H200, count);
+        let model = files.load_parallel(&devices, Dtype::Bf16, &mut |_, _| ()).expect("weights");
+        let bytes = model.weight_bytes();
+        let mut engine = Engine::new(model, Config { num_blocks: 8, ..Config::default() }).expect("an engine");
+        let request = Request { logprobs: Some(5), ..Request::greedy(vec![5, 20, 7], 3) };
+        let id = engine.add(request).expect("the request is right");
+        (engine.run_to_end().expect("the model runs").remove(&id).expect("an answer"), bytes)
+    };
+    let (expected, converted_bytes) = answer(2, false);
+    for count in [1, 2, 4] {
+        let (found, bytes) = answer(count, true);
+        assert_eq!(found, expected, "{count} devices");
+        // Parts of so few columns are mostly padding.
+        assert!(count < 2 || bytes < converted_bytes, "{count} devices: {bytes} and {converted_bytes} bytes");
+    }
+}
+
+#[test]
 fn a_device_holds_what_gguf_files_say() {
     let kinds =
         [Kind::F32, Kind::F16, Kind::Bf16, Kind::Q8_0, Kind::Q4_0, Kind::Q4_1, Kind::Q5_0, Kind::Q4K, Kind::Q6K];
@@ -210,6 +260,8 @@ fn a_device_holds_what_gguf_files_say() {
             let model = match kind {
                 // Their blocks have 256 elements, of which eight devices have an eighth each.
                 Kind::Q4K | Kind::Q6K => Model { hidden: 256, intermediate: 256, layers: 1, head_dim: 32, ..small },
+                // Each of eight parts of K is a block, which stays as it is.
+                Kind::Q4_0 => Model { hidden: 256, intermediate: 256, layers: 1, head_dim: 32, ..small },
                 _ => small,
             };
             let written = model.gguf(kind);
