@@ -70,8 +70,8 @@ pub(crate) struct Serve {
     /// The type that is computed in: f32, f16 or bf16; unless given that of the weights.
     #[arg(long, value_name = "DTYPE", value_parser = parse_dtype)]
     dtype: Option<Dtype>,
-    /// How quantized weights lie on the device: stored as in the file, or converted to the type that
-    /// is computed in.
+    /// How quantized weights lie on the device: stored as in the file, or converted to the type
+    /// that is computed in.
     #[arg(long, value_name = "HOW", default_value = "converted")]
     weights: WeightStorage,
     /// virtual, virtual:h200, virtual:a100 or cuda:N; unless given what WARPFOLD_DEVICE says, or
