@@ -12,7 +12,7 @@
 //! Rows of up to `LONG` elements are sorted by a bitonic network (Batcher, "Sorting networks and
 //! their applications", 1968), which positions make stable. A block sorts `CHUNK` pairs in shared
 //! memory: many short rows, or a part of a long one, whose parts are merged by steps in global
-//! memory until they fit a block again. Longer rows are sorted [digit by digit](radix), with three
+//! memory until they fit a block again. Longer rows are sorted digit by digit (`radix`), with three
 //! launches for each. Both give the same. Start with [`Sort`].
 
 mod kernel;
