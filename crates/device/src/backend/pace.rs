@@ -22,7 +22,7 @@ const AGAIN: Duration = Duration::from_micros(20);
 pub(crate) struct Pace {
     launched: Box<[AtomicU64]>,
     /// The first rank that takes no part any more, and why.
-    left: Mutex<Option<(usize, String)>>,
+    left: Mutex<Vec<(usize, String)>>,
     patience: Duration,
 }
 
@@ -41,9 +41,9 @@ impl Pace {
         self.launched[rank].fetch_add(1, Ordering::Release);
     }
 
-    /// Ends every wait: a rank takes no part any more.
+    /// Ends every wait for a rank that takes no part any more: what it has launched counts.
     pub(crate) fn leave(&self, rank: usize, reason: &str) {
-        self.left.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_with(|| (rank, reason.to_owned()));
+        self.left.lock().unwrap_or_else(PoisonError::into_inner).push((rank, reason.to_owned()));
     }
 
     /// Waits until every other rank has launched as often as this one. The rank that has launched
@@ -56,7 +56,8 @@ impl Pace {
         let is_behind = |launched: &AtomicU64| launched.load(Ordering::Acquire) < own;
         let end = Instant::now() + self.patience;
         while self.launched.iter().any(is_behind) {
-            if let Some((rank, reason)) = self.left.lock().unwrap_or_else(PoisonError::into_inner).clone() {
+            let left = self.left.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            if let Some((rank, reason)) = left.into_iter().find(|(rank, _)| is_behind(&self.launched[*rank])) {
                 return Err(ErrorKind::PeerLost { rank, reason }.into());
             }
             if Instant::now() >= end {
@@ -85,6 +86,20 @@ mod tests {
             std::thread::sleep(Duration::from_millis(5));
             pace.launched(2);
             assert_eq!(ahead.join().expect("no panic").expect("all come"), 1);
+        });
+    }
+
+    #[test]
+    fn a_rank_that_has_launched_all_may_leave_before_another_has_come() {
+        let pace = Pace::new(3, Duration::from_secs(60));
+        pace.launched(0);
+        pace.launched(2);
+        pace.leave(2, "it has ended");
+        std::thread::scope(|scope| {
+            let ahead = scope.spawn(|| pace.catch_up(0));
+            std::thread::sleep(Duration::from_millis(5));
+            pace.launched(1);
+            ahead.join().expect("no panic").expect("rank 1 comes");
         });
     }
 
