@@ -1,28 +1,14 @@
 //! Which qualifiers go together, for every instruction: what ptxas 13.0 refuses whatever the
 //! mnemonic, and what it asks of loads and stores (PTX ISA, "ld", "st").
 
-use warpfold_ptx::{Instruction, Opcode as O};
+use warpfold_ptx::{Instruction, Opcode as O, ScalarType};
 
 use super::Decoder;
 use crate::Error;
 
-/// Of which an instruction has one at most.
-const ONCE: [&str; 14] = [
-    "aligned",
-    "async",
-    "bulk",
-    "tensor",
-    "ftz",
-    "sat",
-    "cc",
-    "lo",
-    "hi",
-    "wide",
-    "L2",
-    "v2",
-    "v4",
-    "mbarrier::complete_tx::bytes",
-];
+/// Besides types of registers, what an instruction may have twice: layouts of both factors of a
+/// product, and their types of less than a byte.
+const TWICE: [&str; 5] = ["row", "col", "b1", "s4", "u4"];
 const SCOPES: [&str; 5] = ["cta", "cluster", "gpu", "sys", "gl"];
 const VECTORS: [&str; 3] = ["v2", "v4", "v8"];
 const ORDERS: [&str; 5] = ["relaxed", "acquire", "release", "acq_rel", "volatile"];
@@ -41,7 +27,9 @@ pub(super) fn num_spaces(inst: &Instruction) -> usize {
 
 /// Refuses qualifiers that do not go together.
 pub(super) fn check(d: &Decoder, inst: &Instruction) -> Result<(), Error> {
-    if let Some(name) = ONCE.iter().find(|name| count(inst, &[name]) > 1) {
+    let is_repeated =
+        |name: &&str| !TWICE.contains(name) && ScalarType::from_modifier(name).is_none() && count(inst, &[name]) > 1;
+    if let Some(name) = inst.modifiers.iter().map(|m| m.as_str()).find(is_repeated) {
         return Err(d.invalid(inst, format!(".{name} is written twice")));
     }
     if count(inst, &SCOPES) > 1 {
