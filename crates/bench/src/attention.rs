@@ -7,14 +7,14 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use warpfold_device::{Buffer, Counters, Device, Event};
+use warpfold_device::{Buffer, Device, Event};
 use warpfold_kernels::attention::{Attention, Causal, Keys, Problem, Queries};
 use warpfold_kernels::plan::{Family, Plan, Ready};
 use warpfold_kernels::{Dtype, Error, Workspace};
 
 use super::check::{Sample, compare, spread};
 use super::data::{Elements, filled};
-use super::measure::added;
+use super::measure::counted;
 use super::products::summary;
 use super::{Peer, Record, Time};
 use crate::vendor::cudnn_attention::{Cudnn, CudnnAttention};
@@ -379,21 +379,10 @@ pub(super) fn measure(device: &Device, shape: Shape) -> Result<Record, Error> {
     let (mut memory, mut workspace) = (shape.memory(device, ready.plan())?, Workspace::new());
     drop(device.take_reports());
     memory.run(&ready, &mut workspace)?;
-    let record = Record {
-        family: "attention",
-        case: shape.to_string(),
-        bytes: shape.bytes(),
-        flops: shape.flops(),
-        launches: ready.plan().steps.len() as u64,
-        checked: None,
-        time: None,
-        peer: None,
-        no_peer: None,
-        counters: None,
-    };
+    let record =
+        Record::new("attention", shape.to_string(), [shape.bytes(), ready.plan().steps.len() as u64], shape.flops());
     if device.is_virtual() {
-        let reports = device.take_reports();
-        let counters = reports.iter().fold(Counters::default(), |sum, launch| added(sum, &launch.report.counters));
+        let (counters, _) = counted(device);
         let checked = Some(compare(&memory.queue, [vec![&memory.output]], &shape.samples())?);
         return Ok(Record { counters: Some(counters), checked, ..record });
     }

@@ -1,7 +1,7 @@
 //! Convolutions: the catalogue's problems in every type that has kernels of its own, timed in turns
 //! with the vendor's library where it is installed, on the same data.
 
-use warpfold_device::{Buffer, Counters, Device};
+use warpfold_device::{Buffer, Device};
 use warpfold_kernels::conv::PROBLEMS;
 use warpfold_kernels::conv::{Conv, Layout, Problem, Window};
 use warpfold_kernels::matmul::{Epilogue, F32Math};
@@ -10,7 +10,7 @@ use warpfold_kernels::{Dtype, Error, Workspace};
 
 use super::check::{Sample, compare, of_sum, spread};
 use super::data::{Elements, filled};
-use super::measure::added;
+use super::measure::counted;
 use super::products::{round, summary};
 use super::{Peer, Record};
 use crate::vendor::{Cudnn, CudnnConvolution, CudnnTypes};
@@ -147,21 +147,10 @@ pub(super) fn measure(device: &Device, problem: &Problem) -> Result<Record, Erro
     };
     drop(device.take_reports());
     ours(&mut prepared[0])?;
-    let record = Record {
-        family: "conv",
-        case: format!("conv2d {problem}, strides {:?}", problem.window.stride),
-        bytes,
-        flops: Some(problem.flops()),
-        launches: ready.plan().steps.len() as u64,
-        checked: None,
-        time: None,
-        peer: None,
-        no_peer: None,
-        counters: None,
-    };
+    let case = format!("conv2d {problem}, strides {:?}", problem.window.stride);
+    let record = Record::new("conv", case, [bytes, ready.plan().steps.len() as u64], Some(problem.flops()));
     if device.is_virtual() {
-        let reports = device.take_reports();
-        let counters = reports.iter().fold(Counters::default(), |sum, launch| added(sum, &launch.report.counters));
+        let (counters, _) = counted(device);
         let checked = Some(compare(&queue, [vec![&prepared[0].result]], &samples(problem))?);
         return Ok(Record { counters: Some(counters), checked, ..record });
     }

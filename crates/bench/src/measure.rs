@@ -28,37 +28,14 @@ pub(super) fn measure(device: &Device, case: &Case) -> Result<Record, Error> {
     drop(device.take_reports());
     prepared[0].run(&queue, &mut workspace)?;
     if device.is_virtual() {
-        let reports = device.take_reports();
-        let counters = reports.iter().fold(Counters::default(), |sum, launch| added(sum, &launch.report.counters));
-        let launches = reports.len() as u64;
-        let checked = checked(&queue, case, &prepared)?;
-        return Ok(Record {
-            family,
-            case: name,
-            bytes,
-            launches,
-            checked: Some(checked),
-            time: None,
-            peer: None,
-            no_peer: None,
-            flops: None,
-            counters: Some(counters),
-        });
+        let (counters, launches) = counted(device);
+        let checked = Some(checked(&queue, case, &prepared)?);
+        let record = Record::new(family, name, [bytes, launches], None);
+        return Ok(Record { checked, counters: Some(counters), ..record });
     }
-    let time = timed(&queue, &mut workspace, &mut prepared, bytes)?;
-    let checked = checked(&queue, case, &prepared)?;
-    Ok(Record {
-        family,
-        case: name,
-        bytes,
-        launches: prepared[0].launches(),
-        checked: Some(checked),
-        time: Some(time),
-        peer: None,
-        no_peer: None,
-        flops: None,
-        counters: None,
-    })
+    let time = Some(timed(&queue, &mut workspace, &mut prepared, bytes)?);
+    let checked = Some(checked(&queue, case, &prepared)?);
+    Ok(Record { checked, time, ..Record::new(family, name, [bytes, prepared[0].launches()], None) })
 }
 
 /// What was timed, as it lies there.
@@ -66,8 +43,15 @@ fn checked(queue: &Queue, case: &Case, prepared: &[Prepared]) -> Result<Checked,
     queue.device().unrecorded(|| compare(queue, prepared.iter().map(Prepared::outputs), &samples(case)?))
 }
 
+/// What has been counted since reports were taken last, as records show it, and launches.
+pub(super) fn counted(device: &Device) -> (Counters, u64) {
+    let reports = device.take_reports();
+    let counters = reports.iter().fold(Counters::default(), |sum, launch| added(sum, &launch.report.counters));
+    (counters, reports.len() as u64)
+}
+
 /// The counters that records show, of several launches.
-pub(super) fn added(mut sum: Counters, more: &Counters) -> Counters {
+fn added(mut sum: Counters, more: &Counters) -> Counters {
     sum.global_load_sectors += more.global_load_sectors;
     sum.global_store_sectors += more.global_store_sectors;
     sum.global_load_requests += more.global_load_requests;

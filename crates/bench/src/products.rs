@@ -3,14 +3,14 @@
 
 use std::time::Duration;
 
-use warpfold_device::{Buffer, Counters, Device, Stream};
+use warpfold_device::{Buffer, Device, Stream};
 use warpfold_kernels::matmul::{F32Math, Matmul, Matrix, Problem};
 use warpfold_kernels::plan::Family;
 use warpfold_kernels::{Dtype, Error, Workspace};
 
 use super::check::{Sample, compare, of_sum, spread};
 use super::data::{Elements, filled};
-use super::measure::{added, wait_for};
+use super::measure::{counted, wait_for};
 use super::{Peer, Record, Time};
 use crate::vendor::{Cublas, CublasLt, CublasProduct, CublasTypes};
 use warpfold::Queue;
@@ -189,21 +189,9 @@ pub(super) fn measure(device: &Device, product: Product) -> Result<Record, Error
     };
     ours(&mut prepared[0])?;
     let launches = ready.plan().steps.len() as u64;
-    let record = Record {
-        family: "matmul",
-        case: product.name(),
-        bytes,
-        flops: Some(problem.flops()),
-        launches,
-        checked: None,
-        time: None,
-        peer: None,
-        no_peer: None,
-        counters: None,
-    };
+    let record = Record::new("matmul", product.name(), [bytes, launches], Some(problem.flops()));
     if device.is_virtual() {
-        let reports = device.take_reports();
-        let counters = reports.iter().fold(Counters::default(), |sum, launch| added(sum, &launch.report.counters));
+        let (counters, _) = counted(device);
         let checked = Some(compare(&queue, [vec![&prepared[0].c]], &product.samples())?);
         return Ok(Record { counters: Some(counters), checked, ..record });
     }

@@ -2,7 +2,7 @@
 //! the shapes of the layers of a model of 8 billion weights.
 
 use half::{bf16, f16};
-use warpfold_device::{Buffer, Counters, Device};
+use warpfold_device::{Buffer, Device};
 use warpfold_kernels::matmul::quantized::{self, Dequantize, Offset, PackedShape, Piece, Quantized, Scale, Scheme};
 use warpfold_kernels::matmul::{BatchInvariance, Matmul, Matrix, Problem};
 use warpfold_kernels::plan::{Family, Ready};
@@ -10,7 +10,7 @@ use warpfold_kernels::{Dtype, Error, Workspace};
 
 use super::check::{Sample, compare, of_sum, spread};
 use super::data::{Elements, filled};
-use super::measure::added;
+use super::measure::counted;
 use super::products::{round, summary};
 use super::{Peer, Record};
 use warpfold::Queue;
@@ -164,21 +164,14 @@ pub(super) fn measure(device: &Device, product: Product) -> Result<Record, Error
         device.recorded(|| ready.launch(queue.stream(), &inputs, &mut [c.as_view_mut()], &mut workspace))
     };
     run(&ready, true, &mut prepared[0])?;
-    let record = Record {
-        family: "quantized",
-        case: product.name(),
-        bytes: product.bytes(),
-        flops: Some(problem.flops()),
-        launches: ready.plan().steps.len() as u64,
-        checked: None,
-        time: None,
-        peer: None,
-        no_peer: None,
-        counters: None,
-    };
+    let record = Record::new(
+        "quantized",
+        product.name(),
+        [product.bytes(), ready.plan().steps.len() as u64],
+        Some(problem.flops()),
+    );
     if device.is_virtual() {
-        let reports = device.take_reports();
-        let counters = reports.iter().fold(Counters::default(), |sum, launch| added(sum, &launch.report.counters));
+        let (counters, _) = counted(device);
         let checked = Some(compare(&queue, [vec![&prepared[0].c]], &product.samples())?);
         return Ok(Record { counters: Some(counters), checked, ..record });
     }
