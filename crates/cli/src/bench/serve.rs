@@ -70,7 +70,7 @@ pub(crate) struct Serve {
     /// The type that is computed in: f32, f16 or bf16; unless given that of the weights.
     #[arg(long, value_name = "DTYPE", value_parser = parse_dtype)]
     dtype: Option<Dtype>,
-    /// How quantized weights lie on the device: stored as in the file, or converted to the type
+    /// Form of quantized weights on the device: stored as in the file, or converted to the type
     /// that is computed in.
     #[arg(long, value_name = "HOW", default_value = "converted")]
     weights: WeightStorage,

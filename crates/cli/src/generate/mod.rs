@@ -61,7 +61,7 @@ pub(crate) struct Generate {
     /// quantized ones).
     #[arg(long, value_name = "DTYPE", value_parser = parse_dtype)]
     dtype: Option<Dtype>,
-    /// How quantized weights lie on the device: stored as in the file, with the same answers bit by
+    /// Form of quantized weights on the device: stored as in the file, with the same answers bit by
     /// bit, or converted to the type that is computed in.
     #[arg(long, value_name = "HOW", default_value = "converted")]
     weights: WeightStorage,

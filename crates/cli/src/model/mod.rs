@@ -53,12 +53,12 @@ impl GenerationConfig {
     }
 }
 
-/// How weights of few bits lie on the device.
+/// Form of weights of few bits on the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum WeightStorage {
-    /// As the file has them, in another order.
+    /// Codes of the file, in another order.
     Stored,
-    /// As numbers of the type that is computed in.
+    /// Numbers of the type that is computed in.
     Converted,
 }
 

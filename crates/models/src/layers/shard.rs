@@ -88,11 +88,6 @@ impl Shard {
         parts_of(own * self.count) / self.count
     }
 
-    /// Devices that share the model.
-    pub(crate) const fn count(&self) -> usize {
-        self.count
-    }
-
     /// Whether other devices have parts of the sums.
     pub(super) const fn is_shared(&self) -> bool {
         self.count > 1

@@ -1,0 +1,288 @@
+//! The files of a model, opened, and how they become a model on a device.
+
+use std::collections::VecDeque;
+use std::path::Path;
+
+use warpfold::{Arena, DrawRows, Dtype, Queue};
+
+use super::{Drawn, LanguageModel, Pinned};
+use crate::error;
+use crate::files::{Checkpoint, Storage, gguf};
+use crate::graphs::Graphs;
+use crate::layers::{Loader, Shard};
+use crate::network::Network;
+use crate::weights::Placed;
+use crate::{
+    Architecture, ChatTemplate, Error, ModelConfig, RopeScaling, SamplingDefaults, Tokenizer, WeightsDigest, config,
+    template,
+};
+
+/// A model's files, opened: what it is and how it reads, without its weights.
+#[derive(Debug)]
+pub struct ModelFiles {
+    config: ModelConfig,
+    tokenizer: Option<Tokenizer>,
+    template: template::Source,
+    defaults: SamplingDefaults,
+    pub(crate) checkpoint: Checkpoint,
+    /// Whether weights are compared with the files once they are loaded.
+    is_verified: bool,
+    /// Whether weights of few bits stay as they are.
+    is_packed: bool,
+}
+
+impl ModelFiles {
+    /// Opens a folder as Hugging Face has it, or a GGUF file.
+    ///
+    /// # Errors
+    /// If a file is missing, is not what it should be, or asks for what is not supported.
+    pub fn open(path: &Path) -> Result<Self, Error> {
+        if path.is_dir() {
+            let (config, defaults) = config::of_folder(path)?;
+            let has_tokenizer = path.join("tokenizer.json").exists();
+            let tokenizer = has_tokenizer.then(|| Tokenizer::of_folder(path)).transpose()?;
+            let template = template::of_folder(path)?;
+            let checkpoint = Checkpoint::open_folder(path)?;
+            return Ok(Self {
+                config,
+                tokenizer,
+                template,
+                defaults,
+                checkpoint,
+                is_verified: false,
+                is_packed: false,
+            });
+        }
+        let header = gguf::header(path)?;
+        let template = template::of_gguf(&header)?;
+        let (mut config, tokenizer) = (config::of_gguf(&header)?, Tokenizer::of_gguf(&header)?);
+        let mut checkpoint = Checkpoint::of_gguf(header)?;
+        restore(&mut checkpoint, &mut config)?;
+        let defaults = SamplingDefaults::default();
+        Ok(Self {
+            config,
+            tokenizer: Some(tokenizer),
+            template,
+            defaults,
+            checkpoint,
+            is_verified: false,
+            is_packed: false,
+        })
+    }
+
+    pub(crate) fn of_parts(
+        config: ModelConfig,
+        tokenizer: Tokenizer,
+        template: template::Source,
+        defaults: SamplingDefaults,
+        checkpoint: Checkpoint,
+    ) -> Self {
+        Self {
+            config,
+            tokenizer: Some(tokenizer),
+            template,
+            defaults,
+            checkpoint,
+            is_verified: false,
+            is_packed: false,
+        }
+    }
+
+    /// The same files, of which every load compares what lies on the device with the files, which
+    /// are read once more for it; models then have a [`weights_digest`](LanguageModel::weights_digest).
+    ///
+    /// ```
+    /// use warpfold::{Device, Profile, Queue};
+    /// use warpfold_models::ModelFiles;
+    ///
+    /// fn main() -> Result<(), warpfold_models::Error> {
+    ///     let files = ModelFiles::shipped()?.verified();
+    ///     let devices = Device::virtual_peers(Profile::H200, 2);
+    ///     let one = files.load(&Queue::of(&devices[0]), files.dtype(), &mut |_, _| ())?;
+    ///     let two = files.load_parallel(&devices, files.dtype(), &mut |_, _| ())?;
+    ///     assert!(one.weights_digest().is_some());
+    ///     assert_eq!(one.weights_digest(), two.weights_digest());
+    ///     Ok(())
+    /// }
+    /// ```
+    #[must_use]
+    pub fn verified(self) -> Self {
+        Self { is_verified: true, ..self }
+    }
+
+    /// The same files, of which every load leaves weights of few bits as they are stored (the
+    /// blocks of GGUF), in another order. Answers are those of the weights as `dtype`, bit by bit.
+    /// Matrices of other formats, and those whose parts of K are no whole blocks where several
+    /// devices share their sums, are converted.
+    #[must_use]
+    pub fn packed(self) -> Self {
+        Self { is_packed: true, ..self }
+    }
+
+    pub(crate) fn is_packed(&self) -> bool {
+        self.is_packed
+    }
+
+    pub(crate) fn checkpoint(&self) -> &Checkpoint {
+        &self.checkpoint
+    }
+
+    /// What the model is.
+    #[must_use]
+    pub fn config(&self) -> &ModelConfig {
+        &self.config
+    }
+
+    /// How it wants to be drawn from, where nobody says otherwise.
+    #[must_use]
+    pub fn sampling_defaults(&self) -> &SamplingDefaults {
+        &self.defaults
+    }
+
+    /// Its tokenizer, if there is one.
+    #[must_use]
+    pub fn tokenizer(&self) -> Option<&Tokenizer> {
+        self.tokenizer.as_ref()
+    }
+
+    /// The tokenizer alone, once the weights are loaded.
+    #[must_use]
+    pub fn into_tokenizer(self) -> Option<Tokenizer> {
+        self.tokenizer
+    }
+
+    /// Its chat template, if there is one.
+    ///
+    /// # Errors
+    /// If the template cannot be parsed.
+    pub fn chat_template(&self) -> Result<Option<ChatTemplate>, Error> {
+        self.template.parse()
+    }
+
+    /// Another chat template for the model.
+    ///
+    /// # Errors
+    /// If the template cannot be parsed.
+    pub fn chat_template_of(&self, source: &str) -> Result<ChatTemplate, Error> {
+        self.template.parse_other(source)
+    }
+
+    /// The type that the weights are stored in: `bf16` for quantized ones.
+    #[must_use]
+    pub fn dtype(&self) -> Dtype {
+        let format = self.checkpoint.format("model.embed_tokens.weight");
+        format.and_then(|format| format.dtype()).unwrap_or(Dtype::Bf16)
+    }
+
+    /// Bytes that the weights take on a device in `dtype`, norms left out.
+    #[must_use]
+    pub fn weight_bytes(&self, dtype: Dtype) -> u64 {
+        let packed = if self.is_packed { self.checkpoint.packed_elements_and_bytes() } else { [0; 2] };
+        (self.checkpoint.num_elements() - packed[0]) * dtype.bytes() + packed[1]
+    }
+
+    /// Brings the weights to a device, to compute in `dtype`: `f32`, `f16` or `bf16`. `progress` is
+    /// told the bytes that were read of the files, and those of all weights there.
+    ///
+    /// # Errors
+    /// If a tensor is missing or has another shape, or the device has no room;
+    /// [`ErrorKind::Weights`] of [verified](Self::verified) files.
+    pub fn load(
+        &self,
+        queue: &Queue,
+        dtype: Dtype,
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<LanguageModel, Error> {
+        let (mut model, placed) = self.load_shard(queue, dtype, None, progress)?;
+        model.weights_digest = self.compare(&[placed])?;
+        Ok(model)
+    }
+
+    /// Compares what lies on devices with the files, if that is asked for.
+    pub(crate) fn compare(&self, placed: &[Vec<Placed>]) -> Result<Option<WeightsDigest>, Error> {
+        self.is_verified.then(|| WeightsDigest::of(&self.checkpoint, placed)).transpose()
+    }
+
+    /// As [`ModelFiles::load`], what one of several devices has of the model, and where it has it,
+    /// if that is to be compared.
+    pub(crate) fn load_shard(
+        &self,
+        queue: &Queue,
+        dtype: Dtype,
+        shard: Option<Shard>,
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<(LanguageModel, Vec<Placed>), Error> {
+        let config = &shard.as_ref().map_or_else(|| self.config.clone(), |shard| shard.config(&self.config));
+        // A stream of the model's own: that of the device cannot be captured.
+        let queue = &queue.beside()?;
+        let mut loader = Loader::new(&self.checkpoint, queue, dtype, progress)?;
+        loader.shard = shard.as_ref();
+        loader.is_packed = self.is_packed;
+        loader.placed = self.is_verified.then(Vec::new);
+        let network = Network::load(config, &mut loader)?;
+        // Products read weights without a wait for what wrote them.
+        queue.stream().synchronize()?;
+        let (weight_bytes, placed) = (loader.loaded_bytes, loader.placed.take().unwrap_or_default());
+        let drawn = Drawn { words: Drawn::room(queue, Drawn::WORDS)?, stride: 2 };
+        let model = LanguageModel {
+            config: config.clone(),
+            queue: queue.clone(),
+            dtype,
+            network,
+            weight_bytes,
+            weights_digest: None,
+            is_packed: self.is_packed,
+            cache: None,
+            arena: Arena::default(),
+            graphs: Some(Graphs::new(shard.is_none())),
+            ahead: None,
+            pinned: [Pinned::empty(queue)?, Pinned::empty(queue)?],
+            drawn,
+            running: VecDeque::new(),
+            draws: DrawRows::default(),
+            shard,
+        };
+        Ok((model, placed))
+    }
+}
+
+/// Says how llama.cpp's tensors differ from Hugging Face's, and reads the divisors of angles that
+/// its files have as a tensor.
+fn restore(checkpoint: &mut Checkpoint, config: &mut ModelConfig) -> Result<(), Error> {
+    // No key says whether there are biases: they are there or not.
+    let has_bias = |part: &str| checkpoint.has(&format!("model.layers.0.{part}.bias"));
+    config.has_qkv_bias |= has_bias("self_attn.q_proj");
+    config.has_output_bias |= has_bias("self_attn.o_proj");
+    if let Some(part) = ["gate_proj", "up_proj", "down_proj"].iter().find(|part| has_bias(&format!("mlp.{part}"))) {
+        return Err(error::unsupported(checkpoint.path(), format!("biases in the MLP ({part})")));
+    }
+    for layer in 0..config.num_layers {
+        let of = |part: &str| format!("model.layers.{layer}.{part}.weight");
+        if config.architecture == Architecture::Llama {
+            for (part, heads) in [("q_proj", config.num_heads), ("k_proj", config.num_kv_heads)] {
+                for kind in ["weight", "bias"] {
+                    let name = format!("model.layers.{layer}.self_attn.{part}.{kind}");
+                    checkpoint.set_storage(&name, Storage::PairedRows { heads });
+                }
+            }
+        }
+        if config.architecture == Architecture::Gemma3 {
+            let inner = ["self_attn.q_norm", "self_attn.k_norm", "input_layernorm", "post_attention_layernorm"];
+            let outer = ["pre_feedforward_layernorm", "post_feedforward_layernorm"];
+            inner.iter().chain(&outer).for_each(|part| checkpoint.set_storage(&of(part), Storage::PlusOne));
+        }
+    }
+    if config.architecture == Architecture::Gemma3 {
+        checkpoint.set_storage("model.norm.weight", Storage::PlusOne);
+    }
+    if checkpoint.has("rope_freqs.weight") {
+        let bytes = checkpoint.read("rope_freqs.weight", &[config.head_dim / 2], Dtype::F32)?;
+        let factors: Vec<f32> = bytes.chunks_exact(4).map(bytemuck::pod_read_unaligned).collect();
+        if factors.iter().any(|factor| !(*factor > 0.0 && factor.is_finite())) {
+            let path = checkpoint.path();
+            return Err(error::tensor(path, "rope_freqs.weight", "a divisor of angles is not positive"));
+        }
+        config.rope.scaling = RopeScaling::Factors(factors);
+    }
+    Ok(())
+}
