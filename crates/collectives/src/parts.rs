@@ -8,6 +8,7 @@
 
 use warpfold_kernels::Dtype;
 use warpfold_kernels::elements::{Place, Run, Sink, Source};
+use warpfold_kernels::fold::pairwise_sums;
 use warpfold_lang::{
     Array, Global, Kernel, Val, block_dim, block_idx, grid_dim, kernel, range, thread_idx, wait_for_dependencies,
 };
@@ -41,7 +42,7 @@ impl PartSum {
     /// The sum of a rank's parts at one place; parts are `pitch` units apart.
     fn own(&self, input: Global<u8>, pitch: &Val<u64>, at: &Val<u64>, n: u32) -> Vec<Val<f32>> {
         let places = (0..self.parts as u64).map(|part| input.at((*pitch * part + *at) * (u64::from(n) * ITEM)));
-        tree(places.map(|place| load(place, Dtype::F32, n)).collect())
+        pairwise_sums(&places.map(|place| load(place, Dtype::F32, n)).collect::<Vec<_>>())
     }
 
     /// Stores the sum of a rank's parts for the others.
@@ -57,7 +58,7 @@ impl PartSum {
         // All loads come first, so that they are under way together.
         let loaded: Vec<Vec<Vec<Val<f32>>>> = staged.iter().map(load_all).collect();
         for ((ranks, residual), to) in loaded.into_iter().zip(residual).zip(to) {
-            self.store(tree(ranks), *residual, to, n);
+            self.store(pairwise_sums(&ranks), *residual, to, n);
         }
     }
 
@@ -96,13 +97,4 @@ impl PartSum {
 
 fn load(pointer: Global<u8>, dtype: Dtype, n: u32) -> Vec<Val<f32>> {
     Source::one::<f32>(dtype).load(&[Place { pointer, run: Run::Wide }], n)
-}
-
-/// Adds lists element by element in a balanced tree.
-fn tree(mut lists: Vec<Vec<Val<f32>>>) -> Vec<Val<f32>> {
-    if lists.len() == 1 {
-        return lists.remove(0);
-    }
-    let second = lists.split_off(lists.len() / 2);
-    tree(lists).into_iter().zip(tree(second)).map(|(a, b)| a + b).collect()
 }

@@ -175,7 +175,7 @@ fn wgmma_config(problem: &Problem, common: Config, tile: WgmmaTile) -> (WgmmaCon
     (config, [maps.queries, keys, values])
 }
 
-/// Of keys that TMA can read: what [`SwappedTile::choose`] looks at.
+/// Input of [`SwappedTile::choose`] for keys that TMA can read.
 fn swapped_config(problem: &Problem, common: Config, tile: SwappedTile) -> (SwappedConfig, [TensorLayout; 2]) {
     let mapped = mapped_keys(problem, (1, tile.keys), true).expect("TMA reads keys and values of a swapped product");
     let values = mapped.values.expect("values were asked for");

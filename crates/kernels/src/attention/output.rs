@@ -40,7 +40,7 @@ impl Columns {
     }
 }
 
-/// Of four words in each lane of a quad: word `i` of lane `j` becomes word `j` of lane `i`.
+/// Transposes four words in each lane of a quad: word `i` of lane `j` becomes word `j` of lane `i`.
 fn transposed_in_quad(lane: Val<u32>, words: [Val<u32>; 4]) -> [Val<u32>; 4] {
     let [is_odd, is_upper] = [(lane & 1).ne(0), (lane & 2).ne(0)];
     let swapped = |is_second: Val<bool>, lanes: u32, [first, second]: [Val<u32>; 2]| {

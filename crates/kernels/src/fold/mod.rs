@@ -41,7 +41,7 @@ pub use family::Fold;
 pub use monoid::{Monoid, Position};
 pub use monoids::{
     ArgExtreme, Binned, Both, Count, Counted, Extreme, LogSumExp, Nan, OnlineSoftmax, Product, ReproducibleSum, Side,
-    Sum, Ties, TopK, Variance, Welford,
+    Sum, Ties, TopK, Variance, Welford, pairwise_sums,
 };
 pub(crate) use monoids::{Deviations, InSegments, MaxSumExp};
 pub use rows::Rows;

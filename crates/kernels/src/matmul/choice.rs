@@ -16,7 +16,7 @@ use super::epilogue_writer::EpilogueKey;
 use super::load::Load;
 use super::mma::{MmaConfiguration, MmaTile};
 use super::operand_major::OperandMajor;
-use super::problem::{BATCH_RANK, BatchInvariance, Matrix, Problem, refused};
+use super::problem::{BATCH_RANK, Matrix, Problem, refused};
 use super::rates::ArchRates;
 use super::simt::Configuration;
 use super::split_k_reduce;
@@ -87,13 +87,9 @@ impl Choice {
     /// numbers that are not whole.
     pub fn new(problem: Problem, arch: Arch, limits: &Limits) -> Result<Self, Error> {
         let work = check(&problem, arch, limits)?;
-        let most = match problem.batch_invariance {
-            // Sums that are not split are one chain whatever the tile.
-            BatchInvariance::On => 1,
-            BatchInvariance::Off if problem.k_parts > 1 => 1,
-            BatchInvariance::Off if problem.epilogue.gate_activation().is_some() => 1,
-            BatchInvariance::Off => (problem.k / LEAST_PART).clamp(1, MAX_PARTS),
-        };
+        // Sums that are not split are one chain whatever the tile.
+        let is_whole = problem.has_fixed_order() || problem.epilogue.gate_activation().is_some();
+        let most = if is_whole { 1 } else { (problem.k / LEAST_PART).clamp(1, MAX_PARTS) };
         let simt = Tile::ALL.into_iter().filter(|tile| has_room(*tile, work.accumulator)).map(Algorithm::Simt);
         let wgmma: Vec<_> = match tma_majors(&problem, limits) {
             Some(majors) => {
@@ -112,9 +108,9 @@ impl Choice {
         };
         // Each way adds in an order of its own: rows that shall not depend on their number all go
         // the same one.
-        let is_planned = problem.batch_invariance == BatchInvariance::Off && problem.k_parts == 1;
-        let takes_mma = wgmma.is_empty() || is_planned;
-        let takes_simt = (wgmma.is_empty() && mma.is_empty()) || is_planned;
+        let is_free = !problem.has_fixed_order();
+        let takes_mma = wgmma.is_empty() || is_free;
+        let takes_simt = (wgmma.is_empty() && mma.is_empty()) || is_free;
         let algorithms = simt.filter(|_| takes_simt).chain(mma.into_iter().filter(|_| takes_mma)).chain(wgmma);
         let algorithms = algorithms.filter(|algorithm| suits_end(algorithm, &problem));
         let candidates = algorithms.flat_map(|algorithm| {
@@ -158,14 +154,10 @@ impl Choice {
         if !is_possible || !suits_end(&algorithm, &problem) || (is_gated && num_parts > 1) {
             return Err(refused(format!("{algorithm} is not possible for the layout of {problem}, or the device")));
         }
-        // The blocks of a tile add parts of a tree in its order; all other parts have an order of their own.
-        let is_tree = problem.k_parts > 1;
-        let own = if is_tree { algorithm.own_parts().unwrap_or(1) } else { 1 };
-        let has_order = problem.batch_invariance == BatchInvariance::On || is_tree;
-        if num_parts == 0
-            || (u64::from(num_parts) != own && num_parts > 1 && has_order)
-            || !suits_tree(algorithm, &problem)
-        {
+        // The blocks of a tile add parts of a tree in its order; all other parts have one of their own.
+        let is_of_tree = problem.k_parts > 1 && algorithm.own_parts() == Some(num_parts.into());
+        let is_in_order = num_parts == 1 || is_of_tree || !problem.has_fixed_order();
+        if num_parts == 0 || !is_in_order || !suits_tree(algorithm, &problem) {
             return Err(refused(format!("{num_parts} parts are not possible")));
         }
         Self::made(problem, work, (algorithm, num_parts))

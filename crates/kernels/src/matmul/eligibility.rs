@@ -4,6 +4,7 @@ use warpfold_device::Limits;
 
 use super::algorithm::Algorithm;
 use super::epilogue::Step;
+use super::family::Matmul;
 use super::mma::{self, Pieces};
 use super::operand_major::OperandMajor;
 use super::problem::{BatchInvariance, F32Math, Problem};
@@ -26,8 +27,7 @@ pub(super) fn majors_of(problem: &Problem) -> Option<[OperandMajor; 2]> {
 /// The rows that decide on the layout: what one row alone would allow must not be taken where bits
 /// may not depend on the number of rows.
 pub(super) fn rows_of(problem: &Problem) -> u64 {
-    let is_fixed = problem.batch_invariance == BatchInvariance::On || problem.k_parts > 1;
-    if is_fixed { problem.m.max(2) } else { problem.m }
+    if problem.has_fixed_order() { problem.m.max(2) } else { problem.m }
 }
 
 /// The same, if there is a WGMMA kernel and the device has them.
@@ -118,20 +118,11 @@ pub(super) fn stands(tile: WgmmaTile, problem: &Problem, limits: &Limits) -> boo
     tiles.saturating_mul(problem.num_products()).saturating_mul(tile.split.into()) <= limits.num_sms.into()
 }
 
-/// Whether some kernel adds the [parts of K](Problem::k_parts) of packed factors in one launch,
-/// however many rows there are. Elsewhere a second launch adds them, from `4 * parts` bytes for
-/// each element of the result.
-#[must_use]
-pub fn adds_parts_in_one_launch(dtype: Dtype, k: u64, parts: u64, limits: &Limits) -> bool {
-    // A part is whole stages of the smallest tile.
-    let is_whole = (k / parts).is_multiple_of(WgmmaTile::SMALL.depth(2).into());
-    parts == 1 || matches!(dtype, Dtype::F16 | Dtype::Bf16) && is_whole && limits.has_wgmma
-}
-
-/// The same of the factors of a problem, however they lie.
+/// Whether some kernel adds the parts of K in one launch, however many rows there are.
 pub(super) fn can_add_tree(problem: &Problem, limits: &Limits) -> bool {
     let Problem { k, k_parts, a, .. } = *problem;
-    k_parts == 1 || adds_parts_in_one_launch(a.dtype, k, k_parts, limits) && tma_majors(problem, limits).is_some()
+    k_parts == 1
+        || Matmul::adds_parts_in_one_launch(a.dtype, k, k_parts, limits) && tma_majors(problem, limits).is_some()
 }
 
 /// Whether an algorithm adds the parts of K as the problem wants them, in one launch: parts are

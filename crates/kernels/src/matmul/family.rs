@@ -1,7 +1,7 @@
 //! From a problem to steps: repacks, the GEMM, and the reduction of split-K.
 
 use half::{bf16, f16};
-use warpfold_device::{L2Promotion, TensorLayout};
+use warpfold_device::{L2Promotion, Limits, TensorLayout};
 use warpfold_lang::{F8E4M3, F8E5M2};
 
 use super::algorithm::Algorithm;
@@ -14,7 +14,7 @@ use super::operand_major::OperandMajor;
 use super::problem::{Matrix, Problem};
 use super::simt::{Configuration, matrix_words, simt, size_words};
 use super::split_k_reduce::{self, ReduceConfiguration, split_k_reduce};
-use super::wgmma::{WgmmaConfiguration, layout, wgmma};
+use super::wgmma::{WgmmaConfiguration, WgmmaTile, layout, wgmma};
 use super::{gate, repack, vector};
 use crate::plan::{Arg, Family, MemoryMap, Operand, Plan, Planner, Step};
 use crate::{AnyKernel, Dtype, Error};
@@ -109,6 +109,16 @@ impl Family for Matmul {
 }
 
 impl Matmul {
+    /// Whether some kernel adds the [parts of K](Problem::k_parts) of packed factors in one launch,
+    /// however many rows there are. Elsewhere a second launch adds them, from `4 * parts` bytes for
+    /// each element of the result.
+    #[must_use]
+    pub fn adds_parts_in_one_launch(dtype: Dtype, k: u64, parts: u64, limits: &Limits) -> bool {
+        // A part is whole stages of the smallest tile.
+        let is_whole = (k / parts).is_multiple_of(WgmmaTile::SMALL.depth(2).into());
+        parts == 1 || matches!(dtype, Dtype::F16 | Dtype::Bf16) && is_whole && limits.has_wgmma
+    }
+
     /// Plans the parts of `k` as a batch of products, whose results a second launch adds: where no
     /// kernel adds them by itself.
     fn plan_parts(

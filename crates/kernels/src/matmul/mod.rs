@@ -47,7 +47,6 @@ mod wgmma;
 pub(crate) use accumulator::Accumulator;
 pub use algorithm::Algorithm;
 pub use choice::Choice;
-pub use eligibility::adds_parts_in_one_launch;
 pub use epilogue::{Activation, Epilogue, OutputCoord};
 pub(crate) use epilogue::{MAX_INPUTS, MAX_SCALARS};
 pub(crate) use epilogue_writer::{

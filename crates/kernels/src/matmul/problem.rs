@@ -251,6 +251,11 @@ impl Problem {
         self
     }
 
+    /// Whether sums have one order, however many rows there are.
+    pub(super) fn has_fixed_order(&self) -> bool {
+        self.batch_invariance == BatchInvariance::On || self.k_parts > 1
+    }
+
     /// Factors, result and what the epilogue reads.
     fn matrices(&self) -> impl Iterator<Item = &Matrix> {
         [&self.a, &self.b, &self.c].into_iter().chain(&self.inputs)

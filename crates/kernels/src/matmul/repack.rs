@@ -3,7 +3,7 @@
 
 use super::eligibility::has_tensor_cores;
 use super::family::Memory;
-use super::problem::{BatchInvariance, Matrix, Problem, refused};
+use super::problem::{Matrix, Problem, refused};
 use super::wgmma;
 use crate::Error;
 use crate::plan::{Operand, Plan, Planner};
@@ -29,8 +29,7 @@ pub(super) fn plan(
     let Problem { m, n, k, batch, .. } = problem;
     // Not where bits must not depend on the number of rows, as the size decides.
     let is_worth_it = has_tensor_cores(&problem, planner.limits)
-        && problem.batch_invariance == BatchInvariance::Off
-        && problem.k_parts == 1
+        && !problem.has_fixed_order()
         && problem.num_products() == 1
         && m.saturating_mul(n).saturating_mul(k) >= LEAST;
     if is_worth_it && wgmma::tma_major(&problem.a, m, k, batch).is_none() {

@@ -8,6 +8,7 @@ use super::accumulator::Accumulator;
 use super::epilogue::{MAX_INPUTS, MAX_SCALARS};
 use super::epilogue_writer::{BatchCoord, EpilogueKey, EpilogueOperands, EpilogueWriter, GROUP, STRIDES};
 use super::simt::SIZES;
+use crate::fold::pairwise_sums;
 use crate::overlap::overlap_launches;
 use crate::{Dtype, elements};
 
@@ -67,7 +68,9 @@ pub(crate) fn split_k_reduce<A: Accumulator>(configuration: &ReduceConfiguration
                 elements::load(A::DTYPE, place.reinterpret(), width, true)
             };
             let sums = match tree {
-                Some(parts) => balanced((0..i64::from(parts)).map(|part| load(Val::constant(part))).collect()),
+                Some(parts) => {
+                    pairwise_sums(&(0..i64::from(parts)).map(|part| load(Val::constant(part))).collect::<Vec<_>>())
+                }
                 None => {
                     let sums: Vec<_> = load(Val::constant(0)).into_iter().map(|first| var::<A>(first)).collect();
                     range(1_u32, sizes.at(4), 1_u32, |part| {
@@ -90,13 +93,4 @@ pub(crate) fn split_k_reduce<A: Accumulator>(configuration: &ReduceConfiguration
         });
     };
     kernel(name, body).required_block(BLOCK)
-}
-
-/// Adds lists, a power of two of them, element by element in a balanced tree.
-pub(super) fn balanced<A: Accumulator>(mut lists: Vec<Vec<Val<A>>>) -> Vec<Val<A>> {
-    if lists.len() == 1 {
-        return lists.remove(0);
-    }
-    let second = lists.split_off(lists.len() / 2);
-    balanced(lists).into_iter().zip(balanced(second)).map(|(left, right)| left + right).collect()
 }

@@ -1,6 +1,6 @@
 //! Products of one row or one column go to [`gemv`].
 
-use super::problem::{BatchInvariance, Matrix, Problem};
+use super::problem::{Matrix, Problem};
 use crate::gemv::{self, Gemv};
 use crate::layout::Layout;
 use crate::plan::{Family, Operand, Plan, Planner};
@@ -13,8 +13,7 @@ pub(super) fn plan(plan: &mut Plan, problem: &Problem, planner: &Planner<'_>) ->
     let Problem { m, n, k, ref a, ref b, ref c, .. } = *problem;
     let dtype = a.dtype;
     let is_float = matches!(dtype, Dtype::F16 | Dtype::Bf16 | Dtype::F32 | Dtype::F64);
-    let is_alone =
-        problem.k_parts == 1 && problem.epilogue.steps().is_empty() && problem.batch_invariance == BatchInvariance::Off;
+    let is_alone = problem.epilogue.steps().is_empty() && !problem.has_fixed_order();
     if !is_float || c.dtype != dtype || !is_alone || problem.num_products() != 1 || k == 0 {
         return Ok(false);
     }

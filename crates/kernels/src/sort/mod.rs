@@ -22,10 +22,11 @@ mod radix;
 use warpfold_device::LaunchConfig;
 
 use crate::fold::{Cumulative, Prefix, ScanOrder, scan_of};
-use crate::plan::{Arg, Family, Operand, OperandSpec, Plan, Planned, Planner, Step, TensorSpec, grid_size};
+use crate::plan::{Family, Operand, OperandSpec, Plan, Planned, Planner, Step, TensorSpec, grid_size};
 use crate::{AnyKernel, Dtype, Error, ErrorKind};
 
 use kernel::{BLOCK, CHUNK, Config, SortArgs, Stage};
+use radix::RadixArgs;
 
 // THRESHOLD: longer rows are refused; tested by
 // crates/kernels/tests/parts/plans.rs::rows_that_are_too_long_to_be_sorted_are_refused
@@ -79,7 +80,7 @@ impl Family for Sort {
         let sorted = plan.add_output(OperandSpec::new("the sorted rows", bytes, dtype.bytes()));
         let positions = plan.add_output(OperandSpec::new("the positions", rows * len * 8, 8));
         if len > LONG {
-            return by_digits(plan, problem, planner);
+            return by_digits(plan, problem, [input, sorted, positions], planner);
         }
         plan = plan.choice(format_args!("{rows} bitonic networks of {padded}"));
         if rows * len == 0 {
@@ -124,7 +125,12 @@ impl Family for Sort {
 }
 
 /// The launches that sort long rows digit by digit.
-fn by_digits(plan: Plan, problem: &Problem, planner: &Planner<'_>) -> Result<Plan, Error> {
+fn by_digits(
+    plan: Plan,
+    problem: &Problem,
+    [input, sorted, positions]: [Operand; 3],
+    planner: &Planner<'_>,
+) -> Result<Plan, Error> {
     let Problem { dtype, rows, len, descending } = *problem;
     let (tiles, is_wide) = (len.div_ceil(radix::TILE.into()), dtype.bytes() == 8);
     let shifts: Vec<u32> = pair::key_bits(dtype).step_by(radix::DIGIT_BITS as usize).collect();
@@ -135,13 +141,9 @@ fn by_digits(plan: Plan, problem: &Problem, planner: &Planner<'_>) -> Result<Pla
     let counts_of_row = u64::from(radix::RADIX) * tiles;
     let counts = [(); 2].map(|()| plan.add_scratch(rows * counts_of_row * 4));
     // A digit's pairs come from where the one before has put them.
-    let buffers: Vec<Vec<Operand>> = (1..shifts.len())
+    let buffers: Vec<(Operand, Option<Operand>)> = (1..shifts.len())
         .take(2)
-        .map(|_| {
-            let keys = plan.add_scratch(rows * len * 8);
-            let positions = is_wide.then(|| plan.add_scratch(rows * len * 4));
-            std::iter::once(keys).chain(positions).collect()
-        })
+        .map(|_| (plan.add_scratch(rows * len * 8), is_wide.then(|| plan.add_scratch(rows * len * 4))))
         .collect();
     let scan = scan_of(Cumulative::Sum, Dtype::U32, Some(Dtype::U32))?;
     let spec = || TensorSpec::contiguous(Dtype::U32, &[rows as usize, counts_of_row as usize]);
@@ -150,20 +152,28 @@ fn by_digits(plan: Plan, problem: &Problem, planner: &Planner<'_>) -> Result<Pla
     let launch = LaunchConfig::new(grid_size(rows * tiles)?, radix::BLOCK);
     for (i, shift) in shifts.iter().enumerate() {
         let (is_first, is_last) = (i == 0, i + 1 == shifts.len());
-        let pairs = |digit: usize, is_there: bool| if is_there { buffers[digit % 2].clone() } else { Vec::new() };
+        let pairs = |digit: usize, is_there: bool| is_there.then(|| buffers[digit % 2]).unzip();
+        let ((keys, key_positions), (to_keys, to_positions)) = (pairs(i + 1, !is_first), pairs(i, !is_last));
         let step = |part, counts| {
             let config = radix::Config { dtype, descending, is_first, part };
-            Step::new(planner.kernel(config, radix::kernel_of), launch)
-                .operands([Operand::Input(0), Operand::Output(0), Operand::Output(1)], 3)
-                .operands(pairs(i + 1, !is_first), 2)
-                .operands(pairs(i, !is_last), 2)
-                .arg(counts)
-                .words(&[len, tiles])
-                .arg(Arg::value(shift + if is_wide { 0 } else { 32 }))
+            let args = RadixArgs::<Planned> {
+                rows: input,
+                sorted,
+                positions,
+                keys,
+                key_positions: key_positions.flatten(),
+                to_keys,
+                to_positions: to_positions.flatten(),
+                counts,
+                len,
+                tiles,
+                shift: shift + if is_wide { 0 } else { 32 },
+            };
+            Step::new(planner.kernel(config, radix::kernel_of), launch).with(args)
         };
-        plan.steps.push(step(radix::Part::Count, counts[0]));
+        plan.steps.push(step(radix::Part::Count, counts[0])?);
         plan.append(scan.plan(&sum, planner)?, &[(counts[0], 0)], &[(counts[1], 0)]);
-        plan.steps.push(step(radix::Part::Move { is_last }, counts[1]));
+        plan.steps.push(step(radix::Part::Move { is_last }, counts[1])?);
     }
     Ok(plan)
 }

@@ -7,7 +7,7 @@
 //! other by `match.any`, and a warp has counts of its own, so that elements keep their order.
 
 use warpfold_lang::{
-    Array, Global, Lanes, Val, block_idx, kernel, lane_id, lanes_before, shared_named, sync_threads, sync_warp,
+    Global, Lanes, Val, block_idx, kernel, lane_id, lanes_before, params, shared_named, sync_threads, sync_warp,
     thread_idx, var, wait_for_dependencies, warp_id, when,
 };
 
@@ -45,23 +45,31 @@ pub(super) enum Part {
     Move { is_last: bool },
 }
 
+params! {
+    /// Parameters of the kernel.
+    pub(super) struct RadixArgs {
+        rows: Global<u8>, sorted: Global<u8>, positions: Global<i64>,
+        /// Keys that the digit before left, and their positions where these have their own words.
+        keys: Option<Global<u64>>, key_positions: Option<Global<u32>>,
+        /// Places of those that this digit leaves.
+        to_keys: Option<Global<u64>>, to_positions: Option<Global<u32>>,
+        counts: Global<u32>,
+        /// Length of a row, and its tiles.
+        len: u64, tiles: u64,
+        /// The digit's lowest bit.
+        shift: u32,
+    }
+}
+
 pub(super) fn kernel_of(config: &Config) -> AnyKernel {
     let config = *config;
     let Config { dtype, descending, is_first, part } = config;
     let is_wide = dtype.bytes() == 8;
-    let body = move |rows: Global<u8>,
-                     sorted: Global<u8>,
-                     positions: Global<i64>,
-                     keys: Global<u64>,
-                     key_positions: Global<u32>,
-                     to_keys: Global<u64>,
-                     to_positions: Global<u32>,
-                     counts: Global<u32>,
-                     shape: Array<u64, 2>,
-                     shift: Val<u32>| {
+    let body = move |args: RadixArgs| {
+        let RadixArgs { rows, sorted, positions, keys, key_positions, .. } = args;
+        let RadixArgs { to_keys, to_positions, counts, len, tiles, shift, .. } = args;
         wait_for_dependencies();
         // Contract: a block for each tile of each row.
-        let [len, tiles] = [0, 1].map(|i| shape.at(i));
         let block = block_idx().x.cast::<u64>();
         let (row, tile) = (block / tiles, block % tiles);
         let (first, thread) = (row * len, thread_idx().x);

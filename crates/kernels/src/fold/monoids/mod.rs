@@ -42,7 +42,7 @@ pub use top_k::TopK;
 pub use variance::Variance;
 pub use welford::Welford;
 
-use warpfold_lang::{Scalar, Type, Val};
+use warpfold_lang::{Number, Scalar, Type, Val};
 
 /// Folds one register of all lanes by `redux.sync`, which takes 32-bit integers only (PTX ISA,
 /// "redux.sync").
@@ -69,4 +69,15 @@ fn pairwise<T: Copy>(values: &[T], combine: impl Fn(T, T) -> T + Copy) -> T {
             combine(pairwise(left, combine), pairwise(right, combine))
         }
     }
+}
+
+/// Sums of the elements at each place of lists of one length, in a balanced tree over the lists:
+/// `((0+1)+(2+3))+((4+5)+(6+7))` of eight.
+///
+/// # Panics
+/// If there are no lists.
+#[must_use]
+pub fn pairwise_sums<T: Number>(lists: &[Vec<Val<T>>]) -> Vec<Val<T>> {
+    let of_all = |i: usize| pairwise(&lists.iter().map(|list| list[i]).collect::<Vec<_>>(), |a, b| a + b);
+    (0..lists[0].len()).map(of_all).collect()
 }

@@ -118,6 +118,14 @@ pub(super) fn few_rows<T: Multiplicand<Sum = f32> + HalfOfPair>(configuration: &
     kernel(configuration.name(), body).required_block(THREADS).min_blocks(1)
 }
 
+/// A part of K of several.
+#[derive(Clone, Copy)]
+struct PartOfK {
+    number: Val<u32>,
+    /// Its first stage.
+    stage: Val<u32>,
+}
+
 /// What both roles of a block use.
 struct Block<'a, T> {
     configuration: &'a Configuration,
@@ -128,10 +136,10 @@ struct Block<'a, T> {
     packed: Shared<u8>,
     rows: Tiles<T>,
     ring: Pipeline,
-    /// Stages of the block's part of K, which part it is, and its first stage.
+    /// Stages of the block's part of K.
     num: Val<u32>,
-    of_k: Val<u32>,
-    first_stage: Val<u32>,
+    /// The part, where there are several.
+    of_k: Option<PartOfK>,
     /// The first row of `x`, and the first output.
     first: [Val<u32>; 2],
 }
@@ -144,18 +152,24 @@ impl<'a, T: Multiplicand<Sum = f32> + HalfOfPair> Block<'a, T> {
         let tiles = tiles::<T>(stages, rows, along * DEPTH, Swizzle::Bytes128);
         let packed = dynamic_shared::<u8>(stages * halves * along * scheme.piece_bytes());
         // Roles: tiles of rows that share weights stand side by side in the grid.
-        let parts = configuration.parts;
-        let (block, of_k) = (block_idx().x >> parts.ilog2(), block_idx().x & (parts - 1));
-        let (part, tile) = divide(block, sizes.at(3));
+        let (parts, block) = (configuration.parts, block_idx().x);
         let pieces = num_pieces(sizes.at(2));
-        // Of several parts each is whole stages: there are no pieces behind them.
-        let num = if parts == 1 { pieces / along } else { sizes.at(2) / (parts * along * DEPTH) };
-        let first_stage = of_k * num;
+        let (block, of_k, num) = if parts == 1 {
+            (block, None, pieces / along)
+        } else {
+            // Each part is whole stages: there are no pieces behind them.
+            let num = sizes.at(2) / (parts * along * DEPTH);
+            let number = block & (parts - 1);
+            (block >> parts.ilog2(), Some(PartOfK { number, stage: number * num }), num)
+        };
+        let (part, tile) = divide(block, sizes.at(3));
         let half_bytes = pieces.cast::<i64>() * i64::from(scheme.piece_bytes());
         let first_half = part * halves;
-        let skipped = (first_stage * (along * scheme.piece_bytes())).cast::<i64>();
-        let piece = |half: u32| weights.at((first_half + half).cast::<i64>() * half_bytes);
-        let piece = |half: u32| if parts == 1 { piece(half) } else { piece(half).at(skipped) };
+        let piece = |half: u32| {
+            let first = weights.at((first_half + half).cast::<i64>() * half_bytes);
+            let skipped = |part: PartOfK| (part.stage * (along * scheme.piece_bytes())).cast::<i64>();
+            of_k.map_or(first, |part| first.at(skipped(part)))
+        };
         let pieces = (0..halves).map(piece).collect();
         let output = if halves == 2 {
             part * BLOCK_ROWS
@@ -165,7 +179,7 @@ impl<'a, T: Multiplicand<Sum = f32> + HalfOfPair> Block<'a, T> {
         };
         let first = [tile * rows, output];
         let ring = Pipeline::new(stages);
-        Self { configuration, x, sizes, pieces, packed, rows: tiles, ring, num, of_k, first_stage, first }
+        Self { configuration, x, sizes, pieces, packed, rows: tiles, ring, num, of_k, first }
     }
 
     /// Whether this thread starts copies.
@@ -225,7 +239,7 @@ impl<'a, T: Multiplicand<Sum = f32> + HalfOfPair> Block<'a, T> {
                 weights();
             }
             let tile = self.rows.at(at.stage());
-            let stage = if self.configuration.parts == 1 { number } else { self.first_stage + number };
+            let stage = self.of_k.map_or(number, |part| part.stage + number);
             self.x.load_tile(tile, self.first[0], stage * self.depth(), self.ring.full(at));
             at.advance();
         });
@@ -280,10 +294,11 @@ impl<'a, T: Multiplicand<Sum = f32> + HalfOfPair> Block<'a, T> {
     }
 
     fn store(&self, sums: &WarpgroupSums<T>, outputs: EpilogueOperands) {
-        let Configuration { halves, epilogue, parts, .. } = self.configuration;
-        let results = (self.sizes.at(0) * self.sizes.at(1)).cast::<i64>() * epilogue.result_bytes() as i64;
-        let result = outputs.result;
-        let result = if *parts == 1 { result } else { result.at(self.of_k.cast::<i64>() * results) };
+        let Configuration { halves, epilogue, .. } = self.configuration;
+        let result = self.of_k.map_or(outputs.result, |part| {
+            let results = (self.sizes.at(0) * self.sizes.at(1)).cast::<i64>();
+            outputs.result.at(part.number.cast::<i64>() * results * epilogue.result_bytes() as i64)
+        });
         let outputs = EpilogueOperands { result, ..outputs };
         let gate = epilogue.gate();
         let columns = if gate.is_some() { self.sizes.at(1) >> 1 } else { self.sizes.at(1) };

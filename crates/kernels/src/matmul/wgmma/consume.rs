@@ -9,8 +9,8 @@ use super::kernel::{Block, WgmmaConfiguration};
 use super::rings::RingCursor;
 use super::store::{Results, Store};
 use super::tile::WgmmaTile;
+use crate::fold::pairwise_sums;
 use crate::matmul::accumulator::Accumulator;
-use crate::matmul::split_k_reduce::balanced;
 use crate::matmul::tile_scheduler::TileWork;
 
 /// What every warpgroup but the first does.
@@ -212,7 +212,7 @@ impl<T: Multiplicand<Sum: Accumulator + Sum>> Tree<T> {
                     let is_last = i + 1 == parts;
                     main_loop.multiply(sums, &part(i, parts), Ends { begins: i == 0, drains: is_last, is_last });
                 }
-                balanced(each.iter().map(values).collect())
+                pairwise_sums(&each.iter().map(values).collect::<Vec<_>>())
             }
             Self::InTurn(parts, levels) => {
                 let mut folded = Vec::new();

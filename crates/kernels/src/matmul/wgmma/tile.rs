@@ -141,7 +141,7 @@ impl WgmmaTile {
         let columns =
             columns.div_ceil(num_sms * waves.max(1)).next_multiple_of(step.into()).clamp(step.into(), most) as u32;
         let panels = if columns > 192 { 2 } else { 1 };
-        let stages = ((226 << 10) / (panels * ROW_BYTES * (64 * consumers + columns))).min(12);
+        let stages = (SHARED_BYTES / (panels * ROW_BYTES * (64 * consumers + columns))).min(12);
         Self { consumers, columns, stages, cluster: 1, panels, once: true, ..Self::MEDIUM }
     }
 
@@ -160,7 +160,7 @@ impl WgmmaTile {
         let waves = columns.div_ceil(num_sms * 128).max(1);
         let columns = columns.div_ceil(num_sms * waves).next_multiple_of(step.into()).clamp(step.into(), 128) as u32;
         let needed = (k * element_bytes).div_ceil(ROW_BYTES.into()).clamp(1, 1 << 20) as u32;
-        let room = (226 << 10) / (ROW_BYTES * (8 + columns));
+        let room = SHARED_BYTES / (ROW_BYTES * (8 + columns));
         let most = if room >= 24 { 4 } else { 2 };
         let suits = |panels: &u32| part == k || (part * element_bytes).is_multiple_of((panels * ROW_BYTES).into());
         let panels = [4, 2, 1].into_iter().filter(|panels| *panels <= most).find(suits).unwrap_or(1);
@@ -310,9 +310,10 @@ mod tests {
             .flatten();
         let turned =
             [8, 16, 24, 32].into_iter().flat_map(|columns| [1, 2].map(|split| WgmmaTile::swap_ab(columns, split)));
-        let eight = columns
-            .into_iter()
-            .flat_map(|columns| [1024, 3072, 14_336].map(|k| WgmmaTile::few_rows([columns, k / 8, k], 2, 132, 8)));
+        let eight = columns.into_iter().flat_map(|columns| {
+            [(1, 1), (1024, 1024), (3072, 3072), (14_336, 14_336), (128, 1024), (384, 3072), (1792, 14_336)]
+                .map(|(part, k)| WgmmaTile::few_rows([columns, part, k], 2, 132, 8))
+        });
         for tile in WgmmaTile::ALL
             .into_iter()
             .chain(WgmmaTile::OF_TREES)
