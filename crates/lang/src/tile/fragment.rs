@@ -203,9 +203,9 @@ pub fn load_matrices<T: Element>(from: Shared<T>, major: Major) -> [Val<u32>; 4]
 /// ```
 /// use half::bf16;
 /// use warpfold_lang::{Arch, Bf16x2, Major, Swizzle, Target, Val, kernel, lane_id, store_matrices, tile};
-/// let stored = kernel("stored", || {
-///     let (tile, ones) = (tile::<bf16>(16, 64, Swizzle::Bytes128), Val::constant(0x3f80_3f80_u32));
-///     store_matrices(tile.at(lane_id() & 15, 0), [ones; 2], Major::Mn);
+/// let stored = kernel("stored", |pair: Val<u32>| {
+///     let tile = tile::<bf16>(16, 64, Swizzle::Bytes128);
+///     store_matrices(tile.at(lane_id() & 15, 0), [pair; 2], Major::Mn);
 /// });
 /// assert!(stored.ptx(&Target::new(Arch::SM_90A, (8, 0)))?.contains("stmatrix.sync.aligned.m8n8.x2.trans.shared"));
 /// # Ok::<(), warpfold_lang::Error>(())
