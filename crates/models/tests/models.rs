@@ -146,6 +146,14 @@ fn a_quantized_gguf_file_answers_as_numpy_does_with_what_it_holds() {
 }
 
 #[test]
+fn checkpoints_that_other_programs_quantized_answer_as_numpy_does_with_what_they_hold() {
+    for name in ["awq", "gptq_act_order", "int4_zeros", "nvfp4", "nf4_nested"] {
+        let folder = format!("quantized/{name}");
+        agrees(&folder, &folder, Dtype::F32, 1e-4);
+    }
+}
+
+#[test]
 fn halves_are_near() {
     agrees("llama", "llama", Dtype::Bf16, 0.15);
     agrees("qwen3", "qwen3", Dtype::F16, 0.05);
@@ -272,8 +280,8 @@ fn what_is_not_understood_is_refused_with_file_and_field() {
     refuses("\"num_hidden_layers\": 2", "\"num_hidden_layers\": 0", "num_hidden_layers: 0 is not from 1");
     refuses(
         "\"vocab_size\"",
-        "\"quantization_config\": {\"quant_method\": \"awq\"}, \"vocab_size\"",
-        "weights quantized by awq",
+        "\"quantization_config\": {\"quant_method\": \"aqlm\"}, \"vocab_size\"",
+        "weights quantized by aqlm",
     );
     refuses("\"eos_token_id\": 1", "\"eos_token_id\": 288", "eos_token_id: 288 is not in a vocabulary of 288");
 }

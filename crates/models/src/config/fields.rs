@@ -47,6 +47,11 @@ impl Fields {
         self.get(name).map(|value| read(value).ok_or_else(|| wrong(value))).transpose()
     }
 
+    /// The names of all fields.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.object.keys().map(String::as_str)
+    }
+
     pub(crate) fn size(&self, name: &str) -> Result<Option<usize>, Error> {
         self.of(name, "a size", |value| value.as_u64().and_then(|size| usize::try_from(size).ok()))
     }

@@ -5,17 +5,19 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::fields::Fields;
-use super::{Architecture, ExpertsConfig, ModelConfig, Rope, RopeScaling, SamplingDefaults};
+use super::{Architecture, ExpertsConfig, ModelConfig, Rope, RopeScaling, SamplingDefaults, quantization};
 use crate::Error;
 use crate::error;
+use crate::files::Quantization;
 
 /// The configuration that a `config.json` says, alone.
 pub(crate) fn of_text(path: &Path, text: &str) -> Result<ModelConfig, Error> {
     read(&Fields::parse(path, text)?)?.validate(path)
 }
 
-/// The configuration of a folder, and how the model wants to be drawn from.
-pub(crate) fn of_folder(folder: &Path) -> Result<(ModelConfig, SamplingDefaults), Error> {
+/// The configuration of a folder, how its weights are stored, and how the model wants to be drawn
+/// from.
+pub(crate) fn of_folder(folder: &Path) -> Result<(ModelConfig, Quantization, SamplingDefaults), Error> {
     let fields = Fields::read(&folder.join("config.json"))?;
     let generation = folder.join("generation_config.json");
     let generation = generation.exists().then(|| Fields::read(&generation)).transpose()?;
@@ -24,7 +26,7 @@ pub(crate) fn of_folder(folder: &Path) -> Result<(ModelConfig, SamplingDefaults)
         config.eos = eos;
     }
     let defaults = generation.as_ref().map(SamplingDefaults::read).transpose()?.unwrap_or_default();
-    Ok((config.validate(&fields.path)?, defaults))
+    Ok((config.validate(&fields.path)?, quantization::read(&fields)?, defaults))
 }
 
 fn read(fields: &Fields) -> Result<ModelConfig, Error> {
@@ -89,18 +91,6 @@ fn architecture(fields: &Fields) -> Result<Architecture, Error> {
 /// Fields that change the answers, with values that nothing here reads.
 fn refuse_what_is_not_understood(fields: &Fields, architecture: Architecture) -> Result<(), Error> {
     let refuse = |what: String| Err(error::unsupported(&fields.path, what));
-    if let Some(quantization) = fields.get("quantization_config") {
-        let text = |name: &str| quantization.get(name).and_then(Value::as_str);
-        // 8-bit floats say by their scales how they are stored.
-        match (text("quant_method"), text("format")) {
-            (Some("fp8" | "fbgemm_fp8"), _) | (Some("compressed-tensors"), Some("float-quantized")) => {}
-            (Some(method), Some(format)) => return refuse(format!("weights quantized by {method} as {format}")),
-            (method, _) => {
-                let method = method.unwrap_or("an unnamed method");
-                return refuse(format!("weights quantized by {method}"));
-            }
-        }
-    }
     if fields.flag("mlp_bias")? == Some(true) {
         return refuse("biases in the MLP (mlp_bias)".to_owned());
     }

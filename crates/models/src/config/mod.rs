@@ -9,6 +9,7 @@ pub(crate) mod fields;
 mod generation;
 mod gguf;
 mod json;
+pub(crate) mod quantization;
 mod rope;
 
 use std::path::Path;

@@ -64,6 +64,8 @@ impl Checkpoint {
             let (rows, width) = entry.rows_and_width();
             let alone = ALIGNMENT >> width.trailing_zeros().min(ALIGNMENT.ilog2());
             let step = (CHUNK / width.max(1)).max(1).next_multiple_of(alone);
+            // Several tensors are read at once.
+            let step = if entry.quantized.is_some() { rows.max(1) } else { step };
             let parts = (0..rows).step_by(step).map(|start| start..(start + step).min(rows));
             chunks.extend(parts.map(|rows| Chunk { tensor, name, entry, held, rows }));
         }
@@ -96,7 +98,10 @@ impl Checkpoint {
         let is_stored_so =
             entry.format.dtype() == Some(held.dtype) && !held.plus_one && entry.storage != Storage::PlusOne;
         if !is_stored_so {
-            let mut values = entry.format.decode(bytes);
+            let mut values = match &entry.quantized {
+                Some(matrix) => self.quantized_values(matrix, rows.clone(), 0..width)?,
+                None => entry.format.decode(bytes),
+            };
             if entry.format == Format::F8E4M3 {
                 self.scales_of(name, entry)?.apply(&mut values, [rows.start, 0], width);
             }

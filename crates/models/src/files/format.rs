@@ -14,7 +14,14 @@ pub(crate) enum Format {
     Bf16,
     /// Numbers whose scales are a tensor of their own.
     F8E4M3,
+    /// Integers, which are weights with other tensors beside them alone.
+    U8,
+    I8,
+    I32,
+    I64,
     Blocks(Blocks),
+    /// A matrix that several tensors make up.
+    Quantized,
 }
 
 impl Format {
@@ -22,6 +29,7 @@ impl Format {
     pub(crate) const fn block_len(self) -> usize {
         match self {
             Self::F32 | Self::F16 | Self::Bf16 | Self::F8E4M3 => 1,
+            Self::U8 | Self::I8 | Self::I32 | Self::I64 | Self::Quantized => 1,
             Self::Blocks(blocks) => blocks.len(),
         }
     }
@@ -29,9 +37,11 @@ impl Format {
     /// Bytes of a block.
     pub(crate) const fn block_bytes(self) -> usize {
         match self {
-            Self::F32 => 4,
+            Self::F32 | Self::I32 => 4,
             Self::F16 | Self::Bf16 => 2,
-            Self::F8E4M3 => 1,
+            Self::F8E4M3 | Self::U8 | Self::I8 => 1,
+            Self::I64 => 8,
+            Self::Quantized => 0,
             Self::Blocks(blocks) => blocks.bytes(),
         }
     }
@@ -42,17 +52,24 @@ impl Format {
             Self::F32 => Some(Dtype::F32),
             Self::F16 => Some(Dtype::F16),
             Self::Bf16 => Some(Dtype::Bf16),
-            Self::F8E4M3 | Self::Blocks(_) => None,
+            Self::F8E4M3 | Self::Blocks(_) | Self::Quantized => None,
+            Self::U8 | Self::I8 | Self::I32 | Self::I64 => None,
         }
     }
 
-    /// The values of whole blocks.
+    /// Whether values are numbers that nothing has to say more about.
+    pub(crate) const fn is_integer(self) -> bool {
+        matches!(self, Self::U8 | Self::I8 | Self::I32 | Self::I64)
+    }
+
+    /// The values of whole blocks; none of integers and of what several tensors make up.
     pub(crate) fn decode(self, bytes: &[u8]) -> Vec<f32> {
         match self {
             Self::F32 => bytes.chunks_exact(4).map(|x| f32::from_le_bytes([x[0], x[1], x[2], x[3]])).collect(),
             Self::F16 => bytes.chunks_exact(2).map(|x| f16::from_le_bytes([x[0], x[1]]).to_f32()).collect(),
             Self::Bf16 => bytes.chunks_exact(2).map(|x| bf16::from_le_bytes([x[0], x[1]]).to_f32()).collect(),
             Self::F8E4M3 => bytes.iter().map(|x| F8E4M3::from_bits(*x).to_f32()).collect(),
+            Self::U8 | Self::I8 | Self::I32 | Self::I64 | Self::Quantized => Vec::new(),
             Self::Blocks(blocks) => {
                 let mut values = Vec::with_capacity(bytes.len() / blocks.bytes() * blocks.len());
                 blocks.decode(bytes, &mut values);

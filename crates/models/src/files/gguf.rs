@@ -242,7 +242,7 @@ impl Cursor<'_> {
             let reason = format!("rows of {row} elements are not whole blocks of {}", format.block_len());
             return Err(error::tensor(self.path, &stored_name, reason));
         }
-        Ok(Entry { file: 0, stored_name, shape, format, start, storage: Storage::Plain })
+        Ok(Entry { file: 0, stored_name, shape, format, start, storage: Storage::Plain, quantized: None })
     }
 }
 

@@ -3,7 +3,7 @@
 //! [`Checkpoint::open`] reads headers alone and compares every offset with the length of its file,
 //! so that a truncated or hostile file is refused before anything of its size is allocated.
 //! `safetensors` and `gguf` read the two kinds of files; `format` turns stored elements into numbers,
-//! `blocks` those of few bits, which devices may keep as they are; `part` reads what one of several devices needs, `scales` what 8-bit floats are multiplied by,
+//! `blocks` those of few bits, which devices may keep as they are, `quantized` those of several tensors; `part` reads what one of several devices needs, `scales` what 8-bit floats are multiplied by,
 //! `digest` reads all again, to compare what devices hold with it.
 //! Names are those of Hugging Face; tensors of GGUF files are given theirs. Deliberately absent:
 //! memory maps, which would need `unsafe` and would fault where another process truncates a file.
@@ -13,6 +13,7 @@ mod digest;
 mod format;
 pub(crate) mod gguf;
 mod part;
+mod quantized;
 mod safetensors;
 mod scales;
 
@@ -31,6 +32,7 @@ pub(crate) use blocks::Blocks;
 pub(crate) use digest::Held;
 pub(crate) use format::Format;
 pub(crate) use part::{Part, Stored};
+pub(crate) use quantized::Quantization;
 
 /// The tensors of a model.
 #[derive(Debug)]
@@ -126,6 +128,8 @@ pub(crate) struct Entry {
     /// Its first byte in the file.
     pub(crate) start: u64,
     pub(crate) storage: Storage,
+    /// The tensors that it is made of, if those are several.
+    quantized: Option<Box<quantized::Quantized>>,
 }
 
 /// How stored values differ from those of Hugging Face.
@@ -158,7 +162,8 @@ impl Entry {
 
     /// Bytes in the file.
     fn num_bytes(&self) -> usize {
-        self.len() / self.format.block_len() * self.format.block_bytes()
+        let own = || self.len() / self.format.block_len() * self.format.block_bytes();
+        self.quantized.as_ref().map_or_else(own, |matrix| matrix.num_bytes())
     }
 }
 

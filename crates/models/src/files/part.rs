@@ -24,6 +24,10 @@ impl Checkpoint {
     /// `f16` or `bf16`).
     pub(crate) fn read_part(&self, name: &str, shape: &[usize], part: &Part, dtype: Dtype) -> Result<Vec<u8>, Error> {
         let (entry, place, is_of_blocks, bytes) = self.read_stored(name, shape, part)?;
+        if let Some(matrix) = &entry.quantized {
+            let values = self.quantized_values(matrix, place.rows, place.columns)?;
+            return Ok(format::encode(&values, dtype));
+        }
         if is_of_blocks && entry.format.dtype() == Some(dtype) && entry.storage != Storage::PlusOne {
             return Ok(bytes);
         }
@@ -67,6 +71,9 @@ impl Checkpoint {
         if entry.shape != shape {
             return Err(wrong(format!("its shape is {:?}, not {shape:?}", entry.shape)));
         }
+        if entry.format.is_integer() {
+            return Err(wrong("its values are integers, and nothing says what they stand for".to_owned()));
+        }
         let place = Place::of(entry, part);
         let is_of_blocks = place.is_of_blocks(entry.format.block_len());
         let read = if is_of_blocks { place.clone() } else { Place::of(entry, &Part::Whole) };
@@ -94,6 +101,9 @@ impl Checkpoint {
         self.entries.get(name).map_or(0, |entry| {
             let place = Place::of(entry, part);
             let len = (place.rows.len() * place.columns.len()) as u64;
+            if entry.quantized.is_some() {
+                return entry.num_bytes() as u64 * len / (entry.len() as u64).max(1);
+            }
             len / entry.format.block_len() as u64 * entry.format.block_bytes() as u64
         })
     }

@@ -76,8 +76,12 @@ fn entry(path: &Path, name: &str, tensor: &Tensor, data: u64, file: usize) -> Re
         "F16" => Format::F16,
         "BF16" => Format::Bf16,
         "F8_E4M3" => Format::F8E4M3,
+        "U8" | "F8_E8M0" => Format::U8,
+        "I8" => Format::I8,
+        "I32" | "U32" => Format::I32,
+        "I64" => Format::I64,
         other => {
-            let reason = format!("its type is {other}, not F32, F16, BF16 or F8_E4M3");
+            let reason = format!("its type is {other}, not F32, F16, BF16, F8_E4M3, F8_E8M0, U8, I8, I32 or I64");
             return Err(error::tensor(path, name, reason));
         }
     };
@@ -92,5 +96,5 @@ fn entry(path: &Path, name: &str, tensor: &Tensor, data: u64, file: usize) -> Re
         return Err(error::tensor(path, name, reason));
     }
     let start = start.checked_add(data).ok_or_else(|| error::tensor(path, name, "it begins beyond the file"))?;
-    Ok(Entry { file, stored_name: name.to_owned(), shape, format, start, storage: Storage::Plain })
+    Ok(Entry { file, stored_name: name.to_owned(), shape, format, start, storage: Storage::Plain, quantized: None })
 }

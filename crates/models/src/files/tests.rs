@@ -84,7 +84,7 @@ fn wrong_safetensors_are_refused_with_the_tensor() {
     refuses("long", &u64::MAX.to_le_bytes(), "the header has 18446744073709551615 bytes");
     refuses("json", &safetensors("{", &[]), "the header is not JSON");
     refuses("field", &one(r#"{"dtype":"F32","shape":[1]}"#, &[]), "tensor w: missing field");
-    refuses("type", &one(r#"{"dtype":"I8","shape":[1],"data_offsets":[0,1]}"#, &[0]), "tensor w: its type is I8");
+    refuses("type", &one(r#"{"dtype":"I16","shape":[1],"data_offsets":[0,2]}"#, &[0; 2]), "tensor w: its type is I16");
     let truncated = one(r#"{"dtype":"F32","shape":[2],"data_offsets":[0,8]}"#, &[0; 7]);
     refuses("truncated", &truncated, "tensor w: it ends at byte");
     let shape = one(r#"{"dtype":"F32","shape":[2],"data_offsets":[0,4]}"#, &[0; 4]);

@@ -38,11 +38,11 @@ impl ModelFiles {
     /// If a file is missing, is not what it should be, or asks for what is not supported.
     pub fn open(path: &Path) -> Result<Self, Error> {
         if path.is_dir() {
-            let (config, defaults) = config::of_folder(path)?;
+            let (config, quantization, defaults) = config::of_folder(path)?;
             let has_tokenizer = path.join("tokenizer.json").exists();
             let tokenizer = has_tokenizer.then(|| Tokenizer::of_folder(path)).transpose()?;
             let template = template::of_folder(path)?;
-            let checkpoint = Checkpoint::open_folder(path)?;
+            let checkpoint = Checkpoint::open_folder(path)?.recognize(quantization)?;
             return Ok(Self {
                 config,
                 tokenizer,

@@ -9,7 +9,7 @@ use super::linear::Weight;
 use super::shard::parts_of;
 use super::{Embedding, Linear, Norm, Shard};
 use crate::Error;
-use crate::files::{Checkpoint, Held, Part, Stored};
+use crate::files::{Checkpoint, Format, Held, Part, Stored};
 use crate::weights::{Placed, View};
 
 /// Brings the tensors of a checkpoint to a device, in the element type that the model computes in.
@@ -239,7 +239,10 @@ impl Loader<'_> {
             (name.clone(), vec![*all, inputs], Part::Rows(start..start + 8))
         };
         let groups: Vec<_> = (0..own / 8).flat_map(|i| [group(&both[0], i), group(&both[1], i)]).collect();
-        let weight = self.joined(&groups, &[2 * own, inputs])?;
+        let weight = match self.is_quantized(&both) {
+            true => self.interleaved(&both, inputs)?,
+            false => self.joined(&groups, &[2 * own, inputs])?,
+        };
         let in_turns = weight.reshape(&[own / 8, 2, 8 * inputs])?;
         for (i, Lines { name, own, .. }) in both.iter().enumerate() {
             self.note(
@@ -251,6 +254,25 @@ impl Loader<'_> {
             );
         }
         Linear::new(Weight::Plain(weight), None)
+    }
+
+    /// Whether one of matrices consists of several tensors, which are read at once.
+    fn is_quantized(&self, both: &[Lines; 2]) -> bool {
+        let is_so = |lines: &Lines| self.checkpoint.format(&lines.name) == Some(Format::Quantized);
+        both.iter().any(is_so) && !self.is_outline
+    }
+
+    /// Rows of two matrices, eight of the one and eight of the other in turns.
+    fn interleaved(&mut self, both: &[Lines; 2], columns: usize) -> Result<Tensor, Error> {
+        let own = both[0].own.len();
+        let [gate, up] = both.each_ref().map(|Lines { name, all, own }| {
+            self.read_part(name, &[*all, columns], &Part::Rows(own.clone()), self.dtype)
+        });
+        let eight = 8 * columns * self.dtype.bytes() as usize;
+        let (gate, up) = (gate?, up?);
+        let turns = gate.chunks_exact(eight).zip(up.chunks_exact(eight));
+        let bytes: Vec<u8> = turns.flat_map(|(gate, up)| [gate, up]).flatten().copied().collect();
+        self.upload(self.dtype, &bytes, &[2 * own, columns])
     }
 
     /// One product whose sums go over what other devices may have, too: of its `inputs` a device

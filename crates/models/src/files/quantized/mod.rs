@@ -1,0 +1,285 @@
+//! Matrices that several tensors of a file make up: codes of few bits, and what groups share.
+//!
+//! A weight is `scale · (code - zero)`, or `scale · table[code]`. `recognize` finds the tensors of
+//! each format and compares their shapes before anything is read; here they become numbers. The
+//! formats are those of AutoAWQ, GPTQModel, compressed-tensors, ModelOpt and bitsandbytes; a format
+//! that changes nothing but names and the places of codes needs no line here.
+
+mod recognize;
+
+use std::ops::Range;
+
+use super::{Checkpoint, Entry, Format, Storage};
+use crate::Error;
+use crate::error;
+
+pub(crate) use recognize::Quantization;
+
+/// The values of e2m1, by their codes.
+const E2M1: [f32; 16] = [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, -0.0, -0.5, -1.0, -1.5, -2.0, -3.0, -4.0, -6.0];
+
+/// Rows that are decoded together, so that what lies side by side in a transposed matrix is read
+/// together.
+const TILE_ROWS: usize = 64;
+
+/// A matrix in several tensors.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Quantized {
+    codes: Plane,
+    numbers: Numbers,
+    zeros: Zeros,
+    scales: Scales,
+    /// Rows that have scales of their own: all, or 1.
+    scale_rows: usize,
+    /// Scales of a row.
+    groups: usize,
+    /// Neighbours of a row that share one.
+    group: usize,
+    /// The group of each column, where those are no neighbours.
+    order: Option<Entry>,
+    /// Whether a row of the tensors is a column of the matrix.
+    is_transposed: bool,
+}
+
+/// Codes in the units of a tensor, as a matrix.
+#[derive(Debug, Clone, PartialEq)]
+struct Plane {
+    entry: Entry,
+    bits: usize,
+    /// Whether codes of a unit are below one another, instead of side by side.
+    is_down: bool,
+    /// Where the codes of a unit are in it, if not from its lowest bits on.
+    places: Option<&'static [usize]>,
+    /// What codes are changed by: the sign of bytes.
+    flip: u8,
+    /// Units side by side.
+    width: usize,
+}
+
+impl Plane {
+    /// Codes of a unit.
+    fn per_unit(&self) -> usize {
+        8 * self.entry.format.block_bytes() / self.bits
+    }
+
+    /// The code of a row and a column of the tensor's own matrix.
+    fn code(&self, bytes: &[u8], [row, column]: [usize; 2]) -> u8 {
+        let per = self.per_unit();
+        let (unit, place) = match self.is_down {
+            true => (row / per * self.width + column, row % per),
+            false => (row * self.width + column / per, column % per),
+        };
+        // Codes have 2, 4 or 8 bits, so that none lies in two bytes.
+        let bit = self.places.map_or(place, |places| places[place]) * self.bits;
+        let byte = bytes[unit * self.entry.format.block_bytes() + bit / 8];
+        (byte >> (bit % 8) & (0xff >> (8 - self.bits))) ^ self.flip
+    }
+}
+
+/// What codes stand for.
+#[derive(Debug, Clone, PartialEq)]
+enum Numbers {
+    Themselves,
+    E2m1,
+    /// Values that the file says.
+    Table(Entry),
+}
+
+/// What is subtracted from codes.
+#[derive(Debug, Clone, PartialEq)]
+enum Zeros {
+    All(u8),
+    /// Codes of the same bits, to which something is added.
+    Each {
+        codes: Plane,
+        plus: u8,
+    },
+}
+
+/// How the scales of groups are stored.
+#[derive(Debug, Clone, PartialEq)]
+enum Scales {
+    Floats(Entry),
+    /// `2^(byte - 127)`.
+    Exponents(Entry),
+    /// Floats that are multiplied by one, or divided by it.
+    Shared { floats: Entry, by: Entry, is_divided: bool },
+    /// Codes of 8 bits: places in a table, times a scale for some of them, plus a number.
+    Nested { codes: Entry, table: Entry, scales: Entry, block: usize, plus: f32 },
+}
+
+impl Quantized {
+    /// The tensors that the matrix consists of.
+    fn entries(&self) -> impl Iterator<Item = &Entry> {
+        let numbers = match &self.numbers {
+            Numbers::Table(table) => Some(table),
+            Numbers::Themselves | Numbers::E2m1 => None,
+        };
+        let zeros = match &self.zeros {
+            Zeros::Each { codes, .. } => Some(&codes.entry),
+            Zeros::All(_) => None,
+        };
+        let scales = match &self.scales {
+            Scales::Floats(entry) | Scales::Exponents(entry) => vec![entry],
+            Scales::Shared { floats, by, .. } => vec![floats, by],
+            Scales::Nested { codes, table, scales, .. } => vec![codes, table, scales],
+        };
+        [Some(&self.codes.entry), numbers, zeros, self.order.as_ref()].into_iter().flatten().chain(scales)
+    }
+
+    /// Bytes in the files.
+    pub(super) fn num_bytes(&self) -> usize {
+        self.entries().map(Entry::num_bytes).sum()
+    }
+}
+
+/// What is read of a matrix before its values.
+struct Read {
+    codes: Vec<u8>,
+    zeros: Vec<u8>,
+    scales: Vec<f32>,
+    table: Option<[f32; 16]>,
+    order: Option<Vec<usize>>,
+}
+
+impl Checkpoint {
+    fn bytes_of(&self, entry: &Entry) -> Result<Vec<u8>, Error> {
+        let (path, file) = &self.files[entry.file];
+        let mut bytes = vec![0; entry.num_bytes()];
+        file.read_at_once(entry.start, &mut bytes, self.reading)
+            .map_err(|e| error::tensor(path, &entry.stored_name, format!("it cannot be read: {e}")))?;
+        Ok(bytes)
+    }
+
+    fn floats_of(&self, entry: &Entry) -> Result<Vec<f32>, Error> {
+        Ok(entry.format.decode(&self.bytes_of(entry)?))
+    }
+
+    fn scales_of_groups(&self, scales: &Scales) -> Result<Vec<f32>, Error> {
+        Ok(match scales {
+            Scales::Floats(entry) => self.floats_of(entry)?,
+            Scales::Exponents(entry) => {
+                // 2^-127 is the one that is subnormal.
+                let scale = |byte: u8| f32::from_bits(if byte == 0 { 1 << 22 } else { u32::from(byte) << 23 });
+                self.bytes_of(entry)?.into_iter().map(scale).collect()
+            }
+            Scales::Shared { floats, by, is_divided } => {
+                let by = self.floats_of(by)?[0];
+                let all = self.floats_of(floats)?;
+                all.into_iter().map(|scale| if *is_divided { scale / by } else { scale * by }).collect()
+            }
+            Scales::Nested { codes, table, scales, block, plus } => {
+                let (table, scales) = (self.floats_of(table)?, self.floats_of(scales)?);
+                let codes = self.bytes_of(codes)?.into_iter().enumerate();
+                codes.map(|(i, code)| table[usize::from(code)] * scales[i / block] + plus).collect()
+            }
+        })
+    }
+
+    fn order_of(&self, entry: &Entry, groups: usize) -> Result<Vec<usize>, Error> {
+        let (path, _) = &self.files[entry.file];
+        let of = |(column, word): (usize, &[u8])| {
+            let group = i32::from_le_bytes([word[0], word[1], word[2], word[3]]);
+            let known = usize::try_from(group).ok().filter(|group| *group < groups);
+            let reason = || format!("column {column} is of group {group}, and there are {groups}");
+            known.ok_or_else(|| error::tensor(path, &entry.stored_name, reason()))
+        };
+        self.bytes_of(entry)?.chunks_exact(4).enumerate().map(of).collect()
+    }
+
+    /// Values of rows of a quantized matrix, and of some of its columns.
+    pub(super) fn quantized_values(
+        &self,
+        matrix: &Quantized,
+        rows: Range<usize>,
+        columns: Range<usize>,
+    ) -> Result<Vec<f32>, Error> {
+        let read = Read {
+            codes: self.bytes_of(&matrix.codes.entry)?,
+            zeros: match &matrix.zeros {
+                Zeros::Each { codes, .. } => self.bytes_of(&codes.entry)?,
+                Zeros::All(_) => Vec::new(),
+            },
+            scales: self.scales_of_groups(&matrix.scales)?,
+            table: match &matrix.numbers {
+                Numbers::Themselves => None,
+                Numbers::E2m1 => Some(E2M1),
+                Numbers::Table(entry) => self.floats_of(entry)?.try_into().ok(),
+            },
+            order: matrix.order.as_ref().map(|order| self.order_of(order, matrix.groups)).transpose()?,
+        };
+        let mut values = vec![0.0; rows.len() * columns.len()];
+        let tiles = rows.len().div_ceil(TILE_ROWS).max(1);
+        let threads = std::thread::available_parallelism().map_or(1, usize::from).min(tiles);
+        let rows_each = (tiles.div_ceil(threads) * TILE_ROWS).max(1);
+        std::thread::scope(|scope| {
+            for (part, values) in values.chunks_mut((rows_each * columns.len()).max(1)).enumerate() {
+                let (read, columns) = (&read, columns.clone());
+                let first = rows.start + part * rows_each;
+                scope.spawn(move || matrix.decode(read, first, columns, values));
+            }
+        });
+        Ok(values)
+    }
+}
+
+impl Quantized {
+    /// Writes the values of rows from `first` on.
+    fn decode(&self, read: &Read, first: usize, columns: Range<usize>, values: &mut [f32]) {
+        let width = columns.len();
+        for (tile, values) in values.chunks_mut(TILE_ROWS * width).enumerate() {
+            let first = first + tile * TILE_ROWS;
+            let rows = values.len() / width;
+            if self.is_transposed {
+                for (i, column) in columns.clone().enumerate() {
+                    for row in 0..rows {
+                        values[row * width + i] = self.value(read, first + row, column);
+                    }
+                }
+            } else {
+                for (row, values) in values.chunks_mut(width).enumerate() {
+                    values.iter_mut().zip(columns.clone()).for_each(|(x, c)| *x = self.value(read, first + row, c));
+                }
+            }
+        }
+    }
+
+    fn value(&self, read: &Read, row: usize, column: usize) -> f32 {
+        let group = read.order.as_ref().map_or_else(|| column / self.group, |order| order[column]);
+        let place = |column: usize| if self.is_transposed { [column, row] } else { [row, column] };
+        let code = self.codes.code(&read.codes, place(column));
+        let scale_row = if self.scale_rows == 1 { 0 } else { row };
+        let scale = match self.is_transposed {
+            true => read.scales[group * self.scale_rows + scale_row],
+            false => read.scales[scale_row * self.groups + group],
+        };
+        if let Some(table) = &read.table {
+            return scale * table[usize::from(code)];
+        }
+        let zero = match &self.zeros {
+            Zeros::All(zero) => *zero,
+            Zeros::Each { codes, plus } => {
+                let at = if self.scale_rows == 1 { [0, group] } else { place(group) };
+                codes.code(&read.zeros, at).wrapping_add(*plus) & (0xff >> (8 - self.codes.bits))
+            }
+        };
+        scale * (f32::from(code) - f32::from(zero))
+    }
+}
+
+/// The entry of a quantized matrix.
+fn entry_of(matrix: Quantized, shape: [usize; 2]) -> Entry {
+    let Entry { file, ref stored_name, start, .. } = matrix.codes.entry;
+    Entry {
+        file,
+        stored_name: stored_name.clone(),
+        shape: shape.to_vec(),
+        format: Format::Quantized,
+        start,
+        storage: Storage::Plain,
+        quantized: Some(Box::new(matrix)),
+    }
+}
+
+#[cfg(test)]
+mod tests;
