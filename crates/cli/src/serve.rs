@@ -12,7 +12,7 @@ use warpfold_models::{ChatTemplate, ModelFiles, SamplingDefaults, ToolFormat};
 use warpfold_serve::{Bounds, Handle, Options, Server, Text};
 
 use crate::failure::Failure;
-use crate::model::{self, EngineOptions, GenerationConfig, Place, PlacedModel, Room, WeightStorage, parse_dtype};
+use crate::model::{self, AdapterOptions, EngineOptions, GenerationConfig, LoadedAdapters, Place, PlacedModel, Room, WeightStorage, parse_dtype};
 use crate::{Ending, output};
 
 /// Serves a language model over HTTP, with OpenAI's interface, and a page at / to talk to it.
@@ -59,6 +59,8 @@ pub(crate) struct Serve {
     generation_config: GenerationConfig,
     #[command(flatten)]
     engine: EngineOptions,
+    #[command(flatten)]
+    adapters: AdapterOptions,
     /// Requests that may wait for the engine; one more is told to come again.
     #[arg(long, value_name = "N", default_value_t = Bounds::default().waiting)]
     max_waiting: usize,
@@ -107,14 +109,15 @@ impl Serve {
             None => files.chat_template()?,
         };
         let place = Place::open(self.device.as_deref(), self.engine.tensor_parallel, &files)?;
-        let files = self.weights.of(files);
-        let server = Server::start(self.options()?)?;
+        let adapters = self.adapters.open()?;
+        let files = adapters.of(self.weights.of(files), self.engine.tensor_parallel)?;
+        let server = Server::start(self.options(&adapters)?)?;
         server.stop_on_signals()?;
         output::print(&format!("listening at http://{}\n", server.address()))?;
         // Loading may take long, and is given up when the server is asked to end.
         let handle = server.handle();
         let loader = std::thread::spawn(move || {
-            let loaded = self.load(files, template, &place, &handle);
+            let loaded = self.load(files, template, adapters, &place, &handle);
             if loaded.is_err() {
                 handle.stop();
             }
@@ -131,7 +134,7 @@ impl Serve {
         Ok(Ending::Clean)
     }
 
-    fn options(&self) -> Result<Options, Failure> {
+    fn options(&self, adapters: &LoadedAdapters) -> Result<Options, Failure> {
         let mut keys = self.api_key.clone();
         if let Some(file) = &self.api_key_file {
             let text = read(file)?;
@@ -144,6 +147,9 @@ impl Serve {
         if names.is_empty() {
             names.push(model::name(self.model.as_deref()));
         }
+        if let Some((name, _)) = adapters.named.iter().find(|(name, _)| names.contains(name)) {
+            return Err(Failure::usage(format!("--lora: {name} is the name of the model itself")));
+        }
         let bounds = Bounds {
             waiting: self.max_waiting,
             connections: self.max_connections,
@@ -152,7 +158,7 @@ impl Serve {
             ..Bounds::default()
         };
         let address = SocketAddr::new(self.host, self.port);
-        Ok(Options { address, names, keys, cors: self.cors.clone(), bounds })
+        Ok(Options { address, names, keys, cors: self.cors.clone(), adapters: adapters.room.adapters, bounds })
     }
 
     /// Loads the model and hands it over.
@@ -160,6 +166,7 @@ impl Serve {
         &self,
         files: ModelFiles,
         template: Option<ChatTemplate>,
+        adapters: LoadedAdapters,
         place: &Place,
         handle: &Handle,
     ) -> Result<(), Failure> {
@@ -175,6 +182,9 @@ impl Serve {
         let tokenizer = files.into_tokenizer().map(Arc::new);
         let text = Text { tokenizer, template, weights_digest, tool_format: self.tool_format, sampling };
         handle.serve(model, config, text)?;
+        for (name, weights) in adapters.named {
+            handle.load_adapter(&name, weights).map_err(|error| Failure::usage(format!("--lora {name}: {error}")))?;
+        }
         output::print(&format!("ready on {place}\n"))
     }
 

@@ -37,6 +37,8 @@ pub struct Batch {
     pub table_width: usize,
     /// Who each sequence is, for those who check.
     pub sequences: Vec<SequenceId>,
+    /// The adapter of each sequence, if it has one.
+    pub adapters: Vec<Option<u32>>,
     /// Rows that want a token or a probability.
     pub samples: Vec<SampleRow>,
     /// Rows whose token the step that was submitted before draws, and which still may run. Empty
@@ -63,6 +65,7 @@ impl Batch {
         let rows = [&mut self.ids, &mut self.positions, &mut self.slots];
         rows.into_iter().chain([&mut self.cu_q, &mut self.kv_lens, &mut self.tables]).for_each(Vec::clear);
         self.sequences.clear();
+        self.adapters.clear();
         self.samples.clear();
         self.feeds.clear();
         self.cu_q.push(0);

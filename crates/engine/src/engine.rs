@@ -1,5 +1,6 @@
 //! The step loop: plan, run, commit; where the model can, the next plan is made while a step runs.
 
+use std::any::Any;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +11,7 @@ use crate::detokenize::Decode;
 use crate::error::{Error, ErrorKind, ModelError};
 use crate::metrics::{Gauges, Metrics, Part};
 use crate::model::{CacheShape, Model, Ticket};
-use crate::request::{Output, Request, RequestId, Update};
+use crate::request::{Adapter, Output, Request, RequestId, Update};
 use crate::sampling::Sampled;
 use crate::scheduler::{Plan, Scheduler};
 use crate::trace::{StepTrace, rows_of};
@@ -160,6 +161,14 @@ impl<M: Model> Engine<M> {
     #[must_use]
     pub fn trace(&self) -> Option<&StepTrace> {
         self.trace.as_ref()
+    }
+
+    /// Brings an adapter to the model. Steps that are on their way do not have it.
+    ///
+    /// # Errors
+    /// What the model says.
+    pub fn load_adapter(&mut self, adapter: &Adapter, weights: &(dyn Any + Send + Sync)) -> Result<(), ModelError> {
+        self.model.load_adapter(adapter, weights)
     }
 
     /// The model.

@@ -88,6 +88,6 @@ pub use engine::Engine;
 pub use error::{Error, ErrorKind, ModelError};
 pub use metrics::{Gauges, Metrics, Part};
 pub use model::{CacheShape, Limits, Model, Ticket};
-pub use request::{Beam, Finish, Output, Request, RequestId, Update};
+pub use request::{Adapter, Beam, Finish, Output, Request, RequestId, Update};
 pub use sampling::{Sampled, Sampling, gumbel, kept, philox, processed, sample};
 pub use trace::{SequenceTrace, StepTrace, Wait};

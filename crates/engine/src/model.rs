@@ -1,7 +1,10 @@
 //! The seam between the engine and a model: the engine decides what runs, the model runs it.
 
+use std::any::Any;
+
 use crate::batch::{Batch, Moves};
 use crate::error::ModelError;
+use crate::request::Adapter;
 use crate::sampling::Sampled;
 
 /// What the engine must know of a model.
@@ -56,6 +59,16 @@ pub trait Model {
     /// # Errors
     /// If the batch cannot be run; the engine then ends all requests that hold blocks.
     fn step(&mut self, batch: &Batch) -> Result<Vec<Sampled>, ModelError>;
+
+    /// Brings weights of an adapter, of a type that the model knows, to the place that the adapter
+    /// names. No request has an adapter that is there then. Called between two steps.
+    ///
+    /// # Errors
+    /// If the model takes no adapters, or not these weights.
+    fn load_adapter(&mut self, adapter: &Adapter, weights: &(dyn Any + Send + Sync)) -> Result<(), ModelError> {
+        let (_, _) = (adapter, weights);
+        Err("the model takes no adapters".into())
+    }
 
     /// Whether [`Model::submit`] returns before its step has run, so that the engine prepares the
     /// next one meanwhile. Such a model draws the tokens of [`Batch::feeds`] into its rows itself.

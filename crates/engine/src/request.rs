@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::block::Parent;
 use crate::constraint::Constraint;
 use crate::error::{Error, ErrorKind, request};
 use crate::model::Limits;
@@ -47,8 +48,19 @@ pub struct Request {
     pub constraint: Option<Box<dyn Constraint>>,
     /// Requests of a lower number run first.
     pub priority: i32,
-    /// Prefixes are shared only between requests of the same salt.
+    /// Prefixes are shared only between requests of the same salt, and of the same adapter.
     pub salt: Arc<str>,
+    /// What is added to the model's weights.
+    pub adapter: Option<Arc<Adapter>>,
+}
+
+/// Weights that a model adds to its own for the requests that name them (LoRA).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Adapter {
+    /// Where the model has them.
+    pub slot: u32,
+    /// A number that no other adapter of the model ever has, also in the same slot.
+    pub id: u64,
 }
 
 /// Beam search, with the score that Hugging Face's has.
@@ -89,7 +101,13 @@ impl Request {
             constraint: None,
             priority: 0,
             salt: "".into(),
+            adapter: None,
         }
+    }
+
+    /// What comes before its first block.
+    pub(crate) fn root(&self) -> Parent {
+        Parent::Root { salt: self.salt.clone(), adapter: self.adapter.as_ref().map(|adapter| adapter.id) }
     }
 
     /// Sequences that it runs at a time.

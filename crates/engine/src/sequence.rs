@@ -191,11 +191,11 @@ impl Sequence {
     }
 
     /// Lets the blocks that are computed to their end be hit by others.
-    pub(crate) fn publish(&mut self, pool: &mut Pool, salt: &Arc<str>, block_size: usize) {
+    pub(crate) fn publish(&mut self, pool: &mut Pool, root: &Parent, block_size: usize) {
         let Table { blocks, nodes, .. } = &mut self.table;
         while (nodes.len() + 1) * block_size <= self.computed {
             let i = nodes.len();
-            let parent = nodes.last().map_or_else(|| Parent::Root(salt.clone()), |node| Parent::Node(*node));
+            let parent = nodes.last().map_or_else(|| root.clone(), |node| Parent::Node(*node));
             let key = Key::new(parent, &self.tokens[i * block_size..(i + 1) * block_size]);
             nodes.push(pool.publish(blocks[i], key));
         }

@@ -6,6 +6,7 @@
 //! queue grows without bound: a request's updates are at most its tokens, and requests beyond
 //! [`Options::max_waiting`] are refused.
 
+use std::any::Any;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,10 +15,10 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crate::engine::Engine;
-use crate::error::{Error, ErrorKind};
+use crate::error::{Error, ErrorKind, ModelError};
 use crate::metrics::Metrics;
 use crate::model::Model;
-use crate::request::{Request, RequestId, Update};
+use crate::request::{Adapter, Request, RequestId, Update};
 
 /// How a service takes requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,6 +68,7 @@ enum Command {
     /// A request, and when it was sent.
     Add(u64, Box<Request>, Sink, Instant),
     Abort(u64),
+    LoadAdapter(Arc<Adapter>, Box<dyn Any + Send + Sync>, Sender<Result<(), ModelError>>),
     Metrics(Sender<Metrics>),
     Drain,
     Stop,
@@ -77,6 +79,7 @@ impl std::fmt::Debug for Command {
         f.write_str(match self {
             Self::Add(..) => "Add",
             Self::Abort(_) => "Abort",
+            Self::LoadAdapter(..) => "LoadAdapter",
             Self::Metrics(_) => "Metrics",
             Self::Drain => "Drain",
             Self::Stop => "Stop",
@@ -154,6 +157,16 @@ impl Client {
     /// Gives a request up. Nothing happens if it has ended.
     pub fn abort(&self, ticket: u64) {
         self.commands.send(Command::Abort(ticket)).ok();
+    }
+
+    /// Brings an adapter to the model, between two steps.
+    ///
+    /// # Errors
+    /// What the model says, or that the service has ended.
+    pub fn load_adapter(&self, adapter: Arc<Adapter>, weights: Box<dyn Any + Send + Sync>) -> Result<(), ModelError> {
+        let (sender, answer) = channel();
+        self.commands.send(Command::LoadAdapter(adapter, weights, sender)).map_err(|_| Error::from(ErrorKind::Stopped))?;
+        answer.recv().map_err(|_| Error::from(ErrorKind::Stopped))?
     }
 
     /// Counters since the start, and what is there now.
@@ -238,6 +251,9 @@ impl<M: Model> Worker<M> {
                 self.add(ticket, *request, sink);
             }
             Command::Abort(ticket) => self.abort(ticket),
+            Command::LoadAdapter(adapter, weights, answer) => {
+                drop(answer.send(self.engine.load_adapter(&adapter, &*weights)));
+            }
             // Nobody may wait for it any more.
             Command::Metrics(answer) => drop(answer.send(self.engine.metrics())),
             Command::Drain => {

@@ -1,5 +1,6 @@
 //! A model on a device, as the engine runs it: a batch in, drawn tokens out.
 
+use std::any::Any;
 use std::collections::VecDeque;
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -7,8 +8,9 @@ use std::time::{Duration, Instant};
 use warpfold::{Arena, CacheShape as PageShape, DrawRows, Dtype, PageLayout, PagedCache, Queue, Tensor};
 use warpfold_collectives::Communicator;
 use warpfold_device::{HostBuffer, HostView, Stream};
-use warpfold_engine::{Batch, CacheShape, Limits, Model, ModelError, Moves, Sampled, Ticket};
+use warpfold_engine::{Adapter, Batch, CacheShape, Limits, Model, ModelError, Moves, Sampled, Ticket};
 
+use crate::adapter::{AdapterRoom, AdapterWeights};
 use crate::draws;
 use crate::error::ErrorKind;
 use crate::graphs::Graphs;
@@ -31,6 +33,8 @@ pub struct LanguageModel {
     weights_digest: Option<WeightsDigest>,
     /// Whether weights of few bits stay as they are.
     is_packed: bool,
+    /// Adapters that there is room for.
+    adapters: Option<AdapterRoom>,
     cache: Option<Cache>,
     /// Memory of a step's tensors.
     arena: Arena,
@@ -390,6 +394,15 @@ impl Model for LanguageModel {
 
     fn copy(&mut self, moves: &Moves) -> Result<(), ModelError> {
         Ok(self.move_blocks(moves)?)
+    }
+
+    fn load_adapter(&mut self, adapter: &Adapter, weights: &(dyn Any + Send + Sync)) -> Result<(), ModelError> {
+        let room = self.adapters.filter(|room| (adapter.slot as usize) < room.adapters);
+        let weights = weights.downcast_ref::<AdapterWeights>();
+        match room.and(weights) {
+            Some(weights) => Ok(self.network.load_adapter(adapter.slot as usize, weights)?),
+            None => Err("the model has no room for this adapter".into()),
+        }
     }
 
     fn step(&mut self, batch: &Batch) -> Result<Vec<Sampled>, ModelError> {

@@ -23,7 +23,7 @@
 //!
 //! # Where things are
 //!
-//! `config/` reads sizes, `files/` weights, `tokenizer/` vocabularies, `template.rs` chat
+//! `adapter.rs` reads low-rank adapters, `config/` reads sizes, `files/` weights, `tokenizer/` vocabularies, `template.rs` chat
 //! templates; `layers/` has the parts that `architectures/` are made of, one file an architecture;
 //! `language_model.rs` is the engine's model, `graphs.rs` captures its steps, `draws.rs` its draws,
 //! `network.rs` has the weights, `weights/` compares them with the files, `dry_run.rs` measures the
@@ -38,6 +38,7 @@
 //! Kernels, schedules, HTTP and downloads. Whatever a file asks for that is not here is an error
 //! that names the file and the field or tensor.
 
+mod adapter;
 mod architectures;
 mod config;
 mod dialect;
@@ -58,6 +59,7 @@ mod tokenizer;
 mod warm_up;
 mod weights;
 
+pub use adapter::{AdapterRoom, AdapterWeights};
 pub use config::{Architecture, ExpertsConfig, ModelConfig, Rope, RopeScaling, SamplingDefaults};
 pub use dialect::{Dialect, Piece, Splitter, Thinking, Tool, ToolChoice, ToolFormat, Turn};
 pub use error::{Error, ErrorKind};

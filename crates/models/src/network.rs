@@ -4,7 +4,8 @@ use warpfold::{PagedCache, Tensor};
 
 use crate::architectures::{self, Layers};
 use crate::layers::{Angles, Embedding, Linear, Loader, Step, StepShape};
-use crate::{Error, ModelConfig};
+use crate::adapter::AdapterWeights;
+use crate::{Error, ModelConfig, error};
 
 /// The weights of a model.
 #[derive(Debug)]
@@ -28,6 +29,18 @@ impl Network {
             (false, Some(tokens)) => loader.columns(&[(name, tokens.len())], config.hidden, false)?,
         };
         Ok(Self { embedding, layers, head })
+    }
+
+    /// Brings an adapter to a place, once it is known to fit.
+    pub(crate) fn load_adapter(&mut self, slot: usize, weights: &AdapterWeights) -> Result<(), Error> {
+        let mut adapted = self.layers.adapted();
+        let known = adapted.iter().map(|adapted| adapted.check(weights)).sum::<Result<usize, Error>>()?;
+        if known < weights.pairs.len() {
+            let is_unknown = |name: &&String| !adapted.iter().any(|adapted| adapted.has(name));
+            let name = weights.pairs.keys().find(is_unknown).map_or("", String::as_str);
+            return Err(error::tensor(&weights.path, name, "the model has no such matrix that takes an adapter"));
+        }
+        adapted.iter_mut().try_for_each(|adapted| adapted.write(slot, weights))
     }
 
     /// Runs the layers of a step whose lists are `words`, as [`StepShape::pack`] writes them, and

@@ -120,6 +120,7 @@ impl ModelFiles {
             let mut loader = Loader::new(self.checkpoint(), &outline, dtype, &mut progress)?;
             loader.is_outline = true;
             loader.is_packed = self.is_packed();
+            loader.adapters = self.adapters().filter(|_| shard.is_none());
             loader.shard = shard;
             let network = Network::load(&config, &mut loader)?;
             let kernels = Arc::new(Mutex::new(kernels));

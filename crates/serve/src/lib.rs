@@ -33,6 +33,7 @@
 //! TLS (a proxy does that), several models, files. What is not supported is refused by name.
 
 mod access;
+mod adapters;
 mod anthropic;
 mod body;
 mod connection;

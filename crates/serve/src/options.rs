@@ -15,6 +15,9 @@ pub struct Options {
     pub keys: Vec<String>,
     /// Origins whose pages may read answers; `*` is all of them.
     pub cors: Vec<String>,
+    /// Adapters that the model has room for; those of
+    /// [`Handle::load_adapter`](crate::Handle::load_adapter), and others that clients load.
+    pub adapters: usize,
     /// What bounds clients.
     pub bounds: Bounds,
 }
@@ -82,6 +85,7 @@ impl Options {
             names: vec![name.into()],
             keys: Vec::new(),
             cors: Vec::new(),
+            adapters: 0,
             bounds: Bounds::default(),
         }
     }

@@ -15,7 +15,7 @@ use crate::body::{json, typed};
 use crate::error::ApiError;
 use crate::openai::{chat, completions, models, responses};
 use crate::state::{Phase, State};
-use crate::{access, anthropic, metrics, page, tokenize};
+use crate::{access, adapters, anthropic, metrics, page, tokenize};
 
 /// Everything that the server answers. What a key protects comes first.
 pub(crate) fn router(state: Arc<State>) -> Router {
@@ -28,6 +28,8 @@ pub(crate) fn router(state: Arc<State>) -> Router {
         .route("/v1/messages/count_tokens", post(anthropic::count))
         .route("/v1/models", get(models::list))
         .route("/v1/models/{*name}", get(models::one))
+        .route("/v1/load_lora_adapter", post(adapters::load))
+        .route("/v1/unload_lora_adapter", post(adapters::unload))
         .route("/tokenize", post(tokenize::encode))
         .route("/detokenize", post(tokenize::decode))
         .layer(from_fn_with_state(state.clone(), access::keys));

@@ -8,8 +8,8 @@ use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio::task::{JoinHandle, JoinSet};
 use warpfold_engine::service::{self, Service};
-use warpfold_engine::{Config, Engine, Limits, Metrics, Model};
-use warpfold_models::Dialect;
+use warpfold_engine::{Config, Engine, Limits, Metrics, Model, ModelError};
+use warpfold_models::{AdapterWeights, Dialect};
 
 use crate::connection::accept;
 use crate::error::{Error, ErrorKind};
@@ -159,6 +159,15 @@ impl Handle {
         };
         self.state.set_served(served, service);
         Ok(())
+    }
+
+    /// Brings an adapter to the model that is served, under a name that requests have as `model`.
+    ///
+    /// # Errors
+    /// If there is no model or no room for it, or it does not fit the model.
+    pub fn load_adapter(&self, name: &str, weights: AdapterWeights) -> Result<(), ModelError> {
+        let served = self.state.served_so_far().ok_or("there is no model")?;
+        self.state.adapters.load(&served.client, name, weights)
     }
 
     /// Lets requests end, and takes no more.

@@ -5,10 +5,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use tokio::sync::{Semaphore, watch};
-use warpfold_engine::Limits;
+use warpfold_engine::{Adapter, Limits};
 use warpfold_engine::service::{Client, Service};
 use warpfold_models::{ChatTemplate, Dialect, Grammars, SamplingDefaults, Tokenizer, ToolFormat, WeightsDigest};
 
+use crate::adapters::Adapters;
 use crate::error::ApiError;
 use crate::metrics::Observed;
 use crate::openai::responses::store::Stored;
@@ -82,6 +83,7 @@ impl Served {
 pub(crate) struct State {
     pub(crate) options: Options,
     pub(crate) tenants: Tenants,
+    pub(crate) adapters: Adapters,
     pub(crate) observed: Arc<Observed>,
     /// Answers that may be continued.
     pub(crate) stored: Stored,
@@ -111,6 +113,7 @@ impl State {
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         Self {
+            adapters: Adapters::new(options.adapters),
             tenants: Tenants::new(options.keys.len(), options.bounds.waiting),
             observed: Arc::default(),
             stored: Stored::default(),
@@ -179,7 +182,12 @@ impl State {
         self.served.get()
     }
 
-    /// The name under which answers come.
+    /// The name under which answers come: that of their adapter, or the model's.
+    pub(crate) fn name_of(&self, adapter: Option<&Adapter>) -> String {
+        adapter.and_then(|adapter| self.adapters.name_of(adapter)).unwrap_or_else(|| self.name().to_owned())
+    }
+
+    /// The first name of the model.
     pub(crate) fn name(&self) -> &str {
         self.options.names.first().map_or("model", String::as_str)
     }

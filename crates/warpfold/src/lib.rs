@@ -33,6 +33,7 @@
 //! that user links the driver, as candle does, it is linked; else it is loaded at run time.
 
 mod activations;
+mod adapters;
 mod arena;
 mod arithmetic;
 mod arrange;
@@ -106,6 +107,7 @@ pub mod prelude {
     pub use crate::{Attention, Axes, Conv2d, Dtype, Matmul, NormInputs, Queue, Tensor};
 }
 
+pub use adapters::Adapters;
 pub use arena::Arena;
 pub use arithmetic::Operand;
 pub use attention::{Attended, Attention, HeadLayout, PageLayout, PagedKeys};

@@ -14,8 +14,8 @@ use std::sync::Arc;
 
 use clap::Args;
 use warpfold::Dtype;
-use warpfold_engine::{Config, Constraint, Engine, Limits, Model, Output, Request, RequestId};
-use warpfold_models::{ChatTemplate, Grammar, Grammars, ModelConfig, ModelFiles, SHIPPED_OPENING, Tokenizer};
+use warpfold_engine::{Adapter, Config, Constraint, Engine, Limits, Model, Output, Request, RequestId};
+use warpfold_models::{AdapterRoom, AdapterWeights, ChatTemplate, Grammar, Grammars, ModelConfig, ModelFiles, SHIPPED_OPENING, Tokenizer};
 
 use crate::failure::Failure;
 use crate::model::{self, EngineOptions, GenerationConfig, Place, PlacedModel, Room, WeightStorage, parse_dtype};
@@ -53,6 +53,9 @@ pub(crate) struct Generate {
     answer: Answer,
     #[command(flatten)]
     engine: EngineOptions,
+    /// A low-rank adapter that is added to the model's weights: a folder as PEFT writes it.
+    #[arg(long, value_name = "PATH")]
+    lora: Option<PathBuf>,
     /// Whose sampling holds where nobody says otherwise: auto is the model's
     /// generation_config.json, none is nobody's.
     #[arg(long, value_name = "WHOSE", default_value = "auto")]
@@ -98,9 +101,17 @@ impl Generate {
         if self.verify_weights {
             files = files.verified();
         }
-        let asked = self.requests(&files)?;
+        let mut asked = self.requests(&files)?;
         let place = Place::open(self.device.as_deref(), self.engine.tensor_parallel, &files)?;
+        let adapter = self.lora.as_deref().map(AdapterWeights::open).transpose()?;
         let files = self.weights.of(files);
+        let files = match &adapter {
+            Some(_) if self.engine.tensor_parallel.is_some() => {
+                return Err(Failure::usage("--lora: a model that several devices share takes no adapters"));
+            }
+            Some(weights) => files.with_adapters(AdapterRoom { adapters: 1, rank: weights.rank() }),
+            None => files,
+        };
         let free_bytes = place.free_memory_bytes()?;
         let max_len = files.config().max_len;
         let longest = asked.iter().map(|request| longest(request, max_len)).max();
@@ -112,6 +123,11 @@ impl Generate {
         let mut engine = Engine::new(model, config)?;
         if let Some(tokenizer) = &tokenizer {
             engine = engine.with_decode(tokenizer.clone());
+        }
+        if let Some(weights) = &adapter {
+            let place = Arc::new(Adapter { slot: 0, id: 0 });
+            engine.load_adapter(&place, weights).map_err(|error| Failure::usage(format!("--lora: {error}")))?;
+            asked.iter_mut().for_each(|request| request.adapter = Some(place.clone()));
         }
         self.answer(engine, &asked)
     }

@@ -1,6 +1,7 @@
 //! Language models for the subcommands that run them: where they are, how they are loaded, how the
 //! engine runs them.
 
+mod adapters;
 mod locate;
 mod options;
 mod place;
@@ -16,6 +17,7 @@ use warpfold_models::{ModelFiles, SHIPPED, SamplingDefaults, Steps, Warmed, Weig
 use crate::failure::Failure;
 use crate::progress::Progress;
 
+pub(crate) use adapters::{AdapterOptions, LoadedAdapters};
 use locate::locate;
 pub(crate) use locate::name;
 pub(crate) use options::{EngineOptions, Room};

@@ -13,8 +13,8 @@ use super::BlockId;
 /// What comes before a block.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Parent {
-    /// Nothing. Sequences with different salts share no prefix.
-    Root(Arc<str>),
+    /// Nothing. Sequences with different salts or adapters share no prefix.
+    Root { salt: Arc<str>, adapter: Option<u64> },
     /// The block of this node.
     Node(u64),
 }
@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     fn root(salt: &str) -> Parent {
-        Parent::Root(salt.into())
+        Parent::Root { salt: salt.into(), adapter: None }
     }
 
     #[test]
@@ -87,6 +87,8 @@ mod tests {
         assert_eq!(index.get(&Key::new(root("a"), &[1, 2])), Some(Hit { block: 7, node }));
         assert_eq!(index.get(&Key::new(Parent::Node(node), &[1, 2])), Some(Hit { block: 8, node: child }));
         assert_eq!(index.get(&Key::new(root("b"), &[1, 2])), None);
+        let adapted = Parent::Root { salt: "a".into(), adapter: Some(0) };
+        assert_eq!(index.get(&Key::new(adapted, &[1, 2])), None);
         assert_eq!(index.get(&Key::new(root("a"), &[1, 3])), None);
     }
 

@@ -89,7 +89,7 @@ impl Scheduler {
         if self.config.allocator != Allocator::PrefixCaching || group.max_hit() == 0 {
             return Vec::new();
         }
-        let mut parent = Parent::Root(group.request.salt.clone());
+        let mut parent = group.request.root();
         let find = |tokens: &[u32]| {
             let hit = self.pool.lookup(&crate::block::Key::new(parent.clone(), tokens))?;
             parent = Parent::Node(hit.node);

@@ -25,6 +25,7 @@ impl Scheduler {
         for (index, Scheduled { group, rows, .. }) in plan.scheduled.iter().enumerate() {
             let group = &self.running[*group];
             push_sequence(batch, &group.seqs[rows.seq], rows);
+            batch.adapters.push(group.request.adapter.as_ref().map(|adapter| adapter.slot));
             let first = batch.ids.len() - rows.len();
             push_scores(batch, &mut plan.targets, (index, group), rows, first);
             push_samples(batch, &mut plan.targets, (index, group), rows, first);

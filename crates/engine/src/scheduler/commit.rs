@@ -120,7 +120,7 @@ impl Scheduler {
         let group = &mut self.running[group];
         for seq in group.seqs.iter_mut().filter(|s| !s.table.blocks.is_empty()) {
             if self.config.allocator == Allocator::PrefixCaching {
-                seq.publish(&mut self.pool, &group.request.salt, self.config.block_size);
+                seq.publish(&mut self.pool, &group.request.root(), self.config.block_size);
             }
             if !self.config.kv_cache {
                 seq.computed = 0;

@@ -12,7 +12,9 @@
 //! Start with [`Problem`]. Five launches: `route` chooses, `group` lists the rows of each expert,
 //! `dots` (twice) multiplies, `combine` adds. Deliberately absent: tensor cores. A decode step
 //! reads each weight once either way; a long prefill is several times slower than it could be.
+//! `adapters` takes `group` and `dots` for low-rank adapters.
 
+mod adapters;
 mod dots;
 mod route;
 
@@ -22,6 +24,8 @@ use crate::plan::{Family, Operand, OperandSpec, Plan, Planned, Planner, Step, gr
 use crate::{AnyKernel, Dtype, Error, ErrorKind};
 use dots::{CombineArgs, Config, Dots, DotsArgs, TILE, WARPS, combine, dots};
 use route::{RouteArgs, group, route};
+
+pub use adapters::{Adapters, AdaptersProblem};
 
 /// The family of mixtures of experts. Inputs: rows `[rows, hidden]`, logits of the router `[rows,
 /// experts]` of `f32`, weights `[experts, 2 · inner, hidden]` (those of the gate, then those of

@@ -8,7 +8,7 @@ use warpfold::{Dtype, Tensor};
 use warpfold_kernels::operations::{Number, Operation, Options};
 
 use super::Layers;
-use crate::layers::{Embedding, Gate, Gating, Loader, Mlp, Norm, SelfAttention, Step};
+use crate::layers::{Adapted, Embedding, Gate, Gating, Loader, Mlp, Norm, SelfAttention, Step};
 use crate::{Error, ModelConfig};
 
 /// The layers of a Gemma 3.
@@ -61,10 +61,14 @@ impl Layers for Gemma3 {
         for layer in &self.layers {
             let attended = layer.attention.forward(&layer.attention_norm.forward(&x)?, step)?;
             x = sum(&x, &layer.after_attention.forward(&attended)?)?;
-            let inner = layer.mlp.forward(&layer.mlp_norm.forward(&x)?)?;
+            let inner = layer.mlp.forward(&layer.mlp_norm.forward(&x)?, &step.adapters)?;
             x = sum(&x, &layer.after_mlp.forward(&inner)?)?;
         }
         Ok(x)
+    }
+
+    fn adapted(&mut self) -> Vec<&mut Adapted> {
+        self.layers.iter_mut().flat_map(|layer| layer.attention.adapted().chain(layer.mlp.adapted())).collect()
     }
 
     fn last_norm(&self, rows: &Tensor) -> Result<Tensor, Error> {

@@ -3,7 +3,7 @@
 use warpfold::Tensor;
 
 use super::Layers;
-use crate::layers::{Embedding, ExpertNames, Gate, Gating, Loader, Mixture, Mlp, Norm, SelfAttention, Step};
+use crate::layers::{Adapted, Embedding, ExpertNames, Gate, Gating, Loader, Mixture, Mlp, Norm, SelfAttention, Step};
 use crate::{Error, ModelConfig};
 
 /// The layers of a Llama, and of those that differ from it in a flag.
@@ -29,9 +29,9 @@ enum FeedForward {
 }
 
 impl FeedForward {
-    fn forward_add(&self, x: &Tensor, residual: &Tensor) -> Result<Tensor, Error> {
+    fn forward_add(&self, x: &Tensor, residual: &Tensor, adapters: &Tensor) -> Result<Tensor, Error> {
         match self {
-            Self::One(mlp) => mlp.forward_add(x, residual),
+            Self::One(mlp) => mlp.forward_add(x, residual, adapters),
             Self::Many(mixture) => mixture.forward_add(x, residual),
         }
     }
@@ -87,9 +87,21 @@ impl Layers for Llama {
         let mut x = embedding.rows(&step.ids)?;
         for layer in &self.layers {
             x = layer.attention.forward_add(&layer.attention_norm.forward(&x)?, &x, step)?;
-            x = layer.mlp.forward_add(&layer.mlp_norm.forward(&x)?, &x)?;
+            x = layer.mlp.forward_add(&layer.mlp_norm.forward(&x)?, &x, &step.adapters)?;
         }
         Ok(x)
+    }
+
+    fn adapted(&mut self) -> Vec<&mut Adapted> {
+        let mut all = Vec::new();
+        for Layer { attention, mlp, .. } in &mut self.layers {
+            all.extend(attention.adapted());
+            match mlp {
+                FeedForward::One(mlp) => all.extend(mlp.adapted()),
+                FeedForward::Many(_) => {}
+            }
+        }
+        all
     }
 
     fn last_norm(&self, rows: &Tensor) -> Result<Tensor, Error> {

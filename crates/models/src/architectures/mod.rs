@@ -14,13 +14,16 @@ mod qwen3_moe;
 
 use warpfold::Tensor;
 
-use crate::layers::{Embedding, Loader, Step};
+use crate::layers::{Adapted, Embedding, Loader, Step};
 use crate::{Architecture, Error, ModelConfig};
 
 /// The layers of a model: from embedded tokens to rows that the head takes.
 pub(crate) trait Layers: Send + std::fmt::Debug {
     /// Runs a step. `embedding` is the embedding of tokens.
     fn forward(&self, embedding: &Embedding, step: &mut Step<'_>) -> Result<Tensor, Error>;
+
+    /// The adapters of all products that may have some.
+    fn adapted(&mut self) -> Vec<&mut Adapted>;
 
     /// The last norm, of the rows whose logits are wanted.
     fn last_norm(&self, rows: &Tensor) -> Result<Tensor, Error>;

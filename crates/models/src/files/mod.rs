@@ -30,7 +30,7 @@ use crate::error;
 
 pub(crate) use blocks::Blocks;
 pub(crate) use digest::Held;
-pub(crate) use format::Format;
+pub(crate) use format::{Format, encode};
 pub(crate) use part::{Part, Stored};
 pub(crate) use quantized::Quantization;
 
@@ -181,6 +181,25 @@ impl Checkpoint {
             checkpoint.add(path, Content::File(file), len, entries)?;
         }
         Ok(checkpoint)
+    }
+
+    /// One safetensors file.
+    pub(crate) fn open_file(path: &Path) -> Result<Self, Error> {
+        let mut checkpoint = Self::empty(path);
+        let (file, len) = open(path)?;
+        let entries = safetensors::entries(path, &file, len, 0)?;
+        checkpoint.add(path.to_owned(), Content::File(file), len, entries)?;
+        Ok(checkpoint)
+    }
+
+    /// The names of all tensors, in order.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.entries.keys().map(String::as_str)
+    }
+
+    /// The shape of a tensor, if it is there.
+    pub(crate) fn shape(&self, name: &str) -> Option<&[usize]> {
+        self.entries.get(name).map(|entry| &entry.shape[..])
     }
 
     /// A safetensors file that is part of the program; `path` stands for it in messages.

@@ -12,6 +12,7 @@ use crate::graphs::Graphs;
 use crate::layers::{Loader, Shard};
 use crate::network::Network;
 use crate::weights::Placed;
+use crate::adapter::AdapterRoom;
 use crate::{
     Architecture, ChatTemplate, Error, ModelConfig, RopeScaling, SamplingDefaults, Tokenizer, WeightsDigest, config,
     template,
@@ -29,6 +30,8 @@ pub struct ModelFiles {
     is_verified: bool,
     /// Whether weights of few bits stay as they are.
     is_packed: bool,
+    /// Adapters that models have room for.
+    adapters: Option<AdapterRoom>,
 }
 
 impl ModelFiles {
@@ -51,6 +54,7 @@ impl ModelFiles {
                 checkpoint,
                 is_verified: false,
                 is_packed: false,
+                adapters: None,
             });
         }
         let header = gguf::header(path)?;
@@ -67,6 +71,7 @@ impl ModelFiles {
             checkpoint,
             is_verified: false,
             is_packed: false,
+            adapters: None,
         })
     }
 
@@ -85,6 +90,7 @@ impl ModelFiles {
             checkpoint,
             is_verified: false,
             is_packed: false,
+            adapters: None,
         }
     }
 
@@ -117,6 +123,21 @@ impl ModelFiles {
     #[must_use]
     pub fn packed(self) -> Self {
         Self { is_packed: true, ..self }
+    }
+
+    /// The same files, whose models have room for adapters ([`Request::adapter`]). Answers of
+    /// requests without one are the same, bit by bit.
+    ///
+    /// [`Request::adapter`]: warpfold_engine::Request::adapter
+    #[must_use]
+    pub fn with_adapters(self, room: AdapterRoom) -> Self {
+        // Whole vectors of four, whatever is asked for.
+        let rank = room.rank.clamp(1, AdapterRoom::MOST_RANK).next_multiple_of(8);
+        Self { adapters: (room.adapters > 0).then_some(AdapterRoom { rank, ..room }), ..self }
+    }
+
+    pub(crate) fn adapters(&self) -> Option<AdapterRoom> {
+        self.adapters
     }
 
     pub(crate) fn is_packed(&self) -> bool {
@@ -218,6 +239,7 @@ impl ModelFiles {
         let mut loader = Loader::new(&self.checkpoint, queue, dtype, progress)?;
         loader.shard = shard.as_ref();
         loader.is_packed = self.is_packed;
+        loader.adapters = self.adapters.filter(|_| shard.is_none());
         loader.placed = self.is_verified.then(Vec::new);
         let network = Network::load(config, &mut loader)?;
         // Products read weights without a wait for what wrote them.
@@ -232,6 +254,7 @@ impl ModelFiles {
             weight_bytes,
             weights_digest: None,
             is_packed: self.is_packed,
+            adapters: self.adapters.filter(|_| shard.is_none()),
             cache: None,
             arena: Arena::default(),
             graphs: Some(Graphs::new(shard.is_none())),

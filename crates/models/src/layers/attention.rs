@@ -2,6 +2,7 @@
 
 use warpfold::{Attention, Tensor};
 
+use super::adapted::Adapted;
 use super::step::Turn;
 use super::{Linear, Loader, Norm, Step};
 use crate::{Error, ModelConfig};
@@ -55,7 +56,7 @@ impl SelfAttention {
 
     fn attended(&self, x: &Tensor, step: &mut Step<'_>) -> Result<Tensor, Error> {
         let (heads, kv_heads, rows) = (self.num_heads, self.num_kv_heads, x.shape()[0]);
-        let product = self.qkv.forward(x)?.reshape(&[rows, heads + 2 * kv_heads, self.head_dim])?;
+        let product = self.qkv.forward(x, &step.adapters)?.reshape(&[rows, heads + 2 * kv_heads, self.head_dim])?;
         let mut attention = Attention::new().causal();
         if let Some(window) = self.window {
             attention = attention.window(window);
@@ -68,11 +69,16 @@ impl SelfAttention {
     }
 
     pub(crate) fn forward(&self, x: &Tensor, step: &mut Step<'_>) -> Result<Tensor, Error> {
-        self.out.forward(&self.attended(x, step)?)
+        self.out.forward(&self.attended(x, step)?, &step.adapters)
+    }
+
+    /// Its adapters.
+    pub(crate) fn adapted(&mut self) -> impl Iterator<Item = &mut Adapted> {
+        [&mut self.qkv, &mut self.out].into_iter().filter_map(Linear::adapted_mut)
     }
 
     /// The result plus what goes around it.
     pub(crate) fn forward_add(&self, x: &Tensor, residual: &Tensor, step: &mut Step<'_>) -> Result<Tensor, Error> {
-        self.out.forward_add(&self.attended(x, step)?, residual)
+        self.out.forward_add(&self.attended(x, step)?, residual, &step.adapters)
     }
 }

@@ -3,6 +3,7 @@
 use warpfold::{Activation, Dtype, Matmul, PackedWeights, Tensor};
 
 use super::Shard;
+use super::adapted::Adapted;
 use crate::Error;
 
 /// Weights that lie as `[out, in]`.
@@ -25,6 +26,8 @@ pub(crate) struct Linear {
     pub(super) parts: usize,
     /// Who has the other parts of the sums.
     pub(super) shard: Option<Shard>,
+    /// What adapters add to the sums, where the model may have some.
+    pub(super) adapted: Option<Box<Adapted>>,
 }
 
 impl Linear {
@@ -33,7 +36,7 @@ impl Linear {
             Weight::Plain(weight) => Weight::Plain(weight.t()?),
             packed => packed,
         };
-        Ok(Self { weight, bias, parts: 1, shard: None })
+        Ok(Self { weight, bias, parts: 1, shard: None, adapted: None })
     }
 
     fn sums(&self) -> Matmul {
@@ -59,11 +62,24 @@ impl Linear {
         self.run(&self.sums().dtype(Dtype::F32), x)
     }
 
-    pub(crate) fn forward(&self, x: &Tensor) -> Result<Tensor, Error> {
-        match &self.shard {
-            Some(shard) => shard.add(&self.partial(x)?, x, self.bias.as_ref(), None),
-            None => self.run(&self.product(), x),
+    /// The product of rows, whose adapters are named.
+    pub(crate) fn forward(&self, x: &Tensor, adapters: &Tensor) -> Result<Tensor, Error> {
+        match (&self.shard, &self.adapted) {
+            (Some(shard), _) => shard.add(&self.partial(x)?, x, self.bias.as_ref(), None),
+            // Sums and what is added to them are rounded together, once.
+            (None, Some(adapted)) => self.run(&self.product().residual(&adapted.run(x, adapters)?), x),
+            (None, None) => self.run(&self.product(), x),
         }
+    }
+
+    /// The adapters, where the model may have some.
+    pub(crate) fn adapted_mut(&mut self) -> Option<&mut Adapted> {
+        self.adapted.as_deref_mut()
+    }
+
+    /// Whether the model may have adapters.
+    pub(crate) const fn is_adapted(&self) -> bool {
+        self.adapted.is_some()
     }
 
     /// The activation of a gate times the other half of the columns, which lie as
@@ -73,10 +89,14 @@ impl Linear {
     }
 
     /// The product plus what goes around it.
-    pub(crate) fn forward_add(&self, x: &Tensor, residual: &Tensor) -> Result<Tensor, Error> {
-        match &self.shard {
-            Some(shard) => shard.add(&self.partial(x)?, x, self.bias.as_ref(), Some(residual)),
-            None => self.run(&self.product().residual(residual), x),
+    pub(crate) fn forward_add(&self, x: &Tensor, residual: &Tensor, adapters: &Tensor) -> Result<Tensor, Error> {
+        match (&self.shard, &self.adapted) {
+            (Some(shard), _) => shard.add(&self.partial(x)?, x, self.bias.as_ref(), Some(residual)),
+            (None, Some(adapted)) => {
+                let residual = residual.cast(Dtype::F32)?.add(&adapted.run(x, adapters)?)?;
+                self.run(&self.product().residual(&residual), x)
+            }
+            (None, None) => self.run(&self.product().residual(residual), x),
         }
     }
 

@@ -5,10 +5,12 @@ use std::ops::Range;
 use warpfold::{Dtype, Queue, Tensor};
 use warpfold_device::HostBuffer;
 
+use super::adapted::Adapted;
 use super::linear::Weight;
 use super::shard::parts_of;
 use super::{Embedding, Linear, Norm, Shard};
 use crate::Error;
+use crate::adapter::AdapterRoom;
 use crate::files::{Checkpoint, Format, Held, Part, Stored};
 use crate::weights::{Placed, View};
 
@@ -34,6 +36,8 @@ pub(crate) struct Loader<'a> {
     pub(crate) placed: Option<Vec<Placed>>,
     /// Whether weights of few bits stay as they are, where kernels can multiply them so.
     pub(crate) is_packed: bool,
+    /// Adapters that there is to be room for.
+    pub(crate) adapters: Option<AdapterRoom>,
 }
 
 impl<'a> Loader<'a> {
@@ -57,6 +61,7 @@ impl<'a> Loader<'a> {
             is_outline: false,
             placed: None,
             is_packed: false,
+            adapters: None,
         })
     }
 }
@@ -209,8 +214,9 @@ impl Loader<'_> {
         has_bias: bool,
     ) -> Result<Linear, Error> {
         let of = |(name, own): &(String, usize)| Lines::of(self.shard, name, *own);
-        let parts: Vec<_> = parts.iter().map(of).collect();
-        self.side_by_side(&parts, inputs, has_bias)
+        let lines: Vec<_> = parts.iter().map(of).collect();
+        let linear = self.side_by_side(&lines, inputs, has_bias)?;
+        Ok(Linear { adapted: Adapted::new(self, parts, inputs, false)?, ..linear })
     }
 
     /// One product of several, whose results lie side by side: their names without `.weight`, and
@@ -230,7 +236,12 @@ impl Loader<'_> {
     /// One product of a gate and of what it multiplies: `own` columns of each, eight of the one and
     /// eight of the other in turns.
     pub(crate) fn gated(&mut self, names: [String; 2], own: usize, inputs: usize) -> Result<Linear, Error> {
-        let both = names.map(|name| Lines::of(self.shard, &name, own).named("weight"));
+        let linear = self.in_turns(&names, own, inputs)?;
+        Ok(Linear { adapted: Adapted::new(self, &names.map(|name| (name, own)), inputs, true)?, ..linear })
+    }
+
+    fn in_turns(&mut self, names: &[String; 2], own: usize, inputs: usize) -> Result<Linear, Error> {
+        let both = names.each_ref().map(|name| Lines::of(self.shard, name, own).named("weight"));
         if let Some(packed) = self.packed_in_turns(&both, inputs)? {
             return Linear::new(Weight::Packed(packed), None);
         }
@@ -279,8 +290,10 @@ impl Loader<'_> {
     /// has some.
     pub(crate) fn sums(&mut self, name: &str, outputs: usize, inputs: usize, has_bias: bool) -> Result<Linear, Error> {
         let Some(shard) = self.shard.filter(|shard| shard.is_shared()) else {
-            let linear = self.linear(&[(name.to_owned(), outputs)], inputs, has_bias)?;
-            return Ok(Linear { parts: parts_of(inputs), ..linear });
+            let parts = [(name.to_owned(), outputs)];
+            let linear = self.linear(&parts, inputs, has_bias)?;
+            let adapted = Adapted::new(self, &parts, inputs, false)?;
+            return Ok(Linear { parts: parts_of(inputs), adapted, ..linear });
         };
         let columns = Lines::of(Some(shard), name, inputs).named("weight");
         let weight = match self.packed_columns(&columns, outputs)? {

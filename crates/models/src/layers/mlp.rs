@@ -7,6 +7,7 @@ use warpfold::{Activation, Dtype, Tensor};
 use warpfold_kernels::elements::{Sink, Source};
 use warpfold_kernels::map::Map;
 
+use super::adapted::Adapted;
 use super::{Linear, Loader, Shard};
 use crate::{Error, ModelConfig};
 
@@ -104,21 +105,33 @@ impl Mlp {
         Ok(Self { gate_up, down, gating: gating.clone(), is_gated, intermediate })
     }
 
-    fn inner(&self, x: &Tensor) -> Result<Tensor, Error> {
-        if self.is_gated {
+    fn inner(&self, x: &Tensor, adapters: &Tensor) -> Result<Tensor, Error> {
+        if self.is_gated && !self.gate_up.is_adapted() {
             return self.gate_up.forward_gated(x, self.gating.gate.activation());
         }
-        let both = self.gate_up.forward(x)?;
+        let both = self.gate_up.forward(x, adapters)?;
+        if self.is_gated {
+            // The same bits: the gate rounds what it takes as a product is rounded.
+            let rows = x.shape()[0];
+            let turns = both.reshape(&[rows, self.intermediate / 8, 2, 8])?;
+            let [gate, up] = [0, 1].map(|i| turns.slice(2, i..i + 1));
+            return Ok((self.gating.apart)(&gate?, &up?)?.reshape(&[rows, self.intermediate])?);
+        }
         let (gate, up) = (both.slice(1, ..self.intermediate)?, both.slice(1, self.intermediate..)?);
         (self.gating.apart)(&gate, &up)
     }
 
-    pub(crate) fn forward(&self, x: &Tensor) -> Result<Tensor, Error> {
-        self.down.forward(&self.inner(x)?)
+    pub(crate) fn forward(&self, x: &Tensor, adapters: &Tensor) -> Result<Tensor, Error> {
+        self.down.forward(&self.inner(x, adapters)?, adapters)
+    }
+
+    /// Its adapters.
+    pub(crate) fn adapted(&mut self) -> impl Iterator<Item = &mut Adapted> {
+        [&mut self.gate_up, &mut self.down].into_iter().filter_map(Linear::adapted_mut)
     }
 
     /// The result plus what goes around it.
-    pub(crate) fn forward_add(&self, x: &Tensor, residual: &Tensor) -> Result<Tensor, Error> {
-        self.down.forward_add(&self.inner(x)?, residual)
+    pub(crate) fn forward_add(&self, x: &Tensor, residual: &Tensor, adapters: &Tensor) -> Result<Tensor, Error> {
+        self.down.forward_add(&self.inner(x, adapters)?, residual, adapters)
     }
 }

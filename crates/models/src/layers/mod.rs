@@ -1,6 +1,7 @@
 //! What architectures are made of: products, norms, attention over the paged cache, gated MLPs,
 //! mixtures of them.
 
+mod adapted;
 mod attention;
 mod embedding;
 mod experts;
@@ -12,6 +13,7 @@ mod packed;
 mod shard;
 mod step;
 
+pub(crate) use adapted::Adapted;
 pub(crate) use attention::SelfAttention;
 pub(crate) use embedding::Embedding;
 pub(crate) use experts::{ExpertNames, Mixture};

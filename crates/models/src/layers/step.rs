@@ -79,15 +79,15 @@ impl StepShape {
     }
 
     /// Where the lists are among the words of a step: tokens, words that hold those of rows which
-    /// are fed, positions, slots, lengths, tables,
+    /// are fed, adapters, positions, slots, lengths, tables,
     /// where sequences begin, rows of samples. Each begins at a multiple of four words.
-    fn places(&self) -> [Range<usize>; 8] {
+    fn places(&self) -> [Range<usize>; 9] {
         let (starts, samples) = match self.kind {
             Kind::Decode => (0, 0),
             Kind::Mixed { samples } => (self.sequences + 1, samples),
         };
-        let lens =
-            [self.rows, self.rows, self.rows, self.rows, self.sequences, self.sequences * self.width, starts, samples];
+        let (rows, tables) = (self.rows, self.sequences * self.width);
+        let lens = [rows, rows, rows, rows, rows, self.sequences, tables, starts, samples];
         let mut next = 0;
         lens.map(|len| {
             let place = next..next + len;
@@ -106,7 +106,7 @@ impl StepShape {
     /// write nothing to the cache and see none of it. The words that the step before drew are
     /// `stride` a sample.
     pub(crate) fn pack(&self, batch: &Batch, stride: usize, bytes: &mut [u8]) {
-        let [ids, feeds, positions, slots, lens, tables, starts, samples] = self.places();
+        let [ids, feeds, adapters, positions, slots, lens, tables, starts, samples] = self.places();
         // Rows of the null block are not written: several may name the same slot.
         let slot = |slot: &u32| if (*slot as usize) < batch.block_size { u32::MAX } else { *slot };
         let rows = batch.num_rows();
@@ -114,6 +114,11 @@ impl StepShape {
         let mut fed = batch.feeds.iter().peekable();
         let of_row = |row: u32| fed.next_if(|feed| feed.row == row).map_or(NOT_FED, |f| f.sample * stride as u32);
         put(bytes, feeds, (0..self.rows as u32).map(of_row), NOT_FED);
+        let of_sequence = |(ends, adapter): (&[u32], &Option<u32>)| {
+            std::iter::repeat_n(adapter.unwrap_or(NO_ADAPTER), (ends[1] - ends[0]) as usize)
+        };
+        let of_rows: Vec<u32> = batch.cu_q.windows(2).zip(&batch.adapters).flat_map(of_sequence).collect();
+        put(bytes, adapters, of_rows.into_iter(), NO_ADAPTER);
         put(bytes, positions, batch.positions[..rows].iter().copied(), 0);
         put(bytes, slots, batch.slots[..rows].iter().map(slot), u32::MAX);
         put(bytes, lens, batch.kv_lens.iter().copied(), 0);
@@ -142,12 +147,17 @@ fn put(bytes: &mut [u8], place: Range<usize>, values: impl ExactSizeIterator<Ite
 /// Names no word: such a row has its token.
 const NOT_FED: u32 = i32::MAX.cast_unsigned();
 
+/// Names no adapter.
+const NO_ADAPTER: u32 = u32::MAX;
+
 /// A batch on the device.
 pub(crate) struct Step<'a> {
     /// The token of each row.
     pub(crate) ids: Tensor,
     /// Rows whose logits are wanted: all of them, without a list.
     pub(crate) samples: Option<Tensor>,
+    /// The adapter of each row.
+    pub(crate) adapters: Tensor,
     positions: Tensor,
     slots: Tensor,
     /// Where the rows of each sequence begin; without it each has one.
@@ -179,12 +189,13 @@ impl<'a> Step<'a> {
         caches: &'a mut [PagedCache],
     ) -> Result<Self, Error> {
         let list = |place: Range<usize>| words.slice(0, place);
-        let [ids, feeds, positions, slots, lens, tables, starts, samples] = shape.places();
+        let [ids, feeds, adapters, positions, slots, lens, tables, starts, samples] = shape.places();
         let is_mixed = !shape.is_decode();
         Ok(Self {
             // One of the two is zero.
             ids: list(ids)?.add(&drawn.gather_rows_known(&list(feeds)?)?)?,
             samples: is_mixed.then(|| list(samples)).transpose()?,
+            adapters: list(adapters)?,
             positions: list(positions)?,
             slots: list(slots)?,
             cu_q: is_mixed.then(|| list(starts)).transpose()?,
@@ -296,7 +307,7 @@ mod tests {
         let mut bytes = vec![0xff; 4 * shape.words()];
         shape.pack(&batch, 2, &mut bytes);
         let word = |i: usize| u32::from_le_bytes(bytes[4 * i..4 * i + 4].try_into().expect("four bytes"));
-        let [ids, _, _, slots, lens, tables, ..] = shape.places();
+        let [ids, _, _, _, slots, lens, tables, ..] = shape.places();
         assert_eq!(ids.map(word).collect::<Vec<_>>(), [10, 11, 12, 0]);
         assert_eq!(slots.map(word).collect::<Vec<_>>(), [9, 17, 25, u32::MAX]);
         assert_eq!(lens.map(word).collect::<Vec<_>>(), [6, 6, 6, 0]);

@@ -91,6 +91,7 @@ pub(crate) async fn create(
 ) -> Result<Response, Refusal> {
     let served = state.served()?;
     let mut fields = fields?;
+    let adapter = check_model(fields.take("model")?, &state)?;
     let dialogue = dialogue(&mut fields, &state)?;
     let max_tokens: usize = fields.need("max_tokens")?;
     let stop = stops(&mut fields, &state, "stop_sequences")?;
@@ -99,6 +100,7 @@ pub(crate) async fn create(
         sampling: draw(&mut fields, served)?,
         stop: stop.clone(),
         salt: tenant.salt.clone(),
+        adapter,
         ..Request::new(Vec::new())
     };
     allow_what_changes_nothing(&mut fields);
@@ -108,7 +110,7 @@ pub(crate) async fn create(
     // An answer cannot be longer than there is room; clients ask for more than small models have.
     let room = served.longest.saturating_sub(request.prompt.len()).max(1);
     let request = Request { max_tokens: Some(max_tokens.min(room)), ..request };
-    let writer = Messages::new(&state, served, &reader, request.prompt.len(), stop);
+    let writer = Messages::new(&state, served, &reader, &request, stop);
     Ok(crate::openai::respond(&state, served, &tenant, vec![request], writer, is_stream).await?)
 }
 

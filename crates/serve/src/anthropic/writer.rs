@@ -1,7 +1,7 @@
 //! Answers as Anthropic writes them: a message of blocks, or the events of one.
 
 use serde_json::{Value, json};
-use warpfold_engine::{Finish, Output, Update};
+use warpfold_engine::{Finish, Output, Request, Update};
 
 use crate::error::ApiError;
 use crate::openai::Writer;
@@ -39,12 +39,12 @@ pub(super) fn error(error: &ApiError) -> Value {
 }
 
 impl Messages {
-    pub(super) fn new(state: &State, served: &Served, reader: &Reader, prompt_len: usize, stops: Vec<String>) -> Self {
+    pub(super) fn new(state: &State, served: &Served, reader: &Reader, request: &Request, stops: Vec<String>) -> Self {
         Self {
             id: format!("msg_{}", new_id(state)),
-            model: state.name().to_owned(),
+            model: state.name_of(request.adapter.as_deref()),
             blocks: Blocks::new(Reading::new(reader, served)),
-            prompt_len,
+            prompt_len: request.prompt.len(),
             cached: 0,
             num_generated: 0,
             stops,

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
-use warpfold_engine::{Finish, Output, Sampled, Update};
+use warpfold_engine::{Adapter, Finish, Output, Sampled, Update};
 use warpfold_models::Tokenizer;
 
 use super::Writer;
@@ -95,7 +95,13 @@ pub(crate) fn now() -> u64 {
 }
 
 impl Answer {
-    pub(crate) fn new(state: &State, served: &Served, wanted: Wanted, prompts: Vec<Vec<u32>>) -> Self {
+    pub(crate) fn new(
+        state: &State,
+        served: &Served,
+        wanted: Wanted,
+        adapter: Option<&Adapter>,
+        prompts: Vec<Vec<u32>>,
+    ) -> Self {
         let prefix = if matches!(wanted.kind, Kind::Chat(_)) { "chatcmpl" } else { "cmpl" };
         let choice = |_| {
             let reading = match &wanted.kind {
@@ -108,7 +114,7 @@ impl Answer {
             tokenizer: served.text.tokenizer.clone(),
             id: format!("{prefix}-{}", new_id(state)),
             created: now(),
-            model: state.name().to_owned(),
+            model: state.name_of(adapter),
             fingerprint: served.text.fingerprint(),
             choices: (0..prompts.len() * wanted.n).map(choice).collect(),
             num_generated: 0,

@@ -45,6 +45,6 @@ pub(crate) async fn complete(
     let (n, stops) = (request.n, request.stop.clone());
     let (kind, usage) = (Kind::Chat(reader), delivery.usage());
     let wanted = Wanted { kind, usage, n, logprobs, echo: false, return_token_ids, seed, stops };
-    let answer = Answer::new(&state, served, wanted, vec![request.prompt.clone()]);
+    let answer = Answer::new(&state, served, wanted, request.adapter.as_deref(), vec![request.prompt.clone()]);
     super::respond(&state, served, &tenant, vec![request], answer, delivery != Delivery::Whole).await
 }

@@ -62,7 +62,7 @@ pub(crate) async fn complete(
     let stops = request.stop.clone();
     let (kind, usage) = (Kind::Completion, delivery.usage());
     let wanted = Wanted { kind, usage, n, logprobs, echo, return_token_ids, seed, stops };
-    let answer = Answer::new(&state, served, wanted, prompts);
+    let answer = Answer::new(&state, served, wanted, requests.first().and_then(|request| request.adapter.as_deref()), prompts);
     super::respond(&state, served, &tenant, requests, answer, delivery != Delivery::Whole).await
 }
 

@@ -14,7 +14,8 @@ use crate::state::{Served, State};
 
 pub(crate) async fn list(Shared(state): Shared<Arc<State>>) -> Result<Response, ApiError> {
     let served = state.served()?;
-    let models: Vec<Value> = state.options.names.iter().map(|name| model(name, &state, served)).collect();
+    let names = state.options.names.iter().cloned().chain(state.adapters.names());
+    let models: Vec<Value> = names.map(|name| model(&name, &state, served)).collect();
     Ok(json(&json!({"object": "list", "data": models})))
 }
 
@@ -36,7 +37,7 @@ fn model(name: &str, state: &State, served: &Served) -> Value {
         "created": state.created,
         "owned_by": "warpfold",
         "root": state.name(),
-        "parent": null,
+        "parent": state.adapters.find(name).map(|_| state.name()),
         "max_model_len": served.longest,
     });
     if let Some(digest) = served.text.weights_digest {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use axum::http::StatusCode;
 use serde::Deserialize;
 use serde_json::{Number, Value};
-use warpfold_engine::{Beam, Request, Sampling};
+use warpfold_engine::{Adapter, Beam, Request, Sampling};
 
 use super::structured::Form;
 use crate::error::ApiError;
@@ -73,7 +73,7 @@ struct StreamOptions {
 
 /// Takes the common fields.
 pub(crate) fn take(fields: &mut Fields, state: &State, served: &Served, tenant: &Tenant) -> Result<Common, ApiError> {
-    check_model(fields.take("model")?, state)?;
+    let adapter = check_model(fields.take("model")?, state)?;
     let bounds = state.options.bounds;
     let n = fields.take("n")?.unwrap_or(1);
     check_at_most("n", n, bounds.choices)?;
@@ -96,6 +96,7 @@ pub(crate) fn take(fields: &mut Fields, state: &State, served: &Served, tenant: 
         ignore_eos: fields.take("ignore_eos")?.unwrap_or(false),
         skip_special: fields.take("skip_special_tokens")?.unwrap_or(true),
         salt: salt.map_or_else(|| tenant.salt.clone(), |salt| Arc::from(format!("{}\n{salt}", tenant.salt))),
+        adapter,
         ..Request::new(Vec::new())
     };
     let delivery = delivery(fields)?;
@@ -121,14 +122,16 @@ pub(crate) fn stops(fields: &mut Fields, state: &State, field: &str) -> Result<V
     Ok(stop)
 }
 
-/// A model that is not served is not there.
-pub(crate) fn check_model(model: Option<String>, state: &State) -> Result<(), ApiError> {
+/// The adapter that a model's name stands for, unless it is the model itself. A model that is not
+/// served is not there.
+pub(crate) fn check_model(model: Option<String>, state: &State) -> Result<Option<Arc<Adapter>>, ApiError> {
+    let adapter = model.as_ref().and_then(|model| state.adapters.find(model));
     match model {
-        Some(model) if !state.options.names.contains(&model) => {
+        Some(model) if adapter.is_none() && !state.options.names.contains(&model) => {
             let error = ApiError::new(StatusCode::NOT_FOUND, format!("there is no model {model:?}"));
             Err(ApiError { param: Some("model".to_owned()), code: Some("model_not_found"), ..error })
         }
-        _ => Ok(()),
+        _ => Ok(adapter),
     }
 }
 

@@ -83,7 +83,7 @@ pub(crate) async fn create(
     mut fields: Fields,
 ) -> Result<Response, ApiError> {
     let served = state.served()?;
-    check_model(fields.take("model")?, &state)?;
+    let adapter = check_model(fields.take("model")?, &state)?;
     let said = Said::of(&fields);
     let previous: Option<String> = fields.take("previous_response_id")?;
     let instructions: Option<String> = fields.take("instructions")?;
@@ -104,17 +104,17 @@ pub(crate) async fn create(
     let request = Request {
         sampling: sampling(&mut fields, served.text.sampling.sampling())?,
         salt: tenant.salt.clone(),
+        adapter,
         ..Request::new(Vec::new())
     };
     allow_what_changes_nothing(&mut fields);
     fields.finish()?;
 
     let Prepared { request, reader } = dialogue.prepare(&state, served, request).await?;
-    let prompt_len = request.prompt.len();
-    let max_tokens = max_tokens.or(served.max_new_tokens(prompt_len));
+    let max_tokens = max_tokens.or(served.max_new_tokens(request.prompt.len()));
     let request = Request { max_tokens, ..request };
     let keeper = is_stored.then(|| (tenant.clone(), kept));
-    let writer = Items::new(&state, served, &reader, prompt_len, said, keeper);
+    let writer = Items::new(&state, served, &reader, &request, said, keeper);
     super::respond(&state, served, &tenant, vec![request], writer, is_stream).await
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
-use warpfold_engine::{Finish, Output, Update};
+use warpfold_engine::{Finish, Output, Request, Update};
 
 use crate::error::ApiError;
 use crate::fields::Fields;
@@ -54,6 +54,7 @@ impl Said {
 #[derive(Debug)]
 pub(super) struct Items {
     state: Arc<State>,
+    model: String,
     number: String,
     created: u64,
     said: Said,
@@ -72,17 +73,18 @@ impl Items {
         state: &Arc<State>,
         served: &Served,
         reader: &Reader,
-        prompt_len: usize,
+        request: &Request,
         said: Said,
         keeper: Option<(Arc<Tenant>, Vec<Value>)>,
     ) -> Self {
         Self {
             state: state.clone(),
+            model: state.name_of(request.adapter.as_deref()),
             number: new_id(state),
             created: now(),
             said,
             blocks: Blocks::new(Reading::new(reader, served)),
-            prompt_len,
+            prompt_len: request.prompt.len(),
             cached: 0,
             num_generated: 0,
             finish: None,
@@ -100,7 +102,7 @@ impl Items {
         let output: Vec<Value> = if is_over { self.items() } else { Vec::new() };
         let mut object = json!({
             "id": self.id(), "object": "response", "created_at": self.created, "status": status,
-            "model": self.state.name(), "error": null, "incomplete_details": null, "output": output, "usage": null,
+            "model": self.model, "error": null, "incomplete_details": null, "output": output, "usage": null,
         });
         if status == "incomplete" {
             object["incomplete_details"] = json!({"reason": "max_output_tokens"});

@@ -1,0 +1,144 @@
+//! Low-rank adapters by name: `POST /v1/load_lora_adapter` and `/v1/unload_lora_adapter`, as vLLM
+//! has them.
+//!
+//! A place is free once nothing names its adapter any more: neither the table of names nor a
+//! request that runs. So an adapter that is unloaded serves the requests that have it to their end.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use axum::extract::State as Shared;
+use axum::http::StatusCode;
+use axum::response::Response;
+use serde_json::json;
+use warpfold_engine::{Adapter, ModelError};
+use warpfold_engine::service::Client;
+use warpfold_models::AdapterWeights;
+
+use crate::body::json;
+use crate::error::ApiError;
+use crate::fields::Fields;
+use crate::state::State;
+
+/// The adapters of a model, by name.
+#[derive(Debug)]
+pub(crate) struct Adapters {
+    known: Mutex<Known>,
+}
+
+#[derive(Debug)]
+struct Known {
+    places: Vec<Weak<Adapter>>,
+    names: BTreeMap<String, Arc<Adapter>>,
+    last_id: u64,
+}
+
+impl Adapters {
+    /// So many places, all of them free.
+    pub(crate) fn new(places: usize) -> Self {
+        let known = Known { places: vec![Weak::new(); places], names: BTreeMap::new(), last_id: 0 };
+        Self { known: Mutex::new(known) }
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn find(&self, name: &str) -> Option<Arc<Adapter>> {
+        self.known().names.get(name).cloned()
+    }
+
+    /// All names, in order.
+    pub(crate) fn names(&self) -> Vec<String> {
+        self.known().names.keys().cloned().collect()
+    }
+
+    /// The name of an adapter, as long as it has one.
+    pub(crate) fn name_of(&self, adapter: &Adapter) -> Option<String> {
+        self.known().names.iter().find(|(_, of)| of.id == adapter.id).map(|(name, _)| name.clone())
+    }
+
+    /// Takes a place for an adapter without a name.
+    fn reserve(&self) -> Option<Arc<Adapter>> {
+        let mut known = self.known();
+        let slot = known.places.iter().position(|place| place.strong_count() == 0)?;
+        known.last_id += 1;
+        let adapter = Arc::new(Adapter { slot: slot as u32, id: known.last_id });
+        known.places[slot] = Arc::downgrade(&adapter);
+        Some(adapter)
+    }
+
+    /// Brings an adapter to the model, and gives it a name that has none yet.
+    pub(crate) fn load(&self, client: &Client, name: &str, weights: AdapterWeights) -> Result<(), ModelError> {
+        let places = self.known().places.len();
+        let reason = || format!("all {places} places of adapters are taken; --max-loras says how many there are");
+        let adapter = self.reserve().ok_or_else(reason)?;
+        client.load_adapter(adapter.clone(), Box::new(weights))?;
+        let mut known = self.known();
+        if known.names.contains_key(name) {
+            return Err(format!("there is an adapter {name:?} already").into());
+        }
+        known.names.insert(name.to_owned(), adapter);
+        Ok(())
+    }
+
+    /// Forgets a name.
+    fn unload(&self, name: &str) -> bool {
+        self.known().names.remove(name).is_some()
+    }
+}
+
+fn refused(message: String) -> ApiError {
+    ApiError::new(StatusCode::BAD_REQUEST, message)
+}
+
+/// Loads an adapter of a folder of the server's machine.
+pub(crate) async fn load(Shared(state): Shared<Arc<State>>, mut fields: Fields) -> Result<Response, ApiError> {
+    let client = state.served()?.client.clone();
+    let name: String = fields.need("lora_name")?;
+    let path: PathBuf = fields.need("lora_path")?;
+    fields.finish()?;
+    if name.is_empty() || state.options.names.contains(&name) || state.adapters.find(&name).is_some() {
+        return Err(refused(format!("lora_name: there is a model {name:?} already")));
+    }
+    let adapters = state.clone();
+    let told = name.clone();
+    let work = move || {
+        let weights = AdapterWeights::open(&path).map_err(|error| refused(format!("lora_path: {error}")))?;
+        adapters.adapters.load(&client, &name, weights).map_err(|error| refused(error.to_string()))
+    };
+    let loaded = tokio::task::spawn_blocking(work).await;
+    loaded.map_err(|_| ApiError::internal("the adapter could not be loaded"))??;
+    Ok(json(&json!({"object": "lora", "id": told, "loaded": true})))
+}
+
+/// Takes an adapter away from those who have not begun.
+pub(crate) async fn unload(Shared(state): Shared<Arc<State>>, mut fields: Fields) -> Result<Response, ApiError> {
+    state.served()?;
+    let name: String = fields.need("lora_name")?;
+    fields.allow("lora_int_id", serde_json::Value::is_u64);
+    fields.finish()?;
+    match state.adapters.unload(&name) {
+        true => Ok(json(&json!({"object": "lora", "id": name, "loaded": false}))),
+        false => Err(ApiError::new(StatusCode::NOT_FOUND, format!("lora_name: there is no adapter {name:?}"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_is_free_once_nobody_has_its_adapter() {
+        let adapters = Adapters::new(2);
+        let [one, two] = [adapters.reserve(), adapters.reserve()].map(|adapter| adapter.expect("a place"));
+        assert_ne!((one.slot, one.id), (two.slot, two.id));
+        assert!(adapters.reserve().is_none());
+        let (slot, id) = (one.slot, one.id);
+        drop(one);
+        let again = adapters.reserve().expect("a place");
+        assert_eq!(again.slot, slot);
+        assert_ne!(again.id, id, "a number is given once");
+    }
+}
