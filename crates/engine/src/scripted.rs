@@ -6,12 +6,14 @@
 //! early or a swap that went astray gives another answer, and mostly a panic that says which slot
 //! holds what it should not.
 
+use std::any::Any;
 use std::collections::{HashMap, VecDeque};
 
 use crate::batch::{Batch, Moves, SequenceId};
 use crate::block::BlockCopy;
 use crate::error::ModelError;
 use crate::model::{CacheShape, Limits, Model, Ticket};
+use crate::request::Adapter;
 use crate::sampling::{Sampled, sample};
 
 /// What a position leaves in the cache.
@@ -122,6 +124,8 @@ impl Scripted {
         let rows = batch.cu_q[sequence] as usize..batch.cu_q[sequence + 1] as usize;
         let (table, id) = (batch.table(sequence).to_vec(), batch.sequences[sequence]);
         let end = batch.kv_lens[sequence];
+        // Other weights write something else for the same token.
+        let mark = batch.adapters.get(sequence).copied().flatten().map_or(0, |slot| (slot + 1) << 24);
         let first = batch.positions[rows.start];
         assert_eq!(first as usize + rows.len(), end as usize, "the rows of sequence {id} are its last");
         self.note_progress(id, first, end);
@@ -132,7 +136,7 @@ impl Scripted {
             let slot = block * self.block_size + position as usize % self.block_size;
             if position >= first {
                 let row = rows.start + (position - first) as usize;
-                let written = Written { position, token: batch.ids[row] };
+                let written = Written { position, token: batch.ids[row] ^ mark };
                 assert_eq!(batch.positions[row], position, "positions of sequence {id} follow one another");
                 let writes = batch.slots[row] as usize;
                 if writes >= self.block_size {
@@ -189,6 +193,10 @@ impl Model for Scripted {
         Self::copy_all(self.block_size, &self.host, &mut self.cache, &moves.swap_in);
         let before = self.cache.clone();
         Self::copy_all(self.block_size, &before, &mut self.cache, &moves.copies);
+        Ok(())
+    }
+
+    fn load_adapter(&mut self, _: &Adapter, _: &(dyn Any + Send + Sync)) -> Result<(), ModelError> {
         Ok(())
     }
 

@@ -1,9 +1,10 @@
 //! Where a model runs, on one device or on several, and the model there.
 
+use std::any::Any;
 use std::fmt;
 
 use warpfold::{Device, Dtype, Queue};
-use warpfold_engine::{Batch, CacheShape, Config, Limits, Model, ModelError, Moves, Sampled, Ticket};
+use warpfold_engine::{Adapter, Batch, CacheShape, Config, Limits, Model, ModelError, Moves, Sampled, Ticket};
 use warpfold_models::{Error, LanguageModel, ModelFiles, ParallelModel, Steps, WarmUp, Warmed, WeightsDigest};
 
 use crate::device_choice;
@@ -194,6 +195,10 @@ impl Model for PlacedModel {
 
     fn copy(&mut self, moves: &Moves) -> Result<(), ModelError> {
         self.model_mut().copy(moves)
+    }
+
+    fn load_adapter(&mut self, adapter: &Adapter, weights: &(dyn Any + Send + Sync)) -> Result<(), ModelError> {
+        self.model_mut().load_adapter(adapter, weights)
     }
 
     fn step(&mut self, batch: &Batch) -> Result<Vec<Sampled>, ModelError> {

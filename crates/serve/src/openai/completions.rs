@@ -58,11 +58,12 @@ pub(crate) async fn complete(
         prompt_logprobs: logprobs.filter(|_| echo),
         ..request.clone()
     };
-    let requests = prompts.iter().map(of_prompt).collect();
+    let requests: Vec<Request> = prompts.iter().map(of_prompt).collect();
     let stops = request.stop.clone();
     let (kind, usage) = (Kind::Completion, delivery.usage());
     let wanted = Wanted { kind, usage, n, logprobs, echo, return_token_ids, seed, stops };
-    let answer = Answer::new(&state, served, wanted, requests.first().and_then(|request| request.adapter.as_deref()), prompts);
+    let adapter = requests.first().and_then(|request| request.adapter.as_deref());
+    let answer = Answer::new(&state, served, wanted, adapter, prompts);
     super::respond(&state, served, &tenant, requests, answer, delivery != Delivery::Whole).await
 }
 

@@ -1,6 +1,7 @@
 //! The server, asked over HTTP: in this process, on the scripted model, which takes no time.
 
 mod access;
+mod adapters;
 mod answers;
 mod bounds;
 mod browser;
