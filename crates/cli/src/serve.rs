@@ -22,8 +22,9 @@ use crate::{Ending, output};
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Serve {
     /// A folder with config.json, safetensors and tokenizer.json; a .gguf file; a name such as
-    /// Qwen/Qwen3-0.6B of those in the Hugging Face cache; or warpfold-tales, which is part of
-    /// the program and is taken without a name.
+    /// Qwen/Qwen3-0.6B of those in the Hugging Face cache; hf:Qwen/Qwen3-0.6B, which comes from the
+    /// hub where it is not there; or warpfold-tales, which is part of the program and is taken
+    /// without a name.
     model: Option<String>,
     /// The address to listen at; 0.0.0.0 is every one of this machine.
     #[arg(long, value_name = "IP", default_value = "127.0.0.1")]

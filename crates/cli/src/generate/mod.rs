@@ -34,8 +34,9 @@ use requests::{Asked, Prompt};
 #[derive(Debug, Args)]
 pub(crate) struct Generate {
     /// A folder with config.json, safetensors and tokenizer.json; a .gguf file; a name such as
-    /// Qwen/Qwen3-0.6B of those in the Hugging Face cache; or warpfold-tales, which is part of
-    /// the program and is taken without a name.
+    /// Qwen/Qwen3-0.6B of those in the Hugging Face cache; hf:Qwen/Qwen3-0.6B, which comes from the
+    /// hub where it is not there; or warpfold-tales, which is part of the program and is taken
+    /// without a name.
     model: Option<String>,
     /// What the model is to continue; several give an answer each. The model that ships begins a
     /// tale without.

@@ -6,10 +6,19 @@ use std::path::{Path, PathBuf};
 
 use warpfold_models::SHIPPED;
 
+use super::hub::Named;
 use crate::failure::Failure;
+
+/// What stands before the name of a model that is to come from the hub.
+const HUB: &str = "hf:";
 
 /// The folder or file of a model.
 pub(super) fn locate(model: &str) -> Result<PathBuf, Failure> {
+    if let Some(name) = model.strip_prefix(HUB) {
+        let named = Named::parse(name)?;
+        let hub = hub().ok_or_else(|| Failure::usage("there is no folder for the Hugging Face cache (HF_HOME)"))?;
+        return super::hub::locate(&named, &hub);
+    }
     let path = PathBuf::from(model);
     if path.exists() {
         return Ok(path);
@@ -33,13 +42,17 @@ pub(super) fn locate(model: &str) -> Result<PathBuf, Failure> {
     snapshot(&hub, model).ok_or_else(|| {
         let hub = hub.display();
         Failure::usage(format!(
-            "there is no {model} here, nor in the Hugging Face cache {hub}; get it by: hf download {model}"
+            "there is no {model} here, nor in the Hugging Face cache {hub}; get it by: {HUB}{model}"
         ))
     })
 }
 
 /// The name under which a model is served: that of the hub, or of its folder or file.
 pub(crate) fn name(model: Option<&str>) -> String {
+    let of_hub = model.and_then(|model| model.strip_prefix(HUB)).map(Named::parse);
+    if let Some(Ok(named)) = of_hub {
+        return named.name().to_owned();
+    }
     match model {
         Some(model) if is_hub_name(model) && !Path::new(model).exists() => model.to_owned(),
         Some(model) => {
@@ -93,6 +106,8 @@ mod tests {
     fn a_model_is_called_as_its_file_or_as_the_hub_calls_it() {
         assert_eq!(name(Some("Qwen/Qwen3-0.6B")), "Qwen/Qwen3-0.6B");
         assert_eq!(name(Some("/a/SmolLM2-135M.Q4_1.gguf")), "SmolLM2-135M.Q4_1");
+        assert_eq!(name(Some("hf:a/b@v1")), "a/b");
+        assert_eq!(name(Some("hf:a/b/c.gguf")), "c");
         assert_eq!(name(Some("/a/b/")), "b");
         assert_eq!(name(Some("/")), "model");
     }

@@ -2,6 +2,7 @@
 //! engine runs them.
 
 mod adapters;
+mod hub;
 mod locate;
 mod options;
 mod place;

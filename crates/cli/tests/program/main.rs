@@ -6,6 +6,7 @@ mod benchmarks;
 mod book;
 mod catalog;
 mod devices;
+mod download;
 mod exercise;
 mod findings;
 mod foreign;
