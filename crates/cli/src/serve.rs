@@ -12,7 +12,10 @@ use warpfold_models::{ChatTemplate, ModelFiles, SamplingDefaults, ToolFormat};
 use warpfold_serve::{Bounds, Handle, Options, Server, Text};
 
 use crate::failure::Failure;
-use crate::model::{self, AdapterOptions, EngineOptions, GenerationConfig, LoadedAdapters, Place, PlacedModel, Room, WeightStorage, parse_dtype};
+use crate::model::{
+    self, AdapterOptions, EngineOptions, GenerationConfig, LoadedAdapters, Place, PlacedModel, Room, WeightStorage,
+    parse_dtype,
+};
 use crate::{Ending, output};
 
 /// Serves a language model over HTTP, with OpenAI's interface, and a page at / to talk to it.

@@ -165,7 +165,9 @@ impl Client {
     /// What the model says, or that the service has ended.
     pub fn load_adapter(&self, adapter: Arc<Adapter>, weights: Box<dyn Any + Send + Sync>) -> Result<(), ModelError> {
         let (sender, answer) = channel();
-        self.commands.send(Command::LoadAdapter(adapter, weights, sender)).map_err(|_| Error::from(ErrorKind::Stopped))?;
+        self.commands
+            .send(Command::LoadAdapter(adapter, weights, sender))
+            .map_err(|_| Error::from(ErrorKind::Stopped))?;
         answer.recv().map_err(|_| Error::from(ErrorKind::Stopped))?
     }
 

@@ -65,7 +65,7 @@ impl AdapterWeights {
             Some("LORA") => {}
             other => return refuse(format!("an adapter of type {}", other.unwrap_or("that is not named"))),
         }
-        for name in ["use_dora", "fan_in_fan_out", "lora_bias", "use_qalora"] {
+        for name in ["use_dora", "fan_in_fan_out", "lora_bias", "use_qalora", "use_bdlora"] {
             if fields.flag(name)? == Some(true) {
                 return refuse(format!("an adapter with {name}"));
             }
@@ -73,7 +73,17 @@ impl AdapterWeights {
         if let Some(bias) = fields.text("bias")?.filter(|bias| bias != "none") {
             return refuse(format!("an adapter with biases ({bias})"));
         }
-        for name in ["modules_to_save", "rank_pattern", "alpha_pattern", "layer_replication", "trainable_token_indices"] {
+        let others = [
+            "modules_to_save",
+            "rank_pattern",
+            "alpha_pattern",
+            "layer_replication",
+            "trainable_token_indices",
+            "alora_invocation_tokens",
+            "arrow_config",
+            "kasa_config",
+        ];
+        for name in others {
             let is_empty = |value: &serde_json::Value| {
                 value.as_array().is_some_and(Vec::is_empty) || value.as_object().is_some_and(serde_json::Map::is_empty)
             };

@@ -53,6 +53,8 @@ mod layers;
 mod network;
 mod parallel;
 mod python_json;
+#[cfg(test)]
+mod registry;
 mod shipped;
 mod template;
 mod tokenizer;

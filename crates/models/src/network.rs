@@ -2,9 +2,9 @@
 
 use warpfold::{PagedCache, Tensor};
 
+use crate::adapter::AdapterWeights;
 use crate::architectures::{self, Layers};
 use crate::layers::{Angles, Embedding, Linear, Loader, Step, StepShape};
-use crate::adapter::AdapterWeights;
 use crate::{Error, ModelConfig, error};
 
 /// The weights of a model.

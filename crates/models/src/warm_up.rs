@@ -175,6 +175,7 @@ fn one_layer_of_each_kind(config: &ModelConfig) -> ModelConfig {
     let mut few = ModelConfig {
         num_layers: layers.len(),
         windows: layers.iter().map(|layer| config.windows[*layer]).collect(),
+        local_layers: layers.iter().map(|layer| config.local_layers[*layer]).collect(),
         ..config.clone()
     };
     if let Some(experts) = &mut few.experts {

@@ -248,7 +248,10 @@ fn adapters_that_are_wrong_are_refused() {
         engine.load_adapter(&of_slot(slot), &weights).expect_err("it does not fit").to_string()
     };
     let error = refused(&pair([8, 31], [96, 8]), 0);
-    assert!(error.contains("its matrices are [[8, 31], [96, 8]], the model's weights need [[8, 32], [96, 8]]"), "{error}");
+    assert!(
+        error.contains("its matrices are [[8, 31], [96, 8]], the model's weights need [[8, 32], [96, 8]]"),
+        "{error}"
+    );
     assert_eq!(refused(&pair([8, 32], [96, 8]), 1), "the model has no room for this adapter");
     let renamed = |name: &str| name.replace("q_proj", "r_proj");
     let other = pair([8, 32], [96, 8]).into_iter().map(|(name, values)| (renamed(&name), values)).collect();

@@ -1,8 +1,10 @@
 //! Tiny models of every architecture against answers that numpy computed.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde::Deserialize;
+use serde_json::{Value, json};
 use warpfold::{Device, Dtype, Profile, Queue};
 use warpfold_engine::{Config, Engine, Output, Policy, Preemption, Request};
 use warpfold_models::{LanguageModel, ModelFiles, Tokenizer};
@@ -98,6 +100,92 @@ fn qwen2_answers_as_numpy_does() {
 #[test]
 fn qwen3_answers_as_numpy_does() {
     agrees("qwen3", "qwen3", Dtype::F32, 1e-4);
+}
+
+#[test]
+fn phi3_whose_matrices_are_joined_answers_as_numpy_does() {
+    agrees("phi3", "phi3", Dtype::F32, 1e-4);
+}
+
+#[test]
+fn smollm3_whose_layers_turn_nothing_now_and_then_answers_as_numpy_does() {
+    agrees("smollm3", "smollm3", Dtype::F32, 1e-4);
+}
+
+#[test]
+fn the_half_of_mistral3_that_reads_and_writes_answers_as_numpy_does() {
+    agrees("mistral3", "mistral3", Dtype::F32, 1e-4);
+}
+
+/// A folder with a fixture whose configuration and names of tensors are others, gone with it.
+struct Changed(PathBuf);
+
+impl Changed {
+    fn new(name: &str, config: impl Fn(Value) -> Value, rename: impl Fn(&str) -> String) -> Self {
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let folder = std::env::temp_dir().join(format!("warpfold-changed-{}-{number}", std::process::id()));
+        std::fs::create_dir_all(&folder).expect("a folder");
+        let text = std::fs::read_to_string(fixture(name).join("config.json")).expect("the fixture");
+        let changed = config(serde_json::from_str(&text).expect("JSON"));
+        std::fs::write(folder.join("config.json"), changed.to_string()).expect("a file");
+        let bytes = std::fs::read(fixture(name).join("model.safetensors")).expect("the fixture");
+        let (len, rest) = bytes.split_at(8);
+        let (header, data) = rest.split_at(u64::from_le_bytes(len.try_into().expect("eight bytes")) as usize);
+        let header: serde_json::Map<String, Value> = serde_json::from_slice(header).expect("JSON");
+        let header: serde_json::Map<_, _> = header.into_iter().map(|(name, tensor)| (rename(&name), tensor)).collect();
+        let header = Value::Object(header).to_string();
+        let bytes = [&(header.len() as u64).to_le_bytes(), header.as_bytes(), data].concat();
+        std::fs::write(folder.join("model.safetensors"), bytes).expect("a file");
+        Self(folder)
+    }
+
+    fn path(&self) -> &str {
+        self.0.to_str().expect("UTF-8")
+    }
+}
+
+impl Drop for Changed {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// The configuration of a model that sees as well, of which this is a half.
+fn as_half(config: Value, architecture: &str) -> Value {
+    json!({"architectures": [architecture], "text_config": config})
+}
+
+#[test]
+fn the_half_of_gemma3_that_reads_and_writes_answers_as_numpy_does() {
+    for [from, to] in [["model.", "language_model.model."], ["model.", "model.language_model."]] {
+        let config = |config| as_half(config, "Gemma3ForConditionalGeneration");
+        let half = Changed::new("gemma3", config, |name| name.replacen(from, to, 1));
+        agrees(half.path(), "gemma3", Dtype::F32, 1e-4);
+    }
+}
+
+#[test]
+fn joined_matrices_that_are_wrong_are_refused() {
+    let told = |config: fn(Value) -> Value, rename: fn(&str) -> String| {
+        let changed = Changed::new("phi3", config, rename);
+        ModelFiles::open(&changed.0).expect_err("the files are wrong").to_string()
+    };
+    let missing = told(|config| config, |name| name.replace("1.self_attn.qkv", "1.self_attn.abc"));
+    assert!(missing.contains("tensor model.layers.1.self_attn.qkv_proj.weight: it is missing"), "{missing}");
+    let rows = told(|config| and(config, "intermediate_size", 40), str::to_owned);
+    assert!(rows.contains("0.mlp.gate_up_proj.weight: its shape is [96, 32], not 80 rows"), "{rows}");
+    let twice = told(|config| config, |name| name.replace("0.self_attn.o_proj", "0.self_attn.q_proj"));
+    assert!(twice.contains("model.layers.0.self_attn.q_proj.weight is there, too"), "{twice}");
+    let flags = Changed::new("smollm3", |config| and(config, "no_rope_layers", json!([1])), str::to_owned);
+    let flags = ModelFiles::open(&flags.0).expect_err("the list is short").to_string();
+    assert!(flags.contains("no_rope_layers: 1 flags for 2 layers"), "{flags}");
+}
+
+/// A configuration with another value.
+fn and(mut config: Value, field: &str, value: impl Into<Value>) -> Value {
+    config[field] = value.into();
+    config
 }
 
 #[test]

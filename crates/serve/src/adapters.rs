@@ -12,8 +12,8 @@ use axum::extract::State as Shared;
 use axum::http::StatusCode;
 use axum::response::Response;
 use serde_json::json;
-use warpfold_engine::{Adapter, ModelError};
 use warpfold_engine::service::Client;
+use warpfold_engine::{Adapter, ModelError};
 use warpfold_models::AdapterWeights;
 
 use crate::body::json;

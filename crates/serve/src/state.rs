@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use tokio::sync::{Semaphore, watch};
-use warpfold_engine::{Adapter, Limits};
 use warpfold_engine::service::{Client, Service};
+use warpfold_engine::{Adapter, Limits};
 use warpfold_models::{ChatTemplate, Dialect, Grammars, SamplingDefaults, Tokenizer, ToolFormat, WeightsDigest};
 
 use crate::adapters::Adapters;

@@ -15,7 +15,9 @@ use std::sync::Arc;
 use clap::Args;
 use warpfold::Dtype;
 use warpfold_engine::{Adapter, Config, Constraint, Engine, Limits, Model, Output, Request, RequestId};
-use warpfold_models::{AdapterRoom, AdapterWeights, ChatTemplate, Grammar, Grammars, ModelConfig, ModelFiles, SHIPPED_OPENING, Tokenizer};
+use warpfold_models::{
+    AdapterRoom, AdapterWeights, ChatTemplate, Grammar, Grammars, ModelConfig, ModelFiles, SHIPPED_OPENING, Tokenizer,
+};
 
 use crate::failure::Failure;
 use crate::model::{self, EngineOptions, GenerationConfig, Place, PlacedModel, Room, WeightStorage, parse_dtype};

@@ -62,7 +62,8 @@ impl Hub {
     }
 
     fn generate(&self, model: &str, variables: &[(&str, &str)]) -> Outcome {
-        let mut command = program(&["generate", model, "--device", "virtual", "--prompt-tokens", "5,9", "--max-tokens"]);
+        let mut command =
+            program(&["generate", model, "--device", "virtual", "--prompt-tokens", "5,9", "--max-tokens"]);
         command.args(["2", "--temperature", "0", "--json"]).env("HF_ENDPOINT", &self.address);
         command.env("HF_HUB_CACHE", &self.cache).env("HF_HOME", self.cache.join("home")).env_remove("HF_TOKEN");
         finish(command.env_remove("HF_HUB_OFFLINE").envs(variables.iter().copied()))
@@ -204,7 +205,8 @@ fn a_model_comes_from_the_hub_once_and_answers() {
 fn what_is_cut_off_goes_on_where_it_was() {
     let hub = Hub::start("download-cuts", Fault::Cuts(10_000));
     assert_eq!(hub.generate(MODEL, &[]).ended_with(0).json()["outputs"][0]["tokens"], expected());
-    let starts: Vec<usize> = hub.asked().into_iter().filter(|(name, _)| name != "config.json").map(|(_, at)| at).collect();
+    let starts: Vec<usize> =
+        hub.asked().into_iter().filter(|(name, _)| name != "config.json").map(|(_, at)| at).collect();
     let steps: Vec<usize> = (0..starts.len()).map(|i| 10_000 * i).collect();
     assert!(starts.len() > 1 && starts == steps, "{starts:?}");
     // A server that begins anew each time.

@@ -1,5 +1,6 @@
 //! The program as its user meets it: arguments in, text and exit code out.
 
+mod adapters;
 mod advise;
 mod bad_input;
 mod benchmarks;

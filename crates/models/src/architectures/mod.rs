@@ -1,6 +1,6 @@
 //! Architectures: a struct of weights and a function each, one file an architecture.
 //!
-//! Start with `llama`. Mistral, Qwen2 and Qwen3 are Llama with a window, with biases, and with
+//! Start with `llama`, which Phi-3 and SmolLM3 are once their configuration is read. Mistral, Qwen2 and Qwen3 are Llama with a window, with biases, and with
 //! norms of heads, Mixtral and Qwen3-MoE Llama and Qwen3 with mixtures of experts: their files say
 //! what differs.
 
@@ -32,7 +32,9 @@ pub(crate) trait Layers: Send + std::fmt::Debug {
 /// Reads the weights of a model's layers.
 pub(crate) fn load(config: &ModelConfig, loader: &mut Loader<'_>) -> Result<Box<dyn Layers>, Error> {
     Ok(match config.architecture {
-        Architecture::Llama => Box::new(llama::Llama::load(config, loader)?),
+        Architecture::Llama | Architecture::Phi3 | Architecture::SmolLm3 => {
+            Box::new(llama::Llama::load(config, loader)?)
+        }
         Architecture::Mistral => Box::new(mistral::load(config, loader)?),
         Architecture::Qwen2 => Box::new(qwen2::load(config, loader)?),
         Architecture::Qwen3 => Box::new(qwen3::load(config, loader)?),

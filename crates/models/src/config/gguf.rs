@@ -32,7 +32,7 @@ pub(crate) fn of_gguf(header: &Header) -> Result<ModelConfig, Error> {
     }
     let is_gemma = *architecture == Architecture::Gemma3;
     let window = keys.maybe_size(&key("attention.sliding_window"))?;
-    let windows = (0..num_layers).map(|layer| window.filter(|_| !is_gemma || (layer + 1) % 6 != 0)).collect();
+    let windows: Vec<_> = (0..num_layers).map(|layer| window.filter(|_| !is_gemma || (layer + 1) % 6 != 0)).collect();
     let vocab = match header.metadata.get("tokenizer.ggml.tokens") {
         Some(Value::Texts(tokens)) => tokens.len(),
         _ => return Err(error::field(&header.path, "tokenizer.ggml.tokens", "it is missing, or no list of texts")),
@@ -60,6 +60,7 @@ pub(crate) fn of_gguf(header: &Header) -> Result<ModelConfig, Error> {
             scaling: keys.rope_scaling(&key("rope"))?,
         },
         local_rope: is_gemma.then(|| Rope::plain(1e4)),
+        local_layers: windows.iter().map(Option::is_some).collect(),
         windows,
         // Gemma 3 27B scales by its rows, not by its heads, and its files do not say it.
         attention_scale: (is_gemma && num_layers == 62).then(|| (default_dim as f64).powf(-0.5)),

@@ -31,10 +31,21 @@ pub(crate) fn of_folder(folder: &Path) -> Result<(ModelConfig, Quantization, Sam
 
 fn read(fields: &Fields) -> Result<ModelConfig, Error> {
     let architecture = architecture(fields)?;
+    // Models that see as well: of the half that reads and writes.
+    let (eos, is_tied) = (fields.tokens("eos_token_id")?, fields.flag("tie_word_embeddings")?);
+    let text = fields.object("text_config")?;
+    let is_half = text.is_some();
+    let fields = text.as_ref().unwrap_or(fields);
     refuse_what_is_not_understood(fields, architecture)?;
-    let needed = |name| fields.needed(name, fields.size(name)?);
+    // Such files of Gemma 3 leave out what its program has.
+    let gemma = |size: usize| (is_half && architecture == Architecture::Gemma3).then_some(size);
+    let or_needed = |name, default: Option<usize>| match fields.size(name)?.or(default) {
+        None => fields.needed(name, None),
+        Some(size) => Ok(size),
+    };
+    let needed = |name| or_needed(name, None);
     let (hidden, num_layers, num_heads) =
-        (needed("hidden_size")?, needed("num_hidden_layers")?, needed("num_attention_heads")?);
+        (needed("hidden_size")?, needed("num_hidden_layers")?, or_needed("num_attention_heads", gemma(8))?);
     let head_dim = match fields.size("head_dim")? {
         Some(head_dim) => head_dim,
         None if architecture == Architecture::Gemma3 => 256,
@@ -49,30 +60,35 @@ fn read(fields: &Fields) -> Result<ModelConfig, Error> {
             Some(ropes) => rope_of(ropes.object("sliding_attention")?.as_ref(), None, 1e4)?,
             None => Rope::plain(fields.number("rope_local_base_freq")?.unwrap_or(1e4)),
         }),
-        false => None,
+        false => (architecture == Architecture::SmolLm3).then(|| Rope { theta: 1.0, scaling: RopeScaling::Zero }),
+    };
+    let local_layers = match architecture {
+        Architecture::SmolLm3 => unturned(fields, num_layers)?,
+        _ => windows.iter().map(Option::is_some).collect(),
     };
     let attention_bias = fields.flag("attention_bias")?.unwrap_or(false);
     let query_scale = if is_gemma { fields.number("query_pre_attn_scalar")?.or(Some(256.0)) } else { None };
     Ok(ModelConfig {
         architecture,
-        vocab: needed("vocab_size")?,
+        vocab: or_needed("vocab_size", gemma(262_208))?,
         hidden,
         intermediate: needed("intermediate_size")?,
         experts: experts(fields, architecture, num_layers)?,
         num_layers,
         num_heads,
-        num_kv_heads: fields.size("num_key_value_heads")?.unwrap_or(num_heads),
+        num_kv_heads: fields.size("num_key_value_heads")?.or(gemma(4)).unwrap_or(num_heads),
         head_dim,
         norm_eps: fields.number("rms_norm_eps")?.unwrap_or(1e-6),
         rope: rope(fields, default_theta)?,
         local_rope,
+        local_layers,
         windows,
         attention_scale: query_scale.map(|scalar| scalar.powf(-0.5)),
         has_qkv_bias: attention_bias || architecture == Architecture::Qwen2,
         has_output_bias: attention_bias,
-        is_tied: fields.flag("tie_word_embeddings")?,
-        max_len: fields.size("max_position_embeddings")?.unwrap_or(2048),
-        eos: fields.tokens("eos_token_id")?.unwrap_or_default(),
+        is_tied: fields.flag("tie_word_embeddings")?.or(is_tied),
+        max_len: fields.size("max_position_embeddings")?.or(gemma(131_072)).unwrap_or(2048),
+        eos: fields.tokens("eos_token_id")?.or(eos).unwrap_or_default(),
     })
 }
 
@@ -118,6 +134,19 @@ fn refuse_what_is_not_understood(fields: &Fields, architecture: Architecture) ->
     }
 }
 
+/// Layers that turn nothing: every fourth, unless they are listed (0 turns nothing, 1 does).
+fn unturned(fields: &Fields, layers: usize) -> Result<Vec<bool>, Error> {
+    let listed = fields.of("no_rope_layers", "a list of 0 and 1", |value| {
+        value.as_array()?.iter().map(|flag| flag.as_u64().filter(|flag| *flag < 2)).collect::<Option<Vec<_>>>()
+    })?;
+    let interval = fields.size("no_rope_layer_interval")?.unwrap_or(4).max(1);
+    match listed {
+        Some(listed) if listed.len() == layers => Ok(listed.into_iter().map(|flag| flag == 0).collect()),
+        Some(listed) => Err(fields.wrong("no_rope_layers", format!("{} flags for {layers} layers", listed.len()))),
+        None => Ok((1..=layers).map(|layer| layer.is_multiple_of(interval)).collect()),
+    }
+}
+
 /// The mixtures of experts of the architectures that have them.
 fn experts(fields: &Fields, architecture: Architecture, layers: usize) -> Result<Option<ExpertsConfig>, Error> {
     let is_mixtral = architecture == Architecture::Mixtral;
@@ -153,8 +182,10 @@ fn windows(fields: &Fields, architecture: Architecture, layers: usize) -> Result
         return Err(fields.wrong("num_hidden_layers", format!("{layers} is more than {}", super::MAX_LAYERS)));
     }
     let window = fields.size("sliding_window")?;
-    let is_on = matches!(architecture, Architecture::Mistral | Architecture::Mixtral | Architecture::Gemma3)
-        || fields.flag("use_sliding_window")?.unwrap_or(false);
+    let is_on = matches!(
+        architecture,
+        Architecture::Mistral | Architecture::Mixtral | Architecture::Gemma3 | Architecture::Phi3
+    ) || fields.flag("use_sliding_window")?.unwrap_or(false);
     let types = fields.of("layer_types", "a list of names", |value| {
         value.as_array()?.iter().map(|name| name.as_str().map(str::to_owned)).collect::<Option<Vec<_>>>()
     })?;
@@ -181,7 +212,7 @@ fn windows(fields: &Fields, architecture: Architecture, layers: usize) -> Result
             let first = fields.size("max_window_layers")?.unwrap_or(28);
             Box::new(move |layer| layer < first)
         }
-        Architecture::Llama | Architecture::Mistral | Architecture::Mixtral => Box::new(|_| false),
+        _ => Box::new(|_| false),
     };
     let window = window.filter(|_| is_on);
     Ok((0..layers).map(|layer| window.filter(|_| !sees_all(layer))).collect())

@@ -39,11 +39,15 @@ pub enum Architecture {
     Qwen3Moe,
     /// Gemma 3, text alone.
     Gemma3,
+    /// Phi-3 and 4: Llama whose products into a layer are one tensor each.
+    Phi3,
+    /// SmolLM3: Llama with layers that turn nothing.
+    SmolLm3,
 }
 
 impl Architecture {
     /// The names that `config.json` has for the architectures.
-    pub const NAMES: [(&'static str, Self); 7] = [
+    pub const NAMES: [(&'static str, Self); 11] = [
         ("LlamaForCausalLM", Self::Llama),
         ("MistralForCausalLM", Self::Mistral),
         ("Qwen2ForCausalLM", Self::Qwen2),
@@ -51,10 +55,14 @@ impl Architecture {
         ("MixtralForCausalLM", Self::Mixtral),
         ("Qwen3MoeForCausalLM", Self::Qwen3Moe),
         ("Gemma3ForCausalLM", Self::Gemma3),
+        ("Gemma3ForConditionalGeneration", Self::Gemma3),
+        ("Mistral3ForConditionalGeneration", Self::Mistral),
+        ("Phi3ForCausalLM", Self::Phi3),
+        ("SmolLM3ForCausalLM", Self::SmolLm3),
     ];
 
     /// The names that GGUF has for them.
-    const GGUF_NAMES: [(&'static str, Self); 4] =
+    pub const GGUF_NAMES: [(&'static str, Self); 4] =
         [("llama", Self::Llama), ("qwen2", Self::Qwen2), ("qwen3", Self::Qwen3), ("gemma3", Self::Gemma3)];
 }
 
@@ -98,8 +106,10 @@ pub struct ModelConfig {
     pub norm_eps: f64,
     /// How positions turn queries and keys.
     pub rope: Rope,
-    /// The same in layers with a window, if it is another way.
+    /// The same in local layers, if it is another way.
     pub local_rope: Option<Rope>,
+    /// Which layers are local.
+    pub local_layers: Vec<bool>,
     /// How many positions a layer sees, by layer; `None` for all.
     pub windows: Vec<Option<usize>>,
     /// The factor of scores; `1 / sqrt(head_dim)` without.

@@ -85,11 +85,15 @@ fn compressed(fields: &Fields, quantization: &Fields) -> Result<Quantization, Er
         return refuse(format!("sparse weights ({format})"));
     }
     let is_empty = |value: &Value| match value {
-        Value::Object(all) => all.get("config_groups").is_none_or(|groups| groups.as_object().is_some_and(|g| g.is_empty())),
+        Value::Object(all) => {
+            all.get("config_groups").is_none_or(|groups| groups.as_object().is_some_and(|g| g.is_empty()))
+        }
         _ => false,
     };
     match quantization.get("transform_config") {
-        Some(transforms) if !is_empty(transforms) => refuse("weights that are transformed (transform_config)".to_owned()),
+        Some(transforms) if !is_empty(transforms) => {
+            refuse("weights that are transformed (transform_config)".to_owned())
+        }
         _ => Ok(Quantization::CompressedTensors),
     }
 }

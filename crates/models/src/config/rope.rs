@@ -37,6 +37,8 @@ pub enum RopeScaling {
     },
     /// Each by a divisor of its own, from the file.
     Factors(Vec<f32>),
+    /// No position turns anything.
+    Zero,
 }
 
 impl Rope {
@@ -53,7 +55,7 @@ impl Rope {
         };
         positive("rope_theta", self.theta)?;
         match &self.scaling {
-            RopeScaling::None | RopeScaling::Factors(_) => Ok(()),
+            RopeScaling::None | RopeScaling::Factors(_) | RopeScaling::Zero => Ok(()),
             RopeScaling::Linear { factor } => positive("rope_scaling.factor", *factor),
             RopeScaling::Llama3 { factor, low_freq_factor, high_freq_factor, original_max_len } => {
                 positive("rope_scaling.factor", *factor)?;
@@ -71,6 +73,7 @@ impl Rope {
         let plain = (0..head_dim / 2).map(|i| self.theta.powf(-((2 * i) as f64) / head_dim as f64) as f32);
         match &self.scaling {
             RopeScaling::None => plain.collect(),
+            RopeScaling::Zero => plain.map(|_| 0.0).collect(),
             RopeScaling::Linear { factor } => plain.map(|f| f / *factor as f32).collect(),
             RopeScaling::Factors(factors) => plain.zip(factors).map(|(f, by)| f / by).collect(),
             RopeScaling::Llama3 { factor, low_freq_factor, high_freq_factor, original_max_len } => {

@@ -32,7 +32,7 @@ const E2M1: [i8; 16] = [0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12]
 
 impl Blocks {
     /// Every one, with its `ggml_type` and its name.
-    pub(super) const ALL: [(u32, &str, Self); 13] = [
+    pub(crate) const ALL: [(u32, &str, Self); 13] = [
         (2, "Q4_0", Self::Q4_0),
         (3, "Q4_1", Self::Q4_1),
         (6, "Q5_0", Self::Q5_0),

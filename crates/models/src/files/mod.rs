@@ -33,6 +33,8 @@ pub(crate) use digest::Held;
 pub(crate) use format::{Format, encode};
 pub(crate) use part::{Part, Stored};
 pub(crate) use quantized::Quantization;
+#[cfg(test)]
+pub(crate) use quantized::tests::formats as formats_of_fixtures;
 
 /// The tensors of a model.
 #[derive(Debug)]
@@ -273,6 +275,54 @@ impl Checkpoint {
     /// How the values of a tensor are stored, if it is there.
     pub(crate) fn format(&self, name: &str) -> Option<Format> {
         self.entries.get(name).map(|entry| entry.format)
+    }
+
+    /// Takes the tensors of the half of a model that reads and writes, under the names that they
+    /// have where there is no other half.
+    pub(crate) fn text_half(mut self) -> Result<Self, Error> {
+        let prefixes = [
+            ("language_model.model.", "model."),
+            ("language_model.lm_head.", "lm_head."),
+            ("model.language_model.", "model."),
+        ];
+        if !self.entries.keys().any(|name| name.contains("language_model.")) {
+            return Ok(self);
+        }
+        for (name, entry) in std::mem::take(&mut self.entries) {
+            let renamed = prefixes.iter().find_map(|(from, to)| Some(format!("{to}{}", name.strip_prefix(from)?)));
+            let is_head = name.starts_with("lm_head.");
+            if let Some(name) = renamed.or_else(|| is_head.then_some(name))
+                && self.entries.insert(name.clone(), entry).is_some()
+            {
+                return Err(error::tensor(&self.path, &name, "it is there twice"));
+            }
+        }
+        Ok(self)
+    }
+
+    /// Cuts a matrix into others, one below the other: their names, and how many rows each has.
+    pub(crate) fn cut(&mut self, name: &str, parts: &[(String, usize)]) -> Result<(), Error> {
+        let Some(entry) = self.entries.remove(name) else {
+            return Err(error::tensor(&self.path, name, "it is missing"));
+        };
+        let (rows, width) = entry.rows_and_width();
+        let wrong = |reason: String| Err(error::tensor(&self.files[entry.file].0, &entry.stored_name, reason));
+        let all: usize = parts.iter().map(|(_, rows)| rows).sum();
+        if entry.shape.len() != 2 || rows != all {
+            return wrong(format!("its shape is {:?}, not {all} rows", entry.shape));
+        }
+        if entry.format.dtype().is_none() {
+            return wrong("it is quantized, and such a tensor is not cut into its matrices".to_owned());
+        }
+        let mut start = entry.start;
+        for (name, rows) in parts {
+            let part = Entry { shape: vec![*rows, width], start, ..entry.clone() };
+            start += part.num_bytes() as u64;
+            if self.entries.insert(name.clone(), part).is_some() {
+                return wrong(format!("{name} is there, too"));
+            }
+        }
+        Ok(())
     }
 
     /// Says that a tensor is stored in another way than it is to be used.

@@ -33,7 +33,8 @@ impl LanguageModel {
         let shared = shared + apart[0].max(apart[1]) as u64;
         let shared = shared + (samples * hidden) as u64;
         // What adapters add to the widest product, in 32 bits, and to a residual.
-        let adapted = self.adapters.map_or(0, |room| 4 * rows * (2 * intermediate.max(queries) + hidden + 3 * room.rank));
+        let adapted =
+            self.adapters.map_or(0, |room| 4 * rows * (2 * intermediate.max(queries) + hidden + 3 * room.rank));
         let shared = shared + adapted as u64;
         let shared = shared + self.decoded_bytes(rows, samples);
         rows as u64 * row as u64 * self.dtype.bytes() + logits as u64 * 4 * vocab as u64 + shared

@@ -6,13 +6,13 @@ use std::path::Path;
 use warpfold::{Arena, DrawRows, Dtype, Queue};
 
 use super::{Drawn, LanguageModel, Pinned};
+use crate::adapter::AdapterRoom;
 use crate::error;
 use crate::files::{Checkpoint, Storage, gguf};
 use crate::graphs::Graphs;
 use crate::layers::{Loader, Shard};
 use crate::network::Network;
 use crate::weights::Placed;
-use crate::adapter::AdapterRoom;
 use crate::{
     Architecture, ChatTemplate, Error, ModelConfig, RopeScaling, SamplingDefaults, Tokenizer, WeightsDigest, config,
     template,
@@ -45,7 +45,10 @@ impl ModelFiles {
             let has_tokenizer = path.join("tokenizer.json").exists();
             let tokenizer = has_tokenizer.then(|| Tokenizer::of_folder(path)).transpose()?;
             let template = template::of_folder(path)?;
-            let checkpoint = Checkpoint::open_folder(path)?.recognize(quantization)?;
+            let mut checkpoint = Checkpoint::open_folder(path)?.recognize(quantization)?.text_half()?;
+            if config.architecture == Architecture::Phi3 {
+                cut(&mut checkpoint, &config)?;
+            }
             return Ok(Self {
                 config,
                 tokenizer,
@@ -267,6 +270,18 @@ impl ModelFiles {
         };
         Ok((model, placed))
     }
+}
+
+/// Cuts what Phi has as one tensor into the matrices of Llama.
+fn cut(checkpoint: &mut Checkpoint, config: &ModelConfig) -> Result<(), Error> {
+    for layer in 0..config.num_layers {
+        let of = |part: &str| format!("model.layers.{layer}.{part}_proj.weight");
+        let (queries, kv, inner) = (config.query_len(), config.kv_len(), config.intermediate);
+        let heads = [("self_attn.q", queries), ("self_attn.k", kv), ("self_attn.v", kv)];
+        checkpoint.cut(&of("self_attn.qkv"), &heads.map(|(part, rows)| (of(part), rows)))?;
+        checkpoint.cut(&of("mlp.gate_up"), &["mlp.gate", "mlp.up"].map(|part| (of(part), inner)))?;
+    }
+    Ok(())
 }
 
 /// Says how llama.cpp's tensors differ from Hugging Face's, and reads the divisors of angles that

@@ -100,12 +100,7 @@ impl Adapted {
     }
 }
 
-fn copy(
-    to: &mut Tensor,
-    first: usize,
-    bytes: &[u8],
-    mut stage: warpfold_device::HostBuffer<u8>,
-) -> Result<(), Error> {
+fn copy(to: &mut Tensor, first: usize, bytes: &[u8], mut stage: warpfold_device::HostBuffer<u8>) -> Result<(), Error> {
     stage.range_mut(..bytes.len())?.copy_from_slice(bytes);
     to.copy_part_from_pinned(first, stage.view(..bytes.len())?)?;
     to.queue().stream().synchronize()?;

@@ -39,7 +39,7 @@ impl SelfAttention {
         let out =
             loader.sums(&format!("{prefix}.o_proj"), config.hidden, config.query_len(), config.has_output_bias)?;
         let window = config.windows[layer];
-        let is_local = window.is_some() && config.local_rope.is_some();
+        let is_local = config.local_layers[layer] && config.local_rope.is_some();
         Ok(Self {
             layer,
             qkv,

@@ -19,7 +19,8 @@ impl Folder {
         fs::create_dir_all(&path).expect("a folder");
         let config = json!({"peft_type": "LORA", "r": 1, "lora_alpha": 1});
         fs::write(path.join("adapter_config.json"), config.to_string()).expect("a file");
-        let tensor = |place: [usize; 2], shape: [usize; 2]| json!({"dtype": "F32", "shape": shape, "data_offsets": place});
+        let tensor =
+            |place: [usize; 2], shape: [usize; 2]| json!({"dtype": "F32", "shape": shape, "data_offsets": place});
         let header = json!({
             "base_model.model.w.lora_A.weight": tensor([0, 8], [1, 2]),
             "base_model.model.w.lora_B.weight": tensor([8, 16], [2, 1]),

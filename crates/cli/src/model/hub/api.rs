@@ -62,7 +62,8 @@ const MOST_LIST_BYTES: u64 = 16 << 20;
 impl Hub {
     /// The hub that the environment names.
     pub(super) fn of_environment() -> Result<Self, Failure> {
-        let text = |name: &str| env::var(name).ok().map(|value| value.trim().to_owned()).filter(|text| !text.is_empty());
+        let text =
+            |name: &str| env::var(name).ok().map(|value| value.trim().to_owned()).filter(|text| !text.is_empty());
         let endpoint = text("HF_ENDPOINT").unwrap_or_else(|| "https://huggingface.co".to_owned());
         let endpoint = endpoint.trim_end_matches('/').to_owned();
         if !endpoint.starts_with("http://") && !(cfg!(feature = "download") && endpoint.starts_with("https://")) {

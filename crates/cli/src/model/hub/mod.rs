@@ -32,7 +32,8 @@ pub(super) struct Named {
 impl Named {
     /// What `OWNER/NAME`, `OWNER/NAME@REVISION` and `OWNER/NAME/FILE.gguf` name.
     pub(super) fn parse(text: &str) -> Result<Self, Failure> {
-        let wrong = || Failure::usage(format!("hf:{text} is none of OWNER/NAME, OWNER/NAME@REVISION, OWNER/NAME/FILE.gguf"));
+        let wrong =
+            || Failure::usage(format!("hf:{text} is none of OWNER/NAME, OWNER/NAME@REVISION, OWNER/NAME/FILE.gguf"));
         let (path, revision) = text.split_once('@').unwrap_or((text, "main"));
         let parts: Vec<&str> = path.split('/').collect();
         let (id, file) = match parts[..] {
@@ -69,7 +70,8 @@ fn is_set(name: &str) -> bool {
 /// The folder or file of a model in the cache, which it is brought to where it is not all there.
 pub(super) fn locate(named: &Named, cache: &Path) -> Result<PathBuf, Failure> {
     if is_set("HF_HUB_OFFLINE") {
-        let is_missing = || Failure::usage(format!("hf:{} is not in {}, and HF_HUB_OFFLINE is set", named.id, cache.display()));
+        let is_missing =
+            || Failure::usage(format!("hf:{} is not in {}, and HF_HUB_OFFLINE is set", named.id, cache.display()));
         return cached(named, cache).ok_or_else(is_missing);
     }
     let hub = Hub::of_environment()?;
@@ -157,7 +159,9 @@ mod tests {
         assert_eq!(named("a/b"), Named { id: "a/b".to_owned(), revision: "main".to_owned(), file: None });
         assert_eq!(named("a/b@v1.0").revision, "v1.0");
         assert_eq!(named("a/b/c.Q4_1.gguf").name(), "c.Q4_1");
-        for text in ["", "a", "a/", "/a", "../b", "a/..", "a/b/c", "a/b/../c.gguf", "a/b@", "a/b@../c", "a b/c", "a/b/.gguf"] {
+        for text in
+            ["", "a", "a/", "/a", "../b", "a/..", "a/b/c", "a/b/../c.gguf", "a/b@", "a/b@../c", "a b/c", "a/b/.gguf"]
+        {
             assert!(Named::parse(text).is_err(), "{text}");
         }
     }

@@ -103,9 +103,19 @@ enum Scales {
     /// `2^(byte - 127)`.
     Exponents(Entry),
     /// Floats that are multiplied by one, or divided by it.
-    Shared { floats: Entry, by: Entry, is_divided: bool },
+    Shared {
+        floats: Entry,
+        by: Entry,
+        is_divided: bool,
+    },
     /// Codes of 8 bits: places in a table, times a scale for some of them, plus a number.
-    Nested { codes: Entry, table: Entry, scales: Entry, block: usize, plus: f32 },
+    Nested {
+        codes: Entry,
+        table: Entry,
+        scales: Entry,
+        block: usize,
+        plus: f32,
+    },
 }
 
 impl Quantized {
@@ -282,4 +292,4 @@ fn entry_of(matrix: Quantized, shape: [usize; 2]) -> Entry {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -169,7 +169,8 @@ impl Parts<'_> {
         };
         let scales = Scales::Floats(scales);
         let numbers = Numbers::Themselves;
-        let matrix = Quantized { codes, numbers, zeros, scales, scale_rows, groups, group, order, is_transposed: false };
+        let matrix =
+            Quantized { codes, numbers, zeros, scales, scale_rows, groups, group, order, is_transposed: false };
         Ok(entry_of(matrix, shape))
     }
 
@@ -217,8 +218,17 @@ impl Parts<'_> {
             }
         };
         let (numbers, zeros) = (Numbers::E2m1, Zeros::All(0));
-        let matrix =
-            Quantized { codes, numbers, zeros, scales, scale_rows: rows, groups, group, order: None, is_transposed: false };
+        let matrix = Quantized {
+            codes,
+            numbers,
+            zeros,
+            scales,
+            scale_rows: rows,
+            groups,
+            group,
+            order: None,
+            is_transposed: false,
+        };
         Ok(entry_of(matrix, [rows, width]))
     }
 
@@ -266,14 +276,22 @@ impl Parts<'_> {
             Scales::Floats(scales)
         };
         let entry = Entry { shape: vec![rows, width / 2], ..codes };
-        let codes =
-            Plane { entry, bits: 4, is_down: false, places: Some(HIGH_FIRST), flip: 0, width: width / 2 };
+        let codes = Plane { entry, bits: 4, is_down: false, places: Some(HIGH_FIRST), flip: 0, width: width / 2 };
         let (numbers, zeros) = (Numbers::Table(table), Zeros::All(0));
         if !width.is_multiple_of(2) {
             return Err(self.fits(&codes.entry, "rows of whole bytes"));
         }
-        let matrix =
-            Quantized { codes, numbers, zeros, scales, scale_rows: rows, groups, group, order: None, is_transposed: false };
+        let matrix = Quantized {
+            codes,
+            numbers,
+            zeros,
+            scales,
+            scale_rows: rows,
+            groups,
+            group,
+            order: None,
+            is_transposed: false,
+        };
         Ok(entry_of(matrix, [rows, width]))
     }
 }

@@ -19,7 +19,7 @@ fn fixture(name: &str) -> Vec<u8> {
 }
 
 /// Every format, with what a `config.json` says of it.
-fn formats() -> Vec<(String, Quantization)> {
+pub(crate) fn formats() -> Vec<(String, Quantization)> {
     let all: Map<String, Value> = serde_json::from_slice(&fixture("formats.json")).expect("JSON");
     let told = |config: Value| quantization::of_text(&json!({ "quantization_config": config }).to_string());
     all.into_iter().map(|(name, config)| (name, told(config).expect("a known format"))).collect()
@@ -198,7 +198,10 @@ fn methods_and_versions_that_are_not_read_are_refused() {
         (json!({"quant_method": "gptq", "bits": 3}), "by gptq in 3 bits"),
         (json!({"quant_method": "gptq"}), "quantization_config.bits: it is missing"),
         (json!({"quant_method": "gptq", "bits": 4, "checkpoint_format": "marlin"}), "by gptq as marlin"),
-        (json!({"quant_method": "gptq", "bits": 4, "dynamic": {"+:.*": {"bits": 8}}}), "with a rule for layers \"+:.*\""),
+        (
+            json!({"quant_method": "gptq", "bits": 4, "dynamic": {"+:.*": {"bits": 8}}}),
+            "with a rule for layers \"+:.*\"",
+        ),
         (json!({"quant_method": "compressed-tensors", "format": "marlin-24"}), "as marlin-24"),
         (
             json!({"quant_method": "compressed-tensors", "format": "dense", "sparsity_config": {"format": "sparse-24"}}),
