@@ -23,15 +23,15 @@
 //!
 //! # Where things are
 //!
-//! `adapter.rs` reads low-rank adapters, `config/` reads sizes, `files/` weights, `tokenizer/` vocabularies, `template.rs` chat
-//! templates; `layers/` has the parts that `architectures/` are made of, one file an architecture;
-//! `language_model.rs` is the engine's model, `graphs.rs` captures its steps, `draws.rs` its draws,
-//! `network.rs` has the weights, `weights/` compares them with the files, `dry_run.rs` measures the
-//! largest step, `warm_up.rs` compiles kernels ahead; `parallel.rs` is one model on several
-//! devices, of which `layers/shard.rs` says what each has; `shipped.rs` is the model that is part
-//! of the program; `grammar.rs` constrains answers to JSON of a schema and other grammars,
-//! `dialect/` has the ways in which models write calls of tools and reasoning. A new architecture
-//! is a name in `config/mod.rs` and a file in `architectures/`.
+//! `adapter.rs` reads low-rank adapters, `config/` reads sizes, `files/` weights, `tokenizer/`
+//! vocabularies, `template.rs` chat templates; `layers/` has the parts that `architectures/` are
+//! made of, one file an architecture; `language_model.rs` is the engine's model, `graphs.rs`
+//! captures its steps, `draws.rs` its draws, `network.rs` has the weights, `weights/` compares them
+//! with the files, `dry_run.rs` measures the largest step, `warm_up.rs` compiles kernels ahead;
+//! `parallel.rs` is one model on several devices, of which `layers/shard.rs` says what each has;
+//! `shipped.rs` is the model that is part of the program; `grammar.rs` constrains answers to JSON
+//! of a schema and other grammars, `dialect/` has the ways in which models write calls of tools and
+//! reasoning. A new architecture is a name in `config/mod.rs` and a file in `architectures/`.
 //!
 //! # What is absent on purpose
 //!

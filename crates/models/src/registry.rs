@@ -34,6 +34,7 @@ fn format_of(fixture: &str) -> [&'static str; 2] {
     match fixture {
         "awq" => ["AWQ, 4 bits, `gemm`", ""],
         "gptq" => ["GPTQ, 4 bits", ""],
+        "gptq_sym" => ["the same, symmetric", ""],
         "gptq_act_order" => ["GPTQ, 4 bits, act-order (`desc_act`), `gptq_v2`", ""],
         "gptq_8" => ["GPTQ, 8 bits", ""],
         "gptq_2" => ["GPTQ, 2 bits", ""],

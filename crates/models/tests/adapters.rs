@@ -1,4 +1,4 @@
-//! Low-rank adapters: beside each other in a batch, against merged weights, and such that are wrong.
+//! Low-rank adapters: beside each other in a batch, against merged weights, and wrong ones.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -205,8 +205,16 @@ fn qwen3_with_experts_answers_as_numpy_does() {
 
 #[test]
 fn weights_of_few_bits_answer_as_they_are_stored_with_the_bits_of_those_that_are_converted() {
-    let path = fixture("gguf/llama.gguf");
-    for (profile, dtype) in [(Profile::H200, Dtype::Bf16), (Profile::H200, Dtype::F16), (Profile::A100, Dtype::Bf16)] {
+    let cases = [
+        ("gguf/llama.gguf", Profile::H200, Dtype::Bf16),
+        ("gguf/llama.gguf", Profile::H200, Dtype::F16),
+        ("gguf/llama.gguf", Profile::A100, Dtype::Bf16),
+        ("quantized/gptq_sym", Profile::H200, Dtype::F16),
+        ("quantized/int8_packed", Profile::H200, Dtype::Bf16),
+        ("quantized/mxfp4", Profile::H200, Dtype::Bf16),
+    ];
+    for (path, profile, dtype) in cases {
+        let path = fixture(path);
         let answer = |files: ModelFiles| {
             let queue = Queue::of(&Device::virtual_gpu(profile));
             let model = files.load(&queue, dtype, &mut |_, _| ()).expect("weights");
@@ -223,7 +231,7 @@ fn weights_of_few_bits_answer_as_they_are_stored_with_the_bits_of_those_that_are
         let open = || ModelFiles::open(&path).expect("the file is right").verified();
         let [(digest, converted, bytes), (packed_digest, packed, packed_bytes)] =
             [answer(open()), answer(open().packed())];
-        assert_eq!((digest, converted), (packed_digest, packed), "{profile:?} in {dtype}");
+        assert_eq!((digest, converted), (packed_digest, packed), "{} on {profile:?} in {dtype}", path.display());
         assert_ne!(bytes, packed_bytes);
     }
 }

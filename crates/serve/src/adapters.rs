@@ -37,7 +37,7 @@ struct Known {
 impl Adapters {
     /// So many places, all of them free.
     pub(crate) fn new(places: usize) -> Self {
-        let known = Known { places: vec![Weak::new(); places], names: BTreeMap::new(), last_id: 0 };
+        let known = Known { places: (0..places).map(|_| Weak::new()).collect(), names: BTreeMap::new(), last_id: 0 };
         Self { known: Mutex::new(known) }
     }
 
@@ -122,23 +122,5 @@ pub(crate) async fn unload(Shared(state): Shared<Arc<State>>, mut fields: Fields
     match state.adapters.unload(&name) {
         true => Ok(json(&json!({"object": "lora", "id": name, "loaded": false}))),
         false => Err(ApiError::new(StatusCode::NOT_FOUND, format!("lora_name: there is no adapter {name:?}"))),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_place_is_free_once_nobody_has_its_adapter() {
-        let adapters = Adapters::new(2);
-        let [one, two] = [adapters.reserve(), adapters.reserve()].map(|adapter| adapter.expect("a place"));
-        assert_ne!((one.slot, one.id), (two.slot, two.id));
-        assert!(adapters.reserve().is_none());
-        let (slot, id) = (one.slot, one.id);
-        drop(one);
-        let again = adapters.reserve().expect("a place");
-        assert_eq!(again.slot, slot);
-        assert_ne!(again.id, id, "a number is given once");
     }
 }

@@ -201,7 +201,7 @@ mod tests {
     use crate::block::Parent;
 
     fn key(tokens: &[u32]) -> Key {
-        Key::new(Parent::Root("".into()), tokens)
+        Key::new(Parent::Root { salt: "".into(), adapter: None }, tokens)
     }
 
     fn take_all(pool: &mut Pool) -> Vec<BlockId> {

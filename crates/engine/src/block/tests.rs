@@ -18,7 +18,7 @@ struct Expected {
 }
 
 fn key(token: u32) -> Key {
-    Key::new(Parent::Root("".into()), &[token])
+    Key::new(Parent::Root { salt: "".into(), adapter: None }, &[token])
 }
 
 #[test]

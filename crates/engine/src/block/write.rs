@@ -123,7 +123,10 @@ mod tests {
     fn a_block_that_is_written_leaves_the_index() {
         let mut pool = Pool::new(2);
         let mut a = table(&mut pool, 4);
-        pool.publish(a.blocks[0], crate::block::Key::new(crate::block::Parent::Root("".into()), &[1, 2, 3, 4]));
+        pool.publish(
+            a.blocks[0],
+            crate::block::Key::new(crate::block::Parent::Root { salt: "".into(), adapter: None }, &[1, 2, 3, 4]),
+        );
         prepare(&mut pool, 4, &mut a, 2..3, 2, &mut Vec::new());
         assert_eq!(pool.num_indexed(), 0);
     }

@@ -1,8 +1,8 @@
 //! Architectures: a struct of weights and a function each, one file an architecture.
 //!
-//! Start with `llama`, which Phi-3 and SmolLM3 are once their configuration is read. Mistral, Qwen2 and Qwen3 are Llama with a window, with biases, and with
-//! norms of heads, Mixtral and Qwen3-MoE Llama and Qwen3 with mixtures of experts: their files say
-//! what differs.
+//! Start with `llama`, which Phi-3 and SmolLM3 are once their configuration is read. Mistral, Qwen2
+//! and Qwen3 are Llama with a window, with biases, and with norms of heads, Mixtral and Qwen3-MoE
+//! Llama and Qwen3 with mixtures of experts: their files say what differs.
 
 mod gemma3;
 mod llama;

@@ -60,7 +60,7 @@ fn read(fields: &Fields) -> Result<ModelConfig, Error> {
             Some(ropes) => rope_of(ropes.object("sliding_attention")?.as_ref(), None, 1e4)?,
             None => Rope::plain(fields.number("rope_local_base_freq")?.unwrap_or(1e4)),
         }),
-        false => (architecture == Architecture::SmolLm3).then(|| Rope { theta: 1.0, scaling: RopeScaling::Zero }),
+        false => (architecture == Architecture::SmolLm3).then_some(Rope { theta: 1.0, scaling: RopeScaling::Zero }),
     };
     let local_layers = match architecture {
         Architecture::SmolLm3 => unturned(fields, num_layers)?,

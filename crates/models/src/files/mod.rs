@@ -31,10 +31,10 @@ use crate::error;
 pub(crate) use blocks::Blocks;
 pub(crate) use digest::Held;
 pub(crate) use format::{Format, encode};
-pub(crate) use part::{Part, Stored};
-pub(crate) use quantized::Quantization;
+pub(crate) use part::{Coded, Part, Stored};
 #[cfg(test)]
 pub(crate) use quantized::tests::formats as formats_of_fixtures;
+pub(crate) use quantized::{Quantization, QuantizedRows};
 
 /// The tensors of a model.
 #[derive(Debug)]
@@ -255,9 +255,10 @@ impl Checkpoint {
     /// as they are.
     pub(crate) fn packed_elements_and_bytes(&self) -> [u64; 2] {
         let of = |entry: &Entry| {
-            let (Format::Blocks(blocks), (rows, width)) = (entry.format, entry.rows_and_width()) else { return [0; 2] };
+            let Some(scheme) = entry.coded().map(Coded::scheme) else { return [0; 2] };
+            let (rows, width) = entry.rows_and_width();
             let shape = PackedShape { rows: rows as u64, columns: width as u64 };
-            [entry.len() as u64, shape.bytes(blocks.scheme())]
+            [entry.len() as u64, shape.bytes(scheme)]
         };
         self.entries.values().map(of).fold([0; 2], |[a, b], [c, d]| [a + c, b + d])
     }

@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use warpfold::Dtype;
+use warpfold_kernels::matmul::quantized::Scheme;
 
 use super::{Blocks, Checkpoint, Entry, Format, Reading, Storage, format};
 use crate::Error;
@@ -46,14 +47,10 @@ impl Checkpoint {
         Ok(format::encode(&values, dtype))
     }
 
-    /// The blocks that a tensor of this shape consists of, if it does and they are as they are
+    /// The codes that a tensor of this shape consists of, if it does and they are as they are
     /// wanted.
-    pub(crate) fn blocks_of(&self, name: &str, shape: &[usize]) -> Option<Blocks> {
-        let entry = self.entries.get(name).filter(|entry| entry.shape == shape)?;
-        match entry.format {
-            Format::Blocks(blocks) if entry.storage != Storage::PlusOne => Some(blocks),
-            _ => None,
-        }
+    pub(crate) fn coded(&self, name: &str, shape: &[usize]) -> Option<Coded> {
+        self.entries.get(name).filter(|entry| entry.shape == shape)?.coded()
     }
 
     /// The bytes of a part of whole blocks.
@@ -120,6 +117,33 @@ impl Checkpoint {
             place.rows.clone().zip(pieces).try_for_each(|(row, piece)| file.read_at(first(row), piece))?;
         }
         Ok(bytes)
+    }
+}
+
+/// Weights of few bits that devices can keep.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Coded {
+    Blocks(Blocks),
+    /// Those of several tensors.
+    Quantized(Scheme),
+}
+
+impl Coded {
+    /// How a device stores them.
+    pub(crate) const fn scheme(self) -> Scheme {
+        match self {
+            Self::Blocks(blocks) => blocks.scheme(),
+            Self::Quantized(scheme) => scheme,
+        }
+    }
+}
+
+impl Entry {
+    pub(super) fn coded(&self) -> Option<Coded> {
+        match self.format {
+            Format::Blocks(blocks) if self.storage != Storage::PlusOne => Some(Coded::Blocks(blocks)),
+            _ => self.quantized.as_ref().and_then(|matrix| matrix.scheme).map(Coded::Quantized),
+        }
     }
 }
 

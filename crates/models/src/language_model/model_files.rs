@@ -120,11 +120,13 @@ impl ModelFiles {
     }
 
     /// The same files, of which every load leaves weights of few bits as they are stored (the
-    /// blocks of GGUF), in another order. Answers are those of the weights as `dtype`, bit by bit.
+    /// blocks of GGUF, integers with one zero point and scales that an `f16` has, MXFP4), in
+    /// another order. Answers are those of the weights as `dtype`, bit by bit.
     /// Matrices of other formats, and those whose parts of K are no whole blocks where several
     /// devices share their sums, are converted.
     #[must_use]
-    pub fn packed(self) -> Self {
+    pub fn packed(mut self) -> Self {
+        self.checkpoint.find_schemes();
         Self { is_packed: true, ..self }
     }
 

@@ -44,7 +44,7 @@ impl Hub {
         let (mut attempt, mut last) = (0, 0);
         loop {
             let there = fs::metadata(&partial).map_or(0, |metadata| metadata.len());
-            // Whoever gets on is not given up.
+            // A download that gets on is not given up.
             if there > last {
                 (attempt, last) = (0, there);
             }

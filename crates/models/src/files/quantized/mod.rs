@@ -6,17 +6,21 @@
 //! that changes nothing but names and the places of codes needs no line here.
 
 mod recognize;
+mod stored;
 
 use std::ops::Range;
+
+use warpfold_kernels::matmul::quantized::Scheme;
 
 use super::{Checkpoint, Entry, Format, Storage};
 use crate::Error;
 use crate::error;
 
 pub(crate) use recognize::Quantization;
+pub(crate) use stored::QuantizedRows;
 
-/// The values of e2m1, by their codes.
-const E2M1: [f32; 16] = [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, -0.0, -0.5, -1.0, -1.5, -2.0, -3.0, -4.0, -6.0];
+/// The values of e2m1, by their codes. Minus zero is zero, as devices that keep the codes have it.
+const E2M1: [f32; 16] = [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 0.0, -0.5, -1.0, -1.5, -2.0, -3.0, -4.0, -6.0];
 
 /// Rows that are decoded together, so that what lies side by side in a transposed matrix is read
 /// together.
@@ -39,6 +43,8 @@ pub(crate) struct Quantized {
     order: Option<Entry>,
     /// Whether a row of the tensors is a column of the matrix.
     is_transposed: bool,
+    /// How devices keep it, where they can and are asked to.
+    pub(super) scheme: Option<Scheme>,
 }
 
 /// Codes in the units of a tensor, as a matrix.
@@ -197,14 +203,8 @@ impl Checkpoint {
         self.bytes_of(entry)?.chunks_exact(4).enumerate().map(of).collect()
     }
 
-    /// Values of rows of a quantized matrix, and of some of its columns.
-    pub(super) fn quantized_values(
-        &self,
-        matrix: &Quantized,
-        rows: Range<usize>,
-        columns: Range<usize>,
-    ) -> Result<Vec<f32>, Error> {
-        let read = Read {
+    fn read_of(&self, matrix: &Quantized) -> Result<Read, Error> {
+        Ok(Read {
             codes: self.bytes_of(&matrix.codes.entry)?,
             zeros: match &matrix.zeros {
                 Zeros::Each { codes, .. } => self.bytes_of(&codes.entry)?,
@@ -217,7 +217,17 @@ impl Checkpoint {
                 Numbers::Table(entry) => self.floats_of(entry)?.try_into().ok(),
             },
             order: matrix.order.as_ref().map(|order| self.order_of(order, matrix.groups)).transpose()?,
-        };
+        })
+    }
+
+    /// Values of rows of a quantized matrix, and of some of its columns.
+    pub(super) fn quantized_values(
+        &self,
+        matrix: &Quantized,
+        rows: Range<usize>,
+        columns: Range<usize>,
+    ) -> Result<Vec<f32>, Error> {
+        let read = self.read_of(matrix)?;
         let mut values = vec![0.0; rows.len() * columns.len()];
         let tiles = rows.len().div_ceil(TILE_ROWS).max(1);
         let threads = std::thread::available_parallelism().map_or(1, usize::from).min(tiles);
@@ -254,26 +264,37 @@ impl Quantized {
         }
     }
 
-    fn value(&self, read: &Read, row: usize, column: usize) -> f32 {
-        let group = read.order.as_ref().map_or_else(|| column / self.group, |order| order[column]);
-        let place = |column: usize| if self.is_transposed { [column, row] } else { [row, column] };
-        let code = self.codes.code(&read.codes, place(column));
-        let scale_row = if self.scale_rows == 1 { 0 } else { row };
-        let scale = match self.is_transposed {
-            true => read.scales[group * self.scale_rows + scale_row],
-            false => read.scales[scale_row * self.groups + group],
-        };
-        if let Some(table) = &read.table {
-            return scale * table[usize::from(code)];
+    /// Where the tensors have a row and a column.
+    fn place(&self, row: usize, column: usize) -> [usize; 2] {
+        if self.is_transposed { [column, row] } else { [row, column] }
+    }
+
+    fn scale(&self, read: &Read, row: usize, group: usize) -> f32 {
+        let row = if self.scale_rows == 1 { 0 } else { row };
+        match self.is_transposed {
+            true => read.scales[group * self.scale_rows + row],
+            false => read.scales[row * self.groups + group],
         }
-        let zero = match &self.zeros {
+    }
+
+    fn zero(&self, read: &Read, row: usize, group: usize) -> u8 {
+        match &self.zeros {
             Zeros::All(zero) => *zero,
             Zeros::Each { codes, plus } => {
-                let at = if self.scale_rows == 1 { [0, group] } else { place(group) };
+                let at = if self.scale_rows == 1 { [0, group] } else { self.place(row, group) };
                 codes.code(&read.zeros, at).wrapping_add(*plus) & (0xff >> (8 - self.codes.bits))
             }
-        };
-        scale * (f32::from(code) - f32::from(zero))
+        }
+    }
+
+    fn value(&self, read: &Read, row: usize, column: usize) -> f32 {
+        let group = read.order.as_ref().map_or_else(|| column / self.group, |order| order[column]);
+        let code = self.codes.code(&read.codes, self.place(row, column));
+        let scale = self.scale(read, row, group);
+        match &read.table {
+            Some(table) => scale * table[usize::from(code)],
+            None => scale * (f32::from(code) - f32::from(self.zero(read, row, group))),
+        }
     }
 }
 

@@ -128,6 +128,7 @@ impl Parts<'_> {
             group,
             order,
             is_transposed: true,
+            scheme: None,
         };
         Ok(entry_of(matrix, [rows, width]))
     }
@@ -169,8 +170,18 @@ impl Parts<'_> {
         };
         let scales = Scales::Floats(scales);
         let numbers = Numbers::Themselves;
-        let matrix =
-            Quantized { codes, numbers, zeros, scales, scale_rows, groups, group, order, is_transposed: false };
+        let matrix = Quantized {
+            codes,
+            numbers,
+            zeros,
+            scales,
+            scale_rows,
+            groups,
+            group,
+            order,
+            is_transposed: false,
+            scheme: None,
+        };
         Ok(entry_of(matrix, shape))
     }
 
@@ -228,6 +239,7 @@ impl Parts<'_> {
             group,
             order: None,
             is_transposed: false,
+            scheme: None,
         };
         Ok(entry_of(matrix, [rows, width]))
     }
@@ -291,6 +303,7 @@ impl Parts<'_> {
             group,
             order: None,
             is_transposed: false,
+            scheme: None,
         };
         Ok(entry_of(matrix, [rows, width]))
     }

@@ -40,7 +40,7 @@ fn values(checkpoint: &Checkpoint, name: &str, part: &Part) -> Result<Vec<f32>, 
 
 #[test]
 fn a_matrix_of_every_format_has_the_values_of_numpy() {
-    assert_eq!(formats().len(), 17);
+    assert_eq!(formats().len(), 18);
     for (name, quantization) in formats() {
         let checkpoint = open(fixture(&format!("{name}.safetensors")), quantization).expect("a checkpoint");
         let read = |part: &Part| values(&checkpoint, "w.weight", part).expect("values");

@@ -1,0 +1,95 @@
+//! Quantized matrices that devices keep as they are stored: those whose weights are exactly what a
+//! [`Scheme`] of the kernels says.
+
+use std::ops::Range;
+
+use half::f16;
+use warpfold_kernels::matmul::quantized::{Piece, Scheme};
+
+use super::{Numbers, Quantized, Read, Scales, Zeros};
+use crate::Error;
+use crate::files::{Blocks, Checkpoint};
+
+/// Rows of a quantized matrix, as pieces of its scheme.
+pub(crate) struct QuantizedRows {
+    matrix: Quantized,
+    read: Read,
+    first: usize,
+    width: usize,
+}
+
+impl QuantizedRows {
+    /// The piece with a number of a row; what is beyond the row stays as it is.
+    pub(crate) fn piece(&self, row: usize, number: usize, piece: &mut Piece) {
+        let Self { matrix, read, first, width } = self;
+        let (row, columns) = (first + row, number * Piece::LEN..(number * Piece::LEN + Piece::LEN).min(*width));
+        for (code, column) in piece.codes.iter_mut().zip(columns.clone()) {
+            *code = matrix.codes.code(&read.codes, matrix.place(row, column));
+        }
+        let group = matrix.group.min(Piece::LEN);
+        for (to, column) in piece.scales.iter_mut().zip(columns.step_by(group)) {
+            let scale = matrix.scale(read, row, column / matrix.group);
+            *to = match matrix.scales {
+                Scales::Exponents(_) => (scale.to_bits() >> 23) as u16,
+                _ => f16::from_f32(scale).to_bits(),
+            };
+        }
+    }
+}
+
+impl Checkpoint {
+    /// Finds out which quantized matrices devices can keep. What cannot be read is none of them,
+    /// and is an error when it is loaded.
+    pub(crate) fn find_schemes(&mut self) {
+        let scheme = |name: &String| {
+            let entry = &self.entries[name];
+            let matrix = entry.quantized.as_ref()?;
+            Some((name.clone(), self.scheme_of(matrix, entry.rows_and_width()).ok().flatten()?))
+        };
+        for (name, scheme) in self.entries.keys().filter_map(scheme).collect::<Vec<_>>() {
+            let matrix = self.entries.get_mut(&name).and_then(|entry| entry.quantized.as_mut());
+            matrix.into_iter().for_each(|matrix| matrix.scheme = Some(scheme));
+        }
+    }
+
+    fn scheme_of(&self, matrix: &Quantized, (rows, width): (usize, usize)) -> Result<Option<Scheme>, Error> {
+        let group = match matrix.group {
+            group @ (16 | 32 | 64) => group,
+            group if group.is_multiple_of(Piece::LEN) || matrix.groups == 1 => Piece::LEN,
+            _ => return Ok(None),
+        };
+        if !width.is_multiple_of(16) {
+            return Ok(None);
+        }
+        let read = self.read_of(matrix)?;
+        // Most files list the groups of columns that are neighbours all the same.
+        if read.order.iter().flatten().enumerate().any(|(column, group)| column / matrix.group != *group) {
+            return Ok(None);
+        }
+        let all = || (0..rows).flat_map(|row| (0..matrix.groups).map(move |group| (row, group)));
+        match (&matrix.numbers, &matrix.scales) {
+            (Numbers::E2m1, Scales::Exponents(_)) if group == 32 => {
+                let is_known = read.scales.iter().all(|scale| scale.is_finite());
+                Ok(is_known.then_some(Blocks::Mxfp4.scheme()))
+            }
+            (Numbers::Themselves, Scales::Floats(_)) => {
+                let zero = matrix.zero(&read, 0, 0);
+                let is_exact = read.scales.iter().all(|scale| f16::from_f32(*scale).to_f32() == *scale);
+                let has_one_zero = matches!(matrix.zeros, Zeros::All(_))
+                    || all().all(|(row, group)| matrix.zero(&read, row, group) == zero);
+                let bits = matrix.codes.bits as u32;
+                let scheme = Scheme { group: group as u32, ..Scheme::symmetric(bits, zero) };
+                Ok((is_exact && has_one_zero).then_some(scheme))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Rows of a matrix that devices keep.
+    pub(crate) fn quantized_rows(&self, name: &str, rows: Range<usize>) -> Result<Option<QuantizedRows>, Error> {
+        let Some(entry) = self.entries.get(name) else { return Ok(None) };
+        let Some(matrix) = entry.quantized.as_deref() else { return Ok(None) };
+        let (_, width) = entry.rows_and_width();
+        Ok(Some(QuantizedRows { matrix: matrix.clone(), read: self.read_of(matrix)?, first: rows.start, width }))
+    }
+}
