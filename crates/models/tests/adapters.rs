@@ -8,7 +8,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 use warpfold::{Device, Dtype, Profile, Queue};
 use warpfold_engine::{Adapter, Config, Engine, Output, Request};
-use warpfold_models::{AdapterRoom, AdapterWeights, LanguageModel, ModelFiles};
+use warpfold_models::{AdapterRoom, AdapterWeights, LanguageModel, ModelFiles, Steps};
 
 /// A tensor of a file.
 #[derive(Clone)]
@@ -201,6 +201,19 @@ fn a_place_takes_another_adapter() {
     let id = replaced.add(request).expect("the request is right");
     let found = replaced.run_to_end().expect("the model runs").remove(&id).expect("an answer").remove(0);
     assert_eq!(found, answers(&mut adapted(Dtype::Bf16, room, &[&folders[1]]), &[Some(0)]).remove(0));
+}
+
+#[test]
+fn a_model_with_room_for_adapters_is_warmed_up() {
+    let files = ModelFiles::open(&fixture()).expect("the files are right");
+    let queue = Queue::of(&Device::virtual_gpu(Profile::H200));
+    let steps = Steps { budget: 16, max_seqs: 2, longest: 64, block_size: 16 };
+    let kernels = |files: &ModelFiles| {
+        let warm_up = files.warm_up(&queue, Dtype::Bf16, steps).expect("steps can be planned");
+        warm_up.finish().expect("kernels can be compiled").kernels
+    };
+    let plain = kernels(&files);
+    assert!(kernels(&files.with_adapters(AdapterRoom { adapters: 2, rank: 16 })) > plain);
 }
 
 #[test]

@@ -66,7 +66,8 @@ impl Hub {
             |name: &str| env::var(name).ok().map(|value| value.trim().to_owned()).filter(|text| !text.is_empty());
         let endpoint = text("HF_ENDPOINT").unwrap_or_else(|| "https://huggingface.co".to_owned());
         let endpoint = endpoint.trim_end_matches('/').to_owned();
-        if !endpoint.starts_with("http://") && !(cfg!(feature = "download") && endpoint.starts_with("https://")) {
+        let schemes: &[&str] = if cfg!(feature = "download") { &["http://", "https://"] } else { &["http://"] };
+        if !schemes.iter().any(|scheme| endpoint.starts_with(scheme)) {
             return Err(Failure::usage(match endpoint.starts_with("https://") {
                 true => format!(
                     "{endpoint} speaks TLS, which this program was built without: build it with --features download, \
