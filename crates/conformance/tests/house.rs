@@ -12,6 +12,8 @@ use std::process::Command;
 
 use serde_json::Value;
 
+#[path = "house/language.rs"]
+mod language;
 #[path = "house/thresholds.rs"]
 mod thresholds;
 

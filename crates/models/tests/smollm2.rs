@@ -35,45 +35,27 @@ fn file() -> Option<PathBuf> {
 }
 
 #[test]
-fn its_weights_as_safetensors_in_bf16_answer_with_the_bits_of_the_gguf_file() {
+fn its_weights_answer_with_the_same_bits_converted_as_stored_and_from_safetensors() {
     let (Some(gguf), Some(folder)) = (file(), made("SmolLM2-135M-Instruct-bf16")) else {
         println!("skipped: SmolLM2 is not there in both; fixtures/models/fetch.py fetches it, convert.py converts it");
         return;
     };
-    let answer = |path: &Path| {
-        let files = ModelFiles::open(path).expect("the files are right").verified();
-        let queue = Queue::of(&Device::virtual_gpu(Profile::H200));
-        let model = files.load(&queue, Dtype::Bf16, &mut |_, _| ()).expect("there is room");
-        let digest = model.weights_digest().expect("they are verified");
-        let mut engine =
-            Engine::new(model, Config { num_blocks: 8, ..Config::default() }).expect("the settings are right");
-        let request = Request { logprobs: Some(5), ..Request::greedy(vec![504, 3575, 282], 2) };
-        let id = engine.add(request).expect("the request is right");
-        (digest, engine.run_to_end().expect("the model runs").remove(&id).expect("an answer"))
-    };
-    assert_eq!(answer(&folder), answer(&gguf));
-}
-
-#[test]
-fn its_weights_answer_as_they_are_stored_with_the_bits_of_those_in_bf16() {
-    let Some(file) = file() else {
-        println!("skipped: SmolLM2 is not there; python3 fixtures/models/fetch.py fetches it");
-        return;
-    };
-    let answer = |is_packed: bool| {
-        let files = ModelFiles::open(&file).expect("the file is right").verified();
-        let files = if is_packed { files.packed() } else { files };
+    let answer = |files: ModelFiles| {
+        let files = files.verified();
         let queue = Queue::of(&Device::virtual_gpu(Profile::H200));
         let model = files.load(&queue, Dtype::Bf16, &mut |_, _| ()).expect("there is room");
         let (digest, bytes) = (model.weights_digest().expect("they are verified"), model.weight_bytes());
         let mut engine =
             Engine::new(model, Config { num_blocks: 8, ..Config::default() }).expect("the settings are right");
-        let request = Request { logprobs: Some(5), ..Request::greedy(vec![504, 3575, 282], 2) };
+        let request = Request { logprobs: Some(5), ..Request::greedy(vec![504, 3575, 282], 1) };
         let id = engine.add(request).expect("the request is right");
         (digest, engine.run_to_end().expect("the model runs").remove(&id).expect("an answer"), bytes)
     };
-    let [(digest, answer_of_bf16, bytes), (packed_digest, packed_answer, packed_bytes)] = [false, true].map(answer);
-    assert_eq!((digest, answer_of_bf16), (packed_digest, packed_answer));
+    let open = |path: &Path| ModelFiles::open(path).expect("the files are right");
+    let (digest, expected, bytes) = answer(open(&gguf));
+    assert_eq!(answer(open(&folder)), (digest, expected.clone(), bytes));
+    let (packed_digest, packed, packed_bytes) = answer(open(&gguf).packed());
+    assert_eq!((packed_digest, packed), (digest, expected));
     assert!(2 * packed_bytes < bytes, "{packed_bytes} and {bytes} bytes");
 }
 

@@ -112,10 +112,11 @@ impl Serve {
         };
         let (mut runs, progress, num) = (Vec::new(), Progress::lines(), paces.len());
         progress.begin("answers to be compared".to_owned());
-        let mut check = Check::begin(&bed.load, &bed.room);
+        // Other prompts each time: those of the run before are in the prefix cache.
+        let jobs = |run: usize| self.jobs(&bed.room, self.seed.wrapping_add(run as u64));
+        let mut check = Check::begin(&bed.load, &bed.room, &jobs(0)?);
         for (i, pace) in paces.into_iter().enumerate() {
-            // Other prompts each time: those of the run before are in the prefix cache.
-            let jobs = self.jobs(&bed.room, self.seed.wrapping_add(i as u64))?;
+            let jobs = jobs(i)?;
             progress.begin(format!("{} ({} of {num} runs)", pace_text(pace), i + 1));
             let run = bed.load.run(&jobs, pace);
             runs.push((pace, Summary::of(&run.timelines, run.wall, goal)));

@@ -181,11 +181,11 @@ fn a_server_is_measured_from_outside_and_an_engine_from_inside() {
     let found = warpfold(&[&inside[..], &options, &goal].concat()).ended_with(0).json();
     assert_eq!((&found["runs"][0]["completed"], &found["runs"][0]["rate"]), (&6.into(), &Value::from(50.0)));
     assert_eq!(found["runs"][0]["goodput"], found["runs"][0]["requests_per_second"]);
-    let table = [&inside[..], &["--workload", "random:12/5", "--requests", "2"]].concat();
+    let table = [&inside[..], &["--workload", "random:12/5", "--requests", "4"]].concat();
     let table = warpfold(&table).ended_with(0).stdout;
     assert!(table.contains("TTFT ms") && table.contains("50/s"), "{table}");
     let digest = found["answers"]["digest"].as_str().expect("a digest");
-    let verified = format!("answers verified: 6 compared with the same requests alone; digest {digest}\n");
+    let verified = format!("answers verified: 8 compared with the same requests alone; digest {digest}\n");
     assert!(table.ends_with(&verified), "{verified} {table}");
 }
 

@@ -69,7 +69,7 @@ fn expected(device: &Device, whole: &Problem) -> Vec<u32> {
 #[test]
 fn the_parts_of_k_are_one_tree_in_every_tile() {
     on_every_device(|device| {
-        for parts in [2, 4, 8] {
+        for parts in [2, 8] {
             let whole = problem(130, 136, 1024, parts);
             let expected = expected(device, &whole);
             assert_ne!(expected, bits(device, &Problem { k_parts: 1, ..whole.clone() }, None, 1024, 0), "a chain");
@@ -119,7 +119,7 @@ fn parts_that_no_kernel_adds_by_itself_are_added_by_a_second_launch() {
 fn what_follows_the_sums_follows_their_tree() {
     on_every_device(|device| {
         // By one launch and by two; of few rows, of a cluster that shares a tile, of large ones.
-        for (m, n, k, parts) in [(3, 72, 576, 8), (3, 72, 512, 8), (200, 264, 1024, 8), (300, 1032, 512, 4)] {
+        for (m, n, k, parts) in [(3, 72, 576, 8), (3, 72, 512, 8), (136, 264, 512, 8), (300, 1032, 256, 4)] {
             let c = Matrix::rows(Dtype::Bf16, n);
             let bias = Matrix { row_stride: 0, ..Matrix::rows(Dtype::F32, n) };
             let epilogue = Epilogue::new().add().add();

@@ -9,11 +9,12 @@
 
 use super::{Job, Load, Room, Run, Timeline, Workload};
 
-/// Requests that are asked again of each run, and that are asked before and after all of them.
+/// Requests that are asked again of each run, and that are asked before and after all of them; no
+/// more than a run has.
 const ASKED: usize = 4;
-/// Tokens of an answer that is asked for alone.
+/// Tokens of an answer that is asked for alone; no more than the longest answer of a run has.
 const TOKENS: usize = 32;
-/// Tokens of a prompt that belongs to no run.
+/// Tokens of a prompt that belongs to no run; no more than the longest prompt of a run has.
 const PROMPT: usize = 64;
 /// Draws the prompts that belong to no run: they are the same for every run of a model.
 const SEED: u64 = 0x7761_7270;
@@ -30,8 +31,8 @@ pub struct Check {
 /// What came of a [`Check`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verdict {
-    /// A digest of the answers to the requests that belong to no run: equal for equal models, drawn
-    /// by equal seeds, wherever they run.
+    /// A digest of the answers to the requests that belong to no run: equal for equal models and
+    /// lengths, wherever they run.
     pub digest: u64,
     /// Answers that were compared.
     pub compared: usize,
@@ -40,10 +41,13 @@ pub struct Verdict {
 }
 
 impl Check {
-    /// Asks for the answers that are to stay, one after the other.
+    /// Asks for the answers that are to stay, one after the other: requests no longer than those of
+    /// the first run, so that a short run is not outlasted by its check.
     #[must_use]
-    pub fn begin(load: &Load, room: &Room) -> Self {
-        let probes = Workload::Random { input: PROMPT, output: TOKENS }.draw(ASKED, room, SEED);
+    pub fn begin(load: &Load, room: &Room, jobs: &[Job]) -> Self {
+        let input = jobs.iter().map(|job| job.prompt.len()).max().unwrap_or(1).min(PROMPT);
+        let output = jobs.iter().map(|job| job.output).max().unwrap_or(1).min(TOKENS);
+        let probes = Workload::Random { input, output }.draw(jobs.len().min(ASKED), room, SEED);
         let before = probes.iter().map(|job| load.alone(job, SEED)).collect();
         Self { probes, before, compared: 0, differences: Vec::new() }
     }

@@ -69,7 +69,7 @@ fn answers_that_differ_from_the_same_requests_alone_are_named() {
     let jobs = Workload::Random { input: 20, output: 40 }.draw(9, &room, 0);
     let mut digests = Vec::new();
     for wrong in [None, Some(0), Some(8), Some(1)] {
-        let mut check = Check::begin(&load, &room);
+        let mut check = Check::begin(&load, &room, &jobs);
         let mut run = load.run(&jobs, Pace::Closed { concurrency: 4 });
         if let Some(wrong) = wrong {
             run.timelines[wrong].answer[3] ^= 1;

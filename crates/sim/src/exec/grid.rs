@@ -43,6 +43,10 @@ const GRID_WORKSPACE_BYTES: u64 = 32;
 /// Clusters of which any may begin first.
 const NEIGHBOURS: u64 = 32;
 
+/// Turns of each of a worker's clusters that end with a wait while other workers go on, before
+/// another cluster becomes resident all the same: what the others do may not be what it waits for.
+const WAITS_BESIDE_OTHERS: usize = 16;
+
 /// A worker that has not stalled.
 const NEVER: u64 = u64::MAX;
 /// A worker that has no block left.
@@ -402,12 +406,16 @@ struct Residents<'a> {
     line: VecDeque<Resident>,
     /// Storage of clusters that are done.
     idle: Vec<Resident>,
+    /// What had happened elsewhere when one of them waited last.
+    seen_elsewhere: u64,
+    /// Turns that ended with a wait since another cluster became resident.
+    waits: usize,
 }
 
 impl<'a> Residents<'a> {
     /// None; of a cooperative launch all that fall to this worker.
     fn new(shared: &'a Shared<'a>, worker: u64, cx: &Context<'_>) -> Self {
-        let mut all = Self { shared, line: VecDeque::new(), idle: Vec::new() };
+        let mut all = Self { shared, line: VecDeque::new(), idle: Vec::new(), seen_elsewhere: NEVER, waits: 0 };
         if shared.cooperative {
             let mut index = worker;
             while index < shared.clusters {
@@ -433,13 +441,19 @@ impl<'a> Residents<'a> {
         self.line.pop_front()
     }
 
-    /// Something waits: lets another cluster become resident beside those that are.
-    fn make_way(&mut self, cx: &Context<'_>) {
+    /// Something waits: lets another cluster become resident beside those that are, unless other
+    /// workers go on, of whose blocks one may end the wait. (The blocks of a chain would otherwise
+    /// all become resident, and poll.) `elsewhere` counts what has happened there.
+    fn make_way(&mut self, elsewhere: u64, cx: &Context<'_>) {
+        self.waits += 1;
+        let goes_on = std::mem::replace(&mut self.seen_elsewhere, elsewhere) != elsewhere;
         let most = MAX_RESIDENT / usize::try_from(self.shared.geometry.cluster_blocks()).expect("small clusters");
         if !self.shared.cooperative
             && self.line.len() < most
+            && (!goes_on || self.waits > WAITS_BESIDE_OTHERS * self.line.len())
             && let Some(index) = self.shared.take()
         {
+            self.waits = 0;
             self.admit(index, cx);
         }
         if self.line.len() == 1 {
@@ -457,7 +471,7 @@ fn work(shared: &Shared<'_>, worker: u64, global: GlobalView, params: Arc<[u8]>)
     let mut trap = None;
     let mut cx = Context { code, geometry: shared.geometry, counts: &mut counts, trap: &mut trap };
     let mut residents = Residents::new(shared, worker, &cx);
-    let (mut seen_progress, mut idle_since, mut executed) = (0, 0u64, 0u64);
+    let (mut seen_progress, mut idle_since, mut executed, mut own_progress) = (0, 0u64, 0u64, 0u64);
     while !shared.stop.load(Ordering::Relaxed)
         && let Some(mut cluster) = residents.next(&cx)
     {
@@ -467,10 +481,12 @@ fn work(shared: &Shared<'_>, worker: u64, global: GlobalView, params: Arc<[u8]>)
         executed += cluster.clock().wrapping_sub(before);
         if m.progress {
             shared.progress.fetch_add(1, Ordering::Relaxed);
+            own_progress += 1;
         }
         match turn {
             Turn::Done => {
                 cluster.blocks.iter_mut().for_each(|block| shared.finish_block(block));
+                own_progress += cluster.blocks.len() as u64;
                 cluster.blocks.iter().for_each(|block| m.leave_l1(block.index));
                 if shared.is_told_to_stop() && shared.done.load(Ordering::Relaxed) < shared.blocks {
                     shared.endless(&mut cluster, &mut m);
@@ -498,7 +514,7 @@ fn work(shared: &Shared<'_>, worker: u64, global: GlobalView, params: Arc<[u8]>)
                 }
                 residents.line.push_back(cluster);
                 if m.waiting {
-                    residents.make_way(&cx);
+                    residents.make_way(progress.wrapping_sub(own_progress), &cx);
                 }
             }
             Turn::Stuck => {
