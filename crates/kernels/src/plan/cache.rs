@@ -13,7 +13,10 @@ use crate::Error;
 // use; tested by crates/kernels/src/plan/lru.rs::a_full_cache_drops_what_was_not_used_for_longest
 // and crates/kernels/tests/folds/replay.rs::sums_that_blocks_share_are_replayed
 /// Plans that are kept at most; the least recently used ones make room.
-const CAPACITY: usize = 4096;
+///
+/// A server plans about 9 problems for each new length of a prompt, so that this bounds what a
+/// process keeps for lengths that came once.
+const CAPACITY: usize = 1024;
 
 /// The plans of one device, for all families. Operators that launch on one stream share a cache.
 #[derive(Debug)]
