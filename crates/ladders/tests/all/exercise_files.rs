@@ -180,8 +180,8 @@ fn every_start_runs_and_fails_and_every_solution_passes() {
         ($start:ident, $solution:ident, $name:literal) => {
             let exercise = exercise($name).expect("there is one");
             let of_start = $start::solution().build(&target).expect("it builds");
-            let config = LaunchConfig::new($start::GRID, $start::BLOCK)
-                .dynamic_shared(of_start.dynamic_shared_bytes as u32);
+            let config =
+                LaunchConfig::new($start::GRID, $start::BLOCK).dynamic_shared(of_start.dynamic_shared_bytes as u32);
             let start = exercise.judge($start::solution(), config).expect("the start is judged");
             assert!(!start.is_passed(), "{start}");
             let built = $solution::solution().build(&target).expect("it builds");
