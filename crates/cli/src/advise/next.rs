@@ -1,4 +1,4 @@
-//! The change to make first: the steps of the ladders, each known by what a kernel counts before it.
+//! The change to make first: steps of the ladders, known by what a kernel counts before them.
 
 use warpfold_sim::InstructionCounters;
 
