@@ -2,6 +2,7 @@
 //! number, the instruction that gives it, and what would mend it.
 
 mod instruction;
+mod next;
 mod points;
 mod report;
 mod subject;
@@ -21,7 +22,8 @@ use subject::{Subject, Texts};
 
 /// Runs a kernel on the virtual GPU and goes through the checklist: are accesses coalesced, do they
 /// conflict, does it diverge, how many registers, how high is the occupancy, can it be fused? Each
-/// point has its number, the line that gives it, and what would mend it.
+/// point has its number, the line that gives it, and what would mend it. `first` is the change that
+/// the ladders make at such a kernel.
 ///
 /// KERNEL is a rung of a ladder with --size, --dtype (advise reduce/interleaved), an operator with
 /// its files and options (advise softmax x.npy), or a PTX file with the options of sim (advise

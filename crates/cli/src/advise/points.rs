@@ -213,12 +213,22 @@ fn occupancy(subject: &Subject) -> Point {
     Point { name: "occupancy", is_fine: mend.is_none(), number: o.occupancy, found, line: None, mend }
 }
 
+/// Thread instructions for each byte moved; `None` where none is.
+fn intensity(subject: &Subject) -> Option<f64> {
+    let sectors = subject.counters.global_load_sectors + subject.counters.global_store_sectors;
+    (sectors > 0).then(|| share(subject.counters.thread_instructions, 32 * sectors))
+}
+
+/// Whether memory is the limit rather than issue slots.
+pub(super) fn is_light(subject: &Subject) -> bool {
+    intensity(subject).is_some_and(|number| number < balance(subject.arch.number))
+}
+
 fn fusable(subject: &Subject, num_kernels: usize) -> Point {
     let c = &subject.counters;
     let sectors = c.global_load_sectors + c.global_store_sectors;
-    let number = share(c.thread_instructions, 32 * sectors);
-    let balance = balance(subject.arch.number);
-    let is_light = sectors > 0 && number < balance;
+    let number = intensity(subject).unwrap_or(0.0);
+    let (balance, is_light) = (balance(subject.arch.number), is_light(subject));
     let found = format!(
         "{number:.1} thread instructions per byte moved (memory and issue slots balance at {balance}); {}{}",
         if subject.launches == 1 { "1 launch".to_owned() } else { format!("{} launches", grouped(subject.launches)) },
@@ -232,9 +242,6 @@ fn fusable(subject: &Subject, num_kernels: usize) -> Point {
             grouped(*shared),
             100.0 * share(2 * shared, sectors)
         )),
-        _ if is_light => Some(
-            "memory is its limit: what makes its input or uses its result costs hardly more inside of it".to_owned(),
-        ),
         _ => None,
     };
     Point { name: "fusable", is_fine: mend.is_none(), number, found, line: place(line), mend }

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::next::{Change, change};
 use super::points::{Point, points};
 use super::subject::Subject;
 use crate::table::wrapped;
@@ -16,14 +17,22 @@ pub(super) fn text(subjects: &[Subject]) -> String {
         let open = points.iter().filter(|point| !point.is_fine).count();
         page += &format!("{} on the virtual GPU ({}): grid {grid}, block {block}\n\n", subject.kernel, subject.arch);
         points.iter().for_each(|point| page += &paragraph(point));
-        page += &match open {
-            0 => "\nnothing to mend\n\n".to_owned(),
-            1 => "\n1 point to mend\n\n".to_owned(),
-            n => format!("\n{n} points to mend\n\n"),
+        page += &match (change(subject, &points), open) {
+            (Some(change), _) => first(&change),
+            (None, 0) => "\nnothing to mend\n\n".to_owned(),
+            (None, 1) => "\n1 point to mend\n\n".to_owned(),
+            (None, n) => format!("\n{n} points to mend\n\n"),
         };
     }
     page.truncate(page.trim_end_matches('\n').len());
     page + "\n"
+}
+
+/// The change to make first.
+fn first(change: &Change) -> String {
+    let text = wrapped(&change.text, &" ".repeat(18));
+    let place = change.place.as_ref().map_or_else(String::new, |place| format!("{:18}{place}\n", ""));
+    format!("\nfirst {:<10}  {}{place}\n", change.name, text.trim_start())
 }
 
 fn paragraph(point: &Point) -> String {
@@ -46,6 +55,15 @@ struct Json<'a> {
     block: [u32; 3],
     launches: u64,
     points: Vec<JsonPoint>,
+    /// The change to make first.
+    first: Option<JsonChange>,
+}
+
+#[derive(Debug, Serialize)]
+struct JsonChange {
+    name: &'static str,
+    text: String,
+    place: Option<String>,
 }
 
 #[derive(Debug, Serialize)]
@@ -72,13 +90,15 @@ pub(super) fn json(subjects: &[Subject]) -> impl Serialize + '_ {
     };
     subjects
         .iter()
-        .map(|subject| Json {
+        .map(|subject| (subject, points(subject, subjects.len())))
+        .map(|(subject, points)| Json {
             kernel: &subject.kernel,
             arch: subject.arch.to_string(),
             grid: subject.grid,
             block: subject.block,
             launches: subject.launches,
-            points: points(subject, subjects.len()).into_iter().map(of).collect(),
+            first: change(subject, &points).map(|Change { name, text, place }| JsonChange { name, text, place }),
+            points: points.into_iter().map(of).collect(),
         })
         .collect::<Vec<_>>()
 }

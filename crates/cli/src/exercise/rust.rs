@@ -24,6 +24,7 @@ publish = false
 [workspace]
 
 [dependencies]
+half = "2"
 warpfold-lang = DEPENDENCY
 
 [profile.dev]

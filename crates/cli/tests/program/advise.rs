@@ -47,6 +47,63 @@ fn a_rung_is_told_what_the_next_one_mends() {
     );
 }
 
+/// For each rung what the next one changes, in the word of `first`.
+const STEPS: &[(&str, &[&str])] = &[
+    ("vector-add", &["one_thread divergence", "one_block occupancy", "grid width", "grid_vec4 "]),
+    (
+        "reduce",
+        &[
+            "naive divergence",
+            "interleaved conflicts",
+            "sequential work",
+            "first_add barriers",
+            "unroll_last_warp unroll",
+            "unroll_all shuffles",
+            "shuffle width",
+            "vec4 atomics",
+            "grid_stride atomics",
+            "single_pass ",
+        ],
+    ),
+    ("histogram", &["plain width", "vec4 atomics", "shared conflicts", "copies "]),
+    (
+        "sgemm",
+        &[
+            "naive coalesced",
+            "coalesced reuse",
+            "shared tiles",
+            "tile_1d tiles",
+            "tile_2d width",
+            "vec4 conflicts",
+            "warp_tile overlap",
+            "double_buffer copies",
+            "cp_async conflicts",
+            "no_conflicts ",
+        ],
+    ),
+];
+
+#[test]
+fn the_first_advice_is_what_the_next_rung_changes() {
+    let (mut missed, mut steps) = (Vec::new(), 0);
+    for (ladder, rungs) in STEPS {
+        let size = if *ladder == "sgemm" { "512" } else { "256K" };
+        for step in *rungs {
+            let (rung, expected) = step.split_once(' ').expect("a rung and a word");
+            let args = ["advise", "--report", "json", &format!("{ladder}/{rung}"), "--size", size];
+            let json = warpfold(&args).ended_with(0).json();
+            let first = json[0]["first"]["name"].as_str().unwrap_or_default().to_owned();
+            // The last rung of a ladder has nothing after it: there the advice is silent.
+            assert!(!expected.is_empty() || first.is_empty(), "{ladder}/{rung}: {first}");
+            steps += usize::from(!expected.is_empty());
+            if first != expected {
+                missed.push(format!("{ladder}/{rung}: {first}, the next rung is {expected}"));
+            }
+        }
+    }
+    assert!(steps == 24 && missed.len() <= 2, "of {steps} steps missed: {missed:#?}");
+}
+
 #[test]
 fn a_foreign_kernel_is_told_which_store_is_not_coalesced() {
     let folder = folder("advise_foreign");

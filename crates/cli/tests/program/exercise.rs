@@ -43,7 +43,7 @@ fn an_exercise_is_started_hinted_at_and_solved() {
     let folder = folder("steps");
     let list = exercise(&folder, &["list"]).ended_with(0).stdout;
     assert!(list.starts_with("[ ] index        Write its own position"), "{list}");
-    assert!(list.ends_with("0 of 20 passed; next: warpfold exercise start index\n"), "{list}");
+    assert!(list.ends_with("0 of 42 passed; next: warpfold exercise start index\n"), "{list}");
     let started = exercise(&folder, &["start"]).ended_with(0).stdout;
     assert!(started.starts_with("index: Write its own position to each of n places"), "{started}");
     assert!(started.ends_with("then: warpfold exercise check index\n"), "{started}");
@@ -79,7 +79,7 @@ fn ptx_of_any_compiler_is_judged_and_remembered() {
     );
     let list = exercise(&folder, &["list"]).ended_with(0).stdout;
     assert!(
-        list.starts_with("[x] index") && list.contains("1 of 20 passed; next: warpfold exercise start blocks"),
+        list.starts_with("[x] index") && list.contains("1 of 42 passed; next: warpfold exercise start blocks"),
         "{list}"
     );
     // A wrong kernel later takes nothing back.

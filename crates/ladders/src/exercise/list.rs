@@ -1,6 +1,6 @@
 //! The exercises, each a step from the one before: threads, a grid, a warp, a block, rows, tiles.
 
-use super::{Exercise, Goal};
+use super::{Exercise, Goal, steps, tiles};
 use crate::ladder::{Arrays, Metric, samples};
 
 /// Every exercise.
@@ -91,6 +91,8 @@ pub const EXERCISES: &[Exercise] = &[
             Arrays { inputs: vec![x], expected, tolerance: 0.0 }
         },
     },
+    steps::MATRIX,
+    steps::OUTER,
     Exercise {
         name: "twice",
         task: "Write twice each of n numbers",
@@ -109,6 +111,9 @@ pub const EXERCISES: &[Exercise] = &[
             Arrays { inputs: vec![x], expected, tolerance: 0.0 }
         },
     },
+    steps::PAIRS,
+    steps::FUSE,
+    steps::POOL,
     Exercise {
         name: "neighbours",
         task: "Write for each of n numbers the sum of it and its two neighbours (0 outside), by one block of n threads",
@@ -163,6 +168,9 @@ pub const EXERCISES: &[Exercise] = &[
             Arrays { inputs: vec![x], expected: vec![sum as f32], tolerance: 1e-4 }
         },
     },
+    steps::FIRST,
+    steps::VOTE,
+    steps::COMPACT,
     Exercise {
         name: "rows",
         task: "Write the sum of each row of a matrix of n rows and n columns",
@@ -182,6 +190,7 @@ pub const EXERCISES: &[Exercise] = &[
             Arrays { inputs: vec![x], expected, tolerance: 1e-3 }
         },
     },
+    steps::WIDE,
     Exercise {
         name: "sum",
         task: "Write the sum of n numbers, by one block of 256 threads",
@@ -204,6 +213,7 @@ pub const EXERCISES: &[Exercise] = &[
             Arrays { inputs: vec![x], expected: vec![sum as f32], tolerance: 1e-2 }
         },
     },
+    steps::ARGMAX,
     Exercise {
         name: "prefix",
         task: "Write for each of n numbers the sum up to it, itself included, by one block of n threads",
@@ -226,6 +236,8 @@ pub const EXERCISES: &[Exercise] = &[
             Arrays { inputs: vec![x], expected, tolerance: 1e-3 }
         },
     },
+    steps::HISTOGRAM,
+    steps::PRIVATE,
     Exercise {
         name: "gemv",
         task: "Write the product of a matrix of n rows and n columns and a vector",
@@ -267,6 +279,9 @@ pub const EXERCISES: &[Exercise] = &[
             Arrays { inputs: vec![x], expected, tolerance: 1e-4 }
         },
     },
+    steps::LAYER_NORM,
+    steps::LOG_SUM_EXP,
+    steps::SHARES,
     Exercise {
         name: "convolution",
         task: "Write the convolution of n numbers with 5 weights: for each place the sum of weight t times number i + t - 2 (0 outside)",
@@ -326,6 +341,10 @@ pub const EXERCISES: &[Exercise] = &[
             Arrays { inputs: vec![x], expected, tolerance: 0.0 }
         },
     },
+    tiles::ASYNC_COPY,
+    tiles::TWO_STAGES,
+    tiles::BULK,
+    tiles::CLUSTER_SUM,
     Exercise {
         name: "product",
         task: "Write the product of two matrices of n rows and n columns",
@@ -345,6 +364,7 @@ pub const EXERCISES: &[Exercise] = &[
             Arrays { inputs: vec![a, b], expected, tolerance: 1e-3 }
         },
     },
+    tiles::MMA,
     Exercise {
         name: "window",
         task: "Write the convolution of an image of n rows and columns with a filter of 3 by 3, without padding",
@@ -390,6 +410,8 @@ pub const EXERCISES: &[Exercise] = &[
             Arrays { inputs: vec![q, k, v], expected, tolerance: 1e-4 }
         },
     },
+    tiles::WGMMA,
+    tiles::ACCUMULATE,
 ];
 
 /// Elements of a head of the exercise on attention.
@@ -400,4 +422,23 @@ fn softmax(row: &[f32]) -> Vec<f32> {
     let powers: Vec<f64> = row.iter().map(|x| f64::from(x - most).exp()).collect();
     let sum: f64 = powers.iter().sum();
     powers.iter().map(|power| (power / sum) as f32).collect()
+}
+
+/// A problem of these inputs.
+pub(super) fn problem(inputs: Vec<Vec<f32>>, expected: Vec<f32>, tolerance: f64) -> Arrays<f32> {
+    Arrays { inputs, expected, tolerance }
+}
+
+/// The product of `rows` rows and a matrix of `columns` columns, both row-major.
+pub(super) fn product(a: &[f32], b: &[f32], rows: usize, columns: usize) -> Vec<f32> {
+    let depth = a.len() / rows;
+    let of = |row: usize, column: usize| {
+        (0..depth).map(|k| f64::from(a[row * depth + k] * b[k * columns + column])).sum::<f64>() as f32
+    };
+    (0..rows * columns).map(|i| of(i / columns, i % columns)).collect()
+}
+
+/// The transpose of rows of `len` numbers.
+pub(super) fn lines(rows: &[f32], len: usize) -> Vec<f32> {
+    (0..len).flat_map(|k| rows.chunks(len).map(move |row| row[k])).collect()
 }

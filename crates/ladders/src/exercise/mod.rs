@@ -8,6 +8,8 @@
 
 mod judgement;
 mod list;
+mod steps;
+mod tiles;
 
 use std::fmt;
 

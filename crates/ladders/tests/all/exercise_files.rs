@@ -4,6 +4,18 @@
 use warpfold_device::{Device, LaunchConfig, Profile};
 use warpfold_ladders::exercise::{EXERCISES, exercise};
 
+#[path = "../../src/exercise/files/accumulate_solution.rs"]
+mod accumulate_solution;
+#[path = "../../src/exercise/files/accumulate_start.rs"]
+mod accumulate_start;
+#[path = "../../src/exercise/files/argmax_solution.rs"]
+mod argmax_solution;
+#[path = "../../src/exercise/files/argmax_start.rs"]
+mod argmax_start;
+#[path = "../../src/exercise/files/async_copy_solution.rs"]
+mod async_copy_solution;
+#[path = "../../src/exercise/files/async_copy_start.rs"]
+mod async_copy_start;
 #[path = "../../src/exercise/files/attention_solution.rs"]
 mod attention_solution;
 #[path = "../../src/exercise/files/attention_start.rs"]
@@ -12,14 +24,34 @@ mod attention_start;
 mod blocks_solution;
 #[path = "../../src/exercise/files/blocks_start.rs"]
 mod blocks_start;
+#[path = "../../src/exercise/files/bulk_solution.rs"]
+mod bulk_solution;
+#[path = "../../src/exercise/files/bulk_start.rs"]
+mod bulk_start;
 #[path = "../../src/exercise/files/clamp_solution.rs"]
 mod clamp_solution;
 #[path = "../../src/exercise/files/clamp_start.rs"]
 mod clamp_start;
+#[path = "../../src/exercise/files/cluster_sum_solution.rs"]
+mod cluster_sum_solution;
+#[path = "../../src/exercise/files/cluster_sum_start.rs"]
+mod cluster_sum_start;
+#[path = "../../src/exercise/files/compact_solution.rs"]
+mod compact_solution;
+#[path = "../../src/exercise/files/compact_start.rs"]
+mod compact_start;
 #[path = "../../src/exercise/files/convolution_solution.rs"]
 mod convolution_solution;
 #[path = "../../src/exercise/files/convolution_start.rs"]
 mod convolution_start;
+#[path = "../../src/exercise/files/first_solution.rs"]
+mod first_solution;
+#[path = "../../src/exercise/files/first_start.rs"]
+mod first_start;
+#[path = "../../src/exercise/files/fuse_solution.rs"]
+mod fuse_solution;
+#[path = "../../src/exercise/files/fuse_start.rs"]
+mod fuse_start;
 #[path = "../../src/exercise/files/gemv_solution.rs"]
 mod gemv_solution;
 #[path = "../../src/exercise/files/gemv_start.rs"]
@@ -28,10 +60,30 @@ mod gemv_start;
 mod guard_solution;
 #[path = "../../src/exercise/files/guard_start.rs"]
 mod guard_start;
+#[path = "../../src/exercise/files/histogram_solution.rs"]
+mod histogram_solution;
+#[path = "../../src/exercise/files/histogram_start.rs"]
+mod histogram_start;
 #[path = "../../src/exercise/files/index_solution.rs"]
 mod index_solution;
 #[path = "../../src/exercise/files/index_start.rs"]
 mod index_start;
+#[path = "../../src/exercise/files/layer_norm_solution.rs"]
+mod layer_norm_solution;
+#[path = "../../src/exercise/files/layer_norm_start.rs"]
+mod layer_norm_start;
+#[path = "../../src/exercise/files/log_sum_exp_solution.rs"]
+mod log_sum_exp_solution;
+#[path = "../../src/exercise/files/log_sum_exp_start.rs"]
+mod log_sum_exp_start;
+#[path = "../../src/exercise/files/matrix_solution.rs"]
+mod matrix_solution;
+#[path = "../../src/exercise/files/matrix_start.rs"]
+mod matrix_start;
+#[path = "../../src/exercise/files/mma_solution.rs"]
+mod mma_solution;
+#[path = "../../src/exercise/files/mma_start.rs"]
+mod mma_start;
 #[path = "../../src/exercise/files/neighbours_solution.rs"]
 mod neighbours_solution;
 #[path = "../../src/exercise/files/neighbours_start.rs"]
@@ -40,10 +92,26 @@ mod neighbours_start;
 mod norm_solution;
 #[path = "../../src/exercise/files/norm_start.rs"]
 mod norm_start;
+#[path = "../../src/exercise/files/outer_solution.rs"]
+mod outer_solution;
+#[path = "../../src/exercise/files/outer_start.rs"]
+mod outer_start;
+#[path = "../../src/exercise/files/pairs_solution.rs"]
+mod pairs_solution;
+#[path = "../../src/exercise/files/pairs_start.rs"]
+mod pairs_start;
+#[path = "../../src/exercise/files/pool_solution.rs"]
+mod pool_solution;
+#[path = "../../src/exercise/files/pool_start.rs"]
+mod pool_start;
 #[path = "../../src/exercise/files/prefix_solution.rs"]
 mod prefix_solution;
 #[path = "../../src/exercise/files/prefix_start.rs"]
 mod prefix_start;
+#[path = "../../src/exercise/files/private_solution.rs"]
+mod private_solution;
+#[path = "../../src/exercise/files/private_start.rs"]
+mod private_start;
 #[path = "../../src/exercise/files/product_solution.rs"]
 mod product_solution;
 #[path = "../../src/exercise/files/product_start.rs"]
@@ -56,6 +124,10 @@ mod reverse_start;
 mod rows_solution;
 #[path = "../../src/exercise/files/rows_start.rs"]
 mod rows_start;
+#[path = "../../src/exercise/files/shares_solution.rs"]
+mod shares_solution;
+#[path = "../../src/exercise/files/shares_start.rs"]
+mod shares_start;
 #[path = "../../src/exercise/files/softmax_solution.rs"]
 mod softmax_solution;
 #[path = "../../src/exercise/files/softmax_start.rs"]
@@ -76,10 +148,26 @@ mod transpose_start;
 mod twice_solution;
 #[path = "../../src/exercise/files/twice_start.rs"]
 mod twice_start;
+#[path = "../../src/exercise/files/two_stages_solution.rs"]
+mod two_stages_solution;
+#[path = "../../src/exercise/files/two_stages_start.rs"]
+mod two_stages_start;
+#[path = "../../src/exercise/files/vote_solution.rs"]
+mod vote_solution;
+#[path = "../../src/exercise/files/vote_start.rs"]
+mod vote_start;
 #[path = "../../src/exercise/files/warp_sum_solution.rs"]
 mod warp_sum_solution;
 #[path = "../../src/exercise/files/warp_sum_start.rs"]
 mod warp_sum_start;
+#[path = "../../src/exercise/files/wgmma_solution.rs"]
+mod wgmma_solution;
+#[path = "../../src/exercise/files/wgmma_start.rs"]
+mod wgmma_start;
+#[path = "../../src/exercise/files/wide_solution.rs"]
+mod wide_solution;
+#[path = "../../src/exercise/files/wide_start.rs"]
+mod wide_start;
 #[path = "../../src/exercise/files/window_solution.rs"]
 mod window_solution;
 #[path = "../../src/exercise/files/window_start.rs"]
@@ -87,15 +175,18 @@ mod window_start;
 
 #[test]
 fn every_start_runs_and_fails_and_every_solution_passes() {
-    let mut judged = Vec::new();
+    let (mut judged, target) = (Vec::new(), Device::virtual_gpu(Profile::H200).target());
     macro_rules! judge {
         ($start:ident, $solution:ident, $name:literal) => {
             let exercise = exercise($name).expect("there is one");
-            let start = exercise.judge($start::solution(), LaunchConfig::new($start::GRID, $start::BLOCK));
-            let start = start.expect("the start is judged");
+            let of_start = $start::solution().build(&target).expect("it builds");
+            let config =
+                LaunchConfig::new($start::GRID, $start::BLOCK).dynamic_shared(of_start.dynamic_shared_bytes as u32);
+            let start = exercise.judge($start::solution(), config).expect("the start is judged");
             assert!(!start.is_passed(), "{start}");
-            let config = LaunchConfig::new($solution::GRID, $solution::BLOCK);
-            let built = $solution::solution().build(&Device::virtual_gpu(Profile::H200).target()).expect("it builds");
+            let built = $solution::solution().build(&target).expect("it builds");
+            let config =
+                LaunchConfig::new($solution::GRID, $solution::BLOCK).dynamic_shared(built.dynamic_shared_bytes as u32);
             let solution = exercise.judge($solution::solution(), config).expect("the solution is judged");
             assert!(solution.is_passed(), "{solution}");
             // From text the same kernel costs the same.
@@ -110,20 +201,42 @@ fn every_start_runs_and_fails_and_every_solution_passes() {
     judge!(guard_start, guard_solution, "guard");
     judge!(clamp_start, clamp_solution, "clamp");
     judge!(stride_start, stride_solution, "stride");
+    judge!(matrix_start, matrix_solution, "matrix");
+    judge!(outer_start, outer_solution, "outer");
     judge!(twice_start, twice_solution, "twice");
+    judge!(pairs_start, pairs_solution, "pairs");
+    judge!(fuse_start, fuse_solution, "fuse");
+    judge!(pool_start, pool_solution, "pool");
     judge!(neighbours_start, neighbours_solution, "neighbours");
     judge!(reverse_start, reverse_solution, "reverse");
     judge!(warp_sum_start, warp_sum_solution, "warp-sum");
+    judge!(first_start, first_solution, "first");
+    judge!(vote_start, vote_solution, "vote");
+    judge!(compact_start, compact_solution, "compact");
     judge!(rows_start, rows_solution, "rows");
+    judge!(wide_start, wide_solution, "wide");
     judge!(sum_start, sum_solution, "sum");
+    judge!(argmax_start, argmax_solution, "argmax");
     judge!(prefix_start, prefix_solution, "prefix");
+    judge!(histogram_start, histogram_solution, "histogram");
+    judge!(private_start, private_solution, "private");
     judge!(gemv_start, gemv_solution, "gemv");
     judge!(norm_start, norm_solution, "norm");
+    judge!(layer_norm_start, layer_norm_solution, "layer-norm");
+    judge!(log_sum_exp_start, log_sum_exp_solution, "log-sum-exp");
+    judge!(shares_start, shares_solution, "shares");
     judge!(convolution_start, convolution_solution, "convolution");
     judge!(softmax_start, softmax_solution, "softmax");
     judge!(transpose_start, transpose_solution, "transpose");
+    judge!(async_copy_start, async_copy_solution, "async-copy");
+    judge!(two_stages_start, two_stages_solution, "two-stages");
+    judge!(bulk_start, bulk_solution, "bulk");
+    judge!(cluster_sum_start, cluster_sum_solution, "cluster-sum");
     judge!(product_start, product_solution, "product");
+    judge!(mma_start, mma_solution, "mma");
     judge!(window_start, window_solution, "window");
     judge!(attention_start, attention_solution, "attention");
+    judge!(wgmma_start, wgmma_solution, "wgmma");
+    judge!(accumulate_start, accumulate_solution, "accumulate");
     assert_eq!(judged, EXERCISES.iter().map(|exercise| exercise.name).collect::<Vec<_>>());
 }

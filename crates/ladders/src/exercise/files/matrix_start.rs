@@ -1,0 +1,18 @@
+//! matrix: neighbouring threads take neighbouring rows.
+
+use warpfold_lang::{Global, Kernel, Val, block_idx, kernel, thread_idx, when};
+
+/// Blocks of the grid.
+pub const GRID: [u32; 3] = [4, 4, 1];
+/// Threads of a block.
+pub const BLOCK: [u32; 3] = [16, 16, 1];
+
+/// The kernel.
+pub fn solution() -> Kernel<(Global<f32>, Global<f32>, u32)> {
+    kernel("matrix", |x: Global<f32>, y: Global<f32>, n: Val<u32>| {
+        let row = block_idx().x * 16 + thread_idx().x;
+        let column = block_idx().y * 16 + thread_idx().y;
+        let place = row * n + column;
+        when(row.lt(n) & column.lt(n), || y.at(place).set(x.at(place).get() + 10.0));
+    })
+}

@@ -1,0 +1,18 @@
+//! pool: a load of 8 bytes for each of two rows.
+
+use warpfold_lang::{Global, Kernel, Val, block_idx, kernel, thread_idx};
+
+/// Blocks of the grid.
+pub const GRID: [u32; 3] = [4, 1, 1];
+/// Threads of a block.
+pub const BLOCK: [u32; 3] = [256, 1, 1];
+
+/// The kernel.
+pub fn solution() -> Kernel<(Global<f32>, Global<f32>, u32)> {
+    kernel("pool", |x: Global<f32>, y: Global<f32>, n: Val<u32>| {
+        let i = block_idx().x * 256 + thread_idx().x;
+        let corner = i / n * 4 * n + i % n * 2;
+        let [upper, lower] = [corner, corner + n * 2].map(|place| x.at(place).get_vec::<2>());
+        y.at(i).set(upper[0].max(upper[1]).max(lower[0].max(lower[1])));
+    })
+}
