@@ -113,7 +113,8 @@ fn times_of_queue_prefill_and_decoding_add_up_to_the_whole() {
     assert!((parts.iter().sum::<f64>() - whole).abs() < 1e-4, "{parts:?} of {whole}");
     assert!((parts[0] + inference - whole).abs() < 1e-4, "{parts:?} and {inference} of {whole}");
     // The second waits for ten steps, the third for twenty; nine are between first and last tokens.
-    assert!(parts[0] > 0.1 && parts[1] > 0.01 && parts[2] > 0.1, "{parts:?}");
+    // Some words may have been there before the first request was.
+    assert!(parts[0] > 0.08 && parts[1] > 0.003 && parts[2] > 0.08, "{parts:?}");
     site.end();
 }
 
