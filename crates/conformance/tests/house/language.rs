@@ -7,13 +7,13 @@ use std::collections::BTreeMap;
 use super::sources;
 
 /// Doc comments that open with a relative word, in thousandths of all.
-const RELATIVE_OPENINGS: usize = 185;
+const RELATIVE_OPENINGS: usize = 183;
 /// Types with a name of one word, in thousandths of all.
-const ONE_WORD_TYPES: usize = 788;
+const ONE_WORD_TYPES: usize = 787;
 /// Types that share their name with another, in thousandths of all.
-const SHARED_TYPE_NAMES: usize = 602;
+const SHARED_TYPE_NAMES: usize = 603;
 /// Signatures that take a tuple or an array apart.
-const TUPLES_IN_SIGNATURES: usize = 128;
+const TUPLES_IN_SIGNATURES: usize = 136;
 
 /// Words that make the reader wait for what a comment is about.
 const RELATIVE: [&str; 14] =
