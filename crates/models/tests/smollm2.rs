@@ -74,7 +74,7 @@ fn the_capital_of_france_is_paris() {
     assert_eq!((prompt.len(), &prompt[..4]), (37, &[1, 9690, 198, 2683][..]), "with the system's words in front");
 
     // On the CPU the first words have to do.
-    let num = if std::env::var_os("WARPFOLD_ALL_TESTS").is_some() { GOLDEN.len() } else { 3 };
+    let num = if std::env::var_os("WARPFOLD_ALL_TESTS").is_some() { GOLDEN.len() } else { 2 };
     // bf16 is what the weights of quantized files become. On the CPU f32 would take minutes.
     let mut runs = vec![(Device::virtual_gpu(Profile::H200), Dtype::Bf16, 0.15, num)];
     if let Ok(device) = Device::cuda(0) {
@@ -91,7 +91,7 @@ fn the_capital_of_france_is_paris() {
         let answer = engine.run_to_end().expect("the model runs").remove(&id).expect("an answer").remove(0);
         let text = tokenizer.decode(&answer.ids());
         assert_eq!(answer.ids(), GOLDEN[..num].iter().map(|(token, _)| *token).collect::<Vec<_>>(), "{device}: {text}");
-        assert!(text.starts_with("The capital of France is Paris.") || num < GOLDEN.len() && text == "The capital of");
+        assert!(text.starts_with("The capital of France is Paris.") || num < GOLDEN.len() && text == "The capital");
         let off =
             answer.tokens.iter().zip(GOLDEN).map(|(found, (_, logprob))| (f64::from(found.logprob) - logprob).abs());
         let mean = off.sum::<f64>() / num as f64;
