@@ -212,7 +212,7 @@ impl ModelFiles {
     ///
     /// # Errors
     /// If a tensor is missing or has another shape, or the device has no room;
-    /// [`ErrorKind::Weights`] of [verified](Self::verified) files.
+    /// [`ErrorKind::Weights`](crate::ErrorKind::Weights) of [verified](Self::verified) files.
     pub fn load(
         &self,
         queue: &Queue,
