@@ -3,6 +3,7 @@
 //! `options` is what a user asks for, `requests` makes requests of it, `report` prints what comes
 //! back; the engine and the models are libraries.
 
+mod lines;
 mod options;
 mod report;
 mod requests;
@@ -22,6 +23,7 @@ use warpfold_models::{
 use crate::failure::Failure;
 use crate::model::{self, EngineOptions, GenerationConfig, Place, PlacedModel, Room, WeightStorage, parse_dtype};
 use crate::{Ending, output};
+use lines::Lines;
 use options::Answer;
 use report::Watched;
 use requests::{Asked, Prompt};
@@ -81,9 +83,13 @@ pub(crate) struct Generate {
     /// Each answer is JSON of the schema in this file.
     #[arg(long, value_name = "FILE.json")]
     json_schema: Option<PathBuf>,
-    /// A line of JSON for each prompt, in their order.
+    /// A line of JSON for each prompt, in their order, as soon as it and those before are answered.
     #[arg(long)]
     json: bool,
+    /// Where the lines go, instead of standard output. Prompts whose answers a file has already are
+    /// not answered again.
+    #[arg(short, long, value_name = "FILE.jsonl", requires = "json")]
+    output: Option<PathBuf>,
     /// Print what each step does on standard error: rows, copies, swaps, the three queues, block
     /// tables with reference counts.
     #[arg(long)]
@@ -105,6 +111,14 @@ impl Generate {
             files = files.verified();
         }
         let mut asked = self.requests(&files)?;
+        let (lines, answered) = Lines::open(self.output.as_deref(), &asked)?;
+        if answered > 0 {
+            output::note(&format!("{answered} of {} answers were there\n", asked.len()));
+            asked.drain(..answered);
+        }
+        if asked.is_empty() {
+            return Ok(Ending::Clean);
+        }
         let place = Place::open(self.device.as_deref(), self.engine.tensor_parallel, &files)?;
         let adapter = self.lora.as_deref().map(AdapterWeights::open).transpose()?;
         let files = self.weights.of(files);
@@ -132,7 +146,7 @@ impl Generate {
             engine.load_adapter(&place, weights).map_err(|error| Failure::usage(format!("--lora: {error}")))?;
             asked.iter_mut().for_each(|request| request.adapter = Some(place.clone()));
         }
-        self.answer(engine, &asked)
+        self.answer(engine, &asked, lines)
     }
 
     /// The requests of the command line, then those of the file.
@@ -223,7 +237,7 @@ impl Generate {
         largest
     }
 
-    fn answer(&self, mut engine: Engine<PlacedModel>, asked: &[Request]) -> Result<Ending, Failure> {
+    fn answer(&self, mut engine: Engine<PlacedModel>, asked: &[Request], mut lines: Lines) -> Result<Ending, Failure> {
         let ids: Vec<RequestId> = asked.iter().map(|r| engine.add(r.clone())).collect::<Result<_, _>>()?;
         let is_one = asked.len() == 1 && asked[0].num_sequences() == 1;
         let streams = !self.json && is_one && std::io::stdout().is_terminal();
@@ -232,15 +246,24 @@ impl Generate {
         if streams {
             output::print(opening)?;
         }
-        let answers = report::run(&mut engine, Watched { text: streams, steps: self.trace })?;
-        let answer_of = |id| answers.get(id).map_or(&[] as &[Output], Vec::as_slice);
-        for (id, request) in ids.iter().zip(asked) {
-            match (self.json, streams) {
-                (true, _) => report::json(request, answer_of(id))?,
-                (false, true) => {}
-                (false, false) => report::text(opening, answer_of(id))?,
+        let mut left = ids.iter().zip(asked).peekable();
+        let mut tell = |answers: &Answers, is_end: bool| {
+            let answer_of = |id: &RequestId| answers.get(id).map_or(&[] as &[Output], Vec::as_slice);
+            let is_whole = |(id, request): &(&RequestId, &Request)| {
+                let outputs = answer_of(id);
+                outputs.len() == request.num_sequences() && outputs.iter().all(|output| output.finish.is_some())
+            };
+            while let Some((id, request)) = left.next_if(|next| is_end || is_whole(next)) {
+                match (self.json, streams) {
+                    (true, _) => lines.write(&report::json(request, answer_of(id)))?,
+                    (false, true) => {}
+                    (false, false) => report::text(opening, answer_of(id))?,
+                }
             }
-        }
+            Ok(())
+        };
+        let answers = report::run(&mut engine, Watched { text: streams, steps: self.trace }, |all| tell(all, false))?;
+        tell(&answers, true)?;
         Ok(Ending::Clean)
     }
 }

@@ -37,7 +37,7 @@ impl<'a> TokenLine<'a> {
 }
 
 /// A request and its answers, as a line of JSON.
-pub(super) fn json(request: &Request, outputs: &[Output]) -> Result<(), Failure> {
+pub(super) fn json(request: &Request, outputs: &[Output]) -> String {
     let outputs = outputs.iter().map(|output| OutputLine {
         tokens: output.ids(),
         text: &output.text,
@@ -46,8 +46,7 @@ pub(super) fn json(request: &Request, outputs: &[Output]) -> Result<(), Failure>
         seed: output.seed,
     });
     let line = Answered { prompt_tokens: &request.prompt, outputs: outputs.collect() };
-    let text = serde_json::to_string(&line).expect("an answer is numbers and text");
-    output::print(&(text + "\n"))
+    serde_json::to_string(&line).expect("an answer is numbers and text") + "\n"
 }
 
 /// The texts of a request's answers after what opens each, an empty line between them.
@@ -65,8 +64,12 @@ pub(super) struct Watched {
     pub(super) steps: bool,
 }
 
-/// Steps until every answer has ended.
-pub(super) fn run<M: Model>(engine: &mut Engine<M>, watched: Watched) -> Result<Answers, Failure> {
+/// Steps until every answer has ended; `tell` sees the answers after each.
+pub(super) fn run<M: Model>(
+    engine: &mut Engine<M>,
+    watched: Watched,
+    mut tell: impl FnMut(&Answers) -> Result<(), Failure>,
+) -> Result<Answers, Failure> {
     let mut answers = Answers::new();
     engine.set_draining();
     while !engine.is_idle() {
@@ -81,6 +84,7 @@ pub(super) fn run<M: Model>(engine: &mut Engine<M>, watched: Watched) -> Result<
         if let Some(trace) = engine.trace().filter(|_| watched.steps) {
             output::note(&trace.to_string());
         }
+        tell(&answers)?;
     }
     if watched.text {
         output::print("\n")?;

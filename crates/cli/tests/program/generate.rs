@@ -53,6 +53,37 @@ fn prompts_of_a_file_are_answered_in_their_order() {
 }
 
 #[test]
+fn a_file_of_answers_that_was_cut_off_is_gone_on_with() {
+    let folder = folder("a_file_of_answers_that_was_cut_off_is_gone_on_with");
+    let (requests, answers) = (folder.join("requests.jsonl"), folder.join("answers.jsonl"));
+    let text: String =
+        (2..6).map(|i| format!("{{\"prompt_tokens\": [5, {i}], \"max_tokens\": {i}, \"seed\": {i}}}\n")).collect();
+    std::fs::write(&requests, text).expect("written");
+    std::fs::remove_file(&answers).ok();
+    let (asked, to) = (requests.to_str().expect("UTF-8"), answers.to_str().expect("UTF-8"));
+    let options = ["--requests", asked, "--json", "--dtype", "f32"];
+    let expected = generate("llama", &options).stdout;
+    let options = [&options[..], &["-o", to]].concat();
+    assert_eq!(generate("llama", &options).stdout, "");
+    assert_eq!(std::fs::read_to_string(&answers).expect("written"), expected);
+    // In the middle of the third line, at the end of one, and of all.
+    let ends: Vec<usize> = expected.match_indices('\n').map(|(end, _)| end + 1).collect();
+    for (kept, there) in [(ends[1] + 9, 2), (ends[2], 3), (ends[3], 4)] {
+        std::fs::write(&answers, &expected[..kept]).expect("written");
+        let outcome = generate("llama", &options);
+        assert!(outcome.stderr.contains(&format!("{there} of 4 answers were there\n")), "{}", outcome.stderr);
+        assert_eq!(std::fs::read_to_string(&answers).expect("written"), expected, "{kept} bytes");
+    }
+    let other = expected.replacen("[5,3]", "[5,7]", 1);
+    for wrong in [other.as_str(), "{}\n", &(expected.clone() + &expected)] {
+        std::fs::write(&answers, wrong).expect("written");
+        let refused = warpfold(&[&["generate", &model("llama")][..], &options].concat()).ended_with(2).stderr;
+        assert!(refused.contains("answers no such request: name another file"), "{refused}");
+        assert_eq!(std::fs::read_to_string(&answers).expect("written"), wrong);
+    }
+}
+
+#[test]
 fn weights_that_were_compared_with_the_files_have_one_digest_on_any_number_of_devices() {
     let asked = ["--prompt-tokens", "5,9", "--max-tokens", "1", "--dtype"];
     let digest = |name: &str, dtype: &str, more: &[&str]| {
