@@ -81,10 +81,11 @@ pub(crate) struct Serve {
     /// quantized ones).
     #[arg(long, value_name = "DTYPE", value_parser = parse_dtype)]
     dtype: Option<Dtype>,
-    /// Form of quantized weights on the device: stored as in the file, with the same answers bit by
-    /// bit, or converted to the type that is computed in.
-    #[arg(long, value_name = "HOW", default_value = "converted")]
-    weights: WeightStorage,
+    /// Form of quantized weights on the device: stored as in the file, or converted to the type
+    /// that is computed in, with the same answers bit by bit. Unless given stored on Hopper GPUs,
+    /// converted elsewhere.
+    #[arg(long, value_name = "HOW")]
+    weights: Option<WeightStorage>,
     /// virtual, virtual:h200, virtual:a100 or cuda:N; unless given what WARPFOLD_DEVICE says, or
     /// the best there is.
     #[arg(long, value_name = "DEVICE")]
@@ -114,7 +115,7 @@ impl Serve {
         };
         let place = Place::open(self.device.as_deref(), self.engine.tensor_parallel, &files)?;
         let adapters = self.adapters.open()?;
-        let files = adapters.of(self.weights.of(files), self.engine.tensor_parallel)?;
+        let files = adapters.of(place.stores(self.weights, files), self.engine.tensor_parallel)?;
         let server = Server::start(self.options(&adapters)?)?;
         server.stop_on_signals()?;
         output::print(&format!("listening at http://{}\n", server.address()))?;

@@ -71,9 +71,9 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "DTYPE", value_parser = parse_dtype)]
     dtype: Option<Dtype>,
     /// Form of quantized weights on the device: stored as in the file, or converted to the type
-    /// that is computed in.
-    #[arg(long, value_name = "HOW", default_value = "converted")]
-    weights: WeightStorage,
+    /// that is computed in. Unless given stored on Hopper GPUs, converted elsewhere.
+    #[arg(long, value_name = "HOW")]
+    weights: Option<WeightStorage>,
     /// virtual, virtual:h200, virtual:a100 or cuda:N; unless given what WARPFOLD_DEVICE says, or
     /// the best there is.
     #[arg(long, value_name = "DEVICE", conflicts_with = "url")]
@@ -160,7 +160,7 @@ impl Serve {
     fn engine(&self) -> Result<Bed, Failure> {
         let files = model::open(self.model.as_deref())?;
         let place = Place::open(self.device.as_deref(), self.engine.tensor_parallel, &files)?;
-        let files = self.weights.of(files);
+        let files = place.stores(self.weights, files);
         let free_bytes = place.free_memory_bytes()?;
         let steps = self.engine.steps(files.config().max_len);
         let mut model = model::load(&files, &place, self.dtype, steps)?;

@@ -69,10 +69,11 @@ pub(crate) struct Generate {
     /// quantized ones).
     #[arg(long, value_name = "DTYPE", value_parser = parse_dtype)]
     dtype: Option<Dtype>,
-    /// Form of quantized weights on the device: stored as in the file, with the same answers bit by
-    /// bit, or converted to the type that is computed in.
-    #[arg(long, value_name = "HOW", default_value = "converted")]
-    weights: WeightStorage,
+    /// Form of quantized weights on the device: stored as in the file, or converted to the type
+    /// that is computed in, with the same answers bit by bit. Unless given stored on Hopper GPUs,
+    /// converted elsewhere.
+    #[arg(long, value_name = "HOW")]
+    weights: Option<WeightStorage>,
     /// virtual, virtual:h200, virtual:a100 or cuda:N; unless given what WARPFOLD_DEVICE says, or
     /// the best there is.
     #[arg(long, value_name = "DEVICE")]
@@ -121,7 +122,7 @@ impl Generate {
         }
         let place = Place::open(self.device.as_deref(), self.engine.tensor_parallel, &files)?;
         let adapter = self.lora.as_deref().map(AdapterWeights::open).transpose()?;
-        let files = self.weights.of(files);
+        let files = place.stores(self.weights, files);
         let files = match &adapter {
             Some(_) if self.engine.tensor_parallel.is_some() => {
                 return Err(Failure::usage("--lora: a model that several devices share takes no adapters"));

@@ -65,16 +65,6 @@ pub(crate) enum WeightStorage {
     Converted,
 }
 
-impl WeightStorage {
-    /// The files, to be loaded so.
-    pub(crate) fn of(self, files: ModelFiles) -> ModelFiles {
-        match self {
-            Self::Stored => files.packed(),
-            Self::Converted => files,
-        }
-    }
-}
-
 /// The types that can be computed in.
 pub(crate) fn parse_dtype(name: &str) -> Result<Dtype, String> {
     match name {

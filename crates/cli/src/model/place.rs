@@ -5,8 +5,10 @@ use std::fmt;
 
 use warpfold::{Device, Dtype, Queue};
 use warpfold_engine::{Adapter, Batch, CacheShape, Config, Limits, Model, ModelError, Moves, Sampled, Ticket};
+use warpfold_lang::Arch;
 use warpfold_models::{Error, LanguageModel, ModelFiles, ParallelModel, Steps, WarmUp, Warmed, WeightsDigest};
 
+use super::WeightStorage;
 use crate::device_choice;
 use crate::failure::Failure;
 
@@ -44,6 +46,17 @@ impl Place {
 
     pub(crate) fn is_virtual(&self) -> bool {
         self.devices()[0].is_virtual()
+    }
+
+    /// The files, whose weights of few bits are to be held as asked: unless asked, as they are
+    /// stored where a GPU has kernels that multiply them so.
+    pub(crate) fn stores(&self, asked: Option<WeightStorage>, files: ModelFiles) -> ModelFiles {
+        let multiplies = |device: &Device| !device.is_virtual() && device.target().arch == Arch::SM_90A;
+        match asked {
+            Some(WeightStorage::Stored) => files.packed(),
+            None if self.devices().iter().all(multiplies) => files.packed(),
+            Some(WeightStorage::Converted) | None => files,
+        }
     }
 
     /// The free bytes of the device that has the fewest.

@@ -151,7 +151,10 @@ impl Blocks {
     fn half_of_block(self, block: &[u8], n: usize, piece: &mut Piece) {
         // Each 32 elements by their bits in a plane of bytes, and where those begin in a byte.
         let bits = |plane: &[u8], at: usize, shift: usize, mask: u8| -> [u8; 32] {
-            std::array::from_fn(|i| plane[at + i] >> shift & mask)
+            let bytes: &[u8; 32] = plane[at..].first_chunk().expect("a plane has 32 bytes for each group");
+            let mut codes = [0; 32];
+            codes.iter_mut().zip(bytes).for_each(|(code, byte)| *code = byte >> shift & mask);
+            codes
         };
         for (g, codes) in piece.codes.chunks_exact_mut(32).enumerate() {
             let low = match self {
@@ -172,7 +175,7 @@ impl Blocks {
                 Self::Q6K => (bits(&block[128..], 32 * n, 2 * g, 3), 4),
                 _ => ([0; 32], 0),
             };
-            codes.iter_mut().enumerate().for_each(|(i, code)| *code = low[i] | high[i] << shift);
+            codes.iter_mut().zip(low.iter().zip(&high)).for_each(|(code, (low, high))| *code = low | high << shift);
         }
         for i in 0..8 {
             let (scale, offset) = self.group(block, if self.scheme().group == 16 { 8 * n + i } else { 4 * n + i % 4 });
@@ -215,13 +218,13 @@ impl Blocks {
         }
     }
 
-    /// The values of whole blocks of a row.
-    pub(super) fn decode(self, row: &[u8], values: &mut Vec<f32>) {
-        let (scheme, len) = (self.scheme(), row.len() / self.bytes() * self.len());
-        for number in 0..len.div_ceil(Piece::LEN) {
-            let mut piece = Piece::default();
+    /// Writes the values of whole blocks of a row.
+    pub(super) fn decode(self, row: &[u8], values: &mut [f32]) {
+        let scheme = self.scheme();
+        let mut piece = Piece::default();
+        for (number, values) in values.chunks_mut(Piece::LEN).enumerate() {
             self.piece(row, number, &mut piece);
-            values.extend(&scheme.weights(&piece)[..Piece::LEN.min(len - number * Piece::LEN)]);
+            values.copy_from_slice(&scheme.weights(&piece)[..values.len()]);
         }
     }
 }

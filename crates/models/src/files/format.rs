@@ -1,5 +1,8 @@
 //! How elements are stored: floats, and the blocks of GGUF.
 
+use std::num::NonZero;
+use std::thread;
+
 use half::{bf16, f16};
 use warpfold::Dtype;
 use warpfold::lang::F8E4M3;
@@ -62,28 +65,84 @@ impl Format {
         matches!(self, Self::U8 | Self::I8 | Self::I32 | Self::I64)
     }
 
-    /// The values of whole blocks; none of integers and of what several tensors make up.
+    /// Values of whole blocks; none of integers and of what several tensors make up.
     pub(crate) fn decode(self, bytes: &[u8]) -> Vec<f32> {
+        if self.is_integer() || self == Self::Quantized {
+            return Vec::new();
+        }
+        let mut values = vec![0.0; bytes.len() / self.block_bytes() * self.block_len()];
+        self.decode_into(bytes, &mut values);
+        values
+    }
+
+    /// Writes the values of whole blocks.
+    fn decode_into(self, bytes: &[u8], values: &mut [f32]) {
+        let words = values.iter_mut().zip(bytes.chunks_exact(self.block_bytes().max(1)));
         match self {
-            Self::F32 => bytes.chunks_exact(4).map(|x| f32::from_le_bytes([x[0], x[1], x[2], x[3]])).collect(),
-            Self::F16 => bytes.chunks_exact(2).map(|x| f16::from_le_bytes([x[0], x[1]]).to_f32()).collect(),
-            Self::Bf16 => bytes.chunks_exact(2).map(|x| bf16::from_le_bytes([x[0], x[1]]).to_f32()).collect(),
-            Self::F8E4M3 => bytes.iter().map(|x| F8E4M3::from_bits(*x).to_f32()).collect(),
-            Self::U8 | Self::I8 | Self::I32 | Self::I64 | Self::Quantized => Vec::new(),
-            Self::Blocks(blocks) => {
-                let mut values = Vec::with_capacity(bytes.len() / blocks.bytes() * blocks.len());
-                blocks.decode(bytes, &mut values);
-                values
-            }
+            Self::F32 => words.for_each(|(x, b)| *x = f32::from_le_bytes([b[0], b[1], b[2], b[3]])),
+            Self::F16 => words.for_each(|(x, b)| *x = f16::from_le_bytes([b[0], b[1]]).to_f32()),
+            Self::Bf16 => words.for_each(|(x, b)| *x = bf16::from_le_bytes([b[0], b[1]]).to_f32()),
+            Self::F8E4M3 => words.for_each(|(x, b)| *x = F8E4M3::from_bits(b[0]).to_f32()),
+            Self::Blocks(blocks) => blocks.decode(bytes, values),
+            Self::U8 | Self::I8 | Self::I32 | Self::I64 | Self::Quantized => {}
         }
     }
+
+    /// Values of whole blocks as little-endian bytes of a float type, converted by several threads.
+    pub(crate) fn convert(self, bytes: &[u8], dtype: Dtype) -> Vec<u8> {
+        let (len, size) = (bytes.len() / self.block_bytes().max(1) * self.block_len(), dtype.bytes() as usize);
+        let bytes_of = |elements: usize| elements / self.block_len() * self.block_bytes();
+        let mut converted = vec![0; len * size];
+        fill_by_threads(&mut converted, UNIT * size, |unit, to| {
+            let mut values = vec![0.0; UNIT.min(to.len() / size)];
+            for (i, to) in to.chunks_mut(UNIT * size).enumerate() {
+                let values = &mut values[..to.len() / size];
+                self.decode_into(&bytes[bytes_of((unit + i) * UNIT)..][..bytes_of(values.len())], values);
+                encode_into(values, dtype, to);
+            }
+        });
+        converted
+    }
+}
+
+/// Elements that a thread converts at once: whole blocks of every format.
+const UNIT: usize = 1 << 14;
+
+/// Fills a slice by as many threads as there are cores, each of them whole units. `fill` gets the
+/// number of its first unit.
+pub(super) fn fill_by_threads<T: Send>(to: &mut [T], unit: usize, fill: impl Fn(usize, &mut [T]) + Sync) {
+    let units = to.len().div_ceil(unit.max(1));
+    let threads = thread::available_parallelism().map_or(1, NonZero::get).min(units);
+    if threads <= 1 {
+        if !to.is_empty() {
+            fill(0, to);
+        }
+        return;
+    }
+    let (each, fill) = (units.div_ceil(threads), &fill);
+    thread::scope(|scope| {
+        for (i, part) in to.chunks_mut(each * unit).enumerate() {
+            scope.spawn(move || fill(i * each, part));
+        }
+    });
 }
 
 /// Values as little-endian bytes of a float type.
 pub(crate) fn encode(values: &[f32], dtype: Dtype) -> Vec<u8> {
+    let mut bytes = vec![0; values.len() * dtype.bytes() as usize];
+    encode_into(values, dtype, &mut bytes);
+    bytes
+}
+
+fn encode_into(values: &[f32], dtype: Dtype, bytes: &mut [u8]) {
     match dtype {
-        Dtype::F16 => values.iter().flat_map(|x| f16::from_f32(*x).to_le_bytes()).collect(),
-        Dtype::Bf16 => values.iter().flat_map(|x| bf16::from_f32(*x).to_le_bytes()).collect(),
-        _ => values.iter().flat_map(|x| x.to_le_bytes()).collect(),
+        Dtype::F16 => put(values, bytes, |x| f16::from_f32(x).to_le_bytes()),
+        Dtype::Bf16 => put(values, bytes, |x| bf16::from_f32(x).to_le_bytes()),
+        _ => put(values, bytes, f32::to_le_bytes),
     }
+}
+
+fn put<const N: usize>(values: &[f32], bytes: &mut [u8], word: impl Fn(f32) -> [u8; N]) {
+    let words = bytes.as_chunks_mut::<N>().0;
+    words.iter_mut().zip(values).for_each(|(to, x)| *to = word(*x));
 }

@@ -32,6 +32,9 @@ impl Checkpoint {
         if is_of_blocks && entry.format.dtype() == Some(dtype) && entry.storage != Storage::PlusOne {
             return Ok(bytes);
         }
+        if is_of_blocks && entry.format != Format::F8E4M3 && entry.storage != Storage::PlusOne {
+            return Ok(entry.format.convert(&bytes, dtype));
+        }
         let mut values = entry.format.decode(&bytes);
         if entry.format == Format::F8E4M3 {
             let first = [place.rows.start, place.columns.start];

@@ -46,6 +46,25 @@ fn blocks_hold_what_another_reader_finds_in_them() {
 }
 
 #[test]
+fn any_number_of_units_is_converted_to_what_is_decoded() {
+    for (blocks, elements) in [(Blocks::Q4K, 256), (Blocks::Q8_0, 1 << 14), (Blocks::Q6K, (1 << 14) + 256)] {
+        for elements in [0, elements, 5 * elements] {
+            let len = elements / blocks.len() * Format::Blocks(blocks).block_bytes();
+            let bytes: Vec<u8> = (0..len as u32).map(|i| (i.wrapping_mul(0x9E37_79B1) >> 27) as u8).collect();
+            for dtype in [Dtype::Bf16, Dtype::F16, Dtype::F32] {
+                let expected = format::encode(&Format::Blocks(blocks).decode(&bytes), dtype);
+                assert!(Format::Blocks(blocks).convert(&bytes, dtype) == expected, "{blocks:?} {elements} {dtype}");
+            }
+        }
+    }
+    for (len, unit) in [(0, 3), (2, 3), (3, 3), (1000, 3), (1000, 999)] {
+        let mut found = vec![0; len];
+        format::fill_by_threads(&mut found, unit, |first, to| (first * unit..).zip(to).for_each(|(i, to)| *to = i));
+        assert!(found.iter().copied().eq(0..len), "{len} by {unit}");
+    }
+}
+
+#[test]
 fn values_come_in_the_type_that_is_asked_for() {
     let header = r#"{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"__metadata__":{"format":"pt"}}"#;
     let folder = temporary("values", &safetensors(header, bytemuck::cast_slice(&[1.5_f32, -2.0])));

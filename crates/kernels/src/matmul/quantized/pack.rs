@@ -97,9 +97,15 @@ impl Scheme {
                 let mut words = [0_u32; 8];
                 for step in 0..STEPS {
                     let at = |i: u32| (16 * step + 2 * quad + i) as usize;
-                    let codes = [at(0), at(1), at(8), at(9)].map(|i| piece.codes[i] >> shift);
+                    let codes = u32::from_le_bytes([at(0), at(1), at(8), at(9)].map(|i| piece.codes[i]));
+                    let fields = (codes >> shift) & (((1 << bits) - 1) * 0x0101_0101);
                     let (word, place) = (step * bits / 8, step % (8 / bits));
-                    words[word as usize] |= self.field(codes, *bits, place);
+                    words[word as usize] |= if self.table.is_some() {
+                        // One after the other.
+                        (0..4).fold(0, |word, i| word | (fields >> (8 * i) & 255) << (16 * place + bits * i))
+                    } else {
+                        fields << (bits * place)
+                    };
                 }
                 let access = access_words(*bits);
                 for (i, word) in (0..*bits).zip(words) {
@@ -135,14 +141,6 @@ impl Scheme {
                 put(to, words.start + 4 * (row * words.words + i), value);
             }
         }
-    }
-
-    /// The fields of four codes in the word that they share with other steps: one in each byte, or
-    /// one after the other where they choose from a table.
-    fn field(self, codes: [u8; 4], bits: u32, place: u32) -> u32 {
-        let mask = (1_u32 << bits) - 1;
-        let (apart, first) = if self.table.is_some() { (bits, 16 * place) } else { (8, bits * place) };
-        (0..).zip(codes).fold(0, |word, (i, code)| word | (u32::from(code) & mask) << (first + apart * i))
     }
 }
 

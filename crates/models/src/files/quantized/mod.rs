@@ -12,7 +12,7 @@ use std::ops::Range;
 
 use warpfold_kernels::matmul::quantized::Scheme;
 
-use super::{Checkpoint, Entry, Format, Storage};
+use super::{Checkpoint, Entry, Format, Storage, format};
 use crate::Error;
 use crate::error;
 
@@ -229,15 +229,8 @@ impl Checkpoint {
     ) -> Result<Vec<f32>, Error> {
         let read = self.read_of(matrix)?;
         let mut values = vec![0.0; rows.len() * columns.len()];
-        let tiles = rows.len().div_ceil(TILE_ROWS).max(1);
-        let threads = std::thread::available_parallelism().map_or(1, usize::from).min(tiles);
-        let rows_each = (tiles.div_ceil(threads) * TILE_ROWS).max(1);
-        std::thread::scope(|scope| {
-            for (part, values) in values.chunks_mut((rows_each * columns.len()).max(1)).enumerate() {
-                let (read, columns) = (&read, columns.clone());
-                let first = rows.start + part * rows_each;
-                scope.spawn(move || matrix.decode(read, first, columns, values));
-            }
+        format::fill_by_threads(&mut values, TILE_ROWS * columns.len(), |tile, values| {
+            matrix.decode(&read, rows.start + tile * TILE_ROWS, columns.clone(), values);
         });
         Ok(values)
     }
