@@ -1,6 +1,7 @@
 //! How elements are stored: floats, and the blocks of GGUF.
 
 use std::num::NonZero;
+use std::ops::Range;
 use std::thread;
 
 use half::{bf16, f16};
@@ -88,25 +89,16 @@ impl Format {
         }
     }
 
-    /// Values of whole blocks as little-endian bytes of a float type, converted by several threads.
-    pub(crate) fn convert(self, bytes: &[u8], dtype: Dtype) -> Vec<u8> {
-        let (len, size) = (bytes.len() / self.block_bytes().max(1) * self.block_len(), dtype.bytes() as usize);
-        let bytes_of = |elements: usize| elements / self.block_len() * self.block_bytes();
-        let mut converted = vec![0; len * size];
-        fill_by_threads(&mut converted, UNIT * size, |unit, to| {
-            let mut values = vec![0.0; UNIT.min(to.len() / size)];
-            for (i, to) in to.chunks_mut(UNIT * size).enumerate() {
-                let values = &mut values[..to.len() / size];
-                self.decode_into(&bytes[bytes_of((unit + i) * UNIT)..][..bytes_of(values.len())], values);
-                encode_into(values, dtype, to);
-            }
-        });
-        converted
+    /// The bytes of the blocks in which so many elements from `first` on lie, and how many elements
+    /// of the first block are before them.
+    pub(super) fn covering(self, first: usize, count: usize) -> (usize, Range<usize>) {
+        let (len, bytes) = (self.block_len(), self.block_bytes());
+        (first % len, first / len * bytes..(first + count).div_ceil(len) * bytes)
     }
 }
 
-/// Elements that a thread converts at once: whole blocks of every format.
-const UNIT: usize = 1 << 14;
+/// Elements that a thread converts at once.
+pub(super) const UNIT: usize = 1 << 15;
 
 /// Fills a slice by as many threads as there are cores, each of them whole units. `fill` gets the
 /// number of its first unit.
@@ -134,7 +126,7 @@ pub(crate) fn encode(values: &[f32], dtype: Dtype) -> Vec<u8> {
     bytes
 }
 
-fn encode_into(values: &[f32], dtype: Dtype, bytes: &mut [u8]) {
+pub(super) fn encode_into(values: &[f32], dtype: Dtype, bytes: &mut [u8]) {
     match dtype {
         Dtype::F16 => put(values, bytes, |x| f16::from_f32(x).to_le_bytes()),
         Dtype::Bf16 => put(values, bytes, |x| bf16::from_f32(x).to_le_bytes()),

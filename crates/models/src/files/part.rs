@@ -1,11 +1,12 @@
 //! Reading tensors, and parts of them: what one of several devices needs is read, and no more.
 
 use std::ops::Range;
+use std::sync::{Mutex, PoisonError};
 
 use warpfold::Dtype;
 use warpfold_kernels::matmul::quantized::Scheme;
 
-use super::{Blocks, Checkpoint, Entry, Format, Reading, Storage, format};
+use super::{Blocks, Checkpoint, Content, Entry, Format, Reading, Storage, format};
 use crate::Error;
 use crate::error;
 
@@ -31,9 +32,6 @@ impl Checkpoint {
         }
         if is_of_blocks && entry.format.dtype() == Some(dtype) && entry.storage != Storage::PlusOne {
             return Ok(bytes);
-        }
-        if is_of_blocks && entry.format != Format::F8E4M3 && entry.storage != Storage::PlusOne {
-            return Ok(entry.format.convert(&bytes, dtype));
         }
         let mut values = entry.format.decode(&bytes);
         if entry.format == Format::F8E4M3 {
@@ -85,15 +83,16 @@ impl Checkpoint {
         Ok((entry, place, is_of_blocks, bytes))
     }
 
-    /// Where a part of a tensor lies in its file, if it is stored there as it is wanted and in one
-    /// piece.
+    /// Where a part of a tensor lies in its file, if it lies there in one piece and becomes what is
+    /// wanted element by element.
     pub(crate) fn stored(&self, name: &str, shape: &[usize], part: &Part, dtype: Dtype) -> Option<Stored<'_>> {
         let entry = self.entries.get(name).filter(|entry| entry.shape == shape && entry.storage == Storage::Plain)?;
-        let place = Place::of(entry, part);
-        let is_whole_rows = place.columns.len() == place.width && entry.format.dtype() == Some(dtype);
-        let size = entry.format.block_bytes();
-        let start = entry.start + (place.rows.start * place.width * size) as u64;
-        is_whole_rows.then(|| Stored { of: self, entry, start, len: place.rows.len() * place.width * size })
+        let (place, block) = (Place::of(entry, part), entry.format.block_len());
+        let is_alone = entry.format.dtype().is_some() || matches!(entry.format, Format::Blocks(_));
+        let is_whole_rows = place.columns.len() == place.width && place.is_of_blocks(block);
+        let start = entry.start + (place.rows.start * place.width / block * entry.format.block_bytes()) as u64;
+        let len = place.rows.len() * place.width * dtype.bytes() as usize;
+        (is_alone && is_whole_rows).then(|| Stored { of: self, entry, start, dtype, len })
     }
 
     /// Bytes in the file of a part of a tensor; none of a tensor that is not there.
@@ -150,13 +149,14 @@ impl Entry {
     }
 }
 
-/// Values in a file that are read as they are.
+/// Values in a file that are read as they are, or converted one by one to a type.
 #[derive(Debug)]
 pub(crate) struct Stored<'a> {
     of: &'a Checkpoint,
     entry: &'a Entry,
     start: u64,
-    /// Bytes.
+    dtype: Dtype,
+    /// Bytes of the values in their type.
     pub(crate) len: usize,
 }
 
@@ -183,8 +183,31 @@ impl Stored<'_> {
     /// Reads the bytes from `first` on.
     pub(crate) fn read(&self, first: usize, bytes: &mut [u8]) -> Result<(), Error> {
         let (path, file) = &self.of.files[self.entry.file];
-        let cannot = |e| error::tensor(path, &self.entry.stored_name, format!("it cannot be read: {e}"));
-        file.read_at_once(self.start + first as u64, bytes, self.of.reading).map_err(cannot)
+        let is_plain = self.entry.format.dtype() == Some(self.dtype);
+        let read = match is_plain {
+            true => file.read_at_once(self.start + first as u64, bytes, self.of.reading),
+            false => self.read_converted(file, first, bytes),
+        };
+        read.map_err(|e| error::tensor(path, &self.entry.stored_name, format!("it cannot be read: {e}")))
+    }
+
+    /// The same of values that are converted, by as many threads as there are cores.
+    fn read_converted(&self, file: &Content, first: usize, bytes: &mut [u8]) -> std::io::Result<()> {
+        let (format, size) = (self.entry.format, self.dtype.bytes() as usize);
+        let failed = Mutex::new(None);
+        format::fill_by_threads(bytes, format::UNIT * size, |unit, to| {
+            let mut stored = Vec::new();
+            for (i, to) in to.chunks_mut(format::UNIT * size).enumerate() {
+                let elements = first / size + (unit + i) * format::UNIT..;
+                let (before, blocks) = format.covering(elements.start, to.len() / size);
+                stored.resize(blocks.len(), 0);
+                match file.read_at(self.start + blocks.start as u64, &mut stored) {
+                    Ok(()) => format::encode_into(&format.decode(&stored)[before..], self.dtype, to),
+                    Err(error) => *failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(error),
+                }
+            }
+        });
+        failed.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err)
     }
 }
 

@@ -46,17 +46,25 @@ fn blocks_hold_what_another_reader_finds_in_them() {
 }
 
 #[test]
-fn any_number_of_units_is_converted_to_what_is_decoded() {
-    for (blocks, elements) in [(Blocks::Q4K, 256), (Blocks::Q8_0, 1 << 14), (Blocks::Q6K, (1 << 14) + 256)] {
-        for elements in [0, elements, 5 * elements] {
-            let len = elements / blocks.len() * Format::Blocks(blocks).block_bytes();
-            let bytes: Vec<u8> = (0..len as u32).map(|i| (i.wrapping_mul(0x9E37_79B1) >> 27) as u8).collect();
-            for dtype in [Dtype::Bf16, Dtype::F16, Dtype::F32] {
-                let expected = format::encode(&Format::Blocks(blocks).decode(&bytes), dtype);
-                assert!(Format::Blocks(blocks).convert(&bytes, dtype) == expected, "{blocks:?} {elements} {dtype}");
-            }
-        }
+fn any_part_of_a_tensor_is_converted_to_what_the_whole_is() {
+    let values: Vec<f32> = (0..3 * format::UNIT + 5).map(|i| i as f32 * 0.37).collect();
+    let len = values.len();
+    let header = format!(r#"{{"a":{{"dtype":"F32","shape":[{len}],"data_offsets":[0,{}]}}}}"#, 4 * len);
+    let folder = temporary("units", &safetensors(&header, bytemuck::cast_slice(&values)));
+    let checkpoint = Checkpoint::open_folder(&folder).expect("a checkpoint");
+    let whole = format::encode(&values, Dtype::F16);
+    let stored = checkpoint.stored("a", &[len], &Part::Whole, Dtype::F16).expect("it lies in one piece");
+    assert_eq!(stored.len, whole.len());
+    let unit = 2 * format::UNIT;
+    for part in [0..whole.len(), 0..0, 2..unit, 6..6 + unit, unit - 2..3 * unit + 2, 3 * unit..whole.len()] {
+        let mut bytes = vec![0; part.len()];
+        stored.read(part.start, &mut bytes).expect("bytes");
+        assert!(bytes == whole[part.clone()], "{part:?}");
     }
+}
+
+#[test]
+fn any_number_of_units_is_filled() {
     for (len, unit) in [(0, 3), (2, 3), (3, 3), (1000, 3), (1000, 999)] {
         let mut found = vec![0; len];
         format::fill_by_threads(&mut found, unit, |first, to| (first * unit..).zip(to).for_each(|(i, to)| *to = i));

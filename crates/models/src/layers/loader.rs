@@ -109,6 +109,8 @@ impl Loader<'_> {
         let mut tensor = Tensor::uninitialized(self.queue, self.dtype, shape)?;
         let (size, reading) = (self.dtype.bytes() as usize, self.checkpoint.reading);
         let all: usize = stored.iter().map(|stored| stored.len).sum();
+        let num_bytes: u64 = parts.iter().map(|(name, _, part)| self.checkpoint.num_bytes_of(name, part)).sum();
+        let read_by = |copied: usize| (u128::from(num_bytes) * copied as u128 / all as u128) as u64;
         // Those that are not read yet, and how much of the first of them is.
         let (mut rest, mut first) = (&stored[..], 0);
         for copied in (0..all).step_by(reading.stage_bytes) {
@@ -131,7 +133,7 @@ impl Loader<'_> {
             }
             Stored::read_all(&mut pieces, reading)?;
             tensor.copy_part_from_pinned(copied / size, self.stages[0].view(..room)?)?;
-            self.tell(room as u64);
+            self.tell(read_by(copied + room) - read_by(copied));
         }
         self.loaded_bytes += all as u64;
         Ok(tensor)
