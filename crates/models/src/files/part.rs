@@ -92,7 +92,7 @@ impl Checkpoint {
         let is_whole_rows = place.columns.len() == place.width && place.is_of_blocks(block);
         let start = entry.start + (place.rows.start * place.width / block * entry.format.block_bytes()) as u64;
         let len = place.rows.len() * place.width * dtype.bytes() as usize;
-        (is_alone && is_whole_rows).then(|| Stored { of: self, entry, start, dtype, len })
+        (is_alone && is_whole_rows).then_some(Stored { of: self, entry, start, dtype, len })
     }
 
     /// Bytes in the file of a part of a tensor; none of a tensor that is not there.
