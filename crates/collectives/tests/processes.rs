@@ -92,7 +92,7 @@ fn run_at(port: u16, size: usize, goes: Option<(usize, usize)>) -> Vec<(Option<i
     let program = std::env::current_exe().expect("a test knows its program");
     let start = |rank: usize| {
         let mut command = Command::new(&program);
-        command.args(["--exact", "rank_of_a_group_of_processes", "--nocapture"]);
+        command.args(["--exact", "processes::rank_of_a_group_of_processes", "--nocapture"]);
         command.envs([("RANK", rank), ("WORLD_SIZE", size), ("LOCAL_RANK", rank)].map(|(k, v)| (k, v.to_string())));
         command.env("MASTER_ADDR", "127.0.0.1").env("MASTER_PORT", port.to_string());
         if let Some((_, round)) = goes.filter(|(who, _)| *who == rank) {

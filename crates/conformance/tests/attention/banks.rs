@@ -3,7 +3,7 @@
 
 use warpfold::{Attention, Device, Dtype, Profile};
 
-use crate::support::{device, device_of, tensor};
+use crate::attention::support::{device, device_of, tensor};
 
 /// Attends with `len` queries of two heads, and looks at the kernels whose name begins so.
 #[track_caller]

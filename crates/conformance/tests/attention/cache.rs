@@ -4,7 +4,7 @@ use warpfold::{
     CacheRotary, CacheShape, Device, Dtype, NewTokens, PageLayout, PagedCache, Pairs, Queue, RotaryOptions, Tensor,
 };
 
-use crate::support::{close, device, ints, is_clean, tensor, values};
+use crate::attention::support::{close, device, ints, is_clean, tensor, values};
 
 /// A head turned by its position, in `f64`.
 fn turned(head: &[f64], cos: &[f64], sin: &[f64], pairs: Pairs) -> Vec<f64> {

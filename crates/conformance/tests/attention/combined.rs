@@ -3,10 +3,12 @@
 use warpfold::{Attention, Dtype, PageLayout, Score, Tensor};
 use warpfold_kernels::attention::segment_keys;
 
-use crate::options::{HIDDEN, check, sees, sizes};
-use crate::reference::{At, Sizes, no_sink};
-use crate::sequences::{HEADS, Pool, Sequence, concatenated, of_some_types, offsets, packed_row, row, with_options};
-use crate::support::{is_clean, on_every_device, tensor, values};
+use crate::attention::options::{HIDDEN, check, sees, sizes};
+use crate::attention::reference::{At, Sizes, no_sink};
+use crate::attention::sequences::{
+    HEADS, Pool, Sequence, concatenated, of_some_types, offsets, packed_row, row, with_options,
+};
+use crate::attention::support::{is_clean, on_every_device, tensor, values};
 
 #[test]
 fn options_hold_where_blocks_share_keys() {
@@ -42,7 +44,7 @@ fn options_hold_where_blocks_share_keys() {
             check(&attention().mask(&truths), &|s, at| seen(s, is_seen(at)));
             check(&attention().causal().score(&alibi), &|s, at| seen(s - 0.01 * distance(at), causal(at)));
             let sink = |head: usize| of_sinks[head];
-            crate::options::check(&device, dtype, sizes, &attention().sinks(&sinks), |s, _| s, sink);
+            crate::attention::options::check(&device, dtype, sizes, &attention().sinks(&sinks), |s, _| s, sink);
         }
     });
 }

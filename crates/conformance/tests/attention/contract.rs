@@ -4,11 +4,11 @@
 use warpfold::{PageLayout, Tensor};
 use warpfold_kernels::attention::segment_keys;
 
-use crate::sequences::{
+use crate::attention::sequences::{
     Bits, Pool, Sequence, Types, alone, concatenated, narrow_cache, of_all_types, offsets, packed_row, row,
     with_options,
 };
-use crate::support::{is_clean, on_every_device, random, same};
+use crate::attention::support::{is_clean, on_every_device, random, same};
 
 #[test]
 fn prefill_chunks_and_decode_give_the_same_bits() {

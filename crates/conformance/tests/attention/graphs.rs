@@ -6,7 +6,7 @@ use warpfold_kernels::attention::{self as kernel, Choice, Keys, Problem, Queries
 use warpfold_kernels::heads::{self, Cache, Heads, Source};
 use warpfold_kernels::plan::{Family, KernelCache, Planner, TensorSpec, Workspace};
 
-use crate::support::{device, ints, is_clean, numbers, on_every_device, tensor};
+use crate::attention::support::{device, ints, is_clean, numbers, on_every_device, tensor};
 
 #[test]
 fn the_second_call_plans_nothing() {

@@ -3,8 +3,8 @@
 use warpfold::{Attention, Device, Dtype, HeadLayout, Score, Tensor};
 use warpfold_device::Severity;
 
-use crate::reference::{At, Sizes, attention, no_sink};
-use crate::support::{agrees, device, ints, is_clean, on_every_device, same, tensor, tolerance, values};
+use crate::attention::reference::{At, Sizes, attention, no_sink};
+use crate::attention::support::{agrees, device, ints, is_clean, on_every_device, same, tensor, tolerance, values};
 
 pub(crate) const HIDDEN: f64 = f64::NEG_INFINITY;
 
@@ -256,7 +256,12 @@ fn a_mask_hides_rows_by_infinity_and_evens_them_by_the_lowest_number() {
             let of = |dot, at: At| score(dot * scale, at);
             let (expected, _) = attention(sizes, [&values(&q), &values(&k), &values(&v)], of, no_sink);
             let found = values(&attended.output);
-            crate::support::close(&format!("{dtype}, {keys} keys"), &found, &expected, tolerance(dtype, sizes));
+            crate::attention::support::close(
+                &format!("{dtype}, {keys} keys"),
+                &found,
+                &expected,
+                tolerance(dtype, sizes),
+            );
             let lse = attended.lse.to_vec::<f32>().unwrap();
             let is_fine = |rows: &[f32]| {
                 rows[0] == f32::NEG_INFINITY && rows[1] < -1e38 && rows[1].is_finite() && rows[2] > -10.0
@@ -466,11 +471,11 @@ fn check_products(device: &Device, sizes: Sizes, options: &Attention<'_>, score:
     assert!(squares.sqrt() <= weight.sqrt() / 30.0 + 1e-9, "{what}: {} of {}", squares.sqrt(), weight.sqrt());
     // Tensor cores keep 13 bits behind the point of a step's largest product, of 32 each.
     let of_scores = 2_f64.powi(-13) * (sizes.dim as f64 / 32.0).ceil();
-    crate::support::close(
+    crate::attention::support::close(
         &what,
         &values(&attended.lse),
         &lse,
-        of_scores + crate::support::tolerance(Dtype::F32, sizes),
+        of_scores + crate::attention::support::tolerance(Dtype::F32, sizes),
     );
 }
 
@@ -511,7 +516,7 @@ fn products_of_8_bit_floats_are_refused_where_there_are_none() {
     assert!(error.contains("products of f8e4m3 take f8e4m3, not f16 and f8e4m3"), "{error}");
     let error = refused(&of(bytes), &of(bytes), Dtype::Bf16);
     assert!(error.contains("bf16"), "{error}");
-    let older = crate::support::device_of(warpfold::Profile::A100);
+    let older = crate::attention::support::device_of(warpfold::Profile::A100);
     let x = tensor(&older, 1, bytes, &[1, 1, 4, 16]);
     let error = refused(&x, &x, bytes);
     assert!(error.contains("sm_90a"), "{error}");

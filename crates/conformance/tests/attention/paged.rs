@@ -3,8 +3,8 @@
 
 use warpfold::{Attention, Device, Dtype, PageLayout, PagedKeys, Queue, Tensor};
 
-use crate::reference::{Sizes, attention, no_sink};
-use crate::support::{agrees, device, ints, is_clean, on_every_device, same, tensor, values};
+use crate::attention::reference::{Sizes, attention, no_sink};
+use crate::attention::support::{agrees, device, ints, is_clean, on_every_device, same, tensor, values};
 
 const KV_HEADS: usize = 2;
 
@@ -88,7 +88,7 @@ fn what_lies_beyond_a_sequence_does_not_show() {
 fn is_not_poisoned(device: &Device, [dtype, of_pages]: [Dtype; 2], poison: f32) {
     let (page, dim) = (16, 16);
     let lens = [1, 15, 16, 33];
-    let clean: Vec<f32> = crate::support::numbers(5, 12 * page * KV_HEADS * dim);
+    let clean: Vec<f32> = crate::attention::support::numbers(5, 12 * page * KV_HEADS * dim);
     let mut dirty = clean.clone();
     // Sequence `s` has the pages 3 s and on.
     for (slot, element) in dirty.chunks_mut(KV_HEADS * dim).enumerate() {

@@ -3,7 +3,7 @@
 use warpfold::{Attended, Attention, Device, Dtype, PageLayout, PagedKeys, Profile, Queue, Tensor};
 use warpfold_conformance::sample::sampled;
 
-use crate::support::{device, device_of, ints, random, tensor};
+use crate::attention::support::{device, device_of, ints, random, tensor};
 
 pub(crate) const HEADS: usize = 4;
 pub(crate) const KV_HEADS: usize = 2;

@@ -8,10 +8,10 @@ use warpfold_kernels::attention::{
 };
 use warpfold_kernels::plan::{KernelCache, Planner, Workspace};
 
-use crate::sequences::{
+use crate::attention::sequences::{
     Bits, DIM, HEADS, KV_HEADS, PAGE, Pool, Sequence, Types, alone, concatenated, of_some_types, offsets, row,
 };
-use crate::support::{device, device_of, is_clean, tensor};
+use crate::attention::support::{device, device_of, is_clean, tensor};
 
 /// Runs one sequence of queries with keys split as it is told: results and log-sum-exp, as bytes.
 fn split(device: &Device, problem: &Problem, choice: Choice, inputs: &[&Tensor]) -> [Vec<u8>; 2] {

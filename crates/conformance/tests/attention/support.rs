@@ -3,7 +3,7 @@
 use warpfold::{Attended, Device, Dtype, Profile, Queue, Tensor};
 use warpfold_device::{Checks, Severity};
 
-use crate::reference::Sizes;
+use crate::attention::reference::Sizes;
 
 pub(crate) fn device() -> Device {
     device_of(Profile::H200)

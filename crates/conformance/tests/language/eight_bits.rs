@@ -4,7 +4,7 @@
 use half::{bf16, f16};
 use warpfold_lang::{EightBitFloat, F8E4M3, F8E5M2, Val};
 
-use crate::harness::check_old_and_new;
+use crate::language::harness::check_old_and_new;
 
 /// What a byte stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

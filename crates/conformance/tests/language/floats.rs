@@ -4,7 +4,7 @@
 use half::{bf16, f16};
 use warpfold_lang::{Bf16x2, F16x2, Rounding, Val};
 
-use crate::harness::{check, check_one, to_bf16, to_f16};
+use crate::language::harness::{check, check_one, to_bf16, to_f16};
 
 const F64: &[f64] = &[
     0.0,

@@ -4,8 +4,8 @@
 use warpfold_device::{Device, LaunchConfig};
 use warpfold_lang::{Global, Val, WideFloat, block_dim, block_idx, kernel, thread_idx, when};
 
-use crate::harness::Value;
-use crate::quad::Q;
+use crate::language::harness::Value;
+use crate::language::quad::Q;
 
 /// A type with what the tests need to know about it.
 trait Real: Value + WideFloat + Into<f64> {

@@ -3,7 +3,7 @@
 use half::{bf16, f16};
 use warpfold_lang::Val;
 
-use crate::harness::{check, check_one, to_bf16, to_f16};
+use crate::language::harness::{check, check_one, to_bf16, to_f16};
 
 macro_rules! integers {
     ($($rust:ident $wide:ident $module:ident)*) => {$(

@@ -8,7 +8,7 @@ use warpfold_lang::{
     sync_threads_count, thread_idx, var, warp_id, when, when_else, while_loop,
 };
 
-use crate::harness::Value;
+use crate::language::harness::Value;
 
 #[track_caller]
 fn on_every_device(test: impl Fn(&Device) -> Result<(), Error>) {

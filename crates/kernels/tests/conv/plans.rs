@@ -6,7 +6,7 @@ use warpfold_kernels::conv::{Algorithm, Choice, Layout, PatchTile, Problem, Wind
 use warpfold_kernels::matmul::{Epilogue, F32Math, Tile};
 use warpfold_kernels::{Dtype, ErrorKind};
 
-use crate::case::{choose, plan, problem};
+use crate::conv::case::{choose, plan, problem};
 
 #[test]
 fn plans_lay_large_images_for_tensor_cores_and_keep_singles_whole_unless_told() {

@@ -4,7 +4,7 @@ use warpfold_device::{Device, LaunchConfig};
 use warpfold_kernels::fold::{ArgExtreme, Extreme, Monoid, Position, Product, Sum, fold_block};
 use warpfold_lang::{Element, Global, Kernel, Val, block_idx, kernel, thread_idx, when};
 
-use crate::affine::{Affine, affine};
+use crate::folds::affine::{Affine, affine};
 
 /// Threads a block: one warp, and numbers of warps that are and are not powers of two.
 const THREADS: [u32; 6] = [32, 64, 96, 256, 992, 1024];

@@ -10,8 +10,8 @@ use warpfold_kernels::rowwise::operators::{RowOp, Types, operator_of};
 use warpfold_kernels::sort::{self, Sort};
 use warpfold_kernels::{Dtype, Workspace};
 
-use crate::affine::scattered;
-use crate::{clean, spec};
+use crate::folds::affine::scattered;
+use crate::folds::{clean, spec};
 
 /// So many that blocks share a result, or wait for one another.
 const LEN: usize = 300_003;
@@ -28,7 +28,7 @@ fn check(
     launch: impl Fn(&Stream, &Buffer<f32>, &mut Buffer<u8>, &mut Workspace),
     judge: impl Fn(&[f32], &[u8]),
 ) {
-    for device in crate::devices() {
+    for device in crate::folds::devices() {
         let stream = device.new_stream().unwrap();
         let (mut input, mut output) = (device.upload(&numbers(0)).unwrap(), device.alloc::<u8>(num_bytes).unwrap());
         // It is allocated while the stream is captured, and dropped before the graph is launched.

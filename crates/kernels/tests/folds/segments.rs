@@ -7,8 +7,8 @@ use warpfold_kernels::layout::Layout;
 use warpfold_kernels::plan::{Family, KernelCache};
 use warpfold_kernels::{Dtype, ErrorKind, Workspace};
 
-use crate::affine::{Affine, affine, scattered};
-use crate::{clean, planned, spec};
+use crate::folds::affine::{Affine, affine, scattered};
+use crate::folds::{clean, planned, spec};
 
 fn sum(items: &[u32]) -> u32 {
     items.iter().fold(0, |sum, x| sum.wrapping_add(*x))
@@ -38,7 +38,7 @@ struct Bench {
 impl Bench {
     /// One for each device at hand; the virtual one checks.
     fn all() -> impl Iterator<Item = Self> {
-        crate::devices().map(Self::on)
+        crate::folds::devices().map(Self::on)
     }
 
     fn on(device: Device) -> Self {
@@ -109,7 +109,7 @@ fn one_segment_of_every_size() {
     for mut bench in Bench::all() {
         for size in SIZES.into_iter().chain([32_767, 32_768, 32_769, 65_535, 98_303, 98_304, 98_305, 200_003]) {
             bench.check_in(5, &[size], 3, 1);
-            if size < 10_000 || crate::tries_all() {
+            if size < 10_000 || crate::folds::tries_all() {
                 bench.check(&[size]);
             }
         }

@@ -8,8 +8,8 @@ use warpfold_kernels::plan::{Family, KernelCache};
 use warpfold_kernels::{Dtype, Workspace};
 use warpfold_lang::Val;
 
-use crate::affine::{Affine, affine, scattered};
-use crate::{clean, planned, spec};
+use crate::folds::affine::{Affine, affine, scattered};
+use crate::folds::{clean, planned, spec};
 
 /// The positions of a layout's elements in memory, in C order.
 fn walk(layout: &Layout) -> Vec<(Vec<usize>, isize)> {

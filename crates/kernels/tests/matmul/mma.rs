@@ -5,7 +5,7 @@ use warpfold_device::{Counters, Device, Profile};
 use warpfold_kernels::Dtype;
 use warpfold_kernels::matmul::{Activation, Algorithm, Epilogue, F32Math, Matrix, MmaTile, Problem};
 
-use crate::case::{self, Case, checked, choose};
+use crate::matmul::case::{self, Case, checked, choose};
 
 /// On an A100 instead of an H200, which multiplies by WGMMA.
 fn on_every_device(test: impl Fn(&Device)) {

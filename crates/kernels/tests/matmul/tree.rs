@@ -7,7 +7,7 @@ use warpfold_kernels::matmul::{Algorithm, BatchInvariance, Epilogue, Matmul, Mat
 use warpfold_kernels::plan::{Family, KernelCache, Planner, Workspace};
 use warpfold_kernels::{Dtype, ErrorKind};
 
-use crate::case::{Case, check, checked, choose, choose_with, on_every_device, on_every_device_and};
+use crate::matmul::case::{Case, check, checked, choose, choose_with, on_every_device, on_every_device_and};
 
 /// `rows` of `a` times weights that lie as `[n, k]`, of halves unless said.
 fn problem(rows: u64, n: u64, k: u64, parts: u64) -> Problem {

@@ -4,7 +4,7 @@ use warpfold_device::Device;
 use warpfold_kernels::Dtype;
 use warpfold_kernels::matmul::{Activation, Algorithm, BatchInvariance, Epilogue, F32Math, Matrix, Problem, WgmmaTile};
 
-use crate::case::{self, Case, choose, choose_with, ptx_of, ptx_of_problem};
+use crate::matmul::case::{self, Case, choose, choose_with, ptx_of, ptx_of_problem};
 
 /// On devices that have warpgroups' products.
 fn on_every_device(test: impl Fn(&Device)) {

@@ -6,7 +6,7 @@ use warpfold_kernels::layout::Layout;
 use warpfold_kernels::map::Map;
 use warpfold_kernels::plan::{PlanCache, TensorSpec, Workspace};
 
-use crate::value::{Value, decode, encode};
+use crate::operations::value::{Value, decode, encode};
 
 /// How the elements of a tensor lie in its memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,9 +3,9 @@
 use warpfold_kernels::operations::{Operation, Options, map_of};
 use warpfold_kernels::{Dtype, ErrorKind};
 
-use crate::bench::{Arrangement, Bench, Tensor};
-use crate::bound::Expected;
-use crate::value::{Value, elements, range, wrap};
+use crate::operations::bench::{Arrangement, Bench, Tensor};
+use crate::operations::bound::Expected;
+use crate::operations::value::{Value, elements, range, wrap};
 
 fn operations() -> impl Iterator<Item = Operation> {
     Operation::ALL.iter().copied().filter(|operation| operation.inputs() == 2)

@@ -2,7 +2,7 @@
 
 use warpfold_kernels::Dtype;
 
-use crate::value::{Value, computed, round};
+use crate::operations::value::{Value, computed, round};
 
 /// What a result has to be.
 #[derive(Debug, Clone, Copy)]

@@ -3,8 +3,8 @@
 use warpfold_kernels::Dtype;
 use warpfold_kernels::operations::{Operation, Options, map_of};
 
-use crate::bench::{Arrangement, Bench, Tensor};
-use crate::value::{Value, elements, range, round, wrap};
+use crate::operations::bench::{Arrangement, Bench, Tensor};
+use crate::operations::value::{Value, elements, range, round, wrap};
 
 /// As Rust's `as`, but for 8-bit floats, which saturate.
 fn expected(to: Dtype, value: Value) -> Value {
@@ -83,7 +83,7 @@ fn every_type_is_cast_to_every_type_exactly() {
 fn every_eight_bit_float_keeps_its_value_in_wider_types_and_back() {
     let bench = Bench::new();
     for from in [Dtype::F8E4M3, Dtype::F8E5M2] {
-        let all: Vec<Value> = (0..=255).map(|bits| crate::value::decode(from, &[bits])).collect();
+        let all: Vec<Value> = (0..=255).map(|bits| crate::operations::value::decode(from, &[bits])).collect();
         let input = Tensor::new(from, &[256], all);
         for wide in [Dtype::F16, Dtype::Bf16, Dtype::F32, Dtype::F64] {
             let cast = |from, to| map_of(Operation::Cast, &[from], &Options { dtype: Some(to), ..Options::default() });

@@ -5,8 +5,8 @@ use warpfold_kernels::gather::{Choice, Gather, Problem};
 use warpfold_kernels::plan::{Family, Workspace, alignment_of};
 use warpfold_kernels::{Dtype, ErrorKind};
 
-use crate::bench::Bench;
-use crate::value::{Value, encode};
+use crate::operations::bench::Bench;
+use crate::operations::value::{Value, encode};
 
 /// A table whose bytes tell where they stand.
 fn table(bytes: usize) -> Vec<u8> {

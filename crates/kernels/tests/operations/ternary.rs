@@ -3,9 +3,9 @@
 use warpfold_kernels::Dtype;
 use warpfold_kernels::operations::{Operation, Options, map_of};
 
-use crate::bench::{Arrangement, Bench, Tensor};
-use crate::bound::Expected;
-use crate::value::{Value, elements, wrap};
+use crate::operations::bench::{Arrangement, Bench, Tensor};
+use crate::operations::bound::Expected;
+use crate::operations::value::{Value, elements, wrap};
 
 const SHAPES: [[&[usize]; 4]; 5] = [
     [&[257], &[257], &[257], &[257]],

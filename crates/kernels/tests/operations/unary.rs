@@ -3,10 +3,10 @@
 use warpfold_kernels::operations::{Number, Operation, Options, map_of};
 use warpfold_kernels::{Dtype, ErrorKind};
 
-use crate::bench::{Arrangement, Bench, Tensor};
-use crate::bound::Expected;
-use crate::special::erf;
-use crate::value::{Value, elements, round, wrap};
+use crate::operations::bench::{Arrangement, Bench, Tensor};
+use crate::operations::bound::Expected;
+use crate::operations::special::erf;
+use crate::operations::value::{Value, elements, round, wrap};
 
 /// The functions of one element, but for those that options choose.
 fn operations() -> impl Iterator<Item = Operation> {

@@ -10,7 +10,7 @@ use warpfold_kernels::reductions::Reduction;
 use warpfold_kernels::scatter::{self, Scatter};
 use warpfold_kernels::unique::{self, UniqueTables};
 
-use crate::bench::Bench;
+use crate::operations::bench::Bench;
 
 /// What a plan writes to outputs that hold something before.
 fn run(bench: &Bench, plan: Plan, inputs: &[Vec<u8>], outputs: &[Vec<u8>]) -> Vec<Vec<u8>> {

@@ -5,9 +5,9 @@ use warpfold_kernels::Dtype;
 use warpfold_kernels::layout::Layout;
 use warpfold_kernels::reductions::{Options, Reduction};
 
-use crate::bench::{Bench, tiled};
-use crate::exact::Exact;
-use crate::host::{Value, decode, encode, scattered, uniform, values};
+use crate::reductions::bench::{Bench, tiled};
+use crate::reductions::exact::Exact;
+use crate::reductions::host::{Value, decode, encode, scattered, uniform, values};
 
 /// `c` of the bound.
 const C: f64 = 2.0;

@@ -7,7 +7,7 @@ use warpfold_kernels::plan::{Family, TensorSpec};
 use warpfold_kernels::reductions::{self, Options, Reduction};
 use warpfold_kernels::{Dtype, Workspace};
 
-use crate::host::{Value, decode, encode};
+use crate::reductions::host::{Value, decode, encode};
 
 pub(crate) struct Bench {
     pub(crate) device: Device,

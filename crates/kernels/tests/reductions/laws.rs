@@ -12,8 +12,8 @@ use warpfold_kernels::fold::{
 };
 use warpfold_lang::{Global, Kernel, Val, kernel};
 
-use crate::bench::Bench;
-use crate::host::{Value, decode, encode, values};
+use crate::reductions::bench::Bench;
+use crate::reductions::host::{Value, decode, encode, values};
 
 /// Items of a fold.
 const LEN: usize = 8;

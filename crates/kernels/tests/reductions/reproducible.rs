@@ -8,8 +8,8 @@ use warpfold_kernels::layout::Layout;
 use warpfold_kernels::plan::{KernelCache, Planner, TensorSpec};
 use warpfold_kernels::{Dtype, Workspace};
 
-use crate::bench::{Bench, tiled};
-use crate::host::{Value, encode, scattered, uniform};
+use crate::reductions::bench::{Bench, tiled};
+use crate::reductions::host::{Value, encode, scattered, uniform};
 
 /// A float on the host, and what its sum is by definition.
 trait Float: Binned {

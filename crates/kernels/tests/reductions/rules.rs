@@ -5,8 +5,8 @@ use warpfold_kernels::layout::Layout;
 use warpfold_kernels::reductions::{self, Options, Reduction};
 use warpfold_kernels::{Dtype, ErrorKind};
 
-use crate::bench::{Bench, tiled};
-use crate::host::{Value, values};
+use crate::reductions::bench::{Bench, tiled};
+use crate::reductions::host::{Value, values};
 
 const NAN: f64 = f64::NAN;
 const INF: f64 = f64::INFINITY;

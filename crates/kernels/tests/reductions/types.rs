@@ -5,8 +5,8 @@ use warpfold_kernels::fold::{Cumulative, scan_of};
 use warpfold_kernels::layout::Layout;
 use warpfold_kernels::reductions::{self, Options, Reduction};
 
-use crate::bench::{Bench, tiled};
-use crate::host::{Value, decode, encode, limits, scattered, values, wrapped};
+use crate::reductions::bench::{Bench, tiled};
+use crate::reductions::host::{Value, decode, encode, limits, scattered, values, wrapped};
 
 /// Numbers that every type has, multiples of 1/4 for floats, and the limits for integers.
 fn elements(dtype: Dtype, n: usize) -> Vec<Value> {

@@ -2,7 +2,7 @@
 
 use warpfold_sim::{FindingKind, Options, Report, Severity};
 
-use crate::asynchronous::harness::{Proof, bytes, checked};
+use crate::instructions::asynchronous::harness::{Proof, bytes, checked};
 
 /// Thread 0 makes a barrier for one arrival; then `body`.
 fn with_barrier(body: &str) -> String {

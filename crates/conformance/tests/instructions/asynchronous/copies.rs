@@ -2,7 +2,7 @@
 
 use warpfold_sim::{FindingKind, Options, Severity};
 
-use crate::asynchronous::harness::{Proof, bytes, checked};
+use crate::instructions::asynchronous::harness::{Proof, bytes, checked};
 
 /// Each of 64 threads copies `size` bytes, with whatever follows the size, and stores 16 bytes of
 /// shared memory.

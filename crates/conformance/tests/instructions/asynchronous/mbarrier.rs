@@ -2,7 +2,7 @@
 
 use warpfold_sim::{FindingKind, Report};
 
-use crate::asynchronous::harness::{Proof, checked};
+use crate::instructions::asynchronous::harness::{Proof, checked};
 
 /// A barrier for `expected` arrivals, made by thread 0, then `body`.
 fn around(expected: u32, body: &str) -> String {

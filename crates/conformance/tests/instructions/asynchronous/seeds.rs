@@ -2,7 +2,7 @@
 
 use warpfold_sim::{Checks, FindingKind, Options};
 
-use crate::asynchronous::harness::{Proof, bytes};
+use crate::instructions::asynchronous::harness::{Proof, bytes};
 
 /// Two bulk loads towards one barrier, two copies by threads, a store; thread 0 looks at the words
 /// early if it is told so.

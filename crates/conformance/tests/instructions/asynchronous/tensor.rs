@@ -6,7 +6,7 @@ use warpfold_sim::{
     Report, TensorMap, TensorType,
 };
 
-use crate::asynchronous::harness::bytes;
+use crate::instructions::asynchronous::harness::bytes;
 
 /// Shared memory of the copies, and how much of it is shown.
 const ROOM: usize = 32 * 1024;

@@ -6,8 +6,8 @@ use warpfold_sim::{
     TensorMap, TensorType,
 };
 
-use crate::asynchronous::harness::bytes;
-use crate::asynchronous::tensor::{box_bytes, map, run};
+use crate::instructions::asynchronous::harness::bytes;
+use crate::instructions::asynchronous::tensor::{box_bytes, map, run};
 
 /// Their numbers in `tensormap.replace`.
 const TYPES: [TensorType; 13] = [

@@ -3,7 +3,7 @@
 
 use warpfold_sim::{Arch, FindingKind};
 
-use crate::cluster::harness::{SYNC, Sizes, launch, run, text};
+use crate::instructions::cluster::harness::{SYNC, Sizes, launch, run, text};
 
 const FOUR: Sizes = Sizes { grid: [8, 1, 1], block: [64, 1, 1], cluster: [4, 1, 1] };
 

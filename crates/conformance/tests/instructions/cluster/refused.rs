@@ -2,7 +2,7 @@
 
 use warpfold_sim::{Arch, Error};
 
-use crate::cluster::harness::{Sizes, launch, text};
+use crate::instructions::cluster::harness::{Sizes, launch, text};
 
 #[track_caller]
 fn refused(target: &str, line: &str) {

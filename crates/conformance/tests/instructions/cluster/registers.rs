@@ -2,7 +2,7 @@
 
 use warpfold_sim::Arch;
 
-use crate::cluster::harness::{Sizes, launch, run, text};
+use crate::instructions::cluster::harness::{Sizes, launch, run, text};
 
 /// Coordinates of a linear index.
 fn coordinates(linear: u32, extent: [u32; 3]) -> [u32; 3] {

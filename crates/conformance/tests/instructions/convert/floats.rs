@@ -2,8 +2,8 @@
 
 use warpfold_conformance::instructions::check_on;
 
-use crate::convert::reference::{Modifiers, rounded};
-use crate::convert::types::{Conversion, FLOATS, INTEGERS, Type};
+use crate::instructions::convert::reference::{Modifiers, rounded};
+use crate::instructions::convert::types::{Conversion, FLOATS, INTEGERS, Type};
 
 const ROUNDINGS: [&str; 4] = [".rn", ".rz", ".rm", ".rp"];
 

@@ -2,8 +2,8 @@
 
 use warpfold_conformance::instructions::{Kind, check_on};
 
-use crate::convert::reference::{Modifiers, rounded};
-use crate::convert::types::{Conversion, FLOATS, INTEGERS, Type};
+use crate::instructions::convert::reference::{Modifiers, rounded};
+use crate::instructions::convert::types::{Conversion, FLOATS, INTEGERS, Type};
 
 /// Checks a conversion to an integer, in every register that the ISA allows: a wider one is filled
 /// with the sign of a signed result.

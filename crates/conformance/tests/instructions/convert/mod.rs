@@ -7,4 +7,4 @@ mod packed;
 mod refused;
 mod types;
 
-use crate::float::reference;
+use crate::instructions::float::reference;

@@ -2,8 +2,8 @@
 
 use warpfold_conformance::instructions::{Kind, check_on};
 
-use crate::convert::reference::{Modifiers, all_16, random, rounded};
-use crate::convert::types::{Conversion, Type};
+use crate::instructions::convert::reference::{Modifiers, all_16, random, rounded};
+use crate::instructions::convert::types::{Conversion, Type};
 
 const RELU: [bool; 2] = [false, true];
 

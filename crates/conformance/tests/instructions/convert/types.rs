@@ -6,7 +6,7 @@ use rustc_apfloat::ieee::{BFloat, Double, Float8E4M3FN, Float8E5M2, Half, IeeeFl
 use rustc_apfloat::{Float, FloatConvert, Round};
 use warpfold_conformance::instructions::{Kind, combinations};
 
-use crate::convert::reference::{Modifiers, all_16, bits, flushed, random, value};
+use crate::instructions::convert::reference::{Modifiers, all_16, bits, flushed, random, value};
 
 /// `.tf32` without the 13 bits that are zero.
 pub(crate) struct Tf32Semantics;
@@ -147,7 +147,7 @@ impl Type {
             Self::F32 => samples.extend(boundaries()),
             Self::F64 => samples.extend(boundaries().into_iter().flat_map(|[bits]| {
                 let wide: Double = value::<Single>(bits).convert(&mut false).value;
-                let bits = crate::convert::reference::bits(wide);
+                let bits = crate::instructions::convert::reference::bits(wide);
                 [[bits], [bits.wrapping_add(1)], [bits.wrapping_sub(1)]]
             })),
             _ => {}

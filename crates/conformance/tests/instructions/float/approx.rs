@@ -5,7 +5,7 @@ use std::f64::consts::PI;
 
 use warpfold_conformance::instructions::{Kind, combinations, run};
 
-use crate::float::reference::{all_16, random};
+use crate::instructions::float::reference::{all_16, random};
 
 const INFINITY: u32 = 0x7f80_0000;
 const NEGATIVE: u32 = 0x8000_0000;

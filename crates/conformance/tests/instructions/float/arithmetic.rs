@@ -4,7 +4,7 @@ use rustc_apfloat::ieee::{Double, Single};
 use rustc_apfloat::{Round, Status, StatusAnd};
 use warpfold_conformance::instructions::{check_on, combinations};
 
-use crate::float::reference::{Format, Modifiers, random, rounded};
+use crate::instructions::float::reference::{Format, Modifiers, random, rounded};
 
 const ROUNDINGS: [&str; 5] = ["", ".rn", ".rz", ".rm", ".rp"];
 
@@ -55,8 +55,10 @@ fn check_fused<F: Format>(name: &str, modifiers: &[Modifiers]) {
 fn cancelling<F: Format>() -> Vec<[u64; 3]> {
     let sign = F::KIND.mask() / 2 + 1;
     let with_product = |[a, b]: [u64; 2]| {
-        let value = crate::float::reference::value::<F>;
-        let product = crate::float::reference::bits(value(a).mul_r(value(b), Round::NearestTiesToEven).value) ^ sign;
+        let value = crate::instructions::float::reference::value::<F>;
+        let product =
+            crate::instructions::float::reference::bits(value(a).mul_r(value(b), Round::NearestTiesToEven).value)
+                ^ sign;
         [[a, b, product], [a, b, product.wrapping_add(1) & F::KIND.mask()]]
     };
     random([F::KIND; 2], 2000).into_iter().flat_map(with_product).collect()

@@ -4,7 +4,7 @@ use rustc_apfloat::ieee::{Double, Quad, Single};
 use rustc_apfloat::{Float, FloatConvert, Round, Status};
 use warpfold_conformance::instructions::{Kind, check_on, combinations, run};
 
-use crate::float::reference::{Format, Modifiers, bits, flushed, random, rounded, value};
+use crate::instructions::float::reference::{Format, Modifiers, bits, flushed, random, rounded, value};
 
 const ROUNDINGS: [&str; 4] = [".rn", ".rz", ".rm", ".rp"];
 

@@ -4,7 +4,7 @@ use rustc_apfloat::ieee::{BFloat, Half};
 use rustc_apfloat::{Float, Round, StatusAnd};
 use warpfold_conformance::instructions::{Kind, Random, check_on, combinations};
 
-use crate::float::reference::{Format, Modifiers, random, rounded};
+use crate::instructions::float::reference::{Format, Modifiers, random, rounded};
 
 type Binary<F> = fn(F, F, Round) -> StatusAnd<F>;
 
@@ -50,9 +50,9 @@ fn check_fused<F: Format>(pair: Kind, modifiers: &[Modifiers]) {
     elements.extend(random([F::KIND; 3], 200_000));
     // Sums of a product and a number near its rounding boundary, where rounding twice goes wrong.
     let near_ties = dense(2).into_iter().step_by(4).flat_map(|[a, b]| {
-        let value = crate::float::reference::value::<F>;
+        let value = crate::instructions::float::reference::value::<F>;
         let product = value(a).mul_r(value(b), Round::NearestTiesToEven).value;
-        let bits = crate::float::reference::bits(product);
+        let bits = crate::instructions::float::reference::bits(product);
         [[a, b, bits ^ 0x8000], [a, b, (bits + (12 << 7)) & 0xffff], [a, b, 1], [a, b, 0x8001]]
     });
     elements.extend(near_ties);

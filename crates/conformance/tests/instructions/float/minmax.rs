@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use rustc_apfloat::ieee::{BFloat, Double, Half, Single};
 use warpfold_conformance::instructions::{Kind, check, check_on, combinations};
 
-use crate::float::reference::{Format, bits, flushed, random, value};
+use crate::instructions::float::reference::{Format, bits, flushed, random, value};
 
 #[derive(Clone, Copy)]
 struct Modifiers {

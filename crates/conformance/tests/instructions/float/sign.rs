@@ -3,7 +3,7 @@
 use rustc_apfloat::ieee::{BFloat, Double, Half, Single};
 use warpfold_conformance::instructions::{Kind, check, check_on, combinations};
 
-use crate::float::reference::{Format, all_16, bits, flushed, value};
+use crate::instructions::float::reference::{Format, all_16, bits, flushed, value};
 
 fn reference<F: Format>(name: &str, ftz: bool, a: u64) -> u64 {
     let x: F = if ftz { flushed(value(a)) } else { value(a) };

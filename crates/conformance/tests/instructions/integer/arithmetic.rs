@@ -3,7 +3,7 @@
 use warpfold_conformance::instructions::kind::B32;
 use warpfold_conformance::instructions::{Kind, Random, check, check_on};
 
-use crate::integer::reference::{ALL, S16, S32, SIGNED, Ty, U16, U32, part, raw};
+use crate::instructions::integer::reference::{ALL, S16, S32, SIGNED, Ty, U16, U32, part, raw};
 
 #[track_caller]
 fn binary(mnemonic: &str, types: &[Ty], reference: impl Fn(Ty, i128, i128) -> i128) {
@@ -44,7 +44,7 @@ fn either_half_of_a_product_can_be_had() {
 
 #[test]
 fn wide_products_are_exact() {
-    for ty in [U16, crate::integer::reference::S16, U32, S32] {
+    for ty in [U16, crate::instructions::integer::reference::S16, U32, S32] {
         let wide = Kind::Int(2 * ty.bits);
         let product = |a, b| ty.value(a) * ty.value(b);
         check(&format!("mul.wide.{ty} x, a, b;"), [ty.kind(); 2], [wide], |[a, b]| [raw(product(a, b))]);

@@ -3,7 +3,7 @@
 use warpfold_conformance::instructions::kind::B32;
 use warpfold_conformance::instructions::{Kind, check};
 
-use crate::integer::reference::{FROM_32, S32, U32, bit, word};
+use crate::instructions::integer::reference::{FROM_32, S32, U32, bit, word};
 
 const AMOUNT: Kind = Kind::Amount;
 

@@ -3,7 +3,7 @@
 use warpfold_conformance::instructions::kind::{B32, B64};
 use warpfold_conformance::instructions::{Kind, check};
 
-use crate::integer::reference::{FROM_32, raw};
+use crate::instructions::integer::reference::{FROM_32, raw};
 
 #[test]
 fn carries_go_through_chains_of_sums() {

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use warpfold_conformance::instructions::{Kind, check};
 
-use crate::integer::reference::{ALL, Ty};
+use crate::instructions::integer::reference::{ALL, Ty};
 
 const PRED: Kind = Kind::Pred;
 

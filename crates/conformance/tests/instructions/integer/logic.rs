@@ -3,7 +3,7 @@
 use warpfold_conformance::instructions::kind::B32;
 use warpfold_conformance::instructions::{Kind, Random, check, check_on};
 
-use crate::integer::reference::{S16, S32, S64, U16, U32, U64, bit, word};
+use crate::instructions::integer::reference::{S16, S32, S64, U16, U32, U64, bit, word};
 
 const PRED: Kind = Kind::Pred;
 

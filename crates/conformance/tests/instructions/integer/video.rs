@@ -3,7 +3,7 @@
 use warpfold_conformance::instructions::kind::B32;
 use warpfold_conformance::instructions::{Kind, check};
 
-use crate::integer::reference::{S32, Ty, U32, part, raw};
+use crate::instructions::integer::reference::{S32, Ty, U32, part, raw};
 
 const TYPES: [Ty; 2] = [U32, S32];
 

@@ -3,7 +3,7 @@
 use warpfold_conformance::instructions::Random;
 use warpfold_sim::{Checks, FindingKind};
 
-use crate::tensor::harness::{Proof, Register, vector};
+use crate::instructions::tensor::harness::{Proof, Register, vector};
 
 /// Rows of shared memory that the matrices are drawn from, 16 bytes each.
 const POOL: usize = 128;

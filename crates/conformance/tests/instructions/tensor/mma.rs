@@ -2,9 +2,9 @@
 
 use warpfold_conformance::instructions::Random;
 
-use crate::tensor::harness::{Proof, Register, vector};
-use crate::tensor::layout::{self, Layout};
-use crate::tensor::number::Ty;
+use crate::instructions::tensor::harness::{Proof, Register, vector};
+use crate::instructions::tensor::layout::{self, Layout};
+use crate::instructions::tensor::number::Ty;
 
 /// An instruction.
 #[derive(Debug, Clone, Copy)]
@@ -27,7 +27,7 @@ pub(crate) fn matrix(rows: usize, columns: usize, mut f: impl FnMut() -> f64) ->
     (0..rows).map(|_| (0..columns).map(|_| f()).collect()).collect()
 }
 
-/// Every form but those of `m8n8k4.f16`, which are in [`crate::tensor::quads`].
+/// Every form but those of `m8n8k4.f16`, which are in [`crate::instructions::tensor::quads`].
 fn forms() -> Vec<Form> {
     use Ty as T;
     let mut all = Vec::new();

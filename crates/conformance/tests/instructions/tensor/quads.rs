@@ -2,10 +2,10 @@
 
 use warpfold_conformance::instructions::Random;
 
-use crate::tensor::harness::{Proof, vector};
-use crate::tensor::layout::Layout;
-use crate::tensor::mma::{integer, matrix, registers};
-use crate::tensor::number::Ty;
+use crate::instructions::tensor::harness::{Proof, vector};
+use crate::instructions::tensor::layout::Layout;
+use crate::instructions::tensor::mma::{integer, matrix, registers};
+use crate::instructions::tensor::number::Ty;
 
 /// Products of the instruction, one below the other: of A, C and D the rows, of B the columns.
 const PRODUCTS: usize = 4;

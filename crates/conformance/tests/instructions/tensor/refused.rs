@@ -2,7 +2,7 @@
 
 use warpfold_sim::{Checks, Error};
 
-use crate::tensor::harness::Proof;
+use crate::instructions::tensor::harness::Proof;
 
 #[track_caller]
 fn refused(line: &str) {

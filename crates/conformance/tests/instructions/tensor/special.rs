@@ -4,7 +4,7 @@
 //! 0x7fffffff, of `.f16` 0x7fff, whatever it was; only sums of infinite factors are infinite before
 //! they are rounded; `.tf32` is the upper 19 bits of its register, NaNs included.
 
-use crate::tensor::harness::{Proof, Register};
+use crate::instructions::tensor::harness::{Proof, Register};
 
 const NAN: u32 = 0x7fff_ffff;
 const INF: u32 = 0x7f80_0000;

@@ -5,9 +5,9 @@ mod rules;
 
 use warpfold_conformance::instructions::Random;
 
-use crate::tensor::harness::{Proof, Register, vector};
-use crate::tensor::number::Ty;
-use crate::tensor::shared_matrix::{Major, Placement};
+use crate::instructions::tensor::harness::{Proof, Register, vector};
+use crate::instructions::tensor::number::Ty;
+use crate::instructions::tensor::shared_matrix::{Major, Placement};
 
 /// An instruction.
 #[derive(Debug, Clone, Copy)]

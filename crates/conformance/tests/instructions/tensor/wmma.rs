@@ -4,8 +4,8 @@
 use warpfold_conformance::instructions::Random;
 use warpfold_sim::{Checks, FindingKind};
 
-use crate::tensor::harness::{Proof, Register, vector};
-use crate::tensor::number::Ty;
+use crate::instructions::tensor::harness::{Proof, Register, vector};
+use crate::instructions::tensor::number::Ty;
 
 /// A product.
 #[derive(Debug, Clone, Copy)]

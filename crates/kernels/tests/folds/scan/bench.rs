@@ -9,8 +9,8 @@ use warpfold_kernels::layout::Layout;
 use warpfold_kernels::plan::KernelCache;
 use warpfold_kernels::{Dtype, Workspace};
 
-use crate::affine::{Affine, scattered};
-use crate::{planned, spec};
+use crate::folds::affine::{Affine, scattered};
+use crate::folds::{planned, spec};
 
 /// Its prefixes, one for each item.
 pub(crate) fn affine(items: &[u32], prefix: Prefix) -> Vec<u32> {
@@ -111,7 +111,7 @@ pub(crate) struct Bench {
 impl Bench {
     /// One for each device at hand; the virtual one checks.
     pub(crate) fn all() -> impl Iterator<Item = Self> {
-        crate::devices().map(Self::on)
+        crate::folds::devices().map(Self::on)
     }
 
     fn on(device: Device) -> Self {
@@ -167,7 +167,7 @@ impl Bench {
         let memory: Vec<u32> = (0..=furthest.unwrap_or(first)).map(scattered).collect();
         let (sum, composed) = (self.sum.clone(), self.affine.clone());
         // The first and the last have each prefix and each direction once.
-        let step = if memory.len() > 50_000 && !crate::tries_all() { 3 } else { 1 };
+        let step = if memory.len() > 50_000 && !crate::folds::tries_all() { 3 } else { 1 };
         for order in orders().into_iter().step_by(step) {
             let ScanOrder { prefix, direction } = order;
             let results = self.run(&sum, layout, &memory, first, axis, order);

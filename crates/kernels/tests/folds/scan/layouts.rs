@@ -6,7 +6,7 @@ use warpfold_kernels::fold::{Scan, ScanOrder, Sum};
 use warpfold_kernels::layout::Layout;
 
 use super::bench::{Bench, expected, orders, sums};
-use crate::affine::scattered;
+use crate::folds::affine::scattered;
 
 #[test]
 fn every_axis_of_small_tensors_is_scanned_in_order() {

@@ -7,7 +7,7 @@ use warpfold_kernels::fold::{Monoid, Position, Scan, ScanOrder};
 use warpfold_kernels::layout::Layout;
 use warpfold_lang::Val;
 
-use crate::affine::{Affine, scattered};
+use crate::folds::affine::{Affine, scattered};
 
 use super::bench::{Bench, affine, compare, expected, orders};
 

@@ -7,8 +7,8 @@ use warpfold_kernels::plan::Family;
 use warpfold_kernels::{Dtype, Workspace};
 
 use super::bench::lines;
-use crate::affine::scattered;
-use crate::spec;
+use crate::folds::affine::scattered;
+use crate::folds::spec;
 
 /// Floats of both signs over many orders of magnitude.
 fn floats(len: usize) -> Vec<f32> {

@@ -8,8 +8,8 @@ use warpfold_kernels::plan::Family;
 use warpfold_kernels::{Dtype, Workspace};
 use warpfold_lang::Val;
 
-use crate::affine::scattered;
-use crate::spec;
+use crate::folds::affine::scattered;
+use crate::folds::spec;
 
 #[test]
 fn two_inputs_are_scanned_together() {

@@ -5,9 +5,9 @@
 use warpfold_sim::{Checks, FindingKind};
 
 use super::{Form, M, form, matrix};
-use crate::tensor::harness::Proof;
-use crate::tensor::number::Ty;
-use crate::tensor::shared_matrix::Major;
+use crate::instructions::tensor::harness::Proof;
+use crate::instructions::tensor::number::Ty;
+use crate::instructions::tensor::shared_matrix::Major;
 
 /// A product of ones, whose accumulators start at 5: each is 21 afterwards.
 fn ones() -> (Form, Proof) {

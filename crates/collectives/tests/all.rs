@@ -1,0 +1,7 @@
+//! Tests of collectives, sharded tensors, peers and what happens when a rank fails.
+
+mod collectives;
+mod failures;
+mod peer_races;
+mod processes;
+mod sharded;
