@@ -41,7 +41,7 @@ pub struct AnyVars(Handle);
 #[derive(Debug, Clone, Copy)]
 pub struct AnyPointers<S: Space>(Handle, PhantomData<fn() -> S>);
 
-/// Where the recorder of a kernel keeps a group: so that groups of any length can be copied.
+/// Index of a group in the recorder of its kernel; a copyable handle to a group of any length.
 #[derive(Debug, Clone, Copy)]
 struct Handle {
     kernel: u32,

@@ -1,4 +1,4 @@
-//! Where a thread stands in its grid, and the barriers of its block.
+//! Position of a thread in its grid, and the barriers of its block.
 
 use crate::flow::when;
 use crate::intrinsics::special::{self, Register};
@@ -189,11 +189,11 @@ impl NamedBarrier {
 /// [`sync_warpgroup`](crate::sync_warpgroup) takes the barriers from 1 on, one for each warpgroup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NamedBarriers {
-    /// The number of the first, 0 to 15.
+    /// The index of the first barrier, 0 to 15.
     pub first: u32,
-    /// How many there are.
+    /// Number of barriers.
     pub num: u32,
-    /// Threads that meet at each, a multiple of 32, those that only arrive included.
+    /// Threads per barrier, including those that only arrive; a multiple of 32.
     pub threads: u32,
 }
 

@@ -42,14 +42,14 @@ impl Error {
         self.0.caller
     }
 
-    /// What is wrong.
+    /// The kind of the error.
     #[must_use]
     pub fn kind(&self) -> &ErrorKind {
         &self.0.kind
     }
 
-    /// Whether the target lacks an instruction or the shared memory that the kernel needs: another
-    /// target may have it.
+    /// Returns true if the target lacks an instruction or the shared memory that the kernel needs:
+    /// another target may have it.
     #[must_use]
     pub fn is_unsupported(&self) -> bool {
         matches!(
@@ -59,7 +59,7 @@ impl Error {
     }
 }
 
-/// What is wrong with a kernel.
+/// The kinds of errors in a kernel.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -72,7 +72,7 @@ pub enum ErrorKind {
         arch: u32,
         /// The first PTX version that has it.
         ptx_version: (u32, u32),
-        /// What the kernel was built for.
+        /// The target that the kernel was built for.
         target: Target,
     },
     /// The target lacks an instruction that only one architecture has.
@@ -82,7 +82,7 @@ pub enum ErrorKind {
         what: String,
         /// The architecture.
         arch: u32,
-        /// What the kernel was built for.
+        /// The target that the kernel was built for.
         target: Target,
     },
     /// An operation that no target has for this type.
@@ -123,9 +123,9 @@ pub enum ErrorKind {
     OutOfRange {
         /// The constant.
         what: String,
-        /// What it is.
+        /// The value that was found.
         value: String,
-        /// What it may be.
+        /// The values that are allowed.
         expected: String,
     },
     /// Two constructs that exclude one another.

@@ -27,12 +27,12 @@ pub struct Kernel<Args> {
 struct Recipe {
     id: u64,
     name: String,
-    /// Where [`kernel()`] was called.
+    /// The location of the call to [`kernel()`].
     caller: Caller,
     body: Box<dyn Fn() + Send + Sync>,
 }
 
-/// How many threads a block has, as far as the kernel promises it.
+/// The number of threads per block that the kernel promises.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Threads {
     /// Whatever the launch says.
@@ -44,8 +44,8 @@ pub enum Threads {
     Required([u32; 3]),
 }
 
-/// What a kernel promises about its launch, for the register allocation (PTX ISA,
-/// "Performance-Tuning Directives").
+/// Launch bounds that a kernel promises, for register allocation (PTX ISA, "Performance-Tuning
+/// Directives").
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Bounds {
     /// Threads a block.
@@ -245,7 +245,7 @@ impl<Args: Params> Kernel<Args> {
         &self.bounds
     }
 
-    /// Where each parameter lies in the kernel's parameter block.
+    /// The layout of the kernel's parameter block.
     #[must_use]
     pub fn layout(&self) -> Layout {
         Args::layout()
@@ -350,9 +350,9 @@ impl<Args> fmt::Debug for Kernel<Args> {
 /// A kernel written for one target.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Built {
-    /// The name of its entry.
+    /// The name of its entry function.
     pub entry: String,
-    /// Where [`kernel()`] was called.
+    /// The location of the call to [`kernel()`].
     pub defined_at: &'static Location<'static>,
     /// The module that holds it.
     pub module: ptx::Module,
@@ -362,7 +362,7 @@ pub struct Built {
     pub static_shared_bytes: u64,
     /// Shared memory that the launch has to give, in bytes.
     pub dynamic_shared_bytes: u64,
-    /// Whether it [waits](crate::wait_for_dependencies) for the launches before it, so that it may
+    /// True if it [waits](crate::wait_for_dependencies) for the launches before it, so that it may
     /// begin while they run.
     pub waits_for_dependencies: bool,
 }

@@ -43,7 +43,7 @@ impl Side for Recorded {
     type Optional<P: NamedParam> = P::On<Self>;
 }
 
-/// What a field takes of a kernel's parameters.
+/// Space that a field takes in a kernel's parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FieldShape {
     /// Addresses.
@@ -63,7 +63,7 @@ pub struct FieldPlace {
     pub pointer: usize,
     /// The parameter that has all numbers.
     pub numbers: usize,
-    /// Where its own begin there.
+    /// Offset of the field's own numbers in that parameter.
     pub offset: u32,
 }
 
@@ -72,7 +72,7 @@ pub struct FieldPlace {
 pub trait NamedParam: 'static {
     /// The field on a side.
     type On<S: Side>: Debug;
-    /// What it takes of the parameters.
+    /// Space that the field takes in the parameters.
     const SHAPE: FieldShape;
 
     /// The field in the kernel.
@@ -119,7 +119,7 @@ impl Numbers {
     }
 }
 
-/// Where fields have their parameters.
+/// Parameter places of all fields of a structure.
 struct Places {
     fields: Vec<FieldPlace>,
     pointers: Vec<u32>,

@@ -108,7 +108,7 @@ impl<T: Element> Param for Global<T> {
     const POINTEE_ALIGN: Option<u32> = Some(T::BYTES);
 }
 
-/// What a kernel's closure receives for a parameter.
+/// A kernel parameter as its closure receives it.
 pub trait Received: Copy + 'static {
     /// The parameter it stands for.
     type Param: Param;
@@ -224,7 +224,7 @@ pub(crate) fn load_once(position: usize, offset: u32, ty: Type) -> Raw {
     })
 }
 
-/// Where the parameters lie in the parameter block.
+/// Layout of the parameter block.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Layout {
     /// Offset and size of each parameter, in bytes.

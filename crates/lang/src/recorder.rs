@@ -63,7 +63,7 @@ pub(crate) struct Symbol {
     index: u32,
 }
 
-/// What is the same throughout a kernel, and so is computed once.
+/// A value that is uniform throughout a kernel and therefore computed only once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Computed {
     /// A special register, or a component of one.
@@ -110,7 +110,7 @@ pub(crate) struct Recorder {
     error: Option<Error>,
 }
 
-/// What is left when a kernel has been recorded.
+/// The result of recording a kernel.
 pub(crate) struct Recording {
     pub(crate) module: ptx::Module,
     pub(crate) static_shared_bytes: u64,
@@ -151,15 +151,15 @@ fn none_recorded() -> ! {
     panic!("no kernel is being recorded: values can be used only inside the closure of `kernel`")
 }
 
-/// What a recording is for.
+/// The kernel to record: name, target, bounds and origin.
 #[derive(Clone, Copy)]
 pub(crate) struct Subject<'a> {
     pub(crate) name: &'a str,
     pub(crate) target: &'a Target,
     pub(crate) bounds: Bounds,
-    /// Where the kernel was made.
+    /// The location of the kernel's definition.
     pub(crate) caller: Caller,
-    /// Whether instructions say which line they come from.
+    /// True if instructions carry their source lines.
     pub(crate) with_lines: bool,
 }
 
@@ -180,7 +180,7 @@ pub(crate) fn record(subject: Subject<'_>, body: &dyn Fn()) -> Result<Recording,
 }
 
 impl Recorder {
-    /// What tells it from other recorders.
+    /// The unique id of this recorder.
     pub(crate) const fn id(&self) -> u32 {
         self.id
     }
@@ -383,7 +383,7 @@ impl Recorder {
         ptx::Guard { predicate: name, negated }
     }
 
-    /// What has been recorded so far outside of branches and loops; nothing inside of one.
+    /// The statements recorded so far outside of branches and loops; `None` inside of one.
     pub(crate) fn straight_line(&self) -> Option<&[Statement]> {
         (self.open_scopes.len() == 1).then_some(&self.body)
     }

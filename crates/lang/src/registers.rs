@@ -14,10 +14,10 @@ pub trait Registers: Copy {
     /// neighbouring words.
     type Pointers<S: Space>: Copy;
 
-    /// How many registers it has.
+    /// Number of registers in the group.
     fn count(self) -> u32;
-    /// As many registers of the same types, without a value yet; assign them on every path before
-    /// reading.
+    /// Declares as many registers of the same types, without a value yet; assign them on every path
+    /// before reading.
     #[doc(hidden)]
     fn declare(self) -> Self::Vars;
     /// Gives the variables the values.
@@ -58,7 +58,7 @@ pub trait Registers: Copy {
 /// [`Registers`] whose number and types are those of the Rust type: all but
 /// [`AnyRegisters`](crate::AnyRegisters).
 pub trait FixedRegisters: Registers {
-    /// How many registers it has.
+    /// Number of registers in the group.
     const COUNT: u32;
 
     /// The group made of registers that are taken one after the other.
@@ -75,7 +75,7 @@ pub trait FixedRegisters: Registers {
     }
 }
 
-/// Where registers come from, whatever their type.
+/// A source of registers of any type.
 pub trait TakeRegister {
     /// The next one.
     fn take<T: Element>(&mut self) -> Val<T>;

@@ -1,5 +1,5 @@
-//! What a kernel may know about where it will run: architecture, limits and the newest PTX that the
-//! driver accepts.
+//! The target of a kernel: architecture, limits, and the newest PTX version that the driver
+//! accepts.
 
 use std::fmt;
 use std::str::FromStr;
@@ -93,14 +93,14 @@ impl Limits {
     }
 }
 
-/// What PTX is written for.
+/// The target that PTX is written for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Target {
     /// The architecture.
     pub arch: Arch,
     /// The newest `.version` that the driver accepts.
     pub ptx_version: (u32, u32),
-    /// What a block may ask for.
+    /// Resource limits of a block.
     pub limits: Limits,
 }
 
@@ -111,7 +111,7 @@ impl Target {
         Self { arch, ptx_version, limits: Limits::of(arch) }
     }
 
-    /// Whether something that needs this architecture and PTX version can be used.
+    /// Returns true if the target has at least this architecture and PTX version.
     #[must_use]
     pub const fn has(&self, arch: u32, ptx_version: (u32, u32)) -> bool {
         let (major, minor) = self.ptx_version;

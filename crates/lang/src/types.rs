@@ -33,7 +33,7 @@ pub enum Type {
     F64,
 }
 
-/// What an operation may have to tell apart.
+/// Kind of a type, for operations whose code depends on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Bool,
@@ -81,25 +81,25 @@ impl Type {
         self.bits().div_ceil(8)
     }
 
-    /// Whether it is a signed integer.
+    /// Returns true for signed integers.
     #[must_use]
     pub const fn is_signed(self) -> bool {
         matches!(self, Self::I8 | Self::I16 | Self::I32 | Self::I64)
     }
 
-    /// Whether it is an integer of any sign.
+    /// Returns true for signed and unsigned integers.
     #[must_use]
     pub const fn is_integer(self) -> bool {
         matches!(self.kind(), Kind::Integer)
     }
 
-    /// Whether it is `f16`, `bf16` or a pair of them.
+    /// Returns true for `f16`, `bf16` and pairs of them.
     #[must_use]
     pub const fn is_half(self) -> bool {
         matches!(self.kind(), Kind::Half | Kind::Pair)
     }
 
-    /// Whether it is a floating-point type.
+    /// Returns true for floating-point types.
     #[must_use]
     pub const fn is_float(self) -> bool {
         matches!(self.kind(), Kind::Eight(_) | Kind::Half | Kind::Pair | Kind::Wide)

@@ -78,7 +78,7 @@ on_the_recorder! {
     Recorder::fail: fail(kind: ErrorKind);
 }
 
-/// What a register holds at this moment.
+/// Returns the current value of a register.
 #[track_caller]
 #[inline(never)]
 pub(crate) fn read(ty: Type, reg: Reg) -> Raw {

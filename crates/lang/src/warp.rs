@@ -44,25 +44,25 @@ impl Lanes {
         value.each(&mut |ty, value| Val::from_raw(untyped::shuffle(mode, ty, value.raw(), lane.raw(), members)))
     }
 
-    /// What the lane with this number holds; in a segment, counted from its start.
+    /// Value of the given lane; in a segment, the lane is counted from the segment's start.
     #[track_caller]
     pub fn shfl<R: Registers>(self, value: R, lane: impl Operand<u32>) -> R {
         self.shuffle(Shuffle::Idx, value, lane.val())
     }
 
-    /// What the lane `delta` further down holds; the first `delta` lanes keep their own.
+    /// Value of the lane `delta` further down; the first `delta` lanes keep their own.
     #[track_caller]
     pub fn shfl_up<R: Registers>(self, value: R, delta: impl Operand<u32>) -> R {
         self.shuffle(Shuffle::Up, value, delta.val())
     }
 
-    /// What the lane `delta` further up holds; the last `delta` lanes keep their own.
+    /// Value of the lane `delta` further up; the last `delta` lanes keep their own.
     #[track_caller]
     pub fn shfl_down<R: Registers>(self, value: R, delta: impl Operand<u32>) -> R {
         self.shuffle(Shuffle::Down, value, delta.val())
     }
 
-    /// What the lane whose number differs in these bits holds.
+    /// Value of the lane whose number differs in these bits (`__shfl_xor_sync`).
     #[track_caller]
     pub fn shfl_xor<R: Registers>(self, value: R, bits: impl Operand<u32>) -> R {
         self.shuffle(Shuffle::Bfly, value, bits.val())
@@ -74,7 +74,7 @@ impl Lanes {
         with(|r| sync::warp_sync(r, self.mask.raw()));
     }
 
-    /// Whether the condition holds in all of them.
+    /// Returns true if the condition holds in all of the lanes.
     #[must_use]
     #[track_caller]
     pub fn all(self, condition: impl Operand<bool>) -> Val<bool> {
@@ -82,7 +82,7 @@ impl Lanes {
         Val::from_raw(with(|r| warp::vote(r, Vote::All, condition, self.mask.raw())))
     }
 
-    /// Whether the condition holds in any of them.
+    /// Returns true if the condition holds in any of the lanes.
     #[must_use]
     #[track_caller]
     pub fn any(self, condition: impl Operand<bool>) -> Val<bool> {

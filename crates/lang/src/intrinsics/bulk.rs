@@ -26,16 +26,16 @@ fn base(r: &mut Recorder, address: Raw) -> ptx::AddressBase {
     ptx::AddressBase::Name(name)
 }
 
-/// What is loaded of a tensor, and how.
+/// The source of a TMA load: a tensor map, and the box to load from it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Source<'a> {
     /// The generic address of its map.
     pub(crate) map: Raw,
-    /// Where the box starts, innermost dimension first.
+    /// Coordinates of the start of the box, innermost dimension first.
     pub(crate) coordinates: &'a [Raw],
     /// For a map in im2col mode: the filter's offsets, `u16`, innermost dimension first.
     pub(crate) offsets: Option<&'a [Raw]>,
-    /// Whether the L2 shall give it up first.
+    /// True if the data is read once, so that L2 evicts it first.
     pub(crate) is_read_once: bool,
 }
 

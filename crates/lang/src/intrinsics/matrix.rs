@@ -66,21 +66,21 @@ pub(crate) fn mma(r: &mut Recorder, product: Product, sums: [Reg; 4], a: &[Raw; 
     r.push_named(Opcode::Mma, modifiers, operands);
 }
 
-/// What `wgmma.mma_async` does beside multiplying.
+/// Transposition of the operands of `wgmma.mma_async`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Transposed {
-    /// Whether the instruction can read operands with `k` along their rows: 16-bit elements.
+    /// True if the instruction can read MN-major operands: 16-bit elements.
     pub(crate) can: bool,
     pub(crate) a: bool,
     pub(crate) b: bool,
 }
 
-/// Where `wgmma` finds A.
+/// Location of operand A of `wgmma`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum FactorA<'a> {
-    /// In shared memory, by a matrix descriptor.
+    /// Shared memory, by a matrix descriptor.
     Shared(Raw),
-    /// In four registers of each thread.
+    /// Four registers of each thread.
     Registers(&'a [Reg]),
 }
 

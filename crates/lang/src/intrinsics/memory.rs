@@ -25,7 +25,7 @@ pub(crate) const fn address_type(window: Window) -> Type {
     if matches!(window, Window::Shared | Window::Cluster) { Type::U32 } else { Type::U64 }
 }
 
-/// Where an address starts.
+/// Base of an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Base {
     Symbol(Symbol),
@@ -197,7 +197,7 @@ pub(crate) fn element(r: &mut Recorder, location: Location, bytes: u32, index_ty
     Location { base: Base::Register(sum), ..location }
 }
 
-/// Which way data moves.
+/// Direction of a memory access.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Direction {
     Load,

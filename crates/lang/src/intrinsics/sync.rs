@@ -56,14 +56,14 @@ pub(crate) fn barrier_arrive(r: &mut Recorder, id: u32, threads: u32) {
     r.push(Opcode::Bar, &["arrive"], operands);
 }
 
-/// What a barrier tells about a predicate.
+/// Result of a barrier's reduction of a predicate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Census {
-    /// In how many threads it holds.
+    /// Number of threads for which the predicate is true.
     Count,
-    /// Whether it holds in all.
+    /// True if the predicate is true for all threads.
     All,
-    /// Whether it holds in any.
+    /// True if the predicate is true for any thread.
     Any,
 }
 
@@ -141,7 +141,7 @@ pub(crate) fn map_to_block(r: &mut Recorder, address: Raw, rank: Raw) -> Raw {
     r.define(ScalarType::B32, Opcode::Mapa, &["shared::cluster", "u32"], operands)
 }
 
-/// Which way registers go.
+/// Direction of a `setmaxnreg`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Direction {
     Give,
@@ -178,7 +178,7 @@ pub(crate) fn nanosleep(r: &mut Recorder, nanoseconds: Raw) {
     r.push(Opcode::Nanosleep, &["u32"], vec![operand]);
 }
 
-/// What may be loaded before a wait for other launches.
+/// Memory that may be loaded before a wait for the preceding launches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Constants {
     /// Nothing.
@@ -187,8 +187,8 @@ pub(crate) enum Constants {
     Loaded,
 }
 
-/// Whether a wait for other launches behind this statement is too late: a thread may have left, or
-/// have accessed global memory.
+/// Returns true if a wait for other launches after this statement would be too late: a thread may
+/// have exited or accessed global memory.
 fn is_late(statement: &ptx::Statement, constants: Constants) -> bool {
     // A prefetch shows nothing of what is there.
     let is_prefetch = |i: &ptx::Instruction| i.has("prefetch") || i.opcode == Opcode::Prefetch;
@@ -202,7 +202,7 @@ fn is_late(statement: &ptx::Statement, constants: Constants) -> bool {
     matches!(statement, ptx::Statement::Instruction(i) if reaches(i))
 }
 
-/// Whether launches can overlap.
+/// Returns true if the target has `griddepcontrol`, so that launches can overlap.
 pub(crate) fn has_dependent_launches(r: &mut Recorder) -> bool {
     let has = r.target.has(90, (7, 8));
     if has {

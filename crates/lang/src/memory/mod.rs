@@ -20,11 +20,11 @@ pub use pointer::{
 use crate::intrinsics::sync;
 use crate::recorder::with;
 
-/// How loads and stores treat the caches (PTX ISA, "Cache Operators", "Cache Eviction Priority
-/// Hints"). All but the first two are for global memory, and hints: they never change a result.
+/// Cache behaviour of loads and stores (PTX ISA, "Cache Operators", "Cache Eviction Priority
+/// Hints"). All but the first two are hints for global memory: they never change a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Cache {
-    /// As the hardware likes.
+    /// The default of the hardware.
     #[default]
     Default,
     /// Every access happens, in program order: `.volatile`.
@@ -47,7 +47,7 @@ pub enum Cache {
     NoAllocate,
 }
 
-/// What an access orders around it (PTX ISA, "Memory Consistency Model").
+/// Memory order of an access (PTX ISA, "Memory Consistency Model").
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Order {
     /// Nothing but the access itself.

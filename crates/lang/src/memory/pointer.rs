@@ -74,7 +74,7 @@ pub struct Pointer<T, S> {
     target: PhantomData<fn() -> (T, S)>,
 }
 
-/// What can index memory: [`Val`]s, [`Var`]s and constants of 32- and 64-bit integer types, and
+/// An index into memory: [`Val`]s, [`Var`]s and constants of 32- and 64-bit integer types, and
 /// `usize`.
 pub trait Index {
     /// The type and the value.
@@ -346,7 +346,7 @@ impl<T: Number, S: Space> Pointer<T, S> {
     }
 }
 
-/// What a pointer to a place is without its type: what accesses are recorded from.
+/// A pointer without its element type, for recording loads and stores.
 #[derive(Clone, Copy)]
 struct Place {
     location: Location,

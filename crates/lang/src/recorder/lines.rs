@@ -11,9 +11,9 @@ use warpfold_ptx::{self as ptx, Name, Statement};
 /// The place of an operation in Rust source.
 pub(crate) type Caller = &'static Location<'static>;
 
-/// Who wrote what is being recorded.
+/// Source location of the operation being recorded.
 pub(super) struct Author {
-    /// Where the kernel was made.
+    /// The location of the kernel's definition.
     kernel: Caller,
     /// The latest line that somebody wrote.
     caller: Caller,
@@ -30,7 +30,7 @@ impl Author {
         self.caller
     }
 
-    /// What comes concerns the kernel as a whole.
+    /// Attributes what follows to the kernel as a whole.
     pub(super) fn end(&mut self) {
         self.caller = self.kernel;
     }
@@ -48,13 +48,13 @@ impl Author {
     }
 }
 
-/// Whether nobody outside wrote a file: it is of this crate, or of the standard library, which
-/// calls an operation that was handed over as a function (`update(Val::exp)`).
+/// Returns true if a file has no user code: it is of this crate, or of the standard library, which
+/// calls an operation that was passed as a function (`update(Val::exp)`).
 fn is_nobodys(file: &str) -> bool {
     file.starts_with("/rustc/") || file.contains("library/core/src") || is_of_this_crate(file)
 }
 
-/// Whether a file lies in the folder of this crate's sources.
+/// Returns true if a file is in the source folder of this crate.
 fn is_of_this_crate(file: &str) -> bool {
     let this = file!();
     let folder = this.len() - "recorder/lines.rs".len();
@@ -65,7 +65,7 @@ fn is_of_this_crate(file: &str) -> bool {
 #[derive(Default)]
 pub(super) struct Lines {
     files: Vec<&'static str>,
-    /// What the latest `.loc` of the body and of the prologue say.
+    /// The locations of the latest `.loc` of the body and of the prologue.
     latest: [Option<Caller>; 2],
 }
 

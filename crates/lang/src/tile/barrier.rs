@@ -39,13 +39,13 @@ impl Barriers {
         Barrier { place: self.first.at(index) }
     }
 
-    /// How many there are.
+    /// Number of barriers.
     #[must_use]
     pub const fn len(self) -> u32 {
         self.num
     }
 
-    /// Whether there are none.
+    /// Returns true if there are no barriers.
     #[must_use]
     pub const fn is_empty(self) -> bool {
         self.num == 0

@@ -1,5 +1,5 @@
-//! Which output tile a block of a persistent kernel computes next: a counter in the memory of the
-//! device.
+//! Dynamic tile scheduler of persistent kernels: a counter in global memory gives each block its
+//! next output tile.
 
 use super::pipeline::{Cursor, Pipeline};
 use crate::memory::{Global, Shared, shared_named};

@@ -31,7 +31,7 @@ impl Factor {
         Self { start, rows: tile.rows(), columns: tile.columns(), swizzle: tile.swizzle(), major, repeats: false }
     }
 
-    /// As A: eight rows stand for all.
+    /// Returns the operand as A: eight rows are repeated for all 64.
     pub(super) fn for_a(self) -> Self {
         Self { repeats: self.major == Major::K && self.rows == GROUP, ..self }
     }

@@ -100,7 +100,7 @@ impl<H: Multiplicand + HalfOfPair> Fragment<H, 4> {
     }
 }
 
-/// Which of the four 8 x 8 matrices is the lower one of the 16 rows, and which the later along `k`.
+/// Order of the four 8 x 8 matrices of a fragment: along the rows first, or along `k` first.
 #[derive(Clone, Copy)]
 pub(super) enum Order {
     /// A: rows first.
@@ -109,8 +109,8 @@ pub(super) enum Order {
     StepsFirst,
 }
 
-/// Which row of which of four matrices a lane points to: matrix `j` is the one that lanes `8 j` to
-/// `8 j + 7` point to.
+/// The row that each lane addresses in `ldmatrix`: lanes `8 j` to `8 j + 7` hold the row addresses
+/// of matrix `j`.
 pub(super) struct Lanes {
     pub(super) row: Val<u32>,
     /// 1 in the lower matrices.

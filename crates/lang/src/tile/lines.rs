@@ -20,12 +20,12 @@ pub struct LinesOfA<T>(Lines<T>);
 /// A warp's columns of B in each tile of a ring; see [`LinesOfA`].
 pub struct LinesOfB<T>(Lines<T>);
 
-/// What both are.
+/// Shared implementation of [`LinesOfA`] and [`LinesOfB`].
 struct Lines<T> {
     tiles: Tiles<T>,
     major: Major,
     num: u32,
-    /// Where the lane points to in the current tile, for each 32 bytes of a panel's row.
+    /// The lane's row addresses in the current tile, one per 32 bytes of a panel's row.
     starts: Vec<Shared<u8>>,
 }
 

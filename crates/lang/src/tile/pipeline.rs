@@ -16,7 +16,7 @@ pub struct Pipeline {
     empty: Barriers,
 }
 
-/// Where in the ring a thread is: a stage, and the parity of its round.
+/// A thread's position in the ring: a stage, and the parity of its round.
 #[derive(Debug, Clone, Copy)]
 pub struct Cursor {
     stage: Var<u32>,
@@ -41,7 +41,7 @@ impl Pipeline {
         Barriers::publish();
     }
 
-    /// How many stages there are.
+    /// Number of stages.
     #[must_use]
     pub const fn stages(self) -> u32 {
         self.full.len()

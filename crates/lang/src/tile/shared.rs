@@ -6,9 +6,9 @@ use crate::memory::{Index, Shared};
 use crate::types::Element;
 use crate::{ErrorKind, Operand, Val, untyped};
 
-/// How the 16-byte pieces of a tile's rows are permuted, so that neither rows nor columns of pieces
-/// meet in the banks (PTX ISA, "Swizzling Modes"): piece `p` of line `l` lies at `p ^ (l mod …)`, a
-/// line being 128 bytes.
+/// Permutation of the 16-byte chunks of a tile's rows that avoids bank conflicts along rows and
+/// columns (PTX ISA, "Swizzling Modes"): chunk `p` of line `l` is stored at `p ^ (l mod …)`, a line
+/// being 128 bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Swizzle {
     /// Rows of 32 bytes.
@@ -36,7 +36,7 @@ impl Swizzle {
         8 * self.bytes()
     }
 
-    /// Where a byte of the tile lies: `a ^ ((a >> 3) & mask)`.
+    /// The mask of the swizzle: byte `a` of the tile is stored at `a ^ ((a >> 3) & mask)`.
     pub(crate) const fn mask(self) -> u32 {
         match self {
             Self::Bytes32 => 0x10,
@@ -45,7 +45,7 @@ impl Swizzle {
         }
     }
 
-    /// As a matrix descriptor names it (PTX ISA, "Matrix Descriptor Format").
+    /// The code of the mode in a matrix descriptor (PTX ISA, "Matrix Descriptor Format").
     pub(crate) const fn code(self) -> u64 {
         match self {
             Self::Bytes32 => 3,
@@ -55,7 +55,7 @@ impl Swizzle {
     }
 }
 
-/// Which dimension of a matrix lies along the columns of its tile, that is without gaps.
+/// The dimension of a matrix that is contiguous: it runs along the columns of its tile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Major {
     /// The one that products sum over: a tile has one row for each row of A, or column of B.
@@ -155,13 +155,13 @@ impl<T: Element> Tiles<T> {
         Tile { start: self.first.start.elements(self.pitch, index), ..self.first }
     }
 
-    /// How many there are.
+    /// Number of tiles.
     #[must_use]
     pub const fn len(self) -> u32 {
         self.num
     }
 
-    /// Whether there are none.
+    /// Returns true if there are no tiles.
     #[must_use]
     pub const fn is_empty(self) -> bool {
         self.num == 0
@@ -181,7 +181,7 @@ impl<T: Element> Tile<T> {
         self.columns
     }
 
-    /// How it is swizzled.
+    /// The swizzle of the tiles.
     #[must_use]
     pub const fn swizzle(self) -> Swizzle {
         self.swizzle
@@ -279,7 +279,7 @@ impl<T: Element> Row<T> {
     }
 }
 
-/// Where the bytes of a column are, from the start of its row.
+/// Offset of a column from the start of its row, in bytes.
 #[track_caller]
 fn offset_in_row(tile: [u32; 3], swizzle: Swizzle, pattern: Val<u32>, column: Val<u32>) -> Val<u32> {
     let [rows, columns, element_bytes] = tile;

@@ -86,11 +86,11 @@ pub struct Operands<T> {
     /// 64 rows of A. Or eight along whose rows `k` lies: they stand for each group of eight, so
     /// that rows of sums repeat, and take an eighth of the room.
     pub a: Tile<T>,
-    /// What lies along A's columns.
+    /// Major dimension of A.
     pub a_major: Major,
-    /// As many columns of B as there are columns of sums.
+    /// B, with one column for each column of the accumulator.
     pub b: Tile<T>,
-    /// What lies along B's columns.
+    /// Major dimension of B.
     pub b_major: Major,
 }
 

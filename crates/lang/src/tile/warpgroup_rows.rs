@@ -51,7 +51,7 @@ impl<T: Multiplicand> WarpgroupSums<T> {
         (lane_id() & 3) * 2
     }
 
-    /// Which of the thread's rows and how far from its first column a register is.
+    /// Returns a register's row (of the thread's two) and its distance from the first column.
     const fn place(index: usize) -> (usize, u32) {
         (index / 2 % 2, (8 * (index / 4) + index % 2) as u32)
     }

@@ -17,7 +17,7 @@ pub struct F8E5M2(u8);
 
 /// [`F8E4M3`] or [`F8E5M2`].
 pub trait EightBitFloat: Element {
-    /// What tells the formats apart.
+    /// Bit layout of the format.
     #[doc(hidden)]
     const FORMAT: Format;
 }
@@ -31,8 +31,7 @@ pub struct Format {
     pub(crate) bias: u32,
     /// The largest number, as a byte.
     pub(crate) max: u8,
-    /// What replaces a magnitude that rounds to more than the largest number, where nothing
-    /// saturates.
+    /// Byte that replaces a magnitude above the largest number when a conversion does not saturate.
     pub(crate) overflow: u8,
 }
 
@@ -43,12 +42,12 @@ impl Format {
     pub(crate) const E4M3: Self = Self { mantissa_bits: 3, bias: 7, max: 0x7e, overflow: NAN };
     pub(crate) const E5M2: Self = Self { mantissa_bits: 2, bias: 15, max: 0x7b, overflow: 0x7c };
 
-    /// How far the mantissa of an `f32` is shifted down to become this one's.
+    /// Number of bits by which the mantissa of an `f32` is shifted down to this format's.
     pub(crate) const fn shift(self) -> u32 {
         f32::MANTISSA_DIGITS - 1 - self.mantissa_bits
     }
 
-    /// What the exponent's bias of `f32` is more than this one's, as a byte's exponent field.
+    /// Difference between the exponent biases of `f32` and this format, as a byte's exponent field.
     pub(crate) const fn rebias(self) -> u32 {
         (127 - self.bias) << self.mantissa_bits
     }
@@ -156,14 +155,14 @@ macro_rules! eight_bit_floats {
                 Format::$format.decode(self.0)
             }
 
-            /// Whether it is NaN.
+            /// Returns true if the value is NaN.
             #[must_use]
             pub fn is_nan(self) -> bool {
                 self.to_f32().is_nan()
             }
         }
 
-        /// As numbers: NaN equals nothing, and the zeros are equal.
+        /// Compares as numbers: NaN equals nothing, and the zeros are equal.
         impl PartialEq for $rust {
             fn eq(&self, other: &Self) -> bool {
                 self.to_f32() == other.to_f32()

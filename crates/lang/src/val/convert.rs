@@ -5,7 +5,7 @@ use crate::intrinsics::f8::Overflow;
 use crate::types::{EightBitFloat, Scalar, ScalarFloat};
 use crate::untyped;
 
-/// How a result that does not fit exactly is rounded.
+/// Rounding mode of an inexact result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Rounding {
     /// To the nearest, ties to even.

@@ -73,10 +73,9 @@ impl<T: Scalar> fmt::Debug for Val<T> {
     }
 }
 
-/// What can stand where a value of type `T` is wanted: a [`Val`], a [`Var`] (its value at that
-/// moment), or a constant.
+/// An operand of type `T`: a [`Val`], a [`Var`] (read at that moment), or a constant.
 pub trait Operand<T: Scalar>: Copy {
-    /// As a value.
+    /// Returns the operand as a value.
     fn val(self) -> Val<T>;
 }
 

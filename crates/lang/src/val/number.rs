@@ -38,7 +38,7 @@ impl<T: Ordered> Val<T> {
 
 #[allow(clippy::should_implement_trait, reason = "a comparison gives a `Val<bool>`, which Rust's traits cannot")]
 impl Val<bool> {
-    /// Whether both are true or both false.
+    /// Returns true if both are true or both are false.
     #[track_caller]
     pub fn eq(self, right: impl Operand<bool>) -> Self {
         let right = right.val();
@@ -60,21 +60,21 @@ impl Val<bool> {
 }
 
 impl<T: ScalarFloat> Val<T> {
-    /// Whether it is NaN.
+    /// Returns true for NaN.
     #[track_caller]
     #[must_use]
     pub fn is_nan(self) -> Val<bool> {
         Val::from_raw(untyped::unordered(T::TYPE, self.raw(), self.raw()))
     }
 
-    /// Whether it is one of the infinities.
+    /// Returns true for positive or negative infinity.
     #[track_caller]
     #[must_use]
     pub fn is_inf(self) -> Val<bool> {
         self.abs().eq(Val::constant(T::HIGHEST))
     }
 
-    /// Whether it is neither infinite nor NaN.
+    /// Returns true for values that are neither infinite nor NaN.
     #[track_caller]
     #[must_use]
     pub fn is_finite(self) -> Val<bool> {
