@@ -77,7 +77,7 @@ pub struct Function {
     pub directives: Vec<FunctionDirective>,
     /// `None` for a declaration.
     pub body: Option<Vec<Statement>>,
-    /// Where the name stands.
+    /// Source position of the name.
     pub span: Span,
 }
 
@@ -119,7 +119,7 @@ pub enum StateSpace {
 pub struct Variable {
     /// Linkage, if any is written (module scope only).
     pub linkage: Option<Linkage>,
-    /// Where it lives; `.func` parameters may be in `Reg`.
+    /// The state space; `.func` parameters may be in `Reg`.
     pub space: StateSpace,
     /// `.align N`, in bytes.
     pub align: Option<u32>,
@@ -139,7 +139,7 @@ pub struct Variable {
     pub init: Option<Initializer>,
     /// `.attribute(.managed)`, `.attribute(.unified(a,b))`: kept as text.
     pub attribute: Option<Name>,
-    /// Where the name stands.
+    /// Source position of the name.
     pub span: Span,
 }
 
@@ -184,7 +184,7 @@ pub enum Statement {
     Label {
         /// Its name.
         name: Name,
-        /// Where it stands.
+        /// Source position of the label.
         span: Span,
     },
     /// `.reg .type a, b<10>;`
@@ -204,7 +204,7 @@ pub enum Statement {
         line: u32,
         /// Column in that line.
         column: u32,
-        /// What follows (`function_name …, inlined_at …`), without the comma that starts it.
+        /// The rest of the directive (`function_name …, inlined_at …`), without its leading comma.
         rest: Option<Name>,
     },
     /// `.pragma "…", …;`
@@ -263,11 +263,11 @@ pub struct Instruction {
     pub guard: Option<Guard>,
     /// The mnemonic before the first dot.
     pub opcode: Opcode,
-    /// What follows it, without the dots, in text order: `["global", "v4", "f32"]`.
+    /// Modifiers after the opcode, without the dots, in text order: `["global", "v4", "f32"]`.
     pub modifiers: Vec<Name>,
     /// Operands in text order.
     pub operands: Vec<Operand>,
-    /// Where the mnemonic (or its guard) starts.
+    /// Source position of the mnemonic (or of its guard).
     pub span: Span,
 }
 
@@ -326,7 +326,7 @@ pub struct Address {
     pub coordinates: Vec<Operand>,
 }
 
-/// What an address starts from.
+/// The base of an address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AddressBase {
     /// A register or a variable.
@@ -395,7 +395,7 @@ impl StateSpace {
 }
 
 impl Instruction {
-    /// Whether `modifier` (without its dot) is among the modifiers.
+    /// Returns true if `modifier` (without its dot) is among the modifiers.
     #[must_use]
     pub fn has(&self, modifier: &str) -> bool {
         self.modifiers.iter().any(|m| m == modifier)

@@ -6,7 +6,7 @@
 
 use crate::Span;
 
-/// What a token is; its text is a slice of the input.
+/// The kind of a token; its text is a slice of the input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TokenKind {
     /// An identifier: `foo`, `%r1`, `$L__BB0_2`, `_`.
@@ -49,7 +49,7 @@ pub(crate) struct Lexer<'t> {
     line_start: usize,
     /// UTF-8 continuation bytes since `line_start`: they are no columns.
     continuation: usize,
-    /// Whether the latest token stands between `// begin inline asm` and `// end inline asm`.
+    /// True if the latest token is between `// begin inline asm` and `// end inline asm`.
     is_inline_asm: bool,
 }
 
@@ -127,7 +127,7 @@ impl<'t> Lexer<'t> {
         Ok(())
     }
 
-    /// Whether the latest token is inline assembly, which compilers put between comments.
+    /// Returns true if the latest token is inline assembly, which compilers mark with comments.
     pub(crate) const fn is_inline_asm(&self) -> bool {
         self.is_inline_asm
     }
@@ -144,7 +144,7 @@ impl<'t> Lexer<'t> {
         }
     }
 
-    /// Whether a line starts here that a C preprocessor left: `# 12 "file"` or `#line 12 "file"`.
+    /// Returns true at a C preprocessor's line marker: `# 12 "file"` or `#line 12 "file"`.
     fn is_line_marker(&self) -> bool {
         let rest = &self.bytes[self.position + 1..];
         let rest = rest.strip_prefix(b"line").unwrap_or(rest).trim_ascii_start();

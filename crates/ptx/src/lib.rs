@@ -38,7 +38,7 @@ pub struct ParseError {
     pub span: Span,
     /// The offending token as it stands in the text (`end of file` at the end).
     pub found: String,
-    /// What could stand there.
+    /// The tokens that are expected there.
     pub expected: String,
 }
 

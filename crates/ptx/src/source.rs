@@ -1,4 +1,4 @@
-//! Where instructions come from: `.file` and `.loc`, as compilers write them.
+//! Source locations of instructions: `.file` and `.loc`, as compilers write them.
 //!
 //! The specification is the PTX ISA, "Debugging Directives". A compiler that inlines says of each
 //! instruction where it stands and where that function was called; the caller's own call was said
@@ -25,7 +25,7 @@ pub struct SourceLine {
 }
 
 impl SourceLine {
-    /// Whether it comes with a compiler.
+    /// Returns true if the file belongs to a compiler's library.
     fn is_of_library(&self) -> bool {
         LIBRARIES.iter().any(|part| self.file.contains(part))
     }
@@ -48,7 +48,7 @@ impl fmt::Display for SourceLine {
     }
 }
 
-/// Where an instruction comes from: its line, then the line of the call that inlined it, and so on.
+/// Source location of an instruction: its line, then those of the calls that inlined it.
 ///
 /// Prints as the line of its author, and what library that goes through: `tri.py:8 (in
 /// standard.py:287)`.
@@ -101,7 +101,7 @@ impl fmt::Display for Source {
     }
 }
 
-/// How many calls a chain keeps; hostile text could make one without end.
+/// Maximum number of calls in a chain; hostile text could make an endless one.
 const MAX_CALLS: usize = 64;
 
 /// File, line and column of a `.loc`.
@@ -143,7 +143,7 @@ impl Sources {
         this
     }
 
-    /// Whether the module names no source file.
+    /// Returns true if the module names no source file.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.files.is_empty()
@@ -215,7 +215,7 @@ impl Sources {
 mod tests {
     use super::*;
 
-    /// What each `.loc` of a kernel prints.
+    /// Returns the text of each `.loc` of a kernel.
     #[track_caller]
     fn lines(locations: &str, tail: &str) -> Vec<String> {
         let text =

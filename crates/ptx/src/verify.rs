@@ -20,11 +20,11 @@ pub struct Finding {
     /// The instruction or variable; where the function's name stands for statements that keep no
     /// place.
     pub span: Span,
-    /// What is wrong.
+    /// The problem found there.
     pub problem: Problem,
 }
 
-/// What is wrong.
+/// The kinds of problems in a module.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Problem {
@@ -80,7 +80,7 @@ pub fn verify(module: &Module) -> Vec<Finding> {
     verifier.findings
 }
 
-/// What a name stands for.
+/// Meaning of a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Meaning {
     Predicate,
@@ -118,7 +118,7 @@ struct Verifier {
     scopes: Vec<Scope>,
     findings: Vec<Finding>,
     function: Option<Name>,
-    /// Where we are.
+    /// Source position of the statement being checked.
     span: Span,
 }
 

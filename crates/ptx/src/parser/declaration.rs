@@ -8,7 +8,7 @@ use crate::{
     Variable,
 };
 
-/// What stands before the name of a variable.
+/// The part of a variable declaration before its name.
 #[derive(Debug, Clone)]
 struct Prefix {
     linkage: Option<Linkage>,
@@ -20,10 +20,10 @@ struct Prefix {
     attribute: Option<Name>,
 }
 
-/// Whether parameters may be called `_`.
+/// Rule for parameters called `_`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Unnamed {
-    /// In call prototypes.
+    /// Allowed: in call prototypes.
     Allowed,
     /// Everywhere else.
     Forbidden,

@@ -12,11 +12,11 @@ mod statement;
 use crate::lexer::{Lexer, Token, TokenKind};
 use crate::{Module, Name, ParseError};
 
-/// How deeply scopes, lists and parentheses may nest.
+/// Maximum nesting depth of scopes, lists and parentheses.
 const MAX_DEPTH: u32 = 128;
 
-/// How many labels all the `prefix<N>` of a module may stand for, so that a short text cannot fill
-/// the memory.
+/// Maximum number of labels that all `prefix<N>` of a module expand to, so that a short text cannot
+/// fill the memory.
 const MAX_RANGE_LABELS: u32 = 1 << 16;
 
 /// Parses a PTX module.
@@ -43,10 +43,10 @@ struct Parser<'t> {
     text: &'t str,
     lexer: Lexer<'t>,
     token: Token,
-    /// Where the token before it ended.
+    /// End of the previous token.
     last_end: usize,
     depth: u32,
-    /// How many labels `prefix<N>` may still stand for.
+    /// Number of labels that `prefix<N>` may still expand to.
     range_labels: u32,
 }
 
@@ -106,7 +106,7 @@ impl<'t> Parser<'t> {
         if self.at(symbol) { Ok(self.bump()) } else { self.error(format!("`{}`", char::from(symbol))) }
     }
 
-    /// Whether the current token is this dotted word.
+    /// Returns true if the current token is this dotted word.
     fn at_dotted(&self, dotted: &str) -> bool {
         self.token.kind == TokenKind::Dotted && self.current() == dotted
     }
