@@ -14,7 +14,7 @@ pub struct Error {
 }
 
 impl Error {
-    /// Which error it is.
+    /// The kind of the error.
     #[must_use]
     pub fn kind(&self) -> &ErrorKind {
         &self.kind
@@ -45,7 +45,7 @@ impl std::error::Error for Error {
     }
 }
 
-/// What to do without a GPU.
+/// Advice for a system without a GPU.
 #[cfg(feature = "virtual-gpu")]
 const VIRTUAL: &str = "use the virtual GPU (`virtual`)";
 #[cfg(not(feature = "virtual-gpu"))]
@@ -58,13 +58,13 @@ pub enum ErrorKind {
     /// The NVIDIA driver library does not load or does not start.
     #[error("no NVIDIA driver: {reason}; install the driver, or {}", VIRTUAL)]
     NoDriver {
-        /// What was tried.
+        /// Reason why the library cannot be used.
         reason: String,
     },
     /// The driver is older than the oldest one this crate drives.
     #[error("the NVIDIA driver supports CUDA {found}, at least {needed} is needed; update the driver")]
     DriverTooOld {
-        /// What the driver supports, as `major.minor`.
+        /// The CUDA version that the driver supports, as `major.minor`.
         found: String,
         /// The oldest version that works.
         needed: &'static str,
@@ -74,7 +74,7 @@ pub enum ErrorKind {
     NoDevice {
         /// The number asked for.
         asked: usize,
-        /// How many there are.
+        /// Number of devices.
         found: usize,
     },
     /// A name that no device has.
@@ -95,7 +95,7 @@ pub enum ErrorKind {
     WrongKindOfDevice {
         /// The operation.
         what: &'static str,
-        /// Which kind has it.
+        /// The kind of device that supports it.
         needed: &'static str,
         /// The device at hand.
         device: String,
@@ -154,11 +154,11 @@ pub enum ErrorKind {
     /// Memory, a stream or a kernel of one device met those of another.
     #[error("{what} is on {found}, but the operation runs on {expected}; copy it over through the host first")]
     MixedDevices {
-        /// What stands on the wrong device.
+        /// The object on the wrong device.
         what: String,
         /// The operation's device.
         expected: String,
-        /// Where it is.
+        /// The device that it is on.
         found: String,
     },
     /// A block with more threads than the device or the kernel allows.
@@ -170,7 +170,7 @@ pub enum ErrorKind {
         threads: u64,
         /// The limit.
         limit: u32,
-        /// Whose limit it is.
+        /// Source of the limit.
         limited_by: &'static str,
     },
     /// A block with more shared memory than the device has for one.
@@ -202,7 +202,7 @@ pub enum ErrorKind {
         /// The launch that failed, or, where the driver does not tell which, all since the last
         /// synchronisation.
         launches: Vec<LaunchSite>,
-        /// What the device says.
+        /// Error text of the device.
         reason: String,
     },
     /// Two devices whose kernels cannot use each other's memory.
@@ -212,13 +212,13 @@ pub enum ErrorKind {
         from: String,
         /// The device whose memory it is.
         to: String,
-        /// What there is.
+        /// The link that exists.
         link: crate::Link,
     },
     /// A rank of a group ended, so that the others can do nothing together any more.
     #[error("rank {rank} has left the group: {reason}")]
     PeerLost {
-        /// Which.
+        /// The rank that was lost.
         rank: usize,
         /// Why.
         reason: String,
@@ -226,17 +226,17 @@ pub enum ErrorKind {
     /// Ranks of a group that did not come to what all do together.
     #[error("waited {waited:?} for rank(s) {missing:?} of the group")]
     PeersLate {
-        /// How long.
+        /// Time that the ranks waited.
         waited: std::time::Duration,
-        /// Which.
+        /// The ranks that are missing.
         missing: Vec<usize>,
     },
     /// Ranks of a group came to the same point with different work.
     #[error("the ranks of the group disagree: rank 0 comes to {expected}, another one to {found}")]
     PeersDisagree {
-        /// What rank 0 has.
+        /// The launch of rank 0.
         expected: String,
-        /// What another rank has.
+        /// The launch of another rank.
         found: String,
     },
     /// NVIDIA's library for collectives does not load.
@@ -253,7 +253,7 @@ pub enum ErrorKind {
         /// NCCL's sentence about it.
         message: String,
     },
-    /// What cannot go into a graph, or would disturb one that is being captured.
+    /// An operation that a graph cannot contain, or that would disturb a capture.
     #[error("{0} cannot be captured in a graph")]
     NotCapturable(&'static str),
     /// The use of a buffer that has no memory.
@@ -277,15 +277,15 @@ pub enum ErrorKind {
     /// No such entry in a module.
     #[error("no kernel named '{name}' in the module{}", known_kernels(known))]
     UnknownKernel {
-        /// What was asked for.
+        /// The name that was requested.
         name: String,
-        /// What there is, if the device can tell.
+        /// The kernels of the module, if the device can list them.
         known: Vec<String>,
     },
     /// A call of the driver failed for a reason that is none of the above.
     #[error("{call} failed: {code} ({message})")]
     Driver {
-        /// What was being done.
+        /// The operation that failed.
         call: &'static str,
         /// The driver's name of the error.
         code: String,

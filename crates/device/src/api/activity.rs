@@ -39,9 +39,9 @@ impl std::fmt::Display for ActivityKind {
 /// One row of the table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Activity {
-    /// What was done.
+    /// The kind of activity.
     pub kind: ActivityKind,
-    /// How often.
+    /// Number of times.
     pub calls: u64,
     /// Bytes copied or set; 0 for kernels.
     pub bytes: u64,
@@ -68,7 +68,7 @@ pub struct ApiCall {
     /// The function, without its version: `cuLaunchKernelEx`. On the virtual GPU what would be
     /// called in its place.
     pub name: &'static str,
-    /// How often.
+    /// Number of calls.
     pub calls: u64,
     /// Host time, with that of the events that device times come from; `None` on the virtual GPU.
     pub time: Option<ActivityTime>,
@@ -77,22 +77,22 @@ pub struct ApiCall {
 /// One piece of work in time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Interval {
-    /// What was done: an activity, or a function of the driver.
+    /// The activity, or the function of the driver.
     pub name: String,
-    /// Whether it ran on the host, and not on the device.
+    /// True if it ran on the host, false if on the device.
     pub is_call: bool,
     /// Since the recording began.
     pub start: Duration,
-    /// How long it took.
+    /// Time that it took.
     pub duration: Duration,
 }
 
-/// What a recording tells.
+/// The result of a recording.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Recorded {
-    /// By activity, the longest first, and without times kernels first.
+    /// Totals per activity, the longest first; without times, kernels first.
     pub activities: Vec<Activity>,
-    /// By function of the driver, the longest first.
+    /// Totals per function of the driver, the longest first.
     pub calls: Vec<ApiCall>,
     /// Each for itself, in order; empty on the virtual GPU, which has no clock.
     pub timeline: Vec<Interval>,
@@ -135,7 +135,7 @@ impl Device {
         Ok(self.finish_recording()?.activities)
     }
 
-    /// As [`Device::finish_activity`], with the calls of the driver and each piece of work in time.
+    /// Like [`Device::finish_activity`], with the driver's calls and each piece of work's interval.
     ///
     /// ```
     /// use warpfold_device::{Device, Profile};
@@ -231,7 +231,7 @@ struct Call {
     duration: Duration,
 }
 
-/// What a device records.
+/// The recording of a device.
 #[derive(Debug)]
 struct Recording {
     entries: Vec<Entry>,
@@ -239,11 +239,11 @@ struct Recording {
     /// The point in the device's time that the recording began at.
     base: Option<Arc<dyn BackendEvent>>,
     began: Instant,
-    /// How many want it to leave out what is done.
+    /// Number of nested requests to pause the recording.
     pauses: i32,
 }
 
-/// What a device has recorded; `None` while it does not record.
+/// The recording of a device; `None` while it does not record.
 #[derive(Debug, Default)]
 pub(crate) struct Recorder(Mutex<Option<Recording>>);
 

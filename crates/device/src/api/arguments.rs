@@ -92,14 +92,14 @@ impl<'a> Arguments<'a> {
         self
     }
 
-    /// As [`Arguments::push_input`].
+    /// Pushes a view that the kernel writes; see [`Arguments::push_input`].
     pub(crate) fn push_output<T: Element>(&mut self, view: &ViewMut<'_, T>) {
         self.memory.push((view.memory().clone(), Access::Write));
         self.parameters.grant(view.address(), view.num_bytes(), true);
         self.push(&view.address().to_le_bytes(), 8);
     }
 
-    /// As [`Arguments::push_input`].
+    /// Pushes a tensor map; see [`Arguments::push_input`].
     pub(crate) fn push_tensor_map<T: Element>(&mut self, map: &TensorMap<'_, T>) {
         // Only copies by the map go by it: they have bounds of their own.
         let (memory, access) = map.memory();

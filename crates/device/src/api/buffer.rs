@@ -32,7 +32,7 @@ impl<T: Element> Buffer<T> {
         self.len
     }
 
-    /// Whether there are none.
+    /// Returns true if the buffer has no elements.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
@@ -183,7 +183,7 @@ macro_rules! view_methods {
                 self.len
             }
 
-            /// Whether there are none.
+            /// Returns true if the view has no elements.
             #[must_use]
             pub fn is_empty(&self) -> bool {
                 self.len == 0
@@ -207,9 +207,9 @@ macro_rules! view_methods {
                 self.memory.address() + (self.first * size_of::<T>()) as u64
             }
 
-            /// Where it is in the host's own memory: on the virtual GPU, until the buffer is freed.
-            /// `None` on a GPU, and for an empty view. What is done there is outside of streams and
-            /// checks.
+            /// Host address of the memory on the virtual GPU, valid until the buffer is freed.
+            /// `None` on a GPU, and for an empty view. Accesses through it are ordered by no stream
+            /// and seen by no check.
             #[must_use]
             pub fn host_address(&self) -> Option<*const u8> {
                 match self.num_bytes() {

@@ -110,25 +110,25 @@ impl Device {
         &self.backend().properties().name
     }
 
-    /// What kind of device it is, and which of that kind.
+    /// The kind of the device, with its ordinal or profile.
     #[must_use]
     pub fn kind(&self) -> DeviceKind {
         self.backend().properties().kind
     }
 
-    /// Whether it is the virtual GPU, which counts and checks but has no times.
+    /// Returns true for the virtual GPU, which counts and checks but measures no times.
     #[must_use]
     pub fn is_virtual(&self) -> bool {
         matches!(self.kind(), DeviceKind::Virtual(_))
     }
 
-    /// Whether it is a GPU of silicon, which the driver drives.
+    /// Returns true for a hardware GPU behind the CUDA driver.
     #[must_use]
     pub fn is_cuda(&self) -> bool {
         !self.is_virtual()
     }
 
-    /// Whether it is the same device as another one, as `==` says, too.
+    /// Returns true if both are the same device, like `==`.
     #[must_use]
     pub fn same_device(&self, other: &Self) -> bool {
         self == other
@@ -144,7 +144,7 @@ impl Device {
         Ok(())
     }
 
-    /// What counts the random numbers that are drawn for the device where no queue is named.
+    /// Counter of the random numbers drawn for the device when no queue is given.
     #[must_use]
     pub fn draws(&self) -> &Arc<Draws> {
         &self.inner.draws
@@ -156,8 +156,8 @@ impl Device {
         self.backend().properties().arch
     }
 
-    /// What kernels are written for: architecture, limits, and the newest PTX that the device
-    /// takes.
+    /// The target for kernels: architecture, limits, and the newest PTX version that the device
+    /// accepts.
     #[must_use]
     pub fn target(&self) -> Target {
         let Arch { number, specific } = self.arch();
@@ -269,7 +269,7 @@ impl Device {
         self.alloc_named(&format!("buffer{number}"), len)
     }
 
-    /// As [`Device::alloc`], with a name for findings.
+    /// Allocates like [`Device::alloc`], with a name for findings.
     ///
     /// # Errors
     /// [`ErrorKind::OutOfMemory`].
@@ -321,7 +321,7 @@ impl Device {
         Ok(buffer)
     }
 
-    /// As [`Device::upload`], with a name for findings.
+    /// Uploads like [`Device::upload`], with a name for findings.
     ///
     /// # Errors
     /// [`ErrorKind::OutOfMemory`].

@@ -38,7 +38,7 @@ impl Event {
         self.imp.synchronize()
     }
 
-    /// Whether the stream has reached it; does not wait.
+    /// Returns true if the stream has reached the event; does not wait.
     ///
     /// # Errors
     /// [`ErrorKind::LaunchFailed`](crate::ErrorKind::LaunchFailed) if a kernel before it failed.

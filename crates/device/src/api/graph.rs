@@ -150,7 +150,7 @@ impl Drop for Capturing<'_> {
     }
 }
 
-/// What a graph needs: its memory, in the order of the first uses, its kernels, and the groups of
+/// Resources of a graph: its memory, in the order of the first uses, its kernels, and the groups of
 /// devices that it launches for, with the rank in each.
 #[derive(Debug, Default)]
 pub(crate) struct Held {
@@ -160,7 +160,7 @@ pub(crate) struct Held {
 }
 
 thread_local! {
-    /// What the captures of this thread hold so far.
+    /// Resources held by the captures of this thread.
     static HELD: RefCell<Vec<(CaptureId, Held)>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -195,7 +195,7 @@ impl Held {
         });
     }
 
-    /// What a capture holds, which has ended.
+    /// Takes the resources of a capture that has ended.
     fn take(capture: CaptureId) -> Self {
         let held = HELD.with_borrow_mut(|all| {
             let index = all.iter().position(|(id, _)| *id == capture)?;

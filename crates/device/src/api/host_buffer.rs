@@ -62,7 +62,7 @@ impl<T: Element> HostBuffer<T> {
         self.len
     }
 
-    /// Whether there are none.
+    /// Returns true if the buffer has no elements.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
@@ -102,7 +102,7 @@ impl<T: Element> HostBuffer<T> {
         Ok(bytemuck::cast_slice(self.memory.bytes(bytes)?))
     }
 
-    /// As [`HostBuffer::range`], to write.
+    /// Mutable counterpart of [`HostBuffer::range`].
     ///
     /// # Errors
     /// As [`HostBuffer::range`].
@@ -138,7 +138,7 @@ impl<T: Element> HostBuffer<T> {
         self.memory.word(index)
     }
 
-    /// Where kernels find it, if they can.
+    /// Device address of the memory, if kernels can access it.
     pub(crate) fn device_address(&self) -> Option<u64> {
         self.memory.device_address()
     }
@@ -175,7 +175,7 @@ impl<T: Element> HostView<'_, T> {
         self.range.len()
     }
 
-    /// Whether there are none.
+    /// Returns true if the range is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.range.is_empty()
@@ -198,7 +198,7 @@ impl<T: Element> HostViewMut<'_, T> {
         self.range.len()
     }
 
-    /// Whether there are none.
+    /// Returns true if the range is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.range.is_empty()

@@ -17,7 +17,7 @@ use crate::api::module::{Function, Prepared};
 use crate::backend::{BackendFunction, BackendModule, DeviceKind, FunctionInfo};
 use crate::{Error, ErrorKind};
 
-/// How much a device has built and loaded.
+/// Counts of the kernels that a device has built and loaded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KernelCounts {
     /// Kernels written as PTX.
@@ -35,7 +35,7 @@ pub(crate) struct KernelCache {
     loaded: AtomicU64,
 }
 
-/// What is done to texts before they are loaded; nothing unless it is said.
+/// Rewriting of PTX texts before they are loaded; none by default.
 #[derive(Clone, Default)]
 struct Rewrite(Option<Arc<dyn Fn(&str) -> String + Send + Sync>>);
 
@@ -122,8 +122,7 @@ impl Device {
         *self.kernels().rewrite.lock().unwrap_or_else(PoisonError::into_inner) = Rewrite(Some(Arc::new(rewrite)));
     }
 
-    /// How many kernels were built and loaded so far, those that [`Device::load`] loads not
-    /// counted.
+    /// Number of kernels built and loaded so far, not counting those of [`Device::load`].
     #[must_use]
     pub fn kernel_counts(&self) -> KernelCounts {
         let KernelCache { built, loaded, .. } = self.kernels();

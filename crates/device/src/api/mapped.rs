@@ -25,7 +25,7 @@ use crate::api::memory::Allocation;
 /// # Ok::<(), warpfold_device::Error>(())
 /// ```
 pub struct MappedBuffer<T: Element> {
-    /// What kernels see; borrows from `host`, where there is one.
+    /// The buffer that kernels access; borrows from `host`, if there is one.
     buffer: Buffer<T>,
     host: Option<HostBuffer<T>>,
 }

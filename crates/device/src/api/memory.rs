@@ -12,14 +12,14 @@ use crate::api::device::Device;
 use crate::backend::{BackendEvent, BackendStream, CaptureId};
 use crate::{Error, ErrorKind};
 
-/// How an operation uses memory.
+/// Kind of access of an operation to memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Access {
     Read,
     Write,
 }
 
-/// Who frees it.
+/// Ownership of an allocation, which decides who frees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ownership {
     Ours,
@@ -116,7 +116,7 @@ impl Allocation {
         &self.name
     }
 
-    /// As [`Allocation::order_use`], for what is not kept for a graph here.
+    /// Orders a use like [`Allocation::order_use`], without keeping the memory for a graph.
     pub(crate) fn order(&self, stream: &Arc<dyn BackendStream>, access: Access) -> Result<(), Error> {
         self.order_use(stream, access).map(|_| ())
     }

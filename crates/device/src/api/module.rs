@@ -53,7 +53,7 @@ pub struct Function {
 #[derive(Debug, Clone)]
 pub(crate) struct Prepared {
     pub(crate) imp: Arc<dyn BackendFunction>,
-    /// What the device knows about it, and what the kernel itself promises.
+    /// Resources as the device reports them, and what the kernel itself promises.
     pub(crate) info: FunctionInfo,
     /// Bytes of dynamic shared memory that every launch of it gets, whatever it asks for.
     pub(crate) dynamic_shared: u32,
@@ -68,7 +68,7 @@ impl Function {
         &self.prepared
     }
 
-    /// What is known about it.
+    /// Resources and properties of the function.
     #[must_use]
     pub fn info(&self) -> &FunctionInfo {
         &self.prepared.info
@@ -101,9 +101,9 @@ impl Function {
         &self.device
     }
 
-    /// How many of its clusters are resident at once at most, launched so; 0 where none fits. The
-    /// virtual GPU reckons with the registers that it estimates, and with one of several ways in
-    /// which devices of its kind are made.
+    /// Maximum number of clusters resident at once with this configuration; 0 if none fits. The
+    /// virtual GPU uses its estimate of the registers, and one of several possible layouts of SMs
+    /// in the GPCs of such devices.
     ///
     /// # Errors
     /// [`InvalidLaunch`](crate::ErrorKind::InvalidLaunch) for a launch without clusters or one that

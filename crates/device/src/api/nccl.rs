@@ -20,7 +20,7 @@ pub struct Nccl {
     functions: Arc<Functions>,
 }
 
-/// What the ranks of a communicator have in common: made by one of them, and passed to the others.
+/// Unique id of a communicator: one rank creates it and passes it to the others.
 pub type NcclId = [u8; 128];
 
 impl Nccl {
@@ -161,7 +161,7 @@ impl NcclCommunicator {
         })
     }
 
-    /// What went wrong in the background since the last call.
+    /// Reports asynchronous errors since the last call.
     ///
     /// # Errors
     /// [`ErrorKind::Nccl`].

@@ -29,7 +29,7 @@ impl Device {
         all.take(count).collect()
     }
 
-    /// How kernels and copies of this device reach the memory of another.
+    /// Link by which kernels and copies of this device reach the memory of another.
     ///
     /// # Errors
     /// What the driver says.
@@ -86,7 +86,7 @@ impl Stream {
 #[derive(Debug, Clone)]
 pub struct PeerGroup {
     devices: Arc<[Device]>,
-    /// Where the parts of virtual GPUs come together.
+    /// The meeting point of the virtual GPUs' launches.
     meeting: Arc<Together>,
     /// Launches on GPUs.
     pace: Arc<Pace>,

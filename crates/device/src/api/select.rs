@@ -1,4 +1,4 @@
-//! Which devices there are, and which one a text names.
+//! Device discovery, and selection of a device by text.
 
 #[cfg(feature = "virtual-gpu")]
 use std::io::Write;
@@ -55,7 +55,7 @@ impl Device {
         device
     }
 
-    /// As [`Device::best`], without a word on standard error.
+    /// Selects like [`Device::best`], without printing to standard error.
     #[must_use]
     pub fn best_quietly() -> Self {
         let first = match Self::cuda(0) {
@@ -93,7 +93,7 @@ impl Device {
         devices.collect()
     }
 
-    /// How many GPUs the driver has, those that are too old to use included.
+    /// Number of GPUs that the driver reports, including those too old to use.
     ///
     /// # Errors
     /// [`ErrorKind::NoDriver`], [`ErrorKind::DriverTooOld`].
@@ -110,7 +110,7 @@ impl Device {
         cuda::CudaDevice::open(ordinal).map(Self::from_backend)
     }
 
-    /// As [`Device::cuda`], by candle's name.
+    /// Alias of [`Device::cuda`] with candle's name.
     ///
     /// # Errors
     /// Those of [`Device::cuda`].

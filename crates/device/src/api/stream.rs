@@ -157,7 +157,7 @@ impl Stream {
         })
     }
 
-    /// As [`Stream::copy_from_host_async`], for all of a buffer.
+    /// Copies a whole buffer with [`Stream::copy_from_host_async`].
     ///
     /// # Errors
     /// As [`Stream::copy_from_host_async`].
@@ -166,7 +166,7 @@ impl Stream {
         self.copy_from_host_async(to, from)
     }
 
-    /// As [`Stream::copy_to_host_async`], for all of a buffer.
+    /// Copies to a whole buffer with [`Stream::copy_to_host_async`].
     ///
     /// # Errors
     /// As [`Stream::copy_to_host_async`].
@@ -276,7 +276,7 @@ impl Stream {
         Ok(entered)
     }
 
-    /// Whether work is timed; what is captured has no time yet.
+    /// Returns the clock for an operation: captured work has no time yet.
     fn clock(&self, entered: &Entered<'_>) -> Clock {
         if entered.capture().is_some() { Clock::Off } else { self.device.activity().clock() }
     }

@@ -24,15 +24,15 @@ pub struct TensorLayout {
     /// Elements from one position to the next in each dimension but the innermost: multiples of 16
     /// bytes.
     pub strides: Vec<u64>,
-    /// What one copy moves.
+    /// Mode of the map: tiled or im2col.
     pub mode: MapMode,
     /// The stride in elements at which a copy takes elements, in each dimension.
     pub element_strides: Vec<u32>,
-    /// How channels are stored.
+    /// Interleaved layout of the channels.
     pub interleave: Interleave,
     /// The swizzle of shared memory.
     pub swizzle: MapSwizzle,
-    /// How many bytes L2 fetches at once.
+    /// Size of the L2 promotion.
     pub l2_promotion: L2Promotion,
     /// The value of elements out of bounds.
     pub fill: Fill,
@@ -156,7 +156,7 @@ impl<'a> View<'a, u8> {
 }
 
 impl<'a> ViewMut<'a, u8> {
-    /// As [`View::tensor_map_of`], for kernels that write.
+    /// Encodes like [`View::tensor_map_of`], for kernels that write.
     ///
     /// # Errors
     /// As [`View::tensor_map`].

@@ -10,7 +10,7 @@ use crate::api::element::Element;
 use crate::api::stream::Stream;
 use crate::backend::LaunchConfig;
 
-/// What collects the arguments of a typed launch; made by [`Device::launch`] alone.
+/// Collector of the arguments of a typed launch; made by [`Device::launch`] alone.
 #[derive(Debug)]
 pub struct Packet {
     arguments: Arguments<'static>,
@@ -77,7 +77,7 @@ impl Device {
 
 /// Typed launches.
 impl Stream {
-    /// As [`Device::launch`], on this stream.
+    /// Launches on this stream; see [`Device::launch`].
     ///
     /// # Errors
     /// Those of [`Device::launch`].

@@ -1,4 +1,4 @@
-//! What a device knows about a kernel.
+//! Properties of a loaded kernel.
 
 /// The properties of a loaded kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -7,7 +7,7 @@ pub struct FunctionInfo {
     pub name: String,
     /// Its parameters in order; `None` with drivers before CUDA 12.4, which do not tell.
     pub params: Option<Vec<Param>>,
-    /// What the offsets of the parameters count from.
+    /// Base of the parameters' offsets.
     pub(crate) places: Places,
     /// Bytes of static shared memory per block.
     pub static_shared: u32,
@@ -20,15 +20,15 @@ pub struct FunctionInfo {
     /// Registers per thread: those that the driver's compiler allocated, or on the virtual GPU an
     /// estimate.
     pub registers: u32,
-    /// Whether launches are programmatic dependent launches: each may begin while the one before it
-    /// in its stream still runs, since the kernel itself waits for that one to end. Kernels in the
-    /// language that [wait](warpfold_lang::wait_for_dependencies) are; for others it is
-    /// [said](crate::Function::programmatic). Cooperative launches begin in turn all the same, as
-    /// do all launches of the virtual GPU, whose checks find what a missing wait would do.
+    /// True if launches are programmatic dependent launches: each may begin while the one before it
+    /// in its stream still runs, since the kernel itself waits for that one to end. True for
+    /// kernels in the language that [wait](warpfold_lang::wait_for_dependencies); others [declare
+    /// it](crate::Function::programmatic). Cooperative launches still begin in turn, as do all
+    /// launches of the virtual GPU, whose checks find the effects of a missing wait.
     pub programmatic: bool,
 }
 
-/// What a parameter's offset counts from.
+/// Base of a parameter's offset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Places {
     /// The first parameter, each at the next multiple of its alignment: as arguments are packed.
@@ -38,7 +38,7 @@ pub(crate) enum Places {
     Drivers,
 }
 
-/// Where a parameter is among the parameter bytes.
+/// Offset and size of a parameter in the parameter bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Param {
     /// First byte.

@@ -72,7 +72,7 @@ impl Gate {
         Some(self.read()).filter(|state| state.is_none()).map(Entered)
     }
 
-    /// Whether this capture is going on.
+    /// Returns true while this capture is active.
     pub(crate) fn is_in(&self, capture: CaptureId) -> bool {
         self.read().as_ref().is_some_and(|captured| captured.id == capture)
     }

@@ -34,7 +34,7 @@ impl From<[u32; 3]> for Dim3 {
     }
 }
 
-/// How a kernel is launched.
+/// Configuration of a kernel launch.
 ///
 /// ```
 /// use warpfold_device::LaunchConfig;
@@ -81,13 +81,13 @@ impl LaunchConfig {
         Self { dynamic_shared: bytes, ..self }
     }
 
-    /// In clusters of `blocks` blocks (sm_90 and later).
+    /// Sets the cluster size in blocks (sm_90 and later).
     #[must_use]
     pub fn cluster(self, blocks: impl Into<Dim3>) -> Self {
         Self { cluster: Some(blocks.into().0), ..self }
     }
 
-    /// As a cooperative launch: with all blocks resident at once.
+    /// Makes the launch cooperative: all blocks are resident at once.
     #[must_use]
     pub fn cooperative(self) -> Self {
         Self { cooperative: true, ..self }
@@ -100,10 +100,11 @@ impl LaunchConfig {
     }
 }
 
-/// When a launch begins. It follows from the kernel: see [`FunctionInfo::programmatic`].
+/// Start of a launch relative to earlier work. It follows from the kernel: see
+/// [`FunctionInfo::programmatic`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Begin {
-    /// When all earlier work of its stream is done.
+    /// After all earlier work of its stream.
     InTurn,
     /// While the launch before it in the stream still runs (programmatic dependent launch).
     Early,

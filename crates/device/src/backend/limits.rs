@@ -1,4 +1,4 @@
-//! What a device has, and how much of it one block may take.
+//! Resources of a device, and the limits of one block.
 
 use super::properties::ComputeCapability;
 
@@ -17,9 +17,9 @@ pub struct Limits {
     pub max_grid: [u32; 3],
     /// Blocks per cluster, non-portable sizes included; 1 where there are no clusters.
     pub max_cluster_blocks: u32,
-    /// Whether there are `mma.sync` for f16, bf16, tf32 and int8, and `cp.async` (sm_80 and later).
+    /// True with `mma.sync` for f16, bf16, tf32 and int8, and `cp.async` (sm_80 and later).
     pub has_mma: bool,
-    /// Whether there is `wgmma`, fed by TMA (sm_90a alone).
+    /// True with `wgmma`, fed by TMA (sm_90a alone).
     pub has_wgmma: bool,
     /// Bytes of shared memory per block without opting in.
     pub shared_bytes_per_block: u32,

@@ -1,8 +1,8 @@
-//! How two devices reach each other's memory.
+//! Links between the memories of two devices.
 
 use std::fmt;
 
-/// How a device reaches the memory of another one.
+/// Link from a device to the memory of another one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Link {
     /// It is the same device.
@@ -19,7 +19,7 @@ pub enum Link {
 }
 
 impl Link {
-    /// Whether kernels may use the other's memory.
+    /// Returns true if kernels may access the other device's memory.
     #[must_use]
     pub const fn has_peer_access(self) -> bool {
         !matches!(self, Self::Host)

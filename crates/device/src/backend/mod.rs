@@ -47,7 +47,7 @@ pub(crate) use properties::Properties;
 
 use crate::{Error, ErrorKind};
 
-/// Whether an operation is timed on the device.
+/// Timing of an operation on the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Clock {
     Off,
@@ -75,13 +75,13 @@ pub(crate) trait Backend: Debug + Send + Sync + Any {
     fn free(&self, address: u64, last: &dyn BackendStream);
     /// Bytes of device memory: free, in all.
     fn memory(&self) -> Result<(u64, u64), Error>;
-    /// Where device memory is in the host's own memory, if it is.
+    /// Host address of device memory, if the backend keeps it in host memory.
     fn host_address(&self, address: u64, bytes: u64) -> Option<*const u8>;
     /// Host memory that the device copies asynchronously: pinned where that means something.
     fn host_memory(&self, bytes: usize) -> Result<Box<dyn BackendHostMemory>, Error>;
     /// The bytes of a tensor map that keeps the rules.
     fn encode_tensor_map(&self, map: &warpfold_sim::TensorMap) -> Result<[u8; 128], Error>;
-    /// How kernels and copies here reach the memory of another device.
+    /// Link by which kernels and copies here reach the memory of another device.
     fn link(&self, other: &dyn Backend) -> Result<Link, Error>;
     /// Lets kernels here use the memory of another device, to which there is a link with peer
     /// access; twice is once.
@@ -94,7 +94,7 @@ pub(crate) trait Backend: Debug + Send + Sync + Any {
 
 /// A stream. Callers hold its [gate](BackendStream::gate) while they give it work.
 pub(crate) trait BackendStream: Debug + Send + Sync + Any {
-    /// Who may use the stream while it is being captured.
+    /// Gate that controls the use of the stream while it is being captured.
     fn gate(&self) -> &Gate;
     /// Copies to the device; done with `from` when it returns.
     fn upload(&self, to: u64, from: &[u8], clock: Clock) -> Result<Option<Span>, Error>;
@@ -156,7 +156,7 @@ pub(crate) trait BackendGraph: Debug + Send + Sync {
 /// A point in a stream.
 pub(crate) trait BackendEvent: Debug + Send + Sync + Any {
     fn synchronize(&self) -> Result<(), Error>;
-    /// Whether the stream has reached it.
+    /// Returns true if the stream has reached the event.
     fn is_complete(&self) -> Result<bool, Error>;
     /// Device time from `earlier` to here, both recorded with [`Clock::On`]; `None` on a device
     /// without a clock.
@@ -182,7 +182,7 @@ pub(crate) trait BackendHostMemory: Debug + Send + Sync + Any {
     /// These bytes, once copies from and to them are done.
     fn bytes(&self, range: Range<usize>) -> Result<&[u8], Error>;
     fn bytes_mut(&mut self, range: Range<usize>) -> Result<&mut [u8], Error>;
-    /// Where kernels find it, if they can.
+    /// Device address of the memory, if kernels can access it.
     fn device_address(&self) -> Option<u64>;
     /// A word that kernels may write while the host looks at it, if they find the memory.
     fn word(&self, index: usize) -> Option<&AtomicU32>;

@@ -13,7 +13,7 @@ pub(crate) struct Parameters {
     align: usize,
     /// The parts of memory among them, for the checks of the virtual GPU.
     granted: Vec<Granted>,
-    /// Whether the kernel may go anywhere in the buffers it is given.
+    /// True if the kernel may access all of each buffer that it is given.
     whole_buffers: bool,
 }
 
@@ -48,7 +48,7 @@ impl Parameters {
         &self.bytes
     }
 
-    /// Where each argument is among the bytes.
+    /// Offset and size of each argument in the parameter bytes.
     pub(crate) fn places(&self) -> &[Param] {
         &self.params
     }

@@ -5,7 +5,7 @@ use warpfold_sim::Arch;
 use super::limits::Limits;
 use super::properties::ComputeCapability;
 
-/// Which GPU the virtual one takes its architecture and limits from.
+/// The GPU whose architecture and limits the virtual GPU takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Profile {

@@ -1,11 +1,11 @@
-//! What is fixed about a device: its kind, name, architecture and limits.
+//! Constant properties of a device: its kind, name, architecture and limits.
 
 use std::fmt;
 
 use super::limits::Limits;
 use super::profile::Profile;
 
-/// What kind of device it is.
+/// Kind of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum DeviceKind {
@@ -69,7 +69,7 @@ impl fmt::Display for ComputeCapability {
     }
 }
 
-/// What is fixed about a device.
+/// Constant properties of a device.
 #[derive(Debug, Clone)]
 pub(crate) struct Properties {
     pub(crate) kind: DeviceKind,

@@ -21,7 +21,7 @@ use crate::{Error, ErrorKind};
 /// Launches remembered for the text of a failure.
 const REMEMBERED_LAUNCHES: usize = 16;
 
-/// What streams, modules and host memory of a GPU share. Keeps the driver's context alive.
+/// State shared by the streams, modules and host memory of a GPU. Keeps the driver's context alive.
 #[derive(Debug)]
 pub(super) struct Context {
     pub(super) cuda: Arc<CudaContext>,
@@ -45,7 +45,7 @@ impl Context {
         launches.push((stream, site));
     }
 
-    /// What a stream, or every stream for `None`, was given so far has ended well.
+    /// Marks as successful all launches so far on a stream, or on every stream for `None`.
     pub(super) fn confirm(&self, stream: Option<usize>) {
         let mut launches = self.unconfirmed.lock().unwrap_or_else(PoisonError::into_inner);
         launches.retain(|(of, _)| stream.is_some_and(|stream| stream != *of));
@@ -255,8 +255,8 @@ fn properties(cuda: &Arc<CudaContext>) -> Result<Properties, Error> {
     })
 }
 
-/// What kernels for a compute capability are built for. Later generations than Hopper run sm_90
-/// code, but not what is specific to sm_90a.
+/// Target architecture for a compute capability. Generations after Hopper run sm_90 code, but not
+/// the features specific to sm_90a.
 fn arch(major: u32, minor: u32) -> Option<Arch> {
     match (major, minor) {
         (..8, _) => None,

@@ -18,7 +18,7 @@ pub(super) fn version() -> Result<DriverVersion, Error> {
     VERSION.get_or_init(start).clone()
 }
 
-/// How many GPUs the driver has.
+/// Number of GPUs that the driver reports.
 pub(crate) fn device_count() -> Result<usize, Error> {
     version()?;
     match result::device::get_count() {
@@ -83,7 +83,7 @@ pub(super) unsafe fn function<F: Copy>(name: &CStr) -> Option<F> {
     library().and_then(|library| unsafe { library.get::<F>(name.to_bytes_with_nul()) }.ok()).map(|function| *function)
 }
 
-/// Whether the library has a function that older drivers lack.
+/// Returns true if the library has a function that older drivers lack.
 pub(super) fn has(name: &CStr) -> bool {
     // SAFETY: the function is not called.
     unsafe { function::<unsafe extern "C" fn()>(name) }.is_some()
@@ -107,7 +107,7 @@ fn message(e: DriverError) -> String {
     e.error_string().map_or_else(|_| "no message".to_owned(), |text| text.to_string_lossy().into_owned())
 }
 
-/// Whether an error is one of a running kernel, which the driver reports at some later call.
+/// Returns true for an error of a running kernel, which the driver reports at some later call.
 pub(super) fn is_of_kernel(e: DriverError) -> bool {
     use sys::CUresult as R;
     matches!(

@@ -1,5 +1,5 @@
-//! What this process has running in a driver's context: its streams, captures, and modules that
-//! wait to be unloaded.
+//! Work of this process in a driver's context: its streams, captures, and modules that wait to be
+//! unloaded.
 //!
 //! `cuCtxSynchronize` is never called: it synchronises streams that are being captured, too, which
 //! is an error that invalidates their captures (CUDA Programming Guide, "Prohibited and Unhandled
@@ -50,7 +50,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl InFlight {
-    /// That of a context.
+    /// Returns the record of a context.
     pub(super) fn of(cuda: &CudaContext) -> Arc<Self> {
         static CONTEXTS: Mutex<Vec<(usize, Weak<InFlight>)>> = Mutex::new(Vec::new());
         let context = cuda.cu_ctx() as usize;
@@ -130,7 +130,7 @@ impl InFlight {
     }
 }
 
-/// Whether work of the default stream waits for a stream's and the other way round.
+/// Returns true if the default stream and this stream synchronise with each other.
 pub(super) fn synchronizes_with_default(stream: &CudaStream) -> Result<bool, DriverError> {
     let mut flags = 0;
     // SAFETY: the stream is alive, and `flags` is valid for a write.

@@ -101,7 +101,7 @@ impl Stream {
         result
     }
 
-    /// As [`Stream::with_slice`], for writing.
+    /// Mutable counterpart of [`Stream::with_slice`].
     ///
     /// # Errors
     /// Those of [`Stream::from_cudarc`], and those of `work`.

@@ -96,7 +96,7 @@ impl Functions {
         Err(ErrorKind::Nccl { call, message }.into())
     }
 
-    /// As NCCL counts: 22304 is 2.23.4.
+    /// NCCL's version code: 22304 is 2.23.4.
     pub(crate) fn version(&self) -> Result<i32, Error> {
         let mut version = 0;
         // SAFETY: the result goes to a local.
@@ -122,7 +122,7 @@ pub(crate) struct Ends {
 // sees to.
 unsafe impl std::marker::Send for Ends {}
 
-/// What is moved on a stream.
+/// NCCL operation on a stream.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Operation {
     AllGather,
@@ -184,7 +184,7 @@ impl Ends {
         done.and(ended)
     }
 
-    /// What went wrong in the background.
+    /// Reports asynchronous errors of the communicator.
     pub(crate) fn check(&self) -> Result<(), Error> {
         let mut result = ncclResult_t::ncclSuccess;
         // SAFETY: the communicator is alive, and the result goes to a local.

@@ -1,4 +1,4 @@
-//! How many parameters the kernels of PTX text have.
+//! Number of parameters of the kernels in a PTX text.
 //!
 //! The driver tells offset and size of a kernel's parameter by number, and their number only from
 //! CUDA 13.2 on. Asking for one that is not there is an error, which compute-sanitizer reports, so

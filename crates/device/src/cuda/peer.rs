@@ -7,9 +7,9 @@ use super::driver::error;
 use crate::Error;
 use crate::backend::Link;
 
-/// How kernels of one GPU reach the memory of another. The driver has no question for NVLink;
-/// atomic operations in hardware on peer memory are what PCIe does not have (CUDA Driver API,
-/// "Peer Context Memory Access").
+/// Returns the link by which kernels of one GPU reach the memory of another. The driver has no
+/// query for NVLink; native atomics on peer memory distinguish it from PCIe (CUDA Driver API, "Peer
+/// Context Memory Access").
 pub(super) fn link(from: &Context, to: &Context) -> Result<Link, Error> {
     use sys::CUdevice_P2PAttribute::CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED as NATIVE_ATOMICS;
     let (source, target) = (from.cuda.cu_device(), to.cuda.cu_device());

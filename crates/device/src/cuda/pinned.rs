@@ -12,7 +12,7 @@ use super::device::Context;
 use crate::Error;
 use crate::backend::BackendHostMemory;
 
-/// Which way a copy goes.
+/// Direction of a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Direction {
     ToDevice,

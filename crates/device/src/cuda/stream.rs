@@ -33,7 +33,8 @@ impl CudaStreamHandle {
         in_flight.handle(stream, |stream| Self { context, stream, gate: Gate::default() })
     }
 
-    /// Whether a user of cudarc, who shares the stream, captures it: its gate does not know.
+    /// Returns true if a user of cudarc who shares the stream is capturing it, which its gate does
+    /// not know.
     pub(super) fn is_captured_by_others(&self) -> bool {
         let none = sys::CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE;
         self.gate.enter_uncaptured().is_some() && self.stream.capture_status().is_ok_and(|status| status != none)

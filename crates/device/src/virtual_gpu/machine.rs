@@ -21,7 +21,7 @@ use crate::{Error, ErrorKind};
 /// toolkit.
 const PTX_VERSION: (u32, u32) = (9, 0);
 
-/// What reports of copies to the host have for a kernel's name.
+/// Kernel name in reports of copies to the host.
 pub(super) const HOST_READ: &str = "copy to the host";
 
 // THRESHOLD: the oldest report without findings makes room, and then the oldest with findings,
@@ -84,7 +84,7 @@ impl VirtualGpu {
     }
 }
 
-/// What streams and programs of a virtual GPU share.
+/// State shared by the streams and programs of a virtual GPU.
 pub(crate) struct Machine {
     pub(super) properties: Properties,
     pub(super) memory: sim::Memory,
@@ -104,7 +104,7 @@ pub(crate) struct Machine {
 /// A launch that a rank has given its part to: where the ranks meet, the rank, the round.
 type Pending = (Arc<Together>, usize, u64);
 
-/// What launches told, the latest last.
+/// Reports of launches, the latest last.
 #[derive(Debug)]
 pub(crate) struct Reports {
     kept: VecDeque<LaunchReport>,
@@ -146,7 +146,7 @@ impl Reports {
         count_errors(&mut self.unread, report);
     }
 
-    /// What a device that goes away has to say about errors that nobody has read.
+    /// Warning about unread errors when the device is dropped.
     pub(crate) fn last_words(&self) -> Option<String> {
         let (count, first) = self.unread.as_ref().or(self.lost.as_ref())?;
         let launches = if *count == 1 { "a launch".to_owned() } else { format!("{count} launches") };

@@ -22,7 +22,7 @@ use crate::backend::{
 pub(crate) struct VirtualStream {
     line: Arc<Line>,
     gate: Gate,
-    /// What the graph that is being captured will do.
+    /// The work of the graph that is being captured.
     captured: Mutex<Option<Vec<Work>>>,
 }
 
@@ -65,7 +65,7 @@ impl VirtualStream {
     }
 }
 
-/// What a graph can hold.
+/// An operation of a graph.
 #[derive(Debug)]
 enum Work {
     Fill {

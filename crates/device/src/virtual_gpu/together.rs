@@ -21,7 +21,7 @@ use super::machine::{Machine, VirtualFunction};
 use crate::backend::LaunchConfig;
 use crate::{Error, ErrorKind};
 
-/// Where the ranks of a group meet.
+/// Meeting point of the ranks of a group for one joint launch.
 #[derive(Debug)]
 pub(crate) struct Together {
     state: Mutex<State>,
@@ -35,14 +35,14 @@ pub(crate) struct Together {
 struct State {
     /// Launches that ran so far.
     round: u64,
-    /// How the last one ended.
+    /// Outcome of the last round.
     outcome: Result<(), Error>,
     parts: Vec<Option<Part>>,
     /// Why a rank will not come any more.
     left: Vec<Option<String>>,
 }
 
-/// What one rank brings to a launch.
+/// One rank's part of a joint launch.
 #[derive(Debug)]
 pub(super) struct Part {
     pub(super) machine: Arc<Machine>,
