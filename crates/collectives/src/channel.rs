@@ -12,7 +12,7 @@ use warpfold_device::{
 use crate::kernels::{self, MAX_BLOCKS, MAX_RANKS, STAGE_BYTES_FROM, Way, What, report};
 use crate::{Combine, Error, ErrorKind};
 
-/// How a group uses peer memory.
+/// Options of a group for peer memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PeerOptions {
     /// Blocks of a launch, 1 to 256.
@@ -21,14 +21,14 @@ pub struct PeerOptions {
     pub threads: u32,
     /// Bytes that a rank stages at a time, 1,024 at least; longer messages take several launches.
     pub stage_bytes: usize,
-    /// How often a kernel looks at a flag before it gives up on a rank, at most: a look takes half
-    /// a microsecond or more, and it gives up no later than the patience of the group.
+    /// Maximum number of polls of a flag before a kernel gives up on a rank: a poll takes half a
+    /// microsecond or more, and the kernel gives up no later than the group's timeout.
     pub looks: u32,
     /// Large messages.
     pub direct: DirectOptions,
 }
 
-/// How a group exchanges large messages: from operands to operands, in one launch.
+/// Options of the direct exchange of large messages: from operand to operand, in one launch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DirectOptions {
     /// Bytes of a message from which on it is large.
@@ -56,7 +56,7 @@ impl PeerOptions {
 /// Sixteen of the largest elements for each of the most ranks.
 const LEAST_STAGE: usize = 16 * 8 * MAX_RANKS;
 
-/// How long a rank sleeps before it looks again whether another has opened a channel.
+/// Interval at which a rank checks again if another has opened a channel.
 const AGAIN: Duration = Duration::from_micros(50);
 
 /// The ranks of a channel, as one process sees them.
@@ -65,7 +65,7 @@ pub(crate) struct Channel {
     /// Their numbers in the group.
     pub(crate) ranks: Vec<usize>,
     pub(crate) peers: PeerGroup,
-    /// What each member has, once it has opened the channel.
+    /// The region of each member that has opened the channel.
     regions: Vec<OnceLock<Region>>,
     options: PeerOptions,
     patience: Duration,
@@ -81,7 +81,7 @@ struct Region {
     host: MappedBuffer<u32>,
 }
 
-/// Where a rank's share comes from.
+/// Source of a rank's share.
 pub(crate) enum Input<'a> {
     /// From there.
     View(View<'a, u8>),
@@ -95,7 +95,7 @@ pub(crate) enum Input<'a> {
 pub(crate) struct Operands<'a> {
     pub(crate) input: Input<'a>,
     pub(crate) output: Option<ViewMut<'a, u8>>,
-    /// What is added to a sum of parts.
+    /// Tensor added to a sum of parts.
     pub(crate) residual: Option<View<'a, u8>>,
 }
 
@@ -338,7 +338,7 @@ impl Channel {
         Ok(self.peers.launch(member, stream, &function, config, &arguments)?)
     }
 
-    /// Whether a rank needs nobody else's memory, nor a stage.
+    /// Returns true if a rank needs no other rank's memory, nor a stage.
     fn is_alone(&self, what: &What) -> bool {
         self.ranks.len() == 1 && matches!(what, What::SumParts(_))
     }

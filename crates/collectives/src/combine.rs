@@ -1,4 +1,4 @@
-//! How values of all ranks become one: a monoid, folded in the order of ranks.
+//! Reduction of the values of all ranks: a monoid, folded in the order of ranks.
 
 use std::fmt;
 use std::sync::Arc;

@@ -33,11 +33,11 @@ pub struct Communicator {
     ranks: Ranks,
 }
 
-/// Where the other ranks are.
+/// Location of the other ranks.
 enum Ranks {
-    /// In this process, with peer memory.
+    /// This process, with peer memory.
     Here(Arc<Hall>),
-    /// In processes of their own.
+    /// Other processes.
     Elsewhere(Box<Remote>),
 }
 
@@ -161,7 +161,7 @@ impl Communicator {
         self.all_reduce_with(stream, &Combine::of(reduce, T::DTYPE), input, output)
     }
 
-    /// As [`Communicator::all_reduce`], of any monoid.
+    /// All-reduce with any monoid; see [`Communicator::all_reduce`].
     ///
     /// # Errors
     /// [`ErrorKind::Length`] also if the elements are not those of `combine`; those of a rank that
@@ -179,7 +179,7 @@ impl Communicator {
         self.run(stream, What::AllReduce(combine.clone()), (Input::View(input), Some(output)), count)
     }
 
-    /// As [`Communicator::all_reduce`], where the elements are.
+    /// All-reduce in place; see [`Communicator::all_reduce`].
     ///
     /// # Errors
     /// Those of a rank that failed.
@@ -305,7 +305,7 @@ impl Communicator {
         self.reduce_scatter_with(stream, &Combine::of(reduce, T::DTYPE), input, output)
     }
 
-    /// As [`Communicator::reduce_scatter`], of any monoid.
+    /// Reduce-scatter with any monoid; see [`Communicator::reduce_scatter`].
     ///
     /// # Errors
     /// As [`Communicator::reduce_scatter`].

@@ -1,4 +1,4 @@
-//! What a launcher tells a process: which rank it is, and where to meet the others.
+//! Environment of a launched process: its rank, and the address to meet the others.
 
 use std::time::Duration;
 
@@ -16,14 +16,15 @@ pub struct Launch {
     pub size: usize,
     /// This process among those of its host: which of the host's GPUs it takes.
     pub local_rank: usize,
-    /// Where rank 0 listens, as `host:port`.
+    /// Address at which rank 0 listens, as `host:port`.
     pub address: String,
-    /// How long a rank waits for the others.
+    /// Timeout of a rank that waits for the others.
     pub patience: Duration,
 }
 
 impl Launch {
-    /// What the environment says. For programs; nothing else in this crate reads the environment.
+    /// Reads the environment of the process; only programs call it, nothing else in this crate
+    /// does.
     ///
     /// # Errors
     /// [`ErrorKind::Environment`] names the variable that is missing or wrong.
@@ -31,7 +32,7 @@ impl Launch {
         Self::from_variables(|name| std::env::var(name).ok())
     }
 
-    /// As [`Launch::from_env`], of variables from elsewhere.
+    /// Reads the launch like [`Launch::from_env`], from the given variables.
     ///
     /// # Errors
     /// [`ErrorKind::Environment`].

@@ -9,7 +9,7 @@ use crate::channel::PeerOptions;
 use crate::hall::Hall;
 use crate::{Communicator, Error, ErrorKind};
 
-/// How long a rank waits for the others before it gives up.
+/// Timeout of a rank that waits for the others.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Devices of this process that work together.

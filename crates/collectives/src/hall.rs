@@ -1,4 +1,4 @@
-//! What the ranks of one process share: their channels, and who failed first.
+//! State shared by the ranks of one process: their channels, and the first failure.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,14 +13,14 @@ use crate::{Error, ErrorKind};
 #[derive(Debug)]
 pub(crate) struct Hall {
     pub(crate) devices: Vec<Device>,
-    /// Of all ranks.
+    /// Channel of all ranks.
     pub(crate) all: Channel,
     state: Mutex<State>,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    /// By sender and receiver.
+    /// Point-to-point channels by sender and receiver.
     pairs: BTreeMap<(usize, usize), Arc<Channel>>,
     /// The first rank that failed, and why.
     failed: Option<(usize, String)>,
@@ -111,7 +111,7 @@ impl Hall {
         self.lock().failed.as_ref().map(|(rank, _)| *rank)
     }
 
-    /// As [`Hall::explain`], for a graph, which does not tell of which channel its work is.
+    /// Like [`Hall::explain`], for a graph, which does not know the channels of its work.
     pub(crate) fn explain_graph(&self, error: Error) -> Error {
         let is_lost = |e: &warpfold_device::Error| matches!(e.kind(), DeviceErrorKind::PeerLost { .. });
         let state = self.lock();

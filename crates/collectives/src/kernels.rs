@@ -42,7 +42,7 @@ pub(crate) const STATUS: u32 = MAX_BLOCKS;
 const FLAGS: u32 = 512;
 /// Two addresses from each rank for each block, in words.
 const ADDRESSES: u32 = FLAGS + MAX_BLOCKS * MAX_RANKS as u32;
-/// Where the stage begins.
+/// Offset of the stage.
 pub(crate) const STAGE_BYTES_FROM: u64 = 4 * (ADDRESSES + MAX_BLOCKS * MAX_RANKS as u32 * 4) as u64;
 
 /// Words of the host's memory in which a rank says why it gave up, and is told to.
@@ -142,7 +142,7 @@ struct Peers {
     host: Global<u32>,
     regions: Vec<Val<u64>>,
     patience: Val<u32>,
-    /// [`What::index`].
+    /// Index of the collective: [`What::index`].
     collective: u32,
 }
 

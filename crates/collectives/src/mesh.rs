@@ -16,7 +16,7 @@ use crate::{Error, ErrorKind};
 const MAGIC: u64 = 0x7761_7270_666f_6c64;
 /// The tag of a frame that says which rank failed.
 const FAILED: u64 = u64::MAX;
-/// How long a rank waits before it tries to connect again.
+/// Interval between attempts to connect.
 const AGAIN: Duration = Duration::from_millis(20);
 
 /// The connections of a rank.
@@ -25,7 +25,7 @@ pub(crate) struct Mesh {
     pub(crate) rank: usize,
     pub(crate) size: usize,
     pub(crate) patience: Duration,
-    /// By rank; none to itself.
+    /// Connections by rank; `None` for the own rank.
     peers: Vec<Option<TcpStream>>,
 }
 
@@ -144,7 +144,7 @@ impl Mesh {
         }
     }
 
-    /// Whether every other process is still there; does not wait.
+    /// Checks that every other process is still connected; does not wait.
     pub(crate) fn poll(&self) -> Result<(), Error> {
         for (rank, peer) in self.peers.iter().enumerate() {
             let Some(mut peer) = peer.as_ref() else { continue };
@@ -238,7 +238,7 @@ fn greet(stream: &mut TcpStream, (rank, size): (usize, usize), port: u16) -> std
     stream.write_all(&words.map(u64::to_le_bytes).concat())
 }
 
-/// Who connected, and where it listens.
+/// Reads a greeting: the rank that connected, and the port at which it listens.
 fn greeted(stream: &mut TcpStream, size: usize) -> std::io::Result<(usize, u16)> {
     let mut bytes = [0; 32];
     stream.read_exact(&mut bytes)?;

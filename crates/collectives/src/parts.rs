@@ -15,7 +15,7 @@ use warpfold_lang::{
 
 use crate::kernels::{MAX_RANKS, PeerParameters};
 
-/// What is added, and what comes out of it.
+/// Element types of a sum of parts and of its result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PartSum {
     /// Parts of a rank.

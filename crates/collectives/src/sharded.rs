@@ -32,9 +32,9 @@ pub struct Sharded<'a> {
     rank: &'a Communicator,
     local: Tensor,
     axis: isize,
-    /// Where the shard begins in the whole axis.
+    /// Start of the shard in the whole axis.
     start: usize,
-    /// Of the whole axis.
+    /// Length of the whole axis.
     len: usize,
 }
 
@@ -71,7 +71,7 @@ impl<'a> Sharded<'a> {
         self.len
     }
 
-    /// Whether the axis has no elements: never, since no shard is empty.
+    /// Returns true if the axis has no elements: never, since no shard is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
