@@ -44,7 +44,7 @@ macro_rules! totals {
 }
 
 counters! {
-    /// What one instruction counts, its memory accesses above all.
+    /// Counts of one instruction, mainly of its memory accesses.
     #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
     pub(crate) struct AccessCounters {
         /// Executions by warps; basic blocks count them, and they are filled in at the end.
@@ -71,7 +71,7 @@ counters! {
         guarded_off,
         /// Sectors looked up in the model of the L1, where a launch asks for it.
         l1_sectors,
-        /// Those that were there.
+        /// L1 sectors that hit.
         l1_hits,
     }
 }
@@ -91,7 +91,7 @@ totals! {
         predicated_on_thread_instructions: [] executions,
         /// Branch instructions executed by warps.
         branches: [Branch] executions,
-        /// Those after which lanes of one warp went different ways.
+        /// Branch executions that diverged.
         divergent_branches: [Branch] divergent,
         /// Shared loads: warp requests.
         shared_load_requests: [Load] shared_requests,

@@ -21,7 +21,7 @@ pub enum Error {
         line: u32,
         /// The instruction or directive.
         text: String,
-        /// What about it.
+        /// Reason of the error.
         reason: String,
     },
     /// The text is PTX, but means nothing (unknown name, wrong operand …).
@@ -31,15 +31,15 @@ pub enum Error {
         line: u32,
         /// The instruction or directive.
         text: String,
-        /// What is wrong.
+        /// Reason of the error.
         reason: String,
     },
     /// No such entry in the module.
     #[error("no kernel named '{name}'; the module has: {known}")]
     UnknownKernel {
-        /// What was asked for.
+        /// The name that was requested.
         name: String,
-        /// What there is.
+        /// The kernels of the module.
         known: String,
     },
     /// The launch breaks a limit.
@@ -47,7 +47,7 @@ pub enum Error {
     InvalidLaunch {
         /// The kernel.
         kernel: String,
-        /// Which limit, with its number.
+        /// The limit that was exceeded, with its value.
         reason: String,
     },
     /// The device's memory is used up.

@@ -7,6 +7,6 @@ pub struct Granted {
     pub address: u64,
     /// Its length.
     pub bytes: u64,
-    /// Whether kernels may write it, too.
+    /// True if kernels may write it, too.
     pub writable: bool,
 }

@@ -15,7 +15,7 @@ pub(crate) const HEAP_BYTES: u64 = 8 << 20;
 /// Alignment of what `malloc` gives.
 const ALIGNMENT: u64 = 16;
 
-/// Who asked for a piece.
+/// The `malloc` call of a piece.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Asked {
     /// The launch.
@@ -33,11 +33,11 @@ pub(crate) struct Asked {
 pub(crate) struct Piece {
     /// Its size, as it was asked for.
     pub bytes: u64,
-    /// By whom.
+    /// The call that allocated it.
     pub asked: Asked,
 }
 
-/// What is wrong with a `free`.
+/// Error of a `free`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BadFree {
     /// The piece was freed before.
@@ -46,7 +46,7 @@ pub(crate) enum BadFree {
     Unknown,
 }
 
-/// What lies at an address of the heap.
+/// State of the bytes at an address of the heap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Lies {
     /// All bytes inside one piece in use.
@@ -86,7 +86,7 @@ impl Heap {
         self.pieces.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether an address lies in the heap.
+    /// Returns true if an address is in the heap.
     pub(crate) fn contains(&self, address: u64) -> bool {
         address.wrapping_sub(self.allocation.base) < self.allocation.bytes
     }
@@ -127,7 +127,7 @@ impl Heap {
         Ok(())
     }
 
-    /// What lies at `bytes` bytes of the heap.
+    /// State of `bytes` bytes of the heap.
     pub(crate) fn lies(&self, address: u64, bytes: u64) -> Lies {
         let pieces = self.pieces();
         let is_inside = |start: u64, size: u64| address - start < size && bytes <= size - (address - start);
@@ -139,7 +139,7 @@ impl Heap {
         if freed.is_some_and(|(&start, &size)| address - start < size) { Lies::Freed } else { Lies::Outside }
     }
 
-    /// What a launch has asked for and nobody has freed.
+    /// Pieces that a launch has allocated and nothing has freed.
     pub(crate) fn left_by(&self, launch: u64) -> Vec<(u64, Piece)> {
         let pieces = self.pieces();
         let left = pieces.live.iter().filter(|(_, piece)| piece.asked.launch == launch);

@@ -46,7 +46,7 @@ impl Stream {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What a programmatic launch may overlap.
+    /// Earlier launches that a programmatic launch may overlap.
     pub(crate) fn open(&self) -> Vec<Arc<Past>> {
         self.lock().clone()
     }
@@ -62,7 +62,7 @@ impl std::fmt::Debug for Stream {
     }
 }
 
-/// Which checks to run.
+/// Level of checking.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Checks {
     /// Only what hardware traps: out of bounds, misaligned, use after free, deadlock. The first
@@ -78,8 +78,8 @@ pub enum Checks {
 }
 
 impl Checks {
-    /// What they look at and what they do not, in a sentence or two: what it means that nothing was
-    /// found.
+    /// Describes what the checks examine and what they do not, in a sentence or two: the meaning of
+    /// a run without findings.
     #[must_use]
     pub const fn examined(self) -> &'static str {
         match self {
@@ -97,10 +97,10 @@ impl Checks {
     }
 }
 
-/// How to run a launch.
+/// Options of a launch.
 #[derive(Clone)]
 pub struct Options {
-    /// Which checks to run.
+    /// Checks to run.
     pub checks: Checks,
     /// Host threads; `None` takes one a core. One worker makes a run fully deterministic, order of
     /// float atomics included.
@@ -113,7 +113,7 @@ pub struct Options {
     /// Count hits in a model of the L1 data cache ([`L1Model`](crate::L1Model)), at the cost of a
     /// look-up for each sector.
     pub l1: bool,
-    /// Where `vprintf` writes; standard output when `None`.
+    /// Sink for `vprintf`; standard output when `None`.
     pub output: Option<Arc<dyn Fn(&str) + Send + Sync>>,
     /// Warp instructions without any progress after which a run counts as deadlocked.
     pub patience: u64,

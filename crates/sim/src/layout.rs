@@ -9,7 +9,7 @@ use crate::Error;
 pub struct ParamInfo {
     /// Its name.
     pub name: String,
-    /// Where it starts in the parameter bytes.
+    /// Offset in the parameter bytes.
     pub offset: u32,
     /// Its size.
     pub bytes: u32,

@@ -9,13 +9,13 @@ use crate::check::Kind;
 use crate::granted::Granted;
 use crate::memory::{Allocation, Guard};
 
-/// What may be done in one allocation.
+/// Permitted accesses to one allocation.
 #[derive(Debug)]
 struct Limits {
     allocation: Arc<Allocation>,
     /// Ranges of addresses that may be read, sorted and apart.
     readable: Vec<(u64, u64)>,
-    /// Those that may be written.
+    /// Ranges that may be written.
     writable: Vec<(u64, u64)>,
 }
 
@@ -74,7 +74,7 @@ impl Limited {
         Self(all)
     }
 
-    /// What is wrong with an access, if anything.
+    /// Reason to refuse an access, if there is one.
     pub(crate) fn refusal(&self, address: u64, bytes: u64, kind: Kind) -> Option<&'static str> {
         let inside = |limits: &&Limits| {
             (limits.allocation.base..limits.allocation.base + limits.allocation.bytes).contains(&address)

@@ -35,17 +35,17 @@ pub(crate) struct Allocation {
     pub name: String,
     /// The contents, rounded up to whole words.
     words: Box<[AtomicU64]>,
-    /// Which bytes were written by the host or by a launch.
+    /// Bytes written by the host or by a launch.
     initialised: Mutex<Initialised>,
     /// Shadow state of the checks, once a checked launch needed it.
     shadow: OnceLock<GlobalShadow>,
-    /// What kernels must not do with it.
+    /// Restriction on the kernels' accesses.
     guard: AtomicU8,
     /// Bytes that its device has allocated.
     used: Arc<AtomicU64>,
 }
 
-/// What kernels must not do with an allocation, besides leaving its bounds.
+/// Restriction on the kernels' accesses to an allocation, besides its bounds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Guard {
     /// Nothing.
@@ -62,7 +62,7 @@ pub(crate) enum Guard {
     Parts = 5,
 }
 
-/// Which bytes of an allocation hold a value.
+/// Initialised bytes of an allocation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Initialised {
     /// These ranges, sorted and apart.
@@ -180,7 +180,7 @@ impl Allocation {
         self.guard.store(guard as u8, Ordering::Relaxed);
     }
 
-    /// What kernels must not do with it.
+    /// Restriction on the kernels' accesses.
     #[inline(always)]
     pub(crate) fn guard(&self) -> Guard {
         match self.guard.load(Ordering::Relaxed) {
@@ -327,7 +327,7 @@ pub(crate) struct Copied {
 
 // THRESHOLD: the oldest are forgotten, and a finding no longer names the kernel; tested by
 // crates/sim/src/memory.rs::copies_of_what_nothing_has_written_are_remembered_up_to_their_number
-/// How many of those a memory remembers.
+/// Maximum number of copies that a memory remembers.
 const KEPT_COPIES: usize = 1024;
 
 /// An allocation with an owner.
@@ -362,9 +362,9 @@ pub struct Memory {
     table: Arc<RwLock<Table>>,
     /// Numbers what the checks record; held by a checked launch while it runs.
     pub(crate) device_check: Arc<Mutex<DeviceCheck>>,
-    /// What `malloc` gives to kernels.
+    /// Heap of `malloc` in kernels.
     heap: Mutex<Option<Arc<Heap>>>,
-    /// Where kernels have put what nothing had written, the latest last.
+    /// Copies by kernels of bytes that nothing had written, the latest last.
     copied: Arc<Mutex<Vec<Copied>>>,
 }
 
@@ -403,7 +403,7 @@ impl Memory {
         Self { capacity, used: Arc::default(), table, device_check, heap: Mutex::default(), copied }
     }
 
-    /// Whether the two have peer access, or are the same.
+    /// Returns true if the two have peer access, or are the same.
     #[must_use]
     pub fn is_peer_of(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.table, &other.table)
@@ -514,11 +514,10 @@ impl Memory {
         Ok(runs)
     }
 
-    /// What the checks say of a copy of a range to the host: a finding, if neither the host nor a
-    /// kernel has written all of it, as far as that is known. Where a kernel has put those bytes
-    /// there, from where nothing had written, its store and its load are the finding's two sides.
-    /// Where only some bytes were written, and no kernel has put anything into the others, it is a
-    /// warning.
+    /// Reads a range for the host under the checks: returns a finding if neither the host nor a
+    /// kernel has written all of it, as far as that is known. If a kernel has copied unwritten
+    /// bytes there, its store and its load are the finding's two sides. If only some bytes were
+    /// written, and no kernel has stored into the others, it is a warning.
     ///
     /// ```
     /// # use warpfold_sim::{FindingKind, Memory};
@@ -613,9 +612,8 @@ impl Memory {
             .ok_or(Error::BadHostAccess { address, bytes })
     }
 
-    /// Where bytes of an allocation are in the host's memory: they stay there until it is freed,
-    /// and are read and written there without the checks' knowledge, so that none of it counts as
-    /// not initialised from here on.
+    /// Host address of the bytes of an allocation: valid until it is freed. Reads and writes
+    /// through it bypass the checks, so from now on none of the allocation counts as uninitialised.
     ///
     /// # Errors
     /// [`Error::BadHostAccess`] unless they are in one allocation.

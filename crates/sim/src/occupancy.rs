@@ -74,7 +74,7 @@ pub fn limits(arch: Arch) -> Limits {
     }
 }
 
-/// What one block uses.
+/// Resources of one block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Usage {
     /// Threads a block.
@@ -87,7 +87,7 @@ pub struct Usage {
     pub dynamic_shared: u32,
 }
 
-/// What keeps another block out.
+/// Resource that limits the number of resident blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Limiter {
@@ -101,7 +101,7 @@ pub enum Limiter {
     Blocks,
 }
 
-/// How full a multiprocessor gets.
+/// Occupancy of a multiprocessor.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Occupancy {
     /// Blocks that a multiprocessor holds; 0 if the launch fails.
@@ -162,7 +162,7 @@ pub fn occupancy(arch: Arch, usage: &Usage) -> Occupancy {
 /// off differs from device to device; a driver knows of the one at hand.
 const SM_90_GROUPS: [u32; 8] = [18, 18, 16, 16, 16, 16, 16, 16];
 
-/// How many clusters of `blocks` blocks are resident at once on the largest device of an
+/// Returns the number of clusters of `blocks` blocks resident at once on the largest device of an
 /// architecture; 0 if none fits, or there are no clusters.
 ///
 /// ```

@@ -30,7 +30,7 @@ pub struct Program {
     checked: OnceLock<Arc<Code>>,
 }
 
-/// What a kernel declares.
+/// Declarations of a kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KernelInfo {
     /// Its name.

@@ -50,12 +50,12 @@ pub struct InstructionCounters {
     pub accesses: Vec<WarpAccess>,
 }
 
-/// Which memory an access is to.
+/// Memory of an access.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum MemorySpace {
-    /// That of the device.
+    /// Global memory.
     Global,
-    /// That of the block.
+    /// Shared memory of the block.
     Shared,
 }
 
@@ -66,7 +66,7 @@ pub struct WarpAccess {
     pub block: [u32; 3],
     /// The warp in its block.
     pub warp: u32,
-    /// Which memory.
+    /// The memory accessed.
     pub space: MemorySpace,
     /// Bytes that each lane accesses.
     pub bytes: u32,
@@ -79,7 +79,7 @@ pub struct WarpAccess {
     pub place: String,
 }
 
-/// What kind of rule was broken.
+/// Kind of rule that was broken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FindingKind {
     /// Two accesses, one a write, that nothing orders.
@@ -135,7 +135,7 @@ impl FindingKind {
     }
 }
 
-/// How bad it is.
+/// Severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Severity {
     /// Worth knowing.
@@ -195,9 +195,9 @@ impl Access {
 /// One broken rule, reported once for each pair of instructions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
-    /// Which rule.
+    /// The rule that was broken.
     pub kind: FindingKind,
-    /// How bad.
+    /// Severity of the finding.
     pub severity: Severity,
     /// The kernel that was launched.
     pub kernel: String,
@@ -211,14 +211,14 @@ pub struct Finding {
     pub place: Option<Place>,
     /// The rule, in a sentence.
     pub rule: String,
-    /// How often this pair of instructions broke it.
+    /// Number of times that this pair of instructions broke it.
     pub count: u64,
 }
 
 impl Finding {
-    /// Whether a test fails by it: an error, or a warning of something that works only where
-    /// hardware happens to run the lanes of a warp in step or to leave out threads that a barrier
-    /// or an exchange waits for, unless its kind is among those allowed.
+    /// Returns true if the finding fails a test: an error, or a warning of something that works
+    /// only if hardware happens to run the lanes of a warp in lockstep or to ignore threads that a
+    /// barrier or an exchange waits for, unless its kind is among those allowed.
     #[must_use]
     pub fn is_failure(&self, allowed: &[FindingKind]) -> bool {
         let relies_on_luck =
@@ -271,7 +271,7 @@ impl fmt::Display for Finding {
     }
 }
 
-/// What one launch did.
+/// Report of one launch.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Report {
     /// Blocks in x, y, z.
@@ -284,14 +284,14 @@ pub struct Report {
     pub instructions: Vec<InstructionCounters>,
     /// Broken rules, in a fixed order.
     pub findings: Vec<Finding>,
-    /// Whether the run ended early because of a fault (what hardware calls a launch failure).
+    /// True if the run ended early because of a fault (a launch failure on hardware).
     pub aborted: bool,
     /// The model of the L1 that hits were counted in, if the launch asked for them.
     pub l1: Option<L1Model>,
 }
 
 impl Report {
-    /// Whether any finding is an error.
+    /// Returns true if any finding is an error.
     #[must_use]
     pub fn has_errors(&self) -> bool {
         self.findings.iter().any(|f| f.severity == Severity::Error)

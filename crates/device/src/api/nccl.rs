@@ -161,7 +161,7 @@ impl NcclCommunicator {
         })
     }
 
-    /// Reports asynchronous errors since the last call.
+    /// Checks for asynchronous errors since the last call.
     ///
     /// # Errors
     /// [`ErrorKind::Nccl`].

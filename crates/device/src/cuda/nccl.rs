@@ -184,7 +184,7 @@ impl Ends {
         done.and(ended)
     }
 
-    /// Reports asynchronous errors of the communicator.
+    /// Checks for asynchronous errors of the communicator.
     pub(crate) fn check(&self) -> Result<(), Error> {
         let mut result = ncclResult_t::ncclSuccess;
         // SAFETY: the communicator is alive, and the result goes to a local.

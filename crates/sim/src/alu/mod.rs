@@ -23,7 +23,7 @@ pub(crate) fn shared_mnemonic(d: &mut Decoder, inst: &Instruction) -> Result<(),
     if is_float(d.ty(inst, 0)?) { float::decode(d, inst) } else { integer::decode(d, inst) }
 }
 
-/// Whether a type is a floating-point type, packed ones included.
+/// Returns true for floating-point types, including packed ones.
 pub(crate) fn is_float(ty: T) -> bool {
     matches!(ty, T::F16 | T::F16x2 | T::Bf16 | T::Bf16x2 | T::F32 | T::F32x2 | T::F64)
 }

@@ -26,7 +26,7 @@ pub(crate) struct Barrier {
     pub(crate) parity: bool,
 }
 
-/// What an operation does against the rules.
+/// Description of a broken rule of the PTX ISA.
 pub(crate) type Broken = String;
 
 impl Barrier {
@@ -88,7 +88,7 @@ impl Barrier {
         Ok(())
     }
 
-    /// Whether the current phase has all that it waits for.
+    /// Returns true if the current phase is complete: no pending arrivals or transactions.
     pub(crate) const fn is_complete(self) -> bool {
         self.pending == 0 && self.tx == 0
     }

@@ -27,8 +27,7 @@ pub(super) const STORE: i64 = 1 << 5;
 pub(super) const TO_PEER: i64 = 1 << 6;
 /// The stored box has no filter offsets, but is in im2col mode.
 pub(super) const STORES_COLUMNS: i64 = 1 << 7;
-/// Where the index of the reduction starts, one more than its place in the table of the code; 0 for
-/// none.
+/// Shift of the reduction's index: its place in the table of the code, plus one; 0 for none.
 pub(super) const REDUCTION_SHIFT: i64 = 8;
 
 /// Rows in the block of small operands: five coordinates, three offsets, the mask of blocks.
@@ -48,7 +47,7 @@ impl LaneOp for Begin {
     }
 }
 
-/// What one lane asks for.
+/// One lane's request.
 struct Request {
     lane: u32,
     shared: u64,

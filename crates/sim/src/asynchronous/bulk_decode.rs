@@ -37,7 +37,7 @@ const KNOWN: [&str; 18] = [
     "multicast::cluster",
     "L2::cache_hint",
 ];
-/// What prefetches have besides `.tensor` and its dimensions.
+/// Modifiers of prefetches, besides `.tensor` and its dimensions.
 const PREFETCHES: [&str; 8] = ["async", "bulk", "prefetch", "L2", "global", "tile", "im2col", "L2::cache_hint"];
 const REDUCES: [&str; 10] = ["reduce", "add", "min", "max", "inc", "dec", "and", "or", "xor", "noftz"];
 
@@ -68,7 +68,7 @@ pub(super) fn decode(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
     copy(d, inst)
 }
 
-/// How many dimensions the instruction names; 0 without `.tensor`.
+/// Number of dimensions that the instruction names; 0 without `.tensor`.
 fn rank(d: &Decoder, inst: &Instruction) -> Result<usize, Error> {
     let named: Vec<_> = (1..).zip(DIMS).filter(|(_, name)| inst.has(name)).map(|(n, _)| n).collect();
     match (inst.has("tensor"), &named[..]) {
@@ -141,7 +141,7 @@ fn vector<'o>(d: &Decoder, inst: &Instruction, operands: &'o [Operand], n: usize
     }
 }
 
-/// What a copy is, by its modifiers.
+/// Form of a copy, by its modifiers.
 #[derive(Clone, Copy)]
 struct Form {
     /// Dimensions of the tensor; 0 for bytes in a line.

@@ -94,7 +94,8 @@ unsafe fn begin<const CHECK: bool>(m: &mut Machine, op: &Op, mask: u32) {
     m.asynchronous.copies[warp].issue(copy, is_early);
 }
 
-/// Whether what the lanes of `mask` copy lies in one live allocation, aligned.
+/// Returns true if the global sources of the lanes of `mask` are aligned and in one live
+/// allocation.
 #[inline(always)]
 fn is_in_one(m: &mut Machine, from: &[u64; LANES], mask: u32, bytes: u32) -> bool {
     let (mut lowest, mut highest, mut bits) = (u64::MAX, 0, 0);
@@ -109,7 +110,7 @@ fn is_in_one(m: &mut Machine, from: &[u64; LANES], mask: u32, bytes: u32) -> boo
         && highest.checked_add(bytes).is_some_and(|end| end > lowest && m.global.locate(lowest, end - lowest).is_some())
 }
 
-/// How much each lane writes and reads.
+/// Bytes that each lane writes and reads.
 struct Sizes<'a> {
     bytes: u32,
     source: &'a [u32; LANES],
@@ -290,7 +291,7 @@ fn copy(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
     Ok(())
 }
 
-/// Whether an operand is a predicate (`ignore-src`) and not a number (`src-size`).
+/// Returns true if an operand is a predicate (`ignore-src`), false if it is a number (`src-size`).
 fn is_predicate(d: &Decoder, inst: &Instruction, index: usize) -> Result<bool, Error> {
     let operand = d.operand(inst, index)?;
     Ok(matches!(operand, Operand::Not(_)) || d.declared_type(inst, operand) == Some(T::Pred))

@@ -16,7 +16,7 @@ impl Luck {
         Self((seed != 0).then(|| seed ^ block.wrapping_mul(0xd134_2543_de82_ef95)))
     }
 
-    /// Whether there is anything to draw.
+    /// Returns true if the order is drawn from a seed.
     pub(crate) const fn is_drawn(self) -> bool {
         self.0.is_some()
     }

@@ -15,7 +15,7 @@ use crate::exec::row::LANES;
 use crate::memory_ops::access::address_fault;
 use crate::report::{FindingKind, Severity};
 
-/// What an operation does to a barrier.
+/// Operation on an mbarrier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Action {
     Init,
@@ -110,7 +110,7 @@ fn changed(op: &Op, action: Action, mut barrier: Barrier, (count, bytes): (u32, 
 }
 
 impl Machine {
-    /// Where a barrier lies, if there can be one.
+    /// Location of a barrier, if the address is a valid one.
     pub(super) fn barrier_place(&mut self, op: &Op, at: u64, lane: u32) -> Option<Place> {
         let place = u32::try_from(at).ok().and_then(|at| self.place(at));
         let (kind, rule) = match place {

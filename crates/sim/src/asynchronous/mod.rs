@@ -50,7 +50,7 @@ pub(crate) fn decode(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
     cp_async::decode(d, inst)
 }
 
-/// What a block has begun and not finished.
+/// Asynchronous operations of a block that have not completed.
 #[derive(Debug, Default)]
 pub(crate) struct Asynchronous {
     /// Draws of the order in which copies land.

@@ -1,5 +1,4 @@
-//! What `cp.reduce.async.bulk` does with the bytes at its destination (PTX ISA,
-//! "cp.reduce.async.bulk").
+//! Reductions of `cp.reduce.async.bulk` at its destination (PTX ISA, "cp.reduce.async.bulk").
 
 use warpfold_ptx::{Instruction, ScalarType as T};
 

@@ -1,11 +1,11 @@
-//! When asynchronous copies complete: at a wait that could not succeed otherwise.
+//! Completion of asynchronous copies: at a wait that could not succeed otherwise.
 
 use super::barrier_object::Barrier;
 use super::thread_copies::Arrival;
 use crate::exec::cluster::Place;
 use crate::exec::machine::Machine;
 
-/// What is under way towards one barrier, in the order in which it is to land.
+/// Pending operations towards one barrier, in the order in which they are to complete.
 enum Coming {
     /// A bulk copy, by its place in the list of loads.
     Load(usize),
@@ -49,7 +49,7 @@ impl Machine {
         self.complete_phase(place, barrier)
     }
 
-    /// Where a seed draws it, one of the copies towards the current block lands at once.
+    /// Completes one copy towards the current block at once, if the seed draws it.
     pub(super) fn land_early(&mut self) {
         let rank = self.cluster.rank as usize;
         let count = self.cluster.peers[rank].loads.len();
@@ -73,7 +73,7 @@ impl Machine {
         self.complete_phase(place, barrier);
     }
 
-    /// What is under way towards a barrier.
+    /// Operations pending at a barrier.
     fn coming(&self, offset: u32) -> Vec<Coming> {
         let loads = &self.cluster.peers[self.cluster.rank as usize].loads;
         let arrivals = (0..).zip(&self.asynchronous.arrivals).filter(|(_, a)| a.barrier == offset);
@@ -81,7 +81,7 @@ impl Machine {
         arrivals.map(|(at, _)| Coming::Arrival(at)).chain(loads.map(|(at, _)| Coming::Load(at))).collect()
     }
 
-    /// How many of what is coming complete the phase.
+    /// Number of the pending operations that complete the phase.
     fn enough(&self, barrier: Barrier, coming: &[Coming]) -> Option<usize> {
         let loads = &self.cluster.peers[self.cluster.rank as usize].loads;
         let (mut pending, mut tx) = (i64::from(barrier.pending), i64::from(barrier.tx));

@@ -13,7 +13,7 @@ use crate::tensor_map::{Interleave, MapMode, MapSwizzle, TensorMap};
 /// Bytes that stay together in shared memory.
 const CHUNK: u32 = 16;
 
-/// What one copy moves: a map, and where in its tensor.
+/// Source or destination of one tensor copy: a map, and coordinates in its tensor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TensorBox {
     /// The tensor.
@@ -50,7 +50,7 @@ impl TensorBox {
         elements * self.map.element.bytes()
     }
 
-    /// How many rows the box has.
+    /// Number of rows of the box.
     fn rows(&self) -> u32 {
         match &self.map.mode {
             MapMode::Tile { .. } => (1..self.map.dims.len()).map(|d| self.steps(d)).product(),
@@ -144,7 +144,7 @@ impl TensorBox {
         }
     }
 
-    /// Where a row with these coordinates lies, and which bytes of it lie in the tensor.
+    /// Address of the row with these coordinates, and the range of its bytes inside the tensor.
     fn row(&self, at: &[i32; 5]) -> (u64, Range<u32>) {
         let (map, row) = (&self.map, self.row_bytes());
         let mut address = map.address;
@@ -212,7 +212,7 @@ impl TensorBox {
     }
 }
 
-/// Where the swizzle puts the byte that would lie at an offset.
+/// Offset of a byte after the swizzle.
 fn swizzled(swizzle: MapSwizzle, offset: u32) -> u32 {
     let bits = match swizzle {
         MapSwizzle::None => 0,

@@ -23,7 +23,7 @@ const SIZE: u32 = BYTES as u32;
 /// Alignment of a map in bytes.
 const ALIGN: u32 = 64;
 
-/// In the upper bits of `imm`: which dimension. The field's place in the list is below.
+/// Shift in `imm` of the dimension, above the field's index in the list below.
 const ORDINAL_SHIFT: i64 = 8;
 /// The address is an offset in shared memory.
 const IN_SHARED: i64 = 1 << 16;

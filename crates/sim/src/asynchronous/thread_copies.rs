@@ -65,7 +65,7 @@ impl WarpCopies {
         self.issued = 0;
     }
 
-    /// Whether none is under way.
+    /// Returns true if no copies are pending.
     pub(super) fn are_done(&self) -> bool {
         self.pending.is_empty()
     }

@@ -22,7 +22,7 @@ pub(crate) struct Thread {
     pub(crate) lane: u32,
 }
 
-/// Where global memory takes part in a copy.
+/// The end of a copy that is not the block's shared memory.
 #[derive(Debug, Clone)]
 pub(crate) enum Place {
     /// Bytes in a line.
@@ -40,15 +40,15 @@ pub(crate) enum Place {
 pub(crate) struct Load {
     /// The instruction.
     pub(crate) instruction: u32,
-    /// Who began it.
+    /// The thread that issued it.
     pub(crate) by: Thread,
-    /// Where the bytes come from.
+    /// Source of the bytes.
     pub(crate) from: Place,
-    /// Where in the block's shared memory they go.
+    /// Destination offset in the block's shared memory.
     pub(crate) to: u32,
-    /// How many.
+    /// Number of bytes.
     pub(crate) bytes: u32,
-    /// What is done with the bytes there, unless they are replaced.
+    /// Reduction at the destination, unless the bytes are replaced.
     pub(crate) reduction: Option<Reduction>,
     /// The first byte of global memory that it reads, and the one past the last.
     pub(crate) span: (u64, u64),
@@ -63,21 +63,21 @@ pub(crate) struct Load {
 pub(crate) struct Store {
     /// The instruction.
     pub(crate) instruction: u32,
-    /// Who began it.
+    /// The thread that issued it.
     pub(crate) by: Thread,
-    /// Where the bytes come from.
+    /// Source offset in the block's shared memory.
     pub(crate) from: u32,
-    /// Where they go.
+    /// Destination of the bytes.
     pub(crate) to: Place,
-    /// How many.
+    /// Number of bytes.
     pub(crate) bytes: u32,
-    /// What is done with the bytes there, unless they are replaced.
+    /// Reduction at the destination, unless the bytes are replaced.
     pub(crate) reduction: Option<Reduction>,
     /// The first byte of global memory that it writes, and the one past the last.
     pub(crate) span: (u64, u64),
     /// The group of its thread.
     pub(crate) group: u32,
-    /// What was read, once it was.
+    /// The bytes, once they have been read.
     pub(crate) read: Option<Vec<u8>>,
     /// Bytes of it that nothing had written.
     pub(crate) unwritten: Vec<u32>,
@@ -95,7 +95,7 @@ pub(crate) fn pieces(place: &Place, shared: u32, bytes: u32, mut each: impl FnMu
 }
 
 impl Load {
-    /// What it does to the bytes that it comes to.
+    /// Kind of access to the destination.
     pub(crate) const fn kind(&self) -> Kind {
         if self.reduction.is_some() { Kind::Atomic } else { Kind::Write }
     }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::exec::lanes;
 
-/// What an access does to its bytes.
+/// Kind of access to memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Kind {
     /// Reads them.
@@ -15,7 +15,7 @@ pub(crate) enum Kind {
     Atomic,
 }
 
-/// How far a fence or a strong access reaches.
+/// Scope of a fence or a strong access.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Scope {
     /// The threads of one block.
@@ -29,7 +29,7 @@ pub(crate) enum Scope {
 }
 
 impl Scope {
-    /// Whether threads of two blocks may both be inside.
+    /// Returns true if the scope may include threads of two blocks.
     pub(crate) const fn spans_blocks(self) -> bool {
         matches!(self, Self::Cluster | Self::Gpu | Self::Sys)
     }
@@ -59,7 +59,7 @@ impl Semantics {
     }
 }
 
-/// What a fence does.
+/// Kind of a fence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FenceKind {
     /// `fence.sc` and `membar`.
@@ -82,7 +82,7 @@ impl FenceKind {
     }
 }
 
-/// Whether an access may meet another one without a race.
+/// Strength of an access: strong accesses may meet without a race.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Strength {
     /// A plain access: `ld`, `st`, `.weak`.
@@ -108,8 +108,8 @@ pub(crate) struct Access {
     pub(crate) strength: Strength,
 }
 
-/// Whether two strong accesses to the same bytes overlap in part only, and so are not morally
-/// strong: their kinds and the bytes of their scalars.
+/// Returns true if two strong accesses to the same bytes overlap in part only, and so are not
+/// morally strong. Each is given by its kind and the bytes of its scalars.
 ///
 /// Not so two atomics, which the ISA makes atomic towards one another whatever their sizes
 /// ("Limitations on Mixed-size Data-races"), and an atomic that may be on a packed type, which is
@@ -191,7 +191,7 @@ impl Iterator for Lanes {
     }
 }
 
-/// How the addresses of one warp access lie: tells the two cheap patterns from all others.
+/// Address pattern of one warp access: the two cheap patterns, or any other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Pattern {
     /// Lanes `0..lanes` at consecutive addresses.
@@ -245,9 +245,9 @@ impl Address for u64 {
 /// Looks at the values of a store, only once two writes have met: equal values make it a warning.
 #[derive(Clone, Copy)]
 pub(crate) struct Values<'a> {
-    /// What a lane stores, in the low bytes.
+    /// Value that a lane stores, in the low bytes.
     pub(crate) stored: &'a dyn Fn(u32) -> u128,
-    /// What its bytes held before this instruction.
+    /// Value of its bytes before this instruction.
     pub(crate) held: &'a dyn Fn(u32) -> u128,
 }
 
@@ -257,9 +257,9 @@ impl fmt::Debug for Values<'_> {
     }
 }
 
-/// Whether two stored values are rows of floats of 32 bits that differ in their last bits alone, as
-/// sums of the same numbers in another order do. Small numbers and those with an exponent far from
-/// 0 are taken for integers.
+/// Returns true if two stored values are rows of 32-bit floats that differ in their last bits
+/// alone, as sums of the same numbers in another order do. Small numbers and those with an exponent
+/// far from 0 are taken for integers.
 pub(crate) fn differ_by_rounding(a: u128, b: u128, bytes: u32) -> bool {
     const LAST_BITS: u32 = 8;
     let word = |value: u128, at: u32| (value >> (at * 32)) as u32;

@@ -1,4 +1,4 @@
-//! What the interpreter calls: one [`BlockCheck`] a resident block, told of accesses and of
+//! Interface to the interpreter: one [`BlockCheck`] per resident block, told of accesses and of
 //! synchronisation.
 
 use crate::check::access::{Access, FenceKind, Kind, Lanes, Pattern, Scope, Space, Strength, Values};
@@ -88,7 +88,7 @@ impl BlockCheck {
         self.grid.join_cluster(blocks.to_vec(), launch.has_cluster_scope);
     }
 
-    /// Whether nothing has written a byte of the block's shared memory.
+    /// Returns true if nothing has written a byte of the block's shared memory.
     pub(crate) fn is_shared_unwritten(&self, offset: u32) -> bool {
         self.shared.is_unwritten(offset)
     }

@@ -8,7 +8,7 @@ use crate::report::{FindingKind, Severity};
 
 use crate::check::access::{Kind, Space};
 
-/// Which rule an access broke.
+/// Rule that an access broke.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Rule {
     /// A read that nothing orders after a write.
@@ -273,7 +273,7 @@ impl Rule {
         }
     }
 
-    /// What `later` does to what `earlier` did.
+    /// Hazard of two accesses, by their kinds.
     pub(crate) const fn hazard(earlier: Kind, later: Kind) -> Self {
         match (earlier, later) {
             (Kind::Write | Kind::Atomic, Kind::Write | Kind::Atomic) => Self::WriteAfterWrite,
@@ -346,7 +346,7 @@ pub(crate) struct Findings {
     raced: Vec<Found>,
     /// Some copy has read such bytes.
     copies_unwritten: bool,
-    /// What stores have put into global memory from where nothing had written, by store and load.
+    /// Unwritten bytes that stores have copied within global memory, by store and load.
     handed_on: BTreeMap<(u32, u32), HandedOn>,
 }
 
@@ -397,7 +397,7 @@ impl Findings {
         if self.raced.is_empty() { Vec::new() } else { std::mem::take(&mut self.raced) }
     }
 
-    /// Whether copies have read bytes that nothing has written.
+    /// Returns true if copies have read bytes that nothing has written.
     pub(crate) fn copies_unwritten(&self) -> bool {
         self.copies_unwritten
     }
@@ -416,7 +416,7 @@ impl Findings {
         }
     }
 
-    /// What stores have handed on.
+    /// Unwritten bytes that stores have copied.
     pub(crate) fn handed_on(&self) -> impl Iterator<Item = &HandedOn> {
         self.handed_on.values()
     }

@@ -14,9 +14,9 @@ use crate::memory_ops::access::Space;
 pub(crate) struct Event {
     /// The block.
     pub block: BlockId,
-    /// What.
+    /// The resource.
     pub what: Resource,
-    /// What happens to it.
+    /// The event.
     pub kind: EventKind,
 }
 
@@ -29,7 +29,7 @@ pub(crate) enum Resource {
     Predicate(u32),
 }
 
-/// What happens to a resource.
+/// Event of a resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EventKind {
     /// It is read.
@@ -45,7 +45,7 @@ pub(crate) enum EventKind {
 pub(crate) struct FunctionBuilder {
     /// Innermost scope last.
     pub scopes: Vec<HashMap<Name, Symbol>>,
-    /// Whether it is a kernel.
+    /// True for a kernel.
     pub is_kernel: bool,
     /// Index in the program's functions.
     pub index: u32,
@@ -73,13 +73,13 @@ pub(crate) struct FunctionBuilder {
     pub block_start: u32,
     /// Source instructions in that block.
     pub block_count: u32,
-    /// Whether the block has ended and no new one was begun.
+    /// True if the block has ended and no new one was begun.
     pub ended: bool,
     /// Reads and writes in order.
     pub events: Vec<Event>,
     /// The instruction being decoded has a guard.
     pub guarded: bool,
-    /// Where the load or store being decoded accesses memory.
+    /// State space that the load or store being decoded accesses.
     pub accessed: Option<Space>,
     /// Names of registers that products in flight use, in a checked program.
     pub watched: HashSet<Name>,

@@ -42,7 +42,7 @@ pub(crate) struct Decoder<'a> {
     target: (u32, bool),
     /// The architecture of the device.
     pub(crate) arch: Arch,
-    /// What is decoded so far.
+    /// The code decoded so far.
     pub(crate) code: Code,
     /// Addresses and sizes of `.global` and `.const` variables.
     globals: &'a HashMap<String, (u64, u64)>,
@@ -59,7 +59,7 @@ pub(crate) struct Decoder<'a> {
 }
 
 impl Decoder<'_> {
-    /// Where tensor-core instructions keep their operands.
+    /// Operand tables of tensor-core instructions.
     pub(crate) fn tensor_tables(&mut self) -> &mut Tables {
         Arc::make_mut(&mut self.code.tensor)
     }

@@ -1,4 +1,5 @@
-//! How many names a declaration such as `.reg .b32 %r<9>` stands for, before they are written out.
+//! Number of names that declarations such as `.reg .b32 %r<9>` expand to, before they are written
+//! out.
 
 use warpfold_ptx::{Item, Module, Name, ScalarType, Statement, Variable};
 

@@ -19,7 +19,7 @@ fn is_float(ty: T) -> bool {
     matches!(ty, T::F16 | T::F16x2 | T::F32 | T::F64)
 }
 
-/// How a value lies in rows: 32, 64 or 128 bits.
+/// Number of 32-bit rows of a value: 1, 2 or 4.
 fn class(ty: T) -> u32 {
     ty.bits().div_ceil(32).max(1)
 }
@@ -29,7 +29,7 @@ fn class(ty: T) -> u32 {
 pub(crate) struct ResolvedAddress {
     /// Row of a register, or [`NONE`].
     pub row: u32,
-    /// Whether that register has 64 bits.
+    /// True for a 64-bit register.
     pub wide: bool,
     /// Offset, or the whole address.
     pub offset: i64,
@@ -38,7 +38,7 @@ pub(crate) struct ResolvedAddress {
 }
 
 impl Decoder<'_> {
-    /// What a name stands for.
+    /// Looks up the symbol of a name.
     pub(crate) fn lookup(&self, inst: &Instruction, name: &str) -> Result<&Symbol, Error> {
         self.f
             .scopes
@@ -418,13 +418,13 @@ impl Decoder<'_> {
         Ok(dst)
     }
 
-    /// Where dynamic shared memory starts.
+    /// Offset of dynamic shared memory.
     pub(crate) fn dynamic_shared_start(&self) -> u32 {
         self.code.dynamic_shared_start()
     }
 }
 
-/// Whether a name is that of a special register that is executed here.
+/// Returns true if a name is that of a special register that is executed here.
 fn is_special(name: &str) -> bool {
     name.starts_with('%')
         && (VECTOR_SPECIALS.contains(&name) || special(name, None).is_some() || moves::is_dynamic_special(name))

@@ -21,8 +21,8 @@ use crate::static_shared::names_reserved;
 use crate::tensor_ops::rules::registers_of_products;
 use crate::{Arch, Error};
 
-/// In checked mode shared variables are this far apart, so that a small overrun is seen. A multiple
-/// of 128, so that every variable keeps its banks.
+/// Distance between shared variables in checked mode, so that a small overrun is detected. A
+/// multiple of 128, so that every variable keeps its banks.
 const RED_ZONE: u32 = 256;
 
 /// Decodes a module.
@@ -457,5 +457,5 @@ impl Decoder<'_> {
     }
 }
 
-/// Where a shared variable of a function body was declared.
+/// Identity of a shared variable of a function body: the place of its declaration.
 pub(crate) type SharedKey = (u32, u32, Name);

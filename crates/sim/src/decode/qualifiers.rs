@@ -1,5 +1,5 @@
-//! Which qualifiers go together, for every instruction: what ptxas 13.0 refuses whatever the
-//! mnemonic, and what it asks of loads and stores (PTX ISA, "ld", "st").
+//! Rules for combinations of qualifiers: those that ptxas 13.0 applies to every instruction, and
+//! those for loads and stores (PTX ISA, "ld", "st").
 
 use warpfold_ptx::{Instruction, Opcode as O, ScalarType};
 
@@ -13,12 +13,12 @@ const SCOPES: [&str; 5] = ["cta", "cluster", "gpu", "sys", "gl"];
 const VECTORS: [&str; 3] = ["v2", "v4", "v8"];
 const ORDERS: [&str; 5] = ["relaxed", "acquire", "release", "acq_rel", "volatile"];
 
-/// How many of an instruction's qualifiers are among `names`.
+/// Number of an instruction's qualifiers that are among `names`.
 fn count(inst: &Instruction, names: &[&str]) -> usize {
     inst.modifiers.iter().filter(|m| names.contains(&m.as_str())).count()
 }
 
-/// How many state spaces an instruction names.
+/// Number of state spaces that an instruction names.
 pub(super) fn num_spaces(inst: &Instruction) -> usize {
     let spaces = ["global", "shared", "local", "const", "param"];
     let is_space = |m: &str| spaces.contains(&m.split("::").next().unwrap_or(m));

@@ -56,7 +56,8 @@ pub(super) fn decode(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
     }
 }
 
-/// Whether an instruction ends its basic block, so that its guard becomes a branch around it.
+/// Returns true if an instruction ends its basic block, so that its guard becomes a branch around
+/// it.
 pub(super) fn ends_block(inst: &Instruction) -> bool {
     use Opcode as O;
     let waits = |m: &Name| m == "test_wait" || m == "try_wait";

@@ -1,4 +1,4 @@
-//! Where mbarriers, bulk copies and proxy fences meet the checker.
+//! Checker hooks of mbarriers, bulk copies and proxy fences.
 
 use super::checking::Checking;
 use super::cluster::Place;
@@ -21,7 +21,7 @@ pub(super) fn side(instruction: u32, by: Thread) -> Side {
 const STRONG: Strength = Strength::Strong(Semantics::Relaxed, Scope::Gpu);
 
 impl Machine {
-    /// What the checker of a cluster of several blocks knows of a block's shared memory.
+    /// Checker state of a block's shared memory, in a cluster of several blocks.
     pub(crate) fn cluster_memory(&self, rank: u32) -> Option<ClusterMemory> {
         self.cluster.peers.get(rank as usize)?.check.clone()
     }

@@ -18,7 +18,7 @@ pub(super) struct BarrierState {
     pub arrived: Vec<u32>,
     /// Threads that are expected; all of the block if none is given.
     pub expected: Option<u32>,
-    /// Whether any has arrived.
+    /// True if any warp has arrived.
     pub open: bool,
     /// Threads whose predicate held.
     pub held: u32,

@@ -33,7 +33,7 @@ const SWITCHES_OF_A_SLICE: u32 = 4096;
 /// Such slices after which others get their turn.
 const SWITCHING_SLICES: u32 = 64;
 
-/// How a turn of a block ended.
+/// Outcome of a block's turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Turn {
     /// Every thread has exited.
@@ -69,9 +69,9 @@ pub(crate) struct Block {
     asynchronous: Asynchronous,
     /// Parts that wait at mbarriers.
     pub(super) waits: Waits,
-    /// What its warpgroups have executed, for the checks.
+    /// Instructions that its warpgroups have executed, for the checks.
     warpgroups: Warpgroups,
-    /// What it printed.
+    /// Output of `vprintf`.
     pub output: String,
     /// Slices that a warp has used up by switching, in the present turn.
     switching: u32,
@@ -90,7 +90,7 @@ pub(crate) struct Context<'a> {
     pub geometry: &'a Geometry,
     /// Counts by basic block.
     pub counts: &'a mut BlockCounts,
-    /// Where a trap is recorded.
+    /// Slot for a trap.
     pub trap: &'a mut Option<(u32, u64, u32)>,
 }
 
@@ -296,7 +296,7 @@ impl Block {
         self.shared.as_mut_ptr().cast()
     }
 
-    /// Whether every thread has exited.
+    /// Returns true if every thread has exited.
     pub(super) fn has_exited(&self) -> bool {
         self.warps.iter().all(|w| w.live == 0)
     }

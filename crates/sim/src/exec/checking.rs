@@ -1,4 +1,4 @@
-//! Where handlers and synchronising instructions meet the checker.
+//! Checker hooks of handlers and synchronising instructions.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -23,11 +23,11 @@ use crate::report::{FindingKind, Severity};
 /// The checker of a worker.
 #[derive(Debug)]
 pub(crate) struct Checking {
-    /// What all blocks of the launch share.
+    /// State shared by all blocks of the launch.
     pub launch: Arc<LaunchCheck>,
-    /// What belongs to the block that runs; blocks bring their own.
+    /// State of the block that runs; swapped in with each block.
     pub block: BlockCheck,
-    /// What was found.
+    /// The findings so far.
     pub findings: Findings,
 }
 
@@ -64,7 +64,7 @@ pub(super) fn described(m: &Machine, op: &Op, access: Access, kind: Kind, mask: 
     }
 }
 
-/// What a lane stores: the bits of its element rows, one after the other.
+/// Value that a lane stores: the bits of its element rows, one after the other.
 pub(super) fn stored(m: &Machine, op: &Op, access: Access, lane: u32) -> u128 {
     let bits = access.element() * 8;
     let mut all = 0u128;

@@ -22,7 +22,7 @@ pub(crate) struct Peer {
     pub shared: *mut u8,
     /// All threads of the block have exited, and its shared memory is gone.
     pub exited: bool,
-    /// What the checker knows of it, in a cluster of several blocks.
+    /// Checker state of its shared memory, in a cluster of several blocks.
     pub check: Option<ClusterMemory>,
     /// Copies that are to land there.
     pub loads: Vec<Load>,
@@ -44,7 +44,7 @@ pub(crate) struct Cluster {
     pub wake: u32,
 }
 
-/// Where an address in `.shared::cluster` points.
+/// Target of an address in `.shared::cluster`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Place {
     /// Rank of the block.
@@ -53,7 +53,7 @@ pub(crate) struct Place {
     pub is_own: bool,
     /// Byte offset in that block's shared memory; may be out of bounds.
     pub offset: u32,
-    /// Where that block's shared memory starts; [`Machine::shared_bytes`] long.
+    /// Start of that block's shared memory, which is [`Machine::shared_bytes`] long.
     pub shared: *mut u8,
 }
 
@@ -80,7 +80,7 @@ impl Machine {
 pub(crate) struct Resident {
     /// The blocks, by rank.
     pub blocks: Vec<Block>,
-    /// What they see of one another; lent to the machine during a turn.
+    /// State that the blocks share; lent to the machine during a turn.
     cluster: Cluster,
 }
 

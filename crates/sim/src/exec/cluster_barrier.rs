@@ -11,7 +11,7 @@ use super::warp::{PartState, Warp};
 use crate::check::Released;
 use crate::report::FindingKind;
 
-/// In findings, the number of the cluster's barrier: one above those of a block.
+/// Number of the cluster's barrier in findings: one above those of a block.
 const CLUSTER_BARRIER: u32 = super::barrier::BARRIERS as u32;
 
 /// The lanes of one warp in the present phase.
@@ -73,7 +73,7 @@ impl Block {
         None
     }
 
-    /// Whether every thread that has not exited has arrived at the barrier of the cluster.
+    /// Returns true if every thread that has not exited has arrived at the cluster's barrier.
     pub(super) fn has_arrived(&self) -> bool {
         self.warps.iter().zip(&self.cluster).all(|(warp, state)| warp.live & !state.arrived == 0)
     }

@@ -31,7 +31,7 @@ pub(crate) struct Code {
     pub function_index: HashMap<String, u32>,
     /// Source instructions; operations and terminators refer to them by index.
     pub instructions: Vec<InstructionInfo>,
-    /// What each of them does to undefined bits, in a checked program.
+    /// Propagation of undefined bits by each instruction, in a checked program.
     pub flows: Vec<Flow>,
     /// Operands of tensor-core instructions.
     pub tensor: Arc<Tables>,
@@ -53,15 +53,15 @@ pub(crate) struct Code {
     pub static_shared: u32,
     /// Bytes at the start of those that the system keeps for itself, if the program asks where.
     pub reserved_shared: u32,
-    /// Whether the program calls `malloc` or `free`.
+    /// True if the program calls `malloc` or `free`.
     pub allocates: bool,
-    /// Whether the program calls `vprintf` or asserts.
+    /// True if the program calls `vprintf` or asserts.
     pub prints: bool,
-    /// Whether the program has an instruction that could order one block after another.
+    /// True if the program has an instruction that could order one block after another.
     pub orders_blocks: bool,
-    /// Whether it has any `fence.sc`.
+    /// True if it has any `fence.sc`.
     pub has_fence_sc: bool,
-    /// Whether it has any fence or access whose scope ends at the cluster.
+    /// True if it has any fence or access whose scope ends at the cluster.
     pub has_cluster_scope: bool,
 }
 
@@ -89,14 +89,14 @@ pub(crate) struct InstructionInfo {
     pub function: u32,
     /// The basic block that counts its executions.
     pub block: BlockId,
-    /// What totals its memory counters and executions go to.
+    /// Class of totals for its memory counters and executions.
     pub class: Class,
 }
 
 /// Bytes of shared memory that the system keeps for itself in each block (CUDA programming guide,
 /// compute capability 8.0 and later).
 pub(crate) const RESERVED_SHARED: u32 = 1024;
-/// Where in them the memory starts that cooperative groups of several warps meet in.
+/// Offset in them of the memory that cooperative groups of several warps use to synchronise.
 const RESERVED_FOR_GROUPS: u32 = 512;
 
 impl Code {
@@ -112,13 +112,13 @@ impl Code {
         self.dynamic_align.max(16)
     }
 
-    /// Where dynamic shared memory starts: after the static variables.
+    /// Offset of dynamic shared memory: after the static variables.
     pub(crate) fn dynamic_shared_start(&self) -> u32 {
         self.static_shared.next_multiple_of(self.dynamic_align())
     }
 }
 
-/// Which totals an instruction counts towards.
+/// Class of totals that an instruction counts towards.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Class {
     /// Only instruction counts.
@@ -149,11 +149,11 @@ pub(crate) struct Block {
     pub end: u32,
     /// Source instructions that one execution counts, terminator included.
     pub count: u32,
-    /// How it ends.
+    /// Terminator of the block.
     pub terminator: Terminator,
 }
 
-/// How a basic block ends.
+/// Terminator of a basic block.
 #[derive(Debug, Clone)]
 pub(crate) enum Terminator {
     /// Goes on at another block.
@@ -164,9 +164,9 @@ pub(crate) enum Terminator {
         predicate: u32,
         /// Branch where the predicate is false.
         negated: bool,
-        /// Where the predicate holds.
+        /// Target if the predicate is true.
         taken: BlockId,
-        /// Where it does not.
+        /// Target if the predicate is false.
         next: BlockId,
         /// Immediate post-dominator, or [`NO_BLOCK`].
         join: BlockId,
@@ -204,7 +204,7 @@ pub(crate) enum Terminator {
         op: Option<u32>,
         /// Row of the member mask.
         members: u32,
-        /// How lanes meet that come from different instructions: index into [`Code::exchanges`].
+        /// Exchange between lanes at different instructions: index into [`Code::exchanges`].
         exchange: Option<u32>,
         /// The instruction.
         instruction: u32,
@@ -233,9 +233,9 @@ pub(crate) enum Terminator {
 pub(crate) struct Call {
     /// Whom.
     pub target: CallTarget,
-    /// Where each argument lies in the caller.
+    /// Slots of the arguments in the caller.
     pub arguments: Vec<CallSlot>,
-    /// Where each result goes in the caller.
+    /// Slots of the results in the caller.
     pub returns: Vec<CallSlot>,
     /// The block after it.
     pub next: BlockId,
@@ -260,7 +260,7 @@ pub(crate) enum CallTarget {
     AssertFail,
 }
 
-/// Where an argument, parameter or result lies.
+/// Location of an argument, parameter or result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CallSlot {
     /// `.param` bytes in the frame's local memory.
@@ -290,11 +290,11 @@ pub(crate) struct Exchange {
     pub qualifiers: String,
     /// The operation on rows and predicates of its own ([`meeting`](super::meeting)).
     pub op: Op,
-    /// What it reads.
+    /// Slots that it reads.
     pub sources: [Option<CallSlot>; 3],
     /// The predicate that it reads is negated.
     pub negated: bool,
-    /// What it writes.
+    /// Slots that it writes.
     pub results: [Option<CallSlot>; 2],
 }
 
@@ -305,7 +305,7 @@ pub(crate) struct Barrier {
     pub id: u32,
     /// Row of the thread count; all threads of the block without one.
     pub threads: Option<u32>,
-    /// What it does beyond counting.
+    /// Operation of the barrier.
     pub kind: BarrierKind,
     /// All threads of a warp must execute it together.
     pub aligned: bool,
@@ -343,7 +343,7 @@ pub(crate) struct SetRegisters {
     pub instruction: u32,
 }
 
-/// What a barrier does.
+/// Operation of a barrier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BarrierKind {
     /// Waits.
@@ -411,7 +411,7 @@ pub(crate) struct FunctionCode {
     pub refusal: Option<Error>,
 }
 
-/// What a constant row holds.
+/// Contents of a constant row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Fill {
     /// The same 32 bits in each lane.
@@ -458,7 +458,7 @@ pub(crate) enum Special {
 }
 
 impl Special {
-    /// Whether the lanes of a warp see different values.
+    /// Returns true if the lanes of a warp see different values.
     pub(crate) const fn differs_by_lane(self) -> bool {
         matches!(
             self,
@@ -476,16 +476,16 @@ impl Special {
 /// The registers that tell of shared memory reserved for the system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Reserved {
-    /// Where it starts, or its first part.
+    /// Start of the memory, or its first part.
     Begin,
-    /// Where it ends, or its size.
+    /// End of the memory, or its size.
     End,
-    /// Where the part of cooperative groups starts.
+    /// Start of the part for cooperative groups.
     Groups,
 }
 
 impl Reserved {
-    /// What the register holds.
+    /// Value of the register.
     pub(crate) const fn value(self) -> u32 {
         match self {
             Self::Begin => 0,

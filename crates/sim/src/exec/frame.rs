@@ -35,7 +35,7 @@ pub(super) fn enter(m: &mut Machine, warp: &mut Warp, frame: Frame, function: &F
     m.local_end = frame.local + function.local_bytes;
 }
 
-/// What a call did.
+/// Outcome of starting a call.
 pub(super) enum Called {
     /// The part is in the callee.
     Entered,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-/// What a launch fixes for all blocks.
+/// Parameters of a launch that all its blocks share.
 #[derive(Debug)]
 pub(crate) struct Geometry {
     /// Blocks in x, y, z.
@@ -31,16 +31,16 @@ pub(crate) struct Geometry {
     pub kernel: u32,
     /// Multiprocessors of the device that is stood in for.
     pub multiprocessors: u32,
-    /// Which launch of the process it is.
+    /// Number of the launch within the process.
     pub grid_id: u64,
     /// The order in which copies land.
     pub seed: u64,
-    /// Whether the checks are on.
+    /// True if the checks are on.
     pub checked: bool,
-    /// Of a launch over several devices: the parameters of each. Their blocks are one grid here,
-    /// with the device in z; kernels see the grid of their device.
+    /// Parameters per device in a launch over several devices. Their blocks are one grid here, with
+    /// the device in z; kernels see the grid of their device.
     pub devices: Option<Arc<[Arc<[u8]>]>>,
-    /// Where a cooperative launch keeps the state of its grid barrier; null in other launches.
+    /// Address of a cooperative launch's grid barrier state; null in other launches.
     pub grid_workspace: u64,
 }
 

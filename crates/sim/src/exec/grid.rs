@@ -52,10 +52,10 @@ const NEVER: u64 = u64::MAX;
 /// A worker that has no block left.
 const HAS_ENDED: u64 = u64::MAX - 1;
 
-/// How long a worker that has stalled waits before it looks at the others again.
+/// Interval at which a stalled worker looks at the others again.
 const LOOK_AGAIN: Duration = Duration::from_micros(100);
 
-/// What the workers of a launch share.
+/// State shared by the workers of a launch.
 struct Shared<'a> {
     code: &'a Code,
     geometry: &'a Geometry,
@@ -70,16 +70,16 @@ struct Shared<'a> {
     stop: AtomicBool,
     /// Grows whenever something happens that a waiting thread could see.
     progress: AtomicU64,
-    /// Of each worker: the progress since which it has run for the whole patience and seen no more.
+    /// Per worker: the progress since which it has run for the whole patience and seen no more.
     stalled_at: Vec<AtomicU64>,
     output: Mutex<Output>,
-    /// What the checks of all blocks share.
+    /// Checker state shared by all blocks.
     check: Option<Arc<LaunchCheck>>,
-    /// What lies where in shared memory.
+    /// Variables in shared memory and their places.
     shared_map: Arc<[Placed]>,
-    /// What `malloc` gives, if the program asks.
+    /// Heap of `malloc`, if the program uses it.
     heap: Option<Arc<Heap>>,
-    /// What the launch must leave alone in memory.
+    /// Limits on the launch's memory accesses.
     limited: Option<Arc<Limited>>,
     /// The model of the L1, if the launch asks for its hit rate.
     l1: Option<L1Model>,
@@ -316,7 +316,7 @@ impl Shared<'_> {
         }
     }
 
-    /// What the launch has asked `malloc` for and nobody has freed, by calls.
+    /// Leaks: memory that the launch got from `malloc` and nothing freed, by calls.
     fn leaks(&self) -> Vec<(Fault, u64)> {
         let mut leaks: Vec<(Fault, u64)> = Vec::new();
         for (address, piece) in self.heap.iter().flat_map(|heap| heap.left_by(self.geometry.grid_id)) {
@@ -341,7 +341,7 @@ impl Shared<'_> {
         leaks
     }
 
-    /// Whether the host has ended the run.
+    /// Returns true if the host has ended the run.
     fn is_told_to_stop(&self) -> bool {
         self.options.stop.as_ref().is_some_and(|stop| stop.load(Ordering::Relaxed))
     }
@@ -406,7 +406,7 @@ struct Residents<'a> {
     line: VecDeque<Resident>,
     /// Storage of clusters that are done.
     idle: Vec<Resident>,
-    /// What had happened elsewhere when one of them waited last.
+    /// Progress elsewhere at the time of the latest wait.
     seen_elsewhere: u64,
     /// Turns that ended with a wait since another cluster became resident.
     waits: usize,
@@ -463,7 +463,7 @@ impl<'a> Residents<'a> {
     }
 }
 
-/// What one worker does.
+/// Runs one worker.
 fn work(shared: &Shared<'_>, worker: u64, global: GlobalView, params: Arc<[u8]>) -> Harvest {
     let code = shared.code;
     let mut m = shared.machine(global, params);

@@ -26,7 +26,7 @@ pub(super) struct Harvest {
     pub faults: Vec<(Fault, u64)>,
     /// Broken rules that the checker saw.
     pub found: Findings,
-    /// Where a `trap` ended the run: instruction, block, thread.
+    /// Location of the `trap` that ended the run: instruction, block, thread.
     pub trap: Option<(u32, u64, u32)>,
 }
 
@@ -89,12 +89,12 @@ pub(super) fn report(
     Ok((Report { grid, block, counters, instructions, findings, aborted, l1: None }, copied))
 }
 
-/// What a race of such a read is called.
+/// Description of a race of such a read.
 const FIRST_READ: &str = "the plain first read of a compare-and-swap loop, which another thread's atomic may overtake: \
     the loop makes good for it, but by the letter it is a race; ld.relaxed.gpu would be none";
 
-/// Whether a finding is about an atomic, and a plain load whose address a compare-and-swap of the
-/// same function has: `old = *p; do { … } while (atomicCAS(p, …) != old)`.
+/// Returns true if a finding is about an atomic, and a plain load whose address a compare-and-swap
+/// of the same function has: `old = *p; do { … } while (atomicCAS(p, …) != old)`.
 fn is_first_read(code: &Code, found: &Found) -> bool {
     let Some(other) = found.other.filter(|_| matches!(found.rule, Rule::ReadAfterWrite | Rule::WriteAfterRead)) else {
         return false;
@@ -214,7 +214,7 @@ fn per_instruction(
         .collect()
 }
 
-/// What was recorded of an instruction, with names for its addresses.
+/// Recorded accesses of an instruction, with names for their addresses.
 fn accesses(kept: Option<&Option<OfWarp>>, geometry: &Geometry, describe: &impl Fn(u64) -> String) -> Vec<WarpAccess> {
     let Some(OfWarp { block, warp, accesses }) = kept.and_then(Option::as_ref) else { return Vec::new() };
     let one = |access: &Recorded| {

@@ -45,8 +45,8 @@ pub struct L1Model {
 impl L1Model {
     /// The cache for a launch of so many blocks of this size.
     pub(crate) fn new(arch: Arch, threads: u32, shared_bytes: u32, blocks: u64) -> Self {
-        /// What shared memory may take of the data cache, in KiB (CUDA programming guide, compute
-        /// capabilities 8.x and 9.0).
+        /// Possible sizes of shared memory within the data cache, in KiB (CUDA programming guide,
+        /// compute capabilities 8.x and 9.0).
         const CARVE_OUTS: [u32; 10] = [0, 8, 16, 32, 64, 100, 132, 164, 196, 228];
         let limits = limits(arch);
         let usage = occupancy::Usage {
@@ -89,7 +89,7 @@ impl fmt::Display for L1Model {
     }
 }
 
-/// What an instruction asks of the cache.
+/// Treatment of an instruction's accesses in the cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Policy {
     /// Hit or miss, and a miss brings the sector in.
@@ -108,7 +108,7 @@ enum Policy {
     Elsewhere,
 }
 
-/// What an instruction asks of the cache, by its text.
+/// Policy of an instruction, by its text.
 fn policy(text: &str) -> Policy {
     let mnemonic = text.split_whitespace().find(|word| !word.starts_with('@')).unwrap_or("").trim_end_matches(';');
     let mut words = mnemonic.split('.');
@@ -191,9 +191,9 @@ impl Cache {
 #[derive(Debug)]
 pub(crate) struct L1 {
     ways: usize,
-    /// By instruction.
+    /// Policies by instruction.
     policies: Vec<Policy>,
-    /// Of the blocks that have begun and not ended.
+    /// Caches of the blocks that have begun and not ended.
     blocks: BTreeMap<u64, Cache>,
 }
 

@@ -1,4 +1,4 @@
-//! What a handler sees of the machine: the current frame, the memories, the counters.
+//! Machine state for handlers: the current frame, the memories, the counters.
 
 use std::sync::Arc;
 
@@ -24,9 +24,9 @@ use crate::undefined::Undefined;
 /// A broken rule, before it becomes a finding.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Fault {
-    /// Which rule.
+    /// The rule that was broken.
     pub kind: FindingKind,
-    /// How bad.
+    /// Severity of the fault.
     pub severity: Severity,
     /// The instruction.
     pub instruction: u32,
@@ -43,7 +43,7 @@ pub(crate) struct Fault {
 }
 
 impl Fault {
-    /// Whether both are about the same rule and the same instructions.
+    /// Returns true if both are about the same rule and the same instructions.
     pub(crate) fn same_pair(&self, other: &Self) -> bool {
         let pair = |f: &Self| (f.kind, f.instruction, f.other.map(|o| o.0));
         let is_note = |f: &Self| f.severity == Severity::Info;
@@ -51,7 +51,7 @@ impl Fault {
     }
 }
 
-/// What runs handlers: one for each host thread.
+/// The machine that runs handlers: one for each host thread.
 pub(crate) struct Machine {
     /// First row of the current frame.
     pub frame: *mut Row,
@@ -63,13 +63,13 @@ pub(crate) struct Machine {
     pub local: *mut Vec<Row>,
     /// Tensor-core products that the current warp has in flight.
     pub in_flight: *mut Queue,
-    /// What the current warp has from bytes that nothing has written, in checked runs.
+    /// Values of the current warp from bytes that nothing has written, in checked runs.
     pub undefined: *mut Option<Box<Undefined>>,
     /// There is something of that: every instruction of the warp is followed.
     pub is_followed: bool,
-    /// Where the current frame's local memory starts.
+    /// Start of the current frame's local memory.
     pub local_base: u32,
-    /// Where the current frame's local memory ends.
+    /// End of the current frame's local memory.
     pub local_end: u32,
     /// Shared memory of the current block.
     pub shared: *mut u8,
@@ -81,9 +81,9 @@ pub(crate) struct Machine {
     pub params: Arc<[u8]>,
     /// Global memory.
     pub global: GlobalView,
-    /// What `malloc` gives, if the program asks.
+    /// Heap of `malloc`, if the program uses it.
     pub heap: Option<Arc<Heap>>,
-    /// What the launch must leave alone in memory.
+    /// Limits on the launch's memory accesses.
     pub limited: Option<Arc<Limited>>,
     /// Number of the launch.
     pub launch: u64,
@@ -109,11 +109,11 @@ pub(crate) struct Machine {
     pub checked: bool,
     /// The checker, if they are.
     pub checking: Option<Box<Checking>>,
-    /// What lies where in shared memory.
+    /// Variables in shared memory and their places.
     pub shared_map: Arc<[Placed]>,
     /// Operands of tensor-core instructions.
     pub tensor: Arc<Tables>,
-    /// Where those keep operands as numbers.
+    /// Operands of tensor-core instructions as numbers.
     pub scratch: Box<Scratch>,
     /// The function of the current frame.
     pub function: u32,
@@ -121,9 +121,9 @@ pub(crate) struct Machine {
     pub locals: Vec<Vec<Placed>>,
     /// Reductions that bulk copies name.
     pub reductions: Arc<[Reduction]>,
-    /// What the current block has begun and not finished.
+    /// Asynchronous operations of the current block that have not completed.
     pub asynchronous: Asynchronous,
-    /// What the warpgroups of the current block have executed, for the checks.
+    /// Instructions that the warpgroups of the current block have executed, for the checks.
     pub warpgroups: Warpgroups,
 }
 
@@ -198,7 +198,7 @@ impl GlobalView {
         }
     }
 
-    /// Whether an address lies in a freed allocation.
+    /// Returns true if an address is in a freed allocation.
     pub(crate) fn is_freed(&self, address: u64) -> bool {
         self.freed.iter().any(|(r, _)| r.contains(&address))
     }

@@ -9,13 +9,13 @@ use super::machine::Machine;
 use super::warp::PartState;
 use crate::asynchronous::barrier_object::Barrier;
 
-/// How often waits give up, while nothing changes, before the block is stuck.
+/// Number of times that waits give up without any change before the block counts as stuck.
 const FUTILE_ROUNDS: u32 = 3;
 
 /// Parts that are set aside, and waits that may give up.
 #[derive(Debug, Default)]
 pub(super) struct Waits {
-    /// By warp: the barriers that its parts wait at.
+    /// Barriers that the parts of each warp wait at.
     barriers: Vec<(u32, Vec<u32>)>,
     /// Warps, a bit each, whose next wait gives false where the phase is not complete.
     pub(super) gives_up: u32,
@@ -35,7 +35,7 @@ impl Waits {
 }
 
 impl Block {
-    /// Whether part `i` of a warp has to stand still, as the phase that it waits for is not
+    /// Returns true if part `i` of a warp has to wait, since the phase that it waits for is not
     /// complete.
     pub(super) fn waits_at_mbarrier(&mut self, w: u32, m: &mut Machine) -> bool {
         if m.asynchronous.complete != 0 {

@@ -1,4 +1,4 @@
-//! Where the address spaces lie in the generic address space of the virtual GPU.
+//! Address windows of the state spaces in the virtual GPU's generic address space.
 //!
 //! `.global` and `.const` addresses are generic addresses as they are. Offsets in the other spaces
 //! are mapped into windows, each at the start of its own 2^40 bytes.
@@ -14,8 +14,7 @@ pub(crate) const FUNCTION_WINDOW: u64 = 4 << 40;
 /// First address of global memory.
 pub(crate) const GLOBAL_START: u64 = 0x7000_0000_0000;
 
-/// Where a block's tag starts in an address of `.shared::cluster`; offsets in shared memory stay
-/// below.
+/// Shift of a block's tag in an address of `.shared::cluster`; offsets in shared memory stay below.
 const TAG_SHIFT: u32 = 24;
 
 /// The bit of a tag that says that the rest is a rank.
@@ -44,7 +43,7 @@ pub(crate) const fn tagged(address: u32, own: u32) -> (Option<u32>, u32) {
     }
 }
 
-/// Whether an address names a block.
+/// Returns true if an address names a block.
 #[inline(always)]
 pub(crate) const fn is_tagged(address: u32) -> bool {
     address >> TAG_SHIFT != 0

@@ -21,7 +21,7 @@ pub(crate) const NONE: u32 = u32::MAX;
 /// A decoded straight-line instruction.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Op {
-    /// What runs it.
+    /// Handler that runs it.
     pub run: Handler,
     /// Guard predicate index, or [`NONE`].
     pub guard: u32,
@@ -248,7 +248,7 @@ pub(crate) unsafe fn map3<A: Lane, B: Lane, C: Lane, D: Lane>(
     }
 }
 
-/// Which lanes satisfy `f(a, b)`.
+/// Mask of the lanes that satisfy `f(a, b)`.
 ///
 /// # Safety
 /// As for [`map1`].

@@ -15,7 +15,7 @@ const SLICE: u32 = 4096;
 /// loop takes that all lanes of a warp fight in, so that those who have won still meet the others
 /// after it.
 const SPINNING_SLICE: u32 = 512;
-/// How running one part ended.
+/// Outcome of running one part.
 pub(super) enum Outcome {
     /// The part is gone, or waits; look for another.
     Switch,
@@ -25,8 +25,7 @@ pub(super) enum Outcome {
     Stop,
 }
 
-/// Which part runs: the warp, the part's position in it, its lanes, and the basic block that it is
-/// in.
+/// The running part: its warp, its position there, its lanes, and its current basic block.
 #[derive(Clone, Copy)]
 struct Running {
     w: u32,
@@ -210,7 +209,7 @@ impl Block {
         part
     }
 
-    /// Whether the join of a part waits at a block.
+    /// Returns true if the join of a part waits at a block.
     #[inline(always)]
     fn meets(&self, w: u32, i: usize, block: BlockId) -> bool {
         let warp = &self.warps[w as usize];

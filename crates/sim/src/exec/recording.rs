@@ -12,7 +12,7 @@ use super::op::Op;
 use super::row::LANES;
 use crate::report::MemorySpace;
 
-/// What one warp asked of memory.
+/// Recorded access of one warp.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Recorded {
     /// Bytes that each lane accesses.
@@ -34,12 +34,12 @@ pub(crate) struct OfWarp {
     pub accesses: Vec<Recorded>,
 }
 
-/// What a worker keeps.
+/// Recording of a worker.
 #[derive(Debug, Default)]
 pub(crate) struct Recording {
     /// Accesses kept for each instruction.
     most: usize,
-    /// By instruction.
+    /// Accesses by instruction.
     pub by_instruction: Vec<Option<OfWarp>>,
     /// The model of the L1, where it is asked for.
     pub l1: Option<L1>,

@@ -25,7 +25,8 @@ pub(super) struct Registers {
     owned: Vec<u32>,
     /// Registers that no warp owns.
     pool: u32,
-    /// By warpgroup: the instruction that some of its warps have executed, and which.
+    /// Per warpgroup: the instruction that some of its warps have executed, and the mask of those
+    /// warps.
     begun: Vec<Option<(u32, u32)>>,
 }
 
@@ -113,7 +114,7 @@ impl Block {
         }
     }
 
-    /// What a warp that waits for registers waits for.
+    /// Describes the wait of a warp for registers.
     pub(super) fn waits_for_registers(&self, w: u32, set: &SetRegisters) -> String {
         let owned = self.registers.owned.get(w as usize).copied().unwrap_or(0);
         let (asked, pool) = (set.count.saturating_sub(owned) * 32, self.registers.pool);

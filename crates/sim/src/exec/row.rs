@@ -46,7 +46,7 @@ pub(crate) fn mask_of(f: impl Fn(usize) -> bool) -> u32 {
     }
 }
 
-/// Whether the mask has the lane.
+/// Returns true if the mask includes the lane.
 #[inline(always)]
 pub(crate) fn has(mask: u32, lane: usize) -> bool {
     mask & LANE_BITS[lane] != 0
@@ -76,7 +76,7 @@ impl Word for u128 {}
 
 /// A typed view of a lane.
 pub(crate) trait Lane: Copy + 'static {
-    /// How it is stored.
+    /// Type of the stored bits.
     type Bits: Word;
     /// Reads it from its bits; excess high bits are ignored.
     fn from_bits(bits: Self::Bits) -> Self;

@@ -1,4 +1,4 @@
-//! Where accesses to the block's own shared memory meet the checker.
+//! Checker hooks of accesses to the block's own shared memory.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::check::{Kind, Pattern, Space, Values, WarpAccess};
 use crate::memory_ops::access::{self, Access, Direction, Order, address_fault};
 use crate::report::FindingKind;
 
-/// What `bytes` bytes of shared memory hold.
+/// Returns the contents of `bytes` bytes of shared memory.
 ///
 /// # Safety
 /// They lie in the memory.

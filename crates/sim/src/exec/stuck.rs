@@ -5,7 +5,7 @@ use super::code::{Code, Terminator};
 use super::warp::PartState;
 
 impl Block {
-    /// Where something in the block waits for ever: instruction, linear thread.
+    /// Location at which the block waits for ever: instruction, linear thread, description.
     pub(crate) fn stuck_at(&mut self, code: &Code) -> Option<(u32, u32, String)> {
         for w in 0..self.warps.len() {
             let waits = self.describe_wait(u32::try_from(w).expect("at most 32 warps"));
@@ -43,7 +43,7 @@ impl Block {
         None
     }
 
-    /// Where some part of the block runs: instruction, linear thread, and the loop that it is in.
+    /// Location at which some part of the block runs: instruction, linear thread, and its loop.
     pub(crate) fn runs_at(&mut self, code: &Code) -> Option<(u32, u32, String)> {
         let parts = (0u32..).zip(&self.warps).flat_map(|(w, warp)| warp.parts.iter().map(move |part| (w, part)));
         let (w, part) = parts.min_by_key(|(_, part)| part.state != PartState::Ready)?;

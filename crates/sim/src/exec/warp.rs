@@ -14,7 +14,7 @@ use crate::undefined::Undefined;
 /// Lanes that execute together.
 #[derive(Debug, Clone)]
 pub(crate) struct Part {
-    /// Which lanes.
+    /// Mask of the part's lanes.
     pub mask: u32,
     /// The block they are in.
     pub block: BlockId,
@@ -28,11 +28,11 @@ pub(crate) struct Part {
     pub frame: Frame,
     /// Frames of the callers.
     pub callers: Vec<Return>,
-    /// Whether it can run.
+    /// State of the part.
     pub state: PartState,
 }
 
-/// Where a function's registers and local memory lie in the warp's.
+/// Start of a function's registers and local memory in the warp's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Frame {
     /// The function.
@@ -43,7 +43,7 @@ pub(crate) struct Frame {
     pub local: u32,
 }
 
-/// What a return goes back to.
+/// Return address of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Return {
     /// The caller's frame.
@@ -52,24 +52,24 @@ pub(crate) struct Return {
     pub call: BlockId,
 }
 
-/// Whether a part can run.
+/// State of a part: ready, or waiting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PartState {
-    /// It can.
+    /// Ready to run.
     Ready,
-    /// It waits at a warp-level synchronising instruction.
+    /// Waits at a warp-level synchronising instruction.
     WarpSync,
-    /// It waits at a block barrier.
+    /// Waits at a block barrier.
     Barrier(u32),
-    /// It waits at the barrier of the cluster.
+    /// Waits at the barrier of the cluster.
     ClusterBarrier,
-    /// It waits at an mbarrier.
+    /// Waits at an mbarrier.
     Mbarrier,
-    /// It waits for registers.
+    /// Waits for registers.
     Registers,
 }
 
-/// Where the sides of a divergent branch wait for one another.
+/// Reconvergence point of the sides of a divergent branch.
 #[derive(Debug, Clone)]
 pub(crate) struct Join {
     /// The block before which they wait.
@@ -109,7 +109,7 @@ pub(crate) struct Warp {
     pub in_flight: Queue,
     /// Block steps run since some part of the warp began to wait at a join.
     pub impatience: u32,
-    /// What comes from bytes that nothing has written, in checked runs.
+    /// Values from bytes that nothing has written, in checked runs.
     pub undefined: Option<Box<Undefined>>,
 }
 
@@ -279,7 +279,7 @@ impl Warp {
         true
     }
 
-    /// Whether lanes wait at some join.
+    /// Returns true if lanes wait at some join.
     pub(crate) fn has_waiting_join(&self) -> bool {
         self.joins.iter().any(|j| !j.free && j.arrived != 0)
     }

@@ -52,7 +52,7 @@ pub(crate) unsafe fn addresses(m: &Machine, op: &Op, wide: bool) -> [u64; LANES]
     out
 }
 
-/// Whether a handler loads or stores.
+/// Direction of a handler: load or store.
 pub(crate) trait Direction: 'static {
     /// It loads.
     const LOAD: bool;
@@ -248,10 +248,10 @@ const SPACE: &[&str] = &[
     "v4",
 ];
 
-/// Of `prefetch`, `prefetchu`, `applypriority` and `discard`.
+/// Modifiers of `prefetch`, `prefetchu`, `applypriority` and `discard`.
 const HINTS: &[&str] =
     &["global", "local", "const", "param", "tensormap", "L1", "L2", "L2::evict_last", "L2::evict_normal"];
-/// Of `createpolicy`.
+/// Modifiers of `createpolicy`.
 const POLICIES: &[&str] = &[
     "fractional",
     "range",
@@ -387,7 +387,7 @@ fn load_or_store(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
     Ok(())
 }
 
-/// How a loaded value must be extended to fill its register.
+/// Extension of a loaded value to the width of its register.
 fn extension(ty: T, declared: Option<T>) -> Extend {
     let bits = declared.map_or(32, T::bits);
     match (ty, bits) {

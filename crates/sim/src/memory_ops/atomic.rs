@@ -311,7 +311,7 @@ const MODIFIERS: &[&str] = &[
     "L2::cache_hint",
 ];
 
-/// Whether the ISA has this combination.
+/// Returns true if the ISA has this combination.
 fn is_valid(kind: Kind, ty: T) -> bool {
     match kind {
         Kind::Add => {

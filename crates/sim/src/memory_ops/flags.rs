@@ -1,11 +1,11 @@
 //! Access flags: element type, vector length, extension, memory order and scope, packed into one
 //! number.
 
-/// How an access is made; packed into `Op::dst2`.
+/// Flags of an access, packed into `Op::dst2`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Access(pub u32);
 
-/// What happens to a loaded value of 8 or 16 bits.
+/// Extension of a loaded value of 8 or 16 bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Extend {
     /// Zero-extended.
@@ -89,7 +89,7 @@ impl Access {
         self.0 >> 6 & 1 != 0
     }
 
-    /// How short values are extended.
+    /// Extends a short value.
     #[inline(always)]
     pub(crate) fn extend(self, value: u32) -> u32 {
         match self.0 >> 7 & 3 {
@@ -100,7 +100,7 @@ impl Access {
         }
     }
 
-    /// Whether short values need extending.
+    /// Returns true if short values need extending.
     #[inline(always)]
     pub(crate) fn extends(self) -> bool {
         self.0 >> 7 & 3 != 0
@@ -117,7 +117,7 @@ impl Access {
         }
     }
 
-    /// Whether it may be used to communicate between threads.
+    /// Returns true if the access is strong: threads may use it to communicate.
     #[inline(always)]
     pub(crate) fn is_strong(self) -> bool {
         self.0 >> 9 & 7 != 0

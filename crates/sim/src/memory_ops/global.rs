@@ -281,7 +281,7 @@ unsafe fn scattered<D: Direction, const CHECK: bool>(
     }
 }
 
-/// What follows a strong load must not come before it, and the checker may have acquired something.
+/// Orders a strong load before what follows it, and tells the checker, which may acquire something.
 #[inline(never)]
 fn after_strong_load<const CHECK: bool>(m: &mut Machine, op: &Op, access: Access, at: &[u64; LANES], mask: u32) {
     fence(Acquire);

@@ -12,8 +12,8 @@ use crate::exec::row::{ALL_LANES, LANES};
 /// Bytes of a sector.
 const SECTOR: u64 = 32;
 
-/// Whether the active lanes access consecutive elements of `size` bytes in lane order, and from
-/// where lane 0 would.
+/// Returns the address of lane 0's element if the active lanes access consecutive elements of
+/// `size` bytes in lane order.
 #[inline(always)]
 pub(crate) fn contiguous(addresses: &[u64; LANES], mask: u32, size: u64) -> Option<u64> {
     let first = mask.trailing_zeros() as usize;
@@ -21,7 +21,7 @@ pub(crate) fn contiguous(addresses: &[u64; LANES], mask: u32, size: u64) -> Opti
     (lanes::differing64(addresses, base, size as u32) & mask == 0).then_some(base)
 }
 
-/// Whether the lanes of a mask have no gap between them.
+/// Returns true if the lanes of a mask are consecutive.
 #[inline(always)]
 pub(crate) fn is_run(mask: u32) -> bool {
     let low = mask >> mask.trailing_zeros();
@@ -102,7 +102,7 @@ pub(crate) fn atomic_turns(addresses: &[u32; LANES], mask: u32, bytes: u32) -> (
     (u64::from(turns), u64::from((mask.count_ones() * words).div_ceil(32)))
 }
 
-/// Whether lanes `n` and `n ^ step` access the same address wherever both are active.
+/// Returns true if lanes `n` and `n ^ step` access the same address wherever both are active.
 #[inline(always)]
 fn pairs_equal(addresses: &[u32; LANES], mask: u32, step: usize) -> bool {
     let mut differs = 0u32;
@@ -162,7 +162,7 @@ fn strided(addresses: &[u32; LANES], mask: u32, words: u32) -> Option<u64> {
     None
 }
 
-/// Whether all words lie in banks of their own, as in swizzled tiles.
+/// Returns true if no two words share a bank, as in swizzled tiles.
 #[inline]
 fn are_apart(addresses: &[u32; LANES], mask: u32, words: u32) -> bool {
     let (mut banks, mut rest, own) = (0u32, mask, (1 << words) - 1);

@@ -92,7 +92,7 @@ pub(crate) unsafe fn access<D: Direction, const CHECK: bool>(
     }
 }
 
-/// Whether some lane's address is one in `.shared::cluster` that names the running block.
+/// Returns true if some lane's address in `.shared::cluster` names the running block.
 #[cold]
 fn has_own_tag(m: &Machine, at: &[u32; LANES], mask: u32) -> bool {
     (0..LANES).any(|lane| mask >> lane & 1 != 0 && tagged(at[lane], m.cluster.rank).0 == Some(m.cluster.rank))

@@ -11,7 +11,7 @@ use crate::report::{Finding, FindingKind, Report, Severity, short_name};
 /// Findings of one kind, on one variable, between one pair of source lines.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Group {
-    /// Which rule.
+    /// The rule that was broken.
     pub kind: FindingKind,
     /// The worst of them.
     pub severity: Severity,
@@ -22,9 +22,9 @@ pub struct Group {
     pub lines: Vec<String>,
     /// Positions in [`Report::findings`]; the first is the example.
     pub findings: Vec<usize>,
-    /// How often the rule was broken.
+    /// Number of times that the rule was broken.
     pub count: u64,
-    /// What would put it right, where that is known.
+    /// Suggested fix, if one is known.
     pub remedy: Option<String>,
     /// The position, among the groups, of what this one follows from.
     pub follows_from: Option<usize>,
@@ -75,7 +75,7 @@ impl Report {
         sorted
     }
 
-    /// What would order the two sides, or otherwise put a finding right.
+    /// Suggests how to order the two sides, or otherwise fix a finding.
     fn remedy(&self, finding: &Finding) -> Option<String> {
         let between = match lines(finding).as_slice() {
             [one, other] if one != other => {

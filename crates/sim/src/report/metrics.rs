@@ -1,4 +1,4 @@
-//! What NVIDIA's profiler calls the counters of a report.
+//! Names of NVIDIA's profiler metrics for the counters of a report.
 
 /// Counters by their names in [`Counters`](super::Counters), with the metric of Nsight Compute that
 /// counts the same on hardware; a counter of two metrics is their sum.

@@ -1,4 +1,4 @@
-//! Where an address lies, in the words of who wrote the kernel: `tile[1][0]`, not `0x10000000084`.
+//! Addresses in the names of the kernel's author: `tile[1][0]`, not `0x10000000084`.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -27,7 +27,7 @@ const ELEMENT_STRIDES: usize = 92;
 /// The box; for im2col the corners, the channels and the pixels.
 const MODE: usize = 97;
 
-/// In the order of their numbers in `tensormap.replace`.
+/// Element types in the order of their numbers in `tensormap.replace`.
 const TYPES: [TensorType; 13] = [
     TensorType::U8,
     TensorType::U16,
@@ -49,7 +49,7 @@ const FILLS: [Fill; 2] = [Fill::Zero, Fill::NanRequestZeroFma];
 const PROMOTIONS: [L2Promotion; 4] =
     [L2Promotion::None, L2Promotion::Bytes64, L2Promotion::Bytes128, L2Promotion::Bytes256];
 
-/// What `tensormap.replace` replaces.
+/// Field that `tensormap.replace` replaces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Field {
     GlobalAddress,
@@ -89,7 +89,7 @@ impl Field {
         matches!(self, Self::BoxDim | Self::GlobalDim | Self::GlobalStride | Self::ElementStride)
     }
 
-    /// How many values it has, if they are numbered and part of the instruction.
+    /// Number of its values, if they are numbered and part of the instruction.
     pub(crate) const fn choices(self) -> Option<usize> {
         match self {
             Self::ElementType => Some(TYPES.len()),
@@ -130,12 +130,12 @@ impl Object<'_> {
         self.put(STRIDES + dim * 8, bytes.to_le_bytes());
     }
 
-    /// What does not fit is no stride that a map can have.
+    /// Stores an element stride; one that does not fit becomes a stride that no map can have.
     fn put_element_stride(&mut self, dim: usize, stride: u64) {
         self.0[ELEMENT_STRIDES + dim] = u8::try_from(stride).unwrap_or(u8::MAX);
     }
 
-    /// What does not fit is no size that a box can have.
+    /// Stores a box size; one that does not fit becomes a size that no box can have.
     fn put_box(&mut self, dim: usize, size: u64) {
         self.put(MODE + dim * 2, u16::try_from(size).unwrap_or(u16::MAX).to_le_bytes());
     }

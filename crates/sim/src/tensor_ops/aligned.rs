@@ -1,4 +1,4 @@
-//! How tensor cores add products of floats: aligned to the largest, truncated, added as integers.
+//! Tensor-core sums of floats: products aligned to the largest, truncated, added as integers.
 //!
 //! One step takes several products and the accumulator. The exponent of a product is the sum of
 //! the exponents of its factors, before it is normalised (a product is below 4 of its exponent); a
@@ -26,7 +26,7 @@ mod tests;
 
 /// The exponent of zero: the sum with any other is below [`NOTHING`].
 const OF_ZERO: i16 = -1000;
-/// What is below has no term other than zero.
+/// Exponent below which every term is zero.
 const NOTHING: i16 = -700;
 /// The exponent of infinity and NaN: the sum with any other is above [`QUICK`].
 const OF_SPECIAL: i16 = 3000;
@@ -36,7 +36,7 @@ const QUICK: std::ops::RangeInclusive<i16> = -100..=120;
 /// Products of a step at most.
 pub(super) const MOST: usize = 32;
 
-/// How an instruction adds its products.
+/// Summation rule of an instruction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Rule {
     /// Products of a step; steps follow each other in the order of K.
@@ -52,7 +52,7 @@ pub(crate) struct Rule {
     least: [i16; 2],
 }
 
-/// What the accumulators of an instruction are, before and after.
+/// Precision of an instruction's accumulators, before and after.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Precision {
     /// `.f32`.
@@ -118,8 +118,8 @@ impl Rule {
         }
     }
 
-    /// Whether an instruction is done by two of half its depth: then the columns that the first one
-    /// takes stand before the others.
+    /// Returns true if an instruction is done by two of half its depth: then the columns that the
+    /// first one takes precede the others.
     #[inline(always)]
     pub(super) fn is_in_halves(&self) -> bool {
         self.in_halves

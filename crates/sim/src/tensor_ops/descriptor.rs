@@ -5,7 +5,7 @@
 //! (of A; column of B); MN-major, it holds eight neighbours along M or N of one k. Swizzling
 //! exchanges units inside a line of 128 bytes.
 
-/// Which way neighbouring elements run.
+/// Major dimension: the one along which elements are contiguous.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Major {
     /// Along K.
@@ -27,14 +27,14 @@ pub(crate) struct Layout {
     run: u32,
     /// Bytes from a run of units to the next.
     next_run: u32,
-    /// Which bits of the number of the line are added to the number of the unit.
+    /// Bits of the line's number that are added to the unit's number.
     swizzle: u32,
     /// The number of the line where the pattern starts.
     base: u32,
 }
 
 impl Layout {
-    /// What a descriptor says.
+    /// Decodes a descriptor.
     pub(crate) fn new(descriptor: u64, major: Major) -> Self {
         let field = |at: u32| (descriptor >> at) as u32 & 0x3fff;
         let (start, leading, stride) = (field(0) << 4, field(16) << 4, field(32) << 4);
@@ -55,7 +55,7 @@ impl Layout {
         Self { start, major, row: units * 16, eight, run, next_run, swizzle: units - 1, base }
     }
 
-    /// Which way neighbouring elements run.
+    /// Major dimension of the matrix.
     pub(crate) fn major(&self) -> Major {
         self.major
     }

@@ -44,12 +44,12 @@ impl Element {
         }
     }
 
-    /// Whether it is an integer.
+    /// Returns true for integer types.
     pub(crate) const fn is_integer(self) -> bool {
         matches!(self, Self::S8 | Self::U8 | Self::S4 | Self::U4)
     }
 
-    /// Whether it is a float of 8 bits.
+    /// Returns true for 8-bit floats.
     pub(crate) const fn is_fp8(self) -> bool {
         matches!(self, Self::E4m3 | Self::E5m2)
     }

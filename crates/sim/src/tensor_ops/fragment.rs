@@ -1,4 +1,4 @@
-//! How matrices lie in the registers of a warp, one rule for all shapes and types.
+//! Layout of matrix fragments in the registers of a warp, one rule for all shapes and types.
 //!
 //! Lane `4g + t` is thread `t` of group `g`. A register of A holds, for row `g`, the `E` elements
 //! from `t * E` on of a chunk of `4 * E` columns; registers go through the blocks of eight rows

@@ -31,11 +31,11 @@ pub(crate) struct Mma {
     counts: Counts,
     /// Types of A and B, where they are not `.f64` or `.b1`.
     types: [Element; 2],
-    /// What accumulators are, where they are not `.f64`.
+    /// Accumulator type, if not `.f64`.
     sums: Sums,
-    /// How products of floats below `.f64` are added.
+    /// Summation rule for floats below `.f64`.
     rule: Option<Rule>,
-    /// How each sum of `.f64` is rounded.
+    /// Rounding of each `.f64` sum.
     rounding: Rounding,
     d: [u32; 4],
     a: [u32; 8],
@@ -183,8 +183,8 @@ fn shape(inst: &Instruction) -> Option<(u32, u32)> {
     Some((m.parse().ok()?, rest.parse().ok()?))
 }
 
-/// What to run, the types of A and B, what accumulators are, and their type: of the types and
-/// shapes that exist.
+/// Form of an `mma` whose types and shape exist: handler, types of A and B, accumulators, and their
+/// type.
 type Form = (Handler, [Element; 2], Sums, T);
 
 fn form(d: &Decoder, inst: &Instruction, m: u32, k: u32) -> Result<Form, Error> {

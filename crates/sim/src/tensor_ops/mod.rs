@@ -46,15 +46,15 @@ use crate::report::{FindingKind, Severity};
 /// index here.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Tables {
-    /// Of `mma`.
+    /// Operands of `mma`.
     pub mma: Vec<mma::Mma>,
-    /// Of `mma.m8n8k4` of `.f16`.
+    /// Operands of `mma.m8n8k4` of `.f16`.
     pub quads: Vec<quads::Quads>,
-    /// Of `wgmma.mma_async`.
+    /// Operands of `wgmma.mma_async`.
     pub wgmma: Vec<wgmma::Tile>,
-    /// Of `wmma.mma`.
+    /// Operands of `wmma.mma`.
     pub wmma: Vec<wmma::Wmma>,
-    /// Where elements of `wmma.load` and `wmma.store` lie.
+    /// Positions of the elements of `wmma.load` and `wmma.store`.
     pub positions: Vec<wmma_memory::Position>,
     /// Waits for every `wgmma` in flight, if there can be one.
     pub finish: Option<Handler>,

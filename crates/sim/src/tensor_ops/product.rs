@@ -249,7 +249,7 @@ impl Scratch {
         rule.add(&self.factors(half), depth, precision, sums);
     }
 
-    /// What is multiplied.
+    /// Operands of half `half` of the product.
     #[inline(always)]
     pub(super) fn factors(&self, half: usize) -> Factors<'_> {
         let (a, a_exponents) = (&self.a[half], &self.a_exponents[half]);
@@ -274,7 +274,7 @@ impl Scratch {
     }
 }
 
-/// What accumulators are.
+/// Accumulator type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Sums {
     /// `.f32`
@@ -295,12 +295,12 @@ impl Sums {
         if matches!(self, Self::F16) { 1 } else { 2 }
     }
 
-    /// In which precision products are added.
+    /// Precision in which products are added.
     pub(crate) const fn precision(self) -> Precision {
         if matches!(self, Self::F16) { Precision::Half } else { Precision::Single }
     }
 
-    /// What products are added to, of the registers' contents.
+    /// Initial sums, from the contents of the accumulator registers.
     #[inline(always)]
     pub(super) fn start(self, words: &[[u32; LANES]; 2]) -> Square {
         let mut sums = [[0.0; 8]; 8];

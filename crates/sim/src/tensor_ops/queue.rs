@@ -1,4 +1,4 @@
-//! What a warp has issued and not waited for: `wgmma.mma_async`, `commit_group`, `wait_group`.
+//! Queue of a warp's pending `wgmma` operations: `wgmma.mma_async`, `commit_group`, `wait_group`.
 //!
 //! An issued product takes effect as late as the rules allow: when a `wait_group` covers it. Shared
 //! memory and the registers of A are read then, and accumulators change then. Who touches an
@@ -35,9 +35,9 @@ pub(crate) struct Issued {
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
     issued: Vec<Issued>,
-    /// Where each group ends in `issued`.
+    /// End of each group in `issued`.
     groups: Vec<usize>,
-    /// What checked runs know of the registers.
+    /// State of the registers in checked runs.
     pub(super) registers: Registers,
 }
 
@@ -49,12 +49,12 @@ impl Queue {
         self.registers.clear();
     }
 
-    /// What is in flight, oldest first.
+    /// Products in flight, oldest first.
     pub(super) fn products(&self) -> impl Iterator<Item = &Issued> {
         self.issued.iter()
     }
 
-    /// What is in flight, and whether it was committed to a group.
+    /// Products in flight, each with true if it was committed to a group.
     pub(super) fn products_by_group(&self) -> impl Iterator<Item = (&Issued, bool)> {
         let committed = self.groups.last().copied().unwrap_or(0);
         self.issued.iter().enumerate().map(move |(at, issued)| (issued, at < committed))

@@ -1,4 +1,4 @@
-//! What checked runs demand of `wgmma` (PTX ISA, "wgmma.mma_async", "wgmma.fence",
+//! Rules that checked runs apply to `wgmma` (PTX ISA, "wgmma.mma_async", "wgmma.fence",
 //! "wgmma.wait_group").
 //!
 //! - A register of A is not touched between its `mma_async` and the wait that covers it; nor is an
@@ -41,10 +41,10 @@ use crate::report::{FindingKind, Severity};
 /// The bits of a descriptor that no field has.
 const UNUSED: u64 = !(0x3fff | 0x3fff << 16 | 0x3fff << 32 | 7 << 49 | 3 << 62);
 
-/// What a warp has done to registers of its products.
+/// Accesses of a warp to the registers of its products.
 #[derive(Debug, Default)]
 pub(crate) struct Registers {
-    /// By row: the last ordinary access since the last fence, and whether it writes.
+    /// Last ordinary access per row since the last fence, and true if it writes.
     touched: HashMap<u32, (u32, bool)>,
     /// The products issued since the last fence.
     since_fence: Vec<u32>,
@@ -72,7 +72,7 @@ type Step = (u32, u64, u64);
 #[derive(Debug, Default)]
 pub(crate) struct Warpgroup {
     steps: VecDeque<Step>,
-    /// How many steps were dropped at the front.
+    /// Number of steps dropped at the front.
     dropped: u64,
     /// Steps of each warp.
     counts: [u64; 4],

@@ -26,9 +26,9 @@ use crate::report::{FindingKind, Severity};
 pub(crate) struct Tile {
     /// Columns of B.
     pub n: u16,
-    /// What is multiplied.
+    /// Operand types.
     pub kind: Kind,
-    /// Which way neighbouring elements of A and B run in shared memory.
+    /// Major dimensions of A and B in shared memory.
     pub major: [Major; 2],
     /// The product is subtracted.
     pub negates: bool,
@@ -38,16 +38,16 @@ pub(crate) struct Tile {
     pub d: Vec<u32>,
 }
 
-/// What is multiplied.
+/// Operand types of a product.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// Numbers.
     Numbers {
         /// Types of A and B.
         types: [Element; 2],
-        /// What accumulators are.
+        /// Accumulator type.
         sums: Sums,
-        /// How products of floats are added.
+        /// Summation rule for floats.
         rule: Option<Rule>,
     },
     /// Single bits, accumulated in `.s32`.
@@ -55,7 +55,7 @@ pub(crate) enum Kind {
 }
 
 impl Tile {
-    /// Where the operands in shared memory lie: the layout, its first row, its rows and units.
+    /// Places of the operands in shared memory: the layout, its first row, its rows and units.
     pub(crate) fn operands(
         &self,
         m: &Machine,
@@ -70,7 +70,7 @@ impl Tile {
         a.into_iter().chain([b])
     }
 
-    /// Whether the operands lie in shared memory; a finding if they do not.
+    /// Returns true if the operands are inside shared memory; reports a finding otherwise.
     #[inline(always)]
     pub(crate) fn is_in_bounds(&self, m: &mut Machine, issued: &Issued) -> bool {
         let limit = m.shared_bytes;
@@ -154,7 +154,7 @@ fn shape(inst: &Instruction) -> Option<(u32, u32)> {
     Some((n.parse().ok()?, k.parse().ok()?))
 }
 
-/// What is multiplied, of the types that exist.
+/// Operand types of an instruction, if they exist.
 fn kind(d: &Decoder, inst: &Instruction) -> Result<Kind, Error> {
     use Element as E;
     let none = || d.unsupported(inst, "no wgmma of these types");
@@ -250,7 +250,7 @@ fn multiply(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
     d.whole_warp(inst, Op { imm, a: a_descriptor, b: b_descriptor, dst2: adds, c: negated.into(), ..Op::new(issue) })
 }
 
-/// What a `wgmma` does with a register.
+/// Access of a `wgmma` to a register.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Access {
     Read,

@@ -28,9 +28,9 @@ pub(crate) struct Wmma {
     blocks: [usize; 2],
     depth: usize,
     ty: Element,
-    /// What D and C are.
+    /// Types of D and C.
     sums: [Sums; 2],
-    /// How products of floats are added.
+    /// Summation rule for floats.
     rule: Option<Rule>,
     a: Vec<u32>,
     b: Vec<u32>,
@@ -55,7 +55,7 @@ pub(super) fn shape(d: &Decoder, inst: &Instruction) -> Result<(&'static str, [u
     named.ok_or_else(|| d.unsupported(inst, "no such shape of wmma"))
 }
 
-/// Whether there is a product of this type and shape.
+/// Returns true if a product of this type and shape exists.
 pub(super) fn exists(ty: &str, shape: &str) -> bool {
     match ty {
         "f16" | "bf16" | "s8" | "u8" => matches!(shape, "m16n16k16" | "m8n32k16" | "m32n8k16"),

@@ -17,12 +17,12 @@ use crate::exec::op::{LaneOp, NONE, Op};
 use crate::exec::row::{ALL_LANES, LANES};
 use crate::memory_ops::access::{self, Access, Extend, Nothing, Order, Scope, Space, handler, space_of, watched};
 
-/// Where an element of each lane lies.
+/// Position in memory of an element of each lane.
 #[derive(Debug, Clone)]
 pub(crate) struct Position {
-    /// Which row (row-major) or column.
+    /// Row (row-major) or column.
     lead: [u32; LANES],
-    /// Which element of it.
+    /// Index in that row or column.
     minor: [u32; LANES],
     /// Bits of an element.
     bits: u32,
@@ -77,7 +77,7 @@ impl LaneOp for Shift {
     }
 }
 
-/// Which matrix a fragment is of.
+/// Matrix of a fragment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Matrix {
     A,
@@ -124,7 +124,7 @@ impl Fragment {
         }
     }
 
-    /// Where elements `i` of a register lie.
+    /// Positions of elements `i` of a register.
     fn position(self, register: u32, i: u32) -> Position {
         let (mut lead, mut minor) = ([0; LANES], [0; LANES]);
         for lane in 0..LANES {
@@ -135,7 +135,7 @@ impl Fragment {
         Position { lead, minor, bits: self.bits, stride }
     }
 
-    /// Whether the elements of a register are neighbours in memory.
+    /// Returns true if the elements of a register are neighbours in memory.
     fn is_packed(self) -> bool {
         self.per_register() > 1
             && match self.matrix {

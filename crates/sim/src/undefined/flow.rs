@@ -1,4 +1,4 @@
-//! What each instruction of a checked program reads and writes, and what it does to undefined bits.
+//! Reads and writes of each instruction of a checked program, and its effect on undefined bits.
 
 use warpfold_ptx::{Instruction, Opcode, ScalarType as T};
 
@@ -6,7 +6,7 @@ use crate::decode::{Decoder, Event, EventKind, Resource};
 use crate::exec::code::CallSlot;
 use crate::memory_ops::access::Space;
 
-/// What becomes of undefined bits that an instruction reads.
+/// Effect of an instruction on undefined bits that it reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
     /// It moves them.
@@ -25,7 +25,7 @@ pub(crate) enum Role {
     Ignores,
 }
 
-/// What one instruction does.
+/// Data flow of one instruction.
 #[derive(Debug, Clone)]
 pub(crate) struct Flow {
     pub(super) role: Role,
@@ -33,7 +33,7 @@ pub(crate) struct Flow {
     pub(super) ends_block: bool,
     /// The main operation among those of the instruction.
     pub(super) main: u32,
-    /// Where it loads or stores.
+    /// State space that it loads from or stores to.
     pub(super) space: Option<Space>,
     pub(super) reads: Box<[CallSlot]>,
     pub(super) writes: Box<[CallSlot]>,

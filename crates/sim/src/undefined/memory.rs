@@ -12,13 +12,13 @@ use crate::exec::op::{LaneOp, NONE, Op};
 use crate::exec::row::LANES;
 use crate::memory_ops::access::{Access, Space, addresses, element_rows};
 
-/// Where a lane accesses memory.
+/// Location of a lane's access.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Where {
     Global(u64),
-    /// In the block's own shared memory.
+    /// Shared memory of the block.
     Shared(u32),
-    /// In that of the block of the cluster with this rank.
+    /// Shared memory of the block of the cluster with this rank.
     Peer(u32, u32),
     Local(u32),
     /// Somewhere that is not followed.
@@ -174,7 +174,7 @@ impl Machine {
         std::array::from_fn(|word| (0..4).fold(0, |all, n| all | byte(word as u32 * 4 + n) << (n * 8)))
     }
 
-    /// Where each lane of a load or store accesses memory.
+    /// Location of each lane's access in a load or store.
     pub(super) fn accessed(&self, op: &Op, space: Space) -> [Where; LANES] {
         // SAFETY: the decoder checked the operands.
         let mut at = unsafe { addresses(self, op, Access(op.dst2).wide()) };
@@ -184,7 +184,7 @@ impl Machine {
         at.map(|address| Where::of(space, address, self.cluster.rank))
     }
 
-    /// Whether nothing has written a byte.
+    /// Returns true if nothing has written a byte.
     fn is_unwritten(&self, at: Where) -> bool {
         let Some(checking) = &self.checking else { return false };
         match at {
@@ -208,7 +208,7 @@ impl Machine {
         }
     }
 
-    /// What was put into a byte is what nothing had written where it came from.
+    /// Marks a byte as unwritten, since the value stored there came from an unwritten byte.
     fn leave_unwritten(&mut self, at: Where) {
         let rank = if let Where::Peer(rank, _) = at { rank } else { self.cluster.rank };
         let memory = self.cluster_memory(rank);

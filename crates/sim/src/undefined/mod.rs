@@ -34,7 +34,7 @@ use crate::exec::code::CallSlot;
 use crate::exec::machine::Machine;
 use crate::exec::row::LANES;
 
-/// What holds a value, in a warp.
+/// Location of a value in a warp.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Place {
     /// A register, by the first of its rows among those of the warp.
@@ -62,7 +62,7 @@ struct Mark {
     bits: [u128; LANES],
     /// Lanes whose value was computed, and not just moved.
     computed: u32,
-    /// Where the undefined bits of a lane come from.
+    /// Source of the undefined bits of each lane.
     origin: [Origin; LANES],
 }
 
@@ -84,12 +84,12 @@ impl Mark {
     }
 }
 
-/// What is undefined in a warp.
+/// Undefined values of a warp.
 #[derive(Debug, Default)]
 pub(crate) struct Undefined {
-    /// By the first row of a register.
+    /// Marks by the first row of a register.
     registers: Vec<Option<Box<Mark>>>,
-    /// How many of those there are.
+    /// Number of marked registers.
     count: usize,
     /// Predicates and local memory.
     others: BTreeMap<Place, Box<Mark>>,
@@ -237,7 +237,7 @@ impl SlotOf {
 }
 
 impl Machine {
-    /// What is undefined in the current warp.
+    /// Undefined values of the current warp.
     fn undefined(&mut self) -> Option<&mut Undefined> {
         // SAFETY: the machine points at the current warp's, which nothing else refers to while a
         // part of it runs.

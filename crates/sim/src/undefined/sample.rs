@@ -20,7 +20,7 @@ struct Source {
     mark: Mark,
     /// Its values.
     before: [u128; LANES],
-    /// Those of what it is compared with.
+    /// Values of the operand that it is compared with.
     rival: Option<[u128; LANES]>,
 }
 
@@ -66,7 +66,7 @@ impl Source {
     }
 }
 
-/// What sample runs must leave as it was.
+/// State that sample runs must restore.
 struct Kept {
     checked: bool,
     stop: bool,

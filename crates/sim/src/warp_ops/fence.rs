@@ -8,7 +8,7 @@ use crate::exec::machine::Machine;
 use crate::exec::op::{LaneOp, Op};
 use crate::exec::row::LANES;
 
-/// In [`Op::imm`] above the scope: what kind of fence it is, [`FenceKind::Both`] by default.
+/// Shift in [`Op::imm`], above the scope, of the fence's kind: [`FenceKind::Both`] by default.
 const KIND_SHIFT: u32 = 3;
 
 /// A kind of fence in [`Op::imm`].
@@ -60,7 +60,7 @@ impl LaneOp for Proxy {
     }
 }
 
-/// What `fence.proxy.tensormap::generic.release` is beyond a fence.
+/// Additional effect of `fence.proxy.tensormap::generic.release` beyond a fence.
 pub(crate) struct ReleaseMaps;
 impl LaneOp for ReleaseMaps {
     #[inline(always)]
@@ -69,7 +69,8 @@ impl LaneOp for ReleaseMaps {
     }
 }
 
-/// What `fence.proxy.tensormap::generic.acquire` is beyond a fence: `a` the map's address.
+/// Additional effect of `fence.proxy.tensormap::generic.acquire` beyond a fence: `a` is the map's
+/// address.
 pub(crate) struct AcquireMap;
 impl LaneOp for AcquireMap {
     #[inline(always)]

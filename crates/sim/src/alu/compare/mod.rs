@@ -121,7 +121,7 @@ fn set(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
     Ok(())
 }
 
-/// What `set` writes where the comparison holds; none if the types do not go together.
+/// Value that `set` writes where the comparison holds; `None` if the types do not go together.
 fn truth(result: T, source: T) -> Option<u32> {
     let half = matches!(source, T::F16 | T::Bf16);
     match result {

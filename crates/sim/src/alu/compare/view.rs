@@ -1,4 +1,4 @@
-//! What is compared: registers seen as integers or as floating-point numbers.
+//! Views of compared registers as integers or as floating-point numbers.
 
 use std::hint::select_unpredictable;
 

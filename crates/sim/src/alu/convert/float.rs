@@ -37,9 +37,9 @@ macro_rules! unary {
 unary! {
     IntegerTo32<A: Integer>(A) -> u32 = |a| a.to_f32().to_bits();
     IntegerTo64<A: Integer>(A) -> u64 = |a| a.to_f64().to_bits();
-    /// By way of `.f32`: an integer that it rounds is too large for `.f16` in any case.
+    /// Through `.f32`: an integer that it rounds is too large for `.f16` in any case.
     IntegerToF16<A: Integer>(A) -> u16 = |a| F16::narrow(a.to_f32());
-    /// Of at most 16 bits, which `.f32` holds.
+    /// For integers of at most 16 bits, which `.f32` holds exactly.
     IntegerToBf16<A: Integer>(A) -> u16 = |a| Bf16::narrow(a.to_f32());
     WidenHalf<H: Half>(u16) -> u32 = |a| canonical(H::widen(a));
     NarrowHalf<H: Half>(f32) -> u16 = |a| H::narrow(a);

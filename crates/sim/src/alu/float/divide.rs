@@ -155,7 +155,7 @@ impl<const FTZ: bool> LaneOp for DivideFull<FTZ> {
 const TINY: f32 = f32::MIN_POSITIVE;
 /// 2^126
 const BEYOND: f32 = 8.507_059e37;
-/// What subnormal numbers are scaled with.
+/// Scale factor for subnormal numbers.
 const UP: f32 = 16_777_216.0;
 
 /// `rcp.approx.f32`

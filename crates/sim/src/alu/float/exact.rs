@@ -11,7 +11,7 @@
 pub(crate) struct Exact {
     hi: f64,
     lo: f64,
-    /// Whether a sum of zero is -0 when rounding down: unless both terms are +0.
+    /// True if a sum of zero is -0 when rounding down: unless both terms are +0.
     any_negative: bool,
 }
 

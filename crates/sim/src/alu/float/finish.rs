@@ -1,4 +1,4 @@
-//! What happens to operands before and to results after an operation: NaNs, flushing, saturation.
+//! Canonical NaNs, flushing to zero and saturation, before and after an operation.
 
 /// The canonical NaN of `.f32`.
 pub(crate) const NAN32: u32 = 0x7fff_ffff;

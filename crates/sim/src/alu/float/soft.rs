@@ -7,7 +7,7 @@
 
 use super::finish::NAN64;
 
-/// How a result is rounded (PTX ISA, "Rounding Modifiers").
+/// Rounding mode of a result (PTX ISA, "Rounding Modifiers").
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Rounding {
     /// `.rn`: to nearest, ties to even.
@@ -23,7 +23,7 @@ pub(crate) enum Rounding {
 }
 
 impl Rounding {
-    /// As a number from 0 to 4, for `Op::imm`.
+    /// Encodes the mode as a number from 0 to 4, for `Op::imm`.
     pub(crate) fn code(self) -> i64 {
         self as i64
     }
@@ -83,7 +83,7 @@ impl Format {
         1 << (self.exponent + self.mantissa)
     }
 
-    /// Whether a magnitude (no sign bit) is that of a subnormal number.
+    /// Returns true if a magnitude (no sign bit) is that of a subnormal number.
     pub(crate) const fn is_subnormal(self, magnitude: u64) -> bool {
         magnitude != 0 && magnitude >> self.mantissa == 0
     }
@@ -96,7 +96,7 @@ pub(crate) struct Number {
     pub negative: bool,
     /// Not zero, below 2^127; if not exact, its last bit is set.
     pub significand: u128,
-    /// Of the last bit of the significand.
+    /// Exponent of the last bit of the significand.
     pub exponent: i32,
 }
 
@@ -142,7 +142,7 @@ impl Value {
 }
 
 impl Number {
-    /// Whether the magnitude is at least 1.
+    /// Returns true if the magnitude is at least 1.
     pub(crate) fn is_one_or_more(self) -> bool {
         self.significand.ilog2().cast_signed() + self.exponent >= 0
     }

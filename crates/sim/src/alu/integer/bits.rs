@@ -157,7 +157,7 @@ pub(super) fn decode(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
     }
 }
 
-/// Whether `.clamp` is written, rather than `.wrap`.
+/// Returns true for `.clamp`, false for `.wrap`.
 pub(in crate::alu) fn clamps(d: &Decoder, inst: &Instruction) -> Result<bool, Error> {
     match (inst.has("clamp"), inst.has("wrap")) {
         (clamp, wrap) if clamp != wrap => Ok(clamp),

@@ -122,7 +122,7 @@ pub(super) fn decode(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
     Ok(())
 }
 
-/// Whether an instruction reads or writes the carry flag.
+/// Returns true if an instruction reads or writes the carry flag.
 pub(super) fn uses_carry(inst: &Instruction) -> bool {
     inst.has("cc") || matches!(inst.opcode, Opcode::Addc | Opcode::Subc | Opcode::Madc)
 }

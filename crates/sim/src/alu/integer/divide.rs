@@ -34,7 +34,7 @@ impl Divide for u32 {
 }
 
 impl Divide for u16 {
-    /// As for 32 bits; f32 rounds at 2^-24.
+    /// Same as for 32 bits; f32 rounds at 2^-24.
     #[inline(always)]
     fn quotient(self, divisor: Self) -> Self {
         let quotient = f32::from(self) / f32::from(divisor.max(1));

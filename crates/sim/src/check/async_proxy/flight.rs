@@ -15,7 +15,7 @@ use crate::exec::lanes;
 /// A word that some copy does more to than read it, or of a barrier.
 const WRITTEN: u8 = 0x80;
 
-/// What a copy does to bytes.
+/// Effect of a copy on its bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Hold {
     Reads,
@@ -37,7 +37,7 @@ impl From<Kind> for Hold {
 }
 
 impl Hold {
-    /// Whether an access of this kind does harm to what is held, or is harmed.
+    /// Returns true if an access of this kind conflicts with the copy.
     fn collides(self, access: Self) -> bool {
         !matches!((self, access), (Self::Reads, Self::Reads) | (Self::Reduces, Self::Reduces))
     }
@@ -49,9 +49,9 @@ pub(crate) struct Flight {
     /// First byte and the one past the last; whole words.
     pub(crate) start: u32,
     pub(crate) end: u32,
-    /// What the copy does there.
+    /// Effect of the copy there.
     pub(crate) hold: Hold,
-    /// Who began it.
+    /// The thread that issued it.
     pub(in crate::check) side: Side,
 }
 
@@ -65,7 +65,7 @@ struct Operands {
 /// All copies in flight in one block.
 #[derive(Debug, Default)]
 pub(in crate::check) struct InFlight {
-    /// By word: [`WRITTEN`], or how many copies read it.
+    /// State per word: [`WRITTEN`], or the number of copies that read it.
     words: Vec<u8>,
     /// The first of the ranges that start in a word: its place in `flights`, plus one.
     first: Vec<u32>,
@@ -73,7 +73,7 @@ pub(in crate::check) struct InFlight {
     flights: Vec<(Flight, u32)>,
     /// The first place that is free, plus one.
     free: u32,
-    /// What operations of warps read, a few at a time.
+    /// Reads by operations of warps, a few at a time.
     operands: Vec<Operands>,
     count: usize,
     /// The longest range so far.
@@ -93,7 +93,7 @@ impl InFlight {
         }
     }
 
-    /// Whether any copy is in flight.
+    /// Returns true if no copy is in flight.
     #[inline(always)]
     pub(in crate::check) const fn is_empty(&self) -> bool {
         self.count == 0
@@ -237,7 +237,7 @@ impl InFlight {
         if self.is_harmed(start, end, access) { self.find(start, end, access) } else { None }
     }
 
-    /// Whether copies hold any word of a range in a way that an access does harm to.
+    /// Returns true if an access conflicts with a copy at any word of a range.
     fn is_harmed(&self, start: u32, end: u32, access: Hold) -> bool {
         let to = (end.div_ceil(4) as usize).min(self.words.len());
         let harmful = if access == Hold::Reads { WRITTEN } else { u8::MAX };
@@ -276,7 +276,7 @@ impl InFlight {
     }
 }
 
-/// What an access does to a copy in flight.
+/// Rule that an access breaks at a copy in flight.
 fn rule(flying: Hold, access: Hold) -> Rule {
     match (flying, access) {
         (Hold::Barrier, _) => Rule::TouchesBarrier,

@@ -27,7 +27,7 @@ use crate::check::global::records::Record;
 use crate::check::global::shadow::Cell;
 use crate::check::order::reach::{Grade, Moment};
 
-/// By block: its accesses before this tick come before a proxy fence.
+/// Tick per block, before which its accesses precede a proxy fence.
 #[derive(Debug, Default)]
 pub(in crate::check) struct ProxyFences(Mutex<HashMap<u32, u32>>);
 
@@ -37,7 +37,8 @@ impl ProxyFences {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(block, tick);
     }
 
-    /// Whether there may be a fence between an access of another block and what comes after it.
+    /// Returns true if a proxy fence may lie between an access of another block and what follows
+    /// it.
     fn may_cover(&self, at: Moment) -> bool {
         let fences = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let own = fences.get(&at.block);
@@ -89,7 +90,7 @@ impl Visit<'_> {
         written.or_else(read)
     }
 
-    /// Whether an access needs a fence that is not there.
+    /// Returns true if an access lacks the proxy fence that it needs.
     fn is_bare(&self, record: &Record) -> bool {
         let is_own = record.at.block == self.block;
         let is_covered = || {

@@ -70,7 +70,7 @@ impl ClusterMemory {
     }
 }
 
-/// What a barrier of the cluster passes on from those who arrived.
+/// Clock that a cluster barrier passes on from the arrivals.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Released(Option<Arc<Reach>>);
 
@@ -90,7 +90,7 @@ pub(crate) struct PeerUse {
 }
 
 impl PeerUse {
-    /// Whether the same warp made both.
+    /// Returns true if both accesses are of the same warp.
     pub(crate) fn is_by_warp_of(&self, other: &Self) -> bool {
         (self.this.block, self.this.warp) == (other.this.block, other.this.warp)
     }
@@ -115,8 +115,7 @@ impl BlockCheck {
         }
     }
 
-    /// What follows from a strong read or atomic in shared memory of the cluster, once its value is
-    /// read.
+    /// Effects of a strong read or atomic in shared memory of the cluster, once its value is read.
     pub(crate) fn cluster_acquire(
         &mut self,
         launch: &LaunchCheck,
@@ -182,7 +181,7 @@ impl BlockCheck {
         Released(self.grid.end_phase(exited))
     }
 
-    /// What all blocks released, for those who wait or will wait.
+    /// Starts a phase with the clock that all blocks released, for those who wait or will wait.
     pub(crate) fn begin_phase(&mut self, released: Released) {
         self.grid.begin_phase(released.0);
     }

@@ -49,14 +49,14 @@ pub(crate) struct Past {
     reads_linger: bool,
 }
 
-/// What a launch may overlap, and what it does about that.
+/// Earlier launches that a launch may overlap, and its synchronisation with them.
 #[derive(Debug, Default)]
 pub(in crate::check) struct Overlap {
     /// The latest last.
     before: Vec<Arc<Past>>,
     /// The first number of the oldest.
     from: u32,
-    /// What of each was learnt through locations at which it released something.
+    /// Clock of each, as learnt through locations at which it released something.
     learnt: Mutex<Vec<Option<Arc<Reach>>>>,
     /// Some thread has learnt so.
     has_learnt: AtomicBool,
@@ -64,7 +64,7 @@ pub(in crate::check) struct Overlap {
     has_waited: AtomicBool,
     /// Blocks that let dependents begin, and knew of no other block.
     triggered: AtomicU64,
-    /// Those of them that did so before they waited.
+    /// Number of those blocks that did so before they waited.
     triggered_first: AtomicU64,
 }
 
@@ -78,7 +78,7 @@ impl LaunchCheck {
         overlap.before = before;
     }
 
-    /// What the launch after this one may overlap; this one had `blocks` blocks.
+    /// Launches that the next launch may overlap; this one had `blocks` blocks.
     pub(crate) fn into_past(mut self, blocks: u64) -> Vec<Arc<Past>> {
         let mut before = std::mem::take(&mut self.overlap.before);
         let Overlap { has_learnt, has_waited, triggered, triggered_first, .. } = &mut self.overlap;
@@ -94,7 +94,7 @@ impl LaunchCheck {
 }
 
 impl Overlap {
-    /// Whether there is nothing that the launch may overlap.
+    /// Returns true if the launch overlaps no other.
     #[inline(always)]
     pub(in crate::check) const fn is_nothing(&self) -> bool {
         self.from == 0
@@ -106,7 +106,7 @@ impl Overlap {
         if self.is_nothing() { first } else { self.from }
     }
 
-    /// Whether accesses have to be judged, as far as is known of the block's waits.
+    /// Returns true if the access must be judged, given the waits of the block so far.
     #[inline(always)]
     pub(in crate::check) const fn concerns(&self, access: &Access, waits: &Waits) -> bool {
         !self.is_nothing() && access.mask & !waits.behind[access.warp as usize] != 0
@@ -133,7 +133,8 @@ impl Overlap {
         (!is_known).then_some((&self.before[n], record))
     }
 
-    /// What the access, which begins with record `first`, does to the bytes of `mask` in a word.
+    /// Rule that the access, which begins with record `first`, breaks at the bytes of `mask` in a
+    /// word.
     fn conflict(&self, access: &Access, first: u32, cell: Cell, address: u64, mask: u32) -> Option<Rule> {
         let mine = Reached::of(access);
         let meets =
@@ -169,13 +170,13 @@ impl Overlap {
     }
 }
 
-/// What of a block comes after a wait.
+/// The part of a block that comes after a wait.
 #[derive(Debug, Default)]
 pub(in crate::check) struct Waits {
     /// Per warp: lanes that are known to.
     behind: [u32; 32],
     events: Vec<Event>,
-    /// Of the order's numbering, when the first event came.
+    /// Generation of the order's numbering at the first event.
     generation: u32,
     /// Some thread of the block has waited.
     has_waited: bool,

@@ -157,7 +157,8 @@ impl<'a> Visit<'a> {
         }
     }
 
-    /// Whether the block itself has touched the word of an address in a way that takes a look.
+    /// Returns true if the block itself has touched the word of an address in a way that needs
+    /// judging.
     fn may_race_inside(&self, address: u64) -> bool {
         let cell = Cell(self.shadow.cell(self.shadow.word(address)).load(Ordering::Acquire));
         let is_open = |id: u32| self.own().has(id) && !self.own().has_before(id, || false);
@@ -275,7 +276,7 @@ impl<'a> Visit<'a> {
         }
     }
 
-    /// What quick reads under the number `id` need.
+    /// Context of quick reads under the number `id`.
     #[inline(always)]
     fn reads(&self, id: u32) -> Reads<'a> {
         Reads {
@@ -439,7 +440,8 @@ impl<'a> Visit<'a> {
         worst
     }
 
-    /// How firmly an access of another thread is known to have happened before that of `lane`.
+    /// Strength of the order between an access of another thread and that of `lane`, if it is
+    /// ordered before.
     fn knows(&self, at: Moment, time: u32, lanes: u32, lane: u32) -> Option<Grade> {
         let warp = self.access.warp;
         let is_inside = at.block == self.block
@@ -447,8 +449,8 @@ impl<'a> Visit<'a> {
         if is_inside { Some(Grade::Wide) } else { self.grid.knows((warp, 1 << lane), at, lanes) }
     }
 
-    /// Whether a strong read that happened before the access of `lane` has observed a write of the
-    /// word.
+    /// Returns true if a strong read that happened before the access of `lane` has observed a write
+    /// of the word.
     fn has_observed(&self, writer: u32, lane: u32, address: u64) -> bool {
         self.launch.observed.any(address, writer, |seen| {
             let Observation { at, time, lanes, .. } = *seen;
@@ -456,8 +458,8 @@ impl<'a> Visit<'a> {
         })
     }
 
-    /// Whether the last writer of the word is an atomic that comes before the access of `lane`:
-    /// then so do the writes that it built on.
+    /// Returns true if the last writer of the word is an atomic that comes before the access of
+    /// `lane`: then so do the writes that it built on.
     fn writer_has_observed(&self, cell: Cell, lane: u32, address: u64) -> bool {
         let writer = cell.writer();
         let Some(record) = self.launch.get(writer).filter(|_| self.is_record(writer) && cell.is_strong()) else {
@@ -483,8 +485,7 @@ impl<'a> Visit<'a> {
         conflicts.reduce(|worst, new| if new.rule.severity() > worst.rule.severity() { new } else { worst })
     }
 
-    /// Whether the access of `lane` to a byte of the word races with an earlier one of another
-    /// block.
+    /// Conflict of the access of `lane` to a byte of the word with an earlier one of another block.
     fn meets_foreign(&self, earlier: Earlier, byte: u32, lane: u32) -> Option<Conflict> {
         let mine = Reached::of(self.access);
         let record = earlier.record;
@@ -510,8 +511,8 @@ impl<'a> Visit<'a> {
         Some(Conflict { rule, other: Some(other), byte })
     }
 
-    /// Whether this access and one of another block are strong, and include each other's thread in
-    /// their scopes.
+    /// Returns true if this access and one of another block are strong, and include each other's
+    /// thread in their scopes.
     pub(super) fn reach_each_other(&self, other: &Record) -> bool {
         match (other.strength, Reached::of(self.access)) {
             (Reached::Wide, Reached::Wide) => true,
@@ -520,7 +521,7 @@ impl<'a> Visit<'a> {
         }
     }
 
-    /// Whether this strong access and another one to the same bytes are not morally strong.
+    /// Returns true if this strong access and another one to the same bytes are not morally strong.
     fn overlaps_in_part(&self, other: &Record) -> bool {
         overlap_in_part((other.kind, other.element), (self.access.kind, self.access.element))
     }

@@ -86,8 +86,8 @@ impl BlockRecords {
         Own { launch, start, count: self.free.start - start, settled, warp, synced }
     }
 
-    /// Whether what the block did under this number is ordered before everything that it still
-    /// does.
+    /// Returns true if the accesses under this number are ordered before everything that the block
+    /// still does.
     pub(in crate::check) const fn is_settled(&self, id: u32) -> bool {
         id < self.settled
     }
@@ -139,14 +139,14 @@ impl BlockRecords {
     }
 }
 
-/// What a record of the own block means to a warp that comes after it.
+/// Order between a record of the same block and a later access of a warp.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Before {
     /// It is ordered before all lanes.
     All,
     /// It is of the same warp, and certainly ordered before the same lane only.
     SameLane,
-    /// That takes a closer look.
+    /// Unknown; needs a closer look.
     Open,
 }
 
@@ -158,7 +158,7 @@ pub(in crate::check) struct Own<'a> {
     count: u32,
     settled: u32,
     warp: u32,
-    /// What the warp's lanes did before is ordered before all of them.
+    /// Records of the warp below this number are ordered before all of its lanes.
     synced: u32,
 }
 
@@ -173,13 +173,14 @@ impl Own<'_> {
         id.wrapping_sub(self.start) < self.count
     }
 
-    /// Whether what the block did under its number is ordered before everything that it still does.
+    /// Returns true if the accesses under this number are ordered before all that the block still
+    /// does.
     #[inline(always)]
     pub(in crate::check) const fn is_settled(self, id: u32) -> bool {
         id < self.settled
     }
 
-    /// Whether a number that may be the block's all the same is another one's.
+    /// Returns true if a number, though it may be the block's, belongs to another block.
     #[inline(never)]
     pub(in crate::check) fn is_foreign(self, id: u32, block: u32) -> bool {
         self.launch.get(id).is_some_and(|record| record.at.block != block)
@@ -200,7 +201,8 @@ impl Own<'_> {
         }
     }
 
-    /// Whether the number is the block's and what it did is ordered before the lane that asks.
+    /// Returns true if the number is the block's and its accesses are ordered before the asking
+    /// lane.
     #[inline(always)]
     pub(in crate::check) fn has_before(self, id: u32, same_lane: impl Fn() -> bool) -> bool {
         self.has(id)

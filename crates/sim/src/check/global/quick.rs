@@ -11,7 +11,7 @@ use crate::check::global::numbers::Own;
 use crate::check::global::readers::Joined;
 use crate::check::global::shadow::Cell;
 
-/// What quick reads of whole words need.
+/// Context of quick reads of whole words.
 pub(in crate::check) struct Reads<'a> {
     pub(in crate::check) id: u32,
     pub(in crate::check) own: Own<'a>,
@@ -49,7 +49,7 @@ impl Reads<'_> {
     }
 }
 
-/// What cells that differ in nothing but lanes have in common.
+/// Returns the common part of cells that differ in their lanes only.
 #[inline(always)]
 pub(in crate::check) fn same_but_lanes(cells: &[u64; 32]) -> Option<Cell> {
     let first = Cell(cells[0]).without_lanes();

@@ -108,8 +108,8 @@ impl Visit<'_> {
         after.with_writer(id, lane, strong)
     }
 
-    /// Whether certainly more than one block has read the word, so that any writer meets another's
-    /// read.
+    /// Returns true if certainly more than one block has read the word, so that any writer meets
+    /// another's read.
     fn have_several_blocks_read(&self, cell: Cell) -> bool {
         if !self.is_record(cell.reader()) || !cell.has_several_readers() {
             return false;

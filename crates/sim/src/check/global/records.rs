@@ -1,5 +1,5 @@
-//! Who touched global memory: a table of records that the shadow's cells name by number, shared by
-//! all workers.
+//! Records of accesses to global memory: a table shared by all workers, whose numbers the shadow's
+//! cells hold.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -29,12 +29,12 @@ const CHUNK: u32 = 4096;
 // tested by crates/sim/src/check/tests/limits.rs::a_launch_that_saves_records_says_so_once
 /// Numbers of a launch that go to telling apart the times of accesses inside blocks.
 const GENEROUS: u32 = 1 << 20;
-/// In an entry's `info`: a list of readers instead of a record.
+/// Flag in an entry's `info`: a list of readers instead of a record.
 const LIST: u32 = 1 << 31;
 /// Beside it: not of one block alone.
 const MIXED: u32 = 1 << 30;
 
-/// In place of a record's bytes per lane.
+/// Value of a record's bytes per lane if lanes touched parts one by one.
 pub(in crate::check) const PARTS: u32 = 7;
 
 /// An access by one warp at one instruction, between two releases of its block.
@@ -56,19 +56,19 @@ pub(in crate::check) struct Record {
     pub(in crate::check) by_proxy: bool,
     /// The block had let dependent launches begin.
     pub(in crate::check) is_late: bool,
-    /// By the block's own order, for its other threads; 0 if they do not race with it, as with a
-    /// copy, which others judge.
+    /// Time in the block's own order, for its other threads; 0 if they do not race with it, as with
+    /// a copy, which others judge.
     pub(in crate::check) time: u32,
 }
 
-/// How strong an access is as another block sees it.
+/// Strength and scope of an access as another block sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::check) enum Reached {
     /// A plain access.
     Weak,
     /// Strong, but of a scope that ends at the block.
     Narrow,
-    /// Of a scope that ends at the cluster.
+    /// Strong, with a scope that ends at the cluster.
     Near,
     Wide,
 }
@@ -144,7 +144,7 @@ impl DeviceCheck {
     }
 }
 
-/// What the blocks of one launch share.
+/// State shared by the blocks of one launch.
 #[derive(Debug)]
 pub(crate) struct LaunchCheck {
     /// The first number of this launch; it stands for "see the split words" in a cell.
@@ -159,10 +159,10 @@ pub(crate) struct LaunchCheck {
     pub(in crate::check) observed: Observed,
     pub(in crate::check) proxy_fences: ProxyFences,
     pub(in crate::check) maps: ChangedMaps,
-    /// Whether the program has any instruction that could order blocks.
+    /// True if the program has any instruction that could order blocks.
     pub(in crate::check) orders_blocks: bool,
     pub(in crate::check) overlap: Overlap,
-    /// Whether the program has strong accesses of a scope that ends at the cluster.
+    /// True if the program has strong accesses of a scope that ends at the cluster.
     pub(in crate::check) has_cluster_scope: bool,
     /// Sizes of strong accesses so far.
     sizes: AtomicU32,
@@ -207,7 +207,7 @@ impl LaunchCheck {
         Sizes(self.sizes.fetch_or(own.0, Ordering::AcqRel)).with(own).are_mixed()
     }
 
-    /// Whether its numbers go on from those of an earlier launch.
+    /// Returns true if its numbers continue those of an earlier launch.
     pub(in crate::check) fn continues(&self, earlier: &Self) -> bool {
         Arc::ptr_eq(&self.next, &earlier.next)
     }
@@ -233,7 +233,7 @@ impl LaunchCheck {
         &chunk[(index % CHUNK) as usize]
     }
 
-    /// What stands under a number, if it is one of this launch, and its `info`.
+    /// Entry under a number, if it is one of this launch, and its `info`.
     #[inline]
     fn entry(&self, id: u32) -> Option<(&Entry, u32)> {
         let index = id.checked_sub(self.first)?;
@@ -279,7 +279,7 @@ impl LaunchCheck {
         self.is_coarse.store(true, Ordering::Relaxed);
     }
 
-    /// Whether there are numbers to spare.
+    /// Returns true while numbers are plentiful.
     pub(in crate::check) fn is_generous(&self) -> bool {
         self.next.load(Ordering::Relaxed).saturating_sub(self.first) < GENEROUS
     }

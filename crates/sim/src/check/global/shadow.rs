@@ -54,7 +54,8 @@ impl Cell {
     /// All four bytes written, by whom is not recorded.
     pub(in crate::check) const WRITTEN: Self = Self(INIT);
 
-    /// Whether its records are all of launches before the one that starts with record `from`.
+    /// Returns true if all its records are of launches before the one that starts with record
+    /// `from`.
     #[inline(always)]
     pub(in crate::check) const fn is_old(self, from: u32) -> bool {
         let writer = self.0 & ID << WRITER;
@@ -92,7 +93,7 @@ impl Cell {
         (self.0 >> READER_LANE & 31) as u32
     }
 
-    /// Whether the reader is a number of lanes ahead of a lane, modulo 32.
+    /// Returns true if the reader is `turn` lanes ahead of a lane, modulo 32.
     #[inline(always)]
     pub(in crate::check) const fn is_reader_ahead(self, lane: u32, turn: u32) -> bool {
         self.reader_lane() == (lane + turn) % 32
@@ -223,7 +224,7 @@ impl GlobalShadow {
         Self { within_blocks: false, ..self }
     }
 
-    /// Whether races inside a block are judged.
+    /// Returns true if races inside a block are judged.
     #[inline(always)]
     pub(in crate::check) const fn is_within_blocks(&self) -> bool {
         self.within_blocks

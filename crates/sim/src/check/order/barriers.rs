@@ -1,5 +1,5 @@
-//! What the barriers of a block, and that of its cluster, pass on from the warps that arrive to
-//! those that go on.
+//! Order that the barriers of a block, and that of its cluster, pass on from the warps that arrive
+//! to those that continue.
 
 use super::block::BlockOrder;
 use crate::check::access::Lanes;
@@ -11,7 +11,7 @@ pub(in crate::check) const BARRIERS: usize = 16;
 const PHASE: usize = BARRIERS;
 const PAST_PHASE: usize = BARRIERS + 1;
 
-/// What the warps that have arrived at one barrier bring along.
+/// Clocks of the warps that have arrived at one barrier.
 #[derive(Debug, Clone)]
 pub(in crate::check) struct Arrivals {
     clock: Clock,

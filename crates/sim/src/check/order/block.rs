@@ -42,7 +42,7 @@ pub(crate) const MAX_CONTEXTS: usize = 1 << 16;
 /// Numbers below this fit into the shadow's packed records.
 const MAX_ID: u32 = (1 << 19) - 2;
 const CACHED: usize = 8;
-/// What one record stands for.
+/// The accesses that one record stands for.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Context {
     pub(crate) instr: u32,
@@ -53,7 +53,7 @@ pub(crate) struct Context {
     pub(crate) by: Option<(u32, u32)>,
 }
 
-/// What orders two accesses.
+/// Order of two accesses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ordered {
     /// They synchronise.
@@ -90,7 +90,7 @@ pub(crate) struct BlockOrder {
     /// `seen[w]`: what warp `w` knows of the others; only valid where `informed` has its bit.
     pub(in crate::check) seen: Box<[Clock; 32]>,
     pub(in crate::check) informed: u32,
-    /// What only some lanes of a warp know.
+    /// Clocks that only some lanes of a warp have acquired.
     pub(in crate::check) unshared: Unshared,
     /// A warp as a whole accesses memory now: what one of its lanes knows, it knows.
     pub(in crate::check) is_collective: bool,
@@ -103,16 +103,16 @@ pub(crate) struct BlockOrder {
     pub(super) arrivals: Vec<Arrivals>,
     /// Some arrival of the present phase of the cluster's barrier released nothing.
     pub(super) phase_is_relaxed: bool,
-    /// What the warp knew at its last fence: goes out with its next strong write.
+    /// Clock of each warp at its last fence, released by its next strong write.
     pub(super) fenced: [Option<Box<Clock>>; 32],
-    /// What the warp's strong reads saw: comes in with its next fence.
+    /// Clock that each warp's strong reads saw, acquired by its next fence.
     pub(super) pending: [Pending<Box<Clock>>; 32],
     pub(super) flags: Flags,
-    /// What `fence.sc` have to do with one another.
+    /// Fence-SC order of the block.
     pub(super) sequential: Sequential,
-    /// What strong reads of shared memory saw.
+    /// Strong writes of shared memory that strong reads have observed.
     pub(in crate::check) observed: Observed,
-    /// What mbarriers pass on.
+    /// Clocks that mbarriers pass on.
     pub(in crate::check) barriers: Barriers,
     /// Records of each warp below lie before a proxy fence that every warp knows of.
     pub(in crate::check) proxied: [u32; 32],
@@ -122,7 +122,7 @@ pub(crate) struct BlockOrder {
     pub(in crate::check) proxy_records: Marks,
     /// Records of accesses that a warp makes as a whole: they are every lane's.
     pub(in crate::check) collective: Marks,
-    /// Whether anything but whole-block barriers has ever ordered warps here.
+    /// True if anything but whole-block barriers has ever ordered warps here.
     pub(in crate::check) partial_order: bool,
     /// Records ran out, and the block forgot them.
     has_forgotten: bool,
@@ -325,12 +325,12 @@ impl BlockOrder {
         self.event[warp as usize] = self.now();
     }
 
-    /// What a record stands for, if that is still known.
+    /// Context of a record, if it is still known.
     pub(in crate::check) fn context_of(&self, id: u32) -> Option<Context> {
         self.contexts.get(id.checked_sub(self.contexts_base)? as usize).copied()
     }
 
-    /// What a record at or above the floor stands for.
+    /// Context of a record at or above the floor.
     pub(crate) fn context(&self, id: u32) -> Context {
         self.contexts[(id - self.contexts_base) as usize]
     }
@@ -341,7 +341,7 @@ impl BlockOrder {
         self.synced[warp as usize]
     }
 
-    /// Whether `record` of `(other_warp, other_lane)` happened before what `(warp, lane)` does.
+    /// Returns the order of `record` of `(other_warp, other_lane)` before what `(warp, lane)` does.
     pub(crate) fn ordered(&self, record: u32, other_warp: u32, other_lane: u32, warp: u32, lane: u32) -> Ordered {
         let (w, bit) = (warp as usize, 1u32 << warp);
         let either = |yes| if yes { Ordered::Yes } else { Ordered::No };
@@ -368,7 +368,7 @@ impl BlockOrder {
         if record < known.some.max(some) { Ordered::InLockstep } else { Ordered::No }
     }
 
-    /// What `lanes` of `warp` know, their own accesses included; ends the warp's current records.
+    /// Clock of `lanes` of `warp`, including their own accesses; ends the warp's current records.
     pub(in crate::check) fn stamp(&mut self, warp: u32, lanes: u32) -> Clock {
         let w = warp as usize;
         self.close();
@@ -459,7 +459,7 @@ impl BlockOrder {
         }
     }
 
-    /// Whether records ran out since this was last asked.
+    /// Returns true if records ran out since the last call.
     pub(crate) const fn take_forgotten(&mut self) -> bool {
         std::mem::replace(&mut self.has_forgotten, false)
     }

@@ -4,7 +4,7 @@
 //! What can be missed: where two clocks that name lanes of one warp are joined, the lanes of either
 //! count as known up to the higher number.
 
-/// What is known of one warp: records of all its lanes below `all`, and those of `lanes` below
+/// Clock entry of one warp: records of all its lanes below `all`, and those of `lanes` below
 /// `some`, happened before.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(in crate::check) struct Known {
@@ -24,12 +24,12 @@ impl Known {
         Self::all(self.some)
     }
 
-    /// Of the single lanes only those in `lanes`.
+    /// Keeps only `lanes` of the single lanes.
     pub(in crate::check) const fn only(self, lanes: u32) -> Self {
         Self { lanes: self.lanes & lanes, ..self }
     }
 
-    /// How far `lane` is known.
+    /// Entry of `lane`: its records below this number happened before.
     pub(in crate::check) const fn of(self, lane: u32) -> u32 {
         if self.lanes & 1 << lane != 0 { self.some } else { self.all }
     }
@@ -46,8 +46,8 @@ pub(in crate::check) const AGENTS: u32 = 32;
 /// Up to where the accesses of the first warp lie before a proxy fence.
 pub(in crate::check) const PROXIED: usize = 64;
 
-/// What is known of each warp, of the copies that each mbarrier tells of ([`AGENTS`]), and of proxy
-/// fences ([`PROXIED`]).
+/// Vector clock of a block: an entry per warp, per mbarrier for the copies that it tracks
+/// ([`AGENTS`]), and per warp for proxy fences ([`PROXIED`]).
 pub(in crate::check) type Clock = [Known; 96];
 
 pub(in crate::check) const NOTHING: Clock = [Known::all(0); 96];

@@ -1,4 +1,5 @@
-//! What locations of global memory carry from releases to acquires, for all blocks of a launch.
+//! Facts that locations of global memory carry from releases to acquires, for all blocks of a
+//! launch.
 //!
 //! As in [`flags`](crate::check::order::flags), an atomic adds to what its location carries and a
 //! store replaces it. Between workers a store is announced some time before its value is in memory,
@@ -29,7 +30,7 @@ const NOTED: usize = 8;
 pub(super) struct Announced(AtomicU64);
 
 impl Announced {
-    /// When it was done, if it is.
+    /// Time at which it was done, if it is.
     pub(super) fn time(&self) -> Option<u64> {
         Some(self.0.load(Ordering::Acquire)).filter(|&time| time != 0)
     }
@@ -38,17 +39,17 @@ impl Announced {
         self.done_by(u64::MAX)
     }
 
-    /// Whether it was done at `time`.
+    /// Returns true if it was done by `time`.
     fn done_by(&self, time: u64) -> bool {
         (1..=time).contains(&self.0.load(Ordering::Acquire))
     }
 }
 
-/// What a worker announced last.
+/// The latest announcements of a worker.
 #[derive(Default)]
 struct Worker {
     announced: Vec<Arc<Announced>>,
-    /// Where it counts as one that has announced something.
+    /// The counter that counts it as a worker that has announced something.
     counted: Option<Arc<AtomicUsize>>,
 }
 
@@ -59,7 +60,7 @@ thread_local! {
 /// A location at which something was released.
 #[derive(Debug)]
 struct Location {
-    /// What its last store carries, and atomics after it.
+    /// Facts that its last store carries, and atomics after it.
     carried: Arc<Reach>,
     /// If a store replaced what was carried before: that store, and all that was ever carried.
     replaced: Option<(Arc<Announced>, Arc<Reach>)>,
@@ -83,7 +84,7 @@ impl Location {
         self.replaced = Some((Arc::clone(by), ever));
     }
 
-    /// What a read that began at `time` may have synchronised with.
+    /// Facts that a read that began at `time` may have synchronised with.
     fn observed(&self, time: u64) -> &Arc<Reach> {
         match &self.replaced {
             Some((store, ever)) if !store.done_by(time) => ever,
@@ -98,7 +99,7 @@ fn join(into: &mut Arc<Reach>, from: &Arc<Reach>) {
     }
 }
 
-/// What was released at each location.
+/// Facts released at each location.
 #[derive(Debug)]
 pub(in crate::check) struct Locations {
     shards: [Mutex<HashMap<u64, Location>>; SHARDS],
@@ -107,9 +108,9 @@ pub(in crate::check) struct Locations {
     has_coarse: AtomicBool,
     /// Counts the times that workers were done with what they announced.
     time: AtomicU64,
-    /// What accesses behind a `fence.sc` leave.
+    /// Marks of accesses behind a `fence.sc`.
     pub(super) fenced: Fenced,
-    /// Whether the program has any `fence.sc`.
+    /// True if the program has any `fence.sc`.
     pub(in crate::check) has_fence_sc: bool,
     /// Workers with writes that are perhaps not done, if it has.
     writing: Arc<AtomicUsize>,
@@ -135,7 +136,7 @@ impl Locations {
         &self.shards[(address >> 2) as usize % SHARDS]
     }
 
-    /// Whether nothing was released yet.
+    /// Returns true if nothing has been released yet.
     pub(in crate::check) fn is_empty(&self) -> bool {
         fence(Ordering::Acquire);
         self.count.load(Ordering::Relaxed) == 0
@@ -159,7 +160,7 @@ impl Locations {
         announced
     }
 
-    /// Whether another worker has announced a write that is perhaps not done.
+    /// Returns true if another worker has announced a write that is perhaps not done.
     pub(super) fn are_others_writing(&self) -> bool {
         let own = WORKER.with_borrow(|worker| worker.counted.as_ref().is_some_and(|at| Arc::ptr_eq(at, &self.writing)));
         self.writing.load(Ordering::Acquire) > usize::from(own)
@@ -180,7 +181,7 @@ impl Locations {
         });
     }
 
-    /// Whether anything [`note`](Self::note)d was coarse.
+    /// Returns true if anything [`note`](Self::note)d was coarse.
     pub(in crate::check) fn has_coarse(&self) -> bool {
         self.has_coarse.load(Ordering::Relaxed)
     }
@@ -225,7 +226,7 @@ impl Locations {
         fence(Ordering::Release);
     }
 
-    /// What a strong read of a location may have synchronised with, if it began at `time`.
+    /// Facts that a strong read of a location may have synchronised with, if it began at `time`.
     pub(in crate::check) fn observed(&self, address: u64, time: u64) -> Option<Arc<Reach>> {
         if self.is_empty() {
             return None;

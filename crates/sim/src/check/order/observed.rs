@@ -1,4 +1,4 @@
-//! Which strong writes of shared memory strong reads of the block have observed.
+//! Strong writes of shared memory that strong reads of the block have observed.
 //!
 //! As between blocks ([`observed`](crate::check::global::observed)): what comes after the read
 //! comes after the write, without a fence, but not after what came before the write (PTX ISA,
@@ -35,7 +35,7 @@ impl Observed {
         }
     }
 
-    /// Whether some read that `is_before` accepts has observed a write of the word.
+    /// Returns true if some read that `is_before` accepts has observed a write of the word.
     pub(in crate::check) fn any(&self, word: u32, writer: u32, is_before: impl Fn(&Observation) -> bool) -> bool {
         self.0.get(&word).is_some_and(|all| all.iter().any(|seen| seen.writer == writer && is_before(seen)))
     }

@@ -1,4 +1,4 @@
-//! What strong reads of a warp saw, and no fence has acquired: acquire pattern 3, by lanes.
+//! Facts that strong reads of a warp saw, and no fence has acquired: acquire pattern 3, by lanes.
 //!
 //! The fence has to come behind the read in the same thread (PTX ISA, "Release and Acquire
 //! Patterns"). What can be missed: what several lanes saw counts as seen by each of them; and a
@@ -10,7 +10,7 @@ use std::sync::Arc;
 use crate::check::order::clock::{self, Clock};
 use crate::check::order::reach::Reach;
 
-/// What a location carries.
+/// Facts that a location carries.
 pub(super) trait Facts: Clone {
     /// Adds what another location carries.
     fn add(&mut self, other: &Self);
@@ -52,7 +52,7 @@ impl<F: Facts> Pending<F> {
         }
     }
 
-    /// What any lane has seen.
+    /// Facts that any lane has seen.
     pub(super) fn seen(&self) -> Option<&F> {
         self.0.as_ref().map(|(_, facts)| facts)
     }

@@ -33,7 +33,7 @@ use crate::check::{LaunchCheck, Space, Strength};
 #[derive(Debug)]
 struct Phases {
     agent: u32,
-    /// Who made it, and the number of that record.
+    /// The thread that initialised it, and the number of that record.
     made: Option<(Side, u32)>,
     parity: bool,
     coming: Box<Clock>,
@@ -120,8 +120,8 @@ impl BlockOrder {
         }
     }
 
-    /// Whether a generic access of `other` lies before a proxy fence that `warp` knows of, or
-    /// before the block.
+    /// Returns true if a generic access of `other` lies before a proxy fence that `warp` knows of,
+    /// or before the block.
     pub(in crate::check) fn is_proxied(&self, record: u32, other: u32, warp: u32) -> bool {
         let (w, other) = (warp as usize, other as usize);
         record < self.block_base
@@ -330,7 +330,7 @@ impl BlockCheck {
         }
     }
 
-    /// What the warp knows, for others of the grid that learn it at a location.
+    /// Releases what the warp knows to others of the grid, which learn it at a location.
     pub(crate) fn release_to_cluster(&mut self, launch: &LaunchCheck, access: &Access, addresses: &[u64; 32]) {
         for lane in Lanes(access.mask) {
             let at = (access.warp, 1 << lane, addresses[lane as usize]);

@@ -14,20 +14,20 @@ use std::sync::Arc;
 /// Ranges per list before neighbours are merged even though they differ.
 const MAX_RANGES: usize = 256;
 
-/// How firmly something is known.
+/// Strength with which an order is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::check) enum Grade {
     /// Only through a fence or access of too small a scope.
     Narrow,
     /// Through the release of another lane, before which nothing gathered the lanes.
     Lockstep,
-    /// By another lane of the warp, and no warp sync has passed it on.
+    /// Known to another lane of the warp, not passed on by any warp sync.
     Unshared,
-    /// As the memory model wants it.
+    /// Ordered by the memory model.
     Wide,
 }
 
-/// What is said of accesses.
+/// Kind of a fact about accesses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::check) enum Fact {
     /// They come before a `fence.sc` that precedes any later one in Fence-SC order.
@@ -41,7 +41,7 @@ pub(in crate::check) enum Fact {
 }
 
 impl Fact {
-    /// Whether it is about `fence.sc`.
+    /// Returns true if the fact is about `fence.sc`.
     const fn is_of_fences(self) -> bool {
         matches!(self, Self::Overtaken | Self::Fenced)
     }
@@ -55,9 +55,9 @@ pub(in crate::check) struct Moment {
     pub(in crate::check) tick: u32,
 }
 
-/// How far the accesses of a block are known: those of any warp below tick `all`; of one warp those
-/// of any lane below `gathered`, and those of `lanes` below `own`. The other lanes' accesses below
-/// `own` only lockstep puts before.
+/// Extent to which the accesses of a block are known: those of any warp below tick `all`; of one
+/// warp those of any lane below `gathered`, and those of `lanes` below `own`. The other lanes'
+/// accesses below `own` are ordered by lockstep alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(in crate::check) struct Extent {
     pub(in crate::check) all: u32,
@@ -72,7 +72,7 @@ impl Extent {
         Self { gathered: self.own, lanes: 0, ..self }
     }
 
-    /// Of the single lanes only those in `lanes`.
+    /// Keeps only `lanes` of the single lanes.
     pub(in crate::check) const fn only(self, lanes: u32) -> Self {
         Self { lanes: self.lanes & lanes, ..self }
     }
@@ -109,28 +109,28 @@ pub(in crate::check) struct Reach {
 }
 
 impl Reach {
-    /// Of `block` an extent; its one warp is `warp`.
+    /// Clock of one block: `extent`, with `warp` as its one warp.
     pub(in crate::check) fn of(block: u32, warp: u32, extent: Extent) -> Self {
         let ranges = vec![Range { start: block, end: block + 1, extent }];
         Self { lists: vec![List { warp, fact: Fact::Known(Grade::Wide), ranges }], is_coarse: false }
     }
 
-    /// Whether it says nothing.
+    /// Returns true if there are no facts.
     pub(in crate::check) const fn is_empty(&self) -> bool {
         self.lists.is_empty()
     }
 
-    /// Whether ranges were merged, so that it may say too much.
+    /// Returns true if ranges were merged, so that it may order too much.
     pub(in crate::check) const fn is_coarse(&self) -> bool {
         self.is_coarse
     }
 
-    /// Whether it says anything of `fence.sc`.
+    /// Returns true if there are facts about `fence.sc`.
     pub(in crate::check) fn is_of_fences(&self) -> bool {
         self.lists.iter().any(|list| list.fact.is_of_fences())
     }
 
-    /// Whether it says anything that is for some only.
+    /// Returns true if there are facts for some clusters only.
     pub(in crate::check) fn is_told(&self) -> bool {
         self.lists.iter().any(|list| matches!(list.fact, Fact::Told { .. }))
     }
@@ -154,7 +154,7 @@ impl Reach {
         restated
     }
 
-    /// What is said of accesses as `old`, said of them as `new`; nothing else.
+    /// Returns the facts of kind `old` as facts of kind `new`, and no others.
     pub(in crate::check) fn turned(&self, old: Fact, new: Fact) -> Self {
         self.restated(|fact| (fact == old).then_some(new))
     }
@@ -184,8 +184,8 @@ impl Reach {
         }
     }
 
-    /// Whether an access at `moment` by any lane of `lanes` is known to have happened before, and
-    /// how firmly.
+    /// Strength with which an access at `moment` by any lane of `lanes` is known to have happened
+    /// before, if it is.
     pub(in crate::check) fn knows(&self, moment: Moment, lanes: u32) -> Option<Grade> {
         let known = |list: &List| {
             let Fact::Known(grade) = list.fact else { return None };

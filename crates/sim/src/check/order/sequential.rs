@@ -20,12 +20,12 @@ use crate::check::access::FenceKind;
 use crate::check::order::block::BlockOrder;
 use crate::check::order::clock::{Clock, NOTHING, join, join_boxed};
 
-/// What a warp, or who reads a location, knows of `fence.sc`.
+/// State of a warp, or of a location's readers, in Fence-SC order.
 #[derive(Debug, Default, Clone)]
 struct Fences {
-    /// What those cover that come before.
+    /// Accesses covered by the fences that come before.
     behind: Option<Box<Clock>>,
-    /// What those cover that come before the next one.
+    /// Accesses covered by the fences that precede the next one.
     overtaken: Option<Box<Clock>>,
 }
 
@@ -43,7 +43,7 @@ impl Fences {
     }
 }
 
-/// What strong accesses have left at a location: what the fences before them cover.
+/// Mark that strong accesses leave at a location: the accesses that the fences before them cover.
 #[derive(Debug)]
 struct Left {
     all: Clock,
@@ -51,13 +51,13 @@ struct Left {
     written: Option<Box<Clock>>,
 }
 
-/// What the `fence.sc` of a block have to do with one another.
+/// Fence-SC order of a block.
 #[derive(Debug, Default)]
 pub(in crate::check) struct Sequential {
     warps: [Fences; 32],
-    /// By location.
+    /// Marks by location.
     left: HashMap<u64, Left>,
-    /// By where they are handed on.
+    /// States by the place where they are handed on.
     handed_on: HashMap<u64, Fences>,
 }
 
@@ -68,7 +68,7 @@ impl Sequential {
         self.handed_on.clear();
     }
 
-    /// Whether a strong access by the warp says anything of fences.
+    /// Returns true if a strong access by the warp may change the order of fences.
     pub(in crate::check) fn concerns(&self, warp: u32) -> bool {
         self.warps[warp as usize].behind.is_some() || !self.left.is_empty()
     }

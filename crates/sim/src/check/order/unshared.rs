@@ -1,4 +1,5 @@
-//! What only some lanes of a warp have acquired: no warp sync has passed it on to the others yet.
+//! Clocks that only some lanes of a warp have acquired: no warp sync has passed them on to the
+//! others yet.
 //!
 //! An acquire pattern orders what follows it in its own thread (PTX ISA, "Causality Order"); that
 //! hardware keeps the lanes of a warp together is no part of the model. One clock a warp: what
@@ -9,7 +10,7 @@ use crate::check::access::Lanes;
 use crate::check::order::block::BlockOrder;
 use crate::check::order::clock::{Clock, NOTHING, PROXIED, join};
 
-/// By warp: lanes that know more than the others, and what.
+/// Per warp: the lanes that know more than the others, and their clock.
 #[derive(Debug, Default)]
 pub(in crate::check) struct Unshared(Vec<(u32, Box<Clock>)>);
 
@@ -69,7 +70,7 @@ impl BlockOrder {
         }
     }
 
-    /// What some lanes of a warp have acquired, all of them know.
+    /// Shares the clocks of some lanes with all lanes of the warp.
     pub(in crate::check) fn share(&mut self, warp: u32) {
         if let Some(clock) = self.unshared.take(warp) {
             self.learn(warp, 0, &clock);

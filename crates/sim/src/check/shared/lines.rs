@@ -14,11 +14,11 @@ const WORDS: usize = 32;
 /// Bytes of a line.
 const BYTES: u32 = 128;
 
-/// What is known of a line.
+/// Records of a line.
 #[derive(Debug, Clone, Copy, Default)]
 struct Line {
-    /// In place of the words' records, while it is whole: that of the first word, by lane 0; the
-    /// word behind it has the same by lane 1. 0: none in any.
+    /// Record of the first word, by lane 0, if the line is whole; the word behind it has the same
+    /// by lane 1. 0: none in any word.
     writer: u32,
     reader: u32,
     earlier: u32,
@@ -32,9 +32,9 @@ struct Line {
 #[derive(Debug)]
 pub(in crate::check) struct Lines {
     lines: Box<[Line]>,
-    /// How many are whole.
+    /// Number of whole lines.
     whole: usize,
-    /// Whether any may be.
+    /// True if any line may be whole.
     are_used: bool,
 }
 

@@ -23,7 +23,7 @@ impl Marks {
         self.bits[at / 64] |= 1 << (at % 64);
     }
 
-    /// Whether a record is in the set; those of other blocks are not.
+    /// Returns true if a record is in the set; those of other blocks are not.
     #[inline]
     pub(in crate::check) fn contains(&self, id: u32) -> bool {
         let at = id.wrapping_sub(self.first) as usize;

@@ -97,7 +97,7 @@ impl SharedShadow {
         self.init[..self.reserved].fill(0xf);
     }
 
-    /// Whether nothing has written a byte.
+    /// Returns true if nothing has written a byte.
     pub(in crate::check) fn is_unwritten(&self, offset: u32) -> bool {
         self.init[offset as usize / 4] >> (offset % 4) & 1 == 0
     }

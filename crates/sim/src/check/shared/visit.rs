@@ -26,7 +26,7 @@ pub(in crate::check) struct Visit<'a> {
 }
 
 impl Visit<'_> {
-    /// Whether all lanes store the same value.
+    /// Returns true if all lanes store the same value.
     pub(in crate::check) fn stores_one_value(&self) -> bool {
         let Some(values) = self.values else { return false };
         let first = (values.stored)(self.access.mask.trailing_zeros());
@@ -96,8 +96,9 @@ impl Visit<'_> {
         worst
     }
 
-    /// Whether this lane comes after a strong write because something before it has observed the
-    /// write: a strong read, or the atomic that is the word's last `writer` and built on it.
+    /// Returns true if this lane comes after a strong write because something before it has
+    /// observed the write: a strong read, or the atomic that is the word's last `writer` and built
+    /// on it.
     fn comes_after(&self, record: u32, writer: u32, word: u32, lane: u32) -> bool {
         let is_strong_write = |record: u32| {
             record & STRONG != 0 && record != SPLIT && self.order.context(record >> ID_SHIFT).kind != Kind::Read
