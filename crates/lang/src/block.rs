@@ -136,7 +136,8 @@ registers! {
     multiprocessor_id read Smid u32;
 }
 
-/// Waits for all threads of the block, and lets each see what the others wrote before.
+/// Waits for all threads of the block, and makes their earlier writes visible to each other
+/// (`__syncthreads`).
 #[track_caller]
 pub fn sync_threads() {
     with(|r| sync::barrier_sync(r, 0, None));
@@ -147,26 +148,26 @@ pub fn sync_threads() {
 pub struct NamedBarrier {
     /// 0 to 15; [`sync_threads`] uses 0.
     pub id: u32,
-    /// Threads that meet here, those that only arrive included.
+    /// Number of threads that synchronise here, including those that only arrive.
     pub threads: u32,
 }
 
 impl NamedBarrier {
-    /// Waits for the others.
+    /// Arrives and waits for the others.
     #[track_caller]
     pub fn sync(self) {
         with(|r| sync::barrier_sync(r, self.id, Some(self.threads)));
     }
 
-    /// Counts as having come, without waiting.
+    /// Arrives without waiting.
     #[track_caller]
     pub fn arrive(self) {
         with(|r| sync::barrier_arrive(r, self.id, self.threads));
     }
 }
 
-/// Several of the block's sixteen barriers, of which a thread chooses one while it runs: warpgroups
-/// that take turns.
+/// Several of the block's sixteen barriers, of which a thread selects one at run time: for
+/// warpgroups in ping-pong.
 ///
 /// ```
 /// use warpfold_lang::{Arch, Global, NamedBarriers, Target, kernel, range, warpgroup_idx, when};
@@ -198,14 +199,14 @@ pub struct NamedBarriers {
 }
 
 impl NamedBarriers {
-    /// Waits at one of them for the others.
+    /// Arrives at barrier `index` and waits for the others.
     #[track_caller]
     pub fn sync(self, index: impl Operand<u32>) {
         let barrier = self.number(index.val());
         with(|r| sync::barrier_sync_of(r, barrier, self.threads));
     }
 
-    /// Counts as having come to one of them, without waiting.
+    /// Arrives at barrier `index` without waiting.
     #[track_caller]
     pub fn arrive(self, index: impl Operand<u32>) {
         let barrier = self.number(index.val());
@@ -224,21 +225,21 @@ fn barrier_census(census: Census, condition: Raw) -> Raw {
     with(|r| sync::barrier_census(r, census, condition))
 }
 
-/// [`sync_threads`], and in how many threads the condition holds.
+/// [`sync_threads`], returning the number of threads for which the condition holds.
 #[must_use]
 #[track_caller]
 pub fn sync_threads_count(condition: impl Operand<bool>) -> Val<u32> {
     Val::from_raw(barrier_census(Census::Count, condition.val().raw()))
 }
 
-/// [`sync_threads`], and whether the condition holds in all threads.
+/// [`sync_threads`], returning true if the condition holds for all threads.
 #[must_use]
 #[track_caller]
 pub fn sync_threads_and(condition: impl Operand<bool>) -> Val<bool> {
     Val::from_raw(barrier_census(Census::All, condition.val().raw()))
 }
 
-/// [`sync_threads`], and whether the condition holds in any thread.
+/// [`sync_threads`], returning true if the condition holds for any thread.
 #[must_use]
 #[track_caller]
 pub fn sync_threads_or(condition: impl Operand<bool>) -> Val<bool> {
@@ -252,9 +253,9 @@ pub fn nanosleep(nanoseconds: impl Operand<u32>) {
     with(|r| sync::nanosleep(r, nanoseconds));
 }
 
-/// Waits until the launches that this one depends on have ended and all that they wrote is visible
-/// (`griddepcontrol.wait`). Records nothing for targets before sm_90, where that is so when a
-/// launch begins.
+/// Waits until the launches that this one depends on have ended and all their writes are visible
+/// (`griddepcontrol.wait`). Records nothing for targets before sm_90, where launches begin in that
+/// state.
 ///
 /// A kernel that waits is launched as a *programmatic dependent launch*, and its launcher need not
 /// know of it: its blocks begin while those of the launch before still end, which hides what

@@ -1,12 +1,12 @@
-//! Why a kernel could not be written for a target.
+//! Errors of kernels that cannot be built for a target.
 
 use std::panic::Location;
 
 use crate::recorder::Caller;
 use crate::{Target, Type};
 
-/// A kernel that cannot be built. One pointer wide; [`Error::kind`] says what is wrong.
-/// `Debug` prints the sentence, too.
+/// A kernel that cannot be built. One pointer wide; [`Error::kind`] has the details. `Debug` prints
+/// the message, too.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{file}:{line}: kernel '{kernel}': {kind}", file = .0.caller.file(), line = .0.caller.line(), kernel = .0.kernel, kind = .0.kind)]
 pub struct Error(Box<Inner>);
@@ -35,8 +35,8 @@ impl Error {
         &self.0.kernel
     }
 
-    /// The line of the operation that is wrong; of [`crate::kernel()`] where it is the kernel as a
-    /// whole.
+    /// The line of the wrong operation, or of [`crate::kernel()`] if the kernel as a whole is
+    /// wrong.
     #[must_use]
     pub fn location(&self) -> &'static Location<'static> {
         self.0.caller

@@ -1,4 +1,4 @@
-//! Operations on values without their types, in the kernel that is being recorded.
+//! Operations on values without their types, in the kernel being recorded.
 //!
 //! What is generic over the type of a value is compiled again for every type, in every crate that
 //! uses it. So it hands the type on as a value, to one of these functions, which are compiled once.

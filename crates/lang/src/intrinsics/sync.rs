@@ -12,7 +12,7 @@ use crate::types::Type;
 /// The block's barriers: 0 to 15.
 const NUM_BARRIERS: u32 = 16;
 
-/// Notes an error if there is no such barrier, or none for so many threads.
+/// Notes an error if the barrier's number or its number of threads is invalid.
 pub(crate) fn check_barrier(r: &mut Recorder, id: u32, threads: u32) {
     let _ = barrier_operands(r, id, Some(threads));
 }
@@ -97,7 +97,7 @@ pub(crate) fn fence_sequential(r: &mut Recorder, scope: Scope) {
     r.push(Opcode::Fence, &["sc", scope], vec![]);
 }
 
-/// The name of a scope, which the target must have.
+/// The PTX name of a scope; notes an error if the target lacks it.
 pub(crate) fn scope_name(r: &mut Recorder, scope: Scope) -> &'static str {
     match scope {
         Scope::Block => "cta",
@@ -133,8 +133,8 @@ pub(crate) fn cluster_wait(r: &mut Recorder) {
     r.push(Opcode::Barrier, &["cluster", "wait", "aligned"], vec![]);
 }
 
-/// The address that shared memory of this block has in the block of a rank, for the space
-/// `shared::cluster`: `mapa`.
+/// `mapa`: the address in `shared::cluster` of a place in this block's shared memory, in the block
+/// of a rank.
 pub(crate) fn map_to_block(r: &mut Recorder, address: Raw, rank: Raw) -> Raw {
     require_clusters(r);
     let operands = vec![r.in_register(Type::U32, address), r.operand(Type::U32, rank)];

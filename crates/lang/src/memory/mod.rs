@@ -27,7 +27,7 @@ pub enum Cache {
     /// The default of the hardware.
     #[default]
     Default,
-    /// Every access happens, in program order: `.volatile`.
+    /// Every access is performed, in program order: `.volatile`.
     Volatile,
     /// Nothing writes this memory while the kernel runs: `.nc`. Loads only.
     ReadOnly,
@@ -60,7 +60,7 @@ pub enum Order {
     AcqRel,
 }
 
-/// The threads among which an access or a fence orders.
+/// Scope of an access or a fence: the threads among which it orders.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Scope {
     /// The block (`.cta`).
@@ -80,7 +80,7 @@ pub fn fence(scope: Scope) {
     with(|r| sync::fence(r, scope));
 }
 
-/// Like [`fence`], and all such fences have one order that everyone sees (`fence.sc`); slower.
+/// Like [`fence`], with a single total order of all such fences (`fence.sc`); slower.
 #[track_caller]
 pub fn fence_sequential(scope: Scope) {
     with(|r| sync::fence_sequential(r, scope));

@@ -1,4 +1,4 @@
-//! Lines of source: which line of the kernel's author each instruction comes from.
+//! Source lines: the line of the kernel's author that each instruction comes from.
 //!
 //! Every operation knows its caller (`#[track_caller]`), and [`super::with`] passes that on. Lines
 //! of this crate are not the author's: what the language does on its own counts to the line of the
@@ -15,9 +15,9 @@ pub(crate) type Caller = &'static Location<'static>;
 pub(super) struct Author {
     /// The location of the kernel's definition.
     kernel: Caller,
-    /// The latest line that somebody wrote.
+    /// The latest line of user code.
     caller: Caller,
-    /// The file asked for last, and whether it is nobody's: few files take turns.
+    /// The latest file, and true if it has no user code: few files alternate.
     latest: (*const u8, bool),
 }
 
@@ -35,7 +35,7 @@ impl Author {
         self.caller = self.kernel;
     }
 
-    /// An operation begins.
+    /// Starts an operation.
     #[inline]
     pub(super) fn note(&mut self, caller: Caller) {
         let file = caller.file().as_ptr();
@@ -86,7 +86,7 @@ impl Lines {
         Some(Statement::Location { file, line: caller.line(), column: caller.column(), rest: None })
     }
 
-    /// The `.file` of each file that was named.
+    /// The `.file` directives of the files named so far.
     pub(super) fn items(&self) -> impl Iterator<Item = ptx::Item> {
         let items = self.files.iter().enumerate();
         items.map(|(at, file)| {
@@ -96,7 +96,7 @@ impl Lines {
     }
 }
 
-/// Statements without the locations that no instruction follows any more.
+/// Removes locations that no instruction follows.
 pub(super) fn without_idle(statements: &mut Vec<Statement>) {
     let is_location = |statement: Option<&Statement>| matches!(statement, Some(Statement::Location { .. }));
     let idle: Vec<bool> = (0..statements.len())

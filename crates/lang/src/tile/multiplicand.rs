@@ -1,4 +1,4 @@
-//! The elements that tensor cores multiply, and what they sum them in.
+//! Element types that tensor cores multiply, and their accumulator types.
 
 use half::{bf16, f16};
 

@@ -1,5 +1,5 @@
-//! Eight-bit floats: formats of memory, without arithmetic. Kernels cast them to `f32`, compute,
-//! and cast back.
+//! 8-bit floats: storage formats without arithmetic. Kernels cast them to `f32`, compute, and cast
+//! back.
 
 use super::{Element, Scalar, Type, sealed};
 
@@ -22,7 +22,7 @@ pub trait EightBitFloat: Element {
     const FORMAT: Format;
 }
 
-/// An 8-bit format by its numbers.
+/// Parameters of an 8-bit format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Format {
     /// Bits of the mantissa that are stored.
@@ -35,7 +35,7 @@ pub struct Format {
     pub(crate) overflow: u8,
 }
 
-/// The byte that every NaN becomes, in both formats, as the hardware's `cvt` has it.
+/// The byte of every NaN result, in both formats, as in the hardware's `cvt`.
 pub(crate) const NAN: u8 = 0x7f;
 
 impl Format {
@@ -90,7 +90,7 @@ impl Format {
         self.signed(value, u8::try_from(byte).expect("the magnitude was limited"))
     }
 
-    /// The same, but beyond the largest number there is infinity or NaN.
+    /// Like [`Self::encode`], but numbers beyond the largest become infinity or NaN.
     fn encode_unsaturated(self, value: f32) -> u8 {
         if value.is_nan() || value.abs().to_bits() <= self.last_finite() {
             return self.encode(value);
@@ -135,15 +135,14 @@ macro_rules! eight_bit_floats {
                 self.0
             }
 
-            /// The nearest number, ties to even. Beyond the largest number, infinities included, it
-            /// is that with the sign; NaN stays NaN.
+            /// The nearest number, ties to even, saturating (infinities, too); NaN stays NaN.
             #[must_use]
             pub fn from_f32(value: f32) -> Self {
                 Self(Format::$format.encode(value))
             }
 
-            /// The nearest number, ties to even. What rounds to more than the largest number
-            /// becomes infinity, or NaN where the format has none.
+            /// The nearest number, ties to even. Results above the largest number become infinity,
+            /// or NaN where the format has none.
             #[must_use]
             pub fn from_f32_unsaturated(value: f32) -> Self {
                 Self(Format::$format.encode_unsaturated(value))

@@ -43,13 +43,13 @@ impl<T> Val<T> {
 }
 
 impl<T: Scalar> Val<T> {
-    /// A constant; it needs no kernel.
+    /// Makes a constant; outside of kernels, too.
     #[must_use]
     pub fn constant(value: T) -> Self {
         Self::from_raw(Raw::Const(value.to_bits()))
     }
 
-    /// The constant, if the value was known while recording.
+    /// The constant, if the value is known while recording.
     #[must_use]
     pub fn known(self) -> Option<T> {
         match self.raw {
