@@ -1,4 +1,4 @@
-//! The syntax tree of a PTX module: plain values, no references to the text they came from.
+//! The syntax tree of a PTX module: plain values, without references to the parsed text.
 //!
 //! The tree keeps what the text says and no more: names are not resolved, types are not checked.
 //! Two trees are equal when they print the same text; spans do not take part in the comparison.
@@ -32,7 +32,7 @@ pub enum Item {
         /// The function it stands for.
         target: Name,
     },
-    /// `.file`, `.section`, module-scope `.pragma` and the like: kept as text, printed as it came.
+    /// `.file`, `.section`, module-scope `.pragma` and the like: kept and printed as text.
     Directive(Name),
 }
 
@@ -75,7 +75,7 @@ pub struct Function {
     /// text order; `.attribute(…)`, which the text has before the name, comes first, its argument
     /// in `strings`.
     pub directives: Vec<FunctionDirective>,
-    /// `None` for a declaration.
+    /// Statements of the body; `None` for a declaration.
     pub body: Option<Vec<Statement>>,
     /// Source position of the name.
     pub span: Span,
@@ -84,7 +84,7 @@ pub struct Function {
 /// A performance-tuning or cluster directive between the parameter list and the body.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FunctionDirective {
-    /// Without the dot: `maxntid`, `reqntid`, `minnctapersm`, `maxnreg`, `noreturn`,
+    /// Name without the dot: `maxntid`, `reqntid`, `minnctapersm`, `maxnreg`, `noreturn`,
     /// `reqnctapercluster`, `pragma` …
     pub name: Name,
     /// Its numeric arguments (empty for flags).
@@ -129,7 +129,7 @@ pub struct Variable {
     pub ty: ScalarType,
     /// `.ptr .space .align N` of a kernel parameter, if written.
     pub ptr: Option<PtrAttribute>,
-    /// Its name; `_` when a prototype leaves it out.
+    /// Its name; `_` if a prototype omits it.
     pub name: Name,
     /// `name<N>`: a set of N variables `name0 … nameN-1`.
     pub count: Option<u32>,
@@ -146,9 +146,9 @@ pub struct Variable {
 /// `.ptr{.space}{.align N}` on a kernel parameter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PtrAttribute {
-    /// The space it points to, when written.
+    /// State space of the pointer, if written.
     pub space: Option<StateSpace>,
-    /// The alignment it promises, when written.
+    /// Alignment of the pointer, if written.
     pub align: Option<u32>,
 }
 
@@ -277,7 +277,7 @@ pub enum Operand {
     /// A register, variable, label, function or special register: `%r1`, `smem`, `$L_1`, `%laneid`,
     /// `%tid.x`.
     Name {
-        /// Without the component: `%tid`.
+        /// Name without the component: `%tid`.
         name: Name,
         /// `.x .y .z .w .r .g .b .a` selects a component of a vector.
         component: Option<char>,
@@ -286,7 +286,7 @@ pub enum Operand {
     Selected {
         /// The register.
         name: Name,
-        /// Without the dot: `b0`, `h1`, `b3210`.
+        /// Selector without the dot: `b0`, `h1`, `b3210`.
         selector: Name,
     },
     /// A number.
@@ -308,7 +308,7 @@ pub enum Operand {
     Not(Box<Operand>),
     /// `-r` (negated register operand of a few instructions).
     Negate(Box<Operand>),
-    /// `_`: a destination that is not wanted.
+    /// `_`: a discarded destination.
     Sink,
     /// `(a, b)`: return or argument list of `call`.
     List(Vec<Operand>),

@@ -14,11 +14,11 @@ use crate::{Item, Module, Name, Statement};
 /// A line of a source file.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SourceLine {
-    /// The file, as `.file` names it.
+    /// The file, as in `.file`.
     pub file: Name,
     /// Line, from 1.
     pub line: u32,
-    /// Column, from 1; 0 if it is not said.
+    /// Column, from 1; 0 if it is not given.
     pub column: u32,
     /// The function that the line belongs to, mangled, if it was inlined.
     pub function: Option<Name>,
@@ -30,7 +30,7 @@ impl SourceLine {
         LIBRARIES.iter().any(|part| self.file.contains(part))
     }
 
-    /// The file as people say it: without folders if the path is absolute, or a library's.
+    /// Short name of the file: without folders if the path is absolute, or a library's.
     #[must_use]
     pub fn short_file(&self) -> &str {
         let path = Path::new(self.file.as_str());
@@ -58,7 +58,7 @@ pub struct Source {
     inlined_at: Option<Arc<Source>>,
 }
 
-/// Parts of paths of what comes with a compiler: its author is not who reads a report.
+/// Path fragments of compilers' libraries, as opposed to code of the report's reader.
 const LIBRARIES: [&str; 11] = [
     "triton/language/",
     "/targets/",
@@ -176,8 +176,8 @@ impl Sources {
         }
     }
 
-    /// The line that a `.loc` says, for the instructions after it; none for any other statement and
-    /// for code that no line stands for. Statements are shown to it in the order of the text.
+    /// Source location of a `.loc`, for the instructions after it; `None` for any other statement
+    /// and for code without a line. Statements must be passed in the order of the text.
     pub fn at(&mut self, statement: &Statement) -> Option<Arc<Source>> {
         let Statement::Location { file, line, column, rest } = statement else { return None };
         let (function, call) = rest.as_deref().map_or((None, None), |rest| self.inlined(rest));

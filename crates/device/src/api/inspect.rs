@@ -9,7 +9,7 @@ use warpfold_sim::occupancy::{self, Limiter, Occupancy, Usage};
 use crate::api::device::Device;
 use crate::{Error, FunctionInfo};
 
-/// A kernel that can be looked at.
+/// A kernel that can be inspected.
 pub trait Inspect {
     /// Returns the kernel's text and resources on a device, loading the kernel if necessary.
     ///

@@ -8,7 +8,7 @@ use crate::{Error, ErrorKind};
 
 /// Methods for the virtual GPU alone.
 impl Device {
-    /// Chooses the checks that later launches and copies to the host run under.
+    /// Sets the checks for later launches and copies to the host.
     ///
     /// A checked launch keeps to the views that it is given: it reports stores through those that
     /// were passed to be read, and accesses inside a buffer but outside all of its parts.
@@ -46,8 +46,8 @@ impl Device {
         self.configure(|options| options.checks = checks)
     }
 
-    /// Changes how later launches run: checks, host threads, counters per instruction, where
-    /// `printf` writes.
+    /// Changes the options of later launches: checks, host threads, counters per instruction, the
+    /// sink of `printf`.
     ///
     /// ```
     /// # use warpfold_device::{Checks, Device, Profile};

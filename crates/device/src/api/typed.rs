@@ -33,8 +33,7 @@ impl Sink for Packet {
 
 /// Typed launches.
 impl Device {
-    /// Launches a kernel on the default stream, building and loading it first if that was not done
-    /// before.
+    /// Launches a kernel on the default stream, building and loading it first if necessary.
     ///
     /// A buffer that the kernel writes is passed as `&mut`, one that it reads as `&`; views of
     /// parts likewise. A scalar is passed as itself. Dynamic shared memory that the kernel declares
@@ -143,7 +142,7 @@ macro_rules! pointers {
 
 pointers! {
     [T: Element + lang::Element] T => T;
-    // A kernel may take f16 and bf16 in pairs.
+    // A kernel may access f16 and bf16 in pairs.
     [] half::f16 => F16x2;
     [] half::bf16 => Bf16x2;
 }

@@ -18,7 +18,7 @@ use crate::backend::{
 };
 use crate::{Error, ErrorKind};
 
-/// Launches remembered for the text of a failure.
+/// Launches remembered for the message of a failure.
 const REMEMBERED_LAUNCHES: usize = 16;
 
 /// State shared by the streams, modules and host memory of a GPU. Keeps the driver's context alive.
@@ -51,7 +51,7 @@ impl Context {
         launches.retain(|(of, _)| stream.is_some_and(|stream| stream != *of));
     }
 
-    /// The error of a call, which may be that of a kernel launched before.
+    /// Converts the error of a call, which may be the error of an earlier kernel.
     pub(super) fn explain(&self, call: &'static str, e: DriverError) -> Error {
         if !driver::is_of_kernel(e) {
             return error(call, e);
@@ -63,7 +63,7 @@ impl Context {
     }
 }
 
-/// A GPU that the driver drives.
+/// A GPU behind the CUDA driver.
 #[derive(Debug)]
 pub(crate) struct CudaDevice {
     pub(super) context: Arc<Context>,
@@ -71,7 +71,7 @@ pub(crate) struct CudaDevice {
 }
 
 impl CudaDevice {
-    /// The GPU with this number, in its primary context.
+    /// Opens the GPU with this ordinal, in its primary context.
     pub(crate) fn open(ordinal: usize) -> Result<Self, Error> {
         let found = driver::device_count()?;
         if ordinal >= found {
@@ -80,7 +80,7 @@ impl CudaDevice {
         Self::wrap(CudaContext::new(ordinal).map_err(|e| error("creating a context", e))?)
     }
 
-    /// The GPU of a context.
+    /// Wraps the GPU of an existing context.
     pub(super) fn wrap(cuda: Arc<CudaContext>) -> Result<Self, Error> {
         let properties = properties(&cuda)?;
         let stream = cuda.default_stream();

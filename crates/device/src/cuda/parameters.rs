@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-/// The number of parameters of each `.entry`.
+/// Returns the number of parameters of each `.entry`.
 pub(super) fn counts(ptx: &str) -> HashMap<String, usize> {
     let mut counts = HashMap::new();
     let mut tokens = tokens(ptx).peekable();
@@ -24,7 +24,8 @@ pub(super) fn counts(ptx: &str) -> HashMap<String, usize> {
     counts
 }
 
-/// Words (a dot begins one) and single other characters, without white space, comments and strings.
+/// Splits text into words (a dot begins one) and single other characters, without white space,
+/// comments and strings.
 fn tokens(mut text: &str) -> impl Iterator<Item = &str> {
     let is_word = |c: char| c.is_alphanumeric() || "_$%".contains(c);
     std::iter::from_fn(move || {

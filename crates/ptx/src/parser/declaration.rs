@@ -25,7 +25,7 @@ struct Prefix {
 pub(super) enum Unnamed {
     /// Allowed: in call prototypes.
     Allowed,
-    /// Everywhere else.
+    /// Forbidden: everywhere else.
     Forbidden,
 }
 
@@ -59,7 +59,7 @@ impl Parser<'_> {
         Some(found)
     }
 
-    /// `.space … name, name = value…;`; `expected` is said when no state space stands here.
+    /// `.space … name, name = value…;`; `expected` is the error text if there is no state space.
     pub(super) fn variables(&mut self, linkage: Option<Linkage>, expected: &str) -> Result<Vec<Variable>> {
         let prefix = self.prefix(linkage, expected)?;
         let variables = self.comma_separated(|p| {

@@ -1,4 +1,4 @@
-//! Recursive descent over the tokens; one file for each level of the grammar.
+//! Recursive-descent parser; one file per level of the grammar.
 //!
 //! `module` holds what stands at the top, `declaration` variables and function headers, `statement`
 //! bodies, `operand` operands, `constant` the expressions that are evaluated while parsing.
@@ -38,7 +38,7 @@ pub fn parse(text: &str) -> Result<Module, ParseError> {
 
 type Result<T, E = ParseError> = std::result::Result<T, E>;
 
-/// The text, the current token, and how deep we are.
+/// The parser's state: the text, the current token, and the nesting depth.
 struct Parser<'t> {
     text: &'t str,
     lexer: Lexer<'t>,
@@ -72,7 +72,7 @@ impl<'t> Parser<'t> {
         self.text_of(self.token)
     }
 
-    /// The current token is not what the grammar allows here.
+    /// The error for a current token that the grammar does not allow here.
     fn error<T>(&self, expected: impl Into<String>) -> Result<T> {
         Err(self.error_at(self.token, expected))
     }
@@ -152,7 +152,7 @@ impl<'t> Parser<'t> {
         Ok(items)
     }
 
-    /// Takes what ends a list of [`Self::comma_separated`] items.
+    /// Takes the token that ends a list of [`Self::comma_separated`] items.
     fn end_of_list(&mut self, close: u8) -> Result<()> {
         if self.accept(close) { Ok(()) } else { self.error(format!("`,` or `{}`", char::from(close))) }
     }
