@@ -4,17 +4,16 @@ use std::time::Duration;
 
 use crate::{Error, ErrorKind};
 
-/// The place of a process in a group, as torchrun and Slurm tell it by `RANK`, `WORLD_SIZE`,
-/// `LOCAL_RANK`, `MASTER_ADDR` and `MASTER_PORT`. Rank 0 listens at the port after `MASTER_PORT`
-/// where torchrun has started the processes, since its own store listens there
-/// (`TORCHELASTIC_USE_AGENT_STORE`).
+/// The place of a process in a group, from torchrun's or Slurm's `RANK`, `WORLD_SIZE`,
+/// `LOCAL_RANK`, `MASTER_ADDR` and `MASTER_PORT`. Under torchrun, rank 0 listens at the port after
+/// `MASTER_PORT`, since torchrun's own store listens there (`TORCHELASTIC_USE_AGENT_STORE`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Launch {
-    /// This process, from 0.
+    /// Rank of this process, from 0.
     pub rank: usize,
-    /// Processes in all.
+    /// Number of processes.
     pub size: usize,
-    /// This process among those of its host: which of the host's GPUs it takes.
+    /// Rank of this process on its host, which selects the GPU.
     pub local_rank: usize,
     /// Address at which rank 0 listens, as `host:port`.
     pub address: String,

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// An error of this crate, one pointer wide. [`Error::kind`] tells which.
+/// An error of this crate, one pointer wide; see [`Error::kind`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Error {
     kind: Box<ErrorKind>,
@@ -50,13 +50,13 @@ impl std::error::Error for Error {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// A device refused or failed.
+    /// A device error.
     #[error(transparent)]
     Device(warpfold_device::Error),
-    /// An operator on one device refused or failed.
+    /// An error of an operator on one device.
     #[error(transparent)]
     Operator(warpfold::Error),
-    /// Another rank failed, so that nothing can be done together any more.
+    /// Another rank failed, so that collectives are no longer possible.
     #[error("rank {rank} failed: {reason}")]
     RankFailed {
         /// The first that failed.
@@ -126,7 +126,7 @@ pub enum ErrorKind {
         /// The problem with its value.
         problem: String,
     },
-    /// The processes of a group did not find one another.
+    /// The processes of a group could not connect to each other.
     #[error("rendezvous at {address}: {problem}")]
     Rendezvous {
         /// Address at which rank 0 listens.
@@ -134,7 +134,7 @@ pub enum ErrorKind {
         /// The problem.
         problem: String,
     },
-    /// A collective that the group's transport does not have.
+    /// A collective that the group's transport does not support.
     #[error("{what} is not possible {transport}")]
     Unsupported {
         /// The operation that was requested.

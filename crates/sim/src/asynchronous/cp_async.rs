@@ -17,7 +17,7 @@ use crate::memory_ops::{global, pattern, shared};
 use crate::report::{FindingKind, Severity};
 
 /// `cp.async`: `a` the global address, `b` the offset in shared memory, `imm` the bytes; `c` the
-/// row of the bytes to read, or `dst2` the predicate that says to read none (`dst` negates it).
+/// row of the bytes to read, or `dst2` the predicate for reading none (`dst` negates it).
 struct Begin<const CHECK: bool>;
 impl<const CHECK: bool> LaneOp for Begin<CHECK> {
     #[inline(always)]
@@ -129,7 +129,7 @@ impl Sizes<'_> {
         mask & !bad
     }
 
-    /// The lanes whose source lies in a live allocation, aligned to the bytes that they write.
+    /// The lanes whose source is in a live allocation, aligned to the bytes that they write.
     fn locate(&self, m: &mut Machine, op: &Op, from: &[u64; LANES], mask: u32) -> u32 {
         let mut good = 0;
         // Lanes that read equally much go together; mostly all read everything, or nothing.
@@ -182,7 +182,8 @@ impl<const CHECK: bool> LaneOp for Wait<CHECK> {
 }
 
 impl Machine {
-    /// Threads of the current warp exit: what they have begun and not waited for never lands.
+    /// Drops the copies that exiting threads of the current warp have not waited for: they never
+    /// complete.
     pub(crate) fn abandon_copies(&mut self, mask: u32) {
         let warp = self.warp as usize;
         if self.asynchronous.copies[warp].are_done() {

@@ -14,8 +14,8 @@ enum Coming {
 }
 
 impl Machine {
-    /// Lets land what one of the barriers at these offsets waits for, if that completes its phase;
-    /// true if one is complete.
+    /// Completes the pending operations of a barrier at one of these offsets, if they complete its
+    /// phase; returns true if one is complete.
     pub(crate) fn settle(&mut self, barriers: &[u32]) -> bool {
         barriers.iter().any(|&barrier| self.settle_barrier(barrier))
     }
@@ -59,8 +59,7 @@ impl Machine {
         let at = self.asynchronous.luck.below(count);
         let offset = self.cluster.peers[rank].loads[at].barrier;
         let place = Place { rank: self.cluster.rank, is_own: true, offset, shared: self.shared };
-        // A copy whose barrier is gone, or whose bytes it cannot count, stays what it is: under way
-        // for ever.
+        // A copy whose barrier is gone, or cannot count its bytes, stays pending for ever.
         let Some(mut barrier) = Barrier::decode(self.barrier_bits(place)) else { return };
         let bytes = i64::from(self.cluster.peers[rank].loads[at].bytes);
         if barrier.add_bytes(-bytes).is_err() {
@@ -97,7 +96,7 @@ impl Machine {
         None
     }
 
-    /// A thread's copies by `cp.async` are done, so that its arrival counts.
+    /// Completes an arrival: the thread's copies by `cp.async` are done.
     fn land_arrival(&mut self, arrival: &Arrival) {
         let Arrival { warp, lane, issued, .. } = *arrival;
         let landed = self.asynchronous.copies[warp as usize].take_before(1 << lane, issued);
@@ -106,7 +105,7 @@ impl Machine {
     }
 }
 
-/// Takes the elements at these places, which are in order.
+/// Removes the elements at these indices, which are sorted.
 fn take<T>(list: &mut Vec<T>, places: &[usize]) -> Vec<T> {
     let mut taken = Vec::with_capacity(places.len());
     let mut n = 0;

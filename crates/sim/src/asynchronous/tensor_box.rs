@@ -1,5 +1,5 @@
-//! The pieces of a tensor that one copy moves, and where each lies in shared memory (PTX ISA,
-//! "Tensors"; tiled mode, im2col mode, interleave layout, swizzling modes).
+//! Pieces of a tensor that one copy moves, and their places in shared memory (PTX ISA, "Tensors";
+//! tiled mode, im2col mode, interleave layout, swizzling modes).
 //!
 //! A copy is a list of rows that lie side by side in both memories. In shared memory the box is
 //! dense, innermost dimension first; the swizzle then permutes the 16-byte chunks by their address:
@@ -10,7 +10,7 @@ use std::ops::Range;
 
 use crate::tensor_map::{Interleave, MapMode, MapSwizzle, TensorMap};
 
-/// Bytes that stay together in shared memory.
+/// Bytes that the swizzle keeps together.
 const CHUNK: u32 = 16;
 
 /// Source or destination of one tensor copy: a map, and coordinates in its tensor.
@@ -24,14 +24,14 @@ pub(crate) struct TensorBox {
     pub(crate) offsets: [u16; 3],
 }
 
-/// Bytes that lie side by side in global and in shared memory.
+/// Bytes that are contiguous in global and in shared memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Piece {
-    /// Device address; `None` beyond the tensor's edges.
+    /// Device address; `None` outside of the tensor.
     pub(crate) global: Option<u64>,
     /// Offset in shared memory.
     pub(crate) shared: u32,
-    /// Bytes.
+    /// Number of bytes.
     pub(crate) bytes: u32,
 }
 
@@ -76,7 +76,7 @@ impl TensorBox {
         box_dims[dim].div_ceil(self.map.element_strides[dim].max(1))
     }
 
-    /// Bytes that the copy moves, edges included.
+    /// Bytes that the copy moves, including those out of bounds.
     pub(crate) fn bytes(&self) -> u32 {
         self.row_bytes() * self.rows()
     }
@@ -95,8 +95,7 @@ impl TensorBox {
         });
     }
 
-    /// Splits bytes `part` of the row at offset `row` so that no piece crosses a chunk that the
-    /// swizzle moves.
+    /// Splits bytes `part` of the row at offset `row` so that no piece crosses a swizzle chunk.
     fn chunks(&self, row: u32, part: Range<u32>, global: Option<u64>, each: &mut impl FnMut(Piece)) {
         let (mut at, end) = (part.start, part.end);
         while at < end {
@@ -112,8 +111,8 @@ impl TensorBox {
         }
     }
 
-    /// Calls for each row of the box: the address at which its first byte lies or would lie, and
-    /// its bytes in the tensor.
+    /// Calls for each row of the box: the address of its first byte, even if out of bounds, and its
+    /// bytes in the tensor.
     fn each_row(&self, mut each: impl FnMut(u64, Range<u32>)) {
         match &self.map.mode {
             MapMode::Tile { .. } => self.each_tile_row(&mut each),

@@ -7,11 +7,11 @@ use crate::exec::lanes;
 /// Kind of access to memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Kind {
-    /// Reads them.
+    /// A read.
     Read,
-    /// Writes them.
+    /// A write.
     Write,
-    /// Reads and writes them in one step (`atom`, `red`).
+    /// An atomic read-modify-write (`atom`, `red`).
     Atomic,
 }
 
@@ -24,7 +24,7 @@ pub(crate) enum Scope {
     Cluster,
     /// All blocks on the device.
     Gpu,
-    /// Everything.
+    /// All devices and the host.
     Sys,
 }
 
@@ -35,10 +35,10 @@ impl Scope {
     }
 }
 
-/// The ordering that a strong access brings along.
+/// Memory order of a strong access.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Semantics {
-    /// None by itself; a fence before or after gives it some. `volatile` and `.mmio` are relaxed at
+    /// No order by itself; fences before or after add some. `volatile` and `.mmio` are relaxed at
     /// system scope.
     Relaxed,
     /// Later accesses stay after it.
@@ -87,22 +87,22 @@ impl FenceKind {
 pub(crate) enum Strength {
     /// A plain access: `ld`, `st`, `.weak`.
     Weak,
-    /// A strong one: atomics, `.relaxed`, `.acquire`, `.release`, `.volatile`, `.mmio`.
+    /// A strong access: atomics, `.relaxed`, `.acquire`, `.release`, `.volatile`, `.mmio`.
     Strong(Semantics, Scope),
 }
 
-/// One warp executing one memory instruction.
+/// A memory instruction executed by a warp.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Access {
     /// Position in the program's instruction table.
     pub(crate) instr: u32,
     /// Warp index in its block.
     pub(crate) warp: u32,
-    /// Lanes that take part.
+    /// Participating lanes.
     pub(crate) mask: u32,
     /// Bytes per lane: 1, 2, 4, 8 or 16, and each address a multiple of it.
     pub(crate) bytes: u32,
-    /// Bytes of the scalars that those are, at most 8; 0 if they are not told.
+    /// Bytes of the scalars accessed, at most 8; 0 if unknown.
     pub(crate) element: u32,
     pub(crate) kind: Kind,
     pub(crate) strength: Strength,
@@ -125,13 +125,13 @@ pub(crate) fn overlap_in_part(a: (Kind, u32), b: (Kind, u32)) -> bool {
         && !may_be_packed(b, a)
 }
 
-/// The sizes of strong accesses so far, as a mask: a closer look is needed once there are two, and
+/// The sizes of strong accesses so far, as a mask: more checks are needed once there are two, and
 /// not all of them are atomics.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Sizes(pub(crate) u32);
 
 impl Sizes {
-    /// Some access is no atomic.
+    /// Some access is not an atomic.
     const PLAIN: u32 = 1 << 4;
 
     pub(crate) const fn of(access: &Access) -> Self {
@@ -153,7 +153,7 @@ impl Access {
         matches!(self.strength, Strength::Strong(..))
     }
 
-    /// Strong, and perhaps morally so towards another block.
+    /// Returns true if the access is strong, and perhaps morally strong towards another block.
     pub(crate) const fn is_strong_between_blocks(&self) -> bool {
         match self.strength {
             Strength::Weak => false,
@@ -161,13 +161,13 @@ impl Access {
         }
     }
 
-    /// A `volatile` load or store, or one as strong.
+    /// Returns true for a `volatile` load or store, or a stronger access.
     pub(crate) const fn is_volatile(&self) -> bool {
         let is_relaxed = matches!(self.strength, Strength::Strong(Semantics::Relaxed, Scope::Sys));
         is_relaxed && !matches!(self.kind, Kind::Atomic)
     }
 
-    /// The lanes that take part, in order.
+    /// The participating lanes, in order.
     #[cfg(test)]
     pub(crate) fn lanes(&self) -> Lanes {
         Lanes(self.mask)
@@ -242,7 +242,8 @@ impl Address for u64 {
     }
 }
 
-/// Looks at the values of a store, only once two writes have met: equal values make it a warning.
+/// Access to the values of a store, only used once two writes have met: equal values make it a
+/// warning.
 #[derive(Clone, Copy)]
 pub(crate) struct Values<'a> {
     /// Value that a lane stores, in the low bytes.
@@ -280,7 +281,7 @@ pub(crate) enum Space {
 }
 
 impl Space {
-    /// One number for a location of either space.
+    /// A unique key for a location of either space.
     pub(crate) const fn key(self, address: u64) -> u64 {
         match self {
             Self::Shared => address | 1 << 63,

@@ -1,4 +1,4 @@
-//! Numbers to floats: what is common, in arithmetic that vectorises; the rest goes to
+//! Conversions to floats: the common cases, in arithmetic that vectorises; the rest goes to
 //! [`emit_general`].
 
 use std::marker::PhantomData;
@@ -54,7 +54,7 @@ unary! {
         let nan = (bits & 0x8000_0000) << 32 | NAN64 & !(1 << 63) | (bits & 0x007f_ffff) << 29;
         if a.is_nan() { nan } else { f64::from(a).to_bits() }
     };
-    /// Adds half of the last bit that stays, in magnitude.
+    /// Adds half of the last kept bit, in magnitude.
     NearestAwayTf32(u32) -> u32 = |a| {
         let magnitude = a & 0x7fff_ffff;
         let rounded = a.wrapping_add(0x1000) & 0xffff_e000;

@@ -1,5 +1,5 @@
-//! Any number to any floating-point format, in any rounding, with every modifier: in integers, lane
-//! by lane.
+//! Conversions of any number to any floating-point format, with any rounding and modifier: in
+//! integers, lane by lane.
 
 use warpfold_ptx::{Instruction, ScalarType as T};
 

@@ -1,5 +1,5 @@
-//! Integers to integers, with or without `.sat`, and how a narrow signed result reaches a wider
-//! register.
+//! Conversions between integers, with or without `.sat`, and the extension of narrow signed
+//! results.
 
 use std::marker::PhantomData;
 

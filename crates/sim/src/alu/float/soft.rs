@@ -1,5 +1,5 @@
-//! Floating point in integers: any format, any rounding, for what is too rare or too wide for the
-//! host's own.
+//! Floating point in integers: any format, any rounding, for cases that are too rare or too wide
+//! for the host's arithmetic.
 //!
 //! A finite number other than zero is a [`Number`]: sign, significand, exponent. A significand is
 //! exact or has its last bit set for everything below it; [`Number::round`] is the only place that
@@ -109,7 +109,7 @@ pub(crate) enum Value {
     Infinity(bool),
     /// Zero with its sign.
     Zero(bool),
-    /// Anything else.
+    /// A finite number other than zero.
     Finite(Number),
 }
 
@@ -147,8 +147,8 @@ impl Number {
         self.significand.ilog2().cast_signed() + self.exponent >= 0
     }
 
-    /// Rounds to a format and packs; overflow gives infinity or the largest number, as the rounding
-    /// asks.
+    /// Rounds to a format and packs; overflow gives infinity or the largest number, depending on
+    /// the rounding.
     pub(crate) fn round(self, format: Format, rounding: Rounding) -> u64 {
         let Self { negative, significand, exponent } = self;
         let top = significand.ilog2().cast_signed() + exponent;
@@ -188,8 +188,8 @@ impl Number {
         Self { significand: self.significand << by, exponent: self.exponent - by.cast_signed(), ..self }
     }
 
-    /// The significand with its last bit at `exponent`, which is not below its own; what is lost
-    /// sets the last bit.
+    /// The significand with its last bit at `exponent`, which is not below its own; lost bits set
+    /// the last bit.
     fn lowered(self, exponent: i32) -> u128 {
         match (exponent - self.exponent).cast_unsigned() {
             by @ 0..=127 => self.significand >> by | u128::from(self.significand & ((1 << by) - 1) != 0),
@@ -198,7 +198,7 @@ impl Number {
     }
 }
 
-/// `x * y + z`, rounded once. A NaN is some NaN.
+/// `x * y + z`, rounded once. NaN results have no particular payload.
 pub(crate) fn fma(x: f64, y: f64, z: f64, rounding: Rounding) -> f64 {
     let [ux, uy, uz] = [x, y, z].map(|v| Value::unpack(v.to_bits(), Format::F64));
     let (Value::Finite(x_number), Value::Finite(y_number)) = (ux, uy) else {
@@ -249,7 +249,7 @@ fn zero_sum(a_negative: bool, b_negative: bool, rounding: Rounding) -> f64 {
     if negative { -0.0 } else { 0.0 }
 }
 
-/// `a / b`. A NaN is some NaN.
+/// `a / b`. NaN results have no particular payload.
 pub(crate) fn divide(a: f64, b: f64, rounding: Rounding) -> f64 {
     let [ua, ub] = [a, b].map(|v| Value::unpack(v.to_bits(), Format::F64));
     let (Value::Finite(a_number), Value::Finite(b_number)) = (ua, ub) else {
@@ -265,7 +265,7 @@ pub(crate) fn divide(a: f64, b: f64, rounding: Rounding) -> f64 {
     f64::from_bits(number.round(Format::F64, rounding))
 }
 
-/// The square root. A NaN is some NaN.
+/// The square root. NaN results have no particular payload.
 pub(crate) fn square_root(a: f64, rounding: Rounding) -> f64 {
     let Value::Finite(number @ Number { negative: false, .. }) = Value::unpack(a.to_bits(), Format::F64) else {
         return a.sqrt();

@@ -24,7 +24,7 @@ use crate::exec::row::{LANES, has, mask_of};
 
 /// The two numbers that are added, together with the flag.
 trait Formula<N>: 'static {
-    /// The flags of all lanes where the instruction reads none.
+    /// The flags of all lanes if the instruction reads none.
     const NO_CARRY: u32 = 0;
     fn addends(a: N, b: N, c: N) -> (N, N);
 }

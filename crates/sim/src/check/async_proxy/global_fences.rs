@@ -1,5 +1,5 @@
-//! Global memory between the proxies: bulk copies of what the generic proxy accessed, and the
-//! fences that they need.
+//! Global memory between the proxies: bulk copies of bytes that the generic proxy accessed, and the
+//! proxy fences that they need.
 //!
 //! The rules are those of shared memory (see [`phases`](crate::check::order::phases)): what the
 //! generic proxy did before a bulk copy touches the bytes must come before a `fence.proxy.async`
@@ -32,7 +32,7 @@ use crate::check::order::reach::{Grade, Moment};
 pub(in crate::check) struct ProxyFences(Mutex<HashMap<u32, u32>>);
 
 impl ProxyFences {
-    /// A block has fenced its accesses before a tick.
+    /// Adds a proxy fence of a block for its accesses before a tick.
     pub(in crate::check) fn add(&self, block: u32, tick: u32) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(block, tick);
     }
@@ -47,8 +47,8 @@ impl ProxyFences {
 }
 
 impl Visit<'_> {
-    /// Judges the bulk copy whose access this is by what the generic proxy did to the words of a
-    /// range.
+    /// Judges the bulk copy whose access this is against accesses of the generic proxy to the words
+    /// of a range.
     pub(in crate::check) fn judge_proxy(&mut self, start: u64, bytes: u64) {
         let shadow = self.shadow;
         let (mut word, end) = (shadow.word(start), shadow.word(start + bytes - 1) + 1);
@@ -69,7 +69,7 @@ impl Visit<'_> {
         }
     }
 
-    /// The access in a cell that no proxy fence covers, though it takes one.
+    /// Returns the access in a cell that needs a proxy fence but has none.
     fn unfenced(&self, cell: Cell, address: u64) -> Option<(Rule, Side)> {
         let copy = self.access.kind;
         let found = |id: u32, lane: u32, rule: Rule| {

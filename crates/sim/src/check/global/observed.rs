@@ -25,7 +25,7 @@ use crate::check::order::reach::Moment;
 const SHARDS: usize = 64;
 // THRESHOLD: what more have read counts as observed by all; tested by
 // crates/sim/src/check/global/observed.rs::what_too_many_have_read_counts_as_observed_by_all
-/// Observations that are told apart at one location.
+/// Observations tracked separately at one location.
 const MOST: usize = 64;
 
 /// A strong read of a location.

@@ -1,4 +1,4 @@
-//! Words of global memory that several warps or blocks have read: lists of readers, shared by all
+//! Readers of words of global memory that several warps or blocks have read: lists shared by all
 //! words with the same history.
 //!
 //! A cell has room for one reader, so the number of a list takes its place: the last reader's
@@ -36,12 +36,12 @@ use crate::check::order::grid::GridOrder;
 const LOOK: usize = 256;
 // THRESHOLD: longer lists are cleared of superfluous readers; tested by
 // crates/sim/src/check/tests/readers.rs::many_blocks_reading_one_word_are_all_remembered_and_cheap
-/// Readers in a list that is not worth clearing out.
+/// Readers in a list that is too short to be cleared.
 const SHORT: u32 = 32;
 // THRESHOLD: strong reads are no longer recorded; tested by
 // crates/sim/src/check/tests/readers.rs::a_reader_outlives_the_strong_reads_of_those_who_poll
-/// Readers of a word beyond which strong reads are not recorded: who polls a flag would otherwise
-/// use up numbers.
+/// Readers of a word beyond which strong reads are not recorded: polling a flag would otherwise use
+/// up numbers.
 const POLLED: u32 = 64;
 // THRESHOLD: the block forgets them, and makes equal ones again; tested by
 // crates/sim/src/check/global/readers.rs::lists_are_remembered_up_to_their_number_and_then_all_forgotten
@@ -61,7 +61,7 @@ pub(in crate::check) struct Readers {
     pub(in crate::check) count: u32,
     /// Count at which the list is cleared of superfluous readers.
     pub(in crate::check) clear_at: u32,
-    /// It has more than reads by one block.
+    /// True if it has more than reads by one block.
     pub(in crate::check) is_mixed: bool,
     /// Number of lanes that the reader before is ahead of the last one, modulo 32, if known.
     pub(in crate::check) turn: Option<u32>,
@@ -72,11 +72,11 @@ pub(in crate::check) struct Readers {
 pub(in crate::check) struct Joined {
     by: u32,
     from: u32,
-    /// The reader before has to be that many lanes ahead.
+    /// Required number of lanes that the previous reader is ahead.
     turn: Option<u32>,
-    /// The reader's number; 0 when there are no more.
+    /// The new reader number; 0 when numbers have run out.
     pub(in crate::check) to: u32,
-    /// It is a list of more than reads by one block.
+    /// True if the new list has more than reads by one block.
     pub(in crate::check) is_mixed: bool,
 }
 
@@ -89,7 +89,7 @@ impl Joined {
     }
 }
 
-/// The lists that a block has made.
+/// Lists that a block has made.
 #[derive(Debug, Default)]
 pub(in crate::check) struct OwnLists {
     /// Transitions by record, reader before and turn.
@@ -127,7 +127,7 @@ pub(in crate::check) fn each(launch: &LaunchCheck, reader: u32) -> impl Iterator
     each_with_lane(launch, reader, 0).map(|(id, _)| id)
 }
 
-/// The same with their lanes where those are known, given that of the last one.
+/// The record numbers of the readers, with their lanes if known, given that of the last one.
 pub(in crate::check) fn each_with_lane(
     launch: &LaunchCheck,
     reader: u32,
@@ -148,17 +148,17 @@ pub(in crate::check) fn each_with_lane(
     })
 }
 
-/// A block that reads words with readers.
+/// A read by a block of words with readers.
 pub(in crate::check) struct Reading<'a> {
     pub(in crate::check) launch: &'a LaunchCheck,
     pub(in crate::check) order: &'a BlockOrder,
     pub(in crate::check) grid: &'a GridOrder,
     pub(in crate::check) records: &'a mut BlockRecords,
-    /// Its lanes that read.
+    /// The reading lanes.
     pub(in crate::check) lanes: u32,
 }
 
-/// A reader of the block itself, and how many lanes it is ahead.
+/// A reader of the block itself, and the number of lanes that it is ahead.
 #[derive(Debug, Clone, Copy)]
 struct Kept {
     id: u32,
@@ -264,7 +264,8 @@ impl Reading<'_> {
             || (is_same_warp && (id == record || is_part_of_it() || is_synced()))
     }
 
-    /// The number for a reader and those before it, which may be none; 0 when numbers ran out.
+    /// The number for a reader and the previous ones, which may be none; 0 when numbers have run
+    /// out.
     fn list(&mut self, last: u32, me: &Record, before: u32, turn: Option<u32>, is_mixed: bool) -> u32 {
         if before == 0 {
             return last;

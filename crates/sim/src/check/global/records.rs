@@ -22,16 +22,16 @@ use crate::check::order::reach::Moment;
 // crates/sim/src/check/tests/limits.rs::a_new_numbering_of_the_device_forgets_races_and_keeps_what_was_written
 /// Record numbers have 24 bits; 0 means none.
 pub(in crate::check) const MAX_ID: u32 = (1 << 24) - 1;
-/// Numbers that a block takes at a time.
+/// Numbers that a block allocates at a time.
 const BATCH: u32 = 256;
 const CHUNK: u32 = 4096;
 // THRESHOLD: accesses of a block before and after an event share a record, which a finding says;
 // tested by crates/sim/src/check/tests/limits.rs::a_launch_that_saves_records_says_so_once
-/// Numbers of a launch that go to telling apart the times of accesses inside blocks.
+/// Numbers of a launch available for distinguishing the times of accesses inside blocks.
 const GENEROUS: u32 = 1 << 20;
 /// Flag in an entry's `info`: a list of readers instead of a record.
 const LIST: u32 = 1 << 31;
-/// Beside it: not of one block alone.
+/// Flag beside [`LIST`]: readers of more than one block.
 const MIXED: u32 = 1 << 30;
 
 /// Value of a record's bytes per lane if lanes touched parts one by one.
@@ -42,7 +42,7 @@ pub(in crate::check) const PARTS: u32 = 7;
 pub(in crate::check) struct Record {
     pub(in crate::check) instr: u32,
     pub(in crate::check) at: Moment,
-    /// Bytes of the word that were touched.
+    /// Mask of the word's bytes that were accessed.
     pub(in crate::check) bytes: u32,
     pub(in crate::check) kind: Kind,
     pub(in crate::check) strength: Reached,
@@ -52,9 +52,9 @@ pub(in crate::check) struct Record {
     pub(in crate::check) lane_bytes: u32,
     /// Bytes of the scalars that are accessed, 0 if unknown.
     pub(in crate::check) element: u32,
-    /// A bulk copy made it, in the async proxy.
+    /// True for a bulk copy, in the async proxy.
     pub(in crate::check) by_proxy: bool,
-    /// The block had let dependent launches begin.
+    /// True if the block had let dependent launches begin.
     pub(in crate::check) is_late: bool,
     /// Time in the block's own order, for its other threads; 0 if they do not race with it, as with
     /// a copy, which others judge.
@@ -98,14 +98,13 @@ struct Entry {
 
 type Chunk = Box<[Entry]>;
 
-/// Numbers records over the launches of one device memory, so that those of older launches are told
-/// by their number.
+/// Numbers of records across the launches of one device memory, so that records of older launches
+/// are recognised by number.
 #[derive(Debug)]
 pub(crate) struct DeviceCheck {
-    /// The next number; launches that overlap draw from it together, and take each other's records
-    /// as ordered.
+    /// The next number; overlapping launches share it, and treat each other's records as ordered.
     next: Arc<AtomicU32>,
-    /// Launches begun and not ended.
+    /// Launches in progress.
     running: u32,
 }
 
@@ -129,7 +128,7 @@ impl DeviceCheck {
         LaunchCheck::new(Arc::clone(&self.next), orders_blocks)
     }
 
-    /// Ends the launch; adds the findings that it came to a limit, if it did.
+    /// Ends the launch; adds findings for the limits that it has reached.
     pub(crate) fn end(&mut self, launch: &LaunchCheck, findings: &mut Findings) {
         self.running = self.running.saturating_sub(1);
         let limits = [
@@ -152,7 +151,7 @@ pub(crate) struct LaunchCheck {
     next: Arc<AtomicU32>,
     chunks: Box<[OnceLock<Chunk>]>,
     exhausted: AtomicBool,
-    /// Times of accesses were taken as earlier than they are.
+    /// Times of accesses were rounded down.
     is_coarse: AtomicBool,
     pub(in crate::check) locations: Locations,
     pub(in crate::check) split: SplitWriters,
@@ -190,15 +189,15 @@ impl LaunchCheck {
         }
     }
 
-    /// Says whether the program has any `fence.sc`, and any scope that ends at a cluster; without
+    /// Sets whether the program has any `fence.sc`, and any scope that ends at a cluster; without
     /// this it may.
     pub(crate) const fn tell_of(&mut self, has_fence_sc: bool, has_cluster_scope: bool) {
         self.locations.has_fence_sc = has_fence_sc;
         self.has_cluster_scope = has_cluster_scope;
     }
 
-    /// Notes the size of a strong access; whether there are others, so that accesses may overlap in
-    /// part.
+    /// Notes the size of a strong access; returns true if there are other sizes, so that accesses
+    /// may overlap in part.
     pub(in crate::check) fn mixes_sizes(&self, access: &Access) -> bool {
         let (known, own) = (Sizes(self.sizes.load(Ordering::Relaxed)), Sizes::of(access));
         if known.with(own) == known {
@@ -212,7 +211,7 @@ impl LaunchCheck {
         Arc::ptr_eq(&self.next, &earlier.next)
     }
 
-    /// A batch of unused numbers.
+    /// Allocates a batch of numbers.
     pub(in crate::check) fn batch(&self) -> Option<std::ops::Range<u32>> {
         let start = self.next.load(Ordering::Relaxed);
         if start < MAX_ID - BATCH {
@@ -225,7 +224,7 @@ impl LaunchCheck {
         None
     }
 
-    /// The place of a number of this launch, to be filled in before the number goes into any cell.
+    /// The entry of a number of this launch, to be filled in before the number goes into any cell.
     fn place(&self, id: u32) -> &Entry {
         let index = id - self.first;
         let chunk =
@@ -243,7 +242,7 @@ impl LaunchCheck {
         (info != 0).then_some((entry, info))
     }
 
-    /// Gives a record its number.
+    /// Stores a record under a number.
     pub(in crate::check) fn set(&self, id: u32, record: &Record) {
         let kind = match record.kind {
             Kind::Read => 1,
@@ -274,7 +273,7 @@ impl LaunchCheck {
         Some((info >> 6 & 31, entry.time.load(Ordering::Relaxed)))
     }
 
-    /// Takes note that an access shares a record from before an event of its warp.
+    /// Notes that an access shares a record from before an event of its warp.
     pub(in crate::check) fn coarsen(&self) {
         self.is_coarse.store(true, Ordering::Relaxed);
     }
@@ -284,7 +283,7 @@ impl LaunchCheck {
         self.next.load(Ordering::Relaxed).saturating_sub(self.first) < GENEROUS
     }
 
-    /// Gives a list of readers its number.
+    /// Stores a list of readers under a number.
     pub(in crate::check) fn set_readers(&self, id: u32, readers: Readers) {
         let entry = self.place(id);
         entry.instr.store(readers.last, Ordering::Relaxed);

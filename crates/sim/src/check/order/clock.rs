@@ -19,7 +19,7 @@ impl Known {
         Self { all, some: all, lanes: 0 }
     }
 
-    /// The same with every lane gathered.
+    /// The entry with every lane gathered.
     pub(in crate::check) const fn gathered(self) -> Self {
         Self::all(self.some)
     }
@@ -41,9 +41,9 @@ impl Known {
     }
 }
 
-/// The agent of the first mbarrier; warps come before.
+/// Index of the first mbarrier's agent, after the warps.
 pub(in crate::check) const AGENTS: u32 = 32;
-/// Up to where the accesses of the first warp lie before a proxy fence.
+/// Index of the first warp's entry for proxy fences.
 pub(in crate::check) const PROXIED: usize = 64;
 
 /// Vector clock of a block: an entry per warp, per mbarrier for the copies that it tracks
