@@ -1,4 +1,4 @@
-//! The parts of memory that a launch was given: checked launches report what leaves them.
+//! Memory ranges of a launch: checked launches report accesses outside of them.
 //!
 //! A buffer is judged only if the launch was given parts of it, and not if a parameter holds
 //! another address in it, which the kernel may follow. Asynchronous copies are not judged.
@@ -13,17 +13,17 @@ use crate::memory::{Allocation, Guard};
 #[derive(Debug)]
 struct Limits {
     allocation: Arc<Allocation>,
-    /// Ranges of addresses that may be read, sorted and apart.
+    /// Readable address ranges, sorted and disjoint.
     readable: Vec<(u64, u64)>,
     /// Ranges that may be written.
     writable: Vec<(u64, u64)>,
 }
 
-/// The limits of one launch; they end with it.
+/// The limits of one launch, which end with it.
 #[derive(Debug, Default)]
 pub(crate) struct Limited(Vec<Limits>);
 
-/// Overlapping and neighbouring ranges as one.
+/// Merges overlapping and adjacent ranges.
 fn union(parts: impl Iterator<Item = Granted>) -> Vec<(u64, u64)> {
     let mut ranges: Vec<(u64, u64)> =
         parts.map(|part| (part.address, part.address.saturating_add(part.bytes))).collect();
@@ -44,7 +44,7 @@ fn holds(ranges: &[(u64, u64)], start: u64, end: u64) -> bool {
 }
 
 impl Limited {
-    /// The limits of a launch with these parameters, among the allocations alive, sorted by
+    /// Computes the limits of a launch with these parameters, for the live allocations, sorted by
     /// address.
     pub(crate) fn new(granted: &[Granted], params: &[u8], live: &[Arc<Allocation>]) -> Self {
         let mut all = Vec::new();

@@ -59,7 +59,7 @@ impl<'a> Uses<'a> {
             if !uses.names.insert(name) {
                 continue;
             }
-            // A pointer in a table of this kernel's may be called or followed.
+            // A pointer in a table of the kernel's may be called or followed.
             if let Some(init) = variables.get(name).and_then(|v| v.init.as_ref()) {
                 names_of_initializer(init, &mut pending);
             }

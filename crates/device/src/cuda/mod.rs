@@ -4,7 +4,7 @@
 //! copies, launches and events, [`module`] the driver's compiler, [`parameters`] the parameter
 //! counts that the driver does not report, [`pinned`] host memory, [`graph`] captures,
 //! [`in_flight`] the state that captures and waits of one context share, [`tensor_map`] the
-//! encoding of tensor maps, [`peer`] peer access, [`nccl`] the functions of NCCL. [`interop`]
+//! encoding of tensor maps, [`peer`] peer access, `nccl` the functions of NCCL. [`interop`]
 //! shares contexts, streams and memory with other users of cudarc and of the driver.
 #![allow(unsafe_code, reason = "the driver's functions take raw handles and pointers")]
 

@@ -11,7 +11,7 @@ use crate::Error;
 /// must not use up the host's memory.
 const MOST_NAMES: u64 = 1 << 20;
 
-/// Refuses functions and variables that stand for too many names.
+/// Refuses functions and variables that expand to too many names.
 pub(super) fn check(module: &Module) -> Result<(), Error> {
     for item in &module.items {
         match item {
@@ -35,7 +35,7 @@ pub(super) fn check(module: &Module) -> Result<(), Error> {
     Ok(())
 }
 
-/// Types that instructions have and variables have not, by ptxas.
+/// Checks that a type may be declared: ptxas allows some only in instructions.
 fn declarable(ty: ScalarType, line: u32, text: &Name) -> Result<(), Error> {
     use ScalarType as T;
     let is_of_instructions =

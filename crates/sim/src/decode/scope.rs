@@ -1,4 +1,4 @@
-//! Scopes: what each name in the text stands for.
+//! Scopes: the meaning of names in the text.
 
 use warpfold_ptx::{Name, ScalarType};
 
@@ -7,12 +7,12 @@ use crate::exec::code::{BlockId, CallSlot};
 /// Meaning of a name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Symbol {
-    /// A scalar register; its row is given at its first use.
+    /// A scalar register; its row is allocated at its first use.
     Register {
         /// Index into the builder's registers.
         register: u32,
     },
-    /// A vector register: one register an element.
+    /// A vector register: one register per element.
     Vector(Vec<u32>),
     /// A predicate.
     Predicate(u32),
@@ -41,7 +41,7 @@ pub(crate) enum Place {
     DynamicShared,
     /// The frame's local memory, at an offset, with a size.
     Local(u32, u32),
-    /// Among the kernel's parameters, at an offset, with a size.
+    /// A kernel parameter, at an offset, with a size.
     KernelParam(u32, u32),
 }
 

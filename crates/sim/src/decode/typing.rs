@@ -8,7 +8,7 @@ use warpfold_ptx::{Immediate, Instruction, Opcode, ScalarType as T};
 enum Class {
     Bits,
     Integer,
-    /// Floats, and pairs: they go with themselves and with bits.
+    /// Floats, and pairs: they match only themselves and bits.
     Other,
 }
 
@@ -30,7 +30,7 @@ pub(super) fn fits(inst: &Instruction, declared: T, ty: T) -> bool {
         (Class::Bits, _) | (_, Class::Bits) | (Class::Integer, Class::Integer) => true,
         _ if is_judged_by_size(inst) => true,
         (Class::Other, Class::Other) => declared == ty,
-        // To ptxas a pair of halves is a word.
+        // ptxas treats a pair of halves as a word.
         (Class::Other, Class::Integer) => declared == T::F16x2,
         (Class::Integer, Class::Other) => false,
     }
@@ -46,7 +46,7 @@ fn is_judged_by_size(inst: &Instruction) -> bool {
     }
 }
 
-/// Loads, stores and conversions take registers wider than their type.
+/// Returns true for loads, stores and conversions, which take registers wider than their type.
 fn may_be_wider(inst: &Instruction) -> bool {
     matches!(inst.opcode, Opcode::Ld | Opcode::Ldu | Opcode::St | Opcode::Cvt)
 }

@@ -15,7 +15,7 @@ use crate::undefined::flow::Flow;
 /// Index into [`Code::blocks`].
 pub(crate) type BlockId = u32;
 
-/// No block: the join of a branch whose sides only meet where the function ends.
+/// No block: the join of a branch whose sides only meet at the end of the function.
 pub(crate) const NO_BLOCK: BlockId = u32::MAX;
 
 /// Everything a launch needs, decoded for one CPU level and one check mode.
@@ -39,19 +39,19 @@ pub(crate) struct Code {
     pub lists: Vec<u32>,
     /// Reductions that bulk copies name, by index.
     pub reductions: Vec<Reduction>,
-    /// Warp exchanges that lanes may come to at different instructions.
+    /// Warp exchanges that lanes may reach at different instructions.
     pub exchanges: Vec<Exchange>,
     /// Shared variables of the module, for the names of addresses.
     pub shared: Vec<Placed>,
     /// Elements and dimensions of the module's variables.
     pub shapes: Shapes,
-    /// Name of the variable that stands for dynamic shared memory, if one is declared.
+    /// Name of the variable for dynamic shared memory, if one is declared.
     pub dynamic_shared: Option<String>,
-    /// The largest alignment that a variable for dynamic shared memory asks for; 0 without any.
+    /// The largest alignment of a variable for dynamic shared memory; 0 without any.
     pub dynamic_align: u32,
     /// Bytes of static shared memory, as laid out here.
     pub static_shared: u32,
-    /// Bytes at the start of those that the system keeps for itself, if the program asks where.
+    /// Bytes at the start of those that the system reserves, if the program asks for their address.
     pub reserved_shared: u32,
     /// True if the program calls `malloc` or `free`.
     pub allocates: bool,
@@ -65,7 +65,7 @@ pub(crate) struct Code {
     pub has_cluster_scope: bool,
 }
 
-/// A variable and where it lies in its space.
+/// A variable and its place in its space.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Placed {
     /// Its name.
@@ -93,14 +93,14 @@ pub(crate) struct InstructionInfo {
     pub class: Class,
 }
 
-/// Bytes of shared memory that the system keeps for itself in each block (CUDA programming guide,
-/// compute capability 8.0 and later).
+/// Bytes of shared memory that the system reserves in each block (CUDA programming guide, compute
+/// capability 8.0 and later).
 pub(crate) const RESERVED_SHARED: u32 = 1024;
 /// Offset in them of the memory that cooperative groups of several warps use to synchronise.
 const RESERVED_FOR_GROUPS: u32 = 512;
 
 impl Code {
-    /// Lets static shared memory start behind what the system keeps, as on hardware.
+    /// Moves static shared memory after the system's reserve, as on hardware.
     pub(crate) fn reserve_shared(&mut self) {
         self.reserved_shared = RESERVED_SHARED;
         self.static_shared = RESERVED_SHARED;
@@ -156,13 +156,13 @@ pub(crate) struct Block {
 /// Terminator of a basic block.
 #[derive(Debug, Clone)]
 pub(crate) enum Terminator {
-    /// Goes on at another block.
+    /// Continues at another block.
     Jump(BlockId),
-    /// Goes to `taken` where the predicate holds (or does not, if negated), to `next` elsewhere.
+    /// Continues at `taken` if the predicate is true (or false, if negated), else at `next`.
     Branch {
         /// Predicate index.
         predicate: u32,
-        /// Branch where the predicate is false.
+        /// True if the branch is taken for a false predicate.
         negated: bool,
         /// Target if the predicate is true.
         taken: BlockId,
@@ -170,7 +170,7 @@ pub(crate) enum Terminator {
         next: BlockId,
         /// Immediate post-dominator, or [`NO_BLOCK`].
         join: BlockId,
-        /// The `bra`; none for the guard of a synchronising instruction.
+        /// The `bra`; `None` for the guard of a synchronising instruction.
         instruction: Option<u32>,
     },
     /// `brx.idx`.
@@ -197,8 +197,8 @@ pub(crate) enum Terminator {
         /// The instruction.
         instruction: u32,
     },
-    /// A warp-level synchronising instruction: runs `op` once every lane of the member mask is
-    /// there.
+    /// A warp-level synchronising instruction: runs `op` once every lane of the member mask has
+    /// arrived.
     WarpSync {
         /// Operation that does the exchange; none for `bar.warp.sync`.
         op: Option<u32>,
@@ -213,7 +213,7 @@ pub(crate) enum Terminator {
     },
     /// A block barrier.
     Barrier(Box<Barrier>),
-    /// A wait at an mbarrier: runs `op`, and goes on unless the phase is to be waited for.
+    /// A wait at an mbarrier: runs `op`, and continues unless it must wait for the phase.
     MbarrierWait {
         /// The test.
         op: u32,
@@ -231,7 +231,7 @@ pub(crate) enum Terminator {
 /// A call.
 #[derive(Debug, Clone)]
 pub(crate) struct Call {
-    /// Whom.
+    /// The callee.
     pub target: CallTarget,
     /// Slots of the arguments in the caller.
     pub arguments: Vec<CallSlot>,
@@ -243,7 +243,7 @@ pub(crate) struct Call {
     pub instruction: u32,
 }
 
-/// Whom a call goes to.
+/// The callee of a call.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum CallTarget {
     /// A function of the module.
@@ -281,12 +281,12 @@ pub(crate) enum CallSlot {
     Predicate(u32),
 }
 
-/// A warp exchange by one instruction, for lanes that meet others at another one: PTX asks for the
-/// same qualifiers and the same member mask, not for the same instruction (PTX ISA, "shfl.sync",
-/// "vote.sync", "match.sync", "redux.sync", "elect.sync").
+/// A warp exchange by one instruction, for lanes that meet others at another instruction: PTX
+/// requires the same qualifiers and the same member mask, not the same instruction (PTX ISA,
+/// "shfl.sync", "vote.sync", "match.sync", "redux.sync", "elect.sync").
 #[derive(Debug, Clone)]
 pub(crate) struct Exchange {
-    /// The instruction and its qualifiers: exchanges meet where these are the same.
+    /// The instruction and its qualifiers: only exchanges with equal ones meet.
     pub qualifiers: String,
     /// The operation on rows and predicates of its own ([`meeting`](super::meeting)).
     pub op: Op,
@@ -318,9 +318,10 @@ pub(crate) struct Barrier {
 /// `barrier.cluster.arrive` or `.wait`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ClusterBarrier {
-    /// It is the `wait`.
+    /// True for the `wait`.
     pub waits: bool,
-    /// An arrive without `.relaxed`, so that what came before it is seen by the threads that wait.
+    /// True for an arrive without `.relaxed`, which releases earlier accesses to the waiting
+    /// threads.
     pub releases: bool,
     /// All threads of a warp must execute it together.
     pub aligned: bool,
@@ -333,9 +334,9 @@ pub(crate) struct ClusterBarrier {
 /// `setmaxnreg.inc` or `.dec`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SetRegisters {
-    /// It is the `inc`.
+    /// True for the `inc`.
     pub takes: bool,
-    /// Registers a thread afterwards.
+    /// Registers per thread afterwards.
     pub count: u32,
     /// The block after it.
     pub next: BlockId,
@@ -350,7 +351,7 @@ pub(crate) enum BarrierKind {
     Sync,
     /// Does not wait.
     Arrive,
-    /// Waits, and counts the threads whose predicate holds.
+    /// Waits, and counts the threads whose predicate is true.
     Popc {
         /// Predicate index.
         predicate: u32,
@@ -359,7 +360,7 @@ pub(crate) enum BarrierKind {
         /// Row of the result.
         dst: u32,
     },
-    /// Waits, and tells whether the predicate holds in all threads.
+    /// Waits, and tells if the predicate is true for all threads.
     And {
         /// Predicate index.
         predicate: u32,
@@ -368,7 +369,7 @@ pub(crate) enum BarrierKind {
         /// Predicate index of the result.
         dst: u32,
     },
-    /// Waits, and tells whether the predicate holds in any thread.
+    /// Waits, and tells if the predicate is true for any thread.
     Or {
         /// Predicate index.
         predicate: u32,
@@ -392,8 +393,7 @@ pub(crate) struct FunctionCode {
     pub predicate_row: u32,
     /// Rows that hold constants and special registers.
     pub fills: Vec<(u32, Fill)>,
-    /// Rows (of registers read before they are surely written) and predicates to clear when a frame
-    /// starts.
+    /// Rows (of registers that may be read before they are written) to clear when a frame starts.
     pub clear_rows: Vec<u32>,
     /// Predicates to clear when a frame starts.
     pub clear_predicates: Vec<u32>,
@@ -405,9 +405,9 @@ pub(crate) struct FunctionCode {
     pub params: Vec<CallSlot>,
     /// Its return values (device functions only).
     pub returns: Vec<CallSlot>,
-    /// Most 32-bit registers live at once.
+    /// Maximum number of live 32-bit registers.
     pub registers: u32,
-    /// Why it has no code: an instruction that is not executed here.
+    /// Error for a function without code: an instruction that is not executed here.
     pub refusal: Option<Error>,
 }
 
@@ -473,7 +473,7 @@ impl Special {
     }
 }
 
-/// The registers that tell of shared memory reserved for the system.
+/// Registers for the shared memory reserved for the system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Reserved {
     /// Start of the memory, or its first part.

@@ -1,4 +1,4 @@
-//! Addresses and findings of the checker, as the rest of the machine words them.
+//! Descriptions of addresses and of the checker's findings.
 
 use super::code::Placed;
 use super::machine::{Fault, GlobalView, Machine};
@@ -47,7 +47,7 @@ fn describe_in(map: &[Placed], offset: u64, space: &str) -> String {
     }
 }
 
-/// A finding of the checker as the rest of the machine words it.
+/// Converts a finding of the checker to a fault.
 pub(crate) fn fault_of(found: &Found, describe: impl Fn(u64) -> String) -> (Fault, u64) {
     let of_block = byte_of_block(found.address);
     let address = match (found.space, of_block) {

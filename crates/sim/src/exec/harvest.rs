@@ -22,15 +22,15 @@ pub(super) struct Harvest {
     pub counters: Vec<AccessCounters>,
     /// Accesses by instruction.
     pub recording: Recording,
-    /// Broken rules that the machine saw.
+    /// Broken rules found by the machine.
     pub faults: Vec<(Fault, u64)>,
-    /// Broken rules that the checker saw.
+    /// Broken rules found by the checker.
     pub found: Findings,
     /// Location of the `trap` that ended the run: instruction, block, thread.
     pub trap: Option<(u32, u64, u32)>,
 }
 
-/// The report of a launch; `describe` says what lies at an address.
+/// Makes the report of a launch; `describe` names the object at an address.
 pub(super) fn report(
     (code, kernel, geometry): (&Code, &KernelInfo, &Geometry),
     options: &Options,
@@ -115,8 +115,8 @@ fn is_first_read(code: &Code, found: &Found) -> bool {
     })
 }
 
-/// Adds a fault; of two examples for the same pair of instructions that of the lower block and
-/// thread stays.
+/// Adds a fault; of two examples for the same pair of instructions, keeps that of the lower block
+/// and thread.
 fn add_fault(faults: &mut Vec<(Fault, u64)>, fault: Fault, n: u64) {
     match faults.iter_mut().find(|(f, _)| f.same_pair(&fault)) {
         Some((f, count)) => {
@@ -148,7 +148,7 @@ fn copied(code: &Code, kernel: &KernelInfo, geometry: &Geometry, handed_on: &Han
 
 fn finding(code: &Code, kernel: &KernelInfo, geometry: &Geometry, fault: Fault, count: u64) -> Finding {
     let side = |instruction, block, thread| side(code, geometry, instruction, block, thread);
-    // An element is one of the access that names it: of what was loaded, and is used elsewhere.
+    // The element is that of the access that names it: a load whose value is used elsewhere.
     let by =
         fault.other.filter(|_| fault.kind == FindingKind::Uninitialized).map_or(fault.instruction, |other| other.0);
     let text = &code.instructions[by as usize].text;

@@ -1,4 +1,4 @@
-//! Waits at mbarriers: parts stand still until the phase is complete, as hardware suspends them.
+//! Waits at mbarriers: parts are suspended until the phase is complete, as on hardware.
 //!
 //! A part whose phase is not complete is set aside. When nothing else in the block can run, copies
 //! land that complete a phase that somebody waits for; if there are none, the waits give up and
@@ -12,21 +12,21 @@ use crate::asynchronous::barrier_object::Barrier;
 /// Number of times that waits give up without any change before the block counts as stuck.
 const FUTILE_ROUNDS: u32 = 3;
 
-/// Parts that are set aside, and waits that may give up.
+/// Suspended parts, and waits that may give up.
 #[derive(Debug, Default)]
 pub(super) struct Waits {
     /// Barriers that the parts of each warp wait at.
     barriers: Vec<(u32, Vec<u32>)>,
-    /// Warps, a bit each, whose next wait gives false where the phase is not complete.
+    /// Mask of warps whose next wait returns false if the phase is not complete.
     pub(super) gives_up: u32,
     /// Rounds of giving up without any progress in between.
     futile: u32,
-    /// There was progress in the present turn that the machine does not show any more.
+    /// True if there was progress in the present turn that the machine no longer shows.
     pub(super) has_progressed: bool,
 }
 
 impl Waits {
-    /// Nobody waits.
+    /// Resets the state: no part waits.
     pub(super) fn begin(&mut self) {
         self.barriers.clear();
         self.gives_up = 0;
@@ -49,7 +49,7 @@ impl Block {
         true
     }
 
-    /// Lets every part look again at the barrier that it waits at.
+    /// Makes every part check its barrier again.
     pub(super) fn wake_waiting(&mut self) {
         for (w, warp) in self.warps.iter_mut().enumerate() {
             for part in warp.parts.iter_mut().filter(|part| part.state == PartState::Mbarrier) {
@@ -60,8 +60,8 @@ impl Block {
         self.waits.barriers.clear();
     }
 
-    /// Nothing else can run for now: lets copies land that somebody waits for, or waits give up;
-    /// true if somebody goes on.
+    /// Completes copies that parts wait for, or makes waits give up, when nothing else can run;
+    /// returns true if a part continues.
     pub(super) fn unblock(&mut self, m: &mut Machine, was_idle: bool) -> bool {
         if self.waits.barriers.is_empty() {
             return false;
@@ -89,7 +89,7 @@ impl Block {
         true
     }
 
-    /// The state of the barrier that a warp waits at, in words.
+    /// Describes the barrier that a warp waits at.
     pub(super) fn describe_wait(&mut self, w: u32) -> String {
         let barrier = self.waits.barriers.iter().rev().find(|(warp, _)| *warp == w);
         let Some(&offset) = barrier.and_then(|(_, all)| all.first()) else {

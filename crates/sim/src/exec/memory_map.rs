@@ -31,8 +31,8 @@ pub(crate) const fn in_block(rank: u32, offset: u32) -> u32 {
     (rank | RANKED) << TAG_SHIFT | offset
 }
 
-/// The rank that an address in `.shared::cluster` names for the block of rank `own`, if it names
-/// one, and the offset in that block's memory.
+/// The rank in a `.shared::cluster` address as seen by the block of rank `own`, if there is one,
+/// and the offset in that block's memory.
 #[inline(always)]
 pub(crate) const fn tagged(address: u32, own: u32) -> (Option<u32>, u32) {
     let offset = address & ((1 << TAG_SHIFT) - 1);
@@ -49,7 +49,7 @@ pub(crate) const fn is_tagged(address: u32) -> bool {
     address >> TAG_SHIFT != 0
 }
 
-/// The spaces that generic addresses lie in.
+/// State spaces of generic addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Window {
     /// `.global` and `.const`, and everything else.
@@ -62,8 +62,7 @@ pub(crate) enum Window {
     Param,
 }
 
-/// The window that a generic address lies in, and the offset in it (the address itself for global
-/// memory).
+/// The window of a generic address, and the offset in it (the address itself for global memory).
 #[inline(always)]
 pub(crate) fn window(address: u64) -> (Window, u64) {
     let offset = address & ((1 << 40) - 1);

@@ -1,4 +1,4 @@
-//! A deadlock's message: what each warp of a block waits for.
+//! Messages for deadlocks: what each warp of a block waits for.
 
 use super::block::Block;
 use super::code::{Code, Terminator};
@@ -66,8 +66,8 @@ impl Block {
     }
 }
 
-/// First and last instruction of the innermost loop around an instruction: of the shortest way from
-/// it to a branch back.
+/// First and last instruction of the innermost loop around an instruction: the shortest path from
+/// it to a backward branch.
 fn loop_around(code: &Code, at: usize) -> Option<(usize, usize)> {
     let function = code.instructions[at].function;
     let start_of = |block: u32| code.instructions.iter().position(|i| i.block == block && i.function == function);

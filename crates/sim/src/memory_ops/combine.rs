@@ -61,7 +61,7 @@ pub(super) struct Plan {
     pub ty: T,
     pub space: Option<Window>,
     pub wants_old: bool,
-    /// It is `red`, whose read acquires nothing (PTX ISA, "Reductions do not form Acquire
+    /// True for `red`, whose read acquires nothing (PTX ISA, "Reductions do not form Acquire
     /// Patterns").
     pub is_red: bool,
 }

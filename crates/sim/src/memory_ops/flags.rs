@@ -77,13 +77,13 @@ impl Access {
         self.element() * self.count()
     }
 
-    /// A plain access to one word of 4 bytes per lane.
+    /// Returns true for a plain access to one 4-byte word per lane.
     #[inline(always)]
     pub(crate) fn is_word(self) -> bool {
         self.0 & 0x3f == 2 && !self.is_strong()
     }
 
-    /// The address register has 64 bits.
+    /// Returns true if the address register has 64 bits.
     #[inline(always)]
     pub(crate) fn wide(self) -> bool {
         self.0 >> 6 & 1 != 0
@@ -106,7 +106,7 @@ impl Access {
         self.0 >> 7 & 3 != 0
     }
 
-    /// Its ordering.
+    /// Memory order.
     pub(crate) fn order(self) -> Order {
         match self.0 >> 9 & 7 {
             0 => Order::Weak,
@@ -123,7 +123,7 @@ impl Access {
         self.0 >> 9 & 7 != 0
     }
 
-    /// Its scope.
+    /// Scope.
     pub(crate) fn scope(self) -> Scope {
         match self.0 >> 12 & 3 {
             0 => Scope::Cta,

@@ -50,7 +50,7 @@ mod tests {
 
     #[test]
     fn each_counter_stands_in_the_table_once() {
-        // What hardware has no metric for.
+        // Counters without a hardware metric.
         let without = ["barriers", "distributed_requests", "warp_syncs"];
         let names: BTreeSet<&str> = METRICS.iter().map(|(name, _)| *name).collect();
         assert_eq!(names.len(), METRICS.len());

@@ -1,5 +1,5 @@
-//! Matrix descriptors: where the elements of a `wgmma` operand lie in shared memory (PTX ISA,
-//! "Matrix Descriptor Format" and "Canonical Layouts").
+//! Matrix descriptors: layout of a `wgmma` operand in shared memory (PTX ISA, "Matrix Descriptor
+//! Format" and "Canonical Layouts").
 //!
 //! Everything is counted in units of 16 bytes. K-major, a unit holds neighbours along K of one row
 //! (of A; column of B); MN-major, it holds eight neighbours along M or N of one k. Swizzling
@@ -23,7 +23,7 @@ pub(crate) struct Layout {
     row: u32,
     /// Bytes from eight rows to the next eight.
     eight: u32,
-    /// Units side by side in a row.
+    /// Contiguous units in a row.
     run: u32,
     /// Bytes from a run of units to the next.
     next_run: u32,
@@ -71,8 +71,8 @@ impl Layout {
         linear ^ (line & self.swizzle) << 4
     }
 
-    /// An address that no unit of `rows` by `units` lies beyond: lines of 128 bytes are not left by
-    /// swizzling.
+    /// An upper bound of the addresses of `rows` by `units` units: swizzling stays within lines of
+    /// 128 bytes.
     pub(crate) fn end(&self, rows: u32, units: u32) -> u32 {
         let last_run = if self.run == u32::MAX { 0 } else { (units - 1) / self.run };
         let in_run = units.min(self.run) - 1;

@@ -16,7 +16,7 @@ use crate::exec::row::{LANES, Word};
 /// C or D, by row.
 pub(crate) type C<T> = [[T; 8]; 16];
 
-/// Reads accumulators of one register each, `f` giving the number that its bits mean.
+/// Reads accumulators of one register each; `f` converts their bits.
 ///
 /// # Safety
 /// `rows` are registers of `W`'s width of the current frame, two for each block of eight rows.

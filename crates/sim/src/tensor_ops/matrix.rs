@@ -191,8 +191,7 @@ impl<const CHECK: bool> LaneOp for StoreMatrix<CHECK> {
     }
 }
 
-/// `stmatrix` is done, in a warp with undefined bits: what it has moved of them is undefined where
-/// it went.
+/// Marks the destination of an `stmatrix` in a warp with undefined bits.
 #[cold]
 pub(crate) fn leave_matrix(m: &mut Machine, op: &Op) {
     // SAFETY: the decoder checked the operands.

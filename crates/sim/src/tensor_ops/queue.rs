@@ -23,11 +23,11 @@ pub(crate) struct Issued {
     pub tile: u32,
     /// The instruction.
     pub instruction: u32,
-    /// The descriptor of A, if it lies in shared memory.
+    /// The descriptor of A, if it is in shared memory.
     pub a: u64,
     /// The descriptor of B.
     pub b: u64,
-    /// `scale-d`: the product is added to what the accumulators hold.
+    /// `scale-d`: adds the product to the accumulators.
     pub adds: bool,
 }
 
@@ -42,7 +42,7 @@ pub(crate) struct Queue {
 }
 
 impl Queue {
-    /// Forgets everything.
+    /// Clears the queue.
     pub(crate) fn clear(&mut self) {
         self.issued.clear();
         self.groups.clear();
@@ -60,13 +60,13 @@ impl Queue {
         self.issued.iter().enumerate().map(move |(at, issued)| (issued, at < committed))
     }
 
-    /// Nothing is in flight.
+    /// Returns true if nothing is in flight.
     pub(crate) fn is_empty(&self) -> bool {
         self.issued.is_empty()
     }
 }
 
-/// Carries out the first `count` products in flight.
+/// Executes the first `count` products in flight.
 ///
 /// # Safety
 /// As for a handler.
@@ -148,7 +148,7 @@ impl<const CHECK: bool> LaneOp for Wait<CHECK> {
     }
 }
 
-/// Waits for all products up to the last one that `is_wanted`.
+/// Waits for all products up to the last one for which `is_wanted` is true.
 pub(super) fn finish_up_to(m: &mut Machine, is_wanted: impl Fn(&Issued) -> bool) {
     // SAFETY: the queue is the warp's; the frame is the one of its instructions, as calls and returns
     // leave nothing in flight.
@@ -172,7 +172,7 @@ impl LaneOp for Finish {
     }
 }
 
-/// Waits for what the current warp has in flight, before its frame is left.
+/// Waits for all products of the current warp, before its frame is left.
 pub(crate) fn finish(m: &mut Machine, handler: Option<Handler>) {
     // SAFETY: the machine points to the current warp's queue.
     let idle = unsafe { (*m.in_flight).is_empty() };

@@ -1,5 +1,5 @@
-//! `wgmma.mma_async` and what orders it: decoding, and the operands of an instruction (PTX ISA,
-//! "Asynchronous Warpgroup Level Matrix Multiply-Accumulate Instructions").
+//! `wgmma.mma_async` and its synchronisation: decoding, and the operands of an instruction (PTX
+//! ISA, "Asynchronous Warpgroup Level Matrix Multiply-Accumulate Instructions").
 //!
 //! Every dense shape and type. Registers are held in [`Tile`], what is known when an instruction is
 //! issued in [`Issued`], the work is done in [`super::warpgroup`]. Absent: `wgmma.mma_async.sp`.
@@ -21,7 +21,7 @@ use crate::exec::op::{NONE, Op};
 use crate::memory_ops::access::Nothing;
 use crate::report::{FindingKind, Severity};
 
-/// The operands of a `wgmma.mma_async` that do not change.
+/// The constant operands of a `wgmma.mma_async`.
 #[derive(Debug, Clone)]
 pub(crate) struct Tile {
     /// Columns of B.
@@ -30,9 +30,9 @@ pub(crate) struct Tile {
     pub kind: Kind,
     /// Major dimensions of A and B in shared memory.
     pub major: [Major; 2],
-    /// The product is subtracted.
+    /// True if the product is subtracted.
     pub negates: bool,
-    /// The registers of A, unless it lies in shared memory.
+    /// The registers of A, unless it is in shared memory.
     pub a: Option<[u32; 4]>,
     /// The accumulators.
     pub d: Vec<u32>,
@@ -79,7 +79,8 @@ impl Tile {
         self.operands(m, issued).all(|operand| ends(operand) <= limit) || self.has_all_units(m, issued)
     }
 
-    /// The same, unit by unit: a line that holds the last one may be cut off behind it.
+    /// Like [`Self::is_in_bounds`], unit by unit: the line of the last unit may be truncated after
+    /// it.
     #[cold]
     #[inline(never)]
     fn has_all_units(&self, m: &mut Machine, issued: &Issued) -> bool {
@@ -257,7 +258,7 @@ enum Access {
     ReadWrite,
 }
 
-/// The row of a register operand: of the register itself, for it is read and written later.
+/// The row of a register operand: of the register itself, which is read and written later.
 fn register(d: &mut Decoder, inst: &Instruction, operand: &Operand, (ty, access): (T, Access)) -> Result<u32, Error> {
     if d.declared_type(inst, operand).is_none_or(|ty| ty.bits() > 32 || ty == T::Pred) {
         return Err(d.invalid(inst, format!("{operand} must be a register of 32 bits")));

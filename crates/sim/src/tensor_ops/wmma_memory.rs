@@ -1,5 +1,5 @@
-//! `wmma.load` and `wmma.store`: ordinary accesses of the lanes, to where the elements of their
-//! registers lie (PTX ISA, "Matrix Storage for WMMA").
+//! `wmma.load` and `wmma.store`: ordinary accesses of the lanes to the elements of their registers
+//! (PTX ISA, "Matrix Storage for WMMA").
 //!
 //! An instruction becomes a synchronisation of the warp, then for each register the lanes'
 //! addresses and a load or store: of 32 bits where neighbours in a register are neighbours in
@@ -26,11 +26,12 @@ pub(crate) struct Position {
     minor: [u32; LANES],
     /// Bits of an element.
     bits: u32,
-    /// Elements from one `lead` to the next, where no operand says.
+    /// Leading dimension in elements, without an operand for it.
     stride: u32,
 }
 
-/// `dst` is the address of the position `b`: from `a + imm` on; `c` is the row of the stride.
+/// Computes the address of position `b`, `a + imm` being the start: `dst`; `c` is the row of the
+/// stride.
 struct Locate;
 impl LaneOp for Locate {
     #[inline(always)]
@@ -86,7 +87,7 @@ enum Matrix {
     Sums,
 }
 
-/// A fragment and the matrix in memory that it is of.
+/// A fragment, and its matrix in memory.
 #[derive(Debug, Clone, Copy)]
 struct Fragment {
     matrix: Matrix,
@@ -97,7 +98,7 @@ struct Fragment {
 }
 
 impl Fragment {
-    /// Elements in a register.
+    /// Elements per register.
     fn per_register(self) -> u32 {
         (32 / self.bits).max(1)
     }
@@ -145,8 +146,7 @@ impl Fragment {
     }
 }
 
-/// The fragment that an instruction is about, and its registers: as many as the ISA says, and as
-/// many as are needed.
+/// The fragment of an instruction, and its registers: the number in the ISA, and the number used.
 fn fragment(d: &Decoder, inst: &Instruction) -> Result<(Fragment, usize, usize), Error> {
     let (name, [m, n, k]) = shape(d, inst)?;
     let layouts: Vec<&str> =

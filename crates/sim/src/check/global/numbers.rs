@@ -144,9 +144,9 @@ impl BlockRecords {
 /// Order between a record of the same block and a later access of a warp.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Before {
-    /// Same warp: certainly ordered before the same lane only.
+    /// Ordered before all lanes.
     All,
-    /// Of the same warp, and certainly ordered before the same lane only.
+    /// Same warp: certainly ordered before the same lane only.
     SameLane,
     /// Unknown; needs a closer look.
     Open,

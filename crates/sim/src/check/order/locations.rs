@@ -22,10 +22,10 @@ use crate::check::order::fence_sc::Fenced;
 use crate::check::order::reach::Reach;
 
 const SHARDS: usize = 64;
-/// Writes that a location notes before it looks which of them are done.
+/// Writes noted at a location before it checks which of them are done.
 const NOTED: usize = 8;
 
-/// A write that a worker announced: when it was done by the launch's count, or 0.
+/// A write announced by a worker: its time of completion in the launch's count, or 0.
 #[derive(Debug, Default)]
 pub(super) struct Announced(AtomicU64);
 
@@ -49,7 +49,7 @@ impl Announced {
 #[derive(Default)]
 struct Worker {
     announced: Vec<Arc<Announced>>,
-    /// The counter that counts it as a worker that has announced something.
+    /// The counter of workers that have announced something, if this one is counted.
     counted: Option<Arc<AtomicUsize>>,
 }
 
@@ -62,9 +62,9 @@ thread_local! {
 struct Location {
     /// Facts that its last store carries, and atomics after it.
     carried: Arc<Reach>,
-    /// If a store replaced what was carried before: that store, and all that was ever carried.
+    /// The store that replaced the earlier facts, if any, and all facts ever carried.
     replaced: Option<(Arc<Announced>, Arc<Reach>)>,
-    /// Writes that were perhaps not done when last looked at.
+    /// Writes that may not be done yet.
     writes: Vec<Arc<Announced>>,
 }
 
@@ -104,15 +104,15 @@ fn join(into: &mut Arc<Reach>, from: &Arc<Reach>) {
 pub(in crate::check) struct Locations {
     shards: [Mutex<HashMap<u64, Location>>; SHARDS],
     count: AtomicUsize,
-    /// The order of blocks got too intricate to be told exactly.
+    /// True if the order of blocks became too complex to be tracked exactly.
     has_coarse: AtomicBool,
-    /// Counts the times that workers were done with what they announced.
+    /// Number of times that a worker completed its announcements.
     time: AtomicU64,
     /// Marks of accesses behind a `fence.sc`.
     pub(super) fenced: Fenced,
     /// True if the program has any `fence.sc`.
     pub(in crate::check) has_fence_sc: bool,
-    /// Workers with writes that are perhaps not done, if it has.
+    /// Number of workers with writes that may not be done, if the program has `fence.sc`.
     writing: Arc<AtomicUsize>,
 }
 
@@ -142,12 +142,12 @@ impl Locations {
         self.count.load(Ordering::Relaxed) == 0
     }
 
-    /// The present, for a read that is about to begin.
+    /// The current time, for a read that is about to begin.
     pub(in crate::check) fn now(&self) -> u64 {
         self.time.load(Ordering::Acquire)
     }
 
-    /// A write that this worker is about to make.
+    /// Announces a write that this worker is about to make.
     pub(super) fn announce(&self) -> Arc<Announced> {
         let announced = Arc::new(Announced::default());
         WORKER.with_borrow_mut(|worker| {
@@ -166,7 +166,7 @@ impl Locations {
         self.writing.load(Ordering::Acquire) > usize::from(own)
     }
 
-    /// Everything that this worker announced is done.
+    /// Marks all announcements of this worker as done.
     pub(in crate::check) fn settle(&self) {
         WORKER.with_borrow_mut(|worker| {
             if !worker.announced.is_empty() {

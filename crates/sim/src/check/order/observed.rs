@@ -29,7 +29,8 @@ impl Observed {
     pub(in crate::check) fn note(&mut self, word: u32, new: Observation) {
         let all = self.0.entry(word).or_default();
         match all.iter_mut().find(|old| (old.writer, old.warp) == (new.writer, new.warp)) {
-            // Later lanes count as having read with the first: a loss, not an invention.
+            // Later lanes count as reading together with the first: may lose a finding, never
+            // invents one.
             Some(old) => old.lanes |= new.lanes,
             None => all.push(new),
         }

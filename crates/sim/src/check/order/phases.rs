@@ -49,7 +49,7 @@ impl Barriers {
         self.0.clear();
     }
 
-    /// Numbering restarts: what clocks said means nothing any more.
+    /// Resets all clocks, as numbering restarts.
     pub(in crate::check) fn forget(&mut self) {
         #[allow(clippy::iter_over_hash_type, reason = "each is changed by itself")]
         for phases in self.0.values_mut() {
@@ -68,7 +68,7 @@ impl Barriers {
 }
 
 impl BlockOrder {
-    /// Lanes of a warp arrive at a barrier and release what they know.
+    /// Arrival of lanes at a barrier, with a release.
     fn arrive_at_mbarrier(&mut self, warp: u32, lanes: u32, offset: u32) {
         let clock = self.stamp(warp, lanes);
         self.partial_order = true;
@@ -82,7 +82,7 @@ impl BlockOrder {
         phases.complete = std::mem::replace(&mut phases.coming, Box::new(NOTHING));
     }
 
-    /// Lanes of a warp have waited for the phase before the one of this parity.
+    /// End of a wait for the phase before the one of this parity.
     fn pass_mbarrier(&mut self, warp: u32, lanes: u32, offset: u32, parity: bool) {
         if self.barriers.at(offset).parity != parity {
             // An arrival from another block completed the phase.
@@ -93,7 +93,7 @@ impl BlockOrder {
         self.sequential.hear(warp, Space::Shared.key(offset.into()));
     }
 
-    /// The record of a bulk copy whose bytes a barrier tells of.
+    /// The record of a bulk copy that completes on a barrier.
     fn copy_record(&mut self, offset: u32, side: Side, kind: Kind) -> (u32, u32) {
         let id = self.agent_record(side, kind);
         let phases = self.barriers.at(offset);
@@ -102,7 +102,7 @@ impl BlockOrder {
         (id, phases.agent)
     }
 
-    /// `fence.proxy.async` by a warp: all that it knows of generic accesses lies before it.
+    /// `fence.proxy.async` by a warp: covers all generic accesses that it knows of.
     fn proxy_fence(&mut self, warp: u32) {
         let w = warp as usize;
         if self.informed & 1 << warp == 0 {
@@ -132,7 +132,7 @@ impl BlockOrder {
 }
 
 impl BlockCheck {
-    /// A thread makes an mbarrier of 8 bytes.
+    /// Initialisation of an mbarrier of 8 bytes.
     pub(crate) fn barrier_begins(&mut self, access: &Access, offsets: &[u32; 32], findings: &mut Findings) {
         self.shared_access(access, offsets, None, findings);
         for lane in Lanes(access.mask) {
@@ -146,7 +146,7 @@ impl BlockCheck {
         }
     }
 
-    /// A thread ends an mbarrier.
+    /// Invalidation of an mbarrier.
     pub(crate) fn barrier_ends(&mut self, access: &Access, offsets: &[u32; 32], findings: &mut Findings) {
         self.barrier_access(access, offsets, findings);
         for lane in Lanes(access.mask) {
@@ -154,10 +154,11 @@ impl BlockCheck {
         }
     }
 
-    /// An operation on an mbarrier, towards what else touches its bytes.
+    /// Checks an operation on an mbarrier against other accesses to its bytes.
     pub(crate) fn barrier_access(&mut self, access: &Access, offsets: &[u32; 32], findings: &mut Findings) {
         self.shared.access(&mut self.order, self.block, access, offsets, None, findings);
-        // The maker's own use of the barrier hides in the shadow that it was made.
+        // The initialising thread's own uses of the barrier are not checked against its
+        // initialisation.
         for lane in Lanes(access.mask) {
             let address = offsets[lane as usize];
             let Some((maker, id)) = self.order.barriers.0.get(&address).and_then(|phases| phases.made) else {
@@ -174,20 +175,19 @@ impl BlockCheck {
         }
     }
 
-    /// Lanes of a warp arrive at an mbarrier of the block with release semantics.
+    /// Arrival of lanes at an mbarrier of the block with release semantics.
     pub(crate) fn arrive_at_mbarrier(&mut self, launch: &LaunchCheck, warp: u32, lanes: u32, offset: u32) {
         self.order.arrive_at_mbarrier(warp, lanes, offset);
         let at = (warp, lanes, address_in_block(self.block, offset.into()));
         self.grid.release(&launch.locations, at, Kind::Atomic, Semantics::Release, Scope::Gpu);
     }
 
-    /// An mbarrier of the block goes on to the phase of this parity.
+    /// Advances an mbarrier of the block to the phase of this parity.
     pub(crate) fn complete_phase(&mut self, offset: u32, parity: bool) {
         self.order.complete_phase(offset, parity);
     }
 
-    /// Lanes of a warp have seen, with acquire semantics, that the phase before the one of this
-    /// parity is complete.
+    /// End of a wait with acquire semantics for the phase before the one of this parity.
     pub(crate) fn pass_mbarrier(&mut self, launch: &LaunchCheck, (warp, lanes): (u32, u32), offset: u32, parity: bool) {
         self.order.pass_mbarrier(warp, lanes, offset, parity);
         if self.grid.has_released(&launch.locations) {

@@ -1,9 +1,9 @@
-//! A sparse vector clock over blocks: for ranges of blocks, how far their accesses happened before.
+//! Sparse vector clock over blocks: for ranges of blocks, the extent of their accesses that
+//! happened before.
 //!
-//! A sparse vector clock. Blocks of one grid mostly do the same, so neighbours with equal clocks
-//! share one range; that keeps a decoupled look-back over 100,000 blocks at a handful of ranges.
-//! Beyond [`MAX_RANGES`] adjacent ranges are merged by their maximum, which may lose a finding; the
-//! report says so.
+//! Blocks of one grid mostly do the same, so neighbours with equal clocks share one range; that
+//! keeps a decoupled look-back over 100,000 blocks at a handful of ranges. Beyond [`MAX_RANGES`]
+//! adjacent ranges are merged by their maximum, which may lose a finding; the report says so.
 
 use std::sync::Arc;
 
@@ -17,9 +17,9 @@ const MAX_RANGES: usize = 256;
 /// Strength with which an order is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::check) enum Grade {
-    /// Only through a fence or access of too small a scope.
+    /// Known only through a fence or access of too small a scope.
     Narrow,
-    /// Through the release of another lane, before which nothing gathered the lanes.
+    /// Known through another lane's release, without a sync that gathered the lanes before.
     Lockstep,
     /// Known to another lane of the warp, not passed on by any warp sync.
     Unshared,
@@ -47,7 +47,7 @@ impl Fact {
     }
 }
 
-/// One access's place in its block.
+/// Position of an access: its block, warp and tick.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::check) struct Moment {
     pub(in crate::check) block: u32,
@@ -67,7 +67,7 @@ pub(in crate::check) struct Extent {
 }
 
 impl Extent {
-    /// With all lanes gathered.
+    /// The extent with all lanes gathered.
     pub(in crate::check) const fn gather(self) -> Self {
         Self { gathered: self.own, lanes: 0, ..self }
     }
@@ -85,7 +85,7 @@ impl Extent {
     }
 }
 
-/// Blocks `start..end` and how far they are known.
+/// Blocks `start..end` with the extent to which they are known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Range {
     start: u32,
@@ -135,7 +135,7 @@ impl Reach {
         self.lists.iter().any(|list| matches!(list.fact, Fact::Told { .. }))
     }
 
-    /// The same, for one of those.
+    /// The facts released to some clusters, as acquired by one of them.
     pub(in crate::check) fn acquired(&self) -> Self {
         self.restated(|fact| match fact {
             Fact::Told { .. } => Some(Fact::Known(Grade::Wide)),
@@ -143,7 +143,7 @@ impl Reach {
         })
     }
 
-    /// The same accesses, with something else to say of them, or nothing.
+    /// The facts with each kind replaced by another, or dropped.
     pub(in crate::check) fn restated(&self, new: impl Fn(Fact) -> Option<Fact>) -> Self {
         let mut restated = Self { is_coarse: self.is_coarse, ..Self::default() };
         for list in &self.lists {
@@ -159,7 +159,7 @@ impl Reach {
         self.restated(|fact| (fact == old).then_some(new))
     }
 
-    /// The same, known only narrowly.
+    /// The facts with a strength of [`Grade::Narrow`].
     pub(in crate::check) fn narrowed(&self) -> Self {
         self.restated(|fact| (!fact.is_of_fences()).then_some(Fact::Known(Grade::Narrow)))
     }
@@ -245,7 +245,7 @@ fn merge(a: &[Range], b: &[Range]) -> Vec<Range> {
             }
             (Some(mut l), Some(mut r)) => {
                 if l.start != r.start {
-                    // What only one of them covers.
+                    // The part covered by only one of them.
                     let (first, second) = if l.start < r.start { (&mut l, r.start) } else { (&mut r, l.start) };
                     let end = first.end.min(second);
                     push(&mut out, Range { end, ..*first });
@@ -284,7 +284,7 @@ mod tests {
 
     const ANY: u32 = u32::MAX;
 
-    /// All lanes gathered.
+    /// An extent with all lanes gathered.
     fn extent(all: u32, own: u32) -> Extent {
         Extent { all, gathered: all.max(own), own: all.max(own), lanes: 0 }
     }

@@ -47,7 +47,7 @@ impl Fences {
 #[derive(Debug)]
 struct Left {
     all: Clock,
-    /// Before the last write, or by it.
+    /// Accesses covered before or by the last write.
     written: Option<Box<Clock>>,
 }
 
@@ -73,7 +73,7 @@ impl Sequential {
         self.warps[warp as usize].behind.is_some() || !self.left.is_empty()
     }
 
-    /// A strong read.
+    /// Effect of a strong read.
     pub(in crate::check) fn read(&mut self, warp: u32, key: u64) {
         if let Some(Left { written: Some(written), .. }) = self.left.get(&key) {
             join_boxed(&mut self.warps[warp as usize].overtaken, written);
@@ -81,7 +81,7 @@ impl Sequential {
         self.leave(warp, key);
     }
 
-    /// A strong write or atomic.
+    /// Effect of a strong write or atomic.
     pub(in crate::check) fn write(&mut self, warp: u32, key: u64) {
         if let Some(left) = self.left.get(&key) {
             join_boxed(&mut self.warps[warp as usize].overtaken, &left.all);
@@ -99,7 +99,7 @@ impl Sequential {
         }
     }
 
-    /// A warp releases something at a location, or arrives at a barrier.
+    /// Passes on a warp's state at a release, or an arrival at a barrier.
     pub(in crate::check) fn tell(&mut self, warp: u32, key: u64) {
         let known = &self.warps[warp as usize];
         if !known.is_nothing() {
@@ -107,7 +107,7 @@ impl Sequential {
         }
     }
 
-    /// A warp acquires something there, or has waited.
+    /// Takes over the state at an acquire, or the end of a wait.
     pub(in crate::check) fn hear(&mut self, warp: u32, key: u64) {
         if let Some(told) = self.handed_on.get(&key) {
             self.warps[warp as usize].add(told);
