@@ -213,9 +213,9 @@ impl Peers {
     }
 }
 
-/// The kernel over peer memory for so many ranks, each with a stage: two halves of so many bytes
-/// that alternate, then room for the partial sums of direct collectives. `wide` says that all
-/// addresses and lengths are multiples of the widest access.
+/// The kernel over peer memory for `ranks` ranks, each with a stage: two alternating halves of
+/// `half_bytes`, then room for the partial sums of direct collectives. `wide` requires all
+/// addresses and lengths to be multiples of the widest access.
 pub(crate) fn peer(what: &What, way: Way, ranks: usize, half_bytes: u64, wide: bool) -> Kernel<PeerParameters> {
     let what = what.clone();
     let (direct, width) = (if way == Way::Direct { "_direct" } else { "" }, if wide { "_wide" } else { "" });

@@ -1,9 +1,9 @@
 //! Mesh of processes: a TCP connection between each two.
 //!
-//! They find one another through rank 0, which listens at a known address and passes on where the
-//! others do. What goes through are frames: the id of an NCCL communicator, who failed, and, for
-//! virtual GPUs, which no library serves, the bytes of collectives. A connection that ends tells of
-//! a process that did.
+//! They find each other through rank 0, which listens at a known address and forwards the addresses
+//! of the others. The frames carry the id of an NCCL communicator, the rank that failed, and, for
+//! virtual GPUs, which NCCL does not support, the data of collectives. A closed connection means
+//! that its process has ended.
 
 use std::io::{ErrorKind as IoErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs};

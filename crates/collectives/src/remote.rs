@@ -1,7 +1,7 @@
-//! A rank in a process of its own: NCCL between GPUs; between virtual GPUs, bytes through the
+//! Ranks in separate processes: NCCL between GPUs; between virtual GPUs, bytes through the
 //! processes' connections.
 //!
-//! Both bring the items of all ranks to a rank, where one kernel combines them in the order of
+//! Both gather the items of all ranks on each rank, where one kernel combines them in the order of
 //! ranks. So a monoid has the same bits as over peer memory.
 
 use std::time::Instant;

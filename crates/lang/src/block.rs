@@ -257,17 +257,16 @@ pub fn nanosleep(nanoseconds: impl Operand<u32>) {
 /// (`griddepcontrol.wait`). Records nothing for targets before sm_90, where launches begin in that
 /// state.
 ///
-/// A kernel that waits is launched as a *programmatic dependent launch*, and its launcher need not
-/// know of it: its blocks begin while those of the launch before still end, which hides what
-/// launches cost one another. So the wait must be passed by **every thread**, and **before it
-/// accesses global memory** in any way: loads and stores, atomics, tickets and counters of a
-/// workspace, bulk copies. Then order is transitive: a launch has not ended before all its threads
-/// have waited for the one before it, and so a wait for it is a wait for all. What may come before:
-/// reading parameters and special registers, preparing shared memory and mbarriers, barriers, and
-/// prefetches, of tensor maps that are parameters as of global memory: what they bring to the cache
-/// is what a later load finds there, whatever writes to it in between. A wait inside a branch or a
-/// loop, or behind an access of global memory or a thread's end, is an
-/// [error](crate::ErrorKind::Misuse).
+/// A kernel that waits is launched as a *programmatic dependent launch*, without its launcher's
+/// involvement: its blocks begin while those of the previous launch still finish, which hides
+/// launch latency. So **every thread** must pass the wait **before it accesses global memory** in
+/// any way: loads and stores, atomics, tickets and counters of a workspace, bulk copies. Then the
+/// order is transitive: a launch has not ended before all its threads have waited for the one
+/// before it, so a wait for it is a wait for all. Allowed before the wait: reading parameters and
+/// special registers, preparing shared memory and mbarriers, barriers, and prefetches of global
+/// memory and of tensor maps that are parameters, since a later load finds any write made in
+/// between. A wait inside a branch or a loop, or after an access to global memory or a thread's
+/// exit, is an [error](crate::ErrorKind::Misuse).
 ///
 /// PTX ISA, "Parallel Synchronization and Communication Instructions: griddepcontrol".
 #[track_caller]
@@ -275,12 +274,12 @@ pub fn wait_for_dependencies() {
     with(|r| sync::wait_for_dependencies(r, sync::Constants::None));
 }
 
-/// [`wait_for_dependencies`], behind bulk copies to shared memory ([`TensorMap::load`],
-/// [`Shared::copy_bulk`]) of what no launch that may still run writes, such as weights: those are
-/// on their way before the launch before this one has ended.
+/// [`wait_for_dependencies`], after bulk copies to shared memory ([`TensorMap::load`],
+/// [`Shared::copy_bulk`]) of data that no launch still running may write, such as weights: these
+/// copies start before the previous launch has ended.
 ///
-/// That nobody writes them is up to the caller, who looks back further than one launch: where each
-/// launch of a stream allows the next one to begin early, several of them may run at once.
+/// The caller guarantees that, looking back further than one launch: if each launch of a stream
+/// allows the next one to begin early, several may run at once.
 ///
 /// [`TensorMap::load`]: crate::TensorMap::load
 /// [`Shared::copy_bulk`]: crate::Pointer::copy_bulk
@@ -289,20 +288,20 @@ pub fn wait_for_dependencies_after_constants() {
     with(|r| sync::wait_for_dependencies(r, sync::Constants::Loaded));
 }
 
-/// Allows the launch behind this one to begin once all blocks have said so or ended
-/// (`griddepcontrol.launch_dependents`), instead of once all have ended. Records nothing for
+/// Allows the next launch to begin once all blocks have executed this or exited
+/// (`griddepcontrol.launch_dependents`), instead of once all have exited. Records nothing for
 /// targets before sm_90.
 ///
-/// Nothing follows from it for correctness, as that launch [waits](wait_for_dependencies) for the
-/// end of this one. Its blocks take the room that is left, never that of blocks of this launch:
-/// those have all begun. That they lie there waiting has a price, so measure before use.
+/// It does not affect correctness, since that launch [waits](wait_for_dependencies) for the end of
+/// this one. Its blocks only take free resources, never those of blocks of this launch, which have
+/// all begun. Waiting blocks have a cost, so measure before use.
 #[track_caller]
 pub fn launch_dependents() {
     with(sync::launch_dependents);
 }
 
-/// [`launch_dependents`], if the grid has at most this many blocks: where multiprocessors are left,
-/// the blocks of the next launch wait on those. Records nothing for targets before sm_90.
+/// [`launch_dependents`], if the grid has at most this many blocks: the blocks of the next launch
+/// then wait on free multiprocessors. Records nothing for targets before sm_90.
 #[track_caller]
 pub fn launch_dependents_of_few(blocks: u32) {
     if with(sync::has_dependent_launches) {

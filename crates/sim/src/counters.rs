@@ -132,7 +132,7 @@ totals! {
         /// word or at several.
         shared_atomic_bank_conflicts: [Atomic] conflicts,
         /// Loads, stores and atomics in the shared memory of other blocks of the cluster: warp
-        /// requests, one a block.
+        /// requests, one per block.
         distributed_requests: [Load, Store, Atomic, Copy, Branch, Barrier, WarpSync, Other] distributed_requests,
         /// Barriers of blocks and clusters (`bar`, `barrier`) executed by warps.
         barriers: [Barrier] executions,

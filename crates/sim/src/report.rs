@@ -75,7 +75,7 @@ pub struct WarpAccess {
     /// Generic addresses by lane; meaningless for lanes that the mask leaves out. The bank of a
     /// shared word is its address over 4, modulo 32.
     pub addresses: [u64; 32],
-    /// The variable or buffer that the lowest address lies in: `tile+0x40`.
+    /// The variable or buffer at the lowest address: `tile+0x40`.
     pub place: String,
 }
 

@@ -1,9 +1,9 @@
 //! Allocations of device memory, and the order in which streams may use them.
 //!
-//! Streams run side by side, so a buffer that is written on one and read on another needs an order.
-//! It comes from the use itself: a read waits for the stream that wrote last, a write waits for
-//! that one and for every reader since, and memory is freed after all of them. Uses on one stream
-//! cost a comparison of pointers.
+//! Streams run concurrently, so a buffer that is written on one and read on another needs an order,
+//! which follows from its uses: a read waits for the stream that wrote last, a write waits for that
+//! one and for every reader since, and memory is freed after all of them. Uses on one stream cost a
+//! comparison of pointers.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};

@@ -34,8 +34,7 @@ pub(crate) enum Places {
     /// The first parameter; each is at the next multiple of its alignment, as arguments are packed.
     #[cfg_attr(not(feature = "virtual-gpu"), allow(dead_code, reason = "where the virtual GPU has parameters"))]
     Packed,
-    /// A base that the driver chooses: with alignments beyond 16 bytes the first offset may not be
-    /// 0.
+    /// Chosen by the driver: with alignments beyond 16 bytes the first offset may not be 0.
     Drivers,
 }
 

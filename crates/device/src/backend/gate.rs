@@ -13,9 +13,9 @@ use std::thread::{self, ThreadId};
 use super::{BackendEvent, BackendGraph, BackendStream, Clock};
 use crate::{Error, ErrorKind};
 
-/// Lets work through to a stream, and keeps a capture from beginning or ending in the middle of it.
+/// Admits work to a stream, and keeps a capture from beginning or ending in the middle of it.
 ///
-/// Nobody who holds one gate takes another, so that gates cannot deadlock.
+/// A holder of one gate never takes another, so gates cannot deadlock.
 #[derive(Debug, Default)]
 pub(crate) struct Gate(RwLock<Option<Captured>>);
 

@@ -83,8 +83,8 @@ pub fn sync_warpgroup() {
 /// The operands of a product: two tiles, with the major dimension of each.
 #[derive(Debug)]
 pub struct Operands<T> {
-    /// 64 rows of A. Or eight along whose rows `k` lies: they stand for each group of eight, so
-    /// that rows of sums repeat, and take an eighth of the room.
+    /// 64 rows of A, or eight K-major rows: these are repeated for each group of eight, so that
+    /// rows of sums repeat, and the tile takes an eighth of the memory.
     pub a: Tile<T>,
     /// Major dimension of A.
     pub a_major: Major,

@@ -1,7 +1,7 @@
 //! Pieces of a tensor that one copy moves, and their places in shared memory (PTX ISA, "Tensors";
 //! tiled mode, im2col mode, interleave layout, swizzling modes).
 //!
-//! A copy is a list of rows that lie side by side in both memories. In shared memory the box is
+//! A copy is a list of rows that are contiguous in both memories. In shared memory the box is
 //! dense, innermost dimension first; the swizzle then permutes the 16-byte chunks by their address:
 //! bits 4 to 6 are xored with bits 7 to 9 (fewer for the narrower swizzles), so that a box at a
 //! multiple of the pattern's period begins with an unpermuted row.

@@ -2,11 +2,10 @@
 //! memory.
 //!
 //! All blocks of a cluster belong to one host thread, which gives each a turn after the other. So
-//! shared memory stays plain memory, wherever in the cluster an access comes from. A block without
-//! a cluster is a cluster of one.
+//! shared memory is plain memory for accesses from anywhere in the cluster. A block without a
+//! cluster is a cluster of one.
 //!
-//! Who has an address in `.shared::cluster` (`mapa` makes them) asks [`Machine::place`] whose
-//! memory it lies in.
+//! [`Machine::place`] resolves addresses in `.shared::cluster` (made by `mapa`).
 
 use super::block::{Block, Context, Turn};
 use super::geometry::Geometry;

@@ -1,13 +1,13 @@
 //! Model of the L1 data cache, for its hit rate; only runs if a launch enables it.
 //!
-//! **What it is a model of.** Sectors that loads and stores of global memory look up, and those of
-//! them that the cache has (`l1tex__t_sectors`, `l1tex__t_sectors_lookup_hit`): lines of 128 bytes
-//! with four sectors of 32, of which a miss brings in one. Four sets, as Jia et al. found on Volta
-//! (arXiv 1804.06826, table 3.1), the least recently used line of a set goes first. A store writes
-//! through: it hits where the sector is there, and brings nothing in. `.cg`, `.cv`, `.volatile` and
-//! strong loads beyond the block pass the cache by, and miss; `.L1::no_allocate` keeps nothing.
-//! Atomics happen in the L2 and are not looked up; a fence or an acquire for the device empties the
-//! cache, as the compiler's `CCTL.IVALL` does.
+//! **Modelled.** Sectors that loads and stores of global memory look up, and those of them that hit
+//! (`l1tex__t_sectors`, `l1tex__t_sectors_lookup_hit`): lines of 128 bytes with four sectors of 32,
+//! one of which a miss fills. Four sets, as Jia et al. found on Volta (arXiv 1804.06826, table
+//! 3.1), with least-recently-used replacement. Stores write through: they hit if the sector is
+//! present, and allocate nothing. `.cg`, `.cv`, `.volatile` and strong loads beyond the block
+//! bypass the cache, and miss; `.L1::no_allocate` keeps nothing. Atomics are performed in L2 and
+//! not looked up; a fence or an acquire for the device empties the cache, as the compiler's
+//! `CCTL.IVALL` does.
 //!
 //! **What it deviates in.** The virtual GPU has no clock, so it cannot say how the resident blocks
 //! of a multiprocessor take turns. Each block has an equal share of the cache, which is cold when

@@ -1,11 +1,11 @@
 //! Warp exchanges whose lanes arrive at different instructions.
 //!
-//! PTX asks the lanes of `shfl.sync`, `vote.sync`, `match.sync`, `redux.sync` and `elect.sync` for
-//! the same qualifiers and the same member mask, not for the same instruction. Where instructions
-//! differ, so do the registers that they name, and perhaps the frames those lie in: the exchange
-//! then runs on rows of its own, which each part's values are copied to, and its results from.
+//! PTX requires the same qualifiers and the same member mask for all lanes of `shfl.sync`,
+//! `vote.sync`, `match.sync`, `redux.sync` and `elect.sync`, not the same instruction. Different
+//! instructions name different registers, perhaps in different frames: the exchange then runs on
+//! its own rows, to which each part's values are copied, and its results from.
 //!
-//! NOTE: written by the text of PTX; no hardware was asked.
+//! NOTE: follows the text of PTX; not verified on hardware.
 
 use super::block::{Block, lanes_of};
 use super::code::{CallSlot, Code, Exchange, Terminator};

@@ -1,5 +1,5 @@
-//! Vector clocks over the warps of a block; of a warp they know single lanes apart where nothing
-//! gathered all of them.
+//! Vector clocks over the warps of a block, with single lanes of a warp where no sync has gathered
+//! all of them.
 //!
 //! What can be missed: where two clocks that name lanes of one warp are joined, the lanes of either
 //! count as known up to the higher number.

@@ -1,5 +1,5 @@
-//! Fence-SC order between blocks, as [`sequential`](super::sequential) has it inside a block: which
-//! of two `fence.sc` came first, where a value that was read, or the order of two writes, tells.
+//! Fence-SC order between blocks, like [`sequential`](super::sequential) inside a block: which of
+//! two `fence.sc` came first, if a value that was read, or the order of two writes, determines it.
 //!
 //! A strong access behind a `fence.sc` leaves at its location what that fence covers; a strong
 //! write of another warp that comes after it, by the order of the location's values, has overtaken
@@ -57,7 +57,7 @@ struct Place {
 }
 
 impl Place {
-    /// The accesses before this time come before a write that who reads the location observes.
+    /// Time before which accesses precede a write that a reader of the location observes.
     fn written(&mut self) -> u64 {
         let written = &mut self.written;
         self.writes.retain(|write| {

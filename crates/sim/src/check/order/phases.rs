@@ -1,12 +1,11 @@
-//! Order through mbarriers and asynchronous copies inside a block, and what a proxy fence has
-//! covered.
+//! Order through mbarriers and asynchronous copies inside a block, and the accesses covered by
+//! proxy fences.
 //!
-//! An mbarrier has two clocks: what the arrivals of its current phase bring along, and what those
-//! of the last complete phase brought. A wait that succeeds learns the latter (PTX ISA,
-//! "mbarrier.test_wait": accesses before an arrival with release semantics are visible). A bulk
-//! copy is an agent of its own beside the warps: its writes are recorded when its phase is
-//! complete, under the number of its barrier, and a warp that has not waited for that phase does
-//! not know of them.
+//! An mbarrier has two clocks: that of the arrivals of its current phase, and that of the last
+//! complete phase. A successful wait acquires the latter (PTX ISA, "mbarrier.test_wait": accesses
+//! before an arrival with release semantics are visible). A bulk copy is a separate agent beside
+//! the warps: its writes are recorded when its phase is complete, under the number of its barrier,
+//! and a warp that has not waited for that phase does not know of them.
 //!
 //! The async proxy (PTX ISA, "Async Proxy"; rules as in the note on proxy fences of the module
 //! [`flight`](crate::check::async_proxy::flight)): each clock also knows up to where the generic

@@ -1,15 +1,14 @@
-//! Fence-SC order inside a block: which of two `fence.sc` came first, where a value that was read
-//! tells.
+//! Fence-SC order inside a block: which of two `fence.sc` came first, if a value that was read
+//! determines it.
 //!
 //! PTX ISA, "Memory Synchronization": a `fence.sc` synchronises with the later ones in Fence-SC
-//! order. That order is drawn at run time, so that nothing may rely on the one that happened here,
-//! but where it could not have been the other: a thread fences and reads a location strongly, and
-//! what it reads is older than what another thread had written before its own fence. Were that
-//! fence the first, the read would have seen the write ("Causality"). So would a write in place of
-//! the read have followed the other one ("Coherence"). So a strong access leaves behind what the
-//! fences before it cover, a later strong write of the location picks that up, as does a strong
-//! read that observes such a write, and the next `fence.sc` behind them learns it. Between blocks:
-//! [`fence_sc`](super::fence_sc).
+//! order. That order is chosen at run time, so a program may only rely on it where the other order
+//! is impossible: a thread fences and reads a location strongly, and reads a value older than what
+//! another thread had written before its own fence. Had that fence been first, the read would have
+//! seen the write ("Causality"). The same holds for a write in place of the read ("Coherence"). So
+//! a strong access leaves a mark of what the fences before it cover, a later strong write of the
+//! location picks it up, as does a strong read that observes such a write, and the next `fence.sc`
+//! after them learns it. Between blocks: [`fence_sc`](super::fence_sc).
 //!
 //! What can be missed: an access by one lane counts with a fence by another of its warp; and what
 //! was ever released at a location or a barrier tells of fences who acquires there.
