@@ -1,4 +1,5 @@
-//! A channel: ranks that exchange through peer memory, with a region in the memory of each.
+//! Channels: groups of ranks that exchange data through peer memory, with a region in the memory of
+//! each.
 
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
@@ -12,35 +13,35 @@ use warpfold_device::{
 use crate::kernels::{self, MAX_BLOCKS, MAX_RANKS, STAGE_BYTES_FROM, Way, What, report};
 use crate::{Combine, Error, ErrorKind};
 
-/// How a group uses peer memory.
+/// Options of a group for peer memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PeerOptions {
-    /// Blocks of a launch, 1 to 256.
+    /// Blocks per launch, 1 to 256.
     pub blocks: u32,
-    /// Threads of a block, a multiple of 32.
+    /// Threads per block, a multiple of 32.
     pub threads: u32,
-    /// Bytes that a rank stages at a time, 1,024 at least; longer messages take several launches.
+    /// Bytes that a rank stages at a time, at least 1,024; longer messages take several launches.
     pub stage_bytes: usize,
-    /// How often a kernel looks at a flag before it gives up on a rank, at most: a look takes half
-    /// a microsecond or more, and it gives up no later than the patience of the group.
+    /// Maximum number of polls of a flag before a kernel gives up on a rank: a poll takes half a
+    /// microsecond or more, and the kernel gives up no later than the group's timeout.
     pub looks: u32,
-    /// Large messages.
+    /// Options for large messages.
     pub direct: DirectOptions,
 }
 
-/// How a group exchanges large messages: from operands to operands, in one launch.
+/// Options of the direct exchange of large messages: from operand to operand, in one launch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DirectOptions {
-    /// Bytes of a message from which on it is large.
+    /// Smallest size in bytes of a large message.
     pub from_bytes: usize,
-    /// Blocks of a launch, 1 to 256: no more than run at the same time.
+    /// Blocks per launch, 1 to 256: no more than can be resident at the same time.
     pub blocks: u32,
-    /// Threads of a block, a multiple of 32.
+    /// Threads per block, a multiple of 32.
     pub threads: u32,
 }
 
 impl PeerOptions {
-    /// Defaults of a device: many blocks on a GPU, few on the virtual one, which counts every
+    /// Defaults for a device: many blocks on a GPU, few on the virtual one, which counts every
     /// instruction.
     #[must_use]
     pub fn of(device: &Device) -> Self {
@@ -56,16 +57,16 @@ impl PeerOptions {
 /// Sixteen of the largest elements for each of the most ranks.
 const LEAST_STAGE: usize = 16 * 8 * MAX_RANKS;
 
-/// How long a rank sleeps before it looks again whether another has opened a channel.
+/// Interval at which a rank checks again if another has opened a channel.
 const AGAIN: Duration = Duration::from_micros(50);
 
-/// The ranks of a channel, as one process sees them.
+/// The ranks of a channel, in one process.
 #[derive(Debug)]
 pub(crate) struct Channel {
-    /// Their numbers in the group.
+    /// Ranks of the members in the group.
     pub(crate) ranks: Vec<usize>,
     pub(crate) peers: PeerGroup,
-    /// What each member has, once it has opened the channel.
+    /// The region of each member that has opened the channel.
     regions: Vec<OnceLock<Region>>,
     options: PeerOptions,
     patience: Duration,
@@ -73,34 +74,34 @@ pub(crate) struct Channel {
     functions: Mutex<HashMap<(String, usize), Function>>,
 }
 
-/// A member's memory that the kernels of all members use.
+/// A member's memory, which the kernels of all members access.
 #[derive(Debug)]
 struct Region {
     memory: Buffer<u32>,
-    /// Words of the host: [`report`].
+    /// Words in host memory: [`report`].
     host: MappedBuffer<u32>,
 }
 
-/// Where a rank's share comes from.
+/// Source of a rank's share.
 pub(crate) enum Input<'a> {
-    /// From there.
+    /// A view.
     View(View<'a, u8>),
-    /// From where the result goes to.
+    /// The destination of the result.
     Output,
-    /// It has none.
+    /// No input.
     None,
 }
 
-/// A stretch of bytes to be read, and one to be written, unless the rank has none.
+/// Input and output ranges of a rank, if it has them.
 pub(crate) struct Operands<'a> {
     pub(crate) input: Input<'a>,
     pub(crate) output: Option<ViewMut<'a, u8>>,
-    /// What is added to a sum of parts.
+    /// Tensor added to a sum of parts.
     pub(crate) residual: Option<View<'a, u8>>,
 }
 
 impl Channel {
-    /// The channel of all ranks, open.
+    /// Opens the channel of all ranks.
     pub(crate) fn of_all(
         devices: &[Device],
         options: PeerOptions,
@@ -138,7 +139,7 @@ impl Channel {
         Self { ranks, peers, regions, options, patience, functions: Mutex::default() }
     }
 
-    /// Gives a member its region. Nobody but its own rank may do so once kernels run: memory is
+    /// Allocates a member's region. Only its own rank may do so once kernels run: memory is
     /// allocated by a rank that knows what its device waits for.
     fn open_member(&self, member: usize) -> Result<(), Error> {
         if self.regions[member].get().is_some() {
@@ -154,7 +155,7 @@ impl Channel {
         Ok(())
     }
 
-    /// Opens the channel for a rank, and waits until all members have.
+    /// Opens the channel for a rank, and waits until all members have opened it.
     pub(crate) fn open(&self, rank: usize) -> Result<(), Error> {
         self.open_member(self.member(rank))?;
         let end = Instant::now() + self.patience;
@@ -170,7 +171,7 @@ impl Channel {
         Ok(())
     }
 
-    /// Bytes of each of the halves of a stage, which messages that are not large go through.
+    /// Bytes of one half of the stage, used by messages that are not large.
     fn half_bytes(&self) -> usize {
         self.options.stage_bytes.min(self.options.direct.from_bytes.max(LEAST_STAGE)).next_multiple_of(16)
     }
@@ -183,8 +184,8 @@ impl Channel {
         self.ranks.iter().position(|&r| r == rank).expect("a rank uses the channels that it is a member of")
     }
 
-    /// Runs a collective for a rank on `count` elements of `bytes` bytes, whose parts are `count`
-    /// elements apart.
+    /// Runs a rank's part of a collective on `count` elements of `bytes` bytes, whose parts are
+    /// `count` elements apart.
     pub(crate) fn run(
         &self,
         rank: usize,
@@ -194,8 +195,8 @@ impl Channel {
         count: usize,
     ) -> Result<(), Error> {
         let Operands { input, output, residual } = operands;
-        // Kernels take 16 bytes at a time where the lengths allow it, which all ranks see alike.
-        // Addresses they do not, so what is not aligned goes through a copy.
+        // Kernels access 16 bytes at a time if the lengths allow it, which are the same on all
+        // ranks. Addresses are not, so unaligned operands go through a copy.
         let device = &self.peers.devices()[self.member(rank)];
         let is_aligned = |address: u64| address.is_multiple_of(16);
         let copied = match &input {
@@ -286,7 +287,7 @@ impl Channel {
     ) -> Result<(), Error> {
         let Operands { input: from, output: to, residual } = operands;
         let member = self.member(rank);
-        // What every rank decides alike: by lengths, since addresses may differ.
+        // Decisions that every rank must make alike: by lengths, since addresses may differ.
         let (what, wide, unit) = match what {
             What::AllReduce(combine) | What::ReduceScatter(combine) => {
                 let n = combine.vector() as usize;
@@ -338,7 +339,7 @@ impl Channel {
         Ok(self.peers.launch(member, stream, &function, config, &arguments)?)
     }
 
-    /// Whether a rank needs nobody else's memory, nor a stage.
+    /// Returns true if a rank needs no other rank's memory, nor a stage.
     fn is_alone(&self, what: &What) -> bool {
         self.ranks.len() == 1 && matches!(what, What::SumParts(_))
     }
@@ -360,13 +361,13 @@ impl Channel {
         Ok(function)
     }
 
-    /// Waits for a stream, and fails if a kernel gave up on a rank.
+    /// Waits for a stream, and fails if a kernel timed out waiting for a rank.
     pub(crate) fn check(&self, stream: &Stream) -> Result<(), Error> {
         stream.synchronize()?;
         self.expect_none_lost()
     }
 
-    /// Fails if a kernel of any member gave up on a rank, as far as kernels have run.
+    /// Fails if a kernel of any member has timed out waiting for a rank so far.
     pub(crate) fn expect_none_lost(&self) -> Result<(), Error> {
         for region in self.regions.iter().filter_map(OnceLock::get) {
             let word = |index: u32| region.host.word(index as usize).map(|word| word.load(Ordering::Acquire));
@@ -388,7 +389,7 @@ impl Channel {
         Ok(())
     }
 
-    /// Ends the waits of kernels that run: a rank has failed.
+    /// Aborts the waits of running kernels, after a rank has failed.
     pub(crate) fn abort(&self) {
         for region in self.regions.iter().filter_map(OnceLock::get) {
             if let Some(word) = region.host.word(report::ABORT as usize) {
@@ -398,12 +399,12 @@ impl Channel {
     }
 }
 
-/// The largest access that divides a length and a distance in bytes.
+/// The widest access that divides a length and a pitch in bytes.
 fn unit_of(bytes: usize, pitch: usize) -> u32 {
     [16, 8, 4, 2].into_iter().find(|&unit| bytes.is_multiple_of(unit) && pitch.is_multiple_of(unit)).unwrap_or(1) as u32
 }
 
-/// Combines what was gathered from all ranks, each of `count` items.
+/// Combines gathered data of all ranks, each of `count` items.
 pub(crate) fn combine_gathered(
     stream: &Stream,
     combine: &Combine,

@@ -1,4 +1,4 @@
-//! How values of all ranks become one: a monoid, folded in the order of ranks.
+//! Reduction of the values of all ranks: a monoid, folded in the order of ranks.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,21 +8,21 @@ use warpfold_kernels::elements::{Compute, Place, Run, Sink, Source};
 use warpfold_kernels::fold::{Extreme, Monoid, Position, Product, Sum};
 use warpfold_lang::{Global, Val};
 
-/// The reductions that are built in.
+/// Built-in reductions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Reduce {
     /// The sum; f16, bf16 and f8 are added up in f32 and rounded once.
     Sum,
-    /// The product, in f32 as the sum is.
+    /// The product, in f32 like the sum.
     Product,
-    /// The smallest; a NaN is the result if there is one.
+    /// The minimum; NaN if any value is NaN.
     Min,
-    /// The largest; a NaN is the result if there is one.
+    /// The maximum; NaN if any value is NaN.
     Max,
 }
 
 impl Reduce {
-    /// All of them.
+    /// All reductions.
     pub const ALL: [Self; 4] = [Self::Sum, Self::Product, Self::Min, Self::Max];
 
     /// `sum`, `product`, `min`, `max`.
@@ -42,8 +42,9 @@ impl Reduce {
 /// place has, and whether they are aligned together.
 type Step = dyn Fn(&[Vec<Global<u8>>], &[Vec<Global<u8>>], u32, bool) + Send + Sync;
 
-/// A monoid with the types of its items and results in memory: what an all-reduce computes, element
-/// by element, in the order of ranks. The same bits come out on every run and over every transport.
+/// A monoid with the types of its items and results in memory: the element-wise reduction of an
+/// all-reduce, in the order of ranks. Results are bit-identical on every run and over every
+/// transport.
 ///
 /// ```
 /// use warpfold_collectives::Combine;
@@ -64,8 +65,8 @@ pub struct Combine {
 }
 
 impl Combine {
-    /// A monoid over items that come from one input and results that go to one output; the name is
-    /// part of the kernels' names, and tells it from other monoids of the group.
+    /// Makes a reduction from a monoid with one input source and one output sink; the name is part
+    /// of the kernels' names, and distinguishes it from other monoids of the group.
     ///
     /// # Panics
     /// If the source has not one input, or the sink not one output.
@@ -84,7 +85,7 @@ impl Combine {
             let run = if wide { Run::Wide } else { Run::Narrow };
             let at = |rank: usize| Position::new(Val::constant(0), rank as u64);
             let load = |&pointer: &Global<u8>| source.load(&[Place { pointer, run }], n);
-            // All loads come first, so that they are under way together.
+            // All loads come first, so that they overlap.
             let loaded: Vec<Vec<Vec<M::Item>>> = items.iter().map(|place| place.iter().map(load).collect()).collect();
             for (ranks, to) in loaded.into_iter().zip(to) {
                 let count = Val::constant(ranks.len() as u64);
@@ -131,7 +132,7 @@ impl Combine {
         }
     }
 
-    /// Its name.
+    /// The name.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
@@ -149,12 +150,12 @@ impl Combine {
         self.output
     }
 
-    /// Elements that are combined together where everything is aligned to 16 bytes.
+    /// Elements combined together if everything is aligned to 16 bytes.
     pub(crate) fn vector(&self) -> u32 {
         (16 / self.item.bytes().max(self.output.bytes())) as u32
     }
 
-    /// Combines what all ranks have at some places, `n` neighbours at each.
+    /// Combines the items of all ranks at several places, `n` neighbours at each.
     pub(crate) fn step(&self, items: &[Vec<Global<u8>>], to: &[Vec<Global<u8>>], n: u32, wide: bool) {
         (self.step)(items, to, n, wide);
     }

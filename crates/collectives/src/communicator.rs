@@ -1,4 +1,4 @@
-//! A rank's end of a group: the collectives.
+//! Communicators: the collectives of one rank.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -16,8 +16,8 @@ use crate::parts::PartSum;
 use crate::remote::{Remote, Work};
 use crate::{Combine, Error, ErrorKind, Reduce};
 
-/// One rank of a group, with its device. What all ranks do together are methods here; each rank
-/// calls the same ones in the same order, with operands of the same lengths.
+/// One rank of a group, with its device. The collectives are methods here; each rank calls the same
+/// ones in the same order, with operands of the same lengths.
 ///
 /// Work goes to a stream of the rank's device and is done there as kernels are: on CUDA the calls
 /// return at once; on virtual GPUs when all ranks have come. It may be captured in graphs, which
@@ -33,11 +33,11 @@ pub struct Communicator {
     ranks: Ranks,
 }
 
-/// Where the other ranks are.
+/// Location of the other ranks.
 enum Ranks {
-    /// In this process, with peer memory.
+    /// This process, with peer memory.
     Here(Arc<Hall>),
-    /// In processes of their own.
+    /// Other processes.
     Elsewhere(Box<Remote>),
 }
 
@@ -47,8 +47,8 @@ impl Communicator {
     }
 
     /// Joins the other processes that a launcher started, with a device of this one. Between GPUs
-    /// NCCL moves the bytes; it is looked for at `nccl` first. Virtual GPUs use the connections
-    /// of the processes, and cannot be captured then.
+    /// NCCL moves the data; it is searched at `nccl` first. Virtual GPUs use the connections of the
+    /// processes, and do not support capture then.
     ///
     /// ```no_run
     /// use warpfold_collectives::{Communicator, Error, Launch};
@@ -67,13 +67,13 @@ impl Communicator {
         Ok(Self { rank: launch.rank, ranks: Ranks::Elsewhere(Box::new(remote)) })
     }
 
-    /// This rank, from 0.
+    /// The number of this rank, from 0.
     #[must_use]
     pub fn rank(&self) -> usize {
         self.rank
     }
 
-    /// Ranks of the group.
+    /// Number of ranks of the group.
     #[must_use]
     pub fn size(&self) -> usize {
         match &self.ranks {
@@ -82,7 +82,7 @@ impl Communicator {
         }
     }
 
-    /// This rank's device.
+    /// The device of this rank.
     #[must_use]
     pub fn device(&self) -> &Device {
         match &self.ranks {
@@ -91,8 +91,8 @@ impl Communicator {
         }
     }
 
-    /// Tells the others that this rank fails: what they wait for, and do together from here on, is
-    /// an error that names it.
+    /// Reports a failure of this rank to the others: their pending and later collectives return an
+    /// error that names it.
     pub fn fail(&self, reason: &str) {
         match &self.ranks {
             Ranks::Here(hall) => hall.fail(self.rank, reason),
@@ -100,8 +100,8 @@ impl Communicator {
         }
     }
 
-    /// Launches a graph that holds collectives, as all ranks do: as [`Graph::launch`], with errors
-    /// in terms of the group.
+    /// Launches a graph with collectives, as all ranks do: like [`Graph::launch`], with errors in
+    /// terms of the group.
     ///
     /// # Errors
     /// Those of [`Graph::launch`], and of a rank that failed.
@@ -112,8 +112,7 @@ impl Communicator {
         })
     }
 
-    /// Waits for the device of a rank whose work has ended, so that a collective that gave up is
-    /// not missed.
+    /// Waits for the device of a rank whose work has ended, to report a collective that timed out.
     pub(crate) fn finish(&self) -> Result<(), Error> {
         if !self.device().is_virtual() {
             self.device().synchronize()?;
@@ -121,8 +120,8 @@ impl Communicator {
         self.expect_none_lost()
     }
 
-    /// Fails if a collective of any rank gave up on another one, as far as the devices have run
-    /// what they were given. Does not wait: on GPUs the kernels tell it to the host's memory.
+    /// Fails if a collective of any rank has timed out waiting for another one so far. Does not
+    /// wait: on GPUs the kernels report it in host memory.
     ///
     /// # Errors
     /// [`ErrorKind::RankFailed`] names the rank that did not come, and the exchange.
@@ -133,7 +132,8 @@ impl Communicator {
         }
     }
 
-    /// Waits for a stream of this rank, and fails if a collective on it gave up on another rank.
+    /// Waits for a stream of this rank, and fails if a collective on it timed out waiting for
+    /// another rank.
     ///
     /// # Errors
     /// [`ErrorKind::RankFailed`]; those of [`Stream::synchronize`].
@@ -147,7 +147,8 @@ impl Communicator {
 
 /// Collectives.
 impl Communicator {
-    /// `output[i]` becomes the reduction of `input[i]` over all ranks, in the order of ranks.
+    /// All-reduce: `output[i]` becomes the reduction of `input[i]` over all ranks, in the order of
+    /// ranks.
     ///
     /// # Errors
     /// [`ErrorKind::Length`]; those of a rank that failed.
@@ -161,7 +162,7 @@ impl Communicator {
         self.all_reduce_with(stream, &Combine::of(reduce, T::DTYPE), input, output)
     }
 
-    /// As [`Communicator::all_reduce`], of any monoid.
+    /// All-reduce with any monoid; see [`Communicator::all_reduce`].
     ///
     /// # Errors
     /// [`ErrorKind::Length`] also if the elements are not those of `combine`; those of a rank that
@@ -179,7 +180,7 @@ impl Communicator {
         self.run(stream, What::AllReduce(combine.clone()), (Input::View(input), Some(output)), count)
     }
 
-    /// As [`Communicator::all_reduce`], where the elements are.
+    /// All-reduce in place; see [`Communicator::all_reduce`].
     ///
     /// # Errors
     /// Those of a rank that failed.
@@ -195,8 +196,8 @@ impl Communicator {
         self.run(stream, What::AllReduce(combine), (Input::Output, Some(data)), count)
     }
 
-    /// The sum over all ranks as NCCL computes it: in its own order, which depends on its version,
-    /// the machine and the length.
+    /// All-reduce sum by NCCL: in its own order, which depends on its version, the machine and the
+    /// length.
     ///
     /// # Errors
     /// [`ErrorKind::Unsupported`] for a group that does not use NCCL; those of NCCL.
@@ -272,7 +273,7 @@ impl Communicator {
         self.run_operands(stream, &Work::All(What::SumParts(sum)), operands, count)
     }
 
-    /// `output` becomes the inputs of all ranks side by side, in the order of ranks.
+    /// All-gather: `output` becomes the concatenation of all inputs, in the order of ranks.
     ///
     /// # Errors
     /// [`ErrorKind::Length`] unless the output is as long as all inputs; those of a rank that
@@ -289,8 +290,8 @@ impl Communicator {
         self.run(stream, What::AllGather(1), (Input::View(input.bytes()), Some(output.bytes())), bytes)
     }
 
-    /// The input has a part for each rank; `output` becomes the reduction of this rank's part over
-    /// all ranks, in the order of ranks.
+    /// Reduce-scatter: the input has a part for each rank; `output` becomes the reduction of this
+    /// rank's part over all ranks, in the order of ranks.
     ///
     /// # Errors
     /// [`ErrorKind::Length`] unless the input is as long as the outputs of all ranks; those of a
@@ -305,7 +306,7 @@ impl Communicator {
         self.reduce_scatter_with(stream, &Combine::of(reduce, T::DTYPE), input, output)
     }
 
-    /// As [`Communicator::reduce_scatter`], of any monoid.
+    /// Reduce-scatter with any monoid; see [`Communicator::reduce_scatter`].
     ///
     /// # Errors
     /// As [`Communicator::reduce_scatter`].
@@ -323,7 +324,7 @@ impl Communicator {
         self.run(stream, What::ReduceScatter(combine.clone()), (Input::View(input), Some(output)), count)
     }
 
-    /// `data` of all ranks becomes that of rank `root`.
+    /// Broadcast: copies `data` of rank `root` to all ranks.
     ///
     /// # Errors
     /// [`ErrorKind::BadRank`]; those of a rank that failed.
@@ -340,7 +341,7 @@ impl Communicator {
         self.run(stream, What::Broadcast(1, root), (input, Some(data)), bytes)
     }
 
-    /// Sends to another rank, which [receives](Communicator::receive) as many elements.
+    /// Sends data to another rank, which [receives](Communicator::receive) as many elements.
     ///
     /// # Errors
     /// [`ErrorKind::BadRank`]; those of a rank that failed.
@@ -351,7 +352,7 @@ impl Communicator {
         self.run_work(stream, &Work::Send(to), (Input::View(data), None), bytes)
     }
 
-    /// Receives what another rank [sends](Communicator::send).
+    /// Receives data that another rank [sends](Communicator::send).
     ///
     /// # Errors
     /// [`ErrorKind::BadRank`]; those of a rank that failed.
@@ -427,7 +428,7 @@ fn expect(what: &'static str, expected: usize, found: usize) -> Result<(), Error
 }
 
 impl Drop for Communicator {
-    /// The others learn of it, so that nobody waits for a rank that is gone.
+    /// Tells the other ranks, so that none waits for one that is gone.
     fn drop(&mut self) {
         match (&self.ranks, std::thread::panicking()) {
             (_, true) => self.fail("it panicked"),

@@ -1,29 +1,29 @@
-//! What a launcher tells a process: which rank it is, and where to meet the others.
+//! Environment of a launched process: its rank, and the address to meet the others.
 
 use std::time::Duration;
 
 use crate::{Error, ErrorKind};
 
-/// The place of a process in a group, as torchrun and Slurm tell it by `RANK`, `WORLD_SIZE`,
-/// `LOCAL_RANK`, `MASTER_ADDR` and `MASTER_PORT`. Rank 0 listens at the port after `MASTER_PORT`
-/// where torchrun has started the processes, since its own store listens there
-/// (`TORCHELASTIC_USE_AGENT_STORE`).
+/// The place of a process in a group, from torchrun's or Slurm's `RANK`, `WORLD_SIZE`,
+/// `LOCAL_RANK`, `MASTER_ADDR` and `MASTER_PORT`. Under torchrun, rank 0 listens at the port after
+/// `MASTER_PORT`, since torchrun's own store listens there (`TORCHELASTIC_USE_AGENT_STORE`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Launch {
-    /// This process, from 0.
+    /// Rank of this process, from 0.
     pub rank: usize,
-    /// Processes in all.
+    /// Number of processes.
     pub size: usize,
-    /// This process among those of its host: which of the host's GPUs it takes.
+    /// Rank of this process on its host, which selects the GPU.
     pub local_rank: usize,
-    /// Where rank 0 listens, as `host:port`.
+    /// Address at which rank 0 listens, as `host:port`.
     pub address: String,
-    /// How long a rank waits for the others.
+    /// Timeout of a rank that waits for the others.
     pub patience: Duration,
 }
 
 impl Launch {
-    /// What the environment says. For programs; nothing else in this crate reads the environment.
+    /// Reads the environment of the process; only programs call it, nothing else in this crate
+    /// does.
     ///
     /// # Errors
     /// [`ErrorKind::Environment`] names the variable that is missing or wrong.
@@ -31,7 +31,7 @@ impl Launch {
         Self::from_variables(|name| std::env::var(name).ok())
     }
 
-    /// As [`Launch::from_env`], of variables from elsewhere.
+    /// Reads the launch like [`Launch::from_env`], from the given variables.
     ///
     /// # Errors
     /// [`ErrorKind::Environment`].

@@ -1,15 +1,15 @@
-//! What can go wrong among several devices.
+//! Errors of collectives among several devices.
 
 use std::fmt;
 
-/// An error of this crate, one pointer wide. [`Error::kind`] tells which.
+/// An error of this crate, one pointer wide; see [`Error::kind`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Error {
     kind: Box<ErrorKind>,
 }
 
 impl Error {
-    /// Which error it is.
+    /// The kind of the error.
     #[must_use]
     pub fn kind(&self) -> &ErrorKind {
         &self.kind
@@ -50,66 +50,66 @@ impl std::error::Error for Error {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// A device refused or failed.
+    /// A device error.
     #[error(transparent)]
     Device(warpfold_device::Error),
-    /// An operator on one device refused or failed.
+    /// An error of an operator on one device.
     #[error(transparent)]
     Operator(warpfold::Error),
-    /// Another rank failed, so that nothing can be done together any more.
+    /// Another rank failed, so that collectives are no longer possible.
     #[error("rank {rank} failed: {reason}")]
     RankFailed {
         /// The first that failed.
         rank: usize,
-        /// What it said.
+        /// Its error text.
         reason: String,
     },
     /// Another rank has ended, while this one still waits for it.
     #[error("rank {rank} has ended, and this rank still waits for it")]
     RankEnded {
-        /// Which.
+        /// The rank that ended.
         rank: usize,
     },
     /// Other ranks did not come in time.
     #[error("waited {waited:?} for rank(s) {missing:?}")]
     RanksLate {
-        /// How long.
+        /// Time that the ranks waited.
         waited: std::time::Duration,
-        /// Which.
+        /// The ranks that are missing.
         missing: Vec<usize>,
     },
     /// The ranks do not do the same.
     #[error("the ranks disagree: one comes to {expected}, another to {found}")]
     RanksDisagree {
-        /// What one does.
+        /// The operation of one rank.
         expected: String,
-        /// What the other does.
+        /// The operation of the other.
         found: String,
     },
     /// A number of devices or ranks that is not supported.
     #[error("{found} devices: a group has 1 to {most}")]
     GroupSize {
-        /// How many were given.
+        /// Number of ranks given.
         found: usize,
-        /// How many there may be.
+        /// Maximum number of ranks.
         most: usize,
     },
     /// A rank that the group does not have, or this rank itself.
     #[error("{what} {found} of a group of {size}, by rank {own}")]
     BadRank {
-        /// What it is for.
+        /// Role of the rank.
         what: &'static str,
-        /// Which.
+        /// The rank that was given.
         found: usize,
         /// Ranks there are.
         size: usize,
-        /// Who asks.
+        /// The calling rank.
         own: usize,
     },
     /// An operand of the wrong length.
     #[error("{what}: expected {expected} elements, found {found}")]
     Length {
-        /// Of which collective.
+        /// The collective.
         what: &'static str,
         /// Elements that it takes.
         expected: usize,
@@ -121,25 +121,25 @@ pub enum ErrorKind {
         "{name} {problem}; torchrun sets RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT for each process"
     )]
     Environment {
-        /// Which.
+        /// The variable.
         name: &'static str,
-        /// What is wrong with it.
+        /// The problem with its value.
         problem: String,
     },
-    /// The processes of a group did not find one another.
+    /// The processes of a group could not connect to each other.
     #[error("rendezvous at {address}: {problem}")]
     Rendezvous {
-        /// Where rank 0 listens.
+        /// Address at which rank 0 listens.
         address: String,
-        /// What happened.
+        /// The problem.
         problem: String,
     },
-    /// A collective that the group's transport does not have.
+    /// A collective that the group's transport does not support.
     #[error("{what} is not possible {transport}")]
     Unsupported {
-        /// What was asked for.
+        /// The operation that was requested.
         what: &'static str,
-        /// Where.
+        /// The transport that lacks it.
         transport: &'static str,
     },
 }

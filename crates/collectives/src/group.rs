@@ -1,4 +1,4 @@
-//! A group of devices in one process: a rank each, a thread each.
+//! Groups of devices in one process: one rank and one thread per device.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,10 +9,10 @@ use crate::channel::PeerOptions;
 use crate::hall::Hall;
 use crate::{Communicator, Error, ErrorKind};
 
-/// How long a rank waits for the others before it gives up.
+/// Timeout of a rank that waits for the others.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Devices of this process that work together.
+/// Devices of this process that form a group.
 ///
 /// ```
 /// use warpfold_collectives::{Error, Group, Reduce};
@@ -37,7 +37,7 @@ pub struct Group {
 }
 
 impl Group {
-    /// A group of these devices in the order of ranks.
+    /// Makes a group of these devices in the order of ranks.
     ///
     /// # Errors
     /// [`ErrorKind::GroupSize`] for none.
@@ -48,7 +48,7 @@ impl Group {
         Ok(Self { devices, options: None, patience: PATIENCE, is_late: false })
     }
 
-    /// A group of so many virtual GPUs, which stand in for H200s with peer access.
+    /// Makes a group of virtual GPUs, which simulate H200s with peer access.
     ///
     /// # Errors
     /// [`ErrorKind::GroupSize`].
@@ -56,35 +56,35 @@ impl Group {
         Self::new(Device::virtual_peers(Profile::H200, count))
     }
 
-    /// With another way to use peer memory.
+    /// Sets the options for peer memory.
     #[must_use]
     pub fn with_options(mut self, options: PeerOptions) -> Self {
         self.options = Some(options);
         self
     }
 
-    /// With another time that a rank waits for the others.
+    /// Sets the timeout of a rank that waits for the others.
     #[must_use]
     pub fn with_patience(mut self, patience: Duration) -> Self {
         self.patience = patience;
         self
     }
 
-    /// With launches that return before the other ranks have come, on virtual GPUs too, as
-    /// [`PeerGroup::with_late_launches`](warpfold_device::PeerGroup::with_late_launches) says.
+    /// Makes launches return before the other ranks have come, on virtual GPUs too; see
+    /// [`PeerGroup::with_late_launches`](warpfold_device::PeerGroup::with_late_launches).
     #[must_use]
     pub fn with_late_launches(mut self) -> Self {
         self.is_late = true;
         self
     }
 
-    /// The devices by rank.
+    /// The devices in the order of ranks.
     #[must_use]
     pub fn devices(&self) -> &[Device] {
         &self.devices
     }
 
-    /// The communicators by rank, for threads of the caller's own.
+    /// Returns the communicators in the order of ranks, for the caller's own threads.
     ///
     /// # Errors
     /// [`ErrorKind::GroupSize`]; devices without peer access.
@@ -98,8 +98,8 @@ impl Group {
         Ok(Arc::new(Hall::new(self.devices.clone(), options, self.patience, self.is_late)?))
     }
 
-    /// Runs `work` on a thread for each rank, and gives their results by rank, when the devices
-    /// have done what they were given.
+    /// Runs `work` on one thread per rank, waits for the devices, and returns the results in the
+    /// order of ranks.
     ///
     /// # Errors
     /// That of the rank that failed first; [`ErrorKind::RankFailed`] if it panicked.

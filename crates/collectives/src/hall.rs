@@ -1,4 +1,4 @@
-//! What the ranks of one process share: their channels, and who failed first.
+//! State shared by the ranks of one process: their channels, and the first failure.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,16 +13,16 @@ use crate::{Error, ErrorKind};
 #[derive(Debug)]
 pub(crate) struct Hall {
     pub(crate) devices: Vec<Device>,
-    /// Of all ranks.
+    /// Channel of all ranks.
     pub(crate) all: Channel,
     state: Mutex<State>,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    /// By sender and receiver.
+    /// Point-to-point channels by sender and receiver.
     pairs: BTreeMap<(usize, usize), Arc<Channel>>,
-    /// The first rank that failed, and why.
+    /// The first rank that failed, and the reason.
     failed: Option<(usize, String)>,
     ended: Vec<usize>,
 }
@@ -42,14 +42,14 @@ impl Hall {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The channel from one rank to another, of which `own` is one.
+    /// The channel from one rank to another, one of which is `own`.
     pub(crate) fn pair(&self, from: usize, to: usize, own: usize) -> Result<Arc<Channel>, Error> {
         let channel = self.pair_of(from, to)?;
         channel.open(own).map_err(|error| self.explain(&channel, error))?;
         Ok(channel)
     }
 
-    /// The same, made by the first of the two that comes, and not open yet.
+    /// The channel of two ranks, created by the first of them that needs it, and not open yet.
     fn pair_of(&self, from: usize, to: usize) -> Result<Arc<Channel>, Error> {
         let mut state = self.lock();
         if let Some(error) = state.failure() {
@@ -68,21 +68,21 @@ impl Hall {
         Ok(channel)
     }
 
-    /// Waits for a stream of a rank, and fails if a kernel gave up on another one.
+    /// Waits for a stream of a rank, and fails if a kernel timed out waiting for another one.
     pub(crate) fn check(&self, rank: usize, stream: &Stream) -> Result<(), Error> {
         let pairs: Vec<_> = self.lock().pairs.values().filter(|pair| pair.ranks.contains(&rank)).cloned().collect();
         self.all.check(stream)?;
         pairs.iter().try_for_each(|pair| pair.expect_none_lost())
     }
 
-    /// Fails if a kernel gave up on a rank, as far as kernels have run.
+    /// Fails if a kernel has timed out waiting for a rank so far.
     pub(crate) fn expect_none_lost(&self) -> Result<(), Error> {
         let pairs: Vec<_> = self.lock().pairs.values().cloned().collect();
         self.all.expect_none_lost()?;
         pairs.iter().try_for_each(|pair| pair.expect_none_lost())
     }
 
-    /// A rank failed: ends every wait of every other rank.
+    /// Marks a rank as failed: ends every wait of every other rank.
     pub(crate) fn fail(&self, rank: usize, reason: &str) {
         let mut state = self.lock();
         state.failed.get_or_insert_with(|| (rank, reason.to_owned()));
@@ -94,7 +94,7 @@ impl Hall {
         }
     }
 
-    /// A rank has come to its end: ends the waits for it.
+    /// Marks a rank as ended: ends the waits for it.
     pub(crate) fn end(&self, rank: usize) {
         let mut state = self.lock();
         state.ended.push(rank);
@@ -111,7 +111,7 @@ impl Hall {
         self.lock().failed.as_ref().map(|(rank, _)| *rank)
     }
 
-    /// As [`Hall::explain`], for a graph, which does not tell of which channel its work is.
+    /// Like [`Hall::explain`], for a graph, which does not know the channels of its work.
     pub(crate) fn explain_graph(&self, error: Error) -> Error {
         let is_lost = |e: &warpfold_device::Error| matches!(e.kind(), DeviceErrorKind::PeerLost { .. });
         let state = self.lock();
@@ -126,7 +126,8 @@ impl Hall {
         lost.unwrap_or_else(|| self.explain(&self.all, error))
     }
 
-    /// The error of a channel in terms of the group: the first failure, if that is behind it.
+    /// Converts the error of a channel to one of the group: the first failure, if that is the
+    /// cause.
     pub(crate) fn explain(&self, channel: &Channel, error: Error) -> Error {
         let ErrorKind::Device(device) = error.kind() else { return error };
         match device.kind() {

@@ -1,4 +1,4 @@
-//! The kernels: one for all collectives over peer memory, and one that combines what was gathered.
+//! Device kernels: one for all collectives over peer memory, and one that combines gathered data.
 //!
 //! A rank has a region in its memory (`channel`) that all others reach: a counter of exchanges and
 //! a flag from each rank for every block, the addresses of the peers' operands, and a stage. Block
@@ -37,15 +37,15 @@ pub(crate) const MAX_RANKS: usize = 8;
 // crates/collectives/tests/collectives.rs::stages_and_launches_have_a_least_and_a_most
 /// Blocks of a launch at most.
 pub(crate) const MAX_BLOCKS: u32 = 256;
-/// The word that says which rank was waited for in vain, plus one.
+/// The word with the rank that did not come, plus one.
 pub(crate) const STATUS: u32 = MAX_BLOCKS;
 const FLAGS: u32 = 512;
-/// Two addresses from each rank for each block, in words.
+/// Offset of the operand addresses in words: two from each rank for each block.
 const ADDRESSES: u32 = FLAGS + MAX_BLOCKS * MAX_RANKS as u32;
-/// Where the stage begins.
+/// Offset of the stage.
 pub(crate) const STAGE_BYTES_FROM: u64 = 4 * (ADDRESSES + MAX_BLOCKS * MAX_RANKS as u32 * 4) as u64;
 
-/// Words of the host's memory in which a rank says why it gave up, and is told to.
+/// Words in host memory in which a rank reports why it gave up, and is told to abort.
 pub(crate) mod report {
     /// The rank that did not come, plus one.
     pub(crate) const LOST: u32 = 0;
@@ -53,36 +53,35 @@ pub(crate) mod report {
     pub(crate) const EXCHANGE: u32 = 1;
     /// The collective: [`What::index`](super::What::index).
     pub(crate) const COLLECTIVE: u32 = 2;
-    /// Not zero when the host has given up.
+    /// Nonzero when the host has aborted.
     pub(crate) const ABORT: u32 = 3;
     pub(crate) const WORDS: usize = 4;
 }
 
-/// Looks at a flag between two looks at what the host says, which crosses the bus.
+/// Polls of a flag between two polls of the host's word, which cross the bus.
 const LOOKS_OF_HOST: u32 = 1 << 10;
 
-/// A collective, as every rank does it.
+/// A collective, the same on every rank.
 #[derive(Debug, Clone)]
 pub(crate) enum What {
-    /// Combines the shares of all ranks; the results go to every rank.
+    /// All-reduce: combines the shares of all ranks; the results go to every rank.
     AllReduce(Combine),
-    /// Combines the shares of all ranks in one part of their inputs, each rank in the part of its
-    /// number.
+    /// Reduce-scatter: each rank combines the part of its number in the inputs of all ranks.
     ReduceScatter(Combine),
-    /// Adds the parts that each rank has, then the sums of the ranks; the results go to every rank.
+    /// Adds the parts of each rank, then the sums of the ranks; the results go to every rank.
     SumParts(PartSum),
-    /// Puts the shares of all ranks side by side, in units of so many bytes.
+    /// All-gather: concatenates the shares of all ranks, in units of this many bytes.
     AllGather(u32),
-    /// Copies the share of one rank, in units of so many bytes.
+    /// Broadcast: copies the share of one rank, in units of this many bytes.
     Broadcast(u32, usize),
 }
 
-/// The way that a collective takes.
+/// Data path of a collective.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Way {
     /// Through halves of the stage.
     Staged,
-    /// From operands to operands.
+    /// Directly between operands.
     Direct,
 }
 
@@ -111,7 +110,7 @@ impl What {
         }
     }
 
-    /// Bytes of an input's unit, and of an output's.
+    /// Bytes per unit of the input, and of the output.
     fn units(&self, wide: bool) -> (u64, u64) {
         match self {
             Self::AllReduce(combine) | Self::ReduceScatter(combine) => {
@@ -134,7 +133,7 @@ impl What {
 pub(crate) type PeerParameters =
     (Global<u8>, Global<u8>, Global<u8>, Global<u32>, Global<u32>, [u64; MAX_RANKS], u32, u64, u64, u32);
 
-/// The block of a rank among those with its number.
+/// The corresponding blocks of all ranks.
 struct Peers {
     ranks: usize,
     rank: Val<u32>,
@@ -142,7 +141,7 @@ struct Peers {
     host: Global<u32>,
     regions: Vec<Val<u64>>,
     patience: Val<u32>,
-    /// [`What::index`].
+    /// Index of the collective: [`What::index`].
     collective: u32,
 }
 
@@ -155,13 +154,14 @@ impl Peers {
         Global::<u8>::from_address(self.own.address())
     }
 
-    /// Tells this block of every rank that this one has come, with the addresses of its operands,
-    /// and waits until all have: what they wrote before is there, and so is what they read.
+    /// Announces this block to the same block of every rank, with the addresses of its operands,
+    /// and waits for all of them: then their earlier writes are visible, and their earlier reads
+    /// done.
     fn exchange(&self, epoch: Val<u32>, operands: Option<(Global<u8>, Global<u8>)>) {
         let thread = thread_idx().x;
         sync_threads();
         when(thread.lt(self.ranks as u32), || {
-            // Thread r tells rank r. One instruction for all of them, so that its fence is waited
+            // Thread r signals rank r. One instruction for all of them, so that its fence is waited
             // for once.
             let others = self.regions.iter().enumerate().skip(1);
             let region = others.fold(self.regions[0], |at, (r, region)| thread.eq(r as u32).select(*region, at));
@@ -191,7 +191,7 @@ impl Peers {
                 },
             );
             when(is_over.get() & is_behind(), || {
-                // The first that is missed is the one that is told of.
+                // Only the first missing rank is reported.
                 let before = self.own.at(STATUS).load(Order::Relaxed, Scope::System);
                 when(before.eq(0), || {
                     self.own.at(STATUS).store(thread + 1, Order::Relaxed, Scope::System);
@@ -213,9 +213,9 @@ impl Peers {
     }
 }
 
-/// The kernel over peer memory for so many ranks, each with a stage: two halves of so many bytes
-/// that alternate, then room for the partial sums of direct collectives. `wide` says that all
-/// addresses and lengths are multiples of the widest access.
+/// The kernel over peer memory for `ranks` ranks, each with a stage: two alternating halves of
+/// `half_bytes`, then room for the partial sums of direct collectives. `wide` requires all
+/// addresses and lengths to be multiples of the widest access.
 pub(crate) fn peer(what: &What, way: Way, ranks: usize, half_bytes: u64, wide: bool) -> Kernel<PeerParameters> {
     let what = what.clone();
     let (direct, width) = (if way == Way::Direct { "_direct" } else { "" }, if wide { "_wide" } else { "" });
@@ -245,7 +245,7 @@ pub(crate) fn peer(what: &What, way: Way, ranks: usize, half_bytes: u64, wide: b
     kernel(name, body)
 }
 
-/// A rank's operands.
+/// Operands of a rank.
 struct Share {
     input: Global<u8>,
     output: Global<u8>,
@@ -255,13 +255,13 @@ struct Share {
     wide: bool,
 }
 
-/// Visits the units of a thread of all blocks, from `from` to `to`.
+/// Visits a thread's units, from `from` to `to`, among all blocks.
 fn each(from: Val<u64>, to: Val<u64>, visit: impl Fn(Val<u64>)) {
     let first = (block_idx().x * block_dim().x + thread_idx().x).cast::<u64>();
     range(from + first, to, (grid_dim().x * block_dim().x).cast::<u64>(), visit);
 }
 
-/// Visits the same, several at a time, so that their loads are under way together.
+/// Visits several units at a time, so that their loads overlap.
 fn several(from: Val<u64>, to: Val<u64>, at_once: u32, visit: impl Fn(&[Val<u64>])) {
     let first = (block_idx().x * block_dim().x + thread_idx().x).cast::<u64>();
     let step = (grid_dim().x * block_dim().x).cast::<u64>();
@@ -280,7 +280,7 @@ fn several(from: Val<u64>, to: Val<u64>, at_once: u32, visit: impl Fn(&[Val<u64>
     }
 }
 
-/// One exchange, through halves of the stage. Gives the number of the last exchange.
+/// Exchanges once, through halves of the stage. Returns the number of the last exchange.
 fn staged(what: &What, peers: &Peers, share: &Share, epoch: Val<u32>, half_bytes: u64) -> Val<u32> {
     let (in_unit, out_unit) = what.units(share.wide);
     let Share { input, output, residual, count, pitch, wide } = *share;
@@ -339,7 +339,7 @@ fn staged(what: &What, peers: &Peers, share: &Share, epoch: Val<u32>, half_bytes
     epoch
 }
 
-/// Two exchanges, and in between from operands to operands.
+/// Exchanges twice, and copies directly between operands in between.
 fn direct_way(what: &What, peers: &Peers, share: &Share, epoch: Val<u32>, half_bytes: u64) -> Val<u32> {
     let (in_unit, out_unit) = what.units(share.wide);
     let Share { input, output, residual, count, pitch, wide } = *share;
@@ -396,7 +396,7 @@ fn direct_way(what: &What, peers: &Peers, share: &Share, epoch: Val<u32>, half_b
     end
 }
 
-/// Combines what was gathered, the items of a rank `pitch` units after those of the one before.
+/// Combines gathered data, the items of a rank `pitch` units after those of the one before.
 pub(crate) fn combine_gathered(
     combine: &Combine,
     ranks: usize,
@@ -417,8 +417,7 @@ pub(crate) fn combine_gathered(
     })
 }
 
-/// Copies units of 1, 2, 4, 8 or 16 bytes, aligned to their number, each to some places. All loads
-/// come first.
+/// Copies aligned units of 1, 2, 4, 8 or 16 bytes, each to several places. All loads come first.
 pub(crate) fn copy_units(
     from: impl Iterator<Item = Global<u8>>,
     to: impl Iterator<Item = Vec<Global<u8>>>,

@@ -1,4 +1,4 @@
-//! The speed of a link between two GPUs, measured: copies by the driver, reads by kernels, and the
+//! Measured speed of a link between two GPUs: copies by the driver, reads by kernels, and the
 //! latency of one read.
 
 use std::time::Duration;
@@ -10,26 +10,26 @@ use crate::Error;
 
 /// Bytes that are copied and read.
 const BYTES: usize = 256 << 20;
-/// Reads of a chain, each of which waits for the one before.
+/// Reads of a chain, each of which depends on the one before.
 const HOPS: u32 = 1024;
-/// Words of the chain: larger than what a multiprocessor caches.
+/// Words of the chain: more than fit in L1.
 const WORDS: usize = 1 << 20;
-/// Runs, of which the fastest counts.
+/// Number of runs, the fastest of which counts.
 const RUNS: usize = 4;
 
 /// The speed of a link in one direction.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LinkSpeed {
-    /// Bytes per second of copies that the driver makes.
+    /// Bytes per second of driver copies.
     pub copy: f64,
-    /// Bytes per second that a kernel reads of the other device's memory.
+    /// Bytes per second of kernel reads from the other device's memory.
     pub read: f64,
-    /// One read of a kernel that waits for it.
+    /// Latency of one dependent read.
     pub latency: Duration,
 }
 
-/// Measures how a device reaches the memory of another one. `None` for virtual GPUs, which have no
-/// clock.
+/// Measures the link from a device to the memory of another one. `None` for virtual GPUs, which
+/// have no clock.
 ///
 /// # Errors
 /// [`NoPeerAccess`](warpfold_device::ErrorKind::NoPeerAccess); too little memory.
@@ -80,7 +80,7 @@ fn launch<T: warpfold_device::Element>(
     Ok(stream.launch_raw(function, config, &arguments)?)
 }
 
-/// Reads 16 bytes a thread at a time, and writes them to the device's own memory.
+/// Reads 16 bytes per thread at a time, and writes them to the device's own memory.
 fn read() -> Kernel<(Global<u8>, Global<u8>, u64)> {
     kernel("read_of_peer", |there: Global<u8>, here: Global<u8>, count: Val<u64>| {
         let first = (block_idx().x * block_dim().x + thread_idx().x).cast::<u64>();

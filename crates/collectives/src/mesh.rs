@@ -1,9 +1,9 @@
-//! Processes that know one another: a TCP connection between each two.
+//! Mesh of processes: a TCP connection between each two.
 //!
-//! They find one another through rank 0, which listens at a known address and passes on where the
-//! others do. What goes through are frames: the id of an NCCL communicator, who failed, and, for
-//! virtual GPUs, which no library serves, the bytes of collectives. A connection that ends tells of
-//! a process that did.
+//! They find each other through rank 0, which listens at a known address and forwards the addresses
+//! of the others. The frames carry the id of an NCCL communicator, the rank that failed, and, for
+//! virtual GPUs, which NCCL does not support, the data of collectives. A closed connection means
+//! that its process has ended.
 
 use std::io::{ErrorKind as IoErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
@@ -12,11 +12,11 @@ use std::time::{Duration, Instant};
 use crate::environment::Launch;
 use crate::{Error, ErrorKind};
 
-/// Begins the greeting of a rank: who connects by mistake is told apart.
+/// First word of a rank's greeting, to detect stray connections.
 const MAGIC: u64 = 0x7761_7270_666f_6c64;
-/// The tag of a frame that says which rank failed.
+/// Tag of a frame that reports a failed rank.
 const FAILED: u64 = u64::MAX;
-/// How long a rank waits before it tries to connect again.
+/// Interval between attempts to connect.
 const AGAIN: Duration = Duration::from_millis(20);
 
 /// The connections of a rank.
@@ -25,12 +25,12 @@ pub(crate) struct Mesh {
     pub(crate) rank: usize,
     pub(crate) size: usize,
     pub(crate) patience: Duration,
-    /// By rank; none to itself.
+    /// Connections by rank; `None` for the own rank.
     peers: Vec<Option<TcpStream>>,
 }
 
 impl Mesh {
-    /// Meets the others; returns when all are connected.
+    /// Connects to all other processes.
     pub(crate) fn connect(launch: &Launch) -> Result<Self, Error> {
         let wrong = |problem: String| Error::from(ErrorKind::Rendezvous { address: launch.address.clone(), problem });
         let io = |what: &str| {
@@ -39,7 +39,8 @@ impl Mesh {
         };
         let (rank, size, end) = (launch.rank, launch.size, Instant::now() + launch.patience);
         let mut peers: Vec<Option<TcpStream>> = (0..size).map(|_| None).collect();
-        // Every rank listens: rank 0 where all know, the others where they tell rank 0.
+        // Every rank listens: rank 0 at the known address, the others at one that they send to rank
+        // 0.
         let listener = if rank == 0 { TcpListener::bind(&*launch.address) } else { TcpListener::bind("0.0.0.0:0") };
         let listener = listener.map_err(io("listening"))?;
         listener.set_nonblocking(true).map_err(io("listening"))?;
@@ -54,7 +55,7 @@ impl Mesh {
             addresses = text.unwrap_or_default().lines().map(parse).collect::<Result<_, _>>()?;
             peers[0] = Some(stream);
         }
-        // Who has a larger rank connects to who has a smaller one.
+        // The rank with the larger number connects to the other.
         for (other, address) in addresses.iter().enumerate().take(rank).skip(1) {
             let dialled = dial(&address.to_string(), end);
             let mut stream = dialled.map_err(|e| wrong(format!("connecting to rank {other}: {e}")))?;
@@ -144,7 +145,7 @@ impl Mesh {
         }
     }
 
-    /// Whether every other process is still there; does not wait.
+    /// Checks that every other process is still connected; does not wait.
     pub(crate) fn poll(&self) -> Result<(), Error> {
         for (rank, peer) in self.peers.iter().enumerate() {
             let Some(mut peer) = peer.as_ref() else { continue };
@@ -165,11 +166,11 @@ impl Mesh {
         Ok(())
     }
 
-    /// Tells all others who failed.
+    /// Tells all others which rank failed.
     pub(crate) fn fail(&self, rank: usize, reason: &str) {
         let data = [&(rank as u64).to_le_bytes(), reason.as_bytes()].concat();
         for mut peer in self.peers.iter().flatten() {
-            // Who is gone need not be told; nobody waits long for who does not read.
+            // A closed peer need not be told; a peer that does not read is given a short timeout.
             let _ = peer.set_write_timeout(Some(Duration::from_secs(1)));
             let _ = write_frame(&mut peer, FAILED, &data);
         }
@@ -204,7 +205,7 @@ fn failure_of(data: &[u8]) -> Error {
     ErrorKind::RankFailed { rank, reason: String::from_utf8_lossy(reason).into_owned() }.into()
 }
 
-/// A tag says what is done: a byte of kind, the rest its length.
+/// Describes a tag: a byte for the kind, the rest its length.
 fn describe(tag: u64) -> String {
     format!("operation {} of {} bytes", tag >> 56, tag & ((1 << 56) - 1))
 }
@@ -215,7 +216,7 @@ fn set_up(stream: &TcpStream, patience: Duration) -> std::io::Result<()> {
     stream.set_write_timeout(Some(patience))
 }
 
-/// Connects, as soon as somebody listens there.
+/// Connects, once something listens there.
 fn dial(address: &str, end: Instant) -> std::io::Result<TcpStream> {
     loop {
         let all = address.to_socket_addrs()?;
@@ -238,7 +239,7 @@ fn greet(stream: &mut TcpStream, (rank, size): (usize, usize), port: u16) -> std
     stream.write_all(&words.map(u64::to_le_bytes).concat())
 }
 
-/// Who connected, and where it listens.
+/// Reads a greeting: the rank that connected, and the port at which it listens.
 fn greeted(stream: &mut TcpStream, size: usize) -> std::io::Result<(usize, u16)> {
     let mut bytes = [0; 32];
     stream.read_exact(&mut bytes)?;
@@ -261,7 +262,7 @@ fn read_frame(stream: &mut impl Read) -> std::io::Result<(u64, Vec<u8>)> {
     let (tag, len) = header.split_at(8);
     let word = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().expect("eight bytes"));
     let (tag, len) = (word(tag), word(len));
-    // Memory is taken as bytes come, not as they are announced.
+    // Memory is allocated as bytes arrive, not as announced.
     let mut data = Vec::new();
     stream.take(len).read_to_end(&mut data)?;
     if (data.len() as u64) < len { Err(IoErrorKind::UnexpectedEof.into()) } else { Ok((tag, data)) }

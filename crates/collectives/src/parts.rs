@@ -1,10 +1,10 @@
-//! Sums of partial results in one tree, whatever the number of ranks: those of each rank, then over
-//! the ranks.
+//! Sums of partial results in one tree, regardless of the number of ranks: first on each rank, then
+//! over the ranks.
 //!
-//! A product whose sums over K are cut into parts gives the parts in `f32`. Each rank has as many
-//! of them as every other, side by side. They are added in a balanced tree: halves, halves of
-//! halves. Where the numbers of parts and of ranks are powers of two, a rank's parts are a subtree,
-//! so that a sum has the same bits on one rank and on eight.
+//! A split-K product gives its partial sums in `f32`. Each rank has the same number of them, stored
+//! contiguously. They are added in a balanced tree: halves, halves of halves. If the numbers of
+//! parts and of ranks are powers of two, a rank's parts are a subtree, so that a sum has the same
+//! bits on one rank and on eight.
 
 use warpfold_kernels::Dtype;
 use warpfold_kernels::elements::{Place, Run, Sink, Source};
@@ -15,10 +15,10 @@ use warpfold_lang::{
 
 use crate::kernels::{MAX_RANKS, PeerParameters};
 
-/// What is added, and what comes out of it.
+/// Element types of a sum of parts and of its result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PartSum {
-    /// Parts of a rank.
+    /// Parts per rank.
     pub(crate) parts: usize,
     /// The type of the result, and of what is added to the sum before it is rounded.
     pub(crate) output: Dtype,
@@ -34,7 +34,7 @@ impl PartSum {
         format!("sum_{}_parts_{}{residual}", self.parts, self.output)
     }
 
-    /// Neighbours that are added together where everything is aligned.
+    /// Neighbours added together if everything is aligned.
     pub(crate) fn vector(&self) -> u32 {
         (16 / ITEM.max(self.output.bytes())) as u32
     }
@@ -51,11 +51,11 @@ impl PartSum {
         Sink::one::<f32>(Dtype::F32).store(&[to.at(*at * (u64::from(n) * ITEM))], &sums, true);
     }
 
-    /// Adds what all ranks have staged at some places, and what goes around it, and stores the
+    /// Adds the sums that all ranks have staged at several places, and the residual, and stores the
     /// results.
     pub(crate) fn finish(&self, staged: &[Vec<Global<u8>>], residual: &[Global<u8>], to: &[Vec<Global<u8>>], n: u32) {
         let load_all = |ranks: &Vec<Global<u8>>| ranks.iter().map(|place| load(*place, Dtype::F32, n)).collect();
-        // All loads come first, so that they are under way together.
+        // All loads come first, so that they overlap.
         let loaded: Vec<Vec<Vec<Val<f32>>>> = staged.iter().map(load_all).collect();
         for ((ranks, residual), to) in loaded.into_iter().zip(residual).zip(to) {
             self.store(pairwise_sums(&ranks), *residual, to, n);

@@ -1,7 +1,7 @@
-//! A rank in a process of its own: NCCL between GPUs; between virtual GPUs, bytes through the
+//! Ranks in separate processes: NCCL between GPUs; between virtual GPUs, bytes through the
 //! processes' connections.
 //!
-//! Both bring the items of all ranks to a rank, where one kernel combines them in the order of
+//! Both gather the items of all ranks on each rank, where one kernel combines them in the order of
 //! ranks. So a monoid has the same bits as over peer memory.
 
 use std::time::Instant;
@@ -14,9 +14,9 @@ use crate::kernels::What;
 use crate::mesh::Mesh;
 use crate::{Error, ErrorKind};
 
-/// How often a rank that waits for NCCL looks for processes that ended.
+/// Interval at which a rank that waits for NCCL checks for processes that ended.
 const LOOK: std::time::Duration = std::time::Duration::from_millis(1);
-/// How long a device may work on after another process has ended.
+/// Time that a device may go on working after another process has ended.
 const GRACE: std::time::Duration = std::time::Duration::from_millis(500);
 
 #[derive(Debug)]
@@ -35,7 +35,7 @@ pub(crate) enum Work {
 }
 
 impl Work {
-    /// What the ranks compare, before they believe each other's bytes.
+    /// Tag that the ranks compare before they trust each other's bytes.
     fn tag(&self, bytes: usize) -> u64 {
         let kind: u64 = match self {
             Self::All(What::AllReduce(_)) => 1,

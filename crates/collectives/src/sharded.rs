@@ -32,14 +32,14 @@ pub struct Sharded<'a> {
     rank: &'a Communicator,
     local: Tensor,
     axis: isize,
-    /// Where the shard begins in the whole axis.
+    /// Start of the shard in the whole axis.
     start: usize,
-    /// Of the whole axis.
+    /// Length of the whole axis.
     len: usize,
 }
 
 impl<'a> Sharded<'a> {
-    /// The whole of which `local` is this rank's shard. All ranks call it.
+    /// Makes the tensor of which `local` is this rank's shard. All ranks call it.
     ///
     /// # Errors
     /// [`ErrorKind::Length`] for an empty shard; those of a rank that failed, and of an axis that
@@ -71,7 +71,7 @@ impl<'a> Sharded<'a> {
         self.len
     }
 
-    /// Whether the axis has no elements: never, since no shard is empty.
+    /// Returns true if the axis has no elements: never, since no shard is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
@@ -108,7 +108,7 @@ impl<'a> Sharded<'a> {
         self.narrowed(sum.elementwise(Operation::Div, &[&len], &Options::default())?)
     }
 
-    /// Each shard folded, then the shards, in a type that has room.
+    /// Folds each shard, then the shards, in a type that is wide enough.
     fn folded(&self, reduction: Reduction, reduce: Reduce) -> Result<Tensor, Error> {
         let dtype = self.local.dtype();
         let wide = if dtype.is_float() && dtype.bytes() < 4 { Dtype::F32 } else { dtype };
@@ -122,7 +122,7 @@ impl<'a> Sharded<'a> {
         if wide.dtype() == dtype { Ok(wide) } else { Ok(wide.cast(dtype)?) }
     }
 
-    /// The largest over the axis; NaN if there is one.
+    /// The maximum over the axis; NaN if any value is NaN.
     ///
     /// # Errors
     /// As [`Sharded::sum`].
@@ -131,7 +131,7 @@ impl<'a> Sharded<'a> {
         self.across(&Combine::of(Reduce::Max, own.dtype()), own)
     }
 
-    /// The position of the largest in the whole axis: of equals the first, of NaN the first.
+    /// The position of the maximum in the whole axis: the first among equals, or the first NaN.
     ///
     /// # Errors
     /// As [`Sharded::sum`].
@@ -154,7 +154,7 @@ impl<'a> Sharded<'a> {
         self.across(&Combine::of(Reduce::Min, Dtype::I64), offered)
     }
 
-    /// The logarithm of the sum of exponentials over the axis, in f32 (f64 of f64).
+    /// The log-sum-exp over the axis, in f32 (in f64 for f64).
     ///
     /// # Errors
     /// As [`Sharded::sum`].

@@ -1,10 +1,10 @@
-//! The errors of this crate, and what to do about them.
+//! Errors of this crate, with advice.
 
 use std::fmt;
 
 use crate::backend::LaunchSite;
 
-/// An error of this crate, one pointer wide. [`Error::kind`] tells which.
+/// An error of this crate, one pointer wide; see [`Error::kind`].
 ///
 /// `Debug` prints the sentence, too, as `fn main() -> Result<(), Error>` and `unwrap` show it; the
 /// kind prints its fields.
@@ -14,7 +14,7 @@ pub struct Error {
 }
 
 impl Error {
-    /// Which error it is.
+    /// The kind of the error.
     #[must_use]
     pub fn kind(&self) -> &ErrorKind {
         &self.kind
@@ -45,7 +45,7 @@ impl std::error::Error for Error {
     }
 }
 
-/// What to do without a GPU.
+/// Advice for a system without a GPU.
 #[cfg(feature = "virtual-gpu")]
 const VIRTUAL: &str = "use the virtual GPU (`virtual`)";
 #[cfg(not(feature = "virtual-gpu"))]
@@ -55,32 +55,32 @@ const VIRTUAL: &str = "build with the feature `virtual-gpu`";
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// The NVIDIA driver library does not load or does not start.
+    /// The NVIDIA driver library cannot be loaded or initialised.
     #[error("no NVIDIA driver: {reason}; install the driver, or {}", VIRTUAL)]
     NoDriver {
-        /// What was tried.
+        /// Reason why the library cannot be used.
         reason: String,
     },
-    /// The driver is older than the oldest one this crate drives.
+    /// The driver is older than the oldest supported one.
     #[error("the NVIDIA driver supports CUDA {found}, at least {needed} is needed; update the driver")]
     DriverTooOld {
-        /// What the driver supports, as `major.minor`.
+        /// The CUDA version of the driver, as `major.minor`.
         found: String,
-        /// The oldest version that works.
+        /// The oldest supported version.
         needed: &'static str,
     },
-    /// The driver works, but has no device with this number.
+    /// The driver has no device with this ordinal.
     #[error("no device cuda:{asked}: the driver has {found} device(s), numbered from 0")]
     NoDevice {
-        /// The number asked for.
+        /// The requested ordinal.
         asked: usize,
-        /// How many there are.
+        /// Number of devices.
         found: usize,
     },
-    /// A name that no device has.
+    /// An unknown device name.
     #[error("unknown device '{0}': expected virtual, virtual:h200, virtual:a100, cuda or cuda:N")]
     UnknownDevice(String),
-    /// The GPU is older than the kernels' oldest target.
+    /// The compute capability of the GPU is too low.
     #[error("{device} has compute capability {major}.{minor}, at least 8.0 is needed; {}", VIRTUAL)]
     UnsupportedArchitecture {
         /// The GPU's name.
@@ -90,34 +90,34 @@ pub enum ErrorKind {
         /// Minor number.
         minor: u32,
     },
-    /// An operation that only one kind of device has.
+    /// An operation that only one kind of device supports.
     #[error("{what} is possible on {needed} only, this is {device}")]
     WrongKindOfDevice {
         /// The operation.
         what: &'static str,
-        /// Which kind has it.
+        /// The kind of device that supports it.
         needed: &'static str,
-        /// The device at hand.
+        /// The device of the call.
         device: String,
     },
-    /// The device's memory is used up.
+    /// Device memory is exhausted.
     #[error("out of memory on {device}: {requested} bytes asked for, {free} free of {total}")]
     OutOfMemory {
         /// The device.
         device: String,
-        /// Bytes asked for.
+        /// Bytes requested.
         requested: u64,
         /// Bytes free.
         free: u64,
-        /// Bytes in all.
+        /// Total bytes.
         total: u64,
     },
-    /// A buffer of more bytes than an address space has.
+    /// A buffer larger than the address space.
     #[error("a buffer of {len} elements of {element_bytes} bytes is larger than any address space")]
     TooLarge {
-        /// Elements asked for.
+        /// Number of elements requested.
         len: usize,
-        /// Bytes of each.
+        /// Bytes per element.
         element_bytes: usize,
     },
     /// The source and destination of a copy have different lengths.
@@ -130,20 +130,20 @@ pub enum ErrorKind {
         /// Elements of the source.
         found: usize,
     },
-    /// A part of a buffer that the buffer does not have.
+    /// A range outside of a buffer.
     #[error("elements {start}..{end} are outside a buffer of {len} elements")]
     OutOfRange {
         /// First element.
         start: usize,
         /// One past the last.
         end: usize,
-        /// Elements there are.
+        /// Number of elements of the buffer.
         len: usize,
     },
     /// A tensor map that breaks a rule of the driver.
     #[error("cannot encode the tensor map: {0}")]
     TensorMap(warpfold_sim::TensorMapError),
-    /// A tensor that reaches beyond its memory.
+    /// A tensor larger than its memory.
     #[error("cannot encode the tensor map: the tensor takes {needed} bytes, the view has {found}")]
     TensorTooLarge {
         /// Bytes from its first to its last element.
@@ -151,17 +151,17 @@ pub enum ErrorKind {
         /// Bytes of the view.
         found: u64,
     },
-    /// Memory, a stream or a kernel of one device met those of another.
+    /// Memory, a stream or a kernel of another device than the operation's.
     #[error("{what} is on {found}, but the operation runs on {expected}; copy it over through the host first")]
     MixedDevices {
-        /// What stands on the wrong device.
+        /// The object on the wrong device.
         what: String,
         /// The operation's device.
         expected: String,
-        /// Where it is.
+        /// The device that it is on.
         found: String,
     },
-    /// A block with more threads than the device or the kernel allows.
+    /// More threads per block than the device or the kernel allows.
     #[error("cannot launch {site}: {threads} threads per block are more than the limit of {limit} ({limited_by})")]
     TooManyThreads {
         /// The launch.
@@ -170,10 +170,10 @@ pub enum ErrorKind {
         threads: u64,
         /// The limit.
         limit: u32,
-        /// Whose limit it is.
+        /// Source of the limit.
         limited_by: &'static str,
     },
-    /// A block with more shared memory than the device has for one.
+    /// More shared memory per block than the device has.
     #[error(
         "cannot launch {site}: {static_bytes} static and {dynamic_bytes} dynamic bytes of shared memory are more than \
          the limit of {limit} bytes per block"
@@ -196,53 +196,53 @@ pub enum ErrorKind {
         /// The rule and the number that breaks it.
         reason: String,
     },
-    /// A kernel failed while it ran.
+    /// A kernel failed during execution.
     #[error("{}", LaunchFailure { launches, reason })]
     LaunchFailed {
-        /// The launch that failed, or, where the driver does not tell which, all since the last
+        /// The launch that failed, or, if the driver does not tell which, all since the last
         /// synchronisation.
         launches: Vec<LaunchSite>,
-        /// What the device says.
+        /// Error text of the device.
         reason: String,
     },
-    /// Two devices whose kernels cannot use each other's memory.
+    /// Two devices without peer access.
     #[error("{from} has no peer access to {to}: the driver offers the link '{link}' only")]
     NoPeerAccess {
-        /// The device whose kernels would use it.
+        /// The device whose kernels need access.
         from: String,
-        /// The device whose memory it is.
+        /// The device that holds the memory.
         to: String,
-        /// What there is.
+        /// The link that exists.
         link: crate::Link,
     },
-    /// A rank of a group ended, so that the others can do nothing together any more.
+    /// A rank has left its group, so that collective operations are no longer possible.
     #[error("rank {rank} has left the group: {reason}")]
     PeerLost {
-        /// Which.
+        /// The rank that was lost.
         rank: usize,
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// Ranks of a group that did not come to what all do together.
+    /// Ranks of a group did not join a collective operation in time.
     #[error("waited {waited:?} for rank(s) {missing:?} of the group")]
     PeersLate {
-        /// How long.
+        /// Time that the ranks waited.
         waited: std::time::Duration,
-        /// Which.
+        /// The ranks that are missing.
         missing: Vec<usize>,
     },
-    /// Ranks of a group came to the same point with different work.
+    /// Ranks of a group joined the same operation with different launches.
     #[error("the ranks of the group disagree: rank 0 comes to {expected}, another one to {found}")]
     PeersDisagree {
-        /// What rank 0 has.
+        /// The launch of rank 0.
         expected: String,
-        /// What another rank has.
+        /// The launch of another rank.
         found: String,
     },
-    /// NVIDIA's library for collectives does not load.
+    /// NCCL cannot be loaded.
     #[error("no NCCL: {}; install it (`pip install nvidia-nccl-cu13`), or say where it is", places.join("; "))]
     NoNccl {
-        /// The places that were searched, each with what the loader said.
+        /// The places that were searched, each with the loader's message.
         places: Vec<String>,
     },
     /// A call of NCCL failed.
@@ -250,16 +250,16 @@ pub enum ErrorKind {
     Nccl {
         /// The function.
         call: &'static str,
-        /// NCCL's sentence about it.
+        /// NCCL's message.
         message: String,
     },
-    /// What cannot go into a graph, or would disturb one that is being captured.
+    /// An operation that a graph cannot contain, or that would disturb a capture.
     #[error("{0} cannot be captured in a graph")]
     NotCapturable(&'static str),
-    /// The use of a buffer that has no memory.
+    /// Use of a placeholder, which has no memory.
     #[error("a placeholder has no memory that could be used")]
     Placeholder,
-    /// The driver's compiler refuses the PTX text.
+    /// The driver's compiler rejects the PTX text.
     #[error("the driver's compiler refuses the PTX ({reason}):\n{log}")]
     Jit {
         /// The driver's error.
@@ -267,40 +267,40 @@ pub enum ErrorKind {
         /// The compiler's log.
         log: String,
     },
-    /// The kernel cannot be written for the device.
+    /// The kernel cannot be built for the device.
     #[error("{0}")]
     Build(#[source] warpfold_lang::Error),
     #[cfg(feature = "virtual-gpu")]
-    /// The virtual GPU refuses the PTX text.
+    /// The virtual GPU rejects the PTX text.
     #[error("the virtual GPU cannot load the PTX: {0}")]
     Load(#[source] warpfold_sim::Error),
-    /// No such entry in a module.
+    /// No such kernel in the module.
     #[error("no kernel named '{name}' in the module{}", known_kernels(known))]
     UnknownKernel {
-        /// What was asked for.
+        /// The name that was requested.
         name: String,
-        /// What there is, if the device can tell.
+        /// The kernels of the module, if the device can list them.
         known: Vec<String>,
     },
-    /// A call of the driver failed for a reason that is none of the above.
+    /// A driver call failed for another reason.
     #[error("{call} failed: {code} ({message})")]
     Driver {
-        /// What was being done.
+        /// The operation that failed.
         call: &'static str,
-        /// The driver's name of the error.
+        /// The driver's name for the error.
         code: String,
-        /// The driver's sentence about it.
+        /// The driver's description of the error.
         message: String,
     },
     #[cfg(feature = "virtual-gpu")]
-    /// The virtual GPU refused a host access: memory of the device was used in a way that this
-    /// crate prevents, or the checks are [`Checks::Deny`](warpfold_sim::Checks::Deny) and nothing
-    /// has written the bytes that the host reads.
+    /// The virtual GPU refused a host access: an access to device memory that this crate prevents,
+    /// or, with [`Checks::Deny`](warpfold_sim::Checks::Deny), a read of bytes that nothing has
+    /// written.
     #[error("host access on the virtual GPU: {0}")]
     HostAccess(#[source] warpfold_sim::Error),
 }
 
-/// Writes a failed launch, or the candidates.
+/// Message for a failed launch, or its candidates.
 struct LaunchFailure<'a> {
     launches: &'a [LaunchSite],
     reason: &'a str,

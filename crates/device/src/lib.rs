@@ -78,5 +78,5 @@ pub use virtual_gpu::LaunchReport;
 pub use warpfold_sim::{Access, Checks, Counters, Finding, FindingKind, InstructionCounters, Report, Severity};
 pub use warpfold_sim::{Arch, Fill, Interleave, L2Promotion, MapMode, MapSwizzle, TensorMapError};
 
-/// The driver's bindings, for those who share contexts and streams with other users of them.
+/// The driver's bindings, for sharing contexts and streams with other users of them.
 pub use cudarc;

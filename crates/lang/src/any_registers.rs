@@ -13,9 +13,8 @@ use crate::registers::{FixedRegisters, MapRegisters, Registers, ZipRegisters};
 use crate::types::Type;
 use crate::{Index, Val};
 
-/// [`Registers`] without their Rust types: what code holds that is compiled once for all of them,
-/// not once for each. A function of such groups records the same instructions as one of the types
-/// that they came from.
+/// [`Registers`] without their Rust types, for code that is compiled once instead of once per type.
+/// A function of such groups records the same instructions as one of the original types.
 ///
 /// A group belongs to the kernel that is being recorded, and exists only inside its closure.
 ///
@@ -41,7 +40,7 @@ pub struct AnyVars(Handle);
 #[derive(Debug, Clone, Copy)]
 pub struct AnyPointers<S: Space>(Handle, PhantomData<fn() -> S>);
 
-/// Where the recorder of a kernel keeps a group: so that groups of any length can be copied.
+/// Index of a group in the recorder of its kernel; a copyable handle to a group of any length.
 #[derive(Debug, Clone, Copy)]
 struct Handle {
     kernel: u32,
@@ -97,7 +96,7 @@ impl Handle {
 }
 
 impl AnyRegisters {
-    /// A group without its type.
+    /// Erases the types of a group.
     #[track_caller]
     #[must_use]
     pub fn of<R: Registers>(registers: R) -> Self {
@@ -109,7 +108,7 @@ impl AnyRegisters {
         Self(Handle::of_registers(collected))
     }
 
-    /// The group with its type.
+    /// Restores the type of a group.
     ///
     /// # Panics
     /// If it is of another type.
@@ -123,7 +122,7 @@ impl AnyRegisters {
         registers
     }
 
-    /// A group of as many registers of the same types.
+    /// Applies a function to each register, giving a group of the same types.
     fn each_register(self, mut f: impl FnMut(Type, Raw) -> Raw) -> Self {
         Self(Handle::of_registers(self.0.registers().iter().map(|(ty, raw)| (*ty, f(*ty, *raw))).collect()))
     }
@@ -150,7 +149,7 @@ fn next_of(values: &mut std::slice::Iter<'_, (Type, Raw)>, wanted: Type) -> Raw 
     *raw
 }
 
-/// Calls a generic function with the Rust type of a type of memory.
+/// Calls a generic function with the Rust type of an element type.
 macro_rules! with_element {
     ($ty:expr, $element:ident => $body:expr) => {
         with_element!(@ $ty, $element, $body,

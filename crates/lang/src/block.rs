@@ -1,4 +1,4 @@
-//! Where a thread stands in its grid, and the barriers of its block.
+//! Position of a thread in its grid, and the barriers of its block.
 
 use crate::flow::when;
 use crate::intrinsics::special::{self, Register};
@@ -136,7 +136,8 @@ registers! {
     multiprocessor_id read Smid u32;
 }
 
-/// Waits for all threads of the block, and lets each see what the others wrote before.
+/// Waits for all threads of the block, and makes their earlier writes visible to each other
+/// (`__syncthreads`).
 #[track_caller]
 pub fn sync_threads() {
     with(|r| sync::barrier_sync(r, 0, None));
@@ -147,26 +148,26 @@ pub fn sync_threads() {
 pub struct NamedBarrier {
     /// 0 to 15; [`sync_threads`] uses 0.
     pub id: u32,
-    /// Threads that meet here, those that only arrive included.
+    /// Number of threads that synchronise here, including those that only arrive.
     pub threads: u32,
 }
 
 impl NamedBarrier {
-    /// Waits for the others.
+    /// Arrives and waits for the others.
     #[track_caller]
     pub fn sync(self) {
         with(|r| sync::barrier_sync(r, self.id, Some(self.threads)));
     }
 
-    /// Counts as having come, without waiting.
+    /// Arrives without waiting.
     #[track_caller]
     pub fn arrive(self) {
         with(|r| sync::barrier_arrive(r, self.id, self.threads));
     }
 }
 
-/// Several of the block's sixteen barriers, of which a thread chooses one while it runs: warpgroups
-/// that take turns.
+/// Several of the block's sixteen barriers, of which a thread selects one at run time: for
+/// warpgroups in ping-pong.
 ///
 /// ```
 /// use warpfold_lang::{Arch, Global, NamedBarriers, Target, kernel, range, warpgroup_idx, when};
@@ -189,23 +190,23 @@ impl NamedBarrier {
 /// [`sync_warpgroup`](crate::sync_warpgroup) takes the barriers from 1 on, one for each warpgroup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NamedBarriers {
-    /// The number of the first, 0 to 15.
+    /// The index of the first barrier, 0 to 15.
     pub first: u32,
-    /// How many there are.
+    /// Number of barriers.
     pub num: u32,
-    /// Threads that meet at each, a multiple of 32, those that only arrive included.
+    /// Threads per barrier, including those that only arrive; a multiple of 32.
     pub threads: u32,
 }
 
 impl NamedBarriers {
-    /// Waits at one of them for the others.
+    /// Arrives at barrier `index` and waits for the others.
     #[track_caller]
     pub fn sync(self, index: impl Operand<u32>) {
         let barrier = self.number(index.val());
         with(|r| sync::barrier_sync_of(r, barrier, self.threads));
     }
 
-    /// Counts as having come to one of them, without waiting.
+    /// Arrives at barrier `index` without waiting.
     #[track_caller]
     pub fn arrive(self, index: impl Operand<u32>) {
         let barrier = self.number(index.val());
@@ -224,21 +225,21 @@ fn barrier_census(census: Census, condition: Raw) -> Raw {
     with(|r| sync::barrier_census(r, census, condition))
 }
 
-/// [`sync_threads`], and in how many threads the condition holds.
+/// [`sync_threads`], returning the number of threads for which the condition holds.
 #[must_use]
 #[track_caller]
 pub fn sync_threads_count(condition: impl Operand<bool>) -> Val<u32> {
     Val::from_raw(barrier_census(Census::Count, condition.val().raw()))
 }
 
-/// [`sync_threads`], and whether the condition holds in all threads.
+/// [`sync_threads`], returning true if the condition holds for all threads.
 #[must_use]
 #[track_caller]
 pub fn sync_threads_and(condition: impl Operand<bool>) -> Val<bool> {
     Val::from_raw(barrier_census(Census::All, condition.val().raw()))
 }
 
-/// [`sync_threads`], and whether the condition holds in any thread.
+/// [`sync_threads`], returning true if the condition holds for any thread.
 #[must_use]
 #[track_caller]
 pub fn sync_threads_or(condition: impl Operand<bool>) -> Val<bool> {
@@ -252,21 +253,20 @@ pub fn nanosleep(nanoseconds: impl Operand<u32>) {
     with(|r| sync::nanosleep(r, nanoseconds));
 }
 
-/// Waits until the launches that this one depends on have ended and all that they wrote is visible
-/// (`griddepcontrol.wait`). Records nothing for targets before sm_90, where that is so when a
-/// launch begins.
+/// Waits until the launches that this one depends on have ended and all their writes are visible
+/// (`griddepcontrol.wait`). Records nothing for targets before sm_90, where launches begin in that
+/// state.
 ///
-/// A kernel that waits is launched as a *programmatic dependent launch*, and its launcher need not
-/// know of it: its blocks begin while those of the launch before still end, which hides what
-/// launches cost one another. So the wait must be passed by **every thread**, and **before it
-/// accesses global memory** in any way: loads and stores, atomics, tickets and counters of a
-/// workspace, bulk copies. Then order is transitive: a launch has not ended before all its threads
-/// have waited for the one before it, and so a wait for it is a wait for all. What may come before:
-/// reading parameters and special registers, preparing shared memory and mbarriers, barriers, and
-/// prefetches, of tensor maps that are parameters as of global memory: what they bring to the cache
-/// is what a later load finds there, whatever writes to it in between. A wait inside a branch or a
-/// loop, or behind an access of global memory or a thread's end, is an
-/// [error](crate::ErrorKind::Misuse).
+/// A kernel that waits is launched as a *programmatic dependent launch*, without its launcher's
+/// involvement: its blocks begin while those of the previous launch still finish, which hides
+/// launch latency. So **every thread** must pass the wait **before it accesses global memory** in
+/// any way: loads and stores, atomics, tickets and counters of a workspace, bulk copies. Then the
+/// order is transitive: a launch has not ended before all its threads have waited for the one
+/// before it, so a wait for it is a wait for all. Allowed before the wait: reading parameters and
+/// special registers, preparing shared memory and mbarriers, barriers, and prefetches of global
+/// memory and of tensor maps that are parameters, since a later load finds any write made in
+/// between. A wait inside a branch or a loop, or after an access to global memory or a thread's
+/// exit, is an [error](crate::ErrorKind::Misuse).
 ///
 /// PTX ISA, "Parallel Synchronization and Communication Instructions: griddepcontrol".
 #[track_caller]
@@ -274,12 +274,12 @@ pub fn wait_for_dependencies() {
     with(|r| sync::wait_for_dependencies(r, sync::Constants::None));
 }
 
-/// [`wait_for_dependencies`], behind bulk copies to shared memory ([`TensorMap::load`],
-/// [`Shared::copy_bulk`]) of what no launch that may still run writes, such as weights: those are
-/// on their way before the launch before this one has ended.
+/// [`wait_for_dependencies`], after bulk copies to shared memory ([`TensorMap::load`],
+/// [`Shared::copy_bulk`]) of data that no launch still running may write, such as weights: these
+/// copies start before the previous launch has ended.
 ///
-/// That nobody writes them is up to the caller, who looks back further than one launch: where each
-/// launch of a stream allows the next one to begin early, several of them may run at once.
+/// The caller guarantees that, looking back further than one launch: if each launch of a stream
+/// allows the next one to begin early, several may run at once.
 ///
 /// [`TensorMap::load`]: crate::TensorMap::load
 /// [`Shared::copy_bulk`]: crate::Pointer::copy_bulk
@@ -288,20 +288,20 @@ pub fn wait_for_dependencies_after_constants() {
     with(|r| sync::wait_for_dependencies(r, sync::Constants::Loaded));
 }
 
-/// Allows the launch behind this one to begin once all blocks have said so or ended
-/// (`griddepcontrol.launch_dependents`), instead of once all have ended. Records nothing for
+/// Allows the next launch to begin once all blocks have executed this or exited
+/// (`griddepcontrol.launch_dependents`), instead of once all have exited. Records nothing for
 /// targets before sm_90.
 ///
-/// Nothing follows from it for correctness, as that launch [waits](wait_for_dependencies) for the
-/// end of this one. Its blocks take the room that is left, never that of blocks of this launch:
-/// those have all begun. That they lie there waiting has a price, so measure before use.
+/// It does not affect correctness, since that launch [waits](wait_for_dependencies) for the end of
+/// this one. Its blocks only take free resources, never those of blocks of this launch, which have
+/// all begun. Waiting blocks have a cost, so measure before use.
 #[track_caller]
 pub fn launch_dependents() {
     with(sync::launch_dependents);
 }
 
-/// [`launch_dependents`], if the grid has at most this many blocks: where multiprocessors are left,
-/// the blocks of the next launch wait on those. Records nothing for targets before sm_90.
+/// [`launch_dependents`], if the grid has at most this many blocks: the blocks of the next launch
+/// then wait on free multiprocessors. Records nothing for targets before sm_90.
 #[track_caller]
 pub fn launch_dependents_of_few(blocks: u32) {
     if with(sync::has_dependent_launches) {

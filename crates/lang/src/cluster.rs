@@ -1,6 +1,6 @@
-//! Clusters: blocks that run at the same time and reach one another's shared memory, and the
-//! registers that warpgroups give to one another (sm_90; PTX ISA, "Cooperative Thread Arrays",
-//! `barrier.cluster`, `setmaxnreg`).
+//! Clusters: blocks that run at the same time and access each other's shared memory (distributed
+//! shared memory), and the transfer of registers between warpgroups (sm_90; PTX ISA, "Cooperative
+//! Thread Arrays", `barrier.cluster`, `setmaxnreg`).
 
 use crate::Val;
 use crate::block::Xyz;
@@ -68,28 +68,28 @@ pub fn num_clusters() -> Xyz {
     })
 }
 
-/// Waits for all threads of the cluster, and lets each see what the others wrote before. No block
-/// may end while another may still reach its shared memory: this is how it knows.
+/// Waits for all threads of the cluster, and makes their earlier writes visible to each other. A
+/// block must not exit while another may still access its shared memory: this barrier ensures that.
 #[track_caller]
 pub fn cluster_sync() {
     cluster_arrive();
     cluster_wait();
 }
 
-/// The first half of [`cluster_sync`]: counts as having come.
+/// First half of [`cluster_sync`]: arrives without waiting.
 #[track_caller]
 pub fn cluster_arrive() {
     with(sync::cluster_arrive);
 }
 
-/// Like [`cluster_arrive`], and lets nobody see what came before: what tells only that the block
-/// has begun.
+/// Like [`cluster_arrive`], without making earlier writes visible: signals only that the block has
+/// begun.
 #[track_caller]
 pub fn cluster_arrive_relaxed() {
     with(sync::cluster_arrive_relaxed);
 }
 
-/// The second half of [`cluster_sync`].
+/// Second half of [`cluster_sync`]: waits for the other blocks.
 #[track_caller]
 pub fn cluster_wait() {
     with(sync::cluster_wait);
@@ -108,8 +108,8 @@ pub fn setmaxnreg_dec(down_to: u32) {
     with(|r| sync::set_registers(r, Direction::Give, down_to));
 }
 
-/// `setmaxnreg.inc`: waits until others have released so many registers that each thread of this
-/// warpgroup can have `up_to`; see [`setmaxnreg_dec`].
+/// `setmaxnreg.inc`: waits until enough registers have been released for each thread of this
+/// warpgroup to have `up_to`; see [`setmaxnreg_dec`].
 #[track_caller]
 pub fn setmaxnreg_inc(up_to: u32) {
     with(|r| sync::set_registers(r, Direction::Take, up_to));

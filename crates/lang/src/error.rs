@@ -1,12 +1,12 @@
-//! Why a kernel could not be written for a target.
+//! Errors of kernels that cannot be built for a target.
 
 use std::panic::Location;
 
 use crate::recorder::Caller;
 use crate::{Target, Type};
 
-/// A kernel that cannot be built. One pointer wide; [`Error::kind`] says what is wrong.
-/// `Debug` prints the sentence, too.
+/// A kernel that cannot be built. One pointer wide; [`Error::kind`] has the details. `Debug` prints
+/// the message, too.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{file}:{line}: kernel '{kernel}': {kind}", file = .0.caller.file(), line = .0.caller.line(), kernel = .0.kernel, kind = .0.kind)]
 pub struct Error(Box<Inner>);
@@ -35,21 +35,21 @@ impl Error {
         &self.0.kernel
     }
 
-    /// The line of the operation that is wrong; of [`crate::kernel()`] where it is the kernel as a
-    /// whole.
+    /// The line of the wrong operation, or of [`crate::kernel()`] if the kernel as a whole is
+    /// wrong.
     #[must_use]
     pub fn location(&self) -> &'static Location<'static> {
         self.0.caller
     }
 
-    /// What is wrong.
+    /// The kind of the error.
     #[must_use]
     pub fn kind(&self) -> &ErrorKind {
         &self.0.kind
     }
 
-    /// Whether the target lacks an instruction or the shared memory that the kernel needs: another
-    /// target may have it.
+    /// Returns true if the target lacks an instruction or the shared memory that the kernel needs:
+    /// another target may have it.
     #[must_use]
     pub fn is_unsupported(&self) -> bool {
         matches!(
@@ -59,7 +59,7 @@ impl Error {
     }
 }
 
-/// What is wrong with a kernel.
+/// The kinds of errors in a kernel.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -72,7 +72,7 @@ pub enum ErrorKind {
         arch: u32,
         /// The first PTX version that has it.
         ptx_version: (u32, u32),
-        /// What the kernel was built for.
+        /// The target that the kernel was built for.
         target: Target,
     },
     /// The target lacks an instruction that only one architecture has.
@@ -82,7 +82,7 @@ pub enum ErrorKind {
         what: String,
         /// The architecture.
         arch: u32,
-        /// What the kernel was built for.
+        /// The target that the kernel was built for.
         target: Target,
     },
     /// An operation that no target has for this type.
@@ -123,9 +123,9 @@ pub enum ErrorKind {
     OutOfRange {
         /// The constant.
         what: String,
-        /// What it is.
+        /// The value that was found.
         value: String,
-        /// What it may be.
+        /// The values that are allowed.
         expected: String,
     },
     /// Two constructs that exclude one another.

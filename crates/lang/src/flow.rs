@@ -188,7 +188,7 @@ impl Labels {
         labels
     }
 
-    /// Branches where the condition has a value: to the end, or to the start.
+    /// Branches if the condition has the value `is`: to the end, or to the start.
     #[track_caller]
     #[inline(never)]
     fn branch_if(self, condition: Raw, is: bool, to_end: bool) {

@@ -1,4 +1,4 @@
-//! Arithmetic on constants, so that what is known while recording costs no instruction.
+//! Constant folding, so that values known while recording cost no instruction.
 //!
 //! A result is given only where it is bit-identical to what the hardware computes: a NaN, a
 //! division by zero and half-precision arithmetic are left to the device.
@@ -19,7 +19,7 @@ pub(crate) fn binary(op: Binary, ty: Type, a: u64, b: u64) -> Option<u64> {
     }
 }
 
-/// The number that the bits of an integer type stand for.
+/// The number that the bits represent in an integer type.
 fn value(ty: Type, bits: u64) -> i128 {
     let shift = 64 - ty.bits();
     if ty.is_signed() { i128::from((bits << shift).cast_signed() >> shift) } else { i128::from(bits) }

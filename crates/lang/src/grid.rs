@@ -2,11 +2,11 @@
 
 use crate::{Global, Order, Scope, Val, block_idx, grid_dim, linear_thread_idx, loop_until_left, sync_threads, when};
 
-/// The bit that turns over when all blocks have come.
+/// The bit that flips when all blocks have arrived.
 const TURN: u32 = 1 << 31;
 
-/// Waits until all threads of the grid have come here, and lets each see what the others wrote
-/// before: `cooperative_groups::this_grid().sync()`.
+/// Waits until all threads of the grid have arrived, and makes their earlier writes visible to each
+/// other: `cooperative_groups::this_grid().sync()`.
 ///
 /// `word` is memory of the grid alone: zero before its first use, and ready for the next one, in
 /// this launch or a later one, after each. Every thread of every block has to come here, and all

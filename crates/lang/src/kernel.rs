@@ -27,39 +27,39 @@ pub struct Kernel<Args> {
 struct Recipe {
     id: u64,
     name: String,
-    /// Where [`kernel()`] was called.
+    /// The location of the call to [`kernel()`].
     caller: Caller,
     body: Box<dyn Fn() + Send + Sync>,
 }
 
-/// How many threads a block has, as far as the kernel promises it.
+/// The number of threads per block that the kernel promises.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Threads {
-    /// Whatever the launch says.
+    /// No promise: the launch decides.
     #[default]
     Free,
-    /// At most so many (`.maxntid`).
+    /// At most this many (`.maxntid`).
     Max([u32; 3]),
-    /// Exactly so many (`.reqntid`); [`crate::block_dim`] is then a constant.
+    /// Exactly this many (`.reqntid`); [`crate::block_dim`] is then a constant.
     Required([u32; 3]),
 }
 
-/// What a kernel promises about its launch, for the register allocation (PTX ISA,
-/// "Performance-Tuning Directives").
+/// Launch bounds that a kernel promises, for register allocation (PTX ISA, "Performance-Tuning
+/// Directives").
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Bounds {
-    /// Threads a block.
+    /// Threads per block.
     pub threads: Threads,
-    /// Blocks that shall fit a multiprocessor at once (`.minnctapersm`).
+    /// Minimum number of resident blocks per multiprocessor (`.minnctapersm`).
     pub min_blocks: Option<u32>,
-    /// Registers a thread may take (`.maxnreg`).
+    /// Maximum number of registers per thread (`.maxnreg`).
     pub max_registers: Option<u32>,
-    /// Blocks that make a cluster (`.reqnctapercluster`).
+    /// Cluster size in blocks (`.reqnctapercluster`).
     pub cluster: Option<[u32; 3]>,
 }
 
 impl Bounds {
-    /// The block that every launch has, where the kernel promises one.
+    /// The block size of every launch, if the kernel promises one.
     #[must_use]
     pub const fn required_block(&self) -> Option<[u32; 3]> {
         match self.threads {
@@ -233,7 +233,7 @@ impl<Args: Params> Kernel<Args> {
         &self.recipe.name
     }
 
-    /// A number that only clones of this kernel share (whatever their bounds).
+    /// A number shared only by clones of this kernel (whatever their bounds).
     #[must_use]
     pub fn id(&self) -> u64 {
         self.recipe.id
@@ -245,27 +245,27 @@ impl<Args: Params> Kernel<Args> {
         &self.bounds
     }
 
-    /// Where each parameter lies in the kernel's parameter block.
+    /// The layout of the kernel's parameter block.
     #[must_use]
     pub fn layout(&self) -> Layout {
         Args::layout()
     }
 
-    /// Promises that no launch has more threads a block (`.maxntid`).
+    /// Promises a maximum number of threads per block (`.maxntid`).
     #[must_use]
     pub fn max_threads(mut self, threads: impl Dims) -> Self {
         self.bounds.threads = Threads::Max(threads.dims());
         self
     }
 
-    /// Promises that every launch has exactly so many threads a block (`.reqntid`).
+    /// Promises the exact number of threads per block of every launch (`.reqntid`).
     #[must_use]
     pub fn required_block(mut self, threads: impl Dims) -> Self {
         self.bounds.threads = Threads::Required(threads.dims());
         self
     }
 
-    /// Asks for registers to be allocated so that so many blocks fit a multiprocessor
+    /// Limits registers so that at least this many blocks fit on a multiprocessor
     /// (`.minnctapersm`).
     #[must_use]
     pub fn min_blocks(mut self, blocks: u32) -> Self {
@@ -273,8 +273,8 @@ impl<Args: Params> Kernel<Args> {
         self
     }
 
-    /// Promises that every launch makes clusters of so many blocks, which run at the same time and
-    /// reach one another's shared memory (`.reqnctapercluster`; sm_90). More than 8 blocks do not
+    /// Promises the cluster size of every launch: the blocks of a cluster run at the same time and
+    /// access each other's shared memory (`.reqnctapercluster`; sm_90). More than 8 blocks do not
     /// fit every device.
     #[must_use]
     pub fn cluster(mut self, blocks: impl Dims) -> Self {
@@ -282,7 +282,7 @@ impl<Args: Params> Kernel<Args> {
         self
     }
 
-    /// Caps the registers of a thread (`.maxnreg`).
+    /// Limits the number of registers per thread (`.maxnreg`).
     #[must_use]
     pub fn max_registers(mut self, registers: u32) -> Self {
         self.bounds.max_registers = Some(registers);
@@ -350,9 +350,9 @@ impl<Args> fmt::Debug for Kernel<Args> {
 /// A kernel written for one target.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Built {
-    /// The name of its entry.
+    /// The name of its entry function.
     pub entry: String,
-    /// Where [`kernel()`] was called.
+    /// The location of the call to [`kernel()`].
     pub defined_at: &'static Location<'static>,
     /// The module that holds it.
     pub module: ptx::Module,
@@ -362,7 +362,7 @@ pub struct Built {
     pub static_shared_bytes: u64,
     /// Shared memory that the launch has to give, in bytes.
     pub dynamic_shared_bytes: u64,
-    /// Whether it [waits](crate::wait_for_dependencies) for the launches before it, so that it may
+    /// True if it [waits](crate::wait_for_dependencies) for the launches before it, so that it may
     /// begin while they run.
     pub waits_for_dependencies: bool,
 }

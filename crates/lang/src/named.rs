@@ -1,5 +1,5 @@
-//! Parameter lists with names: [`params!`](crate::params!) makes one structure for the kernel and
-//! for the host.
+//! Named parameter lists: [`params!`](crate::params!) makes one structure for the kernel and for
+//! the host.
 //!
 //! Addresses are parameters of their own, in the order of the fields; all numbers, and the strides
 //! and sizes of tensors, are one structure that is passed by value after them, so that a launch has
@@ -13,11 +13,11 @@ use crate::params::{Array, Layout, Param, Params, Sink, declare_one};
 use crate::types::{Element, Scalar};
 use crate::{Global, Strided, Val, untyped};
 
-/// A side of a launch: what the fields of a [`params!`](crate::params!) structure are there.
+/// A side of a launch, which decides the field types of a [`params!`](crate::params!) structure.
 pub trait Side: Copy + Debug {
     /// An address, [`Global<T>`].
     type Pointer<T: Element>: Debug;
-    /// Several addresses, of which a launch may lack the last.
+    /// Several addresses, the last of which a launch may omit.
     type Pointers<T: Element, const N: usize>: Debug;
     /// A [`Strided`] tensor.
     type Tensor<const RANK: usize>: Debug;
@@ -25,12 +25,12 @@ pub trait Side: Copy + Debug {
     type Scalar<T: Element + Param>: Debug;
     /// An array of numbers.
     type Array<T: Element + Param, const N: usize>: Debug;
-    /// A parameter that a launch may lack.
+    /// A parameter that a launch may omit.
     type Optional<P: NamedParam>: Debug;
 }
 
-/// The kernel's side: values of the kernel that is being recorded. Whether an optional parameter
-/// is there is known to the kernel's configuration; the address of one that is not is null.
+/// The kernel's side: values of the kernel being recorded. The kernel's configuration says if an
+/// optional parameter is present; the address of an absent one is null.
 #[derive(Debug, Clone, Copy)]
 pub struct Recorded;
 
@@ -43,27 +43,27 @@ impl Side for Recorded {
     type Optional<P: NamedParam> = P::On<Self>;
 }
 
-/// What a field takes of a kernel's parameters.
+/// Space that a field takes in a kernel's parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FieldShape {
-    /// Addresses.
+    /// Number of addresses.
     pub pointers: usize,
-    /// The alignment of what is there.
+    /// Alignment of the memory at the addresses.
     pub pointee_align: u32,
-    /// Bytes of its numbers.
+    /// Bytes of the field's numbers.
     pub bytes: u32,
-    /// Their alignment.
+    /// Alignment of the numbers.
     pub align: u32,
 }
 
 /// Positions of a field's parameters.
 #[derive(Debug, Clone, Copy)]
 pub struct FieldPlace {
-    /// The parameter that is its first address, if it has any.
+    /// Index of the parameter with its first address, if it has any.
     pub pointer: usize,
-    /// The parameter that has all numbers.
+    /// Index of the parameter with all numbers.
     pub numbers: usize,
-    /// Where its own begin there.
+    /// Offset of the field's own numbers in that parameter.
     pub offset: u32,
 }
 
@@ -72,7 +72,7 @@ pub struct FieldPlace {
 pub trait NamedParam: 'static {
     /// The field on a side.
     type On<S: Side>: Debug;
-    /// What it takes of the parameters.
+    /// Space that the field takes in the parameters.
     const SHAPE: FieldShape;
 
     /// The field in the kernel.
@@ -88,7 +88,7 @@ pub trait NamedParams: Params {
 /// A host value for a field of type `P`: gives its address to the sink, and its numbers to those of
 /// the structure.
 pub trait NamedArgument<P: NamedParam, S: Sink> {
-    /// Passes it.
+    /// Passes the value.
     ///
     /// # Errors
     /// If the sink refuses it.
@@ -110,7 +110,7 @@ impl Numbers {
         self.bytes.extend_from_slice(little_endian);
     }
 
-    /// Gives all to a sink.
+    /// Passes all numbers to a sink.
     ///
     /// # Errors
     /// If the sink refuses them.
@@ -119,7 +119,7 @@ impl Numbers {
     }
 }
 
-/// Where fields have their parameters.
+/// Parameter places of all fields of a structure.
 struct Places {
     fields: Vec<FieldPlace>,
     pointers: Vec<u32>,

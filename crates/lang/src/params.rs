@@ -1,5 +1,5 @@
-//! Parameters: what the host passes, what the kernel receives, and how a launch is checked by the
-//! Rust compiler.
+//! Parameters: host-side arguments, kernel-side values, and the check of a launch by the Rust
+//! compiler.
 //!
 //! A kernel's type lists its parameters, for example `Kernel<(Global<f32>, u32)>`. Three traits
 //! connect the sides:
@@ -73,13 +73,13 @@ use crate::{Global, Val, intrinsics, untyped};
 
 /// A type of kernel parameter.
 pub trait Param: 'static {
-    /// The type as PTX declares it.
+    /// The type in the PTX declaration.
     const PTX_TYPE: ScalarType;
     /// Its size in bytes.
     const BYTES: u32;
     /// Its alignment in bytes.
     const ALIGN: u32 = Self::BYTES;
-    /// For a pointer: the alignment of what it points to.
+    /// For a pointer: the alignment of its target.
     const POINTEE_ALIGN: Option<u32> = None;
     /// For an array: its length.
     const LEN: Option<u32> = None;
@@ -93,8 +93,7 @@ impl<T: Param + Scalar, const N: usize> Param for [T; N] {
     const LEN: Option<u32> = Some(N as u32);
 }
 
-/// Several pointers, passed as an array: inputs of which there may be fewer. Untyped launches alone
-/// have them.
+/// Several pointers, passed as an array whose last ones may be absent. For untyped launches only.
 impl<T: Element, const N: usize> Param for [Global<T>; N] {
     const PTX_TYPE: ScalarType = ScalarType::U64;
     const BYTES: u32 = 8 * N as u32;
@@ -108,16 +107,16 @@ impl<T: Element> Param for Global<T> {
     const POINTEE_ALIGN: Option<u32> = Some(T::BYTES);
 }
 
-/// What a kernel's closure receives for a parameter.
+/// A kernel parameter as its closure receives it.
 pub trait Received: Copy + 'static {
-    /// The parameter it stands for.
+    /// The parameter type.
     type Param: Param;
     /// Declares the parameter at this position and reads it.
     fn receive(position: usize) -> Self;
 }
 
 impl<T: Element> Global<T> {
-    /// The address that is a parameter.
+    /// The address in a parameter.
     pub(crate) fn of_param(position: usize) -> Self {
         Self::new(Val::from_raw(untyped::load_param(position, 0, Type::U64)))
     }
@@ -150,8 +149,7 @@ impl<T: Element + Param> Received for Val<T> {
     }
 }
 
-/// An array of scalars that was passed by value. An element is loaded where it is first asked for,
-/// once.
+/// An array of scalars, passed by value. Each element is loaded once, at its first use.
 ///
 /// ```
 /// use warpfold_lang::{Arch, Array, Global, Target, kernel};
@@ -163,13 +161,13 @@ impl<T: Element + Param> Received for Val<T> {
 #[derive(Debug, Clone, Copy)]
 pub struct Array<T, const N: usize> {
     position: usize,
-    /// Bytes before it in the parameter.
+    /// Offset in the parameter, in bytes.
     first: u32,
     element: std::marker::PhantomData<fn() -> T>,
 }
 
 impl<T: Element + Param, const N: usize> Array<T, N> {
-    /// The array in a parameter from a byte on.
+    /// The array at byte `first` of a parameter.
     pub(crate) const fn of_param(position: usize, first: u32) -> Self {
         Self { position, first, element: std::marker::PhantomData }
     }
@@ -214,7 +212,7 @@ pub(crate) fn declare_one(position: usize, ty: ScalarType, align: u32, pointee_a
     });
 }
 
-/// A part of a parameter, loaded where it is first asked for.
+/// Loads part of a parameter once, at its first use.
 #[track_caller]
 #[inline(never)]
 pub(crate) fn load_once(position: usize, offset: u32, ty: Type) -> Raw {
@@ -224,7 +222,7 @@ pub(crate) fn load_once(position: usize, offset: u32, ty: Type) -> Raw {
     })
 }
 
-/// Where the parameters lie in the parameter block.
+/// Layout of the parameter block.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Layout {
     /// Offset and size of each parameter, in bytes.
@@ -242,12 +240,12 @@ impl Layout {
     }
 }
 
-/// One parameter's place.
+/// Position of one parameter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Slot {
-    /// The type as PTX declares it.
+    /// The type in the PTX declaration.
     pub ty: ScalarType,
-    /// From the start of the block, a multiple of the type's alignment.
+    /// Offset from the start of the block, a multiple of the type's alignment.
     pub offset: u32,
     /// Size in bytes.
     pub bytes: u32,
@@ -255,13 +253,13 @@ pub struct Slot {
 
 /// A tuple of parameters, or a structure of them.
 pub trait Params: 'static {
-    /// Each parameter at the next multiple of its alignment.
+    /// The layout: each parameter at the next multiple of its alignment.
     fn layout() -> Layout;
 }
 
-/// Whatever collects the bytes of a launch's arguments.
+/// A collector of the bytes of a launch's arguments.
 pub trait Sink {
-    /// Why an argument is refused.
+    /// The error for a refused argument.
     type Error;
 
     /// Takes the next argument's bytes, little-endian, which lie at a multiple of `align`.
@@ -277,7 +275,7 @@ pub trait Sink {
     label = "the kernel expects `{P}` here"
 )]
 pub trait Argument<P: Param, S: Sink> {
-    /// Gives its bytes to the sink.
+    /// Passes the value's bytes to the sink.
     ///
     /// # Errors
     /// If the sink refuses it.
@@ -290,7 +288,7 @@ pub trait Argument<P: Param, S: Sink> {
     label = "expected arguments for `{Ps}`"
 )]
 pub trait Arguments<Ps: Params, S: Sink> {
-    /// Gives all to the sink, in order.
+    /// Passes all values to the sink, in order.
     ///
     /// # Errors
     /// If the sink refuses one.

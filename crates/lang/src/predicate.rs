@@ -1,5 +1,5 @@
-//! Predicates as members of a group of registers: what a branch returns, a fold over `any` and
-//! `all` accumulates.
+//! Predicates as members of a group of registers: for results of branches and for folds with `any`
+//! and `all`.
 //!
 //! Shuffles and memory have no predicates. A `Val<bool>` moves as a `u32` that is 0 or 1, and stays
 //! in memory as a `u8`.

@@ -107,7 +107,7 @@ fn promotion(ty: Type) -> Type {
     }
 }
 
-/// Whether each conversion of the format has an argument of its kind.
+/// Checks that each conversion of the format has an argument of its kind.
 fn check(format: &str, arguments: &[(Type, Raw)]) -> Result<(), String> {
     let mut types = arguments.iter().map(|(ty, _)| *ty);
     let mut rest = format;

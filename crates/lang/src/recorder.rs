@@ -1,4 +1,4 @@
-//! The kernel being recorded: registers, scopes, statements, and what they ask of the target.
+//! The kernel being recorded: registers, scopes, statements, and requirements on the target.
 //!
 //! One recorder at a time is current on a thread ([`with`]). A value knows the recorder that made
 //! it and the scope it was made in, so that a value used where it is not defined is an error
@@ -63,7 +63,7 @@ pub(crate) struct Symbol {
     index: u32,
 }
 
-/// What is the same throughout a kernel, and so is computed once.
+/// A value that is uniform throughout a kernel and therefore computed only once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Computed {
     /// A special register, or a component of one.
@@ -110,7 +110,7 @@ pub(crate) struct Recorder {
     error: Option<Error>,
 }
 
-/// What is left when a kernel has been recorded.
+/// The result of recording a kernel.
 pub(crate) struct Recording {
     pub(crate) module: ptx::Module,
     pub(crate) static_shared_bytes: u64,
@@ -124,7 +124,7 @@ thread_local! {
 
 static NUM_RECORDERS: AtomicU32 = AtomicU32::new(0);
 
-/// Gives the recorder of the kernel that is being recorded on this thread.
+/// Calls a function with the recorder of the kernel being recorded on this thread.
 ///
 /// Not for functions that are generic over types of values: they call those of [`crate::untyped`],
 /// so that this is compiled in this crate alone.
@@ -151,21 +151,21 @@ fn none_recorded() -> ! {
     panic!("no kernel is being recorded: values can be used only inside the closure of `kernel`")
 }
 
-/// What a recording is for.
+/// The kernel to record: name, target, bounds and origin.
 #[derive(Clone, Copy)]
 pub(crate) struct Subject<'a> {
     pub(crate) name: &'a str,
     pub(crate) target: &'a Target,
     pub(crate) bounds: Bounds,
-    /// Where the kernel was made.
+    /// The location of the kernel's definition.
     pub(crate) caller: Caller,
-    /// Whether instructions say which line they come from.
+    /// True if instructions carry their source lines.
     pub(crate) with_lines: bool,
 }
 
 /// Records `body` and returns the module it wrote.
 pub(crate) fn record(subject: Subject<'_>, body: &dyn Fn()) -> Result<Recording, Error> {
-    /// Puts the outer recorder back, also when `body` panics.
+    /// Restores the outer recorder, even when `body` panics.
     struct Restore(Option<Recorder>);
     impl Drop for Restore {
         fn drop(&mut self) {
@@ -180,7 +180,7 @@ pub(crate) fn record(subject: Subject<'_>, body: &dyn Fn()) -> Result<Recording,
 }
 
 impl Recorder {
-    /// What tells it from other recorders.
+    /// The unique id of this recorder.
     pub(crate) const fn id(&self) -> u32 {
         self.id
     }
@@ -235,7 +235,7 @@ impl Recorder {
         }
     }
 
-    /// Notes that the kernel needs what only this very architecture has, under its `a` target.
+    /// Notes that the kernel needs a feature of this architecture alone, under its `a` target.
     pub(crate) fn require_specific(&mut self, what: &str, arch: u32, ptx_version: (u32, u32)) {
         self.require(what, arch, ptx_version);
         let target = self.target;
@@ -251,7 +251,7 @@ impl Recorder {
         Reg::new(self.id, u32::try_from(self.registers.len() - 1).expect("fewer than 2^32 registers"))
     }
 
-    /// The name under which a register stands in the tree until [`Self::finish`] numbers it.
+    /// The temporary name of a register in the tree, until [`Self::finish`] numbers it.
     pub(crate) fn name_of(&mut self, reg: Reg) -> Name {
         if reg.kernel() != self.id {
             self.fail(ErrorKind::ForeignValue);
@@ -297,7 +297,7 @@ impl Recorder {
         result
     }
 
-    /// A value that is the same throughout the kernel: computed once, at its start, and kept by
+    /// A value that is uniform throughout the kernel: computed once, at its start, and cached by
     /// name.
     pub(crate) fn computed(&mut self, name: Computed, compute: impl FnOnce(&mut Self) -> Raw) -> Raw {
         if let Some(raw) = self.computed.get(&name) {
@@ -308,7 +308,7 @@ impl Recorder {
         raw
     }
 
-    /// Like [`Self::computed`], for what is always a register.
+    /// Like [`Self::computed`], for values that are always registers.
     pub(crate) fn computed_register(&mut self, name: Computed, compute: impl FnOnce(&mut Self) -> Reg) -> Reg {
         match self.computed(name, |r| Raw::Reg(compute(r))) {
             Raw::Reg(reg) => reg,
@@ -325,7 +325,7 @@ impl Recorder {
         list.push(statement);
     }
 
-    /// Starts a `{ … }`; what it returns goes to [`Self::end_block`].
+    /// Starts a `{ … }`; pass the result to [`Self::end_block`].
     pub(crate) fn begin_block(&mut self) -> Vec<Statement> {
         std::mem::take(&mut self.body)
     }
@@ -341,7 +341,7 @@ impl Recorder {
         self.push_guarded(None, opcode, modifiers, operands);
     }
 
-    /// Appends an instruction that runs where the guard holds (or, negated, does not).
+    /// Appends an instruction with a guard, which may be negated.
     pub(crate) fn push_guarded(
         &mut self,
         guard: Option<ptx::Guard>,
@@ -383,7 +383,7 @@ impl Recorder {
         ptx::Guard { predicate: name, negated }
     }
 
-    /// What has been recorded so far outside of branches and loops; nothing inside of one.
+    /// The statements recorded so far outside of branches and loops; `None` inside of one.
     pub(crate) fn straight_line(&self) -> Option<&[Statement]> {
         (self.open_scopes.len() == 1).then_some(&self.body)
     }
@@ -412,7 +412,7 @@ impl Recorder {
         Symbol { kernel: self.id, index }
     }
 
-    /// Aligns a variable so, or more.
+    /// Raises the alignment of a variable to at least this.
     pub(crate) fn align_variable(&mut self, symbol: Symbol, align: u32) {
         let declared = &mut self.variables[symbol.index as usize].align;
         *declared = (*declared).max(Some(align));

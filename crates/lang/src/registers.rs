@@ -1,12 +1,12 @@
-//! Groups of registers that move together: the accumulators of folds.
+//! Groups of registers that are used as one value: the accumulators of folds.
 
 use crate::memory::{ClusterSpace, Global, GlobalSpace, Pointer, SharedSpace, Space, shared};
 use crate::recorder::Raw;
 use crate::types::{Element, Type};
 use crate::{Index, Operand, Val, Var, untyped};
 
-/// Nothing, a [`Val`], or a tuple or an array of them: what a branch can return, a shuffle can
-/// move, shared memory can hold, and a fold can accumulate.
+/// Nothing, a [`Val`], or a tuple or an array of them: a value for branches to return, shuffles to
+/// move, shared memory to hold, and folds to accumulate.
 pub trait Registers: Copy {
     /// One [`Var`] for each register.
     type Vars: Copy;
@@ -14,40 +14,40 @@ pub trait Registers: Copy {
     /// neighbouring words.
     type Pointers<S: Space>: Copy;
 
-    /// How many registers it has.
+    /// Number of registers in the group.
     fn count(self) -> u32;
-    /// As many registers of the same types, without a value yet; assign them on every path before
-    /// reading.
+    /// Declares as many registers of the same types, without a value yet; assign them on every path
+    /// before reading.
     #[doc(hidden)]
     fn declare(self) -> Self::Vars;
-    /// Gives the variables the values.
+    /// Assigns the values to the variables.
     fn assign(vars: Self::Vars, values: Self);
-    /// The variables' values at this moment.
+    /// The current values of the variables.
     fn read(vars: Self::Vars) -> Self;
-    /// Does the same to each register.
+    /// Applies a function to each register.
     fn map(self, f: &mut impl MapRegisters) -> Self;
-    /// Does the same to each pair of registers.
+    /// Applies a function to each pair of registers.
     fn zip(self, other: Self, f: &mut impl ZipRegisters) -> Self;
-    /// [`map`](Self::map) by a function that gets types as values, so that it is compiled once for
-    /// all of them.
+    /// [`map`](Self::map) with a function that takes types as values, so that it is compiled only
+    /// once.
     #[doc(hidden)]
     fn each(self, f: &mut dyn FnMut(Type, Val<()>) -> Val<()>) -> Self;
-    /// [`zip`](Self::zip), likewise.
+    /// [`zip`](Self::zip) with a function that takes types as values.
     #[doc(hidden)]
     fn each_pair(self, other: Self, f: &mut dyn FnMut(Type, Val<()>, Val<()>) -> Val<()>) -> Self;
     /// Arrays of `len` in shared memory, for registers of the same types.
     fn shared(self, len: u32) -> Self::Pointers<SharedSpace>;
     /// The same arrays in the shared memory of the block of a rank of the cluster.
     fn in_block(own: Self::Pointers<SharedSpace>, rank: Val<u32>) -> Self::Pointers<ClusterSpace>;
-    /// Arrays of `len` in the memory of the device, for registers of the same types: 8 bytes an
-    /// element, one array behind the other from the array that `next` counts.
+    /// Arrays of `len` in global memory, for registers of the same types: 8 bytes per element,
+    /// consecutive arrays starting at array number `next`, which is advanced.
     fn global(self, memory: Global<u64>, len: Val<u64>, next: &mut u32) -> Self::Pointers<GlobalSpace>;
     /// Loads each register from its array.
     fn load<S: Space>(from: Self::Pointers<S>, index: impl Index + Copy) -> Self;
     /// Stores each register into its array.
     fn store<S: Space>(self, to: Self::Pointers<S>, index: impl Index + Copy);
 
-    /// `yes` where the condition holds, else `no`.
+    /// `yes` if the condition holds, else `no`.
     #[track_caller]
     fn select(condition: impl Operand<bool>, yes: Self, no: Self) -> Self {
         let condition = condition.val().raw();
@@ -58,36 +58,36 @@ pub trait Registers: Copy {
 /// [`Registers`] whose number and types are those of the Rust type: all but
 /// [`AnyRegisters`](crate::AnyRegisters).
 pub trait FixedRegisters: Registers {
-    /// How many registers it has.
+    /// Number of registers in the group.
     const COUNT: u32;
 
-    /// The group made of registers that are taken one after the other.
+    /// Assembles a group from registers taken one after the other.
     fn assemble(from: &mut impl TakeRegister) -> Self;
 
-    /// The same of registers that a function gives for their types.
+    /// Assembles a group from registers that a function returns for their types.
     #[doc(hidden)]
     fn gather(from: &mut dyn FnMut(Type) -> Val<()>) -> Self;
 
-    /// A group of any values, where only the types matter.
+    /// A group of arbitrary values, for its types only.
     #[must_use]
     fn any() -> Self {
         Self::gather(&mut |_| Val::from_raw(Raw::Const(0)))
     }
 }
 
-/// Where registers come from, whatever their type.
+/// A source of registers of any type.
 pub trait TakeRegister {
     /// The next one.
     fn take<T: Element>(&mut self) -> Val<T>;
 }
 
-/// Something to do to each register of a group, whatever its type.
+/// A function to apply to each register of a group, of any type.
 pub trait MapRegisters {
     /// The new value of one register.
     fn map<T: Element>(&mut self, value: Val<T>) -> Val<T>;
 }
 
-/// Something to do to each pair of registers of two groups.
+/// A function to apply to each pair of registers of two groups.
 pub trait ZipRegisters {
     /// The new value made from one register of each group.
     fn zip<T: Element>(&mut self, left: Val<T>, right: Val<T>) -> Val<T>;
@@ -107,14 +107,14 @@ pub fn vars<R: Registers>(init: R) -> Vars<R> {
 }
 
 impl<R: Registers> Vars<R> {
-    /// Their values at this moment.
+    /// The current values of the variables.
     #[track_caller]
     #[must_use]
     pub fn get(self) -> R {
         R::read(self.0)
     }
 
-    /// Changes their values.
+    /// Assigns new values.
     #[track_caller]
     pub fn set(self, values: R) {
         R::assign(self.0, values);

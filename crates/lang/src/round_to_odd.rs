@@ -1,6 +1,7 @@
-//! Rounding to odd, which lets what is rounded again come out right.
+//! Rounding to odd, which makes a second rounding correct.
 
-/// A number rounded to odd in f32: rounding that to 16 bits or fewer is rounding once.
+/// Rounds a number to odd in f32, so that rounding the result to 16 bits or fewer is a single
+/// rounding.
 ///
 /// NOTE: `half`'s own conversions from f64 drop the low bits first, which turns "just above a tie"
 /// into a tie.

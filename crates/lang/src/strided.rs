@@ -1,4 +1,4 @@
-//! A tensor as a parameter of a kernel: address, strides and sizes.
+//! A tensor as a kernel parameter: address, strides and sizes.
 
 use crate::params::load_once;
 use crate::types::{Integer, Type};
@@ -28,13 +28,13 @@ use crate::{Global, Val};
 #[derive(Debug, Clone, Copy)]
 pub struct Strided<const RANK: usize> {
     base: Global<u8>,
-    /// The parameter that has its strides and sizes, and where they begin there.
+    /// The parameter with its strides and sizes, and their offset there.
     numbers: usize,
     offset: u32,
 }
 
 impl<const RANK: usize> Strided<RANK> {
-    /// The tensor whose strides and sizes are in a parameter from a byte on.
+    /// The tensor whose strides and sizes start at byte `first` of a parameter.
     pub(crate) const fn of_param(base: Global<u8>, numbers: usize, offset: u32) -> Self {
         Self { base, numbers, offset }
     }
@@ -45,7 +45,7 @@ impl<const RANK: usize> Strided<RANK> {
         self.base
     }
 
-    /// Distance in elements from one position of a dimension to the next.
+    /// Stride of a dimension, in elements.
     ///
     /// # Panics
     /// If there is no such dimension.
@@ -67,8 +67,7 @@ impl<const RANK: usize> Strided<RANK> {
         Val::from_raw(load_once(self.numbers, self.offset + 8 * RANK as u32 + 4 * dim as u32, Type::U32))
     }
 
-    /// Elements from the first one to the one at an index; positions that the index leaves out are
-    /// 0.
+    /// Offset in elements of the element at an index; missing positions are 0.
     ///
     /// # Panics
     /// If the index has no dimension or more than the tensor.
@@ -79,7 +78,7 @@ impl<const RANK: usize> Strided<RANK> {
         terms.reduce(|sum, term| sum + term).expect("an index has dimensions")
     }
 
-    /// Address of the element at an index, where elements have so many bytes: the first one's and
+    /// Address of the element at an index, for a given element size: the base plus
     /// [`Self::offset`].
     ///
     /// # Panics
@@ -90,8 +89,8 @@ impl<const RANK: usize> Strided<RANK> {
         self.base().at(self.offset(index) * element_bytes as i64)
     }
 
-    /// Index, in the first `N` dimensions, of the position `linear` in C order; beyond the last
-    /// position the index is beyond the first size.
+    /// Index in the first `N` dimensions of the linear position `linear` in C order. Beyond the
+    /// last position, the first coordinate exceeds the first size.
     ///
     /// # Panics
     /// If `N` is more than the dimensions of the tensor.

@@ -1,5 +1,5 @@
-//! What a kernel may know about where it will run: architecture, limits and the newest PTX that the
-//! driver accepts.
+//! The target of a kernel: architecture, limits, and the newest PTX version that the driver
+//! accepts.
 
 use std::fmt;
 use std::str::FromStr;
@@ -25,7 +25,7 @@ impl Arch {
     /// H100, H200, with `wgmma` and `setmaxnreg`.
     pub const SM_90A: Self = Self { number: 90, specific: true };
 
-    /// The first PTX version that knows this architecture (PTX ISA, ".target").
+    /// The first PTX version that supports this architecture (PTX ISA, ".target").
     #[must_use]
     pub const fn min_ptx_version(self) -> (u32, u32) {
         match (self.number, self.specific) {
@@ -66,17 +66,16 @@ impl FromStr for Arch {
     }
 }
 
-/// Limits that a kernel has to keep (CUDA programming guide, "Technical Specifications per Compute
-/// Capability").
+/// Limits of a kernel (CUDA programming guide, "Technical Specifications per Compute Capability").
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Limits {
-    /// Threads a block.
+    /// Threads per block.
     pub max_threads: u32,
-    /// Statically declared shared memory a block, in bytes.
+    /// Static shared memory per block, in bytes.
     pub max_static_shared_bytes: u32,
-    /// Shared memory a block when the launch opts in, static and dynamic together, in bytes.
+    /// Shared memory per block with opt-in, static plus dynamic, in bytes.
     pub max_shared_bytes: u32,
-    /// 32-bit registers a thread.
+    /// 32-bit registers per thread.
     pub max_registers: u32,
 }
 
@@ -93,14 +92,14 @@ impl Limits {
     }
 }
 
-/// What PTX is written for.
+/// The target that PTX is written for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Target {
     /// The architecture.
     pub arch: Arch,
     /// The newest `.version` that the driver accepts.
     pub ptx_version: (u32, u32),
-    /// What a block may ask for.
+    /// Resource limits of a block.
     pub limits: Limits,
 }
 
@@ -111,7 +110,7 @@ impl Target {
         Self { arch, ptx_version, limits: Limits::of(arch) }
     }
 
-    /// Whether something that needs this architecture and PTX version can be used.
+    /// Returns true if the target has at least this architecture and PTX version.
     #[must_use]
     pub const fn has(&self, arch: u32, ptx_version: (u32, u32)) -> bool {
         let (major, minor) = self.ptx_version;

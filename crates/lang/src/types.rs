@@ -1,4 +1,4 @@
-//! The types that a register or a memory cell can have, and the Rust types that stand for them.
+//! Types of registers and memory elements, and the Rust types that stand for them.
 
 mod f8;
 
@@ -10,7 +10,7 @@ use crate::val::Functions;
 pub(crate) use f8::Format;
 pub use f8::{EightBitFloat, F8E4M3, F8E5M2};
 
-/// A type at recording time: what [`Scalar`] says at compile time, as a value.
+/// A type at recording time: the value of [`Scalar::TYPE`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[allow(missing_docs, reason = "each variant is the Rust type of the same name")]
 pub enum Type {
@@ -33,7 +33,7 @@ pub enum Type {
     F64,
 }
 
-/// What an operation may have to tell apart.
+/// Kind of a type, for operations whose code depends on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Bool,
@@ -63,7 +63,7 @@ impl Type {
         }
     }
 
-    /// Its size in bits; a predicate has 1.
+    /// Size in bits; a predicate has 1.
     #[must_use]
     pub const fn bits(self) -> u32 {
         match self {
@@ -75,31 +75,31 @@ impl Type {
         }
     }
 
-    /// Its size in bytes; a predicate takes 1.
+    /// Size in bytes; a predicate takes 1.
     #[must_use]
     pub const fn bytes(self) -> u32 {
         self.bits().div_ceil(8)
     }
 
-    /// Whether it is a signed integer.
+    /// Returns true for signed integers.
     #[must_use]
     pub const fn is_signed(self) -> bool {
         matches!(self, Self::I8 | Self::I16 | Self::I32 | Self::I64)
     }
 
-    /// Whether it is an integer of any sign.
+    /// Returns true for signed and unsigned integers.
     #[must_use]
     pub const fn is_integer(self) -> bool {
         matches!(self.kind(), Kind::Integer)
     }
 
-    /// Whether it is `f16`, `bf16` or a pair of them.
+    /// Returns true for `f16`, `bf16` and pairs of them.
     #[must_use]
     pub const fn is_half(self) -> bool {
         matches!(self.kind(), Kind::Half | Kind::Pair)
     }
 
-    /// Whether it is a floating-point type.
+    /// Returns true for floating-point types.
     #[must_use]
     pub const fn is_float(self) -> bool {
         matches!(self.kind(), Kind::Eight(_) | Kind::Half | Kind::Pair | Kind::Wide)
@@ -185,7 +185,7 @@ mod sealed {
 
 /// A Rust type that a register can hold.
 pub trait Scalar: Copy + std::fmt::Debug + Send + Sync + sealed::Sealed + 'static {
-    /// The same, as a value.
+    /// The type as a value.
     const TYPE: Type;
     /// The bits of a constant, zero-extended.
     fn to_bits(self) -> u64;
@@ -193,9 +193,9 @@ pub trait Scalar: Copy + std::fmt::Debug + Send + Sync + sealed::Sealed + 'stati
     fn from_bits(bits: u64) -> Self;
 }
 
-/// A [`Scalar`] that memory can hold: all but `bool`.
+/// A [`Scalar`] that can be stored in memory: all but `bool`.
 pub trait Element: Scalar {
-    /// Its size (and alignment) in bytes.
+    /// Size (and alignment) in bytes.
     const BYTES: u32 = Self::TYPE.bytes();
 }
 
@@ -226,14 +226,14 @@ pub trait Float: Signed {}
 /// A number that compares to one predicate: all but packed pairs.
 pub trait Ordered: Number {}
 
-/// `f16`, `bf16`, `f32` or `f64`: one number a register, so comparisons give one predicate.
+/// `f16`, `bf16`, `f32` or `f64`: one number per register, so comparisons give one predicate.
 pub trait ScalarFloat: Float + Ordered {}
 
-/// `f32` or `f64`: what has mathematical functions, from [`Val::exp`](crate::Val::exp) to
-/// [`Val::sin`](crate::Val::sin). A kernel that is generic over the type it computes in asks for
-/// this.
+/// `f32` or `f64`: types with mathematical functions, from [`Val::exp`](crate::Val::exp) to
+/// [`Val::sin`](crate::Val::sin). The bound for a kernel that is generic over the type it computes
+/// in.
 pub trait WideFloat: ScalarFloat {
-    /// The same type, as the algorithms of the mathematical functions know it.
+    /// The implementation of the mathematical functions.
     #[doc(hidden)]
     type Math: Functions;
 }

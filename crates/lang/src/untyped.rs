@@ -1,4 +1,4 @@
-//! Operations on values without their types, in the kernel that is being recorded.
+//! Operations on values without their types, in the kernel being recorded.
 //!
 //! What is generic over the type of a value is compiled again for every type, in every crate that
 //! uses it. So it hands the type on as a value, to one of these functions, which are compiled once.
@@ -78,7 +78,7 @@ on_the_recorder! {
     Recorder::fail: fail(kind: ErrorKind);
 }
 
-/// What a register holds at this moment.
+/// Returns the current value of a register.
 #[track_caller]
 #[inline(never)]
 pub(crate) fn read(ty: Type, reg: Reg) -> Raw {

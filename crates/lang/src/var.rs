@@ -1,4 +1,4 @@
-//! Variables: registers that change, for values carried through loops and out of branches.
+//! Variables: mutable registers, for values carried through loops and out of branches.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -7,14 +7,13 @@ use crate::recorder::Reg;
 use crate::types::{Number, Scalar};
 use crate::{Operand, Val, untyped};
 
-/// A register whose value changes. Like a [`Val`] it belongs to its kernel and to the scope that
-/// made it.
+/// A mutable register. Like a [`Val`] it belongs to its kernel and to the scope that made it.
 pub struct Var<T> {
     reg: Reg,
     ty: PhantomData<fn() -> T>,
 }
 
-/// A variable with a first value.
+/// Makes a variable with a first value.
 ///
 /// ```
 /// use warpfold_lang::{Arch, Global, Target, Val, kernel, range, var};
@@ -33,19 +32,19 @@ pub fn var<T: Scalar>(init: impl Operand<T>) -> Var<T> {
 }
 
 impl<T: Scalar> Var<T> {
-    /// A register without a value yet: the caller assigns it on every path.
+    /// Declares a register without a value: the caller assigns it on every path.
     pub(crate) fn declare() -> Self {
         Self { reg: untyped::register(T::TYPE), ty: PhantomData }
     }
 
-    /// Its value at this moment; later changes do not show in it.
+    /// The current value; later changes do not affect it.
     #[track_caller]
     #[must_use]
     pub fn get(self) -> Val<T> {
         Val::from_raw(untyped::read(T::TYPE, self.reg))
     }
 
-    /// Changes its value.
+    /// Assigns a value.
     #[track_caller]
     pub fn set(self, value: impl Operand<T>) {
         let value = value.val();
@@ -54,7 +53,7 @@ impl<T: Scalar> Var<T> {
 }
 
 impl<T: Scalar> Var<T> {
-    /// Changes its value by a function of it.
+    /// Assigns a function of the current value.
     ///
     /// ```
     /// # use warpfold_lang::{Arch, Global, Target, kernel, range, var};
@@ -72,7 +71,7 @@ impl<T: Scalar> Var<T> {
 }
 
 impl<T: Number> Var<T> {
-    /// Adds to its value.
+    /// Adds to the value.
     #[track_caller]
     pub fn add_assign(self, value: impl Operand<T>) {
         self.set(self.get() + value.val());

@@ -7,7 +7,7 @@ use crate::registers::Registers;
 use crate::types::Word;
 use crate::{Operand, Val, untyped};
 
-/// The lanes that work together: by default all 32, in one segment.
+/// A set of lanes that execute warp operations together: by default all 32, in one segment.
 ///
 /// Every lane of the mask must come to the same operation, with the same mask.
 #[derive(Debug, Clone, Copy)]
@@ -29,7 +29,7 @@ impl Lanes {
         Self { mask: mask.val(), width: 32 }
     }
 
-    /// Shuffles stay inside segments of so many lanes: 1, 2, 4, 8, 16 or 32.
+    /// Limits shuffles to segments of this many lanes: 1, 2, 4, 8, 16 or 32.
     #[must_use]
     #[track_caller]
     pub fn width(mut self, width: u32) -> Self {
@@ -44,37 +44,37 @@ impl Lanes {
         value.each(&mut |ty, value| Val::from_raw(untyped::shuffle(mode, ty, value.raw(), lane.raw(), members)))
     }
 
-    /// What the lane with this number holds; in a segment, counted from its start.
+    /// Value of the given lane; in a segment, the lane is counted from the segment's start.
     #[track_caller]
     pub fn shfl<R: Registers>(self, value: R, lane: impl Operand<u32>) -> R {
         self.shuffle(Shuffle::Idx, value, lane.val())
     }
 
-    /// What the lane `delta` further down holds; the first `delta` lanes keep their own.
+    /// Value of the lane `delta` further down; the first `delta` lanes keep their own.
     #[track_caller]
     pub fn shfl_up<R: Registers>(self, value: R, delta: impl Operand<u32>) -> R {
         self.shuffle(Shuffle::Up, value, delta.val())
     }
 
-    /// What the lane `delta` further up holds; the last `delta` lanes keep their own.
+    /// Value of the lane `delta` further up; the last `delta` lanes keep their own.
     #[track_caller]
     pub fn shfl_down<R: Registers>(self, value: R, delta: impl Operand<u32>) -> R {
         self.shuffle(Shuffle::Down, value, delta.val())
     }
 
-    /// What the lane whose number differs in these bits holds.
+    /// Value of the lane whose number differs in these bits (`__shfl_xor_sync`).
     #[track_caller]
     pub fn shfl_xor<R: Registers>(self, value: R, bits: impl Operand<u32>) -> R {
         self.shuffle(Shuffle::Bfly, value, bits.val())
     }
 
-    /// Waits for the lanes, and lets each see what the others wrote before.
+    /// Waits for the lanes, and makes their earlier writes visible to each other (`__syncwarp`).
     #[track_caller]
     pub fn sync(self) {
         with(|r| sync::warp_sync(r, self.mask.raw()));
     }
 
-    /// Whether the condition holds in all of them.
+    /// Returns true if the condition holds in all of the lanes.
     #[must_use]
     #[track_caller]
     pub fn all(self, condition: impl Operand<bool>) -> Val<bool> {
@@ -82,7 +82,7 @@ impl Lanes {
         Val::from_raw(with(|r| warp::vote(r, Vote::All, condition, self.mask.raw())))
     }
 
-    /// Whether the condition holds in any of them.
+    /// Returns true if the condition holds in any of the lanes.
     #[must_use]
     #[track_caller]
     pub fn any(self, condition: impl Operand<bool>) -> Val<bool> {
@@ -90,7 +90,7 @@ impl Lanes {
         Val::from_raw(with(|r| warp::vote(r, Vote::Any, condition, self.mask.raw())))
     }
 
-    /// The lanes in which the condition holds, as a mask.
+    /// The mask of the lanes in which the condition holds.
     #[must_use]
     #[track_caller]
     pub fn ballot(self, condition: impl Operand<bool>) -> Val<u32> {
@@ -98,7 +98,7 @@ impl Lanes {
         Val::from_raw(with(|r| warp::vote(r, Vote::Ballot, condition, self.mask.raw())))
     }
 
-    /// The lanes with the same value as this one, as a mask; values of 32 or 64 bits.
+    /// The mask of the lanes with the same value as this one; values of 32 or 64 bits.
     #[must_use]
     #[track_caller]
     pub fn match_any<T: Word>(self, value: impl Operand<T>) -> Val<u32> {
@@ -106,7 +106,8 @@ impl Lanes {
         Val::from_raw(untyped::match_any(T::TYPE, value, self.mask.raw()))
     }
 
-    /// The mask if all lanes have the same value, else 0; and whether they do.
+    /// The mask if all lanes have the same value, else 0; and a predicate that is true in the first
+    /// case.
     #[must_use]
     #[track_caller]
     pub fn match_all<T: Word>(self, value: impl Operand<T>) -> (Val<u32>, Val<bool>) {
@@ -120,49 +121,49 @@ impl Lanes {
         Val::from_raw(untyped::redux(combine, T::TYPE, value.raw(), self.mask.raw()))
     }
 
-    /// The sum over the lanes, in each of them, as one instruction.
+    /// The sum over the lanes, returned to all of them, in one instruction.
     #[must_use]
     #[track_caller]
     pub fn redux_add<T: Redux>(self, value: Val<T>) -> Val<T> {
         self.redux(Combine::Add, value)
     }
 
-    /// The minimum over the lanes, in each of them, as one instruction.
+    /// The minimum over the lanes, returned to all of them, in one instruction.
     #[must_use]
     #[track_caller]
     pub fn redux_min<T: Redux>(self, value: Val<T>) -> Val<T> {
         self.redux(Combine::Min, value)
     }
 
-    /// The maximum over the lanes, in each of them, as one instruction.
+    /// The maximum over the lanes, returned to all of them, in one instruction.
     #[must_use]
     #[track_caller]
     pub fn redux_max<T: Redux>(self, value: Val<T>) -> Val<T> {
         self.redux(Combine::Max, value)
     }
 
-    /// The bitwise and over the lanes, in each of them, as one instruction.
+    /// The bitwise and over the lanes, returned to all of them, in one instruction.
     #[must_use]
     #[track_caller]
     pub fn redux_and<T: Redux>(self, value: Val<T>) -> Val<T> {
         self.redux(Combine::And, value)
     }
 
-    /// The bitwise or over the lanes, in each of them, as one instruction.
+    /// The bitwise or over the lanes, returned to all of them, in one instruction.
     #[must_use]
     #[track_caller]
     pub fn redux_or<T: Redux>(self, value: Val<T>) -> Val<T> {
         self.redux(Combine::Or, value)
     }
 
-    /// The bitwise exclusive or over the lanes, in each of them, as one instruction.
+    /// The bitwise exclusive or over the lanes, returned to all of them, in one instruction.
     #[must_use]
     #[track_caller]
     pub fn redux_xor<T: Redux>(self, value: Val<T>) -> Val<T> {
         self.redux(Combine::Xor, value)
     }
 
-    /// True in exactly one of them; sm_90.
+    /// True in exactly one of the lanes; sm_90.
     #[must_use]
     #[track_caller]
     pub fn elect(self) -> Val<bool> {
@@ -225,7 +226,7 @@ pub fn sync_warp() {
     Lanes::all_lanes().sync();
 }
 
-/// The lanes that happen to execute this together. A hint only: nothing keeps them together.
+/// The lanes that are currently active. A hint only: nothing guarantees convergence.
 #[must_use]
 #[track_caller]
 pub fn active_mask() -> Val<u32> {

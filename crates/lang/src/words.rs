@@ -1,5 +1,4 @@
-//! Groups of registers cut into words of 32 bits, and put together again: for what travels in words
-//! whatever it is.
+//! Groups of registers as 32-bit words: for transfers that do not depend on the types.
 
 use crate::Val;
 use crate::intrinsics::convert;
@@ -7,8 +6,8 @@ use crate::recorder::{Raw, with};
 use crate::registers::Registers;
 use crate::types::Type;
 
-/// The bits of a group of registers: one word for each of up to 32 bits, the low and the high half
-/// of a wider one.
+/// Splits a group of registers into 32-bit words: one for each register of up to 32 bits, the low
+/// and the high half of a wider one.
 ///
 /// ```
 /// use warpfold_lang::{Arch, Global, Registers, Target, Val, join_words, kernel, split_words, thread_idx};
@@ -44,7 +43,7 @@ fn split(ty: Type, value: Raw, words: &mut Vec<Val<u32>>) {
     });
 }
 
-/// The group, of the registers that another has, that [`split_words`] makes these words of.
+/// Joins the words of [`split_words`] to a group with the types of `like`.
 ///
 /// # Panics
 /// If there are fewer words, or more.

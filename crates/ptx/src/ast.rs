@@ -1,4 +1,4 @@
-//! The syntax tree of a PTX module: plain values, no references to the text they came from.
+//! The syntax tree of a PTX module: plain values, without references to the parsed text.
 //!
 //! The tree keeps what the text says and no more: names are not resolved, types are not checked.
 //! Two trees are equal when they print the same text; spans do not take part in the comparison.
@@ -32,7 +32,7 @@ pub enum Item {
         /// The function it stands for.
         target: Name,
     },
-    /// `.file`, `.section`, module-scope `.pragma` and the like: kept as text, printed as it came.
+    /// `.file`, `.section`, module-scope `.pragma` and the like: kept and printed as text.
     Directive(Name),
 }
 
@@ -75,16 +75,16 @@ pub struct Function {
     /// text order; `.attribute(…)`, which the text has before the name, comes first, its argument
     /// in `strings`.
     pub directives: Vec<FunctionDirective>,
-    /// `None` for a declaration.
+    /// Statements of the body; `None` for a declaration.
     pub body: Option<Vec<Statement>>,
-    /// Where the name stands.
+    /// Source position of the name.
     pub span: Span,
 }
 
 /// A performance-tuning or cluster directive between the parameter list and the body.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FunctionDirective {
-    /// Without the dot: `maxntid`, `reqntid`, `minnctapersm`, `maxnreg`, `noreturn`,
+    /// Name without the dot: `maxntid`, `reqntid`, `minnctapersm`, `maxnreg`, `noreturn`,
     /// `reqnctapercluster`, `pragma` …
     pub name: Name,
     /// Its numeric arguments (empty for flags).
@@ -119,7 +119,7 @@ pub enum StateSpace {
 pub struct Variable {
     /// Linkage, if any is written (module scope only).
     pub linkage: Option<Linkage>,
-    /// Where it lives; `.func` parameters may be in `Reg`.
+    /// The state space; `.func` parameters may be in `Reg`.
     pub space: StateSpace,
     /// `.align N`, in bytes.
     pub align: Option<u32>,
@@ -129,7 +129,7 @@ pub struct Variable {
     pub ty: ScalarType,
     /// `.ptr .space .align N` of a kernel parameter, if written.
     pub ptr: Option<PtrAttribute>,
-    /// Its name; `_` when a prototype leaves it out.
+    /// Its name; `_` if a prototype omits it.
     pub name: Name,
     /// `name<N>`: a set of N variables `name0 … nameN-1`.
     pub count: Option<u32>,
@@ -139,16 +139,16 @@ pub struct Variable {
     pub init: Option<Initializer>,
     /// `.attribute(.managed)`, `.attribute(.unified(a,b))`: kept as text.
     pub attribute: Option<Name>,
-    /// Where the name stands.
+    /// Source position of the name.
     pub span: Span,
 }
 
 /// `.ptr{.space}{.align N}` on a kernel parameter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PtrAttribute {
-    /// The space it points to, when written.
+    /// State space of the pointer, if written.
     pub space: Option<StateSpace>,
-    /// The alignment it promises, when written.
+    /// Alignment of the pointer, if written.
     pub align: Option<u32>,
 }
 
@@ -184,7 +184,7 @@ pub enum Statement {
     Label {
         /// Its name.
         name: Name,
-        /// Where it stands.
+        /// Source position of the label.
         span: Span,
     },
     /// `.reg .type a, b<10>;`
@@ -204,7 +204,7 @@ pub enum Statement {
         line: u32,
         /// Column in that line.
         column: u32,
-        /// What follows (`function_name …, inlined_at …`), without the comma that starts it.
+        /// The rest of the directive (`function_name …, inlined_at …`), without its leading comma.
         rest: Option<Name>,
     },
     /// `.pragma "…", …;`
@@ -263,11 +263,11 @@ pub struct Instruction {
     pub guard: Option<Guard>,
     /// The mnemonic before the first dot.
     pub opcode: Opcode,
-    /// What follows it, without the dots, in text order: `["global", "v4", "f32"]`.
+    /// Modifiers after the opcode, without the dots, in text order: `["global", "v4", "f32"]`.
     pub modifiers: Vec<Name>,
     /// Operands in text order.
     pub operands: Vec<Operand>,
-    /// Where the mnemonic (or its guard) starts.
+    /// Source position of the mnemonic (or of its guard).
     pub span: Span,
 }
 
@@ -277,7 +277,7 @@ pub enum Operand {
     /// A register, variable, label, function or special register: `%r1`, `smem`, `$L_1`, `%laneid`,
     /// `%tid.x`.
     Name {
-        /// Without the component: `%tid`.
+        /// Name without the component: `%tid`.
         name: Name,
         /// `.x .y .z .w .r .g .b .a` selects a component of a vector.
         component: Option<char>,
@@ -286,7 +286,7 @@ pub enum Operand {
     Selected {
         /// The register.
         name: Name,
-        /// Without the dot: `b0`, `h1`, `b3210`.
+        /// Selector without the dot: `b0`, `h1`, `b3210`.
         selector: Name,
     },
     /// A number.
@@ -308,7 +308,7 @@ pub enum Operand {
     Not(Box<Operand>),
     /// `-r` (negated register operand of a few instructions).
     Negate(Box<Operand>),
-    /// `_`: a destination that is not wanted.
+    /// `_`: a discarded destination.
     Sink,
     /// `(a, b)`: return or argument list of `call`.
     List(Vec<Operand>),
@@ -326,7 +326,7 @@ pub struct Address {
     pub coordinates: Vec<Operand>,
 }
 
-/// What an address starts from.
+/// The base of an address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AddressBase {
     /// A register or a variable.
@@ -395,7 +395,7 @@ impl StateSpace {
 }
 
 impl Instruction {
-    /// Whether `modifier` (without its dot) is among the modifiers.
+    /// Returns true if `modifier` (without its dot) is among the modifiers.
     #[must_use]
     pub fn has(&self, modifier: &str) -> bool {
         self.modifiers.iter().any(|m| m == modifier)

@@ -1,4 +1,4 @@
-//! Text to tokens, one at a time (PTX ISA, "Syntax").
+//! Lexer: splits text into tokens, one at a time (PTX ISA, "Syntax").
 //!
 //! Whitespace and comments fall away here. A modifier with its dot is one token (`.shared::cta`,
 //! `.2d`), so that the parser never glues pieces together; a decimal fraction that starts with its
@@ -6,7 +6,7 @@
 
 use crate::Span;
 
-/// What a token is; its text is a slice of the input.
+/// The kind of a token; its text is a slice of the input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TokenKind {
     /// An identifier: `foo`, `%r1`, `$L__BB0_2`, `_`.
@@ -27,11 +27,11 @@ pub(crate) enum TokenKind {
     Double([u8; 2]),
     /// The end of the input.
     End,
-    /// No token of PTX; says what was expected here.
+    /// Not a PTX token; holds what was expected here.
     Bad(&'static str),
 }
 
-/// A token and where it stands.
+/// A token and its source position.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Token {
     pub(crate) kind: TokenKind,
@@ -40,16 +40,16 @@ pub(crate) struct Token {
     pub(crate) span: Span,
 }
 
-/// The position in the text.
+/// The lexer's position in the text.
 #[derive(Debug)]
 pub(crate) struct Lexer<'t> {
     bytes: &'t [u8],
     position: usize,
     line: u32,
     line_start: usize,
-    /// UTF-8 continuation bytes since `line_start`: they are no columns.
+    /// UTF-8 continuation bytes since `line_start`, which do not count as columns.
     continuation: usize,
-    /// Whether the latest token stands between `// begin inline asm` and `// end inline asm`.
+    /// True if the latest token is between `// begin inline asm` and `// end inline asm`.
     is_inline_asm: bool,
 }
 
@@ -101,7 +101,7 @@ impl<'t> Lexer<'t> {
         }
     }
 
-    /// Steps over one byte, keeping count of lines and columns.
+    /// Advances by one byte, updating line and column.
     fn step(&mut self, byte: u8) {
         self.position += 1;
         if byte == b'\n' {
@@ -127,12 +127,12 @@ impl<'t> Lexer<'t> {
         Ok(())
     }
 
-    /// Whether the latest token is inline assembly, which compilers put between comments.
+    /// Returns true if the latest token is inline assembly, which compilers mark with comments.
     pub(crate) const fn is_inline_asm(&self) -> bool {
         self.is_inline_asm
     }
 
-    /// Steps up to the end of the line.
+    /// Advances to the end of the line.
     fn skip_line(&mut self) {
         for (comment, begins) in [(&b"// begin inline asm"[..], true), (b"// end inline asm", false)] {
             if self.bytes[self.position..].starts_with(comment) {
@@ -144,7 +144,7 @@ impl<'t> Lexer<'t> {
         }
     }
 
-    /// Whether a line starts here that a C preprocessor left: `# 12 "file"` or `#line 12 "file"`.
+    /// Returns true at a C preprocessor's line marker: `# 12 "file"` or `#line 12 "file"`.
     fn is_line_marker(&self) -> bool {
         let rest = &self.bytes[self.position + 1..];
         let rest = rest.strip_prefix(b"line").unwrap_or(rest).trim_ascii_start();
@@ -276,7 +276,7 @@ impl<'t> Lexer<'t> {
         if digits[0] == b'0' && digits.iter().any(|&b| b > b'7') { self.bad_number() } else { self.integer_end(start) }
     }
 
-    /// Takes an exponent if one is there; false when it has no digits.
+    /// Reads an exponent if there is one; false if it has no digits.
     fn exponent(&mut self) -> bool {
         if !matches!(self.peek(0), Some(b'e' | b'E')) {
             return true;
@@ -300,7 +300,7 @@ impl<'t> Lexer<'t> {
         self.number_end(TokenKind::Integer)
     }
 
-    /// A number must not run into a name.
+    /// Checks that a number does not run into a name.
     fn number_end(&mut self, kind: TokenKind) -> TokenKind {
         if self.peek(0).is_some_and(follows) { self.bad_number() } else { kind }
     }

@@ -27,22 +27,22 @@ pub use types::ScalarType;
 pub use verify::{Finding, Problem, verify};
 pub use walk::Statements;
 
-/// A name or a piece of text; short ones are stored in place.
+/// A name or a piece of text; short ones are stored inline.
 pub type Name = smol_str::SmolStr;
 
-/// A syntax error: what was found where, and what would have been right there.
+/// A syntax error: the token found, its position, and the tokens expected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{span}: expected {expected}, found {}", quoted(found))]
 pub struct ParseError {
     /// Line and column of the offending token.
     pub span: Span,
-    /// The offending token as it stands in the text (`end of file` at the end).
+    /// The offending token as written (`end of file` at the end).
     pub found: String,
-    /// What could stand there.
+    /// The tokens that are expected there.
     pub expected: String,
 }
 
-/// The end of the file is no token; everything else is quoted.
+/// Quotes a token; the end of the file stays unquoted.
 fn quoted(found: &str) -> String {
     if found == "end of file" { found.to_owned() } else { format!("`{found}`") }
 }

@@ -11,7 +11,7 @@ macro_rules! opcodes {
             /// Every mnemonic.
             pub const ALL: &[Self] = &[$(Self::$variant),*];
 
-            /// The opcode that a mnemonic names.
+            /// The opcode of a mnemonic, if it is one.
             #[must_use]
             pub fn from_mnemonic(text: &str) -> Option<Self> {
                 match text { $($text => Some(Self::$variant),)* _ => None }

@@ -1,4 +1,4 @@
-//! The tree as PTX text: `Display` of every node.
+//! Printer: the tree as PTX text, by `Display` of every node.
 //!
 //! The text is what `ptxas` accepts, and parsing it gives the tree back. An [`Instruction`] stands
 //! on one line, so that reports can quote it; statements, functions and modules bring their own
@@ -132,7 +132,7 @@ impl Display for Function {
     }
 }
 
-/// The statements of a function, with an empty line where the declarations end.
+/// The statements of a function, with an empty line after the declarations.
 fn write_body(f: &mut Formatter<'_>, body: &[Statement]) -> Result {
     let declares = |s: &Statement| matches!(s, Statement::Register(_) | Statement::Variable(_));
     let declarations = body.iter().take_while(|s| declares(s)).count();

@@ -1,4 +1,4 @@
-//! Where instructions come from: `.file` and `.loc`, as compilers write them.
+//! Source locations of instructions: `.file` and `.loc`, as compilers write them.
 //!
 //! The specification is the PTX ISA, "Debugging Directives". A compiler that inlines says of each
 //! instruction where it stands and where that function was called; the caller's own call was said
@@ -14,23 +14,23 @@ use crate::{Item, Module, Name, Statement};
 /// A line of a source file.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SourceLine {
-    /// The file, as `.file` names it.
+    /// The file, as in `.file`.
     pub file: Name,
     /// Line, from 1.
     pub line: u32,
-    /// Column, from 1; 0 if it is not said.
+    /// Column, from 1; 0 if it is not given.
     pub column: u32,
     /// The function that the line belongs to, mangled, if it was inlined.
     pub function: Option<Name>,
 }
 
 impl SourceLine {
-    /// Whether it comes with a compiler.
+    /// Returns true if the file belongs to a compiler's library.
     fn is_of_library(&self) -> bool {
         LIBRARIES.iter().any(|part| self.file.contains(part))
     }
 
-    /// The file as people say it: without folders if the path is absolute, or a library's.
+    /// Short name of the file: without folders if the path is absolute, or a library's.
     #[must_use]
     pub fn short_file(&self) -> &str {
         let path = Path::new(self.file.as_str());
@@ -48,7 +48,7 @@ impl fmt::Display for SourceLine {
     }
 }
 
-/// Where an instruction comes from: its line, then the line of the call that inlined it, and so on.
+/// Source location of an instruction: its line, then those of the calls that inlined it.
 ///
 /// Prints as the line of its author, and what library that goes through: `tri.py:8 (in
 /// standard.py:287)`.
@@ -58,7 +58,7 @@ pub struct Source {
     inlined_at: Option<Arc<Source>>,
 }
 
-/// Parts of paths of what comes with a compiler: its author is not who reads a report.
+/// Path fragments of compilers' libraries, as opposed to code of the report's reader.
 const LIBRARIES: [&str; 11] = [
     "triton/language/",
     "/targets/",
@@ -101,7 +101,7 @@ impl fmt::Display for Source {
     }
 }
 
-/// How many calls a chain keeps; hostile text could make one without end.
+/// Maximum number of calls in a chain; hostile text could make an endless one.
 const MAX_CALLS: usize = 64;
 
 /// File, line and column of a `.loc`.
@@ -143,7 +143,7 @@ impl Sources {
         this
     }
 
-    /// Whether the module names no source file.
+    /// Returns true if the module names no source file.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.files.is_empty()
@@ -176,8 +176,8 @@ impl Sources {
         }
     }
 
-    /// The line that a `.loc` says, for the instructions after it; none for any other statement and
-    /// for code that no line stands for. Statements are shown to it in the order of the text.
+    /// Source location of a `.loc`, for the instructions after it; `None` for any other statement
+    /// and for code without a line. Statements must be passed in the order of the text.
     pub fn at(&mut self, statement: &Statement) -> Option<Arc<Source>> {
         let Statement::Location { file, line, column, rest } = statement else { return None };
         let (function, call) = rest.as_deref().map_or((None, None), |rest| self.inlined(rest));
@@ -215,7 +215,7 @@ impl Sources {
 mod tests {
     use super::*;
 
-    /// What each `.loc` of a kernel prints.
+    /// Returns the text of each `.loc` of a kernel.
     #[track_caller]
     fn lines(locations: &str, tail: &str) -> Vec<String> {
         let text =

@@ -52,7 +52,7 @@ impl ScalarType {
         self.bits().div_ceil(8)
     }
 
-    /// Whether it is a signed integer type.
+    /// Returns true for signed integer types.
     #[must_use]
     pub const fn is_signed(self) -> bool {
         matches!(self, Self::S8 | Self::S16 | Self::S32 | Self::S64 | Self::S16x2)

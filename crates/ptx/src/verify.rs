@@ -1,4 +1,4 @@
-//! Verifies names: those that are undeclared, declared twice, or of the wrong kind.
+//! Verifier of names: finds those that are undeclared, declared twice, or of the wrong kind.
 //!
 //! Names follow the scopes of the text: a register, a variable or a function holds from its
 //! declaration to the end of its scope, a label in the whole scope. Types of operands other than
@@ -12,32 +12,31 @@ use crate::{
     StateSpace, Statement, Variable,
 };
 
-/// Something wrong with a module that parses.
+/// An error in a module that parses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
-    /// The function in which it stands; `None` at module scope.
+    /// The enclosing function; `None` at module scope.
     pub function: Option<Name>,
-    /// The instruction or variable; where the function's name stands for statements that keep no
-    /// place.
+    /// The instruction or variable, or the function's name for statements without a position.
     pub span: Span,
-    /// What is wrong.
+    /// The problem found there.
     pub problem: Problem,
 }
 
-/// What is wrong.
+/// The kinds of problems in a module.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Problem {
-    /// The name stands for nothing here.
+    /// The name is not declared here.
     #[error("`{0}` is not declared")]
     Undeclared(Name),
-    /// The name stands for something in this scope already.
+    /// The name is declared in this scope already.
     #[error("`{0}` is declared twice in one scope")]
     Duplicate(Name),
     /// The name comes after `@` or `!` but is no predicate.
     #[error("`{0}` is not a predicate")]
     NotPredicate(Name),
-    /// The name is where a branch goes but is no label.
+    /// The name is the target of a branch but no label.
     #[error("`{0}` is not a label")]
     NotLabel(Name),
 }
@@ -52,7 +51,7 @@ impl fmt::Display for Finding {
     }
 }
 
-/// Every undeclared, repeated or misused name of a module, in text order.
+/// Returns every undeclared, repeated or misused name of a module, in text order.
 ///
 /// ```
 /// let module = warpfold_ptx::parse(".version 8.0 .target sm_80 .entry k() { @%p bra done; }")?;
@@ -80,7 +79,7 @@ pub fn verify(module: &Module) -> Vec<Finding> {
     verifier.findings
 }
 
-/// What a name stands for.
+/// Meaning of a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Meaning {
     Predicate,
@@ -118,7 +117,7 @@ struct Verifier {
     scopes: Vec<Scope>,
     findings: Vec<Finding>,
     function: Option<Name>,
-    /// Where we are.
+    /// Source position of the statement being checked.
     span: Span,
 }
 
@@ -153,7 +152,7 @@ impl Verifier {
         self.declare(&variable.name, variable.count, meaning_of(variable));
     }
 
-    /// At module scope a declaration may be repeated, a definition may not.
+    /// Declares an item: at module scope a declaration may be repeated, a definition may not.
     fn declare_item(&mut self, item: &Item, defined: &mut HashSet<Name>) {
         let (name, span, meaning, is_definition) = match item {
             Item::Function(f) => (&f.name, f.span, Meaning::Function, f.body.is_some()),
@@ -200,7 +199,7 @@ impl Verifier {
         self.function = None;
     }
 
-    /// The statements of the innermost scope.
+    /// Checks the statements of the innermost scope.
     fn statements(&mut self, statements: &[Statement]) {
         for statement in statements {
             match statement {

@@ -40,7 +40,7 @@ impl Function {
         self.directives.iter().find(|d| d.name == name)
     }
 
-    /// Every statement of the body in text order, a scope before what it holds.
+    /// Every statement of the body in text order, a scope before its contents.
     #[must_use]
     pub fn statements(&self) -> Statements<'_> {
         Statements { stack: vec![self.body.as_deref().unwrap_or_default().iter()] }

@@ -1,4 +1,4 @@
-//! The tables of counters: what each instruction counts, and the totals that a report adds up.
+//! The tables of counters: counts per instruction, and the totals of a report.
 //!
 //! A counter is a row. [`AccessCounters`] is counted by the handlers, per instruction; a row of
 //! [`Counters`] names the counts it adds up, and the classes of instructions it takes them from.
@@ -44,7 +44,7 @@ macro_rules! totals {
 }
 
 counters! {
-    /// What one instruction counts, its memory accesses above all.
+    /// Counts of one instruction, mainly of its memory accesses.
     #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
     pub(crate) struct AccessCounters {
         /// Executions by warps; basic blocks count them, and they are filled in at the end.
@@ -53,7 +53,7 @@ counters! {
         global_requests,
         /// Sectors of those.
         sectors,
-        /// Bytes that the active lanes asked for.
+        /// Bytes accessed by the active lanes.
         global_bytes,
         /// Warp requests to shared memory.
         shared_requests,
@@ -67,17 +67,17 @@ counters! {
         distributed_requests,
         /// Branches: executions that diverged.
         divergent,
-        /// Lanes whose guard did not hold.
+        /// Lanes whose guard was false.
         guarded_off,
-        /// Sectors looked up in the model of the L1, where a launch asks for it.
+        /// Sectors looked up in the L1 model, if it is enabled.
         l1_sectors,
-        /// Those that were there.
+        /// L1 sectors that hit.
         l1_hits,
     }
 }
 
 totals! {
-    /// Totals of one launch, with the meaning that the vendor's profiler gives them.
+    /// Totals of one launch, with the meaning of the corresponding Nsight Compute metrics.
     ///
     /// An asynchronous copy from global to shared memory counts as a global load and a shared
     /// store. (The profiler counts it apart from plain accesses, in the same units.)
@@ -87,11 +87,11 @@ totals! {
         warp_instructions: [] executions,
         /// Active lanes summed over them (`thread_inst_executed`), predicated-off lanes included.
         thread_instructions: [] executions,
-        /// Lanes whose guard held, summed (`thread_inst_executed_pred_on`).
+        /// Lanes whose guard was true, summed (`thread_inst_executed_pred_on`).
         predicated_on_thread_instructions: [] executions,
         /// Branch instructions executed by warps.
         branches: [Branch] executions,
-        /// Those after which lanes of one warp went different ways.
+        /// Branch executions that diverged.
         divergent_branches: [Branch] divergent,
         /// Shared loads: warp requests.
         shared_load_requests: [Load] shared_requests,
@@ -109,18 +109,18 @@ totals! {
         global_load_requests: [Load, Copy] global_requests,
         /// Global loads: 32-byte sectors.
         global_load_sectors: [Load, Copy] sectors,
-        /// Global loads: bytes asked for by all active lanes.
+        /// Global loads: bytes accessed by all active lanes.
         global_load_bytes: [Load, Copy] global_bytes,
         /// Global stores: warp requests.
         global_store_requests: [Store] global_requests,
         /// Global stores: 32-byte sectors.
         global_store_sectors: [Store] sectors,
-        /// Global stores: bytes asked for by all active lanes.
+        /// Global stores: bytes accessed by all active lanes.
         global_store_bytes: [Store] global_bytes,
         /// Global loads and stores: sectors looked up in the model of the L1; 0 unless
         /// [`Options::l1`](crate::Options::l1) asks for it.
         l1_sectors: [Load, Store, Copy] l1_sectors,
-        /// Global loads and stores: sectors that were there.
+        /// Global loads and stores: sectors that hit in the L1 model.
         l1_hit_sectors: [Load, Store, Copy] l1_hits,
         /// Local loads and stores: warp requests.
         local_requests: [Load, Store, Atomic, Copy, Branch, Barrier, WarpSync, Other] local_requests,
@@ -132,7 +132,7 @@ totals! {
         /// word or at several.
         shared_atomic_bank_conflicts: [Atomic] conflicts,
         /// Loads, stores and atomics in the shared memory of other blocks of the cluster: warp
-        /// requests, one a block.
+        /// requests, one per block.
         distributed_requests: [Load, Store, Atomic, Copy, Branch, Barrier, WarpSync, Other] distributed_requests,
         /// Barriers of blocks and clusters (`bar`, `barrier`) executed by warps.
         barriers: [Barrier] executions,
@@ -143,8 +143,8 @@ totals! {
 }
 
 impl Counters {
-    /// The share of sectors looked up in the model of the L1 that were there
-    /// (`l1tex__t_sector_hit_rate`); `None` unless a launch was asked to count them.
+    /// Hit rate of the L1 model by sectors (`l1tex__t_sector_hit_rate`); `None` unless it was
+    /// enabled.
     #[must_use]
     pub fn l1_hit_rate(&self) -> Option<f64> {
         (self.l1_sectors > 0).then(|| self.l1_hit_sectors as f64 / self.l1_sectors as f64)

@@ -5,7 +5,7 @@ use std::fmt;
 use crate::{Counters, Report};
 
 impl fmt::Display for Counters {
-    /// The counters that are not zero, one a line, with what they come to for each request.
+    /// Prints the counters that are not zero, one per line, with ratios per request.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let share = |part: u64, whole: u64| if whole == 0 { 0.0 } else { part as f64 / whole as f64 };
         let per = |sectors, requests| Some((share(sectors, requests), "per request"));
@@ -51,7 +51,7 @@ impl fmt::Display for Counters {
 }
 
 impl fmt::Display for Report {
-    /// The counters that are not zero, then the findings.
+    /// Prints the counters that are not zero, then the findings.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.counters)?;
         match self.findings.len() {
@@ -67,7 +67,7 @@ impl fmt::Display for Report {
     }
 }
 
-/// `4587520` as `4,587,520`: a count as reports print it.
+/// Formats a count with thousands separators: `4587520` as `4,587,520`.
 #[must_use]
 pub fn grouped(count: u64) -> String {
     let digits = count.to_string();

@@ -1,5 +1,5 @@
-//! Errors: why a program cannot be loaded or a launch cannot start. Faults of the simulated program
-//! are findings, not errors.
+//! Errors in loading a program or starting a launch. Faults of the simulated program are findings,
+//! not errors.
 
 use std::sync::Arc;
 
@@ -7,63 +7,63 @@ use warpfold_ptx::Source;
 
 use crate::report::short_name;
 
-/// An error of the host's making, or PTX that this machine does not run.
+/// An error of the host, or PTX that the simulator does not support.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The text is not PTX.
+    /// A syntax error in the PTX text.
     #[error("PTX syntax error at {0}")]
     Syntax(#[from] warpfold_ptx::ParseError),
-    /// The text is PTX, but an instruction or directive in it is not executed here.
+    /// A PTX instruction or directive that is not supported.
     #[error("line {line}: not supported by the virtual GPU: `{text}`: {reason}")]
     Unsupported {
         /// Line in the text.
         line: u32,
         /// The instruction or directive.
         text: String,
-        /// What about it.
+        /// Reason of the error.
         reason: String,
     },
-    /// The text is PTX, but means nothing (unknown name, wrong operand …).
+    /// Invalid PTX (unknown name, wrong operand …).
     #[error("line {line}: invalid PTX: `{text}`: {reason}")]
     Invalid {
         /// Line in the text.
         line: u32,
         /// The instruction or directive.
         text: String,
-        /// What is wrong.
+        /// Reason of the error.
         reason: String,
     },
-    /// No such entry in the module.
+    /// No such kernel in the module.
     #[error("no kernel named '{name}'; the module has: {known}")]
     UnknownKernel {
-        /// What was asked for.
+        /// The name that was requested.
         name: String,
-        /// What there is.
+        /// The kernels of the module.
         known: String,
     },
-    /// The launch breaks a limit.
+    /// A launch that exceeds a limit.
     #[error("cannot launch {}: {reason}", short_name(kernel))]
     InvalidLaunch {
         /// The kernel.
         kernel: String,
-        /// Which limit, with its number.
+        /// The limit that was exceeded, with its value.
         reason: String,
     },
-    /// The device's memory is used up.
+    /// Device memory is exhausted.
     #[error("out of device memory: {requested} bytes asked for, {free} free of {capacity}")]
     OutOfMemory {
         /// Bytes asked for.
         requested: u64,
         /// Bytes free.
         free: u64,
-        /// Bytes in all.
+        /// Total bytes.
         capacity: u64,
     },
-    /// The host has no memory to stand in for the device's.
+    /// The host has no memory for the simulated allocation.
     #[error("the host has no memory for {requested} bytes of device memory")]
     OutOfHostMemory {
-        /// Bytes asked for.
+        /// Bytes requested.
         requested: u64,
     },
     /// A host copy outside an allocation.
@@ -74,7 +74,7 @@ pub enum Error {
         /// Length.
         bytes: u64,
     },
-    /// The checks found errors, and [`Checks::Deny`](crate::Checks::Deny) was asked for.
+    /// The checks found errors under [`Checks::Deny`](crate::Checks::Deny).
     #[error("kernel {} broke rules:{}", short_name(kernel), listed(report))]
     Findings {
         /// The kernel.
@@ -82,8 +82,7 @@ pub enum Error {
         /// All findings, and the counters.
         report: Box<crate::Report>,
     },
-    /// The host has read bytes that nothing has written, and
-    /// [`Checks::Deny`](crate::Checks::Deny) was asked for.
+    /// The host has read uninitialised bytes under [`Checks::Deny`](crate::Checks::Deny).
     #[error("{0}")]
     HostRead(Box<crate::Finding>),
     /// The kernel executed `trap`.
@@ -98,7 +97,7 @@ pub enum Error {
         kernel: String,
         /// Line of the `trap`.
         line: u32,
-        /// The line of source that it comes from, where the PTX says so.
+        /// The source line, if the PTX has one.
         at: Option<Arc<Source>>,
         /// Block index.
         block: [u32; 3],
@@ -116,7 +115,7 @@ fn of_ptx(source: &Option<Arc<Source>>) -> &'static str {
     if source.is_some() { "PTX " } else { "" }
 }
 
-/// Findings, a line each.
+/// Lists findings, one per line.
 fn listed(report: &crate::Report) -> String {
     report.findings.iter().map(|finding| format!("\n{finding}")).collect()
 }

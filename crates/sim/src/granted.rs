@@ -1,12 +1,12 @@
-//! The parts of memory that a launch is given, as the borrows of slices give them.
+//! Memory ranges that a launch may access, from the borrows of its slices.
 
-/// A part of an allocation that a launch was given, as the borrow of a slice gives it.
+/// A memory range that a launch may access, from the borrow of a slice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Granted {
-    /// Its first byte.
+    /// Address of the first byte.
     pub address: u64,
-    /// Its length.
+    /// Length in bytes.
     pub bytes: u64,
-    /// Whether kernels may write it, too.
+    /// True if kernels may write it, too.
     pub writable: bool,
 }

@@ -1,4 +1,4 @@
-//! The device heap: what `malloc` and `free` give to kernels.
+//! The device heap of `malloc` and `free` in kernels.
 //!
 //! Its size is CUDA's default (`cudaLimitMallocHeapSize`), it belongs to the device's memory, and
 //! what a launch leaves there the next one may free (CUDA programming guide, "Dynamic Global Memory
@@ -12,15 +12,15 @@ use crate::memory::{Allocation, Owned};
 
 /// Bytes of the heap.
 pub(crate) const HEAP_BYTES: u64 = 8 << 20;
-/// Alignment of what `malloc` gives.
+/// Alignment of `malloc`'s results.
 const ALIGNMENT: u64 = 16;
 
-/// Who asked for a piece.
+/// The `malloc` call of a piece.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Asked {
     /// The launch.
     pub launch: u64,
-    /// The call.
+    /// The instruction.
     pub instruction: u32,
     /// Linear block index.
     pub block: u64,
@@ -28,41 +28,41 @@ pub(crate) struct Asked {
     pub thread: u32,
 }
 
-/// A piece that is in use.
+/// An allocated piece.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Piece {
-    /// Its size, as it was asked for.
+    /// Requested size in bytes.
     pub bytes: u64,
-    /// By whom.
+    /// The call that allocated it.
     pub asked: Asked,
 }
 
-/// What is wrong with a `free`.
+/// Error of a `free`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BadFree {
-    /// The piece was freed before.
+    /// A double free.
     Twice,
-    /// `malloc` gave no such address.
+    /// Not an address that `malloc` returned.
     Unknown,
 }
 
-/// What lies at an address of the heap.
+/// State of the bytes at an address of the heap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Lies {
-    /// All bytes inside one piece in use.
+    /// All bytes are inside one allocated piece.
     Inside,
-    /// Some of them in a piece that was freed.
+    /// Some bytes are in a freed piece.
     Freed,
-    /// Some of them outside of every piece.
+    /// Some bytes are outside of every piece.
     Outside,
 }
 
 #[derive(Debug, Default)]
 struct Pieces {
     live: BTreeMap<u64, Piece>,
-    /// Start and size of what was freed and not given out again.
+    /// Start and size of freed pieces that have not been reused.
     freed: BTreeMap<u64, u64>,
-    /// Addresses from here on were never given out.
+    /// End of the addresses used so far.
     end: u64,
 }
 
@@ -70,13 +70,13 @@ struct Pieces {
 #[derive(Debug)]
 pub(crate) struct Heap {
     allocation: Arc<Allocation>,
-    /// Frees the memory with the device's.
+    /// Frees the heap's memory with the device's.
     _owner: Owned,
     pieces: Mutex<Pieces>,
 }
 
 impl Heap {
-    /// The heap in an allocation.
+    /// Makes a heap in an allocation.
     pub(crate) fn new(allocation: Arc<Allocation>, owner: Owned) -> Self {
         let pieces = Pieces { end: allocation.base, ..Pieces::default() };
         Self { allocation, _owner: owner, pieces: Mutex::new(pieces) }
@@ -86,12 +86,12 @@ impl Heap {
         self.pieces.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether an address lies in the heap.
+    /// Returns true if an address is in the heap.
     pub(crate) fn contains(&self, address: u64) -> bool {
         address.wrapping_sub(self.allocation.base) < self.allocation.bytes
     }
 
-    /// The address of `bytes` bytes; 0 if there is no room.
+    /// Allocates `bytes` bytes; returns 0 if there is no room.
     pub(crate) fn malloc(&self, bytes: u64, asked: Asked) -> u64 {
         let mut pieces = self.pieces();
         let Some(size) = bytes.checked_next_multiple_of(ALIGNMENT).filter(|&size| size != 0) else { return 0 };
@@ -109,7 +109,7 @@ impl Heap {
             if found > size {
                 pieces.freed.insert(start + size, found - size);
             }
-            // What was done to it before is no race with what comes.
+            // Earlier accesses do not race with later ones.
             self.allocation.begin_anew(start, size);
             start
         };
@@ -127,7 +127,7 @@ impl Heap {
         Ok(())
     }
 
-    /// What lies at `bytes` bytes of the heap.
+    /// State of `bytes` bytes of the heap.
     pub(crate) fn lies(&self, address: u64, bytes: u64) -> Lies {
         let pieces = self.pieces();
         let is_inside = |start: u64, size: u64| address - start < size && bytes <= size - (address - start);
@@ -139,7 +139,7 @@ impl Heap {
         if freed.is_some_and(|(&start, &size)| address - start < size) { Lies::Freed } else { Lies::Outside }
     }
 
-    /// What a launch has asked for and nobody has freed.
+    /// Pieces that a launch has allocated and nothing has freed.
     pub(crate) fn left_by(&self, launch: u64) -> Vec<(u64, Piece)> {
         let pieces = self.pieces();
         let left = pieces.live.iter().filter(|(_, piece)| piece.asked.launch == launch);

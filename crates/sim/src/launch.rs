@@ -10,34 +10,35 @@ use crate::report::FindingKind;
 /// One launch of a kernel.
 #[derive(Debug, Clone)]
 pub struct Launch {
-    /// Entry name.
+    /// Name of the kernel.
     pub kernel: String,
     /// Blocks in x, y, z.
     pub grid: [u32; 3],
-    /// Threads a block in x, y, z.
+    /// Threads per block in x, y, z.
     pub block: [u32; 3],
-    /// Blocks a cluster in x, y, z; `[1, 1, 1]` without clusters.
+    /// Blocks per cluster in x, y, z; `[1, 1, 1]` without clusters.
     pub cluster: [u32; 3],
     /// Dynamic shared memory in bytes.
     pub dynamic_shared: u32,
-    /// Parameter bytes, laid out as the kernel declares them (`KernelInfo::params` has the
+    /// Parameter bytes, in the layout that the kernel declares (`KernelInfo::params` has the
     /// offsets).
     pub params: Vec<u8>,
-    /// All blocks are co-resident, so that they may wait for one another.
+    /// True for a cooperative launch: all blocks are resident at once, so they may wait for each
+    /// other.
     pub cooperative: bool,
-    /// It may begin before the launch before it in its [`Stream`] is over: a programmatic dependent
-    /// launch. It runs after that one all the same; the checks find what a missing
-    /// `griddepcontrol.wait` would let happen.
+    /// True for a programmatic dependent launch: it may begin before the previous launch in its
+    /// [`Stream`] is over. It still runs after that one; the checks find the effects of a missing
+    /// `griddepcontrol.wait`.
     pub programmatic: bool,
 }
 
-/// An order of launches, each after the one before; clones are the same stream. It knows what
-/// programmatic launches may overlap, as far as that was checked.
+/// An ordered sequence of launches; clones are the same stream. Tracks the launches that
+/// programmatic ones may overlap, if they were checked.
 #[derive(Clone, Default)]
 pub struct Stream(Arc<Mutex<Vec<Arc<Past>>>>);
 
 impl Stream {
-    /// Everything that was launched so far is over and seen before anything that comes.
+    /// Marks all launches so far as over, and visible to all later work.
     pub fn settle(&self) {
         self.leave_open(Vec::new());
     }
@@ -46,7 +47,7 @@ impl Stream {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What a programmatic launch may overlap.
+    /// Earlier launches that a programmatic launch may overlap.
     pub(crate) fn open(&self) -> Vec<Arc<Past>> {
         self.lock().clone()
     }
@@ -62,7 +63,7 @@ impl std::fmt::Debug for Stream {
     }
 }
 
-/// Which checks to run.
+/// Level of checking.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Checks {
     /// Only what hardware traps: out of bounds, misaligned, use after free, deadlock. The first
@@ -72,14 +73,14 @@ pub enum Checks {
     /// Everything: races, uses of uninitialised memory, divergent barriers; the run goes on after a
     /// finding.
     All,
-    /// The same, and a launch with a finding that [is a failure](crate::Finding::is_failure) is an
+    /// Like `All`, and a launch with a [failure](crate::Finding::is_failure) returns
     /// [`Error::Findings`](crate::Error::Findings).
     Deny,
 }
 
 impl Checks {
-    /// What they look at and what they do not, in a sentence or two: what it means that nothing was
-    /// found.
+    /// Describes what the checks examine and what they do not, in a sentence or two: the meaning of
+    /// a run without findings.
     #[must_use]
     pub const fn examined(self) -> &'static str {
         match self {
@@ -97,48 +98,48 @@ impl Checks {
     }
 }
 
-/// How to run a launch.
+/// Options of a launch.
 #[derive(Clone)]
 pub struct Options {
-    /// Which checks to run.
+    /// Checks to run.
     pub checks: Checks,
-    /// Host threads; `None` takes one a core. One worker makes a run fully deterministic, order of
-    /// float atomics included.
+    /// Host threads; `None` is one per core. One worker makes a run fully deterministic, including
+    /// the order of float atomics.
     pub workers: Option<usize>,
-    /// Keep counters per instruction as well as totals.
+    /// Keeps counters per instruction as well as totals.
     pub per_instruction: bool,
-    /// With counters per instruction, keep so many accesses of one warp for each of them, addresses
-    /// and all.
+    /// With counters per instruction, the number of accesses of one warp to record for each, with
+    /// addresses.
     pub record: usize,
-    /// Count hits in a model of the L1 data cache ([`L1Model`](crate::L1Model)), at the cost of a
-    /// look-up for each sector.
+    /// Enables the model of the L1 data cache ([`L1Model`](crate::L1Model)), at the cost of a
+    /// look-up per sector.
     pub l1: bool,
-    /// Where `vprintf` writes; standard output when `None`.
+    /// Sink for `vprintf`; standard output when `None`.
     pub output: Option<Arc<dyn Fn(&str) + Send + Sync>>,
-    /// Warp instructions without any progress after which a run counts as deadlocked.
+    /// Warp instructions without any progress after which a run is considered deadlocked.
     pub patience: u64,
-    /// Warp instructions that a worker may execute for one launch: after them a run counts as
-    /// endless, and the finding names the loop that it is in. 2^36 by default, half an hour or
-    /// more.
+    /// Warp instructions that a worker may execute for one launch: beyond that a run is considered
+    /// endless, and the finding names its loop. 2^36 by default, half an hour or more.
     pub limit: u64,
-    /// The order in which asynchronous copies land, blocks begin and warps run: with 0, as late as
-    /// the rules allow, and increasing; any other number draws one. The same seed on one worker gives the
-    /// same run.
+    /// Seed of the order in which asynchronous copies complete, blocks begin and warps run: 0 is as
+    /// late as the rules allow, and increasing; any other number draws an order. The same seed on
+    /// one worker gives the same run.
     pub seed: u64,
-    /// Ends the run, once it is set, as a launch that has reached its limit.
+    /// Flag that ends the run when set, like the instruction limit.
     pub stop: Option<Arc<AtomicBool>>,
-    /// Kinds of warnings that [`Checks::Deny`] lets pass; see [`Finding::is_failure`](crate::Finding::is_failure).
+    /// Kinds of warnings allowed under [`Checks::Deny`]; see
+    /// [`Finding::is_failure`](crate::Finding::is_failure).
     pub allowed: Vec<FindingKind>,
-    /// Report, too, where lanes of one store put the same value into the same bytes. Hardware makes
-    /// nothing of it, and compilers rely on that.
+    /// Also reports lanes of one store that write the same value to the same bytes. Harmless on
+    /// hardware, and compilers rely on it.
     pub report_same_value: bool,
-    /// The parts of memory that the launch was given. Of a buffer that any of them lies in, checked
-    /// launches report accesses outside all of them and writes to those that are not
-    /// [`writable`](Granted::writable). Empty: nothing is known.
+    /// Memory ranges of the launch. In a buffer that contains any of them, checked launches report
+    /// accesses outside all of them and writes to those that are not
+    /// [`writable`](Granted::writable). Empty: unknown.
     pub granted: Vec<Granted>,
-    /// The launches that it comes after; without, a launch overlaps none.
+    /// The stream of the launch; without one, it overlaps no other launch.
     pub stream: Option<Stream>,
-    /// Called now and then with blocks finished and blocks in all.
+    /// Called from time to time with the number of finished blocks and the total.
     pub progress: Option<Arc<dyn Fn(u64, u64) + Send + Sync>>,
 }
 

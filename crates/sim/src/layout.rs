@@ -4,12 +4,12 @@ use warpfold_ptx::{Immediate, Initializer, ScalarType as T, Variable};
 
 use crate::Error;
 
-/// Size and place of a kernel parameter.
+/// Size and offset of a kernel parameter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ParamInfo {
     /// Its name.
     pub name: String,
-    /// Where it starts in the parameter bytes.
+    /// Offset in the parameter bytes.
     pub offset: u32,
     /// Its size.
     pub bytes: u32,
@@ -22,14 +22,14 @@ pub(crate) fn invalid_variable(v: &Variable, reason: &str) -> Error {
     Error::Invalid { line: v.span.line, text: v.name.to_string(), reason: reason.to_owned() }
 }
 
-/// Size of a variable; `None` if only a launch knows it.
+/// Size of a variable; `None` if it is only known at the launch.
 pub(crate) fn bytes_of(v: &Variable) -> Option<u64> {
     let element = u64::from(v.ty.bytes()) * u64::from(v.vector);
     let known: Option<Vec<u64>> = v.dims.iter().copied().collect();
     match known {
         Some(dims) => dims.iter().try_fold(element, |all, d| all.checked_mul(*d)),
         None => match &v.init {
-            // `name[] = { … }` is as large as its list.
+            // The size of `name[] = { … }` is that of its list.
             Some(Initializer::List(list)) => {
                 let inner = v.dims.iter().skip(1).map(|d| d.unwrap_or(1));
                 inner.chain([list.len() as u64]).try_fold(element, u64::checked_mul)
@@ -45,16 +45,16 @@ pub(crate) fn bytes_of(v: &Variable) -> Option<u64> {
 /// than `u32` can count.
 const LARGEST_SPACE: u32 = 1 << 28;
 
-/// Start and end of `bytes` bytes that lie at a multiple of `align`, at or after `end`; `None` if
-/// that is too far.
+/// Start and end of `bytes` bytes at a multiple of `align`, at or after `end`; `None` if that is
+/// too far.
 pub(crate) fn place(end: u32, align: u32, bytes: u32) -> Option<(u32, u32)> {
     let start = end.checked_next_multiple_of(align)?;
     let end = start.checked_add(bytes).filter(|&end| end <= LARGEST_SPACE)?;
     Some((start, end))
 }
 
-/// The bits of a literal as a value of a type: numbers become floats of that type, all others are
-/// cut to its width.
+/// The bits of a literal as a value of a type: numbers become floats of that type, others are
+/// truncated to its width.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "literals are cut to their type")]
 pub(crate) fn literal_bits(value: Immediate, ty: T) -> u128 {
     let bits = match (value, ty) {
@@ -86,8 +86,8 @@ pub(crate) fn parameters(params: &[Variable]) -> Result<Vec<ParamInfo>, Error> {
         .collect()
 }
 
-/// The name that a `.global` or `.const` variable inside a function is placed under: no name in the
-/// text, as other functions and scopes may have a variable of the same name.
+/// The name for placing a `.global` or `.const` variable of a function: not a name of the text,
+/// since other functions and scopes may have a variable with the same name.
 pub(crate) fn static_name(v: &Variable) -> String {
     format!("{}@{}:{}", v.name, v.span.line, v.span.column)
 }

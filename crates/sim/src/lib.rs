@@ -1,5 +1,5 @@
-//! The virtual GPU: runs PTX text on the CPU a warp at a time, counts what hardware would do, finds
-//! broken rules.
+//! The virtual GPU: runs PTX text on the CPU one warp at a time, counts what hardware would do, and
+//! finds broken rules.
 //!
 //! Start with [`Program`]: it parses and decodes PTX, and launches kernels on a [`Memory`]. Inside,
 //! `decode` turns the tree into compact operations, `exec` runs them, `alu`, `memory_ops`,

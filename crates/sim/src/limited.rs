@@ -1,4 +1,4 @@
-//! The parts of memory that a launch was given: checked launches report what leaves them.
+//! Memory ranges of a launch: checked launches report accesses outside of them.
 //!
 //! A buffer is judged only if the launch was given parts of it, and not if a parameter holds
 //! another address in it, which the kernel may follow. Asynchronous copies are not judged.
@@ -9,21 +9,21 @@ use crate::check::Kind;
 use crate::granted::Granted;
 use crate::memory::{Allocation, Guard};
 
-/// What may be done in one allocation.
+/// Permitted accesses to one allocation.
 #[derive(Debug)]
 struct Limits {
     allocation: Arc<Allocation>,
-    /// Ranges of addresses that may be read, sorted and apart.
+    /// Readable address ranges, sorted and disjoint.
     readable: Vec<(u64, u64)>,
-    /// Those that may be written.
+    /// Ranges that may be written.
     writable: Vec<(u64, u64)>,
 }
 
-/// The limits of one launch; they end with it.
+/// The limits of one launch, which end with it.
 #[derive(Debug, Default)]
 pub(crate) struct Limited(Vec<Limits>);
 
-/// Overlapping and neighbouring ranges as one.
+/// Merges overlapping and adjacent ranges.
 fn union(parts: impl Iterator<Item = Granted>) -> Vec<(u64, u64)> {
     let mut ranges: Vec<(u64, u64)> =
         parts.map(|part| (part.address, part.address.saturating_add(part.bytes))).collect();
@@ -44,7 +44,7 @@ fn holds(ranges: &[(u64, u64)], start: u64, end: u64) -> bool {
 }
 
 impl Limited {
-    /// The limits of a launch with these parameters, among the allocations alive, sorted by
+    /// Computes the limits of a launch with these parameters, for the live allocations, sorted by
     /// address.
     pub(crate) fn new(granted: &[Granted], params: &[u8], live: &[Arc<Allocation>]) -> Self {
         let mut all = Vec::new();
@@ -74,7 +74,7 @@ impl Limited {
         Self(all)
     }
 
-    /// What is wrong with an access, if anything.
+    /// Reason to refuse an access, if there is one.
     pub(crate) fn refusal(&self, address: u64, bytes: u64, kind: Kind) -> Option<&'static str> {
         let inside = |limits: &&Limits| {
             (limits.allocation.base..limits.allocation.base + limits.allocation.bytes).contains(&address)

@@ -1,5 +1,5 @@
-//! Global memory of one virtual device: allocations with bounds, names and a record of what was
-//! written.
+//! Global memory of one virtual device: allocations with bounds, names and a record of the written
+//! bytes.
 //!
 //! Addresses are never reused, so that a use after free is always seen. Contents are read and
 //! written with relaxed atomic operations, because blocks run on several host threads and a kernel
@@ -21,7 +21,7 @@ use crate::report::{Access, Finding, FindingKind, Place, Severity, Shapes};
 const ALIGNMENT: u64 = 256;
 /// Unmapped bytes after each allocation, so that small overruns never reach the next one.
 const GAP: u64 = 4096;
-/// The least of those where allocations lie far apart.
+/// Minimum gap between allocations that are far apart.
 const WIDE_GAP: u64 = 1 << 32;
 
 /// One allocation.
@@ -35,39 +35,39 @@ pub(crate) struct Allocation {
     pub name: String,
     /// The contents, rounded up to whole words.
     words: Box<[AtomicU64]>,
-    /// Which bytes were written by the host or by a launch.
+    /// Bytes written by the host or by a launch.
     initialised: Mutex<Initialised>,
-    /// Shadow state of the checks, once a checked launch needed it.
+    /// Shadow state of the checks, allocated by the first checked launch that needs it.
     shadow: OnceLock<GlobalShadow>,
-    /// What kernels must not do with it.
+    /// Restriction on the kernels' accesses.
     guard: AtomicU8,
-    /// Bytes that its device has allocated.
+    /// Counter of the device's allocated bytes.
     used: Arc<AtomicU64>,
 }
 
-/// What kernels must not do with an allocation, besides leaving its bounds.
+/// Restriction on the kernels' accesses to an allocation, besides its bounds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Guard {
-    /// Nothing.
+    /// No restriction.
     Open = 0,
-    /// A `.const` variable: not write it.
+    /// A `.const` variable: not writable.
     Constant = 1,
-    /// The host said that kernels only read it.
+    /// Declared read-only by the host.
     ReadOnly = 2,
-    /// The device heap: use what `malloc` has not given.
+    /// The device heap: only memory from `malloc` may be used.
     Heap = 3,
-    /// The launch that runs was given all of it, but not to write it all.
+    /// The current launch may access all of it, but not write all of it.
     Writes = 4,
-    /// The launch that runs was given parts of it.
+    /// The current launch may access parts of it only.
     Parts = 5,
 }
 
-/// Which bytes of an allocation hold a value.
+/// Initialised bytes of an allocation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Initialised {
-    /// These ranges, sorted and apart.
+    /// These ranges, sorted and disjoint.
     Ranges(Vec<Range<u64>>),
-    /// All of it, or not known any more: an unchecked launch ran.
+    /// All of it, or unknown: an unchecked launch ran.
     All,
 }
 
@@ -84,7 +84,7 @@ impl Initialised {
     }
 }
 
-/// Zeros from the allocator: the host gives pages only as they are touched.
+/// Allocates zeros: the host commits pages only when they are touched.
 fn zeros(count: usize) -> Option<Box<[AtomicU64]>> {
     if count == 0 {
         return Some(Box::default());
@@ -101,7 +101,7 @@ fn zeros(count: usize) -> Option<Box<[AtomicU64]>> {
 }
 
 impl Allocation {
-    /// Zeros; `None` if the host has no memory for them.
+    /// Allocates zeros; `None` if the host has no memory for them.
     fn new(base: u64, bytes: u64, name: &str, used: Arc<AtomicU64>) -> Option<Self> {
         Some(Self {
             base,
@@ -160,7 +160,7 @@ impl Allocation {
         &self.words[usize::try_from(offset / 8).expect("allocations fit the host's memory")]
     }
 
-    /// The shadow state, made at its first use from what the host has written.
+    /// The shadow state, created at its first use from what the host has written.
     pub(crate) fn shadow(&self) -> &GlobalShadow {
         self.shadow.get_or_init(|| {
             let shadow = GlobalShadow::new(self.base, self.bytes);
@@ -180,7 +180,7 @@ impl Allocation {
         self.guard.store(guard as u8, Ordering::Relaxed);
     }
 
-    /// What kernels must not do with it.
+    /// Restriction on the kernels' accesses.
     #[inline(always)]
     pub(crate) fn guard(&self) -> Guard {
         match self.guard.load(Ordering::Relaxed) {
@@ -193,24 +193,24 @@ impl Allocation {
         }
     }
 
-    /// Kernels must leave some of it alone while a launch runs; whether nothing else limits them.
+    /// Restricts kernels' accesses during a launch; returns false if another restriction applies.
     pub(crate) fn limit(&self, guard: Guard) -> bool {
         self.guard.compare_exchange(Guard::Open as u8, guard as u8, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
-    /// The launch is over.
+    /// Lifts the restriction at the end of the launch.
     pub(crate) fn lift(&self) {
         self.set_guard(Guard::Open);
     }
 
-    /// A part is given out anew: nothing is known of it.
+    /// Forgets all state of a part that is allocated again.
     pub(crate) fn begin_anew(&self, address: u64, bytes: u64) {
         if let Some(shadow) = self.shadow.get() {
             shadow.begin_anew(address, bytes);
         }
     }
 
-    /// The first byte of a range that nothing has written.
+    /// The first unwritten byte of a range.
     fn first_unwritten(&self, offset: u64, bytes: u64) -> Option<u64> {
         match (self.shadow.get(), &*lock(&self.initialised)) {
             (_, Initialised::All) => None,
@@ -223,7 +223,7 @@ impl Allocation {
         }
     }
 
-    /// Calls for each run of bytes in a range that are all written, or all not.
+    /// Calls for each run of bytes in a range that are all written, or all unwritten.
     fn each_run(&self, offset: u64, bytes: u64, mut each: impl FnMut(Range<u64>, bool)) {
         match (self.shadow.get(), &*lock(&self.initialised)) {
             (_, Initialised::All) => each(offset..offset + bytes, true),
@@ -246,14 +246,14 @@ impl Allocation {
         }
     }
 
-    /// Drops what the checks know of accesses by older launches.
+    /// Drops the checks' records of accesses by older launches.
     pub(crate) fn forget_accesses(&self) {
         if let Some(shadow) = self.shadow.get() {
             shadow.forget();
         }
     }
 
-    /// Notes that a launch ran that was not checked: what it wrote is not known.
+    /// Notes an unchecked launch, whose writes are unknown.
     pub(crate) fn mark_unknown(&self) {
         *lock(&self.initialised) = Initialised::All;
         if let Some(shadow) = self.shadow.get() {
@@ -261,7 +261,7 @@ impl Allocation {
         }
     }
 
-    /// The value of up to 16 bytes at a device address inside the allocation.
+    /// Reads up to 16 bytes at a device address inside the allocation.
     pub(crate) fn value(&self, address: u64, bytes: u32) -> u128 {
         let mut data = [0u8; 16];
         self.read(address - self.base, &mut data[..bytes as usize]);
@@ -291,7 +291,7 @@ pub(crate) struct Table {
     /// Freed ranges with their names, sorted by address.
     pub freed: Freed,
     next: u64,
-    /// Draws gaps where allocations lie far apart.
+    /// Source of random gaps between allocations that are far apart.
     gaps: Luck,
 }
 
@@ -312,7 +312,7 @@ impl Table {
     }
 }
 
-/// Bytes that a kernel has stored, and had loaded from where nothing had written.
+/// Unwritten bytes that a kernel has copied, with a load and a store.
 #[derive(Debug, Clone)]
 pub(crate) struct Copied {
     /// From the first of them to the last.
@@ -321,16 +321,16 @@ pub(crate) struct Copied {
     pub(crate) kernel: String,
     /// The store.
     pub(crate) store: Access,
-    /// The load that it has them from.
+    /// The load that it got them from.
     pub(crate) load: Access,
 }
 
 // THRESHOLD: the oldest are forgotten, and a finding no longer names the kernel; tested by
 // crates/sim/src/memory.rs::copies_of_what_nothing_has_written_are_remembered_up_to_their_number
-/// How many of those a memory remembers.
+/// Maximum number of copies that a memory remembers.
 const KEPT_COPIES: usize = 1024;
 
-/// An allocation with an owner.
+/// An allocation freed with its owner.
 #[derive(Debug)]
 pub(crate) struct Owned {
     /// Its device address.
@@ -360,16 +360,16 @@ pub struct Memory {
     capacity: u64,
     used: Arc<AtomicU64>,
     table: Arc<RwLock<Table>>,
-    /// Numbers what the checks record; held by a checked launch while it runs.
+    /// Numbering of the checks' records; locked by a running checked launch.
     pub(crate) device_check: Arc<Mutex<DeviceCheck>>,
-    /// What `malloc` gives to kernels.
+    /// Heap of `malloc` in kernels.
     heap: Mutex<Option<Arc<Heap>>>,
-    /// Where kernels have put what nothing had written, the latest last.
+    /// Copies by kernels of bytes that nothing had written, the latest last.
     copied: Arc<Mutex<Vec<Copied>>>,
 }
 
 impl Memory {
-    /// A memory of `capacity` bytes; nothing is reserved on the host until it is allocated.
+    /// Makes a memory of `capacity` bytes; the host reserves nothing until it is allocated.
     #[must_use]
     pub fn new(capacity: u64) -> Self {
         let table = Table { next: GLOBAL_START, ..Table::default() };
@@ -378,8 +378,8 @@ impl Memory {
         Self { capacity, used, table, device_check, heap, copied }
     }
 
-    /// The same, with allocations so far apart, by distances that a seed draws, that no index of 32
-    /// bits leads from one into another: an access beyond one buffer never lands in the next.
+    /// Like [`Self::new`], with allocations so far apart, at random distances, that no 32-bit index
+    /// leads from one into another: an access beyond one buffer never hits the next.
     ///
     /// ```
     /// let memory = warpfold_sim::Memory::far_apart(1 << 20, 1);
@@ -394,8 +394,8 @@ impl Memory {
         memory
     }
 
-    /// The memory of another device of `capacity` bytes, with peer access both ways: an address of
-    /// one is an address of the other.
+    /// Makes the memory of another device of `capacity` bytes, with peer access in both directions:
+    /// both share one address space.
     #[must_use]
     pub fn peer(&self, capacity: u64) -> Self {
         let (table, device_check) = (Arc::clone(&self.table), Arc::clone(&self.device_check));
@@ -403,13 +403,13 @@ impl Memory {
         Self { capacity, used: Arc::default(), table, device_check, heap: Mutex::default(), copied }
     }
 
-    /// Whether the two have peer access, or are the same.
+    /// Returns true if the two have peer access, or are the same.
     #[must_use]
     pub fn is_peer_of(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.table, &other.table)
     }
 
-    /// Bytes in all.
+    /// Total bytes.
     #[must_use]
     pub fn capacity(&self) -> u64 {
         self.capacity
@@ -429,8 +429,8 @@ impl Memory {
         self.table.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Allocates `bytes` bytes and gives their device address, a multiple of 256; the name shows in
-    /// findings.
+    /// Allocates `bytes` bytes and returns their device address, a multiple of 256; the name
+    /// appears in findings.
     ///
     /// The contents count as not initialised.
     ///
@@ -452,7 +452,7 @@ impl Memory {
         Ok(base)
     }
 
-    /// Frees an allocation by the address that [`Memory::allocate`] gave.
+    /// Frees the allocation at an address that [`Memory::allocate`] returned.
     ///
     /// # Errors
     /// [`Error::BadHostAccess`] if no live allocation starts there.
@@ -465,8 +465,8 @@ impl Memory {
         Ok(())
     }
 
-    /// An allocation that goes away with its owner, and that no kernel can have a pointer to
-    /// afterwards.
+    /// Allocates memory that is freed with its owner, when no kernel can have a pointer to it any
+    /// more.
     pub(crate) fn allocate_owned(&self, bytes: u64, name: &str) -> Result<Owned, Error> {
         let address = self.allocate(bytes, name)?;
         Ok(Owned { address, table: Arc::clone(&self.table) })
@@ -478,8 +478,8 @@ impl Memory {
         Ok(())
     }
 
-    /// Says that kernels only read the allocation at an address: checked launches report what
-    /// writes it.
+    /// Declares the allocation at an address read-only for kernels: checked launches report writes
+    /// to it.
     ///
     /// # Errors
     /// [`Error::BadHostAccess`] if the address is inside no live allocation.
@@ -488,7 +488,7 @@ impl Memory {
         Ok(())
     }
 
-    /// The first byte of a range that neither the host nor a kernel has written, as far as that is
+    /// The first byte of a range that neither the host nor a kernel has written, as far as is
     /// known: a launch without checks counts as having written everything.
     ///
     /// # Errors
@@ -498,8 +498,8 @@ impl Memory {
         Ok(allocation.first_unwritten(offset, bytes))
     }
 
-    /// The runs of a range that neither the host nor a kernel has written, as far as that is known,
-    /// as [`first_unwritten`](Self::first_unwritten) knows it.
+    /// The runs of a range that neither the host nor a kernel has written; see
+    /// [`first_unwritten`](Self::first_unwritten).
     ///
     /// # Errors
     /// As for [`Memory::write`].
@@ -514,11 +514,10 @@ impl Memory {
         Ok(runs)
     }
 
-    /// What the checks say of a copy of a range to the host: a finding, if neither the host nor a
-    /// kernel has written all of it, as far as that is known. Where a kernel has put those bytes
-    /// there, from where nothing had written, its store and its load are the finding's two sides.
-    /// Where only some bytes were written, and no kernel has put anything into the others, it is a
-    /// warning.
+    /// Reads a range for the host under the checks: returns a finding if neither the host nor a
+    /// kernel has written all of it, as far as that is known. If a kernel has copied unwritten
+    /// bytes there, its store and its load are the finding's two sides. If only some bytes were
+    /// written, and no kernel has stored into the others, it is a warning.
     ///
     /// ```
     /// # use warpfold_sim::{FindingKind, Memory};
@@ -546,7 +545,8 @@ impl Memory {
         let Some(first) = first else { return Ok(None) };
         let at = allocation.base + first;
         let copied = lock(&self.copied).iter().rfind(|copied| copied.range.contains(&at)).cloned();
-        // Who leaves a part of an output alone may have told the host so, by a count or otherwise.
+        // A kernel that leaves part of an output unwritten may have told the host so, by a count or
+        // otherwise.
         let is_partly_written = copied.is_none() && missing < bytes;
         let severity = if is_partly_written { Severity::Warning } else { Severity::Error };
         let (kernel, access, other, why) = match copied {
@@ -581,7 +581,7 @@ impl Memory {
         }))
     }
 
-    /// A launch has put bytes into memory from where nothing had written.
+    /// Notes that a launch has copied unwritten bytes.
     pub(crate) fn note_copied(&self, new: Vec<Copied>) {
         if !new.is_empty() {
             let mut copied = lock(&self.copied);
@@ -591,7 +591,7 @@ impl Memory {
         }
     }
 
-    /// The device heap, made at its first use.
+    /// The device heap, created at its first use.
     pub(crate) fn heap(&self) -> Result<Arc<Heap>, Error> {
         let mut heap = lock(&self.heap);
         if let Some(heap) = &*heap {
@@ -613,9 +613,8 @@ impl Memory {
             .ok_or(Error::BadHostAccess { address, bytes })
     }
 
-    /// Where bytes of an allocation are in the host's memory: they stay there until it is freed,
-    /// and are read and written there without the checks' knowledge, so that none of it counts as
-    /// not initialised from here on.
+    /// Host address of the bytes of an allocation: valid until it is freed. Reads and writes
+    /// through it bypass the checks, so from now on none of the allocation counts as uninitialised.
     ///
     /// # Errors
     /// [`Error::BadHostAccess`] unless they are in one allocation.
@@ -679,7 +678,7 @@ impl Memory {
             target.write(target_offset + done, &chunk[..n]);
             done += n as u64;
         }
-        // What is not written there is not written here.
+        // Unwritten source bytes stay unwritten in the copy.
         let mut written = Vec::new();
         source.each_run(source_offset, bytes, |run, is_written| {
             written.extend(is_written.then_some(run));
@@ -690,7 +689,7 @@ impl Memory {
         Ok(())
     }
 
-    /// The allocations as a launch sees them.
+    /// The allocations for a launch.
     pub(crate) fn snapshot(&self) -> (Vec<Arc<Allocation>>, Freed) {
         let table = self.table();
         (table.live.clone(), Arc::clone(&table.freed))

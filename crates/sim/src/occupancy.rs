@@ -1,29 +1,29 @@
-//! Theoretical occupancy: how many blocks a multiprocessor holds, and what limits them.
+//! Theoretical occupancy: the number of blocks per multiprocessor, and its limiters.
 //!
 //! The rules are those of the vendor's occupancy calculator: registers are given out to warps in
 //! units and per sub-partition, shared memory in units and with a reserve for each block.
 
 use crate::Arch;
 
-/// Limits of an architecture, and of the device that stands for it.
+/// Limits of an architecture, and of the device that represents it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {
-    /// Threads a multiprocessor holds.
+    /// Maximum resident threads per multiprocessor.
     pub threads_per_sm: u32,
-    /// Blocks a multiprocessor holds.
+    /// Maximum resident blocks per multiprocessor.
     pub blocks_per_sm: u32,
-    /// 32-bit registers of a multiprocessor.
+    /// 32-bit registers per multiprocessor.
     pub registers_per_sm: u32,
-    /// 32-bit registers a thread may have.
+    /// Maximum 32-bit registers per thread.
     pub registers_per_thread: u32,
-    /// Bytes of the data cache of a multiprocessor, which shared memory is a part of.
+    /// Bytes of the data cache of a multiprocessor, which includes shared memory.
     pub data_cache_per_sm: u32,
-    /// Bytes of shared memory of a multiprocessor.
+    /// Bytes of shared memory per multiprocessor.
     pub shared_per_sm: u32,
-    /// Bytes of shared memory a block may ask for.
+    /// Maximum bytes of shared memory per block.
     pub shared_per_block: u32,
-    /// Bytes of shared memory that the system takes from each block.
+    /// Bytes of shared memory that the system reserves in each block.
     pub shared_reserved: u32,
     /// Multiprocessors of the largest device: A100 for sm_80, H100 and H200 for sm_90.
     pub multiprocessors: u32,
@@ -74,10 +74,10 @@ pub fn limits(arch: Arch) -> Limits {
     }
 }
 
-/// What one block uses.
+/// Resources of one block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Usage {
-    /// Threads a block.
+    /// Threads per block.
     pub threads: u32,
     /// 32-bit registers per thread.
     pub registers_per_thread: u32,
@@ -87,7 +87,7 @@ pub struct Usage {
     pub dynamic_shared: u32,
 }
 
-/// What keeps another block out.
+/// Resource that limits the number of resident blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Limiter {
@@ -101,25 +101,25 @@ pub enum Limiter {
     Blocks,
 }
 
-/// How full a multiprocessor gets.
+/// Occupancy of a multiprocessor.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Occupancy {
-    /// Blocks that a multiprocessor holds; 0 if the launch fails.
+    /// Resident blocks per multiprocessor; 0 if the launch fails.
     pub blocks_per_sm: u32,
-    /// Resident warps over the most that it could hold.
+    /// Resident warps as a fraction of the maximum.
     pub occupancy: f64,
-    /// Every resource that runs out first.
+    /// Every resource that limits the number of blocks.
     pub limiters: Vec<Limiter>,
 }
 
-/// Register unit: registers are given to a warp in multiples of this.
+/// Allocation unit of registers, per warp.
 const REGISTER_UNIT: u32 = 256;
-/// Shared memory is given to a block in multiples of this.
+/// Allocation unit of shared memory, per block.
 const SHARED_UNIT: u32 = 128;
-/// Sub-partitions of a multiprocessor; a warp's registers lie in one.
+/// Sub-partitions of a multiprocessor; a warp's registers are in one.
 const SUB_PARTITIONS: u32 = 4;
 
-/// The occupancy of a kernel on an architecture.
+/// Computes the occupancy of a kernel on an architecture.
 ///
 /// ```
 /// use warpfold_sim::{Arch, occupancy::{Usage, occupancy}};
@@ -157,12 +157,12 @@ pub fn occupancy(arch: Arch, usage: &Usage) -> Occupancy {
     }
 }
 
-/// Multiprocessors of each cluster of processors (GPC) that a cluster of blocks has to fit into, on
-/// an H100 or H200: 132 of them, spread as evenly as groups of two allow. Which ones are switched
-/// off differs from device to device; a driver knows of the one at hand.
+/// Multiprocessors of each GPC of an H100 or H200, which a cluster of blocks must fit into: 132 of
+/// them, spread as evenly as groups of two allow. Devices differ in which ones are disabled; a
+/// driver knows its own device.
 const SM_90_GROUPS: [u32; 8] = [18, 18, 16, 16, 16, 16, 16, 16];
 
-/// How many clusters of `blocks` blocks are resident at once on the largest device of an
+/// Returns the number of clusters of `blocks` blocks resident at once on the largest device of an
 /// architecture; 0 if none fits, or there are no clusters.
 ///
 /// ```

@@ -12,7 +12,7 @@ use crate::memory::Owned;
 use crate::static_shared::{self, static_shared};
 use crate::{Arch, Checks, Error, Launch, Memory, Options, Report, decode};
 
-/// A module, decoded, with its variables placed in a device's memory.
+/// A decoded module, with its variables placed in a device's memory.
 ///
 /// Everything in it is checked when it is loaded: an instruction that is not executed here is an
 /// error before anything that reaches it runs.
@@ -21,16 +21,16 @@ pub struct Program {
     arch: Arch,
     kernels: Vec<KernelInfo>,
     globals: HashMap<String, (u64, u64)>,
-    /// The memory of those; freed with the program.
+    /// The memory of the variables; freed with the program.
     _variables: Vec<Owned>,
     module: Module,
-    /// Kernels that reach what is not executed here, and what that is.
+    /// Kernels that reach unsupported instructions, with the errors.
     refused: HashMap<String, Error>,
     plain: Arc<Code>,
     checked: OnceLock<Arc<Code>>,
 }
 
-/// What a kernel declares.
+/// Declarations of a kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KernelInfo {
     /// Its name.
@@ -39,24 +39,24 @@ pub struct KernelInfo {
     pub params: Vec<ParamInfo>,
     /// Bytes of all parameters.
     pub param_bytes: u32,
-    /// Bytes of static shared memory: the variables that it or a function that it reaches names.
+    /// Bytes of static shared memory: the variables named by the kernel or a function that it
+    /// reaches.
     pub static_shared: u32,
-    /// Most threads a block may have (`.maxntid`).
+    /// Maximum number of threads per block (`.maxntid`).
     pub max_threads: Option<u32>,
-    /// The only block that it may be launched with (`.reqntid`).
+    /// Required block size (`.reqntid`).
     pub required_block: Option<[u32; 3]>,
-    /// The only cluster size that it may be launched with (`.reqnctapercluster`); a launch without
-    /// one takes it.
+    /// Required cluster size (`.reqnctapercluster`), also used by launches that give none.
     pub required_cluster: Option<[u32; 3]>,
-    /// Most blocks that a cluster may have (`.maxclusterrank`).
+    /// Maximum number of blocks per cluster (`.maxclusterrank`).
     pub max_cluster_blocks: Option<u32>,
-    /// Some cluster size must be given, here or with the launch (`.explicitcluster`).
+    /// True if a cluster size must be given, here or at the launch (`.explicitcluster`).
     pub explicit_cluster: bool,
-    /// Registers a thread that the kernel starts with, where its directives say so: `.maxnreg`, or
-    /// `.minnctapersm` with `.maxntid` or `.reqntid`. It is what `setmaxnreg` starts from.
+    /// Registers per thread at the start of the kernel, if its directives give it: `.maxnreg`, or
+    /// `.minnctapersm` with `.maxntid` or `.reqntid`. The starting point for `setmaxnreg`.
     pub entry_registers: Option<u32>,
-    /// 32-bit registers live at once, the most that any point of the kernel needs: an estimate of
-    /// what ptxas allocates.
+    /// Maximum number of live 32-bit registers at any point of the kernel: an estimate of ptxas's
+    /// allocation.
     pub registers: u32,
 }
 
@@ -98,19 +98,19 @@ impl Program {
         })
     }
 
-    /// The architecture it was loaded for.
+    /// The architecture that the program was loaded for.
     #[must_use]
     pub fn arch(&self) -> Arch {
         self.arch
     }
 
-    /// Its kernels, in text order.
+    /// The kernels, in text order.
     #[must_use]
     pub fn kernels(&self) -> &[KernelInfo] {
         &self.kernels
     }
 
-    /// A kernel by name.
+    /// The kernel with this name.
     ///
     /// # Errors
     /// [`Error::UnknownKernel`] names those that there are.
@@ -121,7 +121,7 @@ impl Program {
         })
     }
 
-    /// Address and size of a module variable.
+    /// Address and size in bytes of a module variable.
     #[must_use]
     pub fn global(&self, name: &str) -> Option<(u64, u64)> {
         self.globals.get(name).copied()
@@ -190,8 +190,8 @@ impl Program {
     }
 }
 
-/// The kernels that reach a function with an instruction that is not executed here. If that is all
-/// of them, or there is none, loading fails.
+/// Returns the kernels that reach a function with an unsupported instruction. If that is all of
+/// them, or there is none, loading fails.
 fn refusals(module: &Module, code: &Code) -> Result<HashMap<String, Error>, Error> {
     let refusal = |f: &&Function| {
         let index = code.function_index.get(f.name.as_str())?;
@@ -216,8 +216,8 @@ fn refusals(module: &Module, code: &Code) -> Result<HashMap<String, Error>, Erro
     }
 }
 
-/// The architecture that a `.target` asks for must not be newer than the device; an `a` target runs
-/// on itself alone.
+/// Checks that the architecture of `.target` is not newer than the device; an `a` target requires
+/// the exact architecture.
 fn check_target(module: &Module, arch: Arch) -> Result<(), Error> {
     let Some(target) = module.target.first() else { return Ok(()) };
     let invalid = |reason: String| Error::Unsupported { line: 0, text: format!(".target {target}"), reason };
@@ -291,8 +291,7 @@ fn initialise_globals(
     Ok(())
 }
 
-/// Appends the bytes of an initialiser; lists shorter than their dimension are filled up with
-/// zeros.
+/// Appends the bytes of an initialiser; lists shorter than their dimension are padded with zeros.
 fn flatten(
     v: &Variable,
     init: &Initializer,
@@ -379,7 +378,7 @@ fn kernel_info(module: &Module, f: &Function, code: &Code) -> Result<KernelInfo,
     })
 }
 
-/// Registers per thread such that a number of blocks of that many threads share the 65,536 of a
+/// Registers per thread if a number of blocks of this many threads share the 65,536 of a
 /// multiprocessor: a multiple of 8, and at most 255, as ptxas 13.0 reports it.
 fn entry_registers(threads: u32, blocks: u32) -> Option<u32> {
     let threads = threads.checked_next_multiple_of(32)?.checked_mul(blocks)?;

@@ -29,9 +29,9 @@ pub struct InstructionCounters {
     pub line: u32,
     /// The instruction as text.
     pub text: String,
-    /// The line of source that it comes from, where the PTX says so.
+    /// The source line, if the PTX has one.
     pub source: Option<Arc<Source>>,
-    /// The kernel or device function it stands in.
+    /// The kernel or device function that contains it.
     pub function: String,
     /// Warp executions.
     pub executions: u64,
@@ -50,12 +50,12 @@ pub struct InstructionCounters {
     pub accesses: Vec<WarpAccess>,
 }
 
-/// Which memory an access is to.
+/// Memory of an access.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum MemorySpace {
-    /// That of the device.
+    /// Global memory.
     Global,
-    /// That of the block.
+    /// Shared memory of the block.
     Shared,
 }
 
@@ -66,7 +66,7 @@ pub struct WarpAccess {
     pub block: [u32; 3],
     /// The warp in its block.
     pub warp: u32,
-    /// Which memory.
+    /// The memory accessed.
     pub space: MemorySpace,
     /// Bytes that each lane accesses.
     pub bytes: u32,
@@ -75,21 +75,21 @@ pub struct WarpAccess {
     /// Generic addresses by lane; meaningless for lanes that the mask leaves out. The bank of a
     /// shared word is its address over 4, modulo 32.
     pub addresses: [u64; 32],
-    /// The variable or buffer that the lowest address lies in: `tile+0x40`.
+    /// The variable or buffer at the lowest address: `tile+0x40`.
     pub place: String,
 }
 
-/// What kind of rule was broken.
+/// Kind of rule that was broken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FindingKind {
-    /// Two accesses, one a write, that nothing orders.
+    /// Two unordered accesses, at least one of them a write.
     Race,
-    /// The same between threads that only lockstep orders: lanes of a warp without a `.sync`
+    /// A race between threads that lockstep alone orders: lanes of a warp without a `.sync`
     /// instruction.
     WarpSync,
     /// An address outside every allocation and variable.
     OutOfBounds,
-    /// A use of bytes that nothing wrote.
+    /// A use of uninitialised bytes.
     Uninitialized,
     /// An address that is not a multiple of the access size.
     Misaligned,
@@ -102,14 +102,14 @@ pub enum FindingKind {
     /// A synchronising instruction used against its rules (mask without the executing lane, bad
     /// thread count …).
     InvalidSync,
-    /// Bytes that an asynchronous copy or a launch before is still writing or reading, or a copy
-    /// that nothing ever waits for.
+    /// An access to bytes that an asynchronous copy or an earlier launch is still writing or
+    /// reading, or a copy that nothing waits for.
     MissingWait,
-    /// Bytes that went from the generic proxy to the async proxy without a proxy fence.
+    /// An access by the async proxy to bytes of the generic proxy without a proxy fence.
     MissingProxyFence,
-    /// Memory of the device's `malloc` that nothing has freed.
+    /// Memory from the device's `malloc` that was never freed.
     Leak,
-    /// A copy to the host of bytes that nothing wrote.
+    /// A copy of uninitialised bytes to the host.
     HostRead,
 }
 
@@ -135,14 +135,14 @@ impl FindingKind {
     }
 }
 
-/// How bad it is.
+/// Severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Severity {
-    /// Worth knowing.
+    /// An observation.
     Info,
-    /// Works on some hardware by luck.
+    /// Works by luck on some hardware.
     Warning,
-    /// Wrong.
+    /// An error.
     Error,
 }
 
@@ -158,14 +158,14 @@ impl Severity {
     }
 }
 
-/// One side of a finding: who, where. The host has no line of PTX: 0.
+/// One side of a finding: instruction and thread. The host has no PTX line: 0.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Access {
     /// Line in the PTX text.
     pub line: u32,
     /// The instruction as text.
     pub instruction: String,
-    /// The line of source that it comes from, where the PTX says so.
+    /// The source line, if the PTX has one.
     pub source: Option<Arc<Source>>,
     /// Block index.
     pub block: [u32; 3],
@@ -174,14 +174,13 @@ pub struct Access {
 }
 
 impl Access {
-    /// The host's side, where no instruction is to be named.
+    /// The host's side, which has no instruction.
     pub(crate) fn host() -> Self {
         let instruction = "a copy to the host".to_owned();
         Self { line: 0, instruction, source: None, block: [0; 3], thread: [0; 3] }
     }
 
-    /// Its line, as short as can be: `k.cu:11`, or `line 40` of the PTX text where that says
-    /// nothing of a source.
+    /// The shortest form of its line: `k.cu:11`, or `line 40` of the PTX text without source lines.
     #[must_use]
     pub fn at(&self) -> String {
         match &self.source {
@@ -195,30 +194,30 @@ impl Access {
 /// One broken rule, reported once for each pair of instructions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
-    /// Which rule.
+    /// The rule that was broken.
     pub kind: FindingKind,
-    /// How bad.
+    /// Severity of the finding.
     pub severity: Severity,
     /// The kernel that was launched.
     pub kernel: String,
     /// The access that broke the rule (the later one of a race).
     pub access: Access,
-    /// The other side of a race, if it is known; the load of a value that nothing wrote.
+    /// The other side of a race, if it is known; the load of an uninitialised value.
     pub other: Option<Access>,
-    /// The address, where one is involved, and the variable or buffer it lies in (`tile+0x40`).
+    /// The address, if one is involved, and the variable or buffer there (`tile+0x40`).
     pub address: Option<(u64, String)>,
-    /// The element that the address is, where it lies in a variable or a buffer.
+    /// The element at the address, if it is in a variable or a buffer.
     pub place: Option<Place>,
     /// The rule, in a sentence.
     pub rule: String,
-    /// How often this pair of instructions broke it.
+    /// Number of times that this pair of instructions broke it.
     pub count: u64,
 }
 
 impl Finding {
-    /// Whether a test fails by it: an error, or a warning of something that works only where
-    /// hardware happens to run the lanes of a warp in step or to leave out threads that a barrier
-    /// or an exchange waits for, unless its kind is among those allowed.
+    /// Returns true if the finding fails a test: an error, or a warning of something that works
+    /// only if hardware happens to run the lanes of a warp in lockstep or to ignore threads that a
+    /// barrier or an exchange waits for, unless its kind is among those allowed.
     #[must_use]
     pub fn is_failure(&self, allowed: &[FindingKind]) -> bool {
         let relies_on_luck =
@@ -231,7 +230,7 @@ impl Finding {
     }
 }
 
-/// One line. Where the source is known, its line comes first and the PTX last.
+/// Prints one line. A known source line comes first and the PTX last.
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Access { line, instruction, source, block, thread } = &self.access;
@@ -271,7 +270,7 @@ impl fmt::Display for Finding {
     }
 }
 
-/// What one launch did.
+/// Report of one launch.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Report {
     /// Blocks in x, y, z.
@@ -284,14 +283,14 @@ pub struct Report {
     pub instructions: Vec<InstructionCounters>,
     /// Broken rules, in a fixed order.
     pub findings: Vec<Finding>,
-    /// Whether the run ended early because of a fault (what hardware calls a launch failure).
+    /// True if the run ended early because of a fault (a launch failure on hardware).
     pub aborted: bool,
     /// The model of the L1 that hits were counted in, if the launch asked for them.
     pub l1: Option<L1Model>,
 }
 
 impl Report {
-    /// Whether any finding is an error.
+    /// Returns true if any finding is an error.
     #[must_use]
     pub fn has_errors(&self) -> bool {
         self.findings.iter().any(|f| f.severity == Severity::Error)

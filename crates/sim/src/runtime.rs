@@ -1,5 +1,4 @@
-//! The functions that the device runtime offers to kernels: `vprintf`, `__assertfail`, `malloc`,
-//! `free`.
+//! Functions of the device runtime for kernels: `vprintf`, `__assertfail`, `malloc`, `free`.
 
 use std::fmt::Write as _;
 
@@ -14,10 +13,10 @@ use crate::report::{FindingKind, Severity};
 
 // THRESHOLD: a longer text counts as one without an end; tested by
 // crates/sim/tests/first_kernel/limits.rs::texts_are_printed_whole_or_said_to_have_no_end
-/// Longest text of a format or a `%s` argument.
+/// Maximum length of a format or a `%s` argument.
 const MAX_TEXT: u64 = 1 << 16;
 
-/// Runs a runtime function for part `i`; true if the run ends here.
+/// Runs a runtime function for part `i`; returns true if the run ends here.
 pub(crate) fn call(
     m: &mut Machine,
     warp: &mut Warp,
@@ -74,13 +73,14 @@ pub(crate) fn call(
     false
 }
 
-/// `malloc`: null where the heap has no room, as the CUDA documentation describes.
+/// `malloc`: returns null if the heap has no room, as the CUDA documentation describes.
 fn malloc(m: &mut Machine, call: &Call, bytes: u64, lane: u32) -> u64 {
     let asked = Asked { launch: m.launch, instruction: call.instruction, block: m.block, thread: m.thread(lane) };
     m.heap.as_ref().map_or(0, |heap| heap.malloc(bytes, asked))
 }
 
-/// `free`, of null without effect. What it must not free is a finding, and without checks the end.
+/// `free`, without effect for null. Invalid addresses are a finding, and without checks end the
+/// run.
 fn free(m: &mut Machine, call: &Call, address: u64, lane: u32) {
     let Some(heap) = m.heap.clone().filter(|_| address != 0) else { return };
     let Err(error) = heap.free(address) else { return };
@@ -103,7 +103,7 @@ fn free(m: &mut Machine, call: &Call, address: u64, lane: u32) {
     m.fault(fault, stop);
 }
 
-/// One byte at a generic address.
+/// Reads one byte at a generic address.
 fn byte(m: &mut Machine, address: u64, lane: u32) -> Option<u8> {
     match window(address) {
         (Window::Global, _) => {
@@ -143,7 +143,7 @@ fn word_at(m: &mut Machine, address: u64, bytes: u64, lane: u32) -> u64 {
     (0..bytes).fold(0, |all, i| all | u64::from(byte(m, address.wrapping_add(i), lane).unwrap_or(0)) << (8 * i))
 }
 
-/// `vprintf`: formats as C does; gives the number of arguments, as the device runtime does.
+/// `vprintf`: formats like C; returns the number of arguments, like the device runtime.
 fn print(m: &mut Machine, format: u64, arguments: u64, lane: u32, output: &mut String) -> u64 {
     let text = text_at(m, format, lane);
     let mut chars = text.chars().peekable();
@@ -180,7 +180,7 @@ fn print(m: &mut Machine, format: u64, arguments: u64, lane: u32, output: &mut S
     count
 }
 
-/// The digits after the dot of a conversion, if it has any.
+/// The precision of a conversion, if it has one.
 fn precision(spec: &str) -> Option<usize> {
     let digits: String = spec.split('.').nth(1)?.chars().take_while(char::is_ascii_digit).collect();
     Some(digits.parse().unwrap_or(0))

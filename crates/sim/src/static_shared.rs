@@ -1,5 +1,5 @@
-//! How much static shared memory a kernel takes: what it names, and what the functions that it can
-//! reach name.
+//! Static shared memory of a kernel: the variables that it names, and those of the functions that
+//! it can reach.
 //!
 //! A module's other variables do not count: ptxas gives a kernel only those that it uses.
 
@@ -35,7 +35,7 @@ pub(crate) fn reached<'a>(module: &'a Module, kernel: &'a Function) -> Vec<&'a F
     Uses::of(module, kernel).functions
 }
 
-/// Whether any function asks where the memory that is reserved for the system lies.
+/// Returns true if any function asks for the address of the memory reserved for the system.
 pub(crate) fn names_reserved(module: &Module) -> bool {
     let functions = module.items.iter().filter_map(|item| match item {
         Item::Function(f) => Some(f),
@@ -44,7 +44,7 @@ pub(crate) fn names_reserved(module: &Module) -> bool {
     functions.flat_map(names_in).any(|name| name.starts_with("%reserved_smem_offset_"))
 }
 
-/// What a kernel can reach.
+/// Functions and names that a kernel can reach.
 struct Uses<'a> {
     functions: Vec<&'a Function>,
     names: HashSet<&'a str>,
@@ -59,7 +59,7 @@ impl<'a> Uses<'a> {
             if !uses.names.insert(name) {
                 continue;
             }
-            // A pointer in a table of this kernel's may be called or followed.
+            // A pointer in a table of the kernel's may be called or followed.
             if let Some(init) = variables.get(name).and_then(|v| v.init.as_ref()) {
                 names_of_initializer(init, &mut pending);
             }

@@ -1,5 +1,5 @@
-//! The tables of a profiler: copies, fills and launches of a device, summed by activity, and the
-//! calls of the driver behind them.
+//! Profiler tables: copies, fills and launches of a device, summed by activity, and the driver
+//! calls behind them.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -39,9 +39,9 @@ impl std::fmt::Display for ActivityKind {
 /// One row of the table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Activity {
-    /// What was done.
+    /// The kind of activity.
     pub kind: ActivityKind,
-    /// How often.
+    /// Number of times.
     pub calls: u64,
     /// Bytes copied or set; 0 for kernels.
     pub bytes: u64,
@@ -65,10 +65,9 @@ pub struct ActivityTime {
 /// Calls of one function of the driver.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ApiCall {
-    /// The function, without its version: `cuLaunchKernelEx`. On the virtual GPU what would be
-    /// called in its place.
+    /// The function, without its version: `cuLaunchKernelEx`. On the virtual GPU, its equivalent.
     pub name: &'static str,
-    /// How often.
+    /// Number of calls.
     pub calls: u64,
     /// Host time, with that of the events that device times come from; `None` on the virtual GPU.
     pub time: Option<ActivityTime>,
@@ -77,30 +76,30 @@ pub struct ApiCall {
 /// One piece of work in time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Interval {
-    /// What was done: an activity, or a function of the driver.
+    /// The activity, or the function of the driver.
     pub name: String,
-    /// Whether it ran on the host, and not on the device.
+    /// True if it ran on the host, false if on the device.
     pub is_call: bool,
-    /// Since the recording began.
+    /// Start, relative to that of the recording.
     pub start: Duration,
-    /// How long it took.
+    /// Time that it took.
     pub duration: Duration,
 }
 
-/// What a recording tells.
+/// The result of a recording.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Recorded {
-    /// By activity, the longest first, and without times kernels first.
+    /// Totals per activity, the longest first; without times, kernels first.
     pub activities: Vec<Activity>,
-    /// By function of the driver, the longest first.
+    /// Totals per function of the driver, the longest first.
     pub calls: Vec<ApiCall>,
-    /// Each for itself, in order; empty on the virtual GPU, which has no clock.
+    /// Each piece of work and each call, in order; empty on the virtual GPU, which has no clock.
     pub timeline: Vec<Interval>,
 }
 
 /// Profiling.
 impl Device {
-    /// Starts to record every copy, fill and launch, with its device time where there is a clock.
+    /// Starts to record every copy, fill and launch, with its device time if there is a clock.
     /// Earlier records are dropped.
     pub fn start_activity(&self) {
         // Without the event there are times, but no timeline.
@@ -109,7 +108,7 @@ impl Device {
         *self.activity().lock() = Some(Recording { entries: Vec::new(), calls: Vec::new(), base, began, pauses: 0 });
     }
 
-    /// Does some work that a recording leaves out: what a test bench does for itself.
+    /// Runs `work` without recording it: for a benchmark's own work.
     pub fn unrecorded<R>(&self, work: impl FnOnce() -> R) -> R {
         self.activity().pause(1);
         let result = work();
@@ -117,8 +116,8 @@ impl Device {
         result
     }
 
-    /// Does some work that a recording takes in, although a caller does it
-    /// [unrecorded](Self::unrecorded): what a test bench measures.
+    /// Runs `work` with recording, even inside of [unrecorded](Self::unrecorded) work: for the
+    /// measured part of a benchmark.
     pub fn recorded<R>(&self, work: impl FnOnce() -> R) -> R {
         self.activity().pause(-1);
         let result = work();
@@ -127,7 +126,8 @@ impl Device {
     }
 
     /// Ends the recording that [`Device::start_activity`] began, waits for the work, and sums it
-    /// up: the longest first, and without times kernels first. Empty if nothing was started.
+    /// up: the longest activities first; without times, kernels first. Empty if no recording was
+    /// started.
     ///
     /// # Errors
     /// [`ErrorKind::LaunchFailed`](crate::ErrorKind::LaunchFailed) if a kernel failed.
@@ -135,7 +135,7 @@ impl Device {
         Ok(self.finish_recording()?.activities)
     }
 
-    /// As [`Device::finish_activity`], with the calls of the driver and each piece of work in time.
+    /// Like [`Device::finish_activity`], with the driver's calls and each piece of work's interval.
     ///
     /// ```
     /// use warpfold_device::{Device, Profile};
@@ -199,7 +199,7 @@ impl ActivityTime {
     }
 }
 
-/// The sum of some calls' times and one more; a sum over some of the calls would be a made-up time.
+/// Adds a call's time to a sum; `None` if a time is missing, since a partial sum would be wrong.
 fn added(sum: Option<ActivityTime>, time: Option<Duration>, calls: u64) -> Option<ActivityTime> {
     let (sum, time) = (sum?, time?);
     let total = sum.total + time;
@@ -231,19 +231,19 @@ struct Call {
     duration: Duration,
 }
 
-/// What a device records.
+/// The recording of a device.
 #[derive(Debug)]
 struct Recording {
     entries: Vec<Entry>,
     calls: Vec<Call>,
-    /// The point in the device's time that the recording began at.
+    /// Event at the start of the recording.
     base: Option<Arc<dyn BackendEvent>>,
     began: Instant,
-    /// How many want it to leave out what is done.
+    /// Number of nested requests to pause the recording.
     pauses: i32,
 }
 
-/// What a device has recorded; `None` while it does not record.
+/// The recording of a device; `None` while it does not record.
 #[derive(Debug, Default)]
 pub(crate) struct Recorder(Mutex<Option<Recording>>);
 
@@ -252,7 +252,7 @@ impl Recorder {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The recording, unless it is to leave out what is done.
+    /// Runs `then` on the recording, unless it is paused.
     fn with<R>(&self, then: impl FnOnce(&mut Recording) -> R) -> Option<R> {
         self.lock().as_mut().filter(|recording| recording.pauses <= 0).map(then)
     }
@@ -271,7 +271,7 @@ impl Recorder {
         self.with(|recording| recording.entries.push(Entry { kind, bytes, span }));
     }
 
-    /// Does what calls a function of the driver.
+    /// Runs `work` and records it as a call of a driver function.
     pub(crate) fn call<R>(&self, name: &'static str, work: impl FnOnce() -> R) -> R {
         let start = self.with(|recording| recording.began.elapsed());
         let result = work();
@@ -286,7 +286,7 @@ impl Recorder {
 }
 
 impl ActivityKind {
-    /// The function of the driver that does it.
+    /// The driver function that performs the operation.
     pub(crate) const fn call(&self) -> &'static str {
         match self {
             Self::Kernel(_) => "cuLaunchKernelEx",

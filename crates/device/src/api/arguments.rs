@@ -1,4 +1,4 @@
-//! Arguments of kernels whose types the compiler does not know.
+//! Untyped kernel arguments, for kernels whose types the compiler does not know.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use crate::api::memory::{Access, Allocation};
 use crate::api::tensor_map::TensorMap;
 use crate::backend::Parameters;
 
-/// The arguments of a launch, in the kernel's order. Typed launches make them by themselves;
+/// The arguments of a launch, in the kernel's order. Typed launches build them automatically;
 /// launches of foreign PTX take them from here.
 ///
 /// Each argument is at the next multiple of its alignment, as the CUDA ABI has it. A launch
@@ -83,25 +83,25 @@ impl<'a> Arguments<'a> {
         self.push(&view.address().to_le_bytes(), 8);
     }
 
-    /// Says that views are where elements begin, as with strides below zero: the kernel may go
-    /// anywhere in their buffers. Otherwise checked launches on a virtual GPU report what leaves
-    /// the views, and stores through those that are inputs.
+    /// Declares that views are only the start of the elements, as with negative strides: the kernel
+    /// may access all of their buffers. Otherwise checked launches on a virtual GPU report accesses
+    /// outside of the views, and stores through input views.
     #[must_use]
     pub fn whole_buffers(mut self) -> Self {
         self.parameters.grant_whole_buffers();
         self
     }
 
-    /// As [`Arguments::push_input`].
+    /// Pushes a view that the kernel writes; see [`Arguments::push_input`].
     pub(crate) fn push_output<T: Element>(&mut self, view: &ViewMut<'_, T>) {
         self.memory.push((view.memory().clone(), Access::Write));
         self.parameters.grant(view.address(), view.num_bytes(), true);
         self.push(&view.address().to_le_bytes(), 8);
     }
 
-    /// As [`Arguments::push_input`].
+    /// Pushes a tensor map; see [`Arguments::push_input`].
     pub(crate) fn push_tensor_map<T: Element>(&mut self, map: &TensorMap<'_, T>) {
-        // Only copies by the map go by it: they have bounds of their own.
+        // Only copies use the map, and they have bounds of their own.
         let (memory, access) = map.memory();
         self.parameters.grant(memory.address(), usize::MAX, true);
         self.memory.push((memory, access));

@@ -26,25 +26,25 @@ impl<T: Element> Buffer<T> {
         Self { memory, len, element: PhantomData }
     }
 
-    /// Elements.
+    /// Number of elements.
     #[must_use]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there are none.
+    /// Returns true if the buffer has no elements.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Bytes.
+    /// Size in bytes.
     #[must_use]
     pub fn num_bytes(&self) -> usize {
         self.len * size_of::<T>()
     }
 
-    /// The device whose memory it is.
+    /// The device that holds the memory.
     #[must_use]
     pub fn device(&self) -> &Device {
         self.memory.device()
@@ -62,13 +62,13 @@ impl<T: Element> Buffer<T> {
         self.memory.address()
     }
 
-    /// A view of all of it, to read.
+    /// A view of the whole buffer, to read.
     #[must_use]
     pub fn as_view(&self) -> View<'_, T> {
         View { memory: self.memory.clone(), first: 0, len: self.len, borrow: PhantomData }
     }
 
-    /// A view of all of it, to write.
+    /// A view of the whole buffer, to write.
     #[must_use]
     pub fn as_view_mut(&mut self) -> ViewMut<'_, T> {
         ViewMut { memory: self.memory.clone(), first: 0, len: self.len, borrow: PhantomData }
@@ -90,7 +90,7 @@ impl<T: Element> Buffer<T> {
         self.as_view_mut().slice(range)
     }
 
-    /// Views of the parts before and from element `mid`, which can be written at the same time.
+    /// Views of the elements before `mid` and from `mid` on, which can be written at the same time.
     ///
     /// # Errors
     /// [`ErrorKind::OutOfRange`].
@@ -105,7 +105,7 @@ impl<T: Element> Buffer<T> {
         Buffer::new(self.memory, len)
     }
 
-    /// A copy on the host, once everything before it on the device is done.
+    /// Copies the elements to the host, after all earlier work on them.
     ///
     /// # Errors
     /// [`ErrorKind::LaunchFailed`] if a kernel before it failed.
@@ -115,7 +115,7 @@ impl<T: Element> Buffer<T> {
         Ok(data)
     }
 
-    /// Copies `data`, as long as the buffer, into it.
+    /// Copies `data`, which has the same length, into the buffer.
     ///
     /// # Errors
     /// [`ErrorKind::LengthMismatch`].
@@ -124,7 +124,7 @@ impl<T: Element> Buffer<T> {
         stream.copy_from_host(self.as_view_mut(), data)
     }
 
-    /// Copies the buffer to `data`, which is as long.
+    /// Copies the buffer to `data`, which has the same length.
     ///
     /// # Errors
     /// [`ErrorKind::LengthMismatch`]; [`ErrorKind::LaunchFailed`] if a kernel before it failed.
@@ -132,7 +132,7 @@ impl<T: Element> Buffer<T> {
         self.device().default_stream().copy_to_host(self.as_view(), data)
     }
 
-    /// Copies `other`, as long and on the same device, into the buffer.
+    /// Copies `other`, of the same length and device, into the buffer.
     ///
     /// # Errors
     /// [`ErrorKind::LengthMismatch`], [`ErrorKind::MixedDevices`].
@@ -177,25 +177,25 @@ pub struct ViewMut<'a, T: Element> {
 macro_rules! view_methods {
     ($view:ident) => {
         impl<'a, T: Element> $view<'a, T> {
-            /// Elements.
+            /// Number of elements.
             #[must_use]
             pub fn len(&self) -> usize {
                 self.len
             }
 
-            /// Whether there are none.
+            /// Returns true if the view has no elements.
             #[must_use]
             pub fn is_empty(&self) -> bool {
                 self.len == 0
             }
 
-            /// Bytes.
+            /// Size in bytes.
             #[must_use]
             pub fn num_bytes(&self) -> usize {
                 self.len * size_of::<T>()
             }
 
-            /// The device whose memory it is.
+            /// The device that holds the memory.
             #[must_use]
             pub fn device(&self) -> &Device {
                 self.memory.device()
@@ -207,9 +207,9 @@ macro_rules! view_methods {
                 self.memory.address() + (self.first * size_of::<T>()) as u64
             }
 
-            /// Where it is in the host's own memory: on the virtual GPU, until the buffer is freed.
-            /// `None` on a GPU, and for an empty view. What is done there is outside of streams and
-            /// checks.
+            /// Host address of the memory on the virtual GPU, valid until the buffer is freed.
+            /// `None` on a GPU, and for an empty view. Accesses through it are ordered by no stream
+            /// and seen by no check.
             #[must_use]
             pub fn host_address(&self) -> Option<*const u8> {
                 match self.num_bytes() {
@@ -218,7 +218,7 @@ macro_rules! view_methods {
                 }
             }
 
-            /// A part of the part.
+            /// A sub-view.
             ///
             /// # Errors
             /// [`ErrorKind::OutOfRange`].
@@ -227,7 +227,7 @@ macro_rules! view_methods {
                 Ok(Self { first: self.first + range.start, len: range.len(), ..self })
             }
 
-            /// The two parts before and from element `mid`.
+            /// The sub-views before element `mid` and from it on.
             ///
             /// # Errors
             /// [`ErrorKind::OutOfRange`].
@@ -256,8 +256,8 @@ macro_rules! view_methods {
         }
 
         impl<'a> $view<'a, u8> {
-            /// The same memory as elements of another type; `None` unless it begins at one and has
-            /// whole ones only.
+            /// The same memory as elements of another type; `None` if it is not aligned to whole
+            /// elements.
             #[must_use]
             pub fn elements<T: Element>(self) -> Option<$view<'a, T>> {
                 let scale = size_of::<T>();
@@ -289,13 +289,13 @@ impl<T: Element> Clone for View<'_, T> {
 }
 
 impl<T: Element> ViewMut<'_, T> {
-    /// The same part for a shorter time.
+    /// The same view with a shorter lifetime.
     #[must_use]
     pub fn reborrow(&mut self) -> ViewMut<'_, T> {
         ViewMut { memory: self.memory.clone(), first: self.first, len: self.len, borrow: PhantomData }
     }
 
-    /// The same part, to read.
+    /// The same view, to read.
     #[must_use]
     pub fn as_view(&self) -> View<'_, T> {
         View { memory: self.memory.clone(), first: self.first, len: self.len, borrow: PhantomData }

@@ -20,7 +20,7 @@ use crate::api::stream::Stream;
 use crate::backend::{Backend, BackendStream, DeviceKind, DriverVersion, Limits, Pace};
 use crate::{Error, ErrorKind};
 
-/// A GPU: one that the NVIDIA driver drives, or the virtual one.
+/// A GPU: a CUDA device or the virtual GPU.
 ///
 /// Cheap to clone; clones are the same device, with the same memory. Two devices are equal if
 /// memory of one is memory of the other.
@@ -37,9 +37,9 @@ struct Inner {
     buffers: AtomicU64,
     memory: MemoryUse,
     draws: Arc<Draws>,
-    /// The groups that it is a rank of.
+    /// The groups that the device is a rank of.
     groups: RwLock<Vec<(Weak<Pace>, usize)>>,
-    /// Why no CUDA GPU was taken, where one was looked for.
+    /// Reason why the virtual GPU was chosen instead of a CUDA GPU.
     fallback: Option<Error>,
 }
 
@@ -55,14 +55,14 @@ impl Device {
         Self { inner: Arc::new(inner) }
     }
 
-    /// Makes it a rank of a group.
+    /// Makes the device a rank of a group.
     pub(crate) fn join(&self, group: &Arc<Pace>, rank: usize) {
         let mut groups = self.inner.groups.write().unwrap_or_else(PoisonError::into_inner);
         groups.retain(|(group, _)| group.strong_count() > 0);
         groups.push((Arc::downgrade(group), rank));
     }
 
-    /// Waits until its peers have launched what it waits for, before a call of the driver that may
+    /// Waits until the peers have launched what the device waits for, before a driver call that may
     /// wait for the device: see [`Pace`].
     pub(crate) fn catch_up(&self) -> Result<(), Error> {
         let groups = self.inner.groups.read().unwrap_or_else(PoisonError::into_inner);
@@ -73,15 +73,15 @@ impl Device {
     }
 
     #[cfg(feature = "virtual-gpu")]
-    /// Notes why it stands in for a CUDA GPU. Called before the device is cloned.
+    /// Notes the reason why it stands in for a CUDA GPU. Called before the device is cloned.
     pub(crate) fn with_fallback(mut self, reason: Error) -> Self {
         let inner = Arc::get_mut(&mut self.inner).expect("a device that was just made has no clones");
         inner.fallback = Some(reason);
         self
     }
 
-    /// Why [`Device::best`] chose the virtual GPU: what keeps the first CUDA GPU from being used.
-    /// `None` for a CUDA GPU, and for a device that was asked for by name.
+    /// The reason why [`Device::best`] chose the virtual GPU: the problem of the first CUDA GPU.
+    /// `None` for a CUDA GPU, and for a device requested by name.
     #[must_use]
     pub fn fallback_reason(&self) -> Option<&Error> {
         self.inner.fallback.as_ref()
@@ -110,32 +110,32 @@ impl Device {
         &self.backend().properties().name
     }
 
-    /// What kind of device it is, and which of that kind.
+    /// The kind of the device, with its ordinal or profile.
     #[must_use]
     pub fn kind(&self) -> DeviceKind {
         self.backend().properties().kind
     }
 
-    /// Whether it is the virtual GPU, which counts and checks but has no times.
+    /// Returns true for the virtual GPU, which counts and checks but measures no times.
     #[must_use]
     pub fn is_virtual(&self) -> bool {
         matches!(self.kind(), DeviceKind::Virtual(_))
     }
 
-    /// Whether it is a GPU of silicon, which the driver drives.
+    /// Returns true for a hardware GPU behind the CUDA driver.
     #[must_use]
     pub fn is_cuda(&self) -> bool {
         !self.is_virtual()
     }
 
-    /// Whether it is the same device as another one, as `==` says, too.
+    /// Returns true if both are the same device, like `==`.
     #[must_use]
     pub fn same_device(&self, other: &Self) -> bool {
         self == other
     }
 
-    /// Begins anew, from this seed, the random numbers that are drawn for the device where no queue
-    /// is named. It cannot fail; it gives a `Result` as candle's does.
+    /// Resets the seed of the random numbers drawn for the device when no queue is given.
+    /// Infallible; the `Result` is for compatibility with candle.
     ///
     /// # Errors
     /// None.
@@ -144,7 +144,7 @@ impl Device {
         Ok(())
     }
 
-    /// What counts the random numbers that are drawn for the device where no queue is named.
+    /// Counter of the random numbers drawn for the device when no queue is given.
     #[must_use]
     pub fn draws(&self) -> &Arc<Draws> {
         &self.inner.draws
@@ -156,8 +156,8 @@ impl Device {
         self.backend().properties().arch
     }
 
-    /// What kernels are written for: architecture, limits, and the newest PTX that the device
-    /// takes.
+    /// The target for kernels: architecture, limits, and the newest PTX version that the device
+    /// accepts.
     #[must_use]
     pub fn target(&self) -> Target {
         let Arch { number, specific } = self.arch();
@@ -177,7 +177,7 @@ impl Device {
         self.backend().properties().ptx_version
     }
 
-    /// Its limits: what it has, and how much of that one block may take.
+    /// Limits of the device and of one block.
     #[must_use]
     pub fn limits(&self) -> &Limits {
         &self.backend().properties().limits
@@ -197,21 +197,20 @@ impl Device {
         self.backend().memory().map(|(free, _)| free)
     }
 
-    /// Bytes of device memory that buffers of this device hold, those that others own left out.
-    /// What a graph or the driver keeps for itself is not among them.
+    /// Bytes of device memory that this device's buffers own. Borrowed memory, and memory that
+    /// graphs or the driver keep for themselves, is not counted.
     #[must_use]
     pub fn allocated_bytes(&self) -> u64 {
         self.memory_use().now()
     }
 
-    /// The most bytes that buffers held at a time, since the last
-    /// [`restart_peak`](Self::restart_peak).
+    /// Peak of the bytes that buffers owned, since the last [`restart_peak`](Self::restart_peak).
     #[must_use]
     pub fn peak_allocated_bytes(&self) -> u64 {
         self.memory_use().peak()
     }
 
-    /// Begins a new peak at what buffers hold.
+    /// Resets the peak to the bytes that buffers own now.
     pub fn restart_peak(&self) {
         self.memory_use().restart();
     }
@@ -223,14 +222,14 @@ impl Device {
 
 /// Work.
 impl Device {
-    /// The stream of everything that names no other. It cannot be captured.
+    /// The default stream, for work that names no other. It cannot be captured.
     #[must_use]
     pub fn default_stream(&self) -> Stream {
         Stream::new(self.clone(), self.inner.stream.clone())
     }
 
-    /// Another stream. On CUDA its work may overlap with that of other streams; on the virtual GPU
-    /// all work is done in the order of the calls.
+    /// Creates a stream. On CUDA its work may overlap with that of other streams; on the virtual
+    /// GPU all work runs in the order of the calls.
     ///
     /// # Errors
     /// What the driver says.
@@ -238,8 +237,8 @@ impl Device {
         Ok(Stream::new(self.clone(), self.backend().new_stream()?))
     }
 
-    /// Waits for the work of every stream, but for what is being captured. Streams that other users
-    /// of cudarc made are left out unless they were [shared](Stream::from_cudarc).
+    /// Waits for the work of every stream, except for captures. Streams of other users of cudarc
+    /// are included only if they were [shared](Stream::from_cudarc).
     ///
     /// # Errors
     /// [`ErrorKind::LaunchFailed`] if a kernel failed since the last synchronisation.
@@ -260,7 +259,8 @@ impl Device {
 
 /// Memory.
 impl Device {
-    /// `len` elements, not initialised: the virtual GPU's checks report a read before a write.
+    /// Allocates `len` uninitialised elements: the virtual GPU's checks report a read before a
+    /// write.
     ///
     /// # Errors
     /// [`ErrorKind::OutOfMemory`].
@@ -269,7 +269,7 @@ impl Device {
         self.alloc_named(&format!("buffer{number}"), len)
     }
 
-    /// As [`Device::alloc`], with a name for findings.
+    /// Allocates like [`Device::alloc`], with a name for findings.
     ///
     /// # Errors
     /// [`ErrorKind::OutOfMemory`].
@@ -282,8 +282,8 @@ impl Device {
         Ok(Buffer::new(Allocation::new(self, bytes as u64, name)?, len))
     }
 
-    /// A buffer with a size and a place that no other one has, and without memory: to plan work
-    /// before its memory is there. Whatever would read or write it is refused.
+    /// A placeholder with a unique address and a size, but no memory: to plan work before its
+    /// memory is allocated. Reads and writes of it are refused.
     ///
     /// ```
     /// use warpfold_device::{Device, Profile};
@@ -301,7 +301,7 @@ impl Device {
         Buffer::new(Allocation::placeholder(self, bytes), len)
     }
 
-    /// `len` zeros.
+    /// Allocates `len` zeros.
     ///
     /// # Errors
     /// [`ErrorKind::OutOfMemory`].
@@ -311,7 +311,7 @@ impl Device {
         Ok(buffer)
     }
 
-    /// A copy of `data` on the device.
+    /// Copies `data` to a new buffer on the device.
     ///
     /// # Errors
     /// [`ErrorKind::OutOfMemory`].
@@ -321,7 +321,7 @@ impl Device {
         Ok(buffer)
     }
 
-    /// As [`Device::upload`], with a name for findings.
+    /// Uploads like [`Device::upload`], with a name for findings.
     ///
     /// # Errors
     /// [`ErrorKind::OutOfMemory`].
@@ -331,8 +331,8 @@ impl Device {
         Ok(buffer)
     }
 
-    /// `len` zeros of pinned host memory, which copies from and to this device use asynchronously;
-    /// plain memory on the virtual GPU.
+    /// Allocates `len` zeros of pinned host memory, for asynchronous copies from and to this
+    /// device; plain memory on the virtual GPU.
     ///
     /// # Errors
     /// What the driver says.

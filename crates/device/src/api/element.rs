@@ -1,13 +1,13 @@
-//! The types that a buffer can hold.
+//! Element types of buffers.
 
 use half::{bf16, f16};
 
-/// A type that device memory can hold: integers and floats of 8 to 64 bits, for which every bit
-/// pattern is a value.
+/// Element type of device memory: integers and floats of 8 to 64 bits, for which every bit pattern
+/// is valid.
 ///
 /// Sealed: kernels know exactly these types.
 pub trait Element: bytemuck::Pod + Send + Sync + std::fmt::Debug + PartialEq + sealed::Sealed {
-    /// The name that PTX gives the type: `f32`, `u8`, `bf16`, …
+    /// The PTX name of the type: `f32`, `u8`, `bf16`, …
     const NAME: &'static str;
 }
 

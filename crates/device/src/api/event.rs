@@ -24,13 +24,13 @@ impl Event {
         &*self.imp
     }
 
-    /// The device of its stream.
+    /// The device of the event's stream.
     #[must_use]
     pub fn device(&self) -> &Device {
         &self.device
     }
 
-    /// Waits until the stream has reached it.
+    /// Waits until the stream has reached the event.
     ///
     /// # Errors
     /// [`ErrorKind::LaunchFailed`](crate::ErrorKind::LaunchFailed) if a kernel before it failed.
@@ -38,7 +38,7 @@ impl Event {
         self.imp.synchronize()
     }
 
-    /// Whether the stream has reached it; does not wait.
+    /// Returns true if the stream has reached the event; does not wait.
     ///
     /// # Errors
     /// [`ErrorKind::LaunchFailed`](crate::ErrorKind::LaunchFailed) if a kernel before it failed.

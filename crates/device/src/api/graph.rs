@@ -1,4 +1,4 @@
-//! Graphs: work that is captured once and then launched as a whole, as often as wanted.
+//! Graphs: work that is captured once and then launched repeatedly as a whole.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -24,8 +24,8 @@ pub struct Graph {
 }
 
 impl Graph {
-    /// Enqueues all of it on the stream that it was captured on, after what other streams do with
-    /// its buffers.
+    /// Enqueues the graph on the stream that it was captured on, after earlier uses of its buffers
+    /// on other streams.
     ///
     /// The graph holds its buffers without a borrow, so threads that launch graphs and use the same
     /// buffers at the same time have to agree on the order themselves.
@@ -45,7 +45,7 @@ impl Graph {
         Ok(())
     }
 
-    /// The stream that it was captured on.
+    /// The stream on which the graph was captured.
     #[must_use]
     pub fn stream(&self) -> &Stream {
         &self.stream
@@ -60,8 +60,9 @@ impl fmt::Debug for Graph {
 
 /// Capturing.
 impl Stream {
-    /// Captures what `work` gives to this stream into a graph, instead of doing it. Each launch of
-    /// the graph does all of it again with the same buffers, whose contents may differ each time.
+    /// Captures the work that `work` enqueues on this stream into a graph, instead of running it.
+    /// Each launch of the graph repeats it with the same buffers, whose contents may differ each
+    /// time.
     ///
     /// # What goes into the graph
     /// Launches, copies within the device and fills that the calling thread gives to this stream.
@@ -117,13 +118,13 @@ impl Stream {
         Ok((graph?, result))
     }
 
-    /// Refuses what a graph cannot hold while there is one to hold it.
+    /// Refuses an operation that a graph cannot hold during a capture.
     pub(crate) fn not_captured(&self, what: &'static str) -> Result<(), Error> {
         self.imp().gate().enter()?.not_captured(what)
     }
 }
 
-/// A stream while it is captured; that ends even if `work` panics.
+/// A stream being captured; the capture ends even if `work` panics.
 struct Capturing<'a> {
     stream: &'a Stream,
     id: CaptureId,
@@ -150,7 +151,7 @@ impl Drop for Capturing<'_> {
     }
 }
 
-/// What a graph needs: its memory, in the order of the first uses, its kernels, and the groups of
+/// Resources of a graph: its memory, in the order of the first uses, its kernels, and the groups of
 /// devices that it launches for, with the rank in each.
 #[derive(Debug, Default)]
 pub(crate) struct Held {
@@ -160,7 +161,7 @@ pub(crate) struct Held {
 }
 
 thread_local! {
-    /// What the captures of this thread hold so far.
+    /// Resources held by the captures of this thread.
     static HELD: RefCell<Vec<(CaptureId, Held)>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -195,7 +196,7 @@ impl Held {
         });
     }
 
-    /// What a capture holds, which has ended.
+    /// Takes the resources of a capture that has ended.
     fn take(capture: CaptureId) -> Self {
         let held = HELD.with_borrow_mut(|all| {
             let index = all.iter().position(|(id, _)| *id == capture)?;

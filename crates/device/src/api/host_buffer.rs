@@ -1,4 +1,4 @@
-//! Pinned host memory, for copies that run beside the host and beside kernels.
+//! Pinned host memory, for copies that overlap with the host and with kernels.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -56,13 +56,13 @@ impl<T: Element> HostBuffer<T> {
         Ok(Self { memory, device: device.clone(), len, element: PhantomData })
     }
 
-    /// Elements.
+    /// Number of elements.
     #[must_use]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there are none.
+    /// Returns true if the buffer has no elements.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
@@ -74,7 +74,7 @@ impl<T: Element> HostBuffer<T> {
         &self.device
     }
 
-    /// The elements, once copies from and to them are done.
+    /// The elements, after waiting for copies from and to them.
     ///
     /// # Errors
     /// [`ErrorKind::LaunchFailed`] if a kernel before such a copy failed.
@@ -82,7 +82,7 @@ impl<T: Element> HostBuffer<T> {
         Ok(bytemuck::cast_slice(self.memory.bytes(0..self.num_bytes())?))
     }
 
-    /// The elements, once copies from and to them are done.
+    /// The elements, mutable, after waiting for copies from and to them.
     ///
     /// # Errors
     /// [`ErrorKind::LaunchFailed`] if a kernel before such a copy failed.
@@ -91,8 +91,8 @@ impl<T: Element> HostBuffer<T> {
         Ok(bytemuck::cast_slice_mut(self.memory.bytes_mut(bytes)?))
     }
 
-    /// Part of the elements, once copies from and to that part are done; those of other parts may
-    /// still run.
+    /// A range of the elements, after waiting for copies from and to it; other copies may still
+    /// run.
     ///
     /// # Errors
     /// [`ErrorKind::OutOfRange`]; [`ErrorKind::LaunchFailed`] if a kernel before such a copy
@@ -102,7 +102,7 @@ impl<T: Element> HostBuffer<T> {
         Ok(bytemuck::cast_slice(self.memory.bytes(bytes)?))
     }
 
-    /// As [`HostBuffer::range`], to write.
+    /// Mutable counterpart of [`HostBuffer::range`].
     ///
     /// # Errors
     /// As [`HostBuffer::range`].
@@ -133,12 +133,12 @@ impl<T: Element> HostBuffer<T> {
         self.len * size_of::<T>()
     }
 
-    /// A word that kernels may write while the host looks at it, if they find the memory.
+    /// A word that kernels may write while the host reads it, if they can access the memory.
     pub(crate) fn word(&self, index: usize) -> Option<&AtomicU32> {
         self.memory.word(index)
     }
 
-    /// Where kernels find it, if they can.
+    /// Device address of the memory, if kernels can access it.
     pub(crate) fn device_address(&self) -> Option<u64> {
         self.memory.device_address()
     }
@@ -169,13 +169,13 @@ pub struct HostViewMut<'a, T: Element> {
 }
 
 impl<T: Element> HostView<'_, T> {
-    /// Elements.
+    /// Number of elements.
     #[must_use]
     pub fn len(&self) -> usize {
         self.range.len()
     }
 
-    /// Whether there are none.
+    /// Returns true if the range is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.range.is_empty()
@@ -185,20 +185,20 @@ impl<T: Element> HostView<'_, T> {
         &self.buffer.device
     }
 
-    /// The memory, and the bytes of it.
+    /// The memory, and the range of its bytes.
     pub(crate) fn memory(&self) -> (&dyn BackendHostMemory, Range<usize>) {
         (&*self.buffer.memory, bytes_of::<T>(self.range.clone()))
     }
 }
 
 impl<T: Element> HostViewMut<'_, T> {
-    /// Elements.
+    /// Number of elements.
     #[must_use]
     pub fn len(&self) -> usize {
         self.range.len()
     }
 
-    /// Whether there are none.
+    /// Returns true if the range is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.range.is_empty()
@@ -208,7 +208,7 @@ impl<T: Element> HostViewMut<'_, T> {
         &self.buffer.device
     }
 
-    /// The memory, and the bytes of it.
+    /// The memory, and the range of its bytes.
     pub(crate) fn memory(&mut self) -> (&mut dyn BackendHostMemory, Range<usize>) {
         (&mut *self.buffer.memory, bytes_of::<T>(self.range.clone()))
     }

@@ -1,4 +1,4 @@
-//! What a kernel is on a device: its text, its resources, how many blocks a multiprocessor holds.
+//! Inspection of a kernel on a device: its text, its resources, and its occupancy.
 
 use std::fmt;
 
@@ -9,9 +9,9 @@ use warpfold_sim::occupancy::{self, Limiter, Occupancy, Usage};
 use crate::api::device::Device;
 use crate::{Error, FunctionInfo};
 
-/// A kernel that can be looked at.
+/// A kernel that can be inspected.
 pub trait Inspect {
-    /// What the kernel is on a device. It is built and loaded, unless that was done before.
+    /// Returns the kernel's text and resources on a device, loading the kernel if necessary.
     ///
     /// ```
     /// use warpfold_device::{Device, Inspect, Profile};
@@ -45,12 +45,12 @@ impl<Ps: Params> Inspect for Kernel<Ps> {
     }
 }
 
-/// What a kernel is on a device; its `Display` is the text, and after it, as comments, the rest.
+/// A kernel's text and resources on a device; `Display` prints the text, then the rest as comments.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Inspection {
     /// The text that the device was given.
     pub ptx: String,
-    /// What the device knows about it.
+    /// Resources as the device reports them.
     pub info: FunctionInfo,
     /// Bytes of dynamic shared memory that the kernel declares.
     pub dynamic_shared: u32,
@@ -60,7 +60,7 @@ pub struct Inspection {
 }
 
 impl Inspection {
-    /// How full a multiprocessor gets with blocks of so many threads.
+    /// Occupancy of an SM with blocks of `threads` threads.
     #[must_use]
     pub fn occupancy(&self, threads: u32) -> Occupancy {
         let usage = Usage {

@@ -1,4 +1,4 @@
-//! Kernels that are built and loaded: once for each device and configuration.
+//! Cache of built and loaded kernels, per device and configuration.
 //!
 //! Two levels. A kernel value is known by its number and bounds, so that launching it again costs a
 //! look-up. Kernels made anew for each call (`sum(256)` twice) are built each time, but the same
@@ -17,10 +17,10 @@ use crate::api::module::{Function, Prepared};
 use crate::backend::{BackendFunction, BackendModule, DeviceKind, FunctionInfo};
 use crate::{Error, ErrorKind};
 
-/// How much a device has built and loaded.
+/// Counts of the kernels that a device has built and loaded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KernelCounts {
-    /// Kernels written as PTX.
+    /// Kernels built, that is written as PTX.
     pub built: u64,
     /// Texts loaded: compiled by the driver, or decoded by the virtual GPU.
     pub loaded: u64,
@@ -35,7 +35,7 @@ pub(crate) struct KernelCache {
     loaded: AtomicU64,
 }
 
-/// What is done to texts before they are loaded; nothing unless it is said.
+/// Rewriting of PTX texts before they are loaded; none by default.
 #[derive(Clone, Default)]
 struct Rewrite(Option<Arc<dyn Fn(&str) -> String + Send + Sync>>);
 
@@ -92,9 +92,8 @@ fn prepared(imp: Arc<dyn BackendFunction>, built: &Built) -> Result<Prepared, Er
 
 /// Kernels.
 impl Device {
-    /// Builds and loads a kernel, unless that was done before, so that its first launch does not
-    /// wait for it. Launches of the function get the dynamic shared memory that the kernel
-    /// declares.
+    /// Builds and loads a kernel in advance, so that its first launch does not wait for that.
+    /// Launches of the function get the dynamic shared memory that the kernel declares.
     ///
     /// # Errors
     /// [`ErrorKind::Build`], [`ErrorKind::Jit`], [`ErrorKind::Load`].
@@ -102,9 +101,9 @@ impl Device {
         Ok(Function::new(self.clone(), self.prepared(kernel)?))
     }
 
-    /// From here on passes the text of each kernel through a function before it is loaded: to look
-    /// at it, or to try a variant that has the same entry and parameters. Kernels that were loaded
-    /// before stay as they are, and [`Device::load`] loads what it is given.
+    /// Passes the text of each kernel loaded from now on through a function: to inspect it, or to
+    /// try a variant with the same entry and parameters. Kernels loaded before are unchanged, as
+    /// are those of [`Device::load`].
     ///
     /// ```
     /// use warpfold_device::{Device, LaunchConfig, Profile};
@@ -122,8 +121,7 @@ impl Device {
         *self.kernels().rewrite.lock().unwrap_or_else(PoisonError::into_inner) = Rewrite(Some(Arc::new(rewrite)));
     }
 
-    /// How many kernels were built and loaded so far, those that [`Device::load`] loads not
-    /// counted.
+    /// Number of kernels built and loaded so far, not counting those of [`Device::load`].
     #[must_use]
     pub fn kernel_counts(&self) -> KernelCounts {
         let KernelCache { built, loaded, .. } = self.kernels();
@@ -135,8 +133,8 @@ impl Device {
     }
 }
 
-/// A map whose values are made once, also if several threads ask at a time; different keys do not
-/// wait for one another.
+/// A map that computes each value once, even if several threads ask at the same time; different
+/// keys do not wait for each other.
 #[derive(Debug)]
 struct Table<K, V>(Mutex<HashMap<K, Entry<V>>>);
 

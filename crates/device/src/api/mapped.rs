@@ -1,4 +1,4 @@
-//! Mapped (zero-copy) host memory: kernels reach it over the bus, without a copy.
+//! Mapped (zero-copy) host memory: kernels access it over the bus, without a copy.
 
 use std::fmt;
 use std::sync::atomic::AtomicU32;
@@ -10,8 +10,8 @@ use crate::api::element::Element;
 use crate::api::host_buffer::HostBuffer;
 use crate::api::memory::Allocation;
 
-/// `len` elements of host memory that kernels read and write where they lie. Each access crosses
-/// the bus, so it pays for what is touched once. On the virtual GPU it is memory of the device.
+/// `len` elements of host memory that kernels read and write in place. Each access crosses the bus,
+/// so it pays off for data accessed once. On the virtual GPU it is device memory.
 ///
 /// ```
 /// use warpfold_device::{Device, LaunchConfig, MappedBuffer};
@@ -25,13 +25,13 @@ use crate::api::memory::Allocation;
 /// # Ok::<(), warpfold_device::Error>(())
 /// ```
 pub struct MappedBuffer<T: Element> {
-    /// What kernels see; borrows from `host`, where there is one.
+    /// The buffer that kernels access; borrows from `host`, if there is one.
     buffer: Buffer<T>,
     host: Option<HostBuffer<T>>,
 }
 
 impl<T: Element> MappedBuffer<T> {
-    /// A copy of `data` that kernels of a device reach.
+    /// Copies `data` to memory that kernels of a device can access.
     ///
     /// # Errors
     /// What the driver says.
@@ -46,19 +46,19 @@ impl<T: Element> MappedBuffer<T> {
         Ok(Self { buffer: Buffer::new(memory, data.len()), host: Some(host) })
     }
 
-    /// To be given to kernels that read it.
+    /// The buffer, for kernels that read it.
     #[must_use]
     pub fn as_buffer(&self) -> &Buffer<T> {
         &self.buffer
     }
 
-    /// To be given to kernels that write it.
+    /// The buffer, for kernels that write it.
     #[must_use]
     pub fn as_buffer_mut(&mut self) -> &mut Buffer<T> {
         &mut self.buffer
     }
 
-    /// The elements, once everything on the device is done.
+    /// The elements, after waiting for the device.
     ///
     /// # Errors
     /// [`ErrorKind::LaunchFailed`](crate::ErrorKind::LaunchFailed) if a kernel before failed.
@@ -72,9 +72,8 @@ impl<T: Element> MappedBuffer<T> {
 }
 
 impl MappedBuffer<u32> {
-    /// A word as the host and kernels that run see it at this moment: kernels read and write it by
-    /// atomic accesses of system scope. `None` on the virtual GPU, whose kernels do not run beside
-    /// the host.
+    /// A word that the host and running kernels share: kernels use atomic accesses of system scope.
+    /// `None` on the virtual GPU, whose kernels do not run concurrently with the host.
     ///
     /// # Panics
     /// If there is no such word.

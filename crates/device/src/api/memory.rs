@@ -1,9 +1,9 @@
-//! A piece of device memory, and the order in which streams may use it.
+//! Allocations of device memory, and the order in which streams may use them.
 //!
-//! Streams run side by side, so a buffer that is written on one and read on another needs an order.
-//! It comes from the use itself: a read waits for the stream that wrote last, a write waits for
-//! that one and for every reader since, and memory is freed after all of them. Uses on one stream
-//! cost a comparison of pointers.
+//! Streams run concurrently, so a buffer that is written on one and read on another needs an order,
+//! which follows from its uses: a read waits for the stream that wrote last, a write waits for that
+//! one and for every reader since, and memory is freed after all of them. Uses on one stream cost a
+//! comparison of pointers.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,19 +12,19 @@ use crate::api::device::Device;
 use crate::backend::{BackendEvent, BackendStream, CaptureId};
 use crate::{Error, ErrorKind};
 
-/// How an operation uses memory.
+/// Kind of access of an operation to memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Access {
     Read,
     Write,
 }
 
-/// Who frees it.
+/// Ownership of an allocation, which decides who frees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ownership {
     Ours,
     Borrowed,
-    /// There is no memory at the address.
+    /// A placeholder without memory at its address.
     Placeholder,
 }
 
@@ -32,14 +32,14 @@ enum Ownership {
 pub(crate) struct Allocation {
     device: Device,
     address: u64,
-    /// 0 of memory that someone else owns.
+    /// Bytes owned; 0 for borrowed memory.
     owned_bytes: u64,
     name: String,
     ownership: Ownership,
     order: Mutex<Order<dyn BackendStream>>,
 }
 
-/// Bytes that a device's buffers own, and the most that they owned at a time.
+/// Bytes that a device's buffers own, and their peak.
 #[derive(Debug, Default)]
 pub(crate) struct MemoryUse {
     now: AtomicU64,
@@ -70,7 +70,7 @@ impl MemoryUse {
 }
 
 impl Allocation {
-    /// `bytes` of memory; none at all for 0 bytes.
+    /// Allocates `bytes` of memory; none for 0 bytes.
     pub(crate) fn new(device: &Device, bytes: u64, name: &str) -> Result<Arc<Self>, Error> {
         let (address, ownership) = match bytes {
             0 => (0, Ownership::Borrowed),
@@ -85,14 +85,14 @@ impl Allocation {
         Ok(Arc::new(allocation))
     }
 
-    /// Memory that someone else owns and last used on `stream`.
+    /// Memory of another owner, last used on `stream`.
     pub(crate) fn borrowed(device: &Device, address: u64, name: &str, stream: Arc<dyn BackendStream>) -> Arc<Self> {
         Arc::new(Self::with(device, address, name, Ownership::Borrowed, stream))
     }
 
-    /// A place of its own for `bytes`, and no memory.
+    /// A unique address for `bytes`, without memory.
     pub(crate) fn placeholder(device: &Device, bytes: u64) -> Arc<Self> {
-        // Above what devices address.
+        // Above all device addresses.
         static NEXT: AtomicU64 = AtomicU64::new(1 << 60);
         let address = NEXT.fetch_add(bytes.next_multiple_of(256) + 256, Ordering::Relaxed);
         let stream = device.backend().default_stream();
@@ -116,7 +116,7 @@ impl Allocation {
         &self.name
     }
 
-    /// As [`Allocation::order_use`], for what is not kept for a graph here.
+    /// Orders a use like [`Allocation::order_use`], without keeping the memory for a graph.
     pub(crate) fn order(&self, stream: &Arc<dyn BackendStream>, access: Access) -> Result<(), Error> {
         self.order_use(stream, access).map(|_| ())
     }
@@ -157,15 +157,15 @@ impl Allocation {
 }
 
 impl Drop for Allocation {
-    /// Frees it after all uses, on the stream that wrote last. A graph keeps its memory, so a
-    /// stream that is being captured has used it before the capture, or not at all.
+    /// Frees the memory after all uses, on the stream that wrote last. A graph keeps its memory, so
+    /// a stream that is being captured has used it before the capture, or not at all.
     fn drop(&mut self) {
         if self.ownership != Ownership::Ours {
             return;
         }
         self.device.memory_use().remove(self.owned_bytes);
         let Order { writer, readers } = self.order.get_mut().unwrap_or_else(PoisonError::into_inner);
-        // A stream that fails here belongs to a context that failed: every later call reports that.
+        // A stream that fails here belongs to a failed context: every later call reports that.
         let reached = |used: &Use<dyn BackendStream>| used.stream.gate().reached(&*used.stream).ok();
         let readers: Vec<Arc<dyn BackendEvent>> = readers.iter().filter_map(reached).collect();
         let backend = self.device.backend();
@@ -190,7 +190,7 @@ impl Drop for Allocation {
 #[derive(Debug)]
 struct Use<S: ?Sized> {
     stream: Arc<S>,
-    /// The capture that it went into, if it was not done at once.
+    /// The capture that the use belongs to, if it was not executed at once.
     capture: Option<CaptureId>,
 }
 
@@ -200,7 +200,7 @@ impl<S: ?Sized> Clone for Use<S> {
     }
 }
 
-/// The stream that wrote last, and those that have read since and waited for it.
+/// The stream of the last write, and those that have read since and waited for it.
 #[derive(Debug)]
 struct Order<S: ?Sized> {
     writer: Use<S>,
@@ -208,7 +208,7 @@ struct Order<S: ?Sized> {
 }
 
 impl<S: ?Sized> Order<S> {
-    /// The uses on other streams that a use on `stream` has to wait for.
+    /// The uses on other streams that a use on `stream` must wait for.
     fn before(&self, stream: &Arc<S>, access: Access) -> Vec<Use<S>> {
         let is_other = |other: &&Use<S>| !Arc::ptr_eq(&other.stream, stream);
         match access {

@@ -1,4 +1,4 @@
-//! What users touch, the same for both kinds of device.
+//! The public interface, the same for both kinds of device.
 //!
 //! Start with [`device`] and [`stream`]. A device is found in [`select`]; memory is in [`buffer`]
 //! (of the types in [`element`]) and [`host_buffer`] (pinned) and [`mapped`]; kernels come from [`module`], or

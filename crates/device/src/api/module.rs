@@ -19,7 +19,7 @@ impl Module {
         Self { device, imp }
     }
 
-    /// The kernel (`.entry`) of this name.
+    /// The kernel (`.entry`) with this name.
     ///
     /// # Errors
     /// [`ErrorKind::UnknownKernel`](crate::ErrorKind::UnknownKernel).
@@ -29,20 +29,20 @@ impl Module {
         Ok(Function::new(self.device.clone(), Arc::new(Prepared { imp, info, dynamic_shared: 0 })))
     }
 
-    /// Device address and bytes of a module variable.
+    /// Device address and size in bytes of a module variable.
     #[must_use]
     pub fn global(&self, name: &str) -> Option<(u64, u64)> {
         self.imp.global(name)
     }
 
-    /// The device it is loaded on.
+    /// The device of the module.
     #[must_use]
     pub fn device(&self) -> &Device {
         &self.device
     }
 }
 
-/// A kernel that is loaded on a device. Keeps its module loaded; cheap to clone.
+/// A kernel loaded on a device. Keeps its module loaded; cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Function {
     device: Device,
@@ -53,9 +53,9 @@ pub struct Function {
 #[derive(Debug, Clone)]
 pub(crate) struct Prepared {
     pub(crate) imp: Arc<dyn BackendFunction>,
-    /// What the device knows about it, and what the kernel itself promises.
+    /// Resources as the device reports them, and what the kernel itself promises.
     pub(crate) info: FunctionInfo,
-    /// Bytes of dynamic shared memory that every launch of it gets, whatever it asks for.
+    /// Bytes of dynamic shared memory that every launch gets at least.
     pub(crate) dynamic_shared: u32,
 }
 
@@ -68,15 +68,15 @@ impl Function {
         &self.prepared
     }
 
-    /// What is known about it.
+    /// Resources and properties of the function.
     #[must_use]
     pub fn info(&self) -> &FunctionInfo {
         &self.prepared.info
     }
 
-    /// Promises for PTX that was written elsewhere what [is known](FunctionInfo::programmatic) of
-    /// kernels in the language: that every thread executes `griddepcontrol.wait` before it accesses
-    /// global memory (sm_90 and later).
+    /// Declares for foreign PTX what [is known](FunctionInfo::programmatic) of kernels in the
+    /// language: that every thread executes `griddepcontrol.wait` before it accesses global memory
+    /// (sm_90 and later).
     #[must_use]
     pub fn programmatic(self) -> Self {
         let mut prepared = Arc::unwrap_or_clone(self.prepared);
@@ -84,8 +84,8 @@ impl Function {
         Self { prepared: Arc::new(prepared), ..self }
     }
 
-    /// The function with other code for the same entry and parameters, to try a variant of it: with
-    /// the dynamic shared memory that each launch gets, and all that is known of the kernel.
+    /// Replaces the function's code by other code with the same entry and parameters, to try a
+    /// variant: launches keep their dynamic shared memory, and all known properties of the kernel.
     ///
     /// # Errors
     /// As [`Device::load`] and [`Module::kernel`].
@@ -95,15 +95,15 @@ impl Function {
         Ok(Self { device: self.device.clone(), prepared: Arc::new(prepared) })
     }
 
-    /// The device it is loaded on.
+    /// The device of the function.
     #[must_use]
     pub fn device(&self) -> &Device {
         &self.device
     }
 
-    /// How many of its clusters are resident at once at most, launched so; 0 where none fits. The
-    /// virtual GPU reckons with the registers that it estimates, and with one of several ways in
-    /// which devices of its kind are made.
+    /// Maximum number of clusters resident at once with this configuration; 0 if none fits. The
+    /// virtual GPU uses its estimate of the registers, and one of several possible layouts of SMs
+    /// in the GPCs of such devices.
     ///
     /// # Errors
     /// [`InvalidLaunch`](crate::ErrorKind::InvalidLaunch) for a launch without clusters or one that

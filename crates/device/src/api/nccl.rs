@@ -14,18 +14,18 @@ use crate::api::stream::Stream;
 use crate::cuda::nccl::{Ends, Functions, Operation, type_of};
 use crate::{Error, ErrorKind};
 
-/// The library.
+/// The NCCL library.
 #[derive(Clone)]
 pub struct Nccl {
     functions: Arc<Functions>,
 }
 
-/// What the ranks of a communicator have in common: made by one of them, and passed to the others.
+/// Unique id of a communicator: one rank creates it and passes it to the others.
 pub type NcclId = [u8; 128];
 
 impl Nccl {
-    /// Loads it: from these places first, then by its names (`libnccl.so.2`, `libnccl.so`), as the
-    /// loader finds them.
+    /// Loads the library: from these places first, then by its names (`libnccl.so.2`, `libnccl.so`)
+    /// through the loader.
     ///
     /// # Errors
     /// [`ErrorKind::NoNccl`] names every place.
@@ -35,7 +35,7 @@ impl Nccl {
         Ok(Self { functions: Arc::new(Functions::load(&places)?) })
     }
 
-    /// Its version, as `2.27.3`.
+    /// The library's version, such as `2.27.3`.
     ///
     /// # Errors
     /// [`ErrorKind::Nccl`].
@@ -44,7 +44,7 @@ impl Nccl {
         Ok(format!("{}.{}.{}", number / 10_000, number / 100 % 100, number % 100))
     }
 
-    /// A new id.
+    /// Creates a unique id.
     ///
     /// # Errors
     /// [`ErrorKind::Nccl`].
@@ -52,7 +52,8 @@ impl Nccl {
         self.functions.unique_id()
     }
 
-    /// Joins as one of `size` ranks with a device; returns when all ranks have.
+    /// Joins a communicator as one of `size` ranks with a device; returns when all ranks have
+    /// joined.
     ///
     /// # Errors
     /// [`ErrorKind::WrongKindOfDevice`] on a virtual GPU; [`ErrorKind::Nccl`].
@@ -80,19 +81,19 @@ pub struct NcclCommunicator {
 }
 
 impl NcclCommunicator {
-    /// This rank.
+    /// The number of this rank.
     #[must_use]
     pub fn rank(&self) -> usize {
         self.rank
     }
 
-    /// Ranks.
+    /// Number of ranks.
     #[must_use]
     pub fn size(&self) -> usize {
         self.size
     }
 
-    /// The inputs of all ranks side by side.
+    /// All-gather: concatenates the inputs of all ranks.
     ///
     /// # Errors
     /// [`ErrorKind::LengthMismatch`], [`ErrorKind::Nccl`].
@@ -101,7 +102,7 @@ impl NcclCommunicator {
         self.run(stream, Operation::AllGather, (Some(input), Some(output)), input.len())
     }
 
-    /// The sum over all ranks in NCCL's own order, which depends on its version and the machine.
+    /// All-reduce sum in NCCL's own order, which depends on its version and the machine.
     ///
     /// # Errors
     /// [`ErrorKind::LengthMismatch`]; [`ErrorKind::Nccl`], also for a type that NCCL does not have.
@@ -119,7 +120,7 @@ impl NcclCommunicator {
         self.run(stream, Operation::AllReduceSum(dtype), (Some(&input), Some(&output)), count)
     }
 
-    /// A copy of the root's `data` on every rank.
+    /// Broadcast: copies the root's `data` to every rank.
     ///
     /// # Errors
     /// [`ErrorKind::Nccl`].
@@ -127,7 +128,7 @@ impl NcclCommunicator {
         self.run(stream, Operation::Broadcast(root), (Some(&data.as_view()), Some(data)), data.len())
     }
 
-    /// Sends to a rank, which receives as much.
+    /// Sends data to a rank, which receives the same amount.
     ///
     /// # Errors
     /// [`ErrorKind::Nccl`].
@@ -135,7 +136,7 @@ impl NcclCommunicator {
         self.run(stream, Operation::Send(to), (Some(data), None), data.len())
     }
 
-    /// Receives from a rank.
+    /// Receives data from a rank.
     ///
     /// # Errors
     /// [`ErrorKind::Nccl`].
@@ -143,7 +144,7 @@ impl NcclCommunicator {
         self.run(stream, Operation::Receive(from), (None, Some(data)), data.len())
     }
 
-    /// Sends a part of `input` to each rank, and puts what comes from each side by side.
+    /// All-to-all: sends a part of `input` to each rank, and concatenates the parts received.
     ///
     /// # Errors
     /// [`ErrorKind::LengthMismatch`], [`ErrorKind::Nccl`].
@@ -161,7 +162,7 @@ impl NcclCommunicator {
         })
     }
 
-    /// What went wrong in the background since the last call.
+    /// Checks for asynchronous errors since the last call.
     ///
     /// # Errors
     /// [`ErrorKind::Nccl`].
@@ -185,7 +186,7 @@ impl NcclCommunicator {
         self.lock().enqueue(operation, addresses, count, raw)
     }
 
-    /// Orders the operands on the stream, whose raw handle it gives.
+    /// Orders the operands on the stream, and returns its raw handle.
     fn prepare(
         &self,
         stream: &Stream,

@@ -1,5 +1,4 @@
-//! Devices that use one another's memory: links, copies between devices, and launches over all of
-//! them.
+//! Peer devices: links, copies between devices, and launches over all of them.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -19,8 +18,8 @@ use crate::{Error, ErrorKind};
 
 /// Several devices.
 impl Device {
-    /// So many virtual GPUs that share their addresses, as GPUs with peer access do. Each has
-    /// memory of its own and checks of its own.
+    /// Creates virtual GPUs that share an address space, as GPUs with peer access do. Each has its
+    /// own memory and checks.
     #[must_use]
     pub fn virtual_peers(profile: Profile, count: usize) -> Vec<Self> {
         let first = VirtualGpu::new(profile, profile.limits().memory_bytes);
@@ -29,7 +28,7 @@ impl Device {
         all.take(count).collect()
     }
 
-    /// How kernels and copies of this device reach the memory of another.
+    /// Link by which kernels and copies of this device reach the memory of another.
     ///
     /// # Errors
     /// What the driver says.
@@ -40,8 +39,8 @@ impl Device {
 
 /// Copies between devices.
 impl Stream {
-    /// Copies from a buffer of another device: directly where there is peer access, through the
-    /// host by the driver elsewhere. Not while a capture lasts, on CUDA.
+    /// Copies from a buffer of another device: directly with peer access, otherwise through the
+    /// host by the driver. Not during a capture, on CUDA.
     ///
     /// # Errors
     /// [`ErrorKind::LengthMismatch`]; [`ErrorKind::MixedDevices`] for devices of two kinds, and for
@@ -77,7 +76,7 @@ impl Stream {
     }
 }
 
-/// Devices whose kernels use one another's memory, a rank each.
+/// A group of devices whose kernels access each other's memory; each device is a rank.
 ///
 /// Kernels that wait for one another across devices must run at the same time. On CUDA they do when
 /// each rank launches its part, each from a thread of its own: a rank that loads a kernel,
@@ -86,15 +85,15 @@ impl Stream {
 #[derive(Debug, Clone)]
 pub struct PeerGroup {
     devices: Arc<[Device]>,
-    /// Where the parts of virtual GPUs come together.
+    /// The meeting point of the virtual GPUs' launches.
     meeting: Arc<Together>,
-    /// Launches on GPUs.
+    /// Pacing of launches on CUDA GPUs.
     pace: Arc<Pace>,
 }
 
 impl PeerGroup {
-    /// A group of these devices in the order of ranks. A rank waits for the others as long as
-    /// `patience`.
+    /// Makes a group of these devices in the order of ranks. `patience` is the timeout of a rank
+    /// that waits for the others.
     ///
     /// # Errors
     /// [`ErrorKind::NoPeerAccess`] names the first pair without; what the driver says.
@@ -109,17 +108,17 @@ impl PeerGroup {
         Ok(Self::of_peers(devices, patience, None))
     }
 
-    /// The same group, whose launches on virtual GPUs return before the peers have come, as on
-    /// GPUs: the device is busy until then, and what loads or allocates meanwhile waits for it with
-    /// a lock that the peers need to do so. It shows what a program that does not see to that would
-    /// do to GPUs. On GPUs it changes nothing.
+    /// The same group, with launches on virtual GPUs that return before the peers have come, as on
+    /// CUDA GPUs: the device is busy until then, and a call that loads or allocates meanwhile waits
+    /// for it under a lock that the peers need, too. Shows the deadlock of a program that does not
+    /// prevent this. No effect on CUDA GPUs.
     #[must_use]
     pub fn with_late_launches(self) -> Self {
         let (devices, patience) = (self.devices.to_vec(), self.pace.patience());
         Self::of_peers(devices, patience, Some(Arc::default()))
     }
 
-    /// A group of some of these devices, by their ranks.
+    /// A group of some of these devices, by rank.
     #[must_use]
     pub fn subgroup(&self, ranks: &[usize]) -> Self {
         let devices = ranks.iter().map(|&rank| self.devices[rank].clone()).collect();
@@ -134,20 +133,20 @@ impl PeerGroup {
         Self { devices: devices.into(), meeting, pace }
     }
 
-    /// The devices by rank.
+    /// The devices in the order of ranks.
     #[must_use]
     pub fn devices(&self) -> &[Device] {
         &self.devices
     }
 
-    /// A rank takes no part any more: what others do together from here on, or wait for, is an
-    /// [`ErrorKind::PeerLost`] that names it.
+    /// Removes a rank: later operations of the group fail with an [`ErrorKind::PeerLost`] that
+    /// names it.
     pub fn leave(&self, rank: usize, reason: &str) {
         self.meeting.leave(rank, reason);
         self.pace.leave(rank, reason);
     }
 
-    /// Fails if a rank takes no part any more.
+    /// Fails if a rank has left the group.
     ///
     /// # Errors
     /// [`ErrorKind::PeerLost`] names the first.
@@ -155,7 +154,7 @@ impl PeerGroup {
         self.meeting.expect_all()
     }
 
-    /// Launches the part of a rank in a kernel that every rank launches, with the same sizes. On
+    /// Launches one rank's part of a kernel that every rank launches with the same sizes. On
     /// virtual GPUs it returns when all ranks have come and the kernel has run, on CUDA at once.
     ///
     /// # Errors
@@ -195,7 +194,7 @@ impl PeerGroup {
         Ok(())
     }
 
-    /// Counts a launch of a rank, at once or whenever the graph is launched that it went into.
+    /// Counts a launch of a rank: now, or at each launch of the graph that contains it.
     fn count(&self, rank: usize, capture: Option<CaptureId>) {
         match capture {
             None => self.pace.launched(rank),

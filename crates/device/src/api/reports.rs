@@ -1,4 +1,4 @@
-//! What only the virtual GPU has: options of a launch, and what each launch counted and found.
+//! Interface of the virtual GPU alone: launch options, and counters and findings per launch.
 
 use warpfold_sim as sim;
 
@@ -6,9 +6,9 @@ use crate::api::device::Device;
 use crate::virtual_gpu::{LaunchReport, Machine, VirtualGpu};
 use crate::{Error, ErrorKind};
 
-/// What only the virtual GPU can do.
+/// Methods for the virtual GPU alone.
 impl Device {
-    /// Chooses the checks that later launches and copies to the host run under.
+    /// Sets the checks for later launches and copies to the host.
     ///
     /// A checked launch keeps to the views that it is given: it reports stores through those that
     /// were passed to be read, and accesses inside a buffer but outside all of its parts.
@@ -46,8 +46,8 @@ impl Device {
         self.configure(|options| options.checks = checks)
     }
 
-    /// Changes how later launches run: checks, host threads, counters per instruction, where
-    /// `printf` writes.
+    /// Changes the options of later launches: checks, host threads, counters per instruction, the
+    /// sink of `printf`.
     ///
     /// ```
     /// # use warpfold_device::{Checks, Device, Profile};
@@ -67,17 +67,17 @@ impl Device {
         Ok(())
     }
 
-    /// What the latest launch did, a failed one included; `None` on CUDA, and before the first
+    /// Report of the latest launch, including failed ones; `None` on CUDA, and before the first
     /// launch.
     #[must_use]
     pub fn last_report(&self) -> Option<LaunchReport> {
         self.machine("reading reports").ok()?.reports().last()
     }
 
-    /// What each launch did since the last time, in order, and what is wrong with copies to the
-    /// host; empty on CUDA. At most 1,024 are kept: the oldest one without findings makes room, or
-    /// the oldest one if all have findings. A device that goes away with errors that nobody has
-    /// read says so on standard error.
+    /// Reports of all launches since the last call, in order, and findings about copies to the
+    /// host; empty on CUDA. At most 1,024 are kept: the oldest one without findings is dropped
+    /// first, or the oldest one if all have findings. Dropping a device with unread errors prints a
+    /// warning.
     #[must_use]
     pub fn take_reports(&self) -> Vec<LaunchReport> {
         match self.machine("reading reports") {

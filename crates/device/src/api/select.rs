@@ -1,4 +1,4 @@
-//! Which devices there are, and which one a text names.
+//! Device discovery, and selection of a device by text.
 
 #[cfg(feature = "virtual-gpu")]
 use std::io::Write;
@@ -12,10 +12,10 @@ use crate::backend::Profile;
 use crate::virtual_gpu::VirtualGpu;
 use crate::{Error, ErrorKind, cuda};
 
-/// Devices that are there whatever the program finds.
+/// Devices that always exist.
 impl Device {
-    /// The first CUDA GPU that can be used, or else a virtual one, which then says
-    /// [why](Device::fallback_reason).
+    /// The first usable CUDA GPU, or else a virtual one, which knows the
+    /// [reason](Device::fallback_reason).
     ///
     /// The first time that it falls back it says so on standard error, as the virtual GPU is a
     /// thousand times slower than one of silicon; not where the environment variable
@@ -49,13 +49,13 @@ impl Device {
         if let Some(reason) = device.fallback_reason()
             && std::env::var_os("WARPFOLD_QUIET").is_none_or(|quiet| quiet.is_empty())
         {
-            // Nobody is left to be told if standard error is closed.
+            // A closed standard error leaves nobody to inform.
             SAID.call_once(|| drop(writeln!(std::io::stderr(), "warpfold: running on {device}: {reason}")));
         }
         device
     }
 
-    /// As [`Device::best`], without a word on standard error.
+    /// Selects like [`Device::best`], without printing to standard error.
     #[must_use]
     pub fn best_quietly() -> Self {
         let first = match Self::cuda(0) {
@@ -67,23 +67,23 @@ impl Device {
         other.unwrap_or_else(|| Self::virtual_gpu(Profile::H200).with_fallback(first))
     }
 
-    /// A new virtual GPU, with its own memory.
+    /// Creates a virtual GPU, with its own memory.
     #[must_use]
     pub fn virtual_gpu(profile: Profile) -> Self {
         Self::virtual_gpu_with_memory(profile, profile.limits().memory_bytes)
     }
 
-    /// A new virtual GPU with `memory_bytes` of device memory instead of what the profile has. Host
-    /// memory is taken only for what is allocated.
+    /// Creates a virtual GPU with `memory_bytes` of device memory instead of the profile's. Host
+    /// memory is used only for allocations.
     #[must_use]
     pub fn virtual_gpu_with_memory(profile: Profile, memory_bytes: u64) -> Self {
         Self::from_backend(VirtualGpu::new(profile, memory_bytes))
     }
 }
 
-/// Finding a device.
+/// Device selection.
 impl Device {
-    /// Every CUDA GPU that can be used, then, with the feature `virtual-gpu`, a virtual one.
+    /// All usable CUDA GPUs, then, with the feature `virtual-gpu`, a virtual one.
     #[must_use]
     pub fn all() -> Vec<Self> {
         let count = cuda::device_count().unwrap_or(0);
@@ -93,7 +93,7 @@ impl Device {
         devices.collect()
     }
 
-    /// How many GPUs the driver has, those that are too old to use included.
+    /// Number of GPUs that the driver reports, including those too old to use.
     ///
     /// # Errors
     /// [`ErrorKind::NoDriver`], [`ErrorKind::DriverTooOld`].
@@ -101,7 +101,7 @@ impl Device {
         cuda::device_count()
     }
 
-    /// The CUDA GPU with this number.
+    /// The CUDA GPU with this ordinal.
     ///
     /// # Errors
     /// [`ErrorKind::NoDriver`], [`ErrorKind::DriverTooOld`], [`ErrorKind::NoDevice`] or
@@ -110,7 +110,7 @@ impl Device {
         cuda::CudaDevice::open(ordinal).map(Self::from_backend)
     }
 
-    /// As [`Device::cuda`], by candle's name.
+    /// Alias of [`Device::cuda`] with candle's name.
     ///
     /// # Errors
     /// Those of [`Device::cuda`].
@@ -118,8 +118,8 @@ impl Device {
         Self::cuda(ordinal)
     }
 
-    /// The CUDA GPU with this number, or a virtual one, which says [why](Device::fallback_reason):
-    /// where candle has its CPU.
+    /// The CUDA GPU with this ordinal, or else a virtual one, which knows the
+    /// [reason](Device::fallback_reason): candle would use its CPU.
     ///
     /// # Errors
     /// Without the feature `virtual-gpu`, those of [`Device::cuda`]; with it, none.
@@ -130,8 +130,8 @@ impl Device {
         Self::cuda(ordinal)
     }
 
-    /// The device that a text names: `virtual`, `virtual:h200`, `virtual:a100`, `cuda` (the first)
-    /// or `cuda:N`. Without the feature `virtual-gpu` there are the last two.
+    /// Parses the name of a device: `virtual`, `virtual:h200`, `virtual:a100`, `cuda` (the first)
+    /// or `cuda:N`. Without the feature `virtual-gpu`, the last two only.
     ///
     /// ```
     /// # use warpfold_device::Device;
@@ -158,8 +158,8 @@ impl Device {
         }
     }
 
-    /// The device that the environment variable `WARPFOLD_DEVICE` names, or where it is not set
-    /// [`Device::best`], and the first CUDA GPU without the feature `virtual-gpu`. For programs and
+    /// The device that the environment variable `WARPFOLD_DEVICE` names. If it is not set,
+    /// [`Device::best`], or without the feature `virtual-gpu` the first CUDA GPU. For programs and
     /// tests.
     ///
     /// # Errors

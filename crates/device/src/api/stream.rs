@@ -1,4 +1,4 @@
-//! Streams: work in order.
+//! Streams: ordered queues of work.
 
 use std::fmt;
 use std::sync::Arc;
@@ -39,13 +39,13 @@ impl Stream {
         &self.imp
     }
 
-    /// The device that it is a stream of.
+    /// The device of the stream.
     #[must_use]
     pub fn device(&self) -> &Device {
         &self.device
     }
 
-    /// Waits for everything that the stream has been given.
+    /// Waits for all work of the stream.
     ///
     /// # Errors
     /// [`ErrorKind::LaunchFailed`] if a kernel failed since the last synchronisation;
@@ -57,7 +57,7 @@ impl Stream {
         result
     }
 
-    /// Records an event: the point that the stream has reached.
+    /// Records an event at the current end of the stream.
     ///
     /// # Errors
     /// [`ErrorKind::NotCapturable`] while the stream is being captured; what the driver reports.
@@ -67,8 +67,8 @@ impl Stream {
         Ok(Event::new(self.device.clone(), event))
     }
 
-    /// Makes later work of this stream wait for `event`, of any stream of this device. The host
-    /// does not wait.
+    /// Makes later work of this stream wait for `event`, which may be of any stream of this device.
+    /// The host does not wait.
     ///
     /// # Errors
     /// [`ErrorKind::MixedDevices`]; [`ErrorKind::NotCapturable`] while the stream is being
@@ -82,7 +82,7 @@ impl Stream {
 
 /// Copies.
 impl Stream {
-    /// Copies host elements to the device; done with `from` when it returns.
+    /// Copies host elements to the device; `from` may be reused on return.
     ///
     /// # Errors
     /// [`ErrorKind::LengthMismatch`], [`ErrorKind::MixedDevices`].
@@ -97,7 +97,7 @@ impl Stream {
         })
     }
 
-    /// Copies to host elements, which are there when it returns.
+    /// Copies to host elements; the copy is complete on return.
     ///
     /// # Errors
     /// [`ErrorKind::LengthMismatch`], [`ErrorKind::MixedDevices`]; [`ErrorKind::LaunchFailed`] if a
@@ -113,8 +113,8 @@ impl Stream {
         })
     }
 
-    /// Starts to copy pinned host elements, all of a [`HostBuffer`] or a part, to the device.
-    /// Writing to them later waits until that is done.
+    /// Starts copying pinned host elements, all of a [`HostBuffer`] or a part, to the device. Later
+    /// writes to them wait for the copy.
     ///
     /// # Errors
     /// [`ErrorKind::LengthMismatch`], [`ErrorKind::MixedDevices`].
@@ -135,8 +135,8 @@ impl Stream {
         })
     }
 
-    /// Starts to copy to pinned host elements, all of a [`HostBuffer`] or a part. Looking at them
-    /// later waits until that is done.
+    /// Starts copying to pinned host elements, all of a [`HostBuffer`] or a part. Later reads of
+    /// them wait for the copy.
     ///
     /// # Errors
     /// [`ErrorKind::LengthMismatch`], [`ErrorKind::MixedDevices`].
@@ -157,7 +157,7 @@ impl Stream {
         })
     }
 
-    /// As [`Stream::copy_from_host_async`], for all of a buffer.
+    /// Copies a whole buffer with [`Stream::copy_from_host_async`].
     ///
     /// # Errors
     /// As [`Stream::copy_from_host_async`].
@@ -166,7 +166,7 @@ impl Stream {
         self.copy_from_host_async(to, from)
     }
 
-    /// As [`Stream::copy_to_host_async`], for all of a buffer.
+    /// Copies to a whole buffer with [`Stream::copy_to_host_async`].
     ///
     /// # Errors
     /// As [`Stream::copy_to_host_async`].
@@ -211,7 +211,7 @@ impl Stream {
 
 /// Launches.
 impl Stream {
-    /// Launches a kernel of loaded PTX with arguments of which only the layout is checked.
+    /// Launches a kernel of loaded PTX with arguments whose layout alone is checked.
     ///
     /// # Errors
     /// [`ErrorKind::TooManyThreads`], [`ErrorKind::TooMuchShared`], [`ErrorKind::InvalidLaunch`],
@@ -261,28 +261,28 @@ impl Stream {
         self.device.expect_same(found, || what.to_owned())
     }
 
-    /// Orders a use of memory after those that it must not overtake, and keeps the memory for the
-    /// graph that the use goes into.
+    /// Orders a use of memory after those that it must not overtake, and keeps the memory alive for
+    /// the graph that captures the use.
     pub(crate) fn order(&self, memory: &Arc<Allocation>, access: Access) -> Result<(), Error> {
         let capture = memory.order_use(&self.imp, access)?;
         Held::keep(capture, memory, access);
         Ok(())
     }
 
-    /// The stream for something that a graph cannot hold.
+    /// Enters the stream for an operation that a graph cannot hold.
     fn uncaptured(&self, what: &'static str) -> Result<Entered<'_>, Error> {
         let entered = self.imp.gate().enter()?;
         entered.not_captured(what)?;
         Ok(entered)
     }
 
-    /// Whether work is timed; what is captured has no time yet.
+    /// Returns the clock for an operation: captured work has no time yet.
     fn clock(&self, entered: &Entered<'_>) -> Clock {
         if entered.capture().is_some() { Clock::Off } else { self.device.activity().clock() }
     }
 
     /// Runs a copy or a fill of `bytes`, unless there are none, and adds it to the activities.
-    /// `uncapturable` names one that a graph cannot hold.
+    /// `uncapturable` names an operation that a graph cannot hold.
     pub(crate) fn run(
         &self,
         uncapturable: Option<&'static str>,

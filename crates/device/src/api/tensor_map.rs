@@ -1,4 +1,4 @@
-//! Tensor maps: what TMA knows of a tensor in device memory (sm_90).
+//! Tensor maps: descriptors of tensors in device memory for TMA (sm_90).
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -21,25 +21,24 @@ use crate::{Error, ErrorKind};
 pub struct TensorLayout {
     /// Elements in each dimension: one to five.
     pub dims: Vec<u64>,
-    /// Elements from one position to the next in each dimension but the innermost: multiples of 16
-    /// bytes.
+    /// Strides in elements of each dimension but the innermost: multiples of 16 bytes.
     pub strides: Vec<u64>,
-    /// What one copy moves.
+    /// Mode of the map: tiled or im2col.
     pub mode: MapMode,
-    /// The stride in elements at which a copy takes elements, in each dimension.
+    /// Traversal stride of each dimension, in elements.
     pub element_strides: Vec<u32>,
-    /// How channels are stored.
+    /// Interleaved layout of the channels.
     pub interleave: Interleave,
     /// The swizzle of shared memory.
     pub swizzle: MapSwizzle,
-    /// How many bytes L2 fetches at once.
+    /// Size of the L2 promotion.
     pub l2_promotion: L2Promotion,
     /// The value of elements out of bounds.
     pub fill: Fill,
 }
 
 impl TensorLayout {
-    /// A tensor of which one copy moves a box, with a swizzle; zeros out of bounds.
+    /// A tiled layout: one copy moves a box of the tensor, swizzled; zeros out of bounds.
     #[must_use]
     pub fn tiled(dims: &[u64], strides: &[u64], box_dims: &[u32], swizzle: MapSwizzle) -> Self {
         Self {
@@ -54,8 +53,8 @@ impl TensorLayout {
         }
     }
 
-    /// A row-major matrix with leading dimension `pitch`, of which one copy moves `box_rows` rows
-    /// of `box_columns`.
+    /// A row-major matrix with leading dimension `pitch`; one copy moves `box_rows` rows of
+    /// `box_columns`.
     #[must_use]
     pub fn matrix(rows: u64, columns: u64, pitch: u64, box_rows: u32, box_columns: u32, swizzle: MapSwizzle) -> Self {
         Self::tiled(&[columns, rows], &[pitch], &[box_columns, box_rows], swizzle)
@@ -129,7 +128,7 @@ fn encode<T: Element + lang::Element>(
 }
 
 impl<'a, T: Element + lang::Element> View<'a, T> {
-    /// A map for kernels that read the tensor.
+    /// Encodes a map for kernels that read the tensor.
     ///
     /// # Errors
     /// [`ErrorKind::TensorMap`] for a layout that the driver would not take,
@@ -141,7 +140,7 @@ impl<'a, T: Element + lang::Element> View<'a, T> {
 }
 
 impl<'a> View<'a, u8> {
-    /// A map of elements of another type, which begin `first` bytes after the view's start.
+    /// Encodes a map of elements of another type, which begin `first` bytes after the view's start.
     ///
     /// # Errors
     /// As [`View::tensor_map`].
@@ -156,7 +155,7 @@ impl<'a> View<'a, u8> {
 }
 
 impl<'a> ViewMut<'a, u8> {
-    /// As [`View::tensor_map_of`], for kernels that write.
+    /// Encodes like [`View::tensor_map_of`], for kernels that write.
     ///
     /// # Errors
     /// As [`View::tensor_map`].
@@ -171,7 +170,7 @@ impl<'a> ViewMut<'a, u8> {
 }
 
 impl<'a, T: Element + lang::Element> ViewMut<'a, T> {
-    /// A map for kernels that write the tensor, or read and write it.
+    /// Encodes a map for kernels that write the tensor, or read and write it.
     ///
     /// # Errors
     /// As [`View::tensor_map`].
@@ -182,7 +181,7 @@ impl<'a, T: Element + lang::Element> ViewMut<'a, T> {
 }
 
 impl<T: Element> TensorMap<'_, T> {
-    /// The map itself, for a launch that holds its memory by other arguments.
+    /// The encoded map, for a launch that keeps the memory alive by other arguments.
     #[must_use]
     pub fn bytes(&self) -> &[u8; 128] {
         &self.bytes
@@ -201,7 +200,7 @@ impl<T: Element + lang::Element> Argument<lang::TensorMap<T>, Packet> for &Tenso
 }
 
 impl<'a> Arguments<'a> {
-    /// Adds a tensor map.
+    /// Adds a tensor map to the arguments.
     #[must_use]
     pub fn tensor_map<T: Element>(mut self, map: &TensorMap<'a, T>) -> Self {
         self.push_tensor_map(map);

@@ -10,7 +10,7 @@ use crate::api::element::Element;
 use crate::api::stream::Stream;
 use crate::backend::LaunchConfig;
 
-/// What collects the arguments of a typed launch; made by [`Device::launch`] alone.
+/// Collector of the arguments of a typed launch; made by [`Device::launch`] alone.
 #[derive(Debug)]
 pub struct Packet {
     arguments: Arguments<'static>,
@@ -33,8 +33,7 @@ impl Sink for Packet {
 
 /// Typed launches.
 impl Device {
-    /// Launches a kernel on the default stream, building and loading it first if that was not done
-    /// before.
+    /// Launches a kernel on the default stream, building and loading it first if necessary.
     ///
     /// A buffer that the kernel writes is passed as `&mut`, one that it reads as `&`; views of
     /// parts likewise. A scalar is passed as itself. Dynamic shared memory that the kernel declares
@@ -77,7 +76,7 @@ impl Device {
 
 /// Typed launches.
 impl Stream {
-    /// As [`Device::launch`], on this stream.
+    /// Launches on this stream; see [`Device::launch`].
     ///
     /// # Errors
     /// Those of [`Device::launch`].
@@ -143,7 +142,7 @@ macro_rules! pointers {
 
 pointers! {
     [T: Element + lang::Element] T => T;
-    // A kernel may take f16 and bf16 in pairs.
+    // A kernel may access f16 and bf16 in pairs.
     [] half::f16 => F16x2;
     [] half::bf16 => Bf16x2;
 }

@@ -1,48 +1,48 @@
-//! What a device knows about a kernel.
+//! Properties of a loaded kernel.
 
 /// The properties of a loaded kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FunctionInfo {
     /// Its name.
     pub name: String,
-    /// Its parameters in order; `None` with drivers before CUDA 12.4, which do not tell.
+    /// Parameters in order; `None` with drivers before CUDA 12.4, which do not report them.
     pub params: Option<Vec<Param>>,
-    /// What the offsets of the parameters count from.
+    /// Base of the parameters' offsets.
     pub(crate) places: Places,
     /// Bytes of static shared memory per block.
     pub static_shared: u32,
-    /// The largest number of threads per block.
+    /// Maximum number of threads per block.
     pub max_threads: Option<u32>,
-    /// The block that it requires (`.reqntid`), where the device tells.
+    /// The block size that it requires (`.reqntid`), if the device reports it.
     pub required_block: Option<[u32; 3]>,
-    /// The cluster that it requires (`.reqnctapercluster`), where the device tells.
+    /// The cluster size that it requires (`.reqnctapercluster`), if the device reports it.
     pub required_cluster: Option<[u32; 3]>,
     /// Registers per thread: those that the driver's compiler allocated, or on the virtual GPU an
     /// estimate.
     pub registers: u32,
-    /// Whether launches are programmatic dependent launches: each may begin while the one before it
-    /// in its stream still runs, since the kernel itself waits for that one to end. Kernels in the
-    /// language that [wait](warpfold_lang::wait_for_dependencies) are; for others it is
-    /// [said](crate::Function::programmatic). Cooperative launches begin in turn all the same, as
-    /// do all launches of the virtual GPU, whose checks find what a missing wait would do.
+    /// True if launches are programmatic dependent launches: each may begin while the one before it
+    /// in its stream still runs, since the kernel itself waits for that one to end. True for
+    /// kernels in the language that [wait](warpfold_lang::wait_for_dependencies); others [declare
+    /// it](crate::Function::programmatic). Cooperative launches still begin in turn, as do all
+    /// launches of the virtual GPU, whose checks find the effects of a missing wait.
     pub programmatic: bool,
 }
 
-/// What a parameter's offset counts from.
+/// Base of a parameter's offset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Places {
-    /// The first parameter, each at the next multiple of its alignment: as arguments are packed.
+    /// The first parameter; each is at the next multiple of its alignment, as arguments are packed.
     #[cfg_attr(not(feature = "virtual-gpu"), allow(dead_code, reason = "where the virtual GPU has parameters"))]
     Packed,
-    /// A place that the driver knows: with alignments beyond 16 bytes the first need not be at 0.
+    /// Chosen by the driver: with alignments beyond 16 bytes the first offset may not be 0.
     Drivers,
 }
 
-/// Where a parameter is among the parameter bytes.
+/// Offset and size of a parameter in the parameter bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Param {
-    /// First byte.
+    /// Offset of the first byte.
     pub offset: u32,
-    /// Bytes.
+    /// Size in bytes.
     pub bytes: u32,
 }

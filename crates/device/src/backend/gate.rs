@@ -1,4 +1,4 @@
-//! The gate of a stream: which thread captures it, and who may use it meanwhile.
+//! Capture gate of a stream: the thread that captures it, and the rules for other users meanwhile.
 //!
 //! A capture belongs to the thread that began it. Work of that thread goes into the graph; work of
 //! any other thread is refused. Others may still have to wait for the stream, because it used a
@@ -13,36 +13,36 @@ use std::thread::{self, ThreadId};
 use super::{BackendEvent, BackendGraph, BackendStream, Clock};
 use crate::{Error, ErrorKind};
 
-/// Lets work through to a stream, and keeps a capture from beginning or ending in the middle of it.
+/// Admits work to a stream, and keeps a capture from beginning or ending in the middle of it.
 ///
-/// Nobody who holds one gate takes another, so that gates cannot deadlock.
+/// A holder of one gate never takes another, so gates cannot deadlock.
 #[derive(Debug, Default)]
 pub(crate) struct Gate(RwLock<Option<Captured>>);
 
-/// A capture that is going on.
+/// An active capture.
 #[derive(Debug)]
 struct Captured {
     id: CaptureId,
     thread: ThreadId,
-    /// The end of what the stream was given before.
+    /// The end of the stream's work before the capture.
     before: Arc<dyn BackendEvent>,
 }
 
-/// A capture. No two of a process have the same.
+/// Identity of a capture, unique in the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct CaptureId(u64);
 
-/// A stream that this thread may give work to; no capture begins or ends while it lives.
+/// Permission of this thread to give work to a stream; no capture begins or ends while it lives.
 #[derive(Debug)]
 pub(crate) struct Entered<'a>(RwLockReadGuard<'a, Option<Captured>>);
 
 impl Entered<'_> {
-    /// The capture that work goes into, if there is one.
+    /// The capture that receives the work, if there is one.
     pub(crate) fn capture(&self) -> Option<CaptureId> {
         self.0.as_ref().map(|captured| captured.id)
     }
 
-    /// Refuses what a graph cannot hold.
+    /// Refuses an operation that a graph cannot hold.
     pub(crate) fn not_captured(&self, what: &'static str) -> Result<(), Error> {
         if self.0.is_some() { Err(ErrorKind::NotCapturable(what).into()) } else { Ok(()) }
     }
@@ -53,7 +53,7 @@ impl Gate {
         self.0.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// For work of this thread.
+    /// Enters for work of this thread.
     ///
     /// # Errors
     /// [`ErrorKind::NotCapturable`] while another thread captures the stream.
@@ -67,17 +67,17 @@ impl Gate {
         }
     }
 
-    /// For work that must not go into a graph; nothing while the stream is being captured.
+    /// Enters for work that must not go into a graph; `None` while the stream is being captured.
     pub(crate) fn enter_uncaptured(&self) -> Option<Entered<'_>> {
         Some(self.read()).filter(|state| state.is_none()).map(Entered)
     }
 
-    /// Whether this capture is going on.
+    /// Returns true while this capture is active.
     pub(crate) fn is_in(&self, capture: CaptureId) -> bool {
         self.read().as_ref().is_some_and(|captured| captured.id == capture)
     }
 
-    /// The end of what `stream`, whose gate this is, was given so far, but for what it captures.
+    /// The end of the work of `stream`, whose gate this is, without the work that it captures.
     pub(crate) fn reached<S: BackendStream + ?Sized>(&self, stream: &S) -> Result<Arc<dyn BackendEvent>, Error> {
         match &*self.read() {
             Some(captured) => Ok(captured.before.clone()),
@@ -99,7 +99,7 @@ impl Gate {
         Ok(id)
     }
 
-    /// Ends it.
+    /// Ends the capture.
     pub(crate) fn end(&self, stream: &dyn BackendStream) -> Result<Box<dyn BackendGraph>, Error> {
         let mut state = self.0.write().unwrap_or_else(PoisonError::into_inner);
         *state = None;

@@ -1,4 +1,4 @@
-//! The configuration of a launch, and the rules that it keeps on every device.
+//! Configuration of a launch, and the rules for it on every device.
 
 use std::fmt;
 
@@ -34,7 +34,7 @@ impl From<[u32; 3]> for Dim3 {
     }
 }
 
-/// How a kernel is launched.
+/// Configuration of a kernel launch.
 ///
 /// ```
 /// use warpfold_device::LaunchConfig;
@@ -49,13 +49,13 @@ pub struct LaunchConfig {
     pub grid: [u32; 3],
     /// Threads per block in x, y, z.
     pub block: [u32; 3],
-    /// Bytes of dynamic shared memory per block, beyond what the kernel declares.
+    /// Bytes of dynamic shared memory per block; the kernel's declared amount if that is more.
     pub dynamic_shared: u32,
-    /// Blocks per cluster in x, y, z; `None` launches without clusters, or with those that the
-    /// kernel requires.
+    /// Blocks per cluster in x, y, z; `None` for no clusters, or for those that the kernel
+    /// requires.
     pub cluster: Option<[u32; 3]>,
-    /// A cooperative launch: all blocks are resident at once, so that they may wait for one
-    /// another.
+    /// True for a cooperative launch: all blocks are resident at once, so they may wait for each
+    /// other.
     pub cooperative: bool,
 }
 
@@ -67,27 +67,27 @@ impl LaunchConfig {
         Self { grid, block, dynamic_shared: 0, cluster: None, cooperative: false }
     }
 
-    /// One thread per element, in blocks of `block` threads. More blocks than a grid can have
-    /// become a grid that no device accepts, so that the launch fails with the limit in its text.
+    /// One thread per element, in blocks of `block` threads. Too many blocks for a grid give a grid
+    /// that no device accepts, so that the launch fails with the limit in its message.
     #[must_use]
     pub fn for_elements(elements: usize, block: u32) -> Self {
         let blocks = elements.div_ceil(block.max(1) as usize);
         Self::new(u32::try_from(blocks).unwrap_or(u32::MAX), block)
     }
 
-    /// With `bytes` of dynamic shared memory per block.
+    /// Sets the bytes of dynamic shared memory per block.
     #[must_use]
     pub fn dynamic_shared(self, bytes: u32) -> Self {
         Self { dynamic_shared: bytes, ..self }
     }
 
-    /// In clusters of `blocks` blocks (sm_90 and later).
+    /// Sets the cluster size in blocks (sm_90 and later).
     #[must_use]
     pub fn cluster(self, blocks: impl Into<Dim3>) -> Self {
         Self { cluster: Some(blocks.into().0), ..self }
     }
 
-    /// As a cooperative launch: with all blocks resident at once.
+    /// Makes the launch cooperative: all blocks are resident at once.
     #[must_use]
     pub fn cooperative(self) -> Self {
         Self { cooperative: true, ..self }
@@ -100,12 +100,13 @@ impl LaunchConfig {
     }
 }
 
-/// When a launch begins. It follows from the kernel: see [`FunctionInfo::programmatic`].
+/// Start of a launch relative to earlier work. It follows from the kernel: see
+/// [`FunctionInfo::programmatic`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Begin {
-    /// When all earlier work of its stream is done.
+    /// After all earlier work of the stream.
     InTurn,
-    /// While the launch before it in the stream still runs (programmatic dependent launch).
+    /// During the launch before it in the stream (programmatic dependent launch).
     Early,
 }
 
@@ -117,7 +118,7 @@ impl Begin {
     }
 }
 
-/// The launch that an error is about.
+/// The launch that an error refers to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LaunchSite {
     /// The kernel's name.
@@ -141,8 +142,8 @@ impl fmt::Display for LaunchSite {
     }
 }
 
-/// Checks a launch against the limits of device and kernel, so that both devices refuse it with the
-/// same words.
+/// Checks a launch against the limits of device and kernel, so that both kinds of device refuse it
+/// with the same message.
 pub(crate) fn check(config: &LaunchConfig, function: &FunctionInfo, limits: &Limits) -> Result<(), Error> {
     let site = || LaunchSite::new(&function.name, config);
     let invalid = |reason: String| Err(ErrorKind::InvalidLaunch { site: site(), reason }.into());

@@ -1,8 +1,8 @@
-//! What a device has, and how much of it one block may take.
+//! Resources of a device, and the limits of one block.
 
 use super::properties::ComputeCapability;
 
-/// The limits of a device, as the driver's device attributes have them.
+/// Limits of a device, as reported by the driver's device attributes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Compute capability: 9.0 for an H200. Kernels choose by it where rates differ from one
@@ -15,15 +15,15 @@ pub struct Limits {
     pub max_block: [u32; 3],
     /// Blocks per grid in x, y, z.
     pub max_grid: [u32; 3],
-    /// Blocks per cluster, non-portable sizes included; 1 where there are no clusters.
+    /// Maximum blocks per cluster, non-portable sizes included; 1 without clusters.
     pub max_cluster_blocks: u32,
-    /// Whether there are `mma.sync` for f16, bf16, tf32 and int8, and `cp.async` (sm_80 and later).
+    /// True with `mma.sync` for f16, bf16, tf32 and int8, and `cp.async` (sm_80 and later).
     pub has_mma: bool,
-    /// Whether there is `wgmma`, fed by TMA (sm_90a alone).
+    /// True with `wgmma`, fed by TMA (sm_90a alone).
     pub has_wgmma: bool,
-    /// Bytes of shared memory per block without opting in.
+    /// Bytes of shared memory per block without opt-in.
     pub shared_bytes_per_block: u32,
-    /// Bytes of shared memory per block with opting in, which launches do by themselves.
+    /// Bytes of shared memory per block with opt-in, which launches request automatically.
     pub shared_bytes_per_block_optin: u32,
     /// Bytes of shared memory per SM.
     pub shared_bytes_per_sm: u32,
@@ -33,7 +33,7 @@ pub struct Limits {
     pub max_threads_per_sm: u32,
     /// Resident blocks per SM.
     pub max_blocks_per_sm: u32,
-    /// SMs.
+    /// Number of SMs.
     pub num_sms: u32,
     /// Threads per warp.
     pub warp_size: u32,

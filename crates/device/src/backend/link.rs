@@ -1,25 +1,25 @@
-//! How two devices reach each other's memory.
+//! Links between the memories of two devices.
 
 use std::fmt;
 
-/// How a device reaches the memory of another one.
+/// Link from a device to the memory of another one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Link {
-    /// It is the same device.
+    /// The same device.
     Same,
-    /// Kernels read and write the other's memory, over NVLink: the driver grants peer access with
-    /// atomic operations in hardware, which PCIe does not have.
+    /// Peer access over NVLink: the driver grants peer access with native atomics, which PCIe does
+    /// not have.
     NvLink,
-    /// Kernels read and write the other's memory, over PCIe.
+    /// Peer access over PCIe.
     Peer,
-    /// Copies go through the host.
+    /// No peer access: copies go through the host.
     Host,
-    /// Virtual GPUs of one address space, which no wire connects.
+    /// Virtual GPUs that share an address space.
     Virtual,
 }
 
 impl Link {
-    /// Whether kernels may use the other's memory.
+    /// Returns true if kernels may access the other device's memory.
     #[must_use]
     pub const fn has_peer_access(self) -> bool {
         !matches!(self, Self::Host)

@@ -1,4 +1,4 @@
-//! The interface between the public types and the two kinds of device.
+//! Interface between the public types and the two kinds of device.
 //!
 //! The public types in `api` hold trait objects of the traits here, and `cuda` and `virtual_gpu`
 //! implement them. Nothing here, or in them, knows the public types; only `cuda::interop`, which
@@ -47,60 +47,57 @@ pub(crate) use properties::Properties;
 
 use crate::{Error, ErrorKind};
 
-/// Whether an operation is timed on the device.
+/// Timing of an operation on the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Clock {
     Off,
     On,
 }
 
-/// The two ends of a timed operation.
+/// Start and end of a timed operation.
 #[derive(Debug)]
 pub(crate) struct Span {
     pub(crate) start: Arc<dyn BackendEvent>,
     pub(crate) end: Arc<dyn BackendEvent>,
 }
 
-/// A device. An operation that takes device time returns its span if it was asked to and the device
-/// has a clock.
+/// A device. A timed operation returns its span, if the device has a clock.
 pub(crate) trait Backend: Debug + Send + Sync + Any {
     fn properties(&self) -> &Properties;
     fn default_stream(&self) -> Arc<dyn BackendStream>;
     fn new_stream(&self) -> Result<Arc<dyn BackendStream>, Error>;
-    /// `bytes` of device memory, at least 256-byte aligned; `name` shows in findings where a device
-    /// has them.
+    /// Allocates `bytes` of device memory, at least 256-byte aligned; `name` appears in findings,
+    /// if the device has them.
     fn allocate(&self, bytes: u64, name: &str) -> Result<u64, Error>;
-    /// Frees what [`Backend::allocate`] gave, after what `last`, which is not being captured, has
-    /// been given so far.
+    /// Frees memory of [`Backend::allocate`], after all work so far of `last`, which is not being
+    /// captured.
     fn free(&self, address: u64, last: &dyn BackendStream);
-    /// Bytes of device memory: free, in all.
+    /// Free and total bytes of device memory.
     fn memory(&self) -> Result<(u64, u64), Error>;
-    /// Where device memory is in the host's own memory, if it is.
+    /// Host address of device memory, if the backend keeps it in host memory.
     fn host_address(&self, address: u64, bytes: u64) -> Option<*const u8>;
-    /// Host memory that the device copies asynchronously: pinned where that means something.
+    /// Host memory for asynchronous copies: pinned on CUDA.
     fn host_memory(&self, bytes: usize) -> Result<Box<dyn BackendHostMemory>, Error>;
-    /// The bytes of a tensor map that keeps the rules.
+    /// Encodes a tensor map that keeps the rules.
     fn encode_tensor_map(&self, map: &warpfold_sim::TensorMap) -> Result<[u8; 128], Error>;
-    /// How kernels and copies here reach the memory of another device.
+    /// Link by which kernels and copies here reach the memory of another device.
     fn link(&self, other: &dyn Backend) -> Result<Link, Error>;
-    /// Lets kernels here use the memory of another device, to which there is a link with peer
-    /// access; twice is once.
+    /// Enables peer access to another device, to which there is a link; idempotent.
     fn enable_peer(&self, other: &dyn Backend) -> Result<(), Error>;
     fn load(&self, ptx: &str) -> Result<Arc<dyn BackendModule>, Error>;
-    /// Waits for every stream, but for what is being captured, and returns what failed since the
-    /// last time.
+    /// Waits for every stream, except for captures, and returns a failure since the last call.
     fn synchronize(&self) -> Result<(), Error>;
 }
 
-/// A stream. Callers hold its [gate](BackendStream::gate) while they give it work.
+/// A stream. Callers hold its [gate](BackendStream::gate) while they enqueue work.
 pub(crate) trait BackendStream: Debug + Send + Sync + Any {
-    /// Who may use the stream while it is being captured.
+    /// Gate that controls the use of the stream while it is being captured.
     fn gate(&self) -> &Gate;
-    /// Copies to the device; done with `from` when it returns.
+    /// Copies to the device; `from` may be reused on return.
     fn upload(&self, to: u64, from: &[u8], clock: Clock) -> Result<Option<Span>, Error>;
-    /// Copies from the device; `to` holds the bytes when it returns.
+    /// Copies from the device; complete on return.
     fn download(&self, from: u64, to: &mut [u8], clock: Clock) -> Result<Option<Span>, Error>;
-    /// Starts to copy bytes of `from`, which the host reads and writes only when that is done.
+    /// Starts copying bytes of `from`, which the host must not access until the copy is done.
     fn upload_async(
         &self,
         to: u64,
@@ -108,7 +105,7 @@ pub(crate) trait BackendStream: Debug + Send + Sync + Any {
         range: Range<usize>,
         clock: Clock,
     ) -> Result<Option<Span>, Error>;
-    /// Starts to copy to bytes of `to`, which the host reads and writes only when that is done.
+    /// Starts copying to bytes of `to`, which the host must not access until the copy is done.
     fn download_async(
         &self,
         from: u64,
@@ -126,7 +123,7 @@ pub(crate) trait BackendStream: Debug + Send + Sync + Any {
         bytes: u64,
         clock: Clock,
     ) -> Result<Option<Span>, Error>;
-    /// Launches with parameters that were [compared](Parameters::check) with the kernel's.
+    /// Launches with parameters that have been [checked](Parameters::check) against the kernel's.
     fn launch(
         &self,
         function: &dyn BackendFunction,
@@ -135,28 +132,28 @@ pub(crate) trait BackendStream: Debug + Send + Sync + Any {
         parameters: &Parameters,
         clock: Clock,
     ) -> Result<Option<Span>, Error>;
-    /// Marks the point that the stream has reached, with the time for [`Clock::On`].
+    /// Records an event at the end of the stream, with the time for [`Clock::On`].
     fn record(&self, clock: Clock) -> Result<Arc<dyn BackendEvent>, Error>;
-    /// Later work here waits for `event`.
+    /// Makes later work wait for `event`.
     fn wait(&self, event: &dyn BackendEvent) -> Result<(), Error>;
     fn synchronize(&self) -> Result<(), Error>;
-    /// From here on launches, copies within the device and fills go into a graph instead of being
-    /// done. Called through [`Gate::begin`].
+    /// Starts capturing launches, copies within the device and fills into a graph. Called through
+    /// [`Gate::begin`].
     fn begin_capture(&self) -> Result<(), Error>;
-    /// Called through [`Gate::end`].
+    /// Ends the capture. Called through [`Gate::end`].
     fn end_capture(&self) -> Result<Box<dyn BackendGraph>, Error>;
 }
 
-/// Work that was captured.
+/// Captured work.
 pub(crate) trait BackendGraph: Debug + Send + Sync {
-    /// Enqueues all of it on the stream that it was captured on.
+    /// Enqueues the graph on the stream that it was captured on.
     fn launch(&self) -> Result<(), Error>;
 }
 
 /// A point in a stream.
 pub(crate) trait BackendEvent: Debug + Send + Sync + Any {
     fn synchronize(&self) -> Result<(), Error>;
-    /// Whether the stream has reached it.
+    /// Returns true if the stream has reached the event.
     fn is_complete(&self) -> Result<bool, Error>;
     /// Device time from `earlier` to here, both recorded with [`Clock::On`]; `None` on a device
     /// without a clock.
@@ -166,7 +163,7 @@ pub(crate) trait BackendEvent: Debug + Send + Sync + Any {
 /// Loaded PTX.
 pub(crate) trait BackendModule: Debug + Send + Sync {
     fn function(self: Arc<Self>, name: &str) -> Result<Arc<dyn BackendFunction>, Error>;
-    /// Address and bytes of a module variable.
+    /// Address and size in bytes of a module variable.
     fn global(&self, name: &str) -> Option<(u64, u64)>;
 }
 
@@ -179,12 +176,12 @@ pub(crate) trait BackendFunction: Debug + Send + Sync + Any {
 
 /// Host memory for asynchronous copies.
 pub(crate) trait BackendHostMemory: Debug + Send + Sync + Any {
-    /// These bytes, once copies from and to them are done.
+    /// A range of the bytes, after waiting for copies from and to it.
     fn bytes(&self, range: Range<usize>) -> Result<&[u8], Error>;
     fn bytes_mut(&mut self, range: Range<usize>) -> Result<&mut [u8], Error>;
-    /// Where kernels find it, if they can.
+    /// Device address of the memory, if kernels can access it.
     fn device_address(&self) -> Option<u64>;
-    /// A word that kernels may write while the host looks at it, if they find the memory.
+    /// A word that kernels may write while the host reads it, if they can access the memory.
     fn word(&self, index: usize) -> Option<&AtomicU32>;
 }
 

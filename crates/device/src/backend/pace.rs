@@ -1,5 +1,4 @@
-//! The pace of a group of devices: how many launches that wait for peers each rank has given to its
-//! device.
+//! Pacing of a group of devices: the number of launches that each rank has given to its device.
 //!
 //! A kernel that waits for its peers keeps its device busy until each of them has launched its own
 //! part. Some calls of the driver (loading a module, mapping memory) may wait for the device
@@ -14,20 +13,20 @@ use std::time::{Duration, Instant};
 
 use crate::{Error, ErrorKind};
 
-/// The time that a rank sleeps before it looks again.
+/// Polling interval of a waiting rank.
 const AGAIN: Duration = Duration::from_micros(20);
 
 /// Launches by rank.
 #[derive(Debug)]
 pub(crate) struct Pace {
     launched: Box<[AtomicU64]>,
-    /// The first rank that takes no part any more, and why.
+    /// The ranks that have left, and their reasons.
     left: Mutex<Vec<(usize, String)>>,
     patience: Duration,
 }
 
 impl Pace {
-    /// For so many ranks, which wait for one another as long as `patience`.
+    /// Makes a pace for this many ranks, with `patience` as the timeout of their waits.
     pub(crate) fn new(ranks: usize, patience: Duration) -> Self {
         Self { launched: (0..ranks).map(|_| AtomicU64::new(0)).collect(), left: Mutex::default(), patience }
     }
@@ -36,12 +35,12 @@ impl Pace {
         self.patience
     }
 
-    /// Counts a launch that a rank's device was given: of a kernel, or of a graph with any.
+    /// Counts a launch given to a rank's device: of a kernel, or of a graph that contains one.
     pub(crate) fn launched(&self, rank: usize) {
         self.launched[rank].fetch_add(1, Ordering::Release);
     }
 
-    /// Ends every wait for a rank that takes no part any more: what it has launched counts.
+    /// Ends every wait for a rank that leaves; its launches so far count.
     pub(crate) fn leave(&self, rank: usize, reason: &str) {
         self.left.lock().unwrap_or_else(PoisonError::into_inner).push((rank, reason.to_owned()));
     }

@@ -1,4 +1,4 @@
-//! The arguments of a launch as bytes, packed as the CUDA ABI has them.
+//! Arguments of a launch as bytes, packed according to the CUDA ABI.
 
 use warpfold_sim::Granted;
 
@@ -9,11 +9,11 @@ use super::function::{FunctionInfo, Param, Places};
 pub(crate) struct Parameters {
     bytes: Vec<u8>,
     params: Vec<Param>,
-    /// The largest alignment among them.
+    /// The largest alignment of an argument.
     align: usize,
-    /// The parts of memory among them, for the checks of the virtual GPU.
+    /// The memory ranges passed, for the checks of the virtual GPU.
     granted: Vec<Granted>,
-    /// Whether the kernel may go anywhere in the buffers it is given.
+    /// True if the kernel may access all of each buffer that it is given.
     whole_buffers: bool,
 }
 
@@ -26,20 +26,20 @@ impl Parameters {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// Notes a part of memory that the kernel is given.
+    /// Adds a memory range that the kernel may access.
     pub(crate) fn grant(&mut self, address: u64, bytes: usize, writable: bool) {
         if !self.whole_buffers {
             self.granted.push(Granted { address, bytes: bytes as u64, writable });
         }
     }
 
-    /// The kernel is not judged by the parts that it is given.
+    /// Disables the check of the memory ranges.
     pub(crate) fn grant_whole_buffers(&mut self) {
         self.whole_buffers = true;
         self.granted.clear();
     }
 
-    /// The parts of memory that the kernel is given.
+    /// The memory ranges that the kernel may access.
     pub(crate) fn granted(&self) -> &[Granted] {
         &self.granted
     }
@@ -48,12 +48,12 @@ impl Parameters {
         &self.bytes
     }
 
-    /// Where each argument is among the bytes.
+    /// Offset and size of each argument in the parameter bytes.
     pub(crate) fn places(&self) -> &[Param] {
         &self.params
     }
 
-    /// Compares with the parameters that the kernel declares.
+    /// Checks the arguments against the parameters that the kernel declares.
     pub(crate) fn check(&self, function: &FunctionInfo) -> Result<(), String> {
         let Some(params) = &function.params else { return self.check_without_params() };
         if params.len() != self.params.len() {
@@ -72,8 +72,8 @@ impl Parameters {
         }
     }
 
-    /// Without the kernel's parameters the bytes go to the driver as one buffer, of whose start no
-    /// more is known than that it is a multiple of 16.
+    /// Checks arguments for a kernel whose parameters are unknown: the bytes go to the driver as
+    /// one buffer, whose start is only known to be a multiple of 16.
     fn check_without_params(&self) -> Result<(), String> {
         if self.align > 16 {
             return Err(format!("an argument aligned to {} bytes needs a driver from CUDA 12.4 on", self.align));

@@ -1,11 +1,11 @@
-//! The GPUs that the virtual one can stand in for.
+//! Profiles of the GPUs that the virtual GPU simulates.
 
 use warpfold_sim::Arch;
 
 use super::limits::Limits;
 use super::properties::ComputeCapability;
 
-/// Which GPU the virtual one takes its architecture and limits from.
+/// The GPU whose architecture and limits the virtual GPU takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Profile {
@@ -28,7 +28,7 @@ impl Profile {
         }
     }
 
-    /// `h200`, `a100`.
+    /// The profile's name: `h200`, `a100`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -37,8 +37,8 @@ impl Profile {
         }
     }
 
-    /// The limits: those of the compute capability (CUDA C++ Programming Guide, "Technical
-    /// Specifications per Compute Capability") and those that the data sheet of the GPU gives.
+    /// The limits of the profile: those of the compute capability (CUDA C++ Programming Guide,
+    /// "Technical Specifications per Compute Capability") and those of the GPU's data sheet.
     #[must_use]
     pub const fn limits(self) -> Limits {
         let a100 = Limits {

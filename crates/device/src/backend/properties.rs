@@ -1,17 +1,17 @@
-//! What is fixed about a device: its kind, name, architecture and limits.
+//! Constant properties of a device: its kind, name, architecture and limits.
 
 use std::fmt;
 
 use super::limits::Limits;
 use super::profile::Profile;
 
-/// What kind of device it is.
+/// Kind of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum DeviceKind {
-    /// An NVIDIA GPU, driven by the NVIDIA driver.
+    /// An NVIDIA GPU behind the CUDA driver.
     Cuda {
-        /// The driver's number for it.
+        /// The ordinal of the driver.
         ordinal: usize,
     },
     /// The virtual GPU in this process.
@@ -42,7 +42,7 @@ impl fmt::Display for DriverVersion {
     }
 }
 
-/// The compute capability of a GPU, such as 9.0: which generation its SMs are of.
+/// The compute capability of a GPU, such as 9.0: the generation of its SMs.
 ///
 /// Kernels are built for an [`Arch`](crate::Arch), which a device runs but may be newer than: a GPU
 /// of compute capability 12.0 runs kernels for sm_90. Tables of rates (FMAs per clock per SM, bytes
@@ -69,7 +69,7 @@ impl fmt::Display for ComputeCapability {
     }
 }
 
-/// What is fixed about a device.
+/// Constant properties of a device.
 #[derive(Debug, Clone)]
 pub(crate) struct Properties {
     pub(crate) kind: DeviceKind,
@@ -77,8 +77,8 @@ pub(crate) struct Properties {
     pub(crate) arch: warpfold_sim::Arch,
     pub(crate) limits: Limits,
     pub(crate) driver: Option<DriverVersion>,
-    /// The newest `.version` that the device takes.
+    /// The newest `.version` that the device accepts.
     pub(crate) ptx_version: (u32, u32),
-    /// Two devices with the same kind and identity share their memory.
+    /// Identity of the device: equal for devices of one kind that share their memory.
     pub(crate) identity: u64,
 }

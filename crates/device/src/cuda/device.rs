@@ -18,10 +18,10 @@ use crate::backend::{
 };
 use crate::{Error, ErrorKind};
 
-/// Launches remembered for the text of a failure.
+/// Launches remembered for the message of a failure.
 const REMEMBERED_LAUNCHES: usize = 16;
 
-/// What streams, modules and host memory of a GPU share. Keeps the driver's context alive.
+/// State shared by the streams, modules and host memory of a GPU. Keeps the driver's context alive.
 #[derive(Debug)]
 pub(super) struct Context {
     pub(super) cuda: Arc<CudaContext>,
@@ -45,13 +45,13 @@ impl Context {
         launches.push((stream, site));
     }
 
-    /// What a stream, or every stream for `None`, was given so far has ended well.
+    /// Marks as successful all launches so far on a stream, or on every stream for `None`.
     pub(super) fn confirm(&self, stream: Option<usize>) {
         let mut launches = self.unconfirmed.lock().unwrap_or_else(PoisonError::into_inner);
         launches.retain(|(of, _)| stream.is_some_and(|stream| stream != *of));
     }
 
-    /// The error of a call, which may be that of a kernel launched before.
+    /// Converts the error of a call, which may be the error of an earlier kernel.
     pub(super) fn explain(&self, call: &'static str, e: DriverError) -> Error {
         if !driver::is_of_kernel(e) {
             return error(call, e);
@@ -63,7 +63,7 @@ impl Context {
     }
 }
 
-/// A GPU that the driver drives.
+/// A GPU behind the CUDA driver.
 #[derive(Debug)]
 pub(crate) struct CudaDevice {
     pub(super) context: Arc<Context>,
@@ -71,7 +71,7 @@ pub(crate) struct CudaDevice {
 }
 
 impl CudaDevice {
-    /// The GPU with this number, in its primary context.
+    /// Opens the GPU with this ordinal, in its primary context.
     pub(crate) fn open(ordinal: usize) -> Result<Self, Error> {
         let found = driver::device_count()?;
         if ordinal >= found {
@@ -80,7 +80,7 @@ impl CudaDevice {
         Self::wrap(CudaContext::new(ordinal).map_err(|e| error("creating a context", e))?)
     }
 
-    /// The GPU of a context.
+    /// Wraps the GPU of an existing context.
     pub(super) fn wrap(cuda: Arc<CudaContext>) -> Result<Self, Error> {
         let properties = properties(&cuda)?;
         let stream = cuda.default_stream();
@@ -255,8 +255,8 @@ fn properties(cuda: &Arc<CudaContext>) -> Result<Properties, Error> {
     })
 }
 
-/// What kernels for a compute capability are built for. Later generations than Hopper run sm_90
-/// code, but not what is specific to sm_90a.
+/// Target architecture for a compute capability. Generations after Hopper run sm_90 code, but not
+/// the features specific to sm_90a.
 fn arch(major: u32, minor: u32) -> Option<Arch> {
     match (major, minor) {
         (..8, _) => None,

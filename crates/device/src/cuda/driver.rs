@@ -1,4 +1,4 @@
-//! The driver library: whether it is there, which version it is, and what its errors mean.
+//! The driver library: its presence, its version, and its error codes.
 
 use std::ffi::CStr;
 use std::sync::OnceLock;
@@ -9,16 +9,16 @@ use libloading::Library;
 use crate::backend::DriverVersion;
 use crate::{Error, ErrorKind};
 
-/// The oldest driver that has every function used here (`cuLaunchKernelEx`).
+/// The oldest driver with every function used here (`cuLaunchKernelEx`).
 const OLDEST: DriverVersion = DriverVersion { major: 12, minor: 0 };
 
-/// The driver's version, once it is loaded and started.
+/// The driver's version; loads and initialises the library if necessary.
 pub(super) fn version() -> Result<DriverVersion, Error> {
     static VERSION: OnceLock<Result<DriverVersion, Error>> = OnceLock::new();
     VERSION.get_or_init(start).clone()
 }
 
-/// How many GPUs the driver has.
+/// Number of GPUs that the driver reports.
 pub(crate) fn device_count() -> Result<usize, Error> {
     version()?;
     match result::device::get_count() {
@@ -49,7 +49,7 @@ fn start() -> Result<DriverVersion, Error> {
     }
 }
 
-/// The newest PTX `.version` that a driver's compiler takes (PTX ISA, "Release Notes").
+/// The newest PTX `.version` that a driver's compiler accepts (PTX ISA, "Release Notes").
 pub(super) fn ptx_version(driver: DriverVersion) -> (u32, u32) {
     match (driver.major, driver.minor) {
         (..12, _) => (7, 8),
@@ -59,13 +59,13 @@ pub(super) fn ptx_version(driver: DriverVersion) -> (u32, u32) {
         (12, 8) => (8, 7),
         (12, _) => (8, 8),
         (13, 0) => (9, 0),
-        // Later drivers take what earlier ones took.
+        // Later drivers accept what earlier ones accepted.
         _ => (9, 1),
     }
 }
 
-/// The driver's library, by the first of the names that loads; cudarc, which tries these among
-/// others or is linked to it, uses the same one.
+/// The driver's library, by the first name that loads; cudarc, which tries these among others or is
+/// linked to it, uses the same one.
 fn library() -> Option<&'static Library> {
     static LIBRARY: OnceLock<Option<Library>> = OnceLock::new();
     let names: &[&str] = if cfg!(windows) { &["nvcuda.dll"] } else { &["libcuda.so", "libcuda.so.1"] };
@@ -74,7 +74,7 @@ fn library() -> Option<&'static Library> {
     LIBRARY.get_or_init(|| names.iter().find_map(load)).as_ref()
 }
 
-/// A function of the library, or none where the driver is too old for it.
+/// A function of the library; `None` if the driver is too old for it.
 ///
 /// # Safety
 /// `F` is the type of the function.
@@ -83,18 +83,18 @@ pub(super) unsafe fn function<F: Copy>(name: &CStr) -> Option<F> {
     library().and_then(|library| unsafe { library.get::<F>(name.to_bytes_with_nul()) }.ok()).map(|function| *function)
 }
 
-/// Whether the library has a function that older drivers lack.
+/// Returns true if the library has a function that older drivers lack.
 pub(super) fn has(name: &CStr) -> bool {
     // SAFETY: the function is not called.
     unsafe { function::<unsafe extern "C" fn()>(name) }.is_some()
 }
 
-/// The error for a failed call whose reason is no other kind.
+/// The error of a failed call without a kind of its own.
 pub(super) fn error(call: &'static str, e: DriverError) -> Error {
     ErrorKind::Driver { call, code: code(e), message: message(e) }.into()
 }
 
-/// The driver's name of an error and its sentence.
+/// The driver's name and description of an error.
 pub(super) fn text(e: DriverError) -> String {
     format!("{} ({})", code(e), message(e))
 }
@@ -107,7 +107,7 @@ fn message(e: DriverError) -> String {
     e.error_string().map_or_else(|_| "no message".to_owned(), |text| text.to_string_lossy().into_owned())
 }
 
-/// Whether an error is one of a running kernel, which the driver reports at some later call.
+/// Returns true for an error of a running kernel, which the driver reports at some later call.
 pub(super) fn is_of_kernel(e: DriverError) -> bool {
     use sys::CUresult as R;
     matches!(

@@ -1,4 +1,4 @@
-//! Graphs of the driver.
+//! CUDA graphs.
 //!
 //! Capture is in relaxed mode: the driver then forbids neither the capturing thread nor others any
 //! call. In thread-local mode the capturing thread could not load a module or allocate pinned
@@ -17,7 +17,7 @@ use super::stream::CudaStreamHandle;
 use crate::backend::BackendGraph;
 use crate::{Error, ErrorKind};
 
-/// A graph that is ready to be launched.
+/// An instantiated graph.
 struct DriverGraph {
     context: Arc<Context>,
     /// The driver does not lock a graph: calls on one must not overlap.

@@ -1,5 +1,5 @@
-//! What this process has running in a driver's context: its streams, captures, and modules that
-//! wait to be unloaded.
+//! Work of this process in a driver's context: its streams, captures, and modules that wait to be
+//! unloaded.
 //!
 //! `cuCtxSynchronize` is never called: it synchronises streams that are being captured, too, which
 //! is an error that invalidates their captures (CUDA Programming Guide, "Prohibited and Unhandled
@@ -14,23 +14,23 @@ use super::stream::CudaStreamHandle;
 use crate::Error;
 use crate::backend::{BackendEvent, BackendStream};
 
-/// One for each context of the driver, however many devices it was opened as.
+/// The work in flight in one driver context, which may be open as several devices.
 #[derive(Debug, Default)]
 pub(super) struct InFlight {
     streams: Mutex<Vec<Weak<CudaStreamHandle>>>,
-    /// The ends of streams that are gone.
+    /// The ends of streams that were dropped.
     ended: Mutex<Vec<Arc<CudaEvent>>>,
     captures: Mutex<Captures>,
 }
 
-/// The captures that are going on, and what waits for the last of them to end.
+/// The active captures, and the modules to unload when the last of them ends.
 #[derive(Debug, Default)]
 struct Captures {
     count: usize,
     modules: Vec<Unloadable>,
 }
 
-/// A module that nothing uses any more.
+/// A module that is no longer in use.
 #[derive(Debug)]
 struct Unloadable(sys::CUmodule);
 
@@ -50,7 +50,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl InFlight {
-    /// That of a context.
+    /// Returns the record of a context.
     pub(super) fn of(cuda: &CudaContext) -> Arc<Self> {
         static CONTEXTS: Mutex<Vec<(usize, Weak<InFlight>)>> = Mutex::new(Vec::new());
         let context = cuda.cu_ctx() as usize;
@@ -64,7 +64,7 @@ impl InFlight {
         new
     }
 
-    /// The handle of a stream, made the first time, so that each stream has one gate.
+    /// The handle of a stream, created at its first use, so that each stream has one gate.
     pub(super) fn handle(
         &self,
         stream: Arc<CudaStream>,
@@ -88,8 +88,8 @@ impl InFlight {
         ended.push(Arc::new(end));
     }
 
-    /// Waits for every stream, but for what is being captured; all are waited for, and the first
-    /// failure is returned.
+    /// Waits for every stream, except for captures; waits for all of them, and returns the first
+    /// failure.
     pub(super) fn wait(&self) -> Result<(), Error> {
         let streams: Vec<_> = lock(&self.streams).iter().filter_map(Weak::upgrade).collect();
         let streams: Vec<_> = streams.into_iter().filter(|stream| !stream.is_captured_by_others()).collect();
@@ -102,12 +102,12 @@ impl InFlight {
         waits.into_iter().collect()
     }
 
-    /// A capture begins.
+    /// Notes the start of a capture.
     pub(super) fn begin_capture(&self) {
         lock(&self.captures).count += 1;
     }
 
-    /// A capture has ended, or did not begin after all.
+    /// Notes the end of a capture, or its failure to start.
     pub(super) fn end_capture(&self, cuda: &CudaContext) {
         let mut captures = lock(&self.captures);
         captures.count -= 1;
@@ -130,7 +130,7 @@ impl InFlight {
     }
 }
 
-/// Whether work of the default stream waits for a stream's and the other way round.
+/// Returns true if the default stream and this stream synchronise with each other.
 pub(super) fn synchronizes_with_default(stream: &CudaStream) -> Result<bool, DriverError> {
     let mut flags = 0;
     // SAFETY: the stream is alive, and `flags` is valid for a write.

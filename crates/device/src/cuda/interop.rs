@@ -1,5 +1,5 @@
-//! Contexts, streams and memory that other users of cudarc already have (candle, Burn, mistral.rs,
-//! your own code).
+//! Contexts, streams and memory shared with other users of cudarc (candle, Burn, mistral.rs, your
+//! own code).
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::{Error, ErrorKind};
 
 /// Sharing a GPU with other users of cudarc.
 impl Device {
-    /// The GPU of an existing context. Memory of the context can be lent to it: see
+    /// Wraps the GPU of an existing context. Memory of the context can be lent to it: see
     /// [`Stream::with_slice`].
     ///
     /// # Errors
@@ -35,7 +35,7 @@ impl Device {
 
 /// Sharing a stream with other users of cudarc.
 impl Stream {
-    /// An existing stream of the device's context. It can be captured if it was created
+    /// Wraps an existing stream of the device's context. It can be captured if it was created
     /// non-blocking, as cudarc's are.
     ///
     /// # Errors
@@ -57,10 +57,10 @@ impl Stream {
         CudaStreamHandle::of(&**self.imp()).map(|handle| handle.stream.clone())
     }
 
-    /// Lets a library that takes CUDA streams (cuBLAS, cuDNN) enqueue work: `work` gets the raw
-    /// `CUstream`, with the stream's context current on this thread, after what uses these operands
-    /// on other streams. `None` on the virtual GPU. The library must use the stream and the memory
-    /// of the operands only, which its own functions take as raw pointers.
+    /// Lets a library that takes CUDA streams (cuBLAS, cuDNN) enqueue work: calls `work` with the
+    /// raw `CUstream`, with the stream's context current on this thread, after uses of these
+    /// operands on other streams. `None` on the virtual GPU. The library must use only this stream
+    /// and the memory of the operands, as raw pointers.
     ///
     /// # Errors
     /// What the driver says.
@@ -81,9 +81,8 @@ impl Stream {
         Ok(Some(work(handle.raw().cast())))
     }
 
-    /// Lends a slice for reading: `work` gets a view of it, after what cudarc knows was written
-    /// before; what cudarc does with the slice afterwards comes after `work`. Not while the stream
-    /// is being captured.
+    /// Lends a slice for reading: calls `work` with a view of it, after the writes that cudarc
+    /// knows of; later uses by cudarc come after `work`. Not while the stream is being captured.
     ///
     /// # Errors
     /// Those of [`Stream::from_cudarc`], and those of `work`.
@@ -101,7 +100,7 @@ impl Stream {
         result
     }
 
-    /// As [`Stream::with_slice`], for writing.
+    /// Mutable counterpart of [`Stream::with_slice`].
     ///
     /// # Errors
     /// Those of [`Stream::from_cudarc`], and those of `work`.
@@ -120,7 +119,7 @@ impl Stream {
         result
     }
 
-    /// This stream, if it can take a slice.
+    /// Returns this stream, if it can borrow a slice.
     fn lender<T>(&self, slice: &CudaSlice<T>) -> Result<Arc<CudaStream>, Error> {
         // cudarc orders the slice by its own events, which cannot go into a graph.
         self.not_captured("memory of cudarc")?;
@@ -133,8 +132,8 @@ impl Stream {
         Ok(stream)
     }
 
-    /// Makes this stream wait for every other one that `work` used the memory on, so that the event
-    /// that cudarc records next on this stream comes after all of them.
+    /// Makes this stream wait for all other streams on which `work` used the memory, so that the
+    /// event that cudarc records next on this stream comes after all uses.
     fn settle(&self, memory: &Arc<Allocation>) -> Result<(), Error> {
         let settled = self.order(memory, Access::Write);
         if settled.is_err() {
@@ -148,7 +147,7 @@ impl Stream {
 }
 
 impl<T: Element> Buffer<T> {
-    /// A buffer in memory that someone else owns, frees and orders; dropping it frees nothing.
+    /// A buffer in memory that another owner frees and orders; dropping it frees nothing.
     ///
     /// ```no_run
     /// # use warpfold_device::{Buffer, Stream};

@@ -1,11 +1,11 @@
 //! NVIDIA GPUs, through nothing but their driver, which is loaded at run time.
 //!
 //! Start at [`device`]. [`driver`] probes for the library and names its errors; [`stream`] has
-//! copies, launches and events; [`module`] the compiler in the driver, [`parameters`] what it does
-//! not tell; [`pinned`] host memory; [`graph`] captures work, and [`in_flight`] is what captures
-//! and waits of one context know of each other; [`tensor_map`] encodes tensor maps; [`interop`]
-//! shares contexts, streams and memory with other users of cudarc and of the driver. Peer access is
-//! absent.
+//! copies, launches and events, [`module`] the driver's compiler, [`parameters`] the parameter
+//! counts that the driver does not report, [`pinned`] host memory, [`graph`] captures,
+//! [`in_flight`] the state that captures and waits of one context share, [`tensor_map`] the
+//! encoding of tensor maps, [`peer`] peer access, `nccl` the functions of NCCL. [`interop`]
+//! shares contexts, streams and memory with other users of cudarc and of the driver.
 #![allow(unsafe_code, reason = "the driver's functions take raw handles and pointers")]
 
 mod device;

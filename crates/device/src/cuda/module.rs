@@ -1,4 +1,4 @@
-//! PTX compiled by the driver.
+//! PTX modules, compiled by the driver.
 
 use std::any::Any;
 use std::collections::HashMap;
@@ -13,10 +13,10 @@ use super::{driver, parameters, stream};
 use crate::backend::{BackendFunction, BackendModule, Begin, FunctionInfo, LaunchConfig, LaunchSite, Param, Places};
 use crate::{Error, ErrorKind};
 
-/// Bytes for each of the compiler's two logs.
+/// Size of each of the compiler's two logs, in bytes.
 const LOG_BYTES: usize = 64 << 10;
 
-/// Clusters up to this size run on every GPU that has clusters; larger ones must be allowed.
+/// The largest portable cluster; larger clusters need a function attribute.
 const PORTABLE_CLUSTER_BLOCKS: u64 = 8;
 
 /// A loaded module; unloaded when dropped.
@@ -24,7 +24,7 @@ const PORTABLE_CLUSTER_BLOCKS: u64 = 8;
 pub(super) struct JitModule {
     context: Arc<Context>,
     module: sys::CUmodule,
-    /// The number of parameters of each kernel, as the text has it.
+    /// The number of parameters of each kernel in the text.
     param_counts: HashMap<String, usize>,
 }
 
@@ -121,8 +121,7 @@ pub(super) struct JitFunction {
     module: Arc<JitModule>,
     function: sys::CUfunction,
     info: FunctionInfo,
-    /// Dynamic shared memory that launches may ask for so far, beyond the 48 KiB that need no
-    /// permission.
+    /// Maximum dynamic shared memory allowed so far, beyond the 48 KiB that need no opt-in.
     allowed_shared: AtomicU32,
 }
 
@@ -141,7 +140,7 @@ impl JitFunction {
         self.function
     }
 
-    /// Opts in to what a launch needs beyond the defaults: much shared memory, a large cluster.
+    /// Opts in to a launch's resources beyond the defaults: large shared memory, a large cluster.
     pub(super) fn allow(&self, config: &LaunchConfig) -> Result<(), DriverError> {
         use sys::CUfunction_attribute as A;
         // SAFETY: the module is loaded, so the function is valid.
@@ -201,7 +200,7 @@ fn info(name: &str, function: sys::CUfunction, count: Option<usize>) -> Result<F
     })
 }
 
-/// The cluster of `.reqnctapercluster`.
+/// The cluster size of `.reqnctapercluster`.
 fn required_cluster(function: sys::CUfunction) -> Option<[u32; 3]> {
     use sys::CUfunction_attribute as A;
     let of = |attribute| {
@@ -216,7 +215,7 @@ fn required_cluster(function: sys::CUfunction) -> Option<[u32; 3]> {
     ])
 }
 
-/// The parameters, where the driver tells (12.4 and later).
+/// The parameters, if the driver reports them (12.4 and later).
 fn params(function: sys::CUfunction, count: usize) -> Option<Vec<Param>> {
     if !driver::has(c"cuFuncGetParamInfo") {
         return None;

@@ -28,7 +28,7 @@ type Spread =
 type Send = unsafe extern "C" fn(*const c_void, usize, ncclDataType_t, c_int, ncclComm_t, Stream) -> ncclResult_t;
 type Receive = unsafe extern "C" fn(*mut c_void, usize, ncclDataType_t, c_int, ncclComm_t, Stream) -> ncclResult_t;
 
-/// The functions that are used.
+/// NCCL functions that are used here.
 pub(crate) struct Functions {
     get_version: unsafe extern "C" fn(*mut c_int) -> ncclResult_t,
     get_unique_id: unsafe extern "C" fn(*mut ncclUniqueId) -> ncclResult_t,
@@ -43,12 +43,12 @@ pub(crate) struct Functions {
     receive: Receive,
     group_start: unsafe extern "C" fn() -> ncclResult_t,
     group_end: unsafe extern "C" fn() -> ncclResult_t,
-    /// Keeps them loaded.
+    /// Keeps the functions loaded.
     _library: Library,
 }
 
 impl Functions {
-    /// Loads the first of these libraries that there is.
+    /// Loads the first of these libraries that exists.
     pub(crate) fn load(places: &[PathBuf]) -> Result<Self, Error> {
         let mut tried = Vec::new();
         for place in places {
@@ -96,7 +96,7 @@ impl Functions {
         Err(ErrorKind::Nccl { call, message }.into())
     }
 
-    /// As NCCL counts: 22304 is 2.23.4.
+    /// NCCL's version code: 22304 is 2.23.4.
     pub(crate) fn version(&self) -> Result<i32, Error> {
         let mut version = 0;
         // SAFETY: the result goes to a local.
@@ -112,7 +112,7 @@ impl Functions {
     }
 }
 
-/// One rank's end of a communicator. Calls need its device's context current.
+/// One rank's end of a communicator. Calls need its device's context to be current.
 pub(crate) struct Ends {
     functions: Arc<Functions>,
     comm: ncclComm_t,
@@ -122,7 +122,7 @@ pub(crate) struct Ends {
 // sees to.
 unsafe impl std::marker::Send for Ends {}
 
-/// What is moved on a stream.
+/// NCCL operation on a stream.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Operation {
     AllGather,
@@ -134,7 +134,7 @@ pub(crate) enum Operation {
 }
 
 impl Ends {
-    /// Joins; returns when all ranks have.
+    /// Joins a communicator; returns when all ranks have joined.
     pub(crate) fn join(functions: Arc<Functions>, id: [u8; 128], rank: usize, size: usize) -> Result<Self, Error> {
         let id = ncclUniqueId { internal: id.map(|byte| byte as c_char) };
         let mut comm = std::ptr::null_mut();
@@ -144,7 +144,7 @@ impl Ends {
         Ok(Self { functions, comm })
     }
 
-    /// Enqueues an operation on `count` elements; bytes unless the operation says their type.
+    /// Enqueues an operation on `count` elements, which are bytes unless the operation has a type.
     pub(crate) fn enqueue(
         &self,
         operation: Operation,
@@ -174,7 +174,7 @@ impl Ends {
         }
     }
 
-    /// Enqueues several operations as one.
+    /// Enqueues several operations as one group.
     pub(crate) fn grouped(&self, work: impl FnOnce() -> Result<(), Error>) -> Result<(), Error> {
         // SAFETY: the call takes nothing; each start has its end below.
         self.functions.check("ncclGroupStart", unsafe { (self.functions.group_start)() })?;
@@ -184,7 +184,7 @@ impl Ends {
         done.and(ended)
     }
 
-    /// What went wrong in the background.
+    /// Checks for asynchronous errors of the communicator.
     pub(crate) fn check(&self) -> Result<(), Error> {
         let mut result = ncclResult_t::ncclSuccess;
         // SAFETY: the communicator is alive, and the result goes to a local.
@@ -202,7 +202,7 @@ impl Drop for Ends {
     }
 }
 
-/// The type by the name that PTX gives it, if NCCL adds it up.
+/// NCCL's type for the PTX name of a type, if NCCL can add it.
 pub(crate) fn type_of(name: &str) -> Option<ncclDataType_t> {
     Some(match name {
         "s8" => ncclDataType_t::ncclInt8,

@@ -1,4 +1,4 @@
-//! How many parameters the kernels of PTX text have.
+//! Number of parameters of the kernels in a PTX text.
 //!
 //! The driver tells offset and size of a kernel's parameter by number, and their number only from
 //! CUDA 13.2 on. Asking for one that is not there is an error, which compute-sanitizer reports, so
@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-/// The number of parameters of each `.entry`.
+/// Returns the number of parameters of each `.entry`.
 pub(super) fn counts(ptx: &str) -> HashMap<String, usize> {
     let mut counts = HashMap::new();
     let mut tokens = tokens(ptx).peekable();
@@ -24,7 +24,8 @@ pub(super) fn counts(ptx: &str) -> HashMap<String, usize> {
     counts
 }
 
-/// Words (a dot begins one) and single other characters, without white space, comments and strings.
+/// Splits text into words (a dot begins one) and single other characters, without white space,
+/// comments and strings.
 fn tokens(mut text: &str) -> impl Iterator<Item = &str> {
     let is_word = |c: char| c.is_alphanumeric() || "_$%".contains(c);
     std::iter::from_fn(move || {

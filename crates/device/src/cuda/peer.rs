@@ -1,4 +1,4 @@
-//! Two GPUs: how they reach each other's memory, and copies between them.
+//! Pairs of GPUs: links between their memories, and peer copies.
 
 use cudarc::driver::{DriverError, sys};
 
@@ -7,9 +7,9 @@ use super::driver::error;
 use crate::Error;
 use crate::backend::Link;
 
-/// How kernels of one GPU reach the memory of another. The driver has no question for NVLink;
-/// atomic operations in hardware on peer memory are what PCIe does not have (CUDA Driver API,
-/// "Peer Context Memory Access").
+/// Returns the link by which kernels of one GPU reach the memory of another. The driver has no
+/// query for NVLink; native atomics on peer memory distinguish it from PCIe (CUDA Driver API, "Peer
+/// Context Memory Access").
 pub(super) fn link(from: &Context, to: &Context) -> Result<Link, Error> {
     use sys::CUdevice_P2PAttribute::CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED as NATIVE_ATOMICS;
     let (source, target) = (from.cuda.cu_device(), to.cuda.cu_device());
@@ -29,7 +29,7 @@ pub(super) fn link(from: &Context, to: &Context) -> Result<Link, Error> {
     Ok(if has_atomics == 0 { Link::Peer } else { Link::NvLink })
 }
 
-/// Lets kernels of one GPU use the memory of another.
+/// Enables access by kernels of one GPU to the memory of another.
 ///
 /// NOTE: memory of the driver's default pool (`cuMemAllocAsync`) needs the pool's own permission,
 /// which is given here, too.
@@ -60,8 +60,8 @@ pub(super) fn enable(from: &Context, to: &Context) -> Result<(), Error> {
     // SAFETY: the pool is the device's own and lives as long as it; one description is given.
     let allowed = unsafe { sys::cuMemPoolSetAccess(pool, &raw const access, 1) };
     allowed.result().map_err(|e| error("opening the memory pool to a peer", e))?;
-    // Memory that goes back to the system at each synchronisation would be mapped for every peer
-    // anew.
+    // Without a threshold, memory returned to the system at each synchronisation would have to be
+    // mapped for every peer again.
     let mut keep = u64::MAX;
     let attribute = sys::CUmemPool_attribute::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD;
     // SAFETY: the attribute is a `u64`, and the pool is the device's own.
@@ -69,7 +69,7 @@ pub(super) fn enable(from: &Context, to: &Context) -> Result<(), Error> {
     kept.result().map_err(|e| error("keeping the memory of a pool", e))
 }
 
-/// Gives back to the system what the pool of a GPU holds and nobody uses.
+/// Returns unused memory of a GPU's pool to the system.
 pub(super) fn trim(of: &Context) -> Result<(), DriverError> {
     if !of.cuda.has_async_alloc() {
         return Ok(());

@@ -12,14 +12,14 @@ use super::device::Context;
 use crate::Error;
 use crate::backend::BackendHostMemory;
 
-/// Which way a copy goes.
+/// Direction of a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Direction {
     ToDevice,
     ToHost,
 }
 
-/// A copy that may still run.
+/// An asynchronous copy that may still run.
 #[derive(Debug)]
 struct Busy {
     range: Range<usize>,
@@ -27,7 +27,7 @@ struct Busy {
     end: Arc<CudaEvent>,
 }
 
-/// Pinned bytes. Copies run asynchronously; to look at bytes waits for the copies that use them.
+/// Pinned bytes. Copies run asynchronously; accessing bytes waits for the copies that use them.
 #[derive(Debug)]
 pub(super) struct Pinned {
     context: Arc<Context>,
@@ -42,7 +42,7 @@ unsafe impl Send for Pinned {}
 unsafe impl Sync for Pinned {}
 
 impl Pinned {
-    /// `len` zeros.
+    /// Allocates `len` zeros.
     pub(super) fn new(context: Arc<Context>, len: usize) -> Result<Self, Error> {
         context.bind()?;
         // Portable: pinned for every context. Not write-combined, which the host reads slowly.
@@ -59,7 +59,7 @@ impl Pinned {
         any.downcast_ref()
     }
 
-    /// The start of a range for the GPU, which takes its copies in the stream's order.
+    /// The start of a range for the GPU, which orders its copies by the stream.
     pub(super) fn bytes_now(&self, range: &Range<usize>) -> *mut c_void {
         assert!(
             range.start <= range.end && range.end <= self.len,
@@ -75,7 +75,7 @@ impl Pinned {
         busy
     }
 
-    /// The ends of copies that one of a range must not overtake: those of the same bytes, unless
+    /// The ends of copies that a copy of a range must not overtake: those of the same bytes, unless
     /// both only read them.
     pub(super) fn before(&self, range: &Range<usize>, direction: Direction) -> Vec<Arc<CudaEvent>> {
         let is_before = |copy: &&Busy| {
@@ -85,13 +85,13 @@ impl Pinned {
         self.busy().iter().filter(is_before).map(|copy| copy.end.clone()).collect()
     }
 
-    /// A copy from or to a range ends at `end`.
+    /// Notes a copy from or to a range that ends at `end`.
     pub(super) fn busy_until(&self, range: Range<usize>, direction: Direction, end: CudaEvent) {
         self.busy().push(Busy { range, direction, end: Arc::new(end) });
     }
 
-    /// Waits for copies of a range that the host must not overtake; the first failure is returned,
-    /// but all of them are waited for.
+    /// Waits for copies of a range that the host must not overtake; waits for all of them, and
+    /// returns the first failure.
     fn wait(&self, range: &Range<usize>, host: Direction) -> Result<(), Error> {
         let waits: Vec<_> = self.before(range, host).iter().map(|end| end.synchronize()).collect();
         waits.into_iter().collect::<Result<(), _>>().map_err(|e| self.context.explain("waiting for a copy", e))
@@ -105,7 +105,7 @@ fn overlap(a: &Range<usize>, b: &Range<usize>) -> bool {
 impl BackendHostMemory for Pinned {
     fn bytes(&self, range: Range<usize>) -> Result<&[u8], Error> {
         let start: *const u8 = self.bytes_now(&range).cast_const().cast();
-        // The host reads, as a copy to the device does.
+        // A host read, like a copy to the device.
         self.wait(&range, Direction::ToDevice)?;
         // SAFETY: the bytes are initialised, in bounds and live as long as `self`; the GPU writes
         // them only through a mutable reference, which cannot be taken while this one lives.
@@ -119,8 +119,8 @@ impl BackendHostMemory for Pinned {
         Ok(unsafe { std::slice::from_raw_parts_mut(start, range.len()) })
     }
 
-    /// Pinned memory is mapped for every device under unified addressing, at the host's address
-    /// (CUDA Driver API, "Unified Addressing").
+    /// Device address of the memory: pinned memory is mapped for every device under unified
+    /// addressing, at the host's address (CUDA Driver API, "Unified Addressing").
     fn device_address(&self) -> Option<u64> {
         Some(self.address as u64)
     }

@@ -1,4 +1,4 @@
-//! Streams and events of the driver: copies, launches, waits.
+//! CUDA streams and events: copies, launches, waits.
 
 use std::any::Any;
 use std::ffi::{c_uint, c_void};
@@ -18,7 +18,7 @@ use crate::backend::{
 };
 use crate::{Error, ErrorKind};
 
-/// A stream of the driver, with the context that it belongs to.
+/// A CUDA stream, with its context.
 #[derive(Debug)]
 pub(super) struct CudaStreamHandle {
     pub(super) context: Arc<Context>,
@@ -27,13 +27,14 @@ pub(super) struct CudaStreamHandle {
 }
 
 impl CudaStreamHandle {
-    /// The handle of a stream, which is the same each time.
+    /// The handle of a stream, always the same one.
     pub(super) fn new(context: Arc<Context>, stream: Arc<CudaStream>) -> Arc<Self> {
         let in_flight = context.in_flight.clone();
         in_flight.handle(stream, |stream| Self { context, stream, gate: Gate::default() })
     }
 
-    /// Whether a user of cudarc, who shares the stream, captures it: its gate does not know.
+    /// Returns true if a user of cudarc who shares the stream is capturing it, which its gate does
+    /// not know.
     pub(super) fn is_captured_by_others(&self) -> bool {
         let none = sys::CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE;
         self.gate.enter_uncaptured().is_some() && self.stream.capture_status().is_ok_and(|status| status != none)
@@ -52,7 +53,7 @@ impl CudaStreamHandle {
         self.stream.synchronize()
     }
 
-    /// Enqueues one operation, between two events if it is to be timed.
+    /// Enqueues one operation, between two events if it is timed.
     fn enqueue(
         &self,
         call: &'static str,
@@ -242,7 +243,7 @@ impl BackendStream for CudaStreamHandle {
     }
 }
 
-/// Launches with the attributes that the configuration asks for.
+/// Launches with the attributes of the configuration.
 fn launch(
     function: &JitFunction,
     stream: sys::CUstream,
@@ -279,7 +280,7 @@ fn launch(
     unsafe { sys::cuLaunchKernelEx(&raw const launch, function.raw(), one_by_one, at_once) }.result()
 }
 
-/// A launch as the driver wants it; the attributes must outlive it.
+/// A launch in the driver's form; the attributes must outlive it.
 pub(super) fn launch_config(
     config: &LaunchConfig,
     stream: sys::CUstream,
@@ -324,7 +325,7 @@ pub(super) fn attributes(config: &LaunchConfig, begin: Begin) -> Vec<sys::CUlaun
     attributes
 }
 
-/// An event of the driver.
+/// A CUDA event.
 #[derive(Debug)]
 struct DriverEvent {
     context: Arc<Context>,

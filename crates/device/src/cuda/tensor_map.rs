@@ -1,4 +1,4 @@
-//! Tensor maps as the driver encodes them.
+//! Encoding of tensor maps by the driver.
 
 use cudarc::driver::sys;
 use warpfold_sim::{Fill, Interleave, L2Promotion, MapMode, MapSwizzle, TensorMap, TensorType};
@@ -62,11 +62,11 @@ const fn fill(fill: Fill) -> sys::CUtensorMapFloatOOBfill {
     }
 }
 
-/// The driver wants its maps at multiples of 64 bytes.
+/// A map aligned to 64 bytes, as the driver requires.
 #[repr(C, align(64))]
 struct Aligned(sys::CUtensorMap);
 
-/// Encodes a map whose rules were checked.
+/// Encodes a map that was checked.
 pub(super) fn encode(map: &TensorMap) -> Result<[u8; 128], Error> {
     if !driver::has(c"cuTensorMapEncodeTiled") {
         let (what, device) = ("a tensor map", "an older driver".to_owned());

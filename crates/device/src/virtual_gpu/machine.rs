@@ -1,4 +1,4 @@
-//! The device: memory and programs of the simulator, launched one after the other.
+//! The virtual GPU's device: simulated memory and programs, launched one after the other.
 
 use std::any::Any;
 use std::collections::VecDeque;
@@ -17,11 +17,10 @@ use crate::backend::{
 };
 use crate::{Error, ErrorKind};
 
-/// The `.version` that kernels for the virtual GPU are written in: the one of the first CUDA 13
-/// toolkit.
+/// The `.version` of kernels for the virtual GPU: that of the first CUDA 13 toolkit.
 const PTX_VERSION: (u32, u32) = (9, 0);
 
-/// What reports of copies to the host have for a kernel's name.
+/// Kernel name in reports of copies to the host.
 pub(super) const HOST_READ: &str = "copy to the host";
 
 // THRESHOLD: the oldest report without findings makes room, and then the oldest with findings,
@@ -46,7 +45,7 @@ impl VirtualGpu {
         Self::with(profile, memory_bytes, sim::Memory::new(memory_bytes))
     }
 
-    /// Another one, with peer access both ways.
+    /// Creates a device with peer access in both directions.
     pub(crate) fn peer(&self) -> Self {
         let DeviceKind::Virtual(profile) = self.machine.properties.kind else {
             unreachable!("a virtual GPU is of the virtual kind");
@@ -84,54 +83,54 @@ impl VirtualGpu {
     }
 }
 
-/// What streams and programs of a virtual GPU share.
+/// State shared by the streams and programs of a virtual GPU.
 pub(crate) struct Machine {
     pub(super) properties: Properties,
     pub(super) memory: sim::Memory,
     options: Mutex<sim::Options>,
     reports: Mutex<Reports>,
-    /// Held during a launch, so that launches of several threads run one after the other.
+    /// Lock held during a launch, so that launches of several threads run one after the other.
     running: Mutex<()>,
-    /// Counts the times that the host waited for anything; it then counts as having waited for
-    /// everything.
+    /// Number of host waits; each counts as a wait for everything.
     pub(super) waits: AtomicU64,
-    /// Launches over several devices that peers have not come to yet.
+    /// Launches over several devices whose peers have not come yet.
     pending: Mutex<Vec<Pending>>,
-    /// The driver's lock, of a device whose launches over several devices are late.
+    /// The driver's lock, if launches over several devices are late.
     driver: Mutex<Option<Arc<Mutex<()>>>>,
 }
 
-/// A launch that a rank has given its part to: where the ranks meet, the rank, the round.
+/// A launch to which a rank has contributed: the meeting point, the rank, the round.
 type Pending = (Arc<Together>, usize, u64);
 
-/// What launches told, the latest last.
+/// Reports of launches, the latest last.
 #[derive(Debug)]
 pub(crate) struct Reports {
     kept: VecDeque<LaunchReport>,
-    /// Reports that are kept at most.
+    /// Maximum number of reports kept.
     pub(crate) room: usize,
-    /// Reports with errors that made room, and the first one's kernel and finding.
+    /// Number of dropped reports with errors, and the first one's kernel and finding.
     pub(crate) lost: Option<(u64, String)>,
     launches: u64,
-    /// Launches that returned `Ok` with findings of severity error, which nobody has read: how
-    /// many, and the first one's kernel and finding.
+    /// Number of launches that returned `Ok` with unread findings of severity error, and the first
+    /// one's kernel and finding.
     unread: Option<(u64, String)>,
 }
 
 impl Reports {
-    /// The latest report; the caller looks at its findings.
+    /// The latest report; the caller reads its findings.
     pub(crate) fn last(&mut self) -> Option<LaunchReport> {
         self.unread = None;
         self.kept.back().cloned()
     }
 
-    /// All of them.
+    /// Takes all reports.
     pub(crate) fn take(&mut self) -> Vec<LaunchReport> {
         self.unread = None;
         self.kept.drain(..).collect()
     }
 
-    /// Keeps a report. The oldest one makes room: of those without findings, if there is any.
+    /// Keeps a report. Drops the oldest one without findings, or else the oldest one, if there is
+    /// no room.
     fn keep(&mut self, report: LaunchReport) {
         if self.kept.len() >= self.room {
             let clean = self.kept.iter().position(|kept| kept.report.findings.is_empty());
@@ -141,12 +140,12 @@ impl Reports {
         self.kept.push_back(report);
     }
 
-    /// Notes a report of a launch that returned `Ok`, if it has errors.
+    /// Notes the report of a launch that returned `Ok`, if it has errors.
     fn note_unread(&mut self, report: &LaunchReport) {
         count_errors(&mut self.unread, report);
     }
 
-    /// What a device that goes away has to say about errors that nobody has read.
+    /// Warning about unread errors when the device is dropped.
     pub(crate) fn last_words(&self) -> Option<String> {
         let (count, first) = self.unread.as_ref().or(self.lost.as_ref())?;
         let launches = if *count == 1 { "a launch".to_owned() } else { format!("{count} launches") };
@@ -163,7 +162,7 @@ impl Default for Reports {
     }
 }
 
-/// Counts a report among others with errors, if it has any.
+/// Adds a report to a count of those with errors, if it has any.
 fn count_errors(counted: &mut Option<(u64, String)>, report: &LaunchReport) {
     let mut errors = report.report.findings.iter().filter(|finding| finding.severity == sim::Severity::Error);
     let Some(first) = errors.next() else { return };
@@ -176,7 +175,7 @@ impl Drop for Machine {
         let reports = self.reports.get_mut().unwrap_or_else(PoisonError::into_inner);
         if let Some(words) = reports.last_words().filter(|_| !std::thread::panicking()) {
             use std::io::Write as _;
-            // A closed standard error is no reason to do anything else.
+            // A closed standard error cannot be reported anywhere.
             let _ = writeln!(std::io::stderr(), "{words}");
         }
     }
@@ -191,8 +190,8 @@ impl Machine {
         self.reports.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives the part of a rank to a launch over several devices. It has run when this returns, or
-    /// is pending where launches are late.
+    /// Contributes a rank's part to a launch over several devices. It has run on return, or is
+    /// pending if launches are late.
     pub(super) fn give(&self, meeting: &Arc<Together>, rank: usize, part: Part) -> Result<(), Error> {
         match (meeting.give(rank, part)?, meeting.driver()) {
             (None, _) => Ok(()),
@@ -205,25 +204,25 @@ impl Machine {
         }
     }
 
-    /// Waits for launches that peers have not come to: the device is busy with them.
+    /// Waits for launches that peers have not joined yet: they keep the device busy.
     pub(super) fn end_pending(&self) -> Result<(), Error> {
         let pending = std::mem::take(&mut *lock(&self.pending));
         pending.into_iter().try_for_each(|(meeting, rank, round)| meeting.end(rank, round))
     }
 
-    /// The same under the driver's lock, where there is one.
+    /// Like [`Self::end_pending`], under the driver's lock, if there is one.
     fn end_pending_as_driver(&self) -> Result<(), Error> {
         let driver = lock(&self.driver).clone();
         let _held = driver.as_deref().map(lock);
         self.end_pending()
     }
 
-    /// The host waits.
+    /// Counts a wait of the host.
     pub(super) fn wait(&self) {
         self.waits.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// One launch over several devices, whose report each of them keeps.
+    /// Runs one launch over several devices, and stores its report in each of them.
     pub(super) fn launch_together(
         machines: &[&Self],
         function: &VirtualFunction,
@@ -263,7 +262,7 @@ impl Machine {
         }
     }
 
-    /// Refuses a cooperative launch whose blocks could not all be resident, as the driver does.
+    /// Refuses a cooperative launch whose blocks cannot all be resident, as the driver does.
     fn check_residence(&self, info: &FunctionInfo, config: &LaunchConfig) -> Result<(), Error> {
         if !config.cooperative {
             return Ok(());
@@ -284,8 +283,7 @@ impl Machine {
         Err(ErrorKind::InvalidLaunch { site: LaunchSite::new(&info.name, config), reason }.into())
     }
 
-    /// Checks a copy to the host, where launches are checked: nothing may have left bytes of it
-    /// unwritten.
+    /// Checks a copy to the host, if launches are checked: all of its bytes must have been written.
     pub(super) fn check_host_read(&self, address: u64, bytes: u64) -> Result<(), Error> {
         let checks = self.options().checks;
         if checks == sim::Checks::None || bytes == 0 {
@@ -329,7 +327,7 @@ fn launch_of(site: &LaunchSite, config: &LaunchConfig, params: &[u8]) -> sim::La
     }
 }
 
-/// The report of a launch, and why it failed.
+/// The report of a launch, and the reason of its failure.
 fn outcome(report: Result<sim::Report, sim::Error>, site: &LaunchSite) -> Result<(sim::Report, Option<String>), Error> {
     let (report, denied) = match report {
         Err(sim::Error::Findings { report, .. }) => {
@@ -342,7 +340,7 @@ fn outcome(report: Result<sim::Report, sim::Error>, site: &LaunchSite) -> Result
     Ok((report, failure))
 }
 
-/// Why a run was ended early: its last error.
+/// The reason why a run was aborted: its last error.
 fn failure(report: &sim::Report) -> String {
     let error = report.findings.iter().rfind(|finding| finding.severity == sim::Severity::Error);
     error.map_or_else(|| "the run was ended early".to_owned(), ToString::to_string)
@@ -388,7 +386,7 @@ impl Backend for VirtualGpu {
     }
 
     fn free(&self, address: u64, _last: &dyn BackendStream) {
-        // An error is that of a launch, which every later call of its rank gives, too.
+        // The error of a launch, which every later call of its rank returns, too.
         let _ = self.machine.end_pending();
         let freed = self.machine.memory.free(address);
         debug_assert!(freed.is_ok(), "an allocation is freed once, by its owner: {freed:?}");
@@ -443,7 +441,7 @@ pub(super) fn host_access(e: sim::Error) -> Error {
     ErrorKind::HostAccess(e).into()
 }
 
-/// A program of the simulator.
+/// A loaded program of the simulator.
 struct VirtualModule {
     program: Arc<sim::Program>,
 }
@@ -516,7 +514,7 @@ impl std::fmt::Debug for VirtualFunction {
     }
 }
 
-/// Host memory: words, so that every element type is aligned.
+/// Host memory as words, so that every element type is aligned.
 #[derive(Debug)]
 struct PlainMemory {
     words: Vec<u64>,

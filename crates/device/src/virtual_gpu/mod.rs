@@ -1,5 +1,4 @@
-//! The virtual GPU as a device: what a driver would be asked to do, this does at once, in the order
-//! of the calls.
+//! The virtual GPU backend. Calls execute synchronously, in call order.
 //!
 //! [`machine`] is the device, [`stream`] takes work and captures graphs, and [`reports`] has what
 //! each launch counted and found. [`together`] has launches over several of them.

@@ -1,4 +1,4 @@
-//! What a launch on the virtual GPU counted and found.
+//! Counters and findings of a launch on the virtual GPU.
 
 use std::fmt;
 
@@ -6,11 +6,11 @@ use warpfold_sim as sim;
 
 use crate::backend::LaunchConfig;
 
-/// What one launch on the virtual GPU did; or, under checks, what is wrong with a copy to the host,
-/// whose `kernel` is `copy to the host` and which has no blocks.
+/// Report of one launch on the virtual GPU; or, under checks, of a copy to the host that is wrong:
+/// its `kernel` is `copy to the host`, and it has no blocks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LaunchReport {
-    /// How many launches the device had run before, so that a gap shows where reports were dropped.
+    /// Number of launches that the device had run before, so that a gap shows dropped reports.
     pub number: u64,
     /// The kernel's name.
     pub kernel: String,
@@ -21,7 +21,7 @@ pub struct LaunchReport {
 }
 
 impl fmt::Display for LaunchReport {
-    /// What was launched, the counters that are not zero, and the findings.
+    /// Prints the launch, the counters that are not zero, and the findings.
     ///
     /// ```
     /// use warpfold_device::{Device, LaunchConfig, Profile};

@@ -1,5 +1,4 @@
-//! Streams of the virtual GPU, which are done with what they are given when the call returns, and
-//! graphs.
+//! Streams and graphs of the virtual GPU; streams complete their work before a call returns.
 
 use std::any::Any;
 use std::ops::Range;
@@ -17,12 +16,12 @@ use crate::backend::{
     LaunchConfig, Parameters, Span, mixed,
 };
 
-/// A stream: everything given to it is done when the call returns, so there is nothing to wait for.
+/// A stream: all its work is complete when a call returns, so there is nothing to wait for.
 #[derive(Debug)]
 pub(crate) struct VirtualStream {
     line: Arc<Line>,
     gate: Gate,
-    /// What the graph that is being captured will do.
+    /// The work of the graph that is being captured.
     captured: Mutex<Option<Vec<Work>>>,
 }
 
@@ -32,8 +31,8 @@ impl VirtualStream {
         Self { line: Arc::new(line), gate: Gate::default(), captured: Mutex::default() }
     }
 
-    /// The part of a rank in a launch over several devices: done when every rank has come, or kept
-    /// for a graph.
+    /// Contributes a rank's part to a launch over several devices: runs when every rank has come,
+    /// or is kept for a graph.
     pub(crate) fn launch_together(
         &self,
         function: &dyn BackendFunction,
@@ -55,7 +54,7 @@ impl VirtualStream {
         self.captured.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Does it, or keeps it for a graph.
+    /// Executes the work, or keeps it for a graph.
     fn take(&self, work: Work) -> Result<Option<Span>, Error> {
         if let Some(captured) = &mut *self.captured() {
             captured.push(work);
@@ -65,7 +64,7 @@ impl VirtualStream {
     }
 }
 
-/// What a graph can hold.
+/// An operation of a graph.
 #[derive(Debug)]
 enum Work {
     Fill {
@@ -85,7 +84,7 @@ enum Work {
         params: Vec<u8>,
         granted: Vec<sim::Granted>,
     },
-    /// The part of a rank in a launch over several devices.
+    /// A rank's part of a launch over several devices.
     Together {
         function: VirtualFunction,
         config: LaunchConfig,
@@ -95,7 +94,7 @@ enum Work {
     },
 }
 
-/// The order of a stream's work.
+/// Order of a stream's work.
 ///
 /// Only the checks tell a launch that may overlap the one before it from one that may not. A launch
 /// waits for everything that comes before it, except for launches and records of events.
@@ -103,7 +102,7 @@ enum Work {
 struct Line {
     machine: Arc<Machine>,
     launches: sim::Stream,
-    /// The waits of the host that the launches know of.
+    /// The host waits that the launches know of.
     waits: AtomicU64,
 }
 
@@ -146,7 +145,7 @@ impl Line {
     }
 }
 
-/// Work that was captured, and the stream that does it.
+/// Captured work, and the stream that executes it.
 #[derive(Debug)]
 struct WorkGraph {
     line: Arc<Line>,
@@ -254,7 +253,7 @@ impl BackendStream for VirtualStream {
     }
 }
 
-/// A point that the stream has reached by the time it is recorded.
+/// An event, already reached when it is recorded.
 #[derive(Debug)]
 struct Reached {
     machine: Arc<Machine>,

@@ -1,5 +1,5 @@
-//! A launch over several virtual GPUs: it runs when every rank has come to it, or fails on all of
-//! them.
+//! Joint launches over several virtual GPUs: a launch runs when every rank has joined, or fails on
+//! all of them.
 //!
 //! Each rank gives its part from a thread of its own. The last to come runs all parts as one launch
 //! of the simulator, whose checks then see races between devices; the others wait. A rank that has
@@ -21,28 +21,28 @@ use super::machine::{Machine, VirtualFunction};
 use crate::backend::LaunchConfig;
 use crate::{Error, ErrorKind};
 
-/// Where the ranks of a group meet.
+/// Meeting point of the ranks of a group for one joint launch.
 #[derive(Debug)]
 pub(crate) struct Together {
     state: Mutex<State>,
     changed: Condvar,
     patience: Duration,
-    /// The driver's lock, where launches are late.
+    /// The driver's lock, if launches are late.
     driver: Option<Arc<Mutex<()>>>,
 }
 
 #[derive(Debug)]
 struct State {
-    /// Launches that ran so far.
+    /// Number of launches that have run.
     round: u64,
-    /// How the last one ended.
+    /// Outcome of the last round.
     outcome: Result<(), Error>,
     parts: Vec<Option<Part>>,
-    /// Why a rank will not come any more.
+    /// Per rank: the reason why it left.
     left: Vec<Option<String>>,
 }
 
-/// What one rank brings to a launch.
+/// One rank's part of a joint launch.
 #[derive(Debug)]
 pub(super) struct Part {
     pub(super) machine: Arc<Machine>,
@@ -53,14 +53,14 @@ pub(super) struct Part {
 }
 
 impl Together {
-    /// For so many ranks, which wait for one another as long as `patience`.
+    /// Makes a meeting point for this many ranks, with `patience` as the timeout of their waits.
     pub(crate) fn new(ranks: usize, patience: Duration) -> Self {
         let parts = (0..ranks).map(|_| None).collect();
         let state = State { round: 0, outcome: Ok(()), parts, left: vec![None; ranks] };
         Self { state: Mutex::new(state), changed: Condvar::new(), patience, driver: None }
     }
 
-    /// With launches that are late, and the driver's lock.
+    /// Makes launches late, with the driver's lock.
     pub(crate) fn late(self, driver: Arc<Mutex<()>>) -> Self {
         Self { driver: Some(driver), ..self }
     }
@@ -73,7 +73,7 @@ impl Together {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A rank will not come any more. The first reason stays.
+    /// Marks a rank as left. The first reason stays.
     pub(crate) fn leave(&self, rank: usize, reason: &str) {
         self.lock().left[rank].get_or_insert_with(|| reason.to_owned());
         self.changed.notify_all();
@@ -84,8 +84,8 @@ impl Together {
         self.lock().expect_all()
     }
 
-    /// Brings the part of a rank. The last to come runs the launch; for the others it is pending, and
-    /// this is its round.
+    /// Contributes a rank's part. The last rank to come runs the launch; for the others it is
+    /// pending, and this is its round.
     pub(super) fn give(&self, rank: usize, part: Part) -> Result<Option<u64>, Error> {
         let mut state = self.lock();
         state.expect_all()?;
@@ -101,7 +101,7 @@ impl Together {
         state.outcome.clone().map(|()| None)
     }
 
-    /// Waits until a launch has run that a rank gave its part to.
+    /// Waits for a launch to which a rank has contributed its part.
     pub(super) fn end(&self, rank: usize, round: u64) -> Result<(), Error> {
         let mut state = self.lock();
         let end = Instant::now() + self.patience;

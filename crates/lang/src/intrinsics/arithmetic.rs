@@ -61,7 +61,7 @@ pub(crate) fn binary(r: &mut Recorder, op: Binary, ty: Type, a: Raw, b: Raw) -> 
     }
 }
 
-/// `x` when the operation with a constant leaves it as it is; integers and predicates only.
+/// Returns `x` if the operation with a constant leaves it unchanged; integers and predicates only.
 fn identity(op: Binary, ty: Type, a: Raw, b: Raw) -> Option<Raw> {
     if ty.is_float() {
         return None;
@@ -112,7 +112,7 @@ fn int_binary(r: &mut Recorder, op: Binary, ty: Type, a: Raw, b: Raw) -> Raw {
     plain(r, opcode, modifiers, ty, a, b)
 }
 
-/// Brings the 16-bit register of an 8-bit type back into its range.
+/// Wraps or extends the 16-bit register of an 8-bit type to the type's range.
 pub(crate) fn normalize(r: &mut Recorder, ty: Type, raw: Raw) -> Raw {
     let Raw::Reg(reg) = raw else { return raw };
     let operand = r.reg(reg);

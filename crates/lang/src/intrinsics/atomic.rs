@@ -8,7 +8,7 @@ use crate::memory::{Order, Scope};
 use crate::recorder::{Raw, Recorder};
 use crate::types::Type;
 
-/// What an atomic operation does with the old value.
+/// The operation of an atomic instruction on the old value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AtomicOp {
     Add,
@@ -55,7 +55,7 @@ impl AtomicOp {
     }
 }
 
-/// How an atomic operation synchronises.
+/// Memory order and scope of an atomic operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Semantics {
     pub(crate) order: Order,

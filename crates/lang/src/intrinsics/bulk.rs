@@ -1,5 +1,5 @@
-//! Copies of whole tiles in the background (PTX ISA, "Data Movement and Conversion Instructions:
-//! Tensor copy", "cp.async.bulk"; sm_90).
+//! Bulk asynchronous copies: TMA (PTX ISA, "Data Movement and Conversion Instructions: Tensor
+//! copy", "cp.async.bulk"; sm_90).
 
 use warpfold_ptx::{self as ptx, Opcode};
 
@@ -26,16 +26,16 @@ fn base(r: &mut Recorder, address: Raw) -> ptx::AddressBase {
     ptx::AddressBase::Name(name)
 }
 
-/// What is loaded of a tensor, and how.
+/// The source of a TMA load: a tensor map, and the box to load from it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Source<'a> {
     /// The generic address of its map.
     pub(crate) map: Raw,
-    /// Where the box starts, innermost dimension first.
+    /// Coordinates of the start of the box, innermost dimension first.
     pub(crate) coordinates: &'a [Raw],
     /// For a map in im2col mode: the filter's offsets, `u16`, innermost dimension first.
     pub(crate) offsets: Option<&'a [Raw]>,
-    /// Whether the L2 shall give it up first.
+    /// True if the data is read once, so that L2 evicts it first.
     pub(crate) is_read_once: bool,
 }
 
@@ -72,7 +72,7 @@ pub(crate) fn prefetch_box(r: &mut Recorder, from: Source<'_>) {
     r.push(Opcode::Cp, &modifiers, operands);
 }
 
-/// `cp.async.bulk` of so many bytes from global to shared memory.
+/// `cp.async.bulk` from global to shared memory.
 pub(crate) fn copy(r: &mut Recorder, to: Location, from: Location, bytes: Raw, barrier: Location) {
     require(r);
     let modifiers = ["async", "bulk", "shared::cluster", "global", "mbarrier::complete_tx::bytes"];
@@ -80,7 +80,7 @@ pub(crate) fn copy(r: &mut Recorder, to: Location, from: Location, bytes: Raw, b
     r.push(Opcode::Cp, &modifiers, operands);
 }
 
-/// `cp.async.bulk` of so many bytes from shared to global memory.
+/// `cp.async.bulk` from shared to global memory.
 pub(crate) fn copy_out(r: &mut Recorder, to: Location, from: Location, bytes: Raw) {
     require(r);
     let operands = vec![address(r, to), address(r, from), r.operand(Type::U32, bytes)];
@@ -102,8 +102,8 @@ pub(crate) fn commit(r: &mut Recorder) {
     r.push(Opcode::Cp, &["async", "bulk", "commit_group"], vec![]);
 }
 
-/// `cp.async.bulk.wait_group`, until no more than so many groups are under way; with `read`, until
-/// those have at least read what they store.
+/// `cp.async.bulk.wait_group`, until at most `pending` groups are in flight; with `read`, until the
+/// others have at least read their sources.
 pub(crate) fn wait(r: &mut Recorder, pending: u32, read: bool) {
     require(r);
     let mut modifiers = vec!["async", "bulk", "wait_group"];

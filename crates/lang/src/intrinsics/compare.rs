@@ -41,7 +41,7 @@ pub(crate) fn compare(r: &mut Recorder, comparison: Comparison, ty: Type, a: Raw
     setp(r, name, ty, a, b)
 }
 
-/// Whether either operand is NaN.
+/// Returns true if either operand is NaN.
 pub(crate) fn unordered(r: &mut Recorder, ty: Type, a: Raw, b: Raw) -> Raw {
     setp(r, "nan", ty, a, b)
 }

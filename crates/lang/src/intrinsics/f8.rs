@@ -9,7 +9,7 @@ use super::{Binary, arithmetic, logic};
 use crate::recorder::{Raw, Recorder};
 use crate::types::{F8E4M3, Format, Type};
 
-/// What becomes of a magnitude that rounds to more than the largest number.
+/// Result of rounding a magnitude above the largest number of the format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Overflow {
     /// The largest number.
@@ -18,7 +18,7 @@ pub(crate) enum Overflow {
     Leave,
 }
 
-/// Whether `cvt` knows the formats; if so, the kernel needs the PTX version that has them.
+/// Returns true if `cvt` has the formats; the kernel then requires their PTX version.
 fn has_cvt(r: &mut Recorder) -> bool {
     let (arch, ptx_version) = if r.target.arch.number >= 90 { (90, (7, 8)) } else { (89, (8, 1)) };
     let has = r.target.has(arch, ptx_version);

@@ -24,7 +24,7 @@ const fn count(num: usize) -> &'static str {
     }
 }
 
-/// `ldmatrix`: four 8 x 8 matrices of 16-bit elements, the rows of which the lanes point to.
+/// `ldmatrix` of four 8 x 8 matrices of 16-bit elements; the lanes give the row addresses.
 pub(crate) fn load_matrices(r: &mut Recorder, from: Location, transposed: bool) -> [Raw; 4] {
     let registers: [Reg; 4] = std::array::from_fn(|_| r.register(ScalarType::B32));
     let mut modifiers = vec!["sync", "aligned", "m8n8", count(4)];
@@ -35,7 +35,7 @@ pub(crate) fn load_matrices(r: &mut Recorder, from: Location, transposed: bool) 
     registers.map(Raw::Reg)
 }
 
-/// `stmatrix`: the way back of one, two or four matrices.
+/// `stmatrix` of one, two or four matrices: the inverse of `ldmatrix`.
 pub(crate) fn store_matrices(r: &mut Recorder, to: Location, matrices: &[Raw], transposed: bool) {
     r.require("stmatrix", 90, (7, 8));
     let operands = vec![address(r, to), words(r, matrices)];
@@ -45,7 +45,7 @@ pub(crate) fn store_matrices(r: &mut Recorder, to: Location, matrices: &[Raw], t
     r.push(Opcode::Stmatrix, &modifiers, operands);
 }
 
-/// The names of what a product multiplies and sums, and the elements along `k` of a step.
+/// The names of a product's operand and accumulator types, and the elements along `k` of a step.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Product {
     pub(crate) factor: &'static str,
@@ -66,21 +66,21 @@ pub(crate) fn mma(r: &mut Recorder, product: Product, sums: [Reg; 4], a: &[Raw; 
     r.push_named(Opcode::Mma, modifiers, operands);
 }
 
-/// What `wgmma.mma_async` does beside multiplying.
+/// Transposition of the operands of `wgmma.mma_async`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Transposed {
-    /// Whether the instruction can read operands with `k` along their rows: 16-bit elements.
+    /// True if the instruction can read MN-major operands: 16-bit elements.
     pub(crate) can: bool,
     pub(crate) a: bool,
     pub(crate) b: bool,
 }
 
-/// Where `wgmma` finds A.
+/// Location of operand A of `wgmma`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum FactorA<'a> {
-    /// In shared memory, by a matrix descriptor.
+    /// Shared memory, by a matrix descriptor.
     Shared(Raw),
-    /// In four registers of each thread.
+    /// Four registers of each thread.
     Registers(&'a [Reg]),
 }
 
@@ -143,7 +143,7 @@ pub(crate) fn wgmma_wait(r: &mut Recorder, pending: u32) {
     r.push(Opcode::Wgmma, &["wait_group", "sync", "aligned"], vec![pending]);
 }
 
-/// Notes that the kernel needs what only sm_90a has.
+/// Requires sm_90a.
 pub(crate) fn hopper(r: &mut Recorder, what: &str) {
     r.require_specific(what, 90, (8, 0));
 }

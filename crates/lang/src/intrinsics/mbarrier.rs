@@ -48,8 +48,8 @@ pub(crate) fn arrive_expect(r: &mut Recorder, barrier: Location, bytes: Raw) {
     r.push(Opcode::Mbarrier, &["arrive", "expect_tx", "shared", "b64"], operands);
 }
 
-/// `mbarrier.try_wait.parity`, which may suspend the thread, or `test_wait` where there is no such;
-/// whether the phase of this parity has completed.
+/// `mbarrier.try_wait.parity`, which may suspend the thread, or `test_wait` on targets without it;
+/// returns true if the phase of this parity has completed.
 pub(crate) fn try_wait(r: &mut Recorder, barrier: Location, parity: Raw) -> Raw {
     let can_suspend = r.target.has(90, (7, 8));
     let (wait, arch, version) = if can_suspend { ("try_wait", 90, (7, 8)) } else { ("test_wait", 80, (7, 1)) };
@@ -58,7 +58,7 @@ pub(crate) fn try_wait(r: &mut Recorder, barrier: Location, parity: Raw) -> Raw 
     r.define(ScalarType::Pred, Opcode::Mbarrier, &[wait, "parity", "shared", "b64"], operands)
 }
 
-/// `fence.mbarrier_init`: lets the cluster and the copies see initialised barriers.
+/// `fence.mbarrier_init`: makes initialised barriers visible to the cluster and to copies.
 pub(crate) fn fence_init(r: &mut Recorder) {
     r.require("fence.mbarrier_init", 90, (8, 0));
     r.push(Opcode::Fence, &["mbarrier_init", "release", "cluster"], vec![]);

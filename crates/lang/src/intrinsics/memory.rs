@@ -25,7 +25,7 @@ pub(crate) const fn address_type(window: Window) -> Type {
     if matches!(window, Window::Shared | Window::Cluster) { Type::U32 } else { Type::U64 }
 }
 
-/// Where an address starts.
+/// Base of an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Base {
     Symbol(Symbol),
@@ -72,7 +72,7 @@ pub(crate) fn array(r: &mut Recorder, space: StateSpace, ty: Type, len: u64, nam
     r.variable(declared)
 }
 
-/// So many bytes of the shared memory whose size the launch gives, aligned.
+/// Allocates aligned bytes of dynamic shared memory.
 pub(crate) fn dynamic_shared(r: &mut Recorder, align: u32, bytes: u64) -> Location {
     let offset = r.dynamic_shared_bytes.next_multiple_of(align.into());
     r.dynamic_shared_bytes = offset + bytes;
@@ -81,7 +81,7 @@ pub(crate) fn dynamic_shared(r: &mut Recorder, align: u32, bytes: u64) -> Locati
     Location { space: Window::Shared, base: Base::Symbol(symbol), offset: offset.cast_signed() }
 }
 
-/// The variable; the same for all that ask.
+/// The variable of dynamic shared memory; the same for all allocations.
 fn dynamic_shared_symbol(r: &mut Recorder) -> Symbol {
     if let Some(symbol) = r.dynamic_shared {
         return symbol;
@@ -145,13 +145,13 @@ pub(crate) fn whole_address(r: &mut Recorder, location: Location) -> Raw {
     arithmetic::binary(r, Binary::Add, ty, base, Raw::Const(offset))
 }
 
-/// Brings the line of the address into the L2.
+/// Prefetches the line of the address into L2.
 pub(crate) fn prefetch(r: &mut Recorder, location: Location) {
     let address = address(r, location);
     r.push(Opcode::Prefetch, &[space_name(location.space), "L2"], vec![address]);
 }
 
-/// Notes an error if a cache hint would be lost: what synchronises takes none.
+/// Notes an error if a cache hint would be lost: synchronising accesses have none.
 pub(crate) fn without_cache(r: &mut Recorder, cache: Cache) {
     if cache != Cache::Default {
         r.fail(ErrorKind::Misuse(format!("{cache:?} applies to plain loads and stores only")));
@@ -197,7 +197,7 @@ pub(crate) fn element(r: &mut Recorder, location: Location, bytes: u32, index_ty
     Location { base: Base::Register(sum), ..location }
 }
 
-/// Which way data moves.
+/// Direction of a memory access.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Direction {
     Load,
@@ -250,7 +250,7 @@ pub(crate) struct Otherwise<'a> {
     pub(crate) default: &'a [Raw],
 }
 
-/// Loads `count` neighbours as one access of up to 16 bytes.
+/// Loads `count` consecutive elements as one access of up to 16 bytes.
 pub(crate) fn load(
     r: &mut Recorder,
     location: Location,
@@ -299,7 +299,7 @@ fn vector(count: u32) -> &'static [&'static str] {
     }
 }
 
-/// More than four elements travel as 32-bit words and are split in registers.
+/// Loads more than four elements as 32-bit words, and splits them in registers.
 fn load_words(
     r: &mut Recorder,
     location: Location,
@@ -355,7 +355,7 @@ pub(crate) fn join(r: &mut Recorder, ty: Type, parts: &[Raw]) -> Raw {
     convert::pack(r, Type::U16, Type::U32, [halves[0], halves[1]])
 }
 
-/// Stores neighbours as one access of up to 16 bytes, where the condition holds.
+/// Stores consecutive elements as one access of up to 16 bytes, if the condition holds.
 pub(crate) fn store(
     r: &mut Recorder,
     location: Location,

@@ -12,7 +12,7 @@ use crate::types::Type;
 /// The block's barriers: 0 to 15.
 const NUM_BARRIERS: u32 = 16;
 
-/// Notes an error if there is no such barrier, or none for so many threads.
+/// Notes an error if the barrier's number or its number of threads is invalid.
 pub(crate) fn check_barrier(r: &mut Recorder, id: u32, threads: u32) {
     let _ = barrier_operands(r, id, Some(threads));
 }
@@ -56,14 +56,14 @@ pub(crate) fn barrier_arrive(r: &mut Recorder, id: u32, threads: u32) {
     r.push(Opcode::Bar, &["arrive"], operands);
 }
 
-/// What a barrier tells about a predicate.
+/// Result of a barrier's reduction of a predicate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Census {
-    /// In how many threads it holds.
+    /// Number of threads for which the predicate is true.
     Count,
-    /// Whether it holds in all.
+    /// True if the predicate is true for all threads.
     All,
-    /// Whether it holds in any.
+    /// True if the predicate is true for any thread.
     Any,
 }
 
@@ -97,7 +97,7 @@ pub(crate) fn fence_sequential(r: &mut Recorder, scope: Scope) {
     r.push(Opcode::Fence, &["sc", scope], vec![]);
 }
 
-/// The name of a scope, which the target must have.
+/// The PTX name of a scope; notes an error if the target lacks it.
 pub(crate) fn scope_name(r: &mut Recorder, scope: Scope) -> &'static str {
     match scope {
         Scope::Block => "cta",
@@ -133,15 +133,15 @@ pub(crate) fn cluster_wait(r: &mut Recorder) {
     r.push(Opcode::Barrier, &["cluster", "wait", "aligned"], vec![]);
 }
 
-/// The address that shared memory of this block has in the block of a rank, for the space
-/// `shared::cluster`: `mapa`.
+/// `mapa`: the address in `shared::cluster` of a place in this block's shared memory, in the block
+/// of a rank.
 pub(crate) fn map_to_block(r: &mut Recorder, address: Raw, rank: Raw) -> Raw {
     require_clusters(r);
     let operands = vec![r.in_register(Type::U32, address), r.operand(Type::U32, rank)];
     r.define(ScalarType::B32, Opcode::Mapa, &["shared::cluster", "u32"], operands)
 }
 
-/// Which way registers go.
+/// Direction of a `setmaxnreg`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Direction {
     Give,
@@ -178,7 +178,7 @@ pub(crate) fn nanosleep(r: &mut Recorder, nanoseconds: Raw) {
     r.push(Opcode::Nanosleep, &["u32"], vec![operand]);
 }
 
-/// What may be loaded before a wait for other launches.
+/// Memory that may be loaded before a wait for the preceding launches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Constants {
     /// Nothing.
@@ -187,8 +187,8 @@ pub(crate) enum Constants {
     Loaded,
 }
 
-/// Whether a wait for other launches behind this statement is too late: a thread may have left, or
-/// have accessed global memory.
+/// Returns true if a wait for other launches after this statement would be too late: a thread may
+/// have exited or accessed global memory.
 fn is_late(statement: &ptx::Statement, constants: Constants) -> bool {
     // A prefetch shows nothing of what is there.
     let is_prefetch = |i: &ptx::Instruction| i.has("prefetch") || i.opcode == Opcode::Prefetch;
@@ -202,7 +202,7 @@ fn is_late(statement: &ptx::Statement, constants: Constants) -> bool {
     matches!(statement, ptx::Statement::Instruction(i) if reaches(i))
 }
 
-/// Whether launches can overlap.
+/// Returns true if the target has `griddepcontrol`, so that launches can overlap.
 pub(crate) fn has_dependent_launches(r: &mut Recorder) -> bool {
     let has = r.target.has(90, (7, 8));
     if has {

@@ -7,7 +7,7 @@ use crate::ErrorKind;
 use crate::recorder::{Raw, Recorder};
 use crate::types::Type;
 
-/// Which lane a shuffle reads.
+/// Mode of a shuffle: the lane it reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Shuffle {
     /// `lane - b`
@@ -31,8 +31,7 @@ impl Shuffle {
     }
 }
 
-/// Who takes part in a shuffle: a lane mask, and the width of the segments that stay among
-/// themselves.
+/// Participants of a shuffle: a lane mask, and the width of the segments that shuffle separately.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Members {
     pub(crate) mask: Raw,
@@ -79,14 +78,14 @@ fn shuffle_word(r: &mut Recorder, mode: Shuffle, ty: Type, a: Raw, lane: Raw, me
     r.define(ty.register(), Opcode::Shfl, &["sync", mode.name(), "b32"], operands)
 }
 
-/// What a vote tells.
+/// Mode of a warp vote.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Vote {
-    /// Whether the predicate holds in all lanes.
+    /// True if the predicate is true in all lanes.
     All,
-    /// Whether it holds in any.
+    /// True if the predicate is true in any lane.
     Any,
-    /// In which lanes it holds.
+    /// Mask of the lanes in which the predicate is true.
     Ballot,
 }
 
@@ -122,7 +121,7 @@ pub(crate) fn active_mask(r: &mut Recorder) -> Raw {
     r.define(ScalarType::B32, Opcode::Activemask, &["b32"], vec![])
 }
 
-/// How `redux.sync` combines.
+/// Reduction operation of `redux.sync`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Combine {
     Add,

@@ -16,7 +16,7 @@ pub fn shared<T: Element>(len: u32) -> Shared<T> {
     shared_named("shared", len)
 }
 
-/// Like [`shared`], with a name that shows in the PTX text and in what the virtual GPU reports.
+/// Like [`shared`], with a name for the PTX text and the virtual GPU's reports.
 #[track_caller]
 #[must_use]
 pub fn shared_named<T: Element>(name: &str, len: u32) -> Shared<T> {
@@ -31,8 +31,8 @@ fn named_array(name: &str, ty: Type, len: u32) -> Symbol {
     untyped::array(StateSpace::Shared, ty, len.into(), name)
 }
 
-/// Takes an array from the shared memory whose size the launch gives; the kernel's
-/// [`dynamic_shared_bytes`](crate::Built::dynamic_shared_bytes) counts it. For more than 48 KiB a
+/// Allocates an array in dynamic shared memory; the kernel's
+/// [`dynamic_shared_bytes`](crate::Built::dynamic_shared_bytes) counts it. For more than 48 KiB per
 /// block.
 #[track_caller]
 #[must_use]
@@ -40,8 +40,8 @@ pub fn dynamic_shared<T: Element>(len: u32) -> Shared<T> {
     Shared::from_location(untyped::dynamic_shared(16, u64::from(T::BYTES) * u64::from(len)))
 }
 
-/// Declares an array of the thread. Registers cannot be indexed at run time; this can, at the price
-/// of memory.
+/// Declares an array in local memory. Unlike registers, it can be indexed at run time, at the cost
+/// of memory accesses.
 #[track_caller]
 #[must_use]
 pub fn local<T: Element>(len: u32) -> Local<T> {

@@ -1,4 +1,4 @@
-//! Atomic read-modify-write of what a pointer points to.
+//! Atomic read-modify-write operations through a pointer.
 
 use half::{bf16, f16};
 
@@ -8,10 +8,10 @@ use crate::intrinsics::atomic::{AtomicOp, Semantics};
 use crate::types::{Bf16x2, Element, F16x2, Word};
 use crate::{Operand, Val, untyped};
 
-/// Types that memory can add atomically. Sums of floats depend on the order in which threads come.
+/// Types with atomic addition. Sums of floats depend on the order of the threads.
 pub trait AtomicAdd: Element {}
 
-/// Types that memory can exchange atomically: 32 and 64 bits.
+/// Types with atomic exchange: 32 and 64 bits.
 pub trait AtomicBits: Element {}
 
 macro_rules! marker {
@@ -23,7 +23,7 @@ marker! {
     AtomicBits: u32 i32 u64 i64 f32 f64 F16x2 Bf16x2;
 }
 
-/// Atomic operations that give the value from before; made by [`Pointer::atomic`].
+/// Atomic operations that return the old value; made by [`Pointer::atomic`].
 #[derive(Debug, Clone, Copy)]
 pub struct Atomic<T: Element, S: Space> {
     pointer: Pointer<T, S>,
@@ -63,7 +63,7 @@ impl<T: Element, S: Space> Pointer<T, S> {
         Atomic { pointer: self, semantics: Self::semantics() }
     }
 
-    /// Atomic operations whose old value nobody needs (`red`).
+    /// Atomic operations without a result (`red`).
     #[must_use]
     pub fn reduction(self) -> Reduction<T, S> {
         Reduction { pointer: self, semantics: Self::semantics() }
@@ -73,14 +73,14 @@ impl<T: Element, S: Space> Pointer<T, S> {
 macro_rules! semantics {
     ($($handle:ident)*) => {$(
         impl<T: Element, S: Space> $handle<T, S> {
-            /// Changes what the operation orders around it.
+            /// Sets the memory order of the operation.
             #[must_use]
             pub const fn order(mut self, order: Order) -> Self {
                 self.semantics.order = order;
                 self
             }
 
-            /// Changes among whom the operation is atomic.
+            /// Sets the scope of the operation.
             #[must_use]
             pub const fn scope(mut self, scope: Scope) -> Self {
                 self.semantics.scope = scope;
@@ -137,9 +137,9 @@ operations! {
         add Add;
     }
     Word {
-        /// Keeps the smaller.
+        /// Takes the minimum.
         min Min;
-        /// Keeps the larger.
+        /// Takes the maximum.
         max Max;
         /// Bitwise and.
         and And;
@@ -151,13 +151,13 @@ operations! {
 }
 
 impl<T: AtomicBits, S: Space> Atomic<T, S> {
-    /// Stores the value and gives the old one.
+    /// Stores the value and returns the old one.
     #[track_caller]
     pub fn exchange(self, value: impl Operand<T>) -> Val<T> {
         self.operate(AtomicOp::Exch, [value.val()])
     }
 
-    /// Stores `value` if the old bits are those of `expected`, and gives the old value.
+    /// Stores `value` if the old bits are those of `expected`, and returns the old value.
     #[track_caller]
     pub fn compare_exchange(self, expected: impl Operand<T>, value: impl Operand<T>) -> Val<T> {
         self.operate(AtomicOp::Cas, [expected.val(), value.val()])
@@ -165,13 +165,13 @@ impl<T: AtomicBits, S: Space> Atomic<T, S> {
 }
 
 impl<S: Space> Atomic<u32, S> {
-    /// Counts up, and from `limit` (or beyond) back to 0.
+    /// Increments, wrapping from `limit` (or beyond) to 0.
     #[track_caller]
     pub fn increment_wrapping(self, limit: impl Operand<u32>) -> Val<u32> {
         self.operate(AtomicOp::Inc, [limit.val()])
     }
 
-    /// Counts down, and from 0 (or beyond `limit`) to `limit`.
+    /// Decrements, wrapping from 0 (or beyond `limit`) to `limit`.
     #[track_caller]
     pub fn decrement_wrapping(self, limit: impl Operand<u32>) -> Val<u32> {
         self.operate(AtomicOp::Dec, [limit.val()])

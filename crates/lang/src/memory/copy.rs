@@ -1,5 +1,5 @@
-//! Copies between global and shared memory that run in the background, without registers:
-//! `cp.async`, `cp.async.bulk`.
+//! Asynchronous copies between global and shared memory, without registers: `cp.async`,
+//! `cp.async.bulk`.
 
 use super::pointer::{Global, Shared};
 use crate::intrinsics::memory::Location;
@@ -9,22 +9,23 @@ use crate::tile::Barrier;
 use crate::types::Element;
 use crate::{Operand, Val};
 
-/// Ends a group of copies: those that this thread began since the last group.
+/// Commits a group of copies: those that this thread issued since the last group.
 #[track_caller]
 pub fn commit_copies() {
     with(asynchronous::commit);
 }
 
-/// Waits until no more than so many of this thread's groups are under way: what older groups copied
-/// is there, for this thread. Others see it behind a barrier.
+/// Waits until at most this many of this thread's groups are in flight: the data of older groups is
+/// visible to this thread. Other threads see it after a barrier.
 #[track_caller]
 pub fn wait_for_copies(pending_groups: u32) {
     with(|r| asynchronous::wait(r, pending_groups));
 }
 
 impl<T: Element> Shared<T> {
-    /// Begins to copy `N` neighbours here from global memory: together 4, 8 or 16 bytes, both
-    /// addresses multiples of them. They are there behind [`wait_for_copies`] of their group.
+    /// Starts copying `N` consecutive elements here from global memory: 4, 8 or 16 bytes in all,
+    /// both addresses aligned to that. The data is available after [`wait_for_copies`] of their
+    /// group.
     ///
     /// ```
     /// use warpfold_lang::{
@@ -48,8 +49,8 @@ impl<T: Element> Shared<T> {
         copy(self.location(), from.location(), N as u32 * T::BYTES, None);
     }
 
-    /// Like [`Self::copy_async`], of the first so many bytes; the others become zeros. Where there
-    /// are none, global memory is not touched.
+    /// Like [`Self::copy_async`], for the first bytes only; the rest is filled with zeros. With no
+    /// bytes, global memory is not accessed.
     #[track_caller]
     pub fn copy_async_first<const N: usize>(self, from: Global<T>, bytes: impl Operand<u32>) {
         const { check_copy(N, T::BYTES) };
@@ -57,17 +58,17 @@ impl<T: Element> Shared<T> {
         copy(to, from, N as u32 * T::BYTES, Some(source_bytes));
     }
 
-    /// Like [`Self::copy_async`] where the condition holds; elsewhere the neighbours become zeros
-    /// (every bit), and global memory is not touched.
+    /// Like [`Self::copy_async`] if the condition holds; otherwise the elements become zeros (all
+    /// bits), and global memory is not accessed.
     #[track_caller]
     pub fn copy_async_or_zero<const N: usize>(self, from: Global<T>, condition: impl Operand<bool>) {
         let bytes: Val<u32> = condition.val().select(N as u32 * T::BYTES, 0_u32);
         self.copy_async_first::<N>(from, bytes);
     }
 
-    /// Begins to copy so many bytes here from global memory; for one thread (sm_90). They arrive at
-    /// the barrier, which has to [expect](Barrier::arrive_expect) them. Both addresses and the
-    /// number are multiples of 16.
+    /// Starts copying bytes here from global memory; for one thread (sm_90). They complete on the
+    /// barrier, which must [expect](Barrier::arrive_expect) them. Both addresses and the number are
+    /// multiples of 16.
     ///
     /// ```
     /// use warpfold_lang::{Arch, Barriers, Global, Target, barriers, kernel, shared, sync_threads, thread_idx, when};
@@ -95,10 +96,10 @@ impl<T: Element> Shared<T> {
 }
 
 impl<T: Element> Global<T> {
-    /// Begins to copy so many bytes here from shared memory; for one thread (sm_90). They are of
-    /// the group of stores that [`bulk_commit`](crate::bulk_commit) makes. Both addresses and the
-    /// number are multiples of 16. What threads have written to shared memory is seen behind a
-    /// [`fence_async`](crate::fence_async) of each of them.
+    /// Starts copying bytes here from shared memory; for one thread (sm_90). They belong to the
+    /// next group of stores that [`bulk_commit`](crate::bulk_commit) makes. Both addresses and the
+    /// number are multiples of 16. The copy sees writes to shared memory after a
+    /// [`fence_async`](crate::fence_async) of each writing thread.
     ///
     /// ```
     /// use warpfold_lang::{
@@ -142,7 +143,7 @@ fn copy_out(to: Location, from: Location, bytes: Raw) {
     with(|r| bulk::copy_out(r, to, from, bytes));
 }
 
-/// The sizes that a copy can have.
+/// Checks the size of a copy.
 const fn check_copy(n: usize, bytes: u32) {
     let total = n * bytes as usize;
     assert!(matches!(total, 4 | 8 | 16), "an asynchronous copy takes 4, 8 or 16 bytes");

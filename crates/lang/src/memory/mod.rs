@@ -20,14 +20,14 @@ pub use pointer::{
 use crate::intrinsics::sync;
 use crate::recorder::with;
 
-/// How loads and stores treat the caches (PTX ISA, "Cache Operators", "Cache Eviction Priority
-/// Hints"). All but the first two are for global memory, and hints: they never change a result.
+/// Cache behaviour of loads and stores (PTX ISA, "Cache Operators", "Cache Eviction Priority
+/// Hints"). All but the first two are hints for global memory: they never change a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Cache {
-    /// As the hardware likes.
+    /// The default of the hardware.
     #[default]
     Default,
-    /// Every access happens, in program order: `.volatile`.
+    /// Every access is performed, in program order: `.volatile`.
     Volatile,
     /// Nothing writes this memory while the kernel runs: `.nc`. Loads only.
     ReadOnly,
@@ -47,7 +47,7 @@ pub enum Cache {
     NoAllocate,
 }
 
-/// What an access orders around it (PTX ISA, "Memory Consistency Model").
+/// Memory order of an access (PTX ISA, "Memory Consistency Model").
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Order {
     /// Nothing but the access itself.
@@ -60,7 +60,7 @@ pub enum Order {
     AcqRel,
 }
 
-/// The threads among which an access or a fence orders.
+/// Scope of an access or a fence: the threads among which it orders.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Scope {
     /// The block (`.cta`).
@@ -80,7 +80,7 @@ pub fn fence(scope: Scope) {
     with(|r| sync::fence(r, scope));
 }
 
-/// Like [`fence`], and all such fences have one order that everyone sees (`fence.sc`); slower.
+/// Like [`fence`], with a single total order of all such fences (`fence.sc`); slower.
 #[track_caller]
 pub fn fence_sequential(scope: Scope) {
     with(|r| sync::fence_sequential(r, scope));

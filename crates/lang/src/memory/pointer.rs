@@ -1,4 +1,4 @@
-//! Typed pointers into one space of memory.
+//! Typed pointers into one state space.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -74,7 +74,7 @@ pub struct Pointer<T, S> {
     target: PhantomData<fn() -> (T, S)>,
 }
 
-/// What can index memory: [`Val`]s, [`Var`]s and constants of 32- and 64-bit integer types, and
+/// An index into memory: [`Val`]s, [`Var`]s and constants of 32- and 64-bit integer types, and
 /// `usize`.
 pub trait Index {
     /// The type and the value.
@@ -134,15 +134,14 @@ impl<T: Element, S: Space> Pointer<T, S> {
         without_cache(self.cache);
     }
 
-    /// The pointer to the element so many elements further on. Nothing checks where the memory
-    /// ends.
+    /// Returns the pointer `index` elements further on. Bounds are not checked.
     #[track_caller]
     #[must_use]
     pub fn at(self, index: impl Index) -> Self {
         self.element(T::TYPE, index)
     }
 
-    /// The pointer so many groups of elements further on.
+    /// Returns the pointer `index` groups of elements further on.
     #[track_caller]
     pub(crate) fn elements(self, group: u32, index: impl Index) -> Self {
         let (ty, index) = index.index();
@@ -150,7 +149,7 @@ impl<T: Element, S: Space> Pointer<T, S> {
         Self { base: location.base, offset: location.offset, ..self }
     }
 
-    /// The pointer so many elements of a type further on.
+    /// Returns the pointer `index` elements of a type further on.
     #[track_caller]
     pub(crate) fn element(self, of: Type, index: impl Index) -> Self {
         let (ty, index) = index.index();
@@ -158,7 +157,7 @@ impl<T: Element, S: Space> Pointer<T, S> {
         Self { base: location.base, offset: location.offset, ..self }
     }
 
-    /// The same pointer; its loads and stores treat the caches so.
+    /// Returns the same pointer with this cache behaviour for its loads and stores.
     #[must_use]
     pub const fn cache(mut self, cache: Cache) -> Self {
         self.cache = cache;
@@ -178,8 +177,8 @@ impl<T: Element, S: Space> Pointer<T, S> {
         Val::from_raw(self.place().load(T::TYPE))
     }
 
-    /// Loads the element where the condition holds, and gives the default elsewhere without
-    /// touching memory.
+    /// Loads the element if the condition holds; otherwise returns the default without accessing
+    /// memory.
     #[track_caller]
     #[must_use]
     pub fn get_or(self, default: impl Operand<T>, condition: impl Operand<bool>) -> Val<T> {
@@ -193,15 +192,15 @@ impl<T: Element, S: Space> Pointer<T, S> {
         self.place().store(T::TYPE, &[value.val().raw()], None);
     }
 
-    /// Stores the element where the condition holds.
+    /// Stores the element if the condition holds.
     #[track_caller]
     pub fn set_if(self, value: impl Operand<T>, condition: impl Operand<bool>) {
         let (value, condition) = (value.val().raw(), condition.val().raw());
         self.place().store(T::TYPE, &[value], Some(condition));
     }
 
-    /// Loads `N` neighbours as one access; `N` times the element's size is at most 16 bytes, a
-    /// power of two, and the address a multiple of it.
+    /// Loads `N` consecutive elements as one vector access: `N` times the element's size is a power
+    /// of two up to 16 bytes, and the address is aligned to it.
     ///
     /// ```
     /// use warpfold_lang::{Arch, Global, Target, kernel, thread_idx};
@@ -220,7 +219,7 @@ impl<T: Element, S: Space> Pointer<T, S> {
         values.map(Val::from_raw)
     }
 
-    /// Like [`Self::get_vec`] where the condition holds; elsewhere every element is the default.
+    /// Like [`Self::get_vec`] if the condition holds; otherwise every element is the default.
     #[track_caller]
     #[must_use]
     pub fn get_vec_or<const N: usize>(self, default: impl Operand<T>, condition: impl Operand<bool>) -> [Val<T>; N] {
@@ -231,7 +230,7 @@ impl<T: Element, S: Space> Pointer<T, S> {
         values.map(Val::from_raw)
     }
 
-    /// Stores `N` neighbours as one access; the rules of [`Self::get_vec`] hold.
+    /// Stores `N` consecutive elements as one access; the rules of [`Self::get_vec`] apply.
     #[track_caller]
     pub fn set_vec<const N: usize>(self, values: [impl Operand<T>; N]) {
         const { check_vector(N, T::BYTES) };
@@ -248,14 +247,14 @@ impl<T: Element, S: Space> Pointer<T, S> {
         self.place().store(T::TYPE, &values, Some(condition));
     }
 
-    /// The address: 32 bits in shared memory, and in its own space.
+    /// The address within its state space: 32 bits wide in shared memory.
     #[track_caller]
     #[must_use]
     pub fn address(self) -> Val<u64> {
         Val::from_raw(wide_address(self.location()))
     }
 
-    /// Loads with an order among the threads of the scope: `Relaxed` or `Acquire`.
+    /// Loads with a memory order and a scope: `Relaxed` or `Acquire`.
     #[track_caller]
     #[must_use]
     pub fn load(self, order: Order, scope: Scope) -> Val<T> {
@@ -263,7 +262,7 @@ impl<T: Element, S: Space> Pointer<T, S> {
         Val::from_raw(untyped::load_ordered(self.location(), order, scope, T::TYPE))
     }
 
-    /// Stores with an order among the threads of the scope: `Relaxed` or `Release`.
+    /// Stores with a memory order and a scope: `Relaxed` or `Release`.
     #[track_caller]
     pub fn store(self, value: impl Operand<T>, order: Order, scope: Scope) {
         let value = value.val().raw();
@@ -273,7 +272,7 @@ impl<T: Element, S: Space> Pointer<T, S> {
 }
 
 impl<T: Element> Global<T> {
-    /// Asks for the element's line to be brought into the L2.
+    /// Prefetches the element's line into L2.
     #[track_caller]
     pub fn prefetch(self) {
         untyped::prefetch(self.location());
@@ -283,8 +282,8 @@ impl<T: Element> Global<T> {
         Self::from_base(Base::Register(address.raw()))
     }
 
-    /// The element at an address that was computed or passed as a number: memory of another
-    /// device, say. Nothing checks that it is one of `T`, or that it is kept.
+    /// Makes a pointer from an address that was computed or passed as a number: memory of another
+    /// device, say. Neither its type nor its validity is checked.
     #[must_use]
     pub const fn from_address(address: Val<u64>) -> Self {
         Self::new(address)
@@ -304,7 +303,8 @@ impl Shared<u8> {
 }
 
 impl<T: Element> Shared<T> {
-    /// The same place in the shared memory of the block of a rank of the cluster (`mapa`; sm_90).
+    /// The same place in the shared memory of another block of the cluster, by rank (`mapa`;
+    /// sm_90).
     ///
     /// That block must have begun, and must not have ended: what comes behind a
     /// [`cluster_sync`](crate::cluster_sync) knows the one, and a block that waits at another one
@@ -332,13 +332,13 @@ impl<T: Element> Shared<T> {
 }
 
 impl<T: Number, S: Space> Pointer<T, S> {
-    /// Loads, changes, stores. Not atomic.
+    /// Loads, modifies and stores the element. Not atomic.
     #[track_caller]
     pub fn update(self, f: impl FnOnce(Val<T>) -> Val<T>) {
         self.set(f(self.get()));
     }
 
-    /// Loads, adds, stores. Not atomic.
+    /// Adds to the element. Not atomic.
     #[track_caller]
     pub fn add_assign(self, value: impl Operand<T>) {
         let value = value.val();
@@ -346,7 +346,7 @@ impl<T: Number, S: Space> Pointer<T, S> {
     }
 }
 
-/// What a pointer to a place is without its type: what accesses are recorded from.
+/// A pointer without its element type, for recording loads and stores.
 #[derive(Clone, Copy)]
 struct Place {
     location: Location,
@@ -367,8 +367,7 @@ impl Place {
         with(|r| memory::load(r, self.location, self.cache, ty, 1, Some(otherwise))[0])
     }
 
-    /// Loads as many neighbours as there are values; where the condition does not hold, the values
-    /// stay.
+    /// Loads one element per value; if the condition does not hold, the values stay.
     #[track_caller]
     #[inline(never)]
     fn load_all(&self, ty: Type, condition: Option<Raw>, values: &mut [Raw]) {
@@ -409,7 +408,7 @@ fn address_in_block(own: Location, rank: Raw) -> Raw {
     })
 }
 
-/// The lengths that one access can have.
+/// Checks the length of a vector access.
 const fn check_vector(n: usize, bytes: u32) {
     let total = n * bytes as usize;
     assert!(n.is_power_of_two() && total <= 16, "a vector access takes a power of two of elements, at most 16 bytes");

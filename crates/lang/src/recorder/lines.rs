@@ -1,4 +1,4 @@
-//! Lines of source: which line of the kernel's author each instruction comes from.
+//! Source lines: the line of the kernel's author that each instruction comes from.
 //!
 //! Every operation knows its caller (`#[track_caller]`), and [`super::with`] passes that on. Lines
 //! of this crate are not the author's: what the language does on its own counts to the line of the
@@ -11,13 +11,13 @@ use warpfold_ptx::{self as ptx, Name, Statement};
 /// The place of an operation in Rust source.
 pub(crate) type Caller = &'static Location<'static>;
 
-/// Who wrote what is being recorded.
+/// Source location of the operation being recorded.
 pub(super) struct Author {
-    /// Where the kernel was made.
+    /// The location of the kernel's definition.
     kernel: Caller,
-    /// The latest line that somebody wrote.
+    /// The latest line of user code.
     caller: Caller,
-    /// The file asked for last, and whether it is nobody's: few files take turns.
+    /// The latest file, and true if it has no user code: few files alternate.
     latest: (*const u8, bool),
 }
 
@@ -30,12 +30,12 @@ impl Author {
         self.caller
     }
 
-    /// What comes concerns the kernel as a whole.
+    /// Attributes what follows to the kernel as a whole.
     pub(super) fn end(&mut self) {
         self.caller = self.kernel;
     }
 
-    /// An operation begins.
+    /// Starts an operation.
     #[inline]
     pub(super) fn note(&mut self, caller: Caller) {
         let file = caller.file().as_ptr();
@@ -48,13 +48,13 @@ impl Author {
     }
 }
 
-/// Whether nobody outside wrote a file: it is of this crate, or of the standard library, which
-/// calls an operation that was handed over as a function (`update(Val::exp)`).
+/// Returns true if a file has no user code: it is of this crate, or of the standard library, which
+/// calls an operation that was passed as a function (`update(Val::exp)`).
 fn is_nobodys(file: &str) -> bool {
     file.starts_with("/rustc/") || file.contains("library/core/src") || is_of_this_crate(file)
 }
 
-/// Whether a file lies in the folder of this crate's sources.
+/// Returns true if a file is in the source folder of this crate.
 fn is_of_this_crate(file: &str) -> bool {
     let this = file!();
     let folder = this.len() - "recorder/lines.rs".len();
@@ -65,7 +65,7 @@ fn is_of_this_crate(file: &str) -> bool {
 #[derive(Default)]
 pub(super) struct Lines {
     files: Vec<&'static str>,
-    /// What the latest `.loc` of the body and of the prologue say.
+    /// The locations of the latest `.loc` of the body and of the prologue.
     latest: [Option<Caller>; 2],
 }
 
@@ -86,7 +86,7 @@ impl Lines {
         Some(Statement::Location { file, line: caller.line(), column: caller.column(), rest: None })
     }
 
-    /// The `.file` of each file that was named.
+    /// The `.file` directives of the files named so far.
     pub(super) fn items(&self) -> impl Iterator<Item = ptx::Item> {
         let items = self.files.iter().enumerate();
         items.map(|(at, file)| {
@@ -96,7 +96,7 @@ impl Lines {
     }
 }
 
-/// Statements without the locations that no instruction follows any more.
+/// Removes locations that no instruction follows.
 pub(super) fn without_idle(statements: &mut Vec<Statement>) {
     let is_location = |statement: Option<&Statement>| matches!(statement, Some(Statement::Location { .. }));
     let idle: Vec<bool> = (0..statements.len())

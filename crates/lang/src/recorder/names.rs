@@ -1,5 +1,5 @@
-//! The last pass over a recorded body: reads that nothing needs go, registers get their names in
-//! the order of the text.
+//! The last pass over a recorded body: removes unused reads, and names registers in the order of
+//! the text.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,7 +18,7 @@ fn prefix(ty: ScalarType) -> &'static str {
     }
 }
 
-/// The prologue without the reads that nothing needs: `thread_idx()` reads all three dimensions.
+/// Removes unused reads from the prologue: `thread_idx()` reads all three dimensions.
 pub(super) fn without_unused(prologue: Vec<Statement>, body: &[Statement]) -> Vec<Statement> {
     let mut used = BTreeSet::new();
     for_each_register(&mut body.to_vec(), &mut |name| {

@@ -1,4 +1,4 @@
-//! Barriers in shared memory, at which threads and bulk copies arrive: `mbarrier` (PTX ISA,
+//! Barriers in shared memory, at which threads and asynchronous copies arrive: `mbarrier` (PTX ISA,
 //! "mbarrier").
 
 use crate::intrinsics::{mbarrier, memory, sync};
@@ -6,7 +6,7 @@ use crate::memory::{Index, Shared, shared_named};
 use crate::recorder::with;
 use crate::{Operand, Val, loop_until_left};
 
-/// A barrier that goes through phases: one is complete when as many arrivals came as it was
+/// A barrier with phases: a phase completes when as many arrivals have come as it was
 /// [initialised](Self::init) for, and as many bytes as were [expected](Self::arrive_expect).
 ///
 /// Phases have parities, 0 first. A wait for parity 1 at a fresh barrier returns at once, as if a
@@ -23,8 +23,8 @@ pub struct Barriers {
     num: u32,
 }
 
-/// Room for barriers. One thread [initialises](Barrier::init) them and
-/// [publishes](Barriers::publish) that; then the block, or the cluster, synchronises.
+/// Allocates barriers. One thread [initialises](Barrier::init) and [publishes](Barriers::publish)
+/// them; then the block, or the cluster, synchronises.
 #[track_caller]
 #[must_use]
 pub fn barriers(num: u32) -> Barriers {
@@ -32,26 +32,26 @@ pub fn barriers(num: u32) -> Barriers {
 }
 
 impl Barriers {
-    /// One of them.
+    /// One of the barriers.
     #[track_caller]
     #[must_use]
     pub fn at(self, index: impl Index) -> Barrier {
         Barrier { place: self.first.at(index) }
     }
 
-    /// How many there are.
+    /// Number of barriers.
     #[must_use]
     pub const fn len(self) -> u32 {
         self.num
     }
 
-    /// Whether there are none.
+    /// Returns true if there are no barriers.
     #[must_use]
     pub const fn is_empty(self) -> bool {
         self.num == 0
     }
 
-    /// Initialises all for the same number of arrivals.
+    /// Initialises all barriers for the same number of arrivals.
     #[track_caller]
     pub fn init(self, arrivals: u32) {
         for i in 0..self.num {
@@ -59,8 +59,8 @@ impl Barriers {
         }
     }
 
-    /// Lets copies and other blocks of the cluster see that barriers are initialised; for the
-    /// thread that did it. Nothing where there is neither (before sm_90).
+    /// Makes initialised barriers visible to copies and to other blocks of the cluster; for the
+    /// thread that initialised them. Records nothing before sm_90, which has neither.
     #[track_caller]
     pub fn publish() {
         with(|r| {
@@ -72,28 +72,28 @@ impl Barriers {
 }
 
 impl Barrier {
-    /// Starts its first phase, to be completed by so many arrivals.
+    /// Initialises the barrier for this many arrivals per phase.
     #[track_caller]
     pub fn init(self, arrivals: impl Operand<u32>) {
         let arrivals = arrivals.val().raw();
         with(|r| mbarrier::init(r, self.place.location(), arrivals));
     }
 
-    /// Ends its life: its memory may be used for anything else.
+    /// Invalidates the barrier: its memory may be reused.
     #[track_caller]
     pub fn invalidate(self) {
         with(|r| mbarrier::invalidate(r, self.place.location()));
     }
 
-    /// Arrives, and lets those who wait see what this thread wrote before.
+    /// Arrives, releasing this thread's earlier writes to the waiting threads.
     #[track_caller]
     pub fn arrive(self) {
         with(|r| mbarrier::arrive(r, self.place.location()));
     }
 
-    /// Arrives at the same barrier of a block of the cluster: to say that something was read. What
-    /// this thread wrote is not published to that block; [`cluster_sync`](crate::cluster_sync) does
-    /// that.
+    /// Arrives at the same barrier in a block of the cluster: to signal that something was read.
+    /// This thread's writes are not released to that block; [`cluster_sync`](crate::cluster_sync)
+    /// does that.
     #[track_caller]
     pub fn arrive_at(self, block_rank: impl Operand<u32>) {
         let rank = block_rank.val().raw();
@@ -104,7 +104,7 @@ impl Barrier {
         });
     }
 
-    /// Arrives, and lets the phase wait for so many bytes of copies as well.
+    /// Arrives, and adds this many bytes of copies to the phase's expected transactions.
     #[track_caller]
     pub fn arrive_expect(self, bytes: impl Operand<u32>) {
         let bytes = bytes.val().raw();
@@ -115,8 +115,8 @@ impl Barrier {
         self.place
     }
 
-    /// Waits until the phase of this parity is complete, and sees what those who arrived had
-    /// written, and what copies brought.
+    /// Waits until the phase of this parity is complete, and acquires the writes of the arriving
+    /// threads and of the copies.
     #[track_caller]
     pub fn wait(self, parity: impl Operand<u32>) {
         self.wait_for(parity.val());
@@ -131,8 +131,9 @@ impl Barrier {
     }
 }
 
-/// Orders this thread's accesses to shared memory before what copies and `wgmma` do with it: after
-/// tiles were written by threads, before the barrier behind which another thread hands them on.
+/// Orders this thread's accesses to shared memory before accesses by copies and `wgmma` (async
+/// proxy fence): after threads write tiles, before the barrier at which another thread hands them
+/// over.
 #[track_caller]
 pub fn fence_async() {
     with(mbarrier::fence_async);

@@ -1,5 +1,5 @@
-//! Which output tile a block of a persistent kernel computes next: a counter in the memory of the
-//! device.
+//! Dynamic tile scheduler of persistent kernels: a counter in global memory gives each block its
+//! next output tile.
 
 use super::pipeline::{Cursor, Pipeline};
 use crate::memory::{Global, Shared, shared_named};
@@ -38,19 +38,20 @@ pub struct TileCounter {
     ring: Pipeline,
 }
 
-/// Numbers that may wait in shared memory: one is in use while the next one is handed over.
+/// Slots for numbers in shared memory: one is in use while the next one is handed over.
 const SLOTS: u32 = 2;
 
 impl TileCounter {
-    /// Room in shared memory for the numbers that a block draws.
+    /// Allocates shared memory for the numbers that a block draws.
     #[track_caller]
     #[must_use]
     pub fn new(counter: Global<u32>, total: impl Operand<u32>) -> Self {
         Self { counter, total: total.val(), slots: shared_named("tile_index", SLOTS), ring: Pipeline::new(SLOTS) }
     }
 
-    /// Initialises the barriers for so many threads that [consume](Self::consume). For one thread,
-    /// before the block synchronises; not needed for [`each_together`](Self::each_together).
+    /// Initialises the barriers for the number of threads that [consume](Self::consume). For one
+    /// thread, before the block synchronises; not needed for
+    /// [`each_together`](Self::each_together).
     #[track_caller]
     pub fn init(self, consumers: u32) {
         self.ring.init(1, consumers);
@@ -64,8 +65,8 @@ impl TileCounter {
         grid_dim().x + self.counter.atomic().increment_wrapping(self.total - 1)
     }
 
-    /// For one thread: runs `body` for each number of the block, and hands the next number over
-    /// behind it.
+    /// For one thread: runs `body` for each number of the block, and then hands over the next
+    /// number.
     #[track_caller]
     pub fn produce(self, body: impl FnOnce(Val<u32>)) {
         self.each(body, |at, tile| {

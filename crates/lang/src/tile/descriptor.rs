@@ -9,11 +9,10 @@ use crate::{Val, untyped};
 /// Rows from one stride offset to the next.
 const GROUP: u32 = 8;
 
-/// Rows of A in a product.
+/// Rows of A in one MMA.
 const ROWS_OF_A: u32 = 64;
 
-/// A factor in shared memory, without the type of its elements: where it starts, and how it is laid
-/// out.
+/// An operand in shared memory, without its element type: its start and its layout.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Factor {
     start: Location,
@@ -21,7 +20,7 @@ pub(super) struct Factor {
     columns: u32,
     swizzle: Swizzle,
     major: Major,
-    /// Eight rows stand for each group of eight of A.
+    /// True if eight rows stand for each group of eight of A.
     repeats: bool,
 }
 
@@ -31,7 +30,7 @@ impl Factor {
         Self { start, rows: tile.rows(), columns: tile.columns(), swizzle: tile.swizzle(), major, repeats: false }
     }
 
-    /// As A: eight rows stand for all.
+    /// Returns the operand as A: eight rows are repeated for all 64.
     pub(super) fn for_a(self) -> Self {
         Self { repeats: self.major == Major::K && self.rows == GROUP, ..self }
     }
@@ -49,7 +48,7 @@ impl Factor {
         }
     }
 
-    /// Its extent along `k`.
+    /// Number of elements along `k`.
     pub(super) const fn depth(&self) -> u32 {
         match self.major {
             Major::K => self.columns,
@@ -58,7 +57,7 @@ impl Factor {
     }
 }
 
-/// A matrix descriptor: a word that moves along `k`, and one that does not.
+/// A matrix descriptor: the word that changes along `k`, and the constant one.
 pub(super) struct Descriptor {
     pub(super) factor: Factor,
     low: Val<u32>,
@@ -78,7 +77,7 @@ impl Descriptor {
         Self { factor, low: ((address & 0x3_ffff) >> 4) + (leading << 16), high }
     }
 
-    /// The descriptor of one step of `step_rows` elements along `k`.
+    /// The descriptor of a step of `step_rows` elements along `k`.
     #[track_caller]
     pub(super) fn step(&self, step: u32, step_rows: u32) -> Raw {
         let width = self.factor.swizzle.bytes();

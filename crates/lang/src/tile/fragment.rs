@@ -1,4 +1,4 @@
-//! A warp's products of tiles in its registers: `ldmatrix`, `stmatrix` and `mma.sync`.
+//! Matrix products of a warp, in registers: `ldmatrix`, `stmatrix` and `mma.sync`.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -33,7 +33,7 @@ impl<T, const N: usize> Fragment<T, N> {
     }
 }
 
-/// Registers of a fragment that changes; see [`Fragment::var`].
+/// Variables for a fragment; see [`Fragment::var`].
 #[derive(Debug)]
 pub struct FragmentVar<T, const N: usize> {
     registers: [Reg; N],
@@ -41,7 +41,8 @@ pub struct FragmentVar<T, const N: usize> {
 }
 
 impl<T, const N: usize> Fragment<T, N> {
-    /// A variable that begins as this fragment: to load the next one while this is multiplied.
+    /// Makes a variable with this fragment as its first value: to load the next one while this is
+    /// multiplied.
     #[track_caller]
     #[must_use]
     pub fn var(self) -> FragmentVar<T, N> {
@@ -51,14 +52,14 @@ impl<T, const N: usize> Fragment<T, N> {
 }
 
 impl<T, const N: usize> FragmentVar<T, N> {
-    /// The fragment at this moment; later changes do not show in it.
+    /// The current fragment; later changes do not affect it.
     #[track_caller]
     #[must_use]
     pub fn get(&self) -> Fragment<T, N> {
         Fragment::new(self.registers.map(|word| untyped::read(Type::U32, word)))
     }
 
-    /// Changes it.
+    /// Assigns a new fragment.
     #[track_caller]
     pub fn set(&self, fragment: Fragment<T, N>) {
         for (register, word) in self.registers.iter().zip(fragment.registers) {
@@ -68,8 +69,8 @@ impl<T, const N: usize> FragmentVar<T, N> {
 }
 
 impl<H: Multiplicand + HalfOfPair> Fragment<H, 4> {
-    /// Sums of 16 columns, rounded to nearest even, as A of the next product: each lane keeps its
-    /// own elements, so nothing is exchanged.
+    /// Converts the sums of 16 columns, rounded to nearest even, to A of the next product: each
+    /// lane keeps its own elements, so no data is exchanged.
     ///
     /// ```
     /// use half::bf16;
@@ -100,7 +101,7 @@ impl<H: Multiplicand + HalfOfPair> Fragment<H, 4> {
     }
 }
 
-/// Which of the four 8 x 8 matrices is the lower one of the 16 rows, and which the later along `k`.
+/// Order of the four 8 x 8 matrices of a fragment: along the rows first, or along `k` first.
 #[derive(Clone, Copy)]
 pub(super) enum Order {
     /// A: rows first.
@@ -109,13 +110,13 @@ pub(super) enum Order {
     StepsFirst,
 }
 
-/// Which row of which of four matrices a lane points to: matrix `j` is the one that lanes `8 j` to
-/// `8 j + 7` point to.
+/// The row that each lane addresses in `ldmatrix`: lanes `8 j` to `8 j + 7` hold the row addresses
+/// of matrix `j`.
 pub(super) struct Lanes {
     pub(super) row: Val<u32>,
-    /// 1 in the lower matrices.
+    /// 1 for lanes of the lower matrices.
     pub(super) of_lines: Val<u32>,
-    /// 1 in the later ones along `k`.
+    /// 1 for lanes of the later matrices along `k`.
     pub(super) of_steps: Val<u32>,
 }
 
@@ -139,7 +140,7 @@ impl<T: Multiplicand> Tile<T> {
         Fragment::new(self.matrices(major, Order::RowsFirst, row.val(), k.val()))
     }
 
-    /// Two fragments of B with 8 columns each from `column` on; see [`Self::fragment_a`].
+    /// Two fragments of B with 8 columns each, starting at `column`; see [`Self::fragment_a`].
     #[track_caller]
     #[must_use]
     pub fn fragments_b(self, major: Major, column: impl Operand<u32>, k: impl Operand<u32>) -> [Fragment<T, 2>; 2] {
@@ -147,7 +148,7 @@ impl<T: Multiplicand> Tile<T> {
         [Fragment::new([low, low_late]), Fragment::new([high, high_late])]
     }
 
-    /// Each lane points to one of the 32 rows of 16 bytes.
+    /// Loads matrices with each lane addressing one of the 32 rows of 16 bytes.
     fn matrices(self, major: Major, order: Order, position: Val<u32>, k: Val<u32>) -> [Raw; 4] {
         check_major::<T>(major);
         let Lanes { row, of_lines, of_steps } = Lanes::new(order);
@@ -160,7 +161,7 @@ impl<T: Multiplicand> Tile<T> {
     }
 }
 
-/// Notes an error if a tile of such elements cannot lie so.
+/// Notes an error if the element type does not support the major dimension.
 pub(super) fn check_major<T: Multiplicand>(major: Major) {
     if major == Major::Mn && !T::EITHER_MAJOR {
         let kind =
@@ -197,7 +198,7 @@ pub fn load_matrices<T: Element>(from: Shared<T>, major: Major) -> [Val<u32>; 4]
     untyped::load_matrices(from.location(), major == Major::Mn).map(Val::from_raw)
 }
 
-/// Stores two or four 8 x 8 matrices of 16-bit elements: `stmatrix`, the way back of
+/// Stores two or four 8 x 8 matrices of 16-bit elements: `stmatrix`, the inverse of
 /// [`load_matrices`] (sm_90).
 ///
 /// ```
@@ -216,14 +217,14 @@ pub fn store_matrices<T: Element, const N: usize>(to: Shared<T>, words: [Val<u32
     untyped::store_matrices(to.location(), &words.map(Val::raw), major == Major::Mn);
 }
 
-/// 16 x 8 sums of a warp, four a lane.
+/// 16 x 8 sums of a warp, four per lane.
 pub struct WarpSums<T: Multiplicand> {
     registers: [Reg; 4],
     element: PhantomData<fn() -> T>,
 }
 
 impl<T: Multiplicand> WarpSums<T> {
-    /// Sums of nothing.
+    /// Sums initialised to zero.
     #[track_caller]
     #[must_use]
     pub fn zero() -> Self {
@@ -232,7 +233,7 @@ impl<T: Multiplicand> WarpSums<T> {
         Self { registers, element: PhantomData }
     }
 
-    /// Adds the product of the two fragments.
+    /// Adds the product of two fragments: `mma.sync`.
     #[track_caller]
     pub fn add_product(self, a: Fragment<T, 4>, b: Fragment<T, 2>) {
         untyped::mma(product::<T>(), self.registers, &a.registers, &b.registers);
@@ -249,7 +250,7 @@ impl<T: Multiplicand> WarpSums<T> {
         }
     }
 
-    /// The sums of this lane: row and column in the 16 x 8, and two neighbours of the row.
+    /// The sums of this lane: row and column in the 16 x 8 block, and two neighbours of the row.
     #[track_caller]
     #[must_use]
     pub fn pairs(self) -> [(Val<u32>, Val<u32>, [Val<T::Sum>; 2]); 2] {

@@ -1,5 +1,5 @@
-//! Lines of a ring of tiles that a warp multiplies: where its lanes point to, computed once and not
-//! at every step.
+//! A warp's rows of A or columns of B in a ring of tiles, with lane addresses computed once instead
+//! of at every step.
 
 use std::fmt;
 
@@ -20,25 +20,25 @@ pub struct LinesOfA<T>(Lines<T>);
 /// A warp's columns of B in each tile of a ring; see [`LinesOfA`].
 pub struct LinesOfB<T>(Lines<T>);
 
-/// What both are.
+/// Shared implementation of [`LinesOfA`] and [`LinesOfB`].
 struct Lines<T> {
     tiles: Tiles<T>,
     major: Major,
     num: u32,
-    /// Where the lane points to in the current tile, for each 32 bytes of a panel's row.
+    /// The lane's row addresses in the current tile, one per 32 bytes of a panel's row.
     starts: Vec<Shared<u8>>,
 }
 
 impl<T: Multiplicand> Tiles<T> {
-    /// The share number `share` of the rows of A, `num` rows each: a power of two from 16 on that
-    /// divides them all, or all of them, a multiple of 16.
+    /// The `share`-th group of `num` rows of A. `num` is a power of two ≥ 16 that divides the rows,
+    /// or all rows (a multiple of 16).
     #[track_caller]
     #[must_use]
     pub fn lines_of_a(self, major: Major, share: impl Operand<u32>, num: u32) -> LinesOfA<T> {
         LinesOfA(Lines::new(self, major, Order::RowsFirst, share.val(), num))
     }
 
-    /// The share number `share` of the columns of B; see [`Self::lines_of_a`].
+    /// The `share`-th group of `num` columns of B; see [`Self::lines_of_a`].
     #[track_caller]
     #[must_use]
     pub fn lines_of_b(self, major: Major, share: impl Operand<u32>, num: u32) -> LinesOfB<T> {
@@ -47,15 +47,14 @@ impl<T: Multiplicand> Tiles<T> {
 }
 
 impl<T: Multiplicand> LinesOfA<T> {
-    /// The same lines of another tile.
+    /// The same rows in tile `index`.
     #[track_caller]
     #[must_use]
     pub fn of_tile(&self, index: impl Operand<u32>) -> Self {
         Self(self.0.of_tile(index))
     }
 
-    /// 16 of the rows, from `line` on, and one step of `k` from `k` on: multiples of 16 and of the
-    /// step.
+    /// The fragment of 16 rows from `line` and one step from `k`: multiples of 16 and of the step.
     #[track_caller]
     #[must_use]
     pub fn fragment(&self, line: u32, k: u32) -> Fragment<T, 4> {
@@ -64,14 +63,14 @@ impl<T: Multiplicand> LinesOfA<T> {
 }
 
 impl<T: Multiplicand> LinesOfB<T> {
-    /// The same lines of another tile.
+    /// The same columns in tile `index`.
     #[track_caller]
     #[must_use]
     pub fn of_tile(&self, index: impl Operand<u32>) -> Self {
         Self(self.0.of_tile(index))
     }
 
-    /// Two times 8 of the columns, from `line` on; see [`LinesOfA::fragment`].
+    /// Two fragments of 8 columns each, starting at `line`; see [`LinesOfA::fragment`].
     #[track_caller]
     #[must_use]
     pub fn fragments(&self, line: u32, k: u32) -> [Fragment<T, 2>; 2] {

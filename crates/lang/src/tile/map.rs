@@ -1,5 +1,4 @@
-//! Tensors in the memory of the device as bulk copies see them (PTX ISA, "Tensors", "Tensor-map";
-//! sm_90).
+//! Tensor maps for TMA copies (PTX ISA, "Tensors", "Tensor-map"; sm_90).
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -16,8 +15,8 @@ use crate::recorder::{Raw, with};
 use crate::types::{Element, Scalar, Type};
 use crate::{ErrorKind, Operand, Val, untyped};
 
-/// A tensor map: where a tensor of up to five dimensions lies, and the box that one copy moves. A
-/// parameter of a kernel, encoded by the host.
+/// A tensor map: the address and layout of a tensor of up to five dimensions, and the box that one
+/// copy moves. A parameter of a kernel, encoded by the host.
 ///
 /// Elements beyond the tensor's edges are loaded as zeros, and not stored. Coordinates count
 /// elements, innermost dimension first. Copies are started by one thread.
@@ -45,22 +44,22 @@ impl<T: Element> Received for TensorMap<T> {
 }
 
 impl<T: Element> TensorMap<T> {
-    /// The map whose loads tell the L2 to give up what they brought before all else: for a tensor
-    /// that every launch reads once, beside others that it reads again and again.
+    /// The map with an L2 evict-first policy for its loads: for a tensor that each launch reads
+    /// once, beside others that are reused.
     #[must_use]
     pub const fn read_once(self) -> Self {
         Self { is_read_once: true, ..self }
     }
 
-    /// Brings the map itself near: at the start of a kernel.
+    /// Prefetches the map itself: at the start of a kernel.
     #[track_caller]
     pub fn prefetch(self) {
         prefetch_map(self.address.raw());
     }
 
-    /// Starts to bring the box at these coordinates to the L2, and tells nobody when it is there: a
-    /// later [`load`](Self::load) of it is faster. It changes nothing that a program can see, so
-    /// that it may stand ahead of [`wait_for_dependencies`](crate::wait_for_dependencies).
+    /// Starts to prefetch the box at these coordinates to L2, without any completion signal: a
+    /// later [`load`](Self::load) of it is faster. It has no visible effect, so it may precede
+    /// [`wait_for_dependencies`](crate::wait_for_dependencies).
     #[track_caller]
     pub fn prefetch_box<const D: usize>(self, at: [impl Index; D]) {
         let at = coordinates(at);
@@ -68,8 +67,8 @@ impl<T: Element> TensorMap<T> {
         prefetch_box(source);
     }
 
-    /// Starts to load the box at these coordinates to shared memory, as it lies in the map's
-    /// swizzle. The bytes of the whole box arrive at the barrier.
+    /// Starts to load the box at these coordinates to shared memory, in the map's swizzle. The
+    /// bytes of the whole box complete on the barrier.
     #[track_caller]
     pub fn load<const D: usize>(self, to: Shared<T>, at: [impl Index; D], barrier: Barrier) {
         let at = coordinates(at);
@@ -77,8 +76,8 @@ impl<T: Element> TensorMap<T> {
         load(to.location(), source, barrier, None);
     }
 
-    /// Like [`Self::load`], into the same place of each block of the cluster whose rank is in the
-    /// mask; the bytes arrive at the same barrier of each.
+    /// Like [`Self::load`], multicast to the same place in each block of the cluster whose rank is
+    /// in the mask; the bytes complete on the same barrier of each.
     #[track_caller]
     pub fn load_multicast<const D: usize>(
         self,
@@ -93,7 +92,7 @@ impl<T: Element> TensorMap<T> {
         load(to.location(), source, barrier, Some(blocks));
     }
 
-    /// Starts to load a box of a map in im2col mode: pixels from the base at `at` on, moved by the
+    /// Starts to load a box of a map in im2col mode: pixels from the base at `at`, shifted by the
     /// filter's `offsets`.
     #[track_caller]
     pub fn load_im2col<const D: usize, const O: usize>(
@@ -110,9 +109,8 @@ impl<T: Element> TensorMap<T> {
         load(to.location(), source, barrier, None);
     }
 
-    /// Starts to load a tile of a matrix: the tile's rows from `row` on, its columns from `column`
-    /// on, one box a panel. The map's box has a panel's columns and the tile's rows, and its
-    /// swizzle is the tile's.
+    /// Starts to load a tile of a matrix from `row` and `column`, one box per panel. The map's box
+    /// has a panel's columns and the tile's rows, and its swizzle is the tile's.
     #[track_caller]
     pub fn load_tile(self, to: Tile<T>, row: impl Operand<u32>, column: impl Operand<u32>, barrier: Barrier) {
         let (row, column) = (row.val(), column.val());
@@ -141,8 +139,8 @@ impl<T: Element> TensorMap<T> {
         Source { map: self.address.raw(), coordinates, offsets, is_read_once: self.is_read_once }
     }
 
-    /// Starts to store the box at these coordinates from shared memory; [`bulk_commit`] and
-    /// [`bulk_wait`] tell when it is done.
+    /// Starts to store the box at these coordinates from shared memory; wait with [`bulk_commit`]
+    /// and [`bulk_wait`].
     #[track_caller]
     pub fn store<const D: usize>(self, from: Shared<T>, at: [impl Index; D]) {
         let at = coordinates(at);
@@ -208,21 +206,21 @@ fn store(map: Raw, at: &[Raw], from: Location) {
     with(|r| bulk::store(r, map, at, from));
 }
 
-/// Makes a group of the stores that this thread started since the last one.
+/// Commits a group of the stores that this thread started since the last one.
 #[track_caller]
 pub fn bulk_commit() {
     with(bulk::commit);
 }
 
-/// Waits until no more than `pending` of this thread's newest groups of stores are under way: their
-/// writes are done.
+/// Waits until at most `pending` of this thread's newest groups of stores are in flight: the writes
+/// of the others are complete.
 #[track_caller]
 pub fn bulk_wait(pending: u32) {
     with(|r| bulk::wait(r, pending, false));
 }
 
-/// Like [`bulk_wait`], but only until the stores have read shared memory, so that it may be written
-/// again.
+/// Like [`bulk_wait`], but only until the stores have read shared memory, so that it may be
+/// overwritten.
 #[track_caller]
 pub fn bulk_wait_read(pending: u32) {
     with(|r| bulk::wait(r, pending, true));

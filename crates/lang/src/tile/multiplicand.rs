@@ -1,4 +1,4 @@
-//! The elements that tensor cores multiply, and what they sum them in.
+//! Element types that tensor cores multiply, and their accumulator types.
 
 use half::{bf16, f16};
 
@@ -8,26 +8,26 @@ use crate::{F8E4M3, F8E5M2};
 /// An element type that tensor cores multiply. One step of an instruction takes 32 bytes of it
 /// along `k`.
 pub trait Multiplicand: Element {
-    /// What products are summed in.
+    /// The accumulator type.
     type Sum: Sum;
-    /// As `mma` and `wgmma` name it.
+    /// The PTX name of the type in `mma` and `wgmma`.
     #[doc(hidden)]
     const NAME: &'static str;
     /// The first architecture and PTX version with `mma.sync` for it.
     #[doc(hidden)]
     const MMA_SINCE: (u32, (u32, u32));
-    /// Whether tiles may lie with `k` along their rows as well as along their columns.
+    /// True if tiles may be K-major or MN-major.
     const EITHER_MAJOR: bool;
     /// Elements along `k` that one step takes.
     const STEP: u32 = 32 / Self::BYTES;
-    /// How many columns a warpgroup's product has: multiples of this.
+    /// Granularity of the number of columns of a warpgroup's MMA.
     #[doc(hidden)]
     const COLUMNS_STEP: u32 = 8;
 }
 
-/// What tensor cores sum in: `f32` and `i32`.
+/// Accumulator types of the tensor cores: `f32` and `i32`.
 pub trait Sum: Element + Number {
-    /// As `mma` and `wgmma` name it.
+    /// The PTX name of the type in `mma` and `wgmma`.
     #[doc(hidden)]
     const NAME: &'static str;
 }

@@ -1,10 +1,9 @@
-//! A ring of stages between those that fill them and those that read them.
+//! A ring of stages between producers and consumers.
 
 use super::barrier::{Barrier, Barriers, barriers};
 use crate::{Val, Var, var};
 
-/// For each stage a barrier that completes when it is full, and one that completes when it is empty
-/// again.
+/// A full and an empty barrier for each stage of the ring.
 ///
 /// ```text
 /// producer:  acquire(at) ─ copies, arriving at full(at) ─ at.advance()
@@ -16,7 +15,7 @@ pub struct Pipeline {
     empty: Barriers,
 }
 
-/// Where in the ring a thread is: a stage, and the parity of its round.
+/// A thread's position in the ring: a stage, and the parity of its round.
 #[derive(Debug, Clone, Copy)]
 pub struct Cursor {
     stage: Var<u32>,
@@ -25,15 +24,15 @@ pub struct Cursor {
 }
 
 impl Pipeline {
-    /// Barriers for so many stages.
+    /// Allocates barriers for this many stages.
     #[track_caller]
     #[must_use]
     pub fn new(stages: u32) -> Self {
         Self { full: barriers(stages), empty: barriers(stages) }
     }
 
-    /// Initialises the barriers: how many arrivals make a stage full, and how many make it empty.
-    /// For one thread, before the block, or the cluster, synchronises.
+    /// Initialises the barriers with the number of arrivals that make a stage full, and of those
+    /// that make it empty. For one thread, before the block, or the cluster, synchronises.
     #[track_caller]
     pub fn init(self, fillers: u32, readers: u32) {
         self.full.init(fillers);
@@ -41,7 +40,7 @@ impl Pipeline {
         Barriers::publish();
     }
 
-    /// How many stages there are.
+    /// Number of stages.
     #[must_use]
     pub const fn stages(self) -> u32 {
         self.full.len()
@@ -54,7 +53,7 @@ impl Pipeline {
         Cursor { stage: var(0), parity: var(0), num: self.full.len() }
     }
 
-    /// For a producer: waits until the stage is empty, which all are at first.
+    /// For a producer: waits until the stage is empty, as all are at first.
     #[track_caller]
     pub fn acquire(self, at: Cursor) {
         self.empty(at).wait(at.parity.get() ^ 1);
@@ -73,7 +72,7 @@ impl Pipeline {
         self.full.at(at.stage)
     }
 
-    /// The barrier at which its readers arrive when they are done with it.
+    /// The barrier at which its readers arrive to release it.
     #[track_caller]
     #[must_use]
     pub fn empty(self, at: Cursor) -> Barrier {
@@ -82,7 +81,7 @@ impl Pipeline {
 }
 
 impl Cursor {
-    /// Another one at the same place, which stays where it is while this one goes on.
+    /// An independent cursor at the same place.
     #[track_caller]
     #[must_use]
     pub fn copy(self) -> Self {
@@ -96,7 +95,7 @@ impl Cursor {
         self.stage.get()
     }
 
-    /// Goes on to the next stage; behind the last one the next round begins.
+    /// Advances to the next stage; after the last one, to the first stage of the next round.
     #[track_caller]
     pub fn advance(self) {
         let next = self.stage.get() + 1;

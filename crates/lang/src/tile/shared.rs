@@ -1,4 +1,4 @@
-//! Tiles in shared memory, and the order of their bytes.
+//! Tiles in shared memory, and their swizzled byte order.
 
 use std::fmt;
 
@@ -6,16 +6,16 @@ use crate::memory::{Index, Shared};
 use crate::types::Element;
 use crate::{ErrorKind, Operand, Val, untyped};
 
-/// How the 16-byte pieces of a tile's rows are permuted, so that neither rows nor columns of pieces
-/// meet in the banks (PTX ISA, "Swizzling Modes"): piece `p` of line `l` lies at `p ^ (l mod …)`, a
-/// line being 128 bytes.
+/// Permutation of the 16-byte chunks of a tile's rows that avoids bank conflicts along rows and
+/// columns (PTX ISA, "Swizzling Modes"): chunk `p` of line `l` is stored at `p ^ (l mod …)`, a line
+/// being 128 bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Swizzle {
     /// Rows of 32 bytes.
     Bytes32,
     /// Rows of 64 bytes.
     Bytes64,
-    /// Rows of 128 bytes: the one to take wherever rows are that long.
+    /// Rows of 128 bytes: the best choice if rows are that long.
     Bytes128,
 }
 
@@ -30,13 +30,13 @@ impl Swizzle {
         }
     }
 
-    /// The bytes that begin the pattern anew; tiles start at multiples of it.
+    /// The period of the pattern in bytes; tiles start at multiples of it.
     #[must_use]
     pub const fn period(self) -> u32 {
         8 * self.bytes()
     }
 
-    /// Where a byte of the tile lies: `a ^ ((a >> 3) & mask)`.
+    /// The mask of the swizzle: byte `a` of the tile is stored at `a ^ ((a >> 3) & mask)`.
     pub(crate) const fn mask(self) -> u32 {
         match self {
             Self::Bytes32 => 0x10,
@@ -45,7 +45,7 @@ impl Swizzle {
         }
     }
 
-    /// As a matrix descriptor names it (PTX ISA, "Matrix Descriptor Format").
+    /// The code of the mode in a matrix descriptor (PTX ISA, "Matrix Descriptor Format").
     pub(crate) const fn code(self) -> u64 {
         match self {
             Self::Bytes32 => 3,
@@ -55,17 +55,19 @@ impl Swizzle {
     }
 }
 
-/// Which dimension of a matrix lies along the columns of its tile, that is without gaps.
+/// The dimension of a matrix that is contiguous: it runs along the columns of its tile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Major {
-    /// The one that products sum over: a tile has one row for each row of A, or column of B.
+    /// The dimension that products sum over (K-major): a tile has one row for each row of A, or
+    /// column of B.
     K,
-    /// The other one: a tile has one row for each step of the sum. 16-bit elements only.
+    /// The other dimension (MN-major): a tile has one row for each step of the sum. 16-bit elements
+    /// only.
     Mn,
 }
 
-/// A matrix in shared memory, swizzled. Its columns are cut into panels as wide as the swizzle,
-/// which lie one behind the other; a TMA copy with a box of one panel fills each.
+/// A swizzled matrix in shared memory. Its columns are cut into panels as wide as the swizzle,
+/// stored one after the other; a TMA copy with a box of one panel fills each.
 pub struct Tile<T> {
     start: Shared<T>,
     rows: u32,
@@ -73,7 +75,7 @@ pub struct Tile<T> {
     swizzle: Swizzle,
 }
 
-/// Takes room for a tile from the shared memory whose size the launch gives.
+/// Allocates a tile in dynamic shared memory.
 ///
 /// A number of columns that is not whole panels, or a number of rows that is not a multiple of 8,
 /// is an error of the kernel.
@@ -83,15 +85,15 @@ pub fn tile<T: Element>(rows: u32, columns: u32, swizzle: Swizzle) -> Tile<T> {
     tiles(1, rows, columns, swizzle).at(0)
 }
 
-/// So many tiles of one layout: the stages of a pipeline.
+/// Several tiles of one layout: the stages of a pipeline.
 pub struct Tiles<T> {
     first: Tile<T>,
     num: u32,
-    /// Elements from one to the next.
+    /// Elements from one tile to the next.
     pitch: u32,
 }
 
-/// Takes room for several tiles; see [`tile`].
+/// Allocates several tiles; see [`tile`].
 #[track_caller]
 #[must_use]
 pub fn tiles<T: Element>(num: u32, rows: u32, columns: u32, swizzle: Swizzle) -> Tiles<T> {
@@ -128,7 +130,7 @@ fn check_panels(num: u32, width: u32) {
 }
 
 impl<T: Element> Tiles<T> {
-    /// Their room, for tiles of another layout that are no larger in all.
+    /// Reuses the memory for tiles of another layout that are no larger in total.
     #[track_caller]
     #[must_use]
     pub fn lend<U: Element>(self, num: u32, rows: u32, columns: u32, swizzle: Swizzle) -> Tiles<U> {
@@ -138,7 +140,7 @@ impl<T: Element> Tiles<T> {
         Tiles { first, num, pitch: rows * columns }
     }
 
-    /// The same places for tiles of another shape that are no larger each.
+    /// Reuses each tile's memory for a tile of another shape that is no larger.
     #[track_caller]
     #[must_use]
     pub fn share(self, rows: u32, columns: u32, swizzle: Swizzle) -> Self {
@@ -148,20 +150,20 @@ impl<T: Element> Tiles<T> {
         Self { first, ..self }
     }
 
-    /// One of them.
+    /// One of the tiles.
     #[track_caller]
     #[must_use]
     pub fn at(self, index: impl Index) -> Tile<T> {
         Tile { start: self.first.start.elements(self.pitch, index), ..self.first }
     }
 
-    /// How many there are.
+    /// Number of tiles.
     #[must_use]
     pub const fn len(self) -> u32 {
         self.num
     }
 
-    /// Whether there are none.
+    /// Returns true if there are no tiles.
     #[must_use]
     pub const fn is_empty(self) -> bool {
         self.num == 0
@@ -169,43 +171,43 @@ impl<T: Element> Tiles<T> {
 }
 
 impl<T: Element> Tile<T> {
-    /// Its rows.
+    /// Number of rows.
     #[must_use]
     pub const fn rows(self) -> u32 {
         self.rows
     }
 
-    /// Its columns.
+    /// Number of columns.
     #[must_use]
     pub const fn columns(self) -> u32 {
         self.columns
     }
 
-    /// How it is swizzled.
+    /// The swizzle of the tiles.
     #[must_use]
     pub const fn swizzle(self) -> Swizzle {
         self.swizzle
     }
 
-    /// Its size in bytes: what a copy that fills it transfers.
+    /// Size in bytes: the transaction count of a copy that fills it.
     #[must_use]
     pub const fn bytes(self) -> u32 {
         self.rows * self.columns * T::BYTES
     }
 
-    /// Columns of a panel.
+    /// Number of columns per panel.
     #[must_use]
     pub const fn panel_columns(self) -> u32 {
         self.swizzle.bytes() / T::BYTES
     }
 
-    /// Its panels, from left to right: the first column of each, and where it starts.
+    /// The panels, from left to right: the first column of each, and its start.
     pub fn panels(self) -> impl Iterator<Item = (u32, Shared<T>)> {
         let width = self.panel_columns();
         (0..self.columns / width).map(move |panel| (panel * width, self.start.at(panel * width * self.rows)))
     }
 
-    /// Its rows from `first` on, `num` of them: a multiple of 8 further down. Only of one panel.
+    /// The sub-tile of `num` rows from `first`, a multiple of 8. For tiles of one panel only.
     #[track_caller]
     #[must_use]
     pub fn rows_from(self, first: impl Index, num: u32) -> Self {
@@ -215,8 +217,7 @@ impl<T: Element> Tile<T> {
         Self { start: self.start.elements(self.columns, first), rows: num, ..self }
     }
 
-    /// Its panels from the one that begins at column `first` on, `num` columns of them: whole
-    /// panels.
+    /// The sub-tile of `num` columns from the panel that begins at column `first`: whole panels.
     #[track_caller]
     #[must_use]
     pub fn columns_from(self, first: impl Operand<u32>, num: u32) -> Self {
@@ -225,8 +226,8 @@ impl<T: Element> Tile<T> {
         Self { start: self.start.elements(self.rows, first.val()), columns: num, ..self }
     }
 
-    /// A pointer to the element at this row and column, swizzled as the tile is. It can be moved
-    /// inside its 16 bytes only.
+    /// A pointer to the element at this row and column, with the swizzle applied. It can be moved
+    /// within its 16 bytes only.
     ///
     /// The part of the address that does not depend on the column is worth computing once: see
     /// [`Self::row`].
@@ -236,7 +237,7 @@ impl<T: Element> Tile<T> {
         self.row(row).at(column)
     }
 
-    /// A row of it, for accesses at several columns.
+    /// A row of the tile, for accesses at several columns.
     #[track_caller]
     #[must_use]
     pub fn row(self, row: impl Operand<u32>) -> Row<T> {
@@ -279,7 +280,7 @@ impl<T: Element> Row<T> {
     }
 }
 
-/// Where the bytes of a column are, from the start of its row.
+/// Offset of a column from the start of its row, in bytes.
 #[track_caller]
 fn offset_in_row(tile: [u32; 3], swizzle: Swizzle, pattern: Val<u32>, column: Val<u32>) -> Val<u32> {
     let [rows, columns, element_bytes] = tile;

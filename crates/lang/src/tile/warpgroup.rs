@@ -1,4 +1,4 @@
-//! The products of a warpgroup, four warps, in the background: `wgmma` (PTX ISA, "Asynchronous
+//! Asynchronous matrix products of a warpgroup, four warps: `wgmma` (PTX ISA, "Asynchronous
 //! Warpgroup Level Matrix Instructions"; sm_90a).
 
 use std::fmt;
@@ -18,29 +18,29 @@ use crate::{ErrorKind, HalfOfPair, Operand, Val, lane_id, shfl, untyped, warp_id
 /// Threads of a warpgroup.
 const THREADS: u32 = 128;
 
-/// The number of the thread's warpgroup in its block, as a value that the compiler knows to be the
-/// same in a warp.
+/// The index of the thread's warpgroup in its block, as a value that the compiler knows to be
+/// uniform in a warp.
 #[track_caller]
 #[must_use]
 pub fn warpgroup_idx() -> Val<u32> {
     shfl(warp_id() >> (THREADS / 32).ilog2(), 0)
 }
 
-/// Orders what the warpgroup did to its sums' registers before the products that follow: before the
-/// first one, and after any other use of the registers.
+/// Orders the warpgroup's accesses to accumulator registers before the following products: needed
+/// before the first product, and after any other use of the registers.
 #[track_caller]
 pub fn wgmma_fence() {
     with(matrix::wgmma_fence);
 }
 
-/// Makes a group of the products started since the last one.
+/// Commits a group of the products started since the last one.
 #[track_caller]
 pub fn wgmma_commit() {
     with(matrix::wgmma_commit);
 }
 
-/// Waits until no more than `pending` of the newest groups, 0 to 7, are under way. Sums may be
-/// looked at, registers of A changed, and tiles written again, when their group is not among them.
+/// Waits until at most `pending` of the newest groups, 0 to 7, are in flight. After that, the sums
+/// of the other groups may be read, their registers of A changed, and their tiles overwritten.
 ///
 /// With one group pending the thread computes while the tensor cores do:
 /// ```
@@ -72,29 +72,29 @@ pub fn wgmma_wait(pending: u32) {
     with(|r| matrix::wgmma_wait(r, pending));
 }
 
-/// Waits for the 128 threads of the warpgroup, and lets each see what the others wrote before. It
-/// takes the block's named barrier of 1 plus the warpgroup's number.
+/// Waits for the 128 threads of the warpgroup, and makes their earlier writes visible to each
+/// other. Uses the block's named barrier 1 plus the warpgroup's index.
 #[track_caller]
 pub fn sync_warpgroup() {
     let barrier = warpgroup_idx() + 1;
     with(|r| sync::barrier_sync_of(r, barrier.raw(), THREADS));
 }
 
-/// A tile as a factor: which of its dimensions is `k`.
+/// The operands of a product: two tiles, with the major dimension of each.
 #[derive(Debug)]
 pub struct Operands<T> {
-    /// 64 rows of A. Or eight along whose rows `k` lies: they stand for each group of eight, so
-    /// that rows of sums repeat, and take an eighth of the room.
+    /// 64 rows of A, or eight K-major rows: these are repeated for each group of eight, so that
+    /// rows of sums repeat, and the tile takes an eighth of the memory.
     pub a: Tile<T>,
-    /// What lies along A's columns.
+    /// Major dimension of A.
     pub a_major: Major,
-    /// As many columns of B as there are columns of sums.
+    /// B, with one column for each column of the accumulator.
     pub b: Tile<T>,
-    /// What lies along B's columns.
+    /// Major dimension of B.
     pub b_major: Major,
 }
 
-/// 64 x `columns` sums of a warpgroup: `columns / 2` a thread.
+/// 64 x `columns` accumulators of a warpgroup: `columns / 2` per thread.
 ///
 /// They have no value until a product starts without keeping them, or [`fill`](Self::fill) gives
 /// them one. Between products they are read and changed like any registers: see
@@ -124,13 +124,13 @@ fn check_shapes(a: [u32; 2], b: [u32; 2], own: u32) {
     }
 }
 
-/// A of a product.
+/// Operand A of a product.
 enum Left<'a> {
     Tile(Descriptor),
     Registers(&'a [Reg]),
 }
 
-/// Starts a product, one step of 32 bytes along `k` after the other.
+/// Starts a product: one MMA per step of 32 bytes along `k`.
 #[track_caller]
 fn multiply((product, can_transpose): (Product, bool), sums: &[Reg], a: Left<'_>, b: &Descriptor, keep: Raw) {
     let (rows, depth, is_transposed) = match &a {
@@ -151,21 +151,21 @@ fn multiply((product, can_transpose): (Product, bool), sums: &[Reg], a: Left<'_>
 }
 
 impl<T: Multiplicand> WarpgroupSums<T> {
-    /// Registers for sums of 8 to 256 columns, a multiple of 8 (of 16 for integers).
+    /// Declares accumulators of 8 to 256 columns, a multiple of 8 (of 16 for integers).
     #[track_caller]
     #[must_use]
     pub fn new(columns: u32) -> Self {
         Self { registers: registers(<T::Sum as Scalar>::TYPE, columns, T::COLUMNS_STEP), element: PhantomData }
     }
 
-    /// Its columns.
+    /// Number of columns.
     #[must_use]
     pub fn columns(&self) -> u32 {
         2 * self.registers.len() as u32
     }
 
-    /// Starts the product of two tiles, one step of 32 bytes along `k` after the other. Where
-    /// `keep` does not hold, the first step overwrites the sums.
+    /// Starts the product of two tiles: one MMA per step of 32 bytes along `k`. If `keep` is false,
+    /// the first step overwrites the sums.
     ///
     /// All four warps come here together. What is between [`wgmma_fence`], this, [`wgmma_commit`]
     /// and [`wgmma_wait`] must not touch the sums.
@@ -178,8 +178,8 @@ impl<T: Multiplicand> WarpgroupSums<T> {
         multiply((product::<T>(), T::EITHER_MAJOR), &self.registers, Left::Tile(a), &b, keep.val().raw());
     }
 
-    /// Like [`add_product`](Self::add_product), with A in registers: the tensor cores read half as
-    /// much shared memory.
+    /// Like [`add_product`](Self::add_product), with A in registers: the tensor cores read only
+    /// half as much from shared memory.
     ///
     /// Neither the sums nor the registers of A may be touched until the [`wgmma_wait`] that covers
     /// the product.
@@ -220,10 +220,10 @@ impl<T: Multiplicand> WarpgroupSums<T> {
         multiply((product::<T>(), T::EITHER_MAJOR), &self.registers, a, &b, keep.val().raw());
     }
 
-    /// Adds the product of two fragments to 8 columns, from `column` on, of this warp's 16 rows:
-    /// `mma.sync`, whose sums lie in the same registers. So what works on the sums of a warpgroup
-    /// works without `wgmma`, on sm_80, as well. The sums have a value before, and no
-    /// [`wgmma_fence`] or [`wgmma_wait`] is needed.
+    /// Adds the product of two fragments to 8 columns, starting at `column`, of this warp's 16
+    /// rows: `mma.sync`, whose accumulators have the same register layout. So code for the sums of
+    /// a warpgroup works without `wgmma`, on sm_80, as well. The sums must have a value before, and
+    /// no [`wgmma_fence`] or [`wgmma_wait`] is needed.
     ///
     /// ```
     /// use half::bf16;
@@ -257,8 +257,7 @@ impl<T: Multiplicand> WarpgroupSums<T> {
         untyped::mma(product::<T>(), std::array::from_fn(|i| registers[i]), &a.registers, &b.registers);
     }
 
-    /// The places of this thread's sums, a row of 64 and a column for each pair of neighbours of a
-    /// row.
+    /// The positions of this thread's sums: a row of 64, and the column of each pair of neighbours.
     #[track_caller]
     pub fn places(&self) -> impl Iterator<Item = (Val<u32>, Val<u32>)> + use<T> {
         let lane = lane_id();
@@ -306,7 +305,8 @@ impl<H: HalfOfPair> Tile<H> {
         self.store_columns(0, pairs);
     }
 
-    /// The same for the columns from one on, a multiple of 16, and as many as there are pairs of.
+    /// Like [`Self::store_pairs`], for as many columns as there are pairs, from `first`, a multiple
+    /// of 16.
     #[track_caller]
     pub fn store_pairs_from(self, first: u32, pairs: &[Val<H::Pair>]) {
         let end = first + 4 * pairs.len() as u32;

@@ -1,4 +1,4 @@
-//! A of a warpgroup's products, in its registers (PTX ISA, "Register Fragments" of
+//! Operand A of a warpgroup's products, in registers (PTX ISA, "Register Fragments" of
 //! `wgmma.mma_async`; sm_90a).
 
 use std::fmt;
@@ -25,7 +25,7 @@ pub struct WarpgroupFragment<T> {
 }
 
 impl<T: Multiplicand> WarpgroupFragment<T> {
-    /// Registers for `depth` elements of `k`, a multiple of [`Multiplicand::STEP`].
+    /// Declares registers for `depth` elements of `k`, a multiple of [`Multiplicand::STEP`].
     #[track_caller]
     #[must_use]
     pub fn new(depth: u32) -> Self {
@@ -37,7 +37,7 @@ impl<T: Multiplicand> WarpgroupFragment<T> {
         Self { registers, element: PhantomData }
     }
 
-    /// Its elements along `k`.
+    /// Number of elements along `k`.
     #[must_use]
     pub fn depth(&self) -> u32 {
         self.registers.len() as u32 / 4 * T::STEP
@@ -47,8 +47,8 @@ impl<T: Multiplicand> WarpgroupFragment<T> {
         &self.registers
     }
 
-    /// This warp's 16 rows of one step of `k` from `k` on, a multiple of [`Multiplicand::STEP`]
-    /// below the depth, at this moment: for `mma.sync`, where a warp multiplies for itself.
+    /// This warp's current 16 rows of the step from `k`, a multiple of [`Multiplicand::STEP`] below
+    /// the depth: for `mma.sync`, which a warp executes by itself.
     #[track_caller]
     #[must_use]
     pub fn of_warp(&self, k: u32) -> Fragment<T, 4> {
@@ -64,8 +64,8 @@ impl<T: Multiplicand> WarpgroupFragment<T> {
         Fragment::new(std::array::from_fn(|i| untyped::read(Type::U32, registers[i])))
     }
 
-    /// Sets it to a tile of 64 rows of A: `ldmatrix`. A factor that is multiplied again and again,
-    /// such as the queries of attention, is then read from shared memory once.
+    /// Loads a tile of 64 rows of A: `ldmatrix`. An operand that is reused, such as the queries of
+    /// attention, is then read from shared memory once.
     #[track_caller]
     pub fn load(&self, tile: Tile<T>, major: Major) {
         let (rows, depth) =
@@ -84,9 +84,9 @@ impl<T: Multiplicand> WarpgroupFragment<T> {
 }
 
 impl<H: Multiplicand + HalfOfPair> WarpgroupFragment<H> {
-    /// Sets it to sums, rounded to nearest even: what a product of `depth` columns left becomes A
-    /// of the next one. Each thread keeps its own elements, so nothing is exchanged (8-bit
-    /// elements lie otherwise: [`Self::set_sums_by_fours`]).
+    /// Sets the fragment to sums, rounded to nearest even: a product of `depth` columns becomes A
+    /// of the next one. Each thread keeps its own elements, so no data is exchanged (8-bit elements
+    /// have another layout: [`Self::set_sums_by_fours`]).
     #[track_caller]
     pub fn set_sums<T: Multiplicand<Sum = f32>>(&self, sums: &WarpgroupSums<T>) {
         let read = |register: Reg| Val::<f32>::from_raw(untyped::read(f32::TYPE, register));
@@ -94,7 +94,8 @@ impl<H: Multiplicand + HalfOfPair> WarpgroupFragment<H> {
         self.set_pairs(&pairs.collect::<Vec<_>>());
     }
 
-    /// Sets it to pairs in the order of [`WarpgroupSums::pairs`], for sums with `depth` columns.
+    /// Sets the fragment to pairs in the order of [`WarpgroupSums::pairs`], for sums with `depth`
+    /// columns.
     #[track_caller]
     pub fn set_pairs(&self, pairs: &[Val<H::Pair>]) {
         if pairs.len() != self.registers.len() {

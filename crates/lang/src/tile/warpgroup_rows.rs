@@ -10,7 +10,7 @@ use crate::registers::Registers;
 use crate::types::{Number, Scalar};
 use crate::{ErrorKind, Operand, Val, lane_id, shfl_xor, untyped, warp_id};
 
-/// Folds what the four lanes of a quad hold; each of them gets the result. `f` must be commutative
+/// Folds the values of the four lanes of a quad; each lane gets the result. `f` must be commutative
 /// and associative, or the lanes' results differ: a maximum, or a sum, whose order is `(0 + 1) + (2
 /// + 3)`.
 ///
@@ -34,7 +34,7 @@ impl<T: Multiplicand> WarpgroupSums<T> {
         Val::from_raw(untyped::read(<T::Sum as Scalar>::TYPE, register))
     }
 
-    /// This thread's two rows of the 64.
+    /// The thread's two rows of the 64.
     #[track_caller]
     #[must_use]
     pub fn rows() -> [Val<u32>; 2] {
@@ -42,21 +42,20 @@ impl<T: Multiplicand> WarpgroupSums<T> {
         [row, row + 8]
     }
 
-    /// This thread's first column. The others are so much further on as [`update`](Self::update)
-    /// tells, which is known while recording: a bound on columns is best compared as `bound -
-    /// first_column`, once a row.
+    /// The thread's first column. [`update`](Self::update) gives the distances of the others, known
+    /// while recording: compare a bound on columns as `bound - first_column`, once per row.
     #[track_caller]
     #[must_use]
     pub fn first_column() -> Val<u32> {
         (lane_id() & 3) * 2
     }
 
-    /// Which of the thread's rows and how far from its first column a register is.
+    /// Returns a register's row (of the thread's two) and its distance from the first column.
     const fn place(index: usize) -> (usize, u32) {
         (index / 2 % 2, (8 * (index / 4) + index % 2) as u32)
     }
 
-    /// Gives every sum a value.
+    /// Sets every sum to a value.
     #[track_caller]
     pub fn fill(&self, value: impl Operand<T::Sum>) {
         let value = value.val().raw();
@@ -90,7 +89,7 @@ impl<T: Multiplicand> WarpgroupSums<T> {
         }
     }
 
-    /// Multiplies each of the thread's two rows by a factor.
+    /// Multiplies each of the thread's two rows by a factor of its own.
     #[track_caller]
     pub fn scale_rows(&self, factors: [Val<T::Sum>; 2])
     where
@@ -99,7 +98,7 @@ impl<T: Multiplicand> WarpgroupSums<T> {
         self.update(|row, _, sum| sum * factors[row]);
     }
 
-    /// Sets this thread's sums of one of its two rows, from left to right: see
+    /// Sets the thread's sums of one of its two rows, from left to right: see
     /// [`row_values`](Self::row_values).
     #[track_caller]
     pub fn set_row(&self, row: usize, values: &[Val<T::Sum>]) {
@@ -113,8 +112,8 @@ impl<T: Multiplicand> WarpgroupSums<T> {
         }
     }
 
-    /// Folds this thread's sums of each of its two rows from left to right; [`fold_quad`] folds
-    /// what the threads of a row got.
+    /// Folds the thread's sums of each of its two rows from left to right; combine the threads of a
+    /// row with [`fold_quad`].
     ///
     /// ```
     /// use half::bf16;
@@ -136,7 +135,7 @@ impl<T: Multiplicand> WarpgroupSums<T> {
         [first, second].map(|row| row.unwrap_or_else(|| Val::constant(<T::Sum as Number>::ZERO)))
     }
 
-    /// The sums of each of the thread's two rows at this moment, from left to right.
+    /// The current sums of each of the thread's two rows, from left to right.
     #[track_caller]
     #[must_use]
     pub fn row_values(&self) -> [Vec<Val<T::Sum>>; 2] {

@@ -1,5 +1,5 @@
-//! Eight-bit floats: formats of memory, without arithmetic. Kernels cast them to `f32`, compute,
-//! and cast back.
+//! 8-bit floats: storage formats without arithmetic. Kernels cast them to `f32`, compute, and cast
+//! back.
 
 use super::{Element, Scalar, Type, sealed};
 
@@ -17,12 +17,12 @@ pub struct F8E5M2(u8);
 
 /// [`F8E4M3`] or [`F8E5M2`].
 pub trait EightBitFloat: Element {
-    /// What tells the formats apart.
+    /// Bit layout of the format.
     #[doc(hidden)]
     const FORMAT: Format;
 }
 
-/// An 8-bit format by its numbers.
+/// Parameters of an 8-bit format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Format {
     /// Bits of the mantissa that are stored.
@@ -31,24 +31,23 @@ pub struct Format {
     pub(crate) bias: u32,
     /// The largest number, as a byte.
     pub(crate) max: u8,
-    /// What replaces a magnitude that rounds to more than the largest number, where nothing
-    /// saturates.
+    /// Byte that replaces a magnitude above the largest number when a conversion does not saturate.
     pub(crate) overflow: u8,
 }
 
-/// The byte that every NaN becomes, in both formats, as the hardware's `cvt` has it.
+/// The byte of every NaN result, in both formats, as in the hardware's `cvt`.
 pub(crate) const NAN: u8 = 0x7f;
 
 impl Format {
     pub(crate) const E4M3: Self = Self { mantissa_bits: 3, bias: 7, max: 0x7e, overflow: NAN };
     pub(crate) const E5M2: Self = Self { mantissa_bits: 2, bias: 15, max: 0x7b, overflow: 0x7c };
 
-    /// How far the mantissa of an `f32` is shifted down to become this one's.
+    /// Number of bits by which the mantissa of an `f32` is shifted down to this format's.
     pub(crate) const fn shift(self) -> u32 {
         f32::MANTISSA_DIGITS - 1 - self.mantissa_bits
     }
 
-    /// What the exponent's bias of `f32` is more than this one's, as a byte's exponent field.
+    /// Difference between the exponent biases of `f32` and this format, as a byte's exponent field.
     pub(crate) const fn rebias(self) -> u32 {
         (127 - self.bias) << self.mantissa_bits
     }
@@ -91,7 +90,7 @@ impl Format {
         self.signed(value, u8::try_from(byte).expect("the magnitude was limited"))
     }
 
-    /// The same, but beyond the largest number there is infinity or NaN.
+    /// Like [`Self::encode`], but numbers beyond the largest become infinity or NaN.
     fn encode_unsaturated(self, value: f32) -> u8 {
         if value.is_nan() || value.abs().to_bits() <= self.last_finite() {
             return self.encode(value);
@@ -136,15 +135,14 @@ macro_rules! eight_bit_floats {
                 self.0
             }
 
-            /// The nearest number, ties to even. Beyond the largest number, infinities included, it
-            /// is that with the sign; NaN stays NaN.
+            /// The nearest number, ties to even, saturating (infinities, too); NaN stays NaN.
             #[must_use]
             pub fn from_f32(value: f32) -> Self {
                 Self(Format::$format.encode(value))
             }
 
-            /// The nearest number, ties to even. What rounds to more than the largest number
-            /// becomes infinity, or NaN where the format has none.
+            /// The nearest number, ties to even. Results above the largest number become infinity,
+            /// or NaN where the format has none.
             #[must_use]
             pub fn from_f32_unsaturated(value: f32) -> Self {
                 Self(Format::$format.encode_unsaturated(value))
@@ -156,14 +154,14 @@ macro_rules! eight_bit_floats {
                 Format::$format.decode(self.0)
             }
 
-            /// Whether it is NaN.
+            /// Returns true if the value is NaN.
             #[must_use]
             pub fn is_nan(self) -> bool {
                 self.to_f32().is_nan()
             }
         }
 
-        /// As numbers: NaN equals nothing, and the zeros are equal.
+        /// Compares as numbers: NaN equals nothing, and the zeros are equal.
         impl PartialEq for $rust {
             fn eq(&self, other: &Self) -> bool {
                 self.to_f32() == other.to_f32()

@@ -7,21 +7,21 @@ use crate::types::{Scalar, Word};
 use crate::untyped;
 
 impl<T: Word> Val<T> {
-    /// The number of ones.
+    /// Number of set bits.
     #[track_caller]
     #[must_use]
     pub fn popc(self) -> Val<u32> {
         Val::from_raw(untyped::popc(T::TYPE, self.raw()))
     }
 
-    /// The number of zeros above the highest one; the width for 0.
+    /// Number of leading zeros; the width for 0.
     #[track_caller]
     #[must_use]
     pub fn clz(self) -> Val<u32> {
         Val::from_raw(untyped::clz(T::TYPE, self.raw()))
     }
 
-    /// The number of zeros below the lowest one; the width for 0.
+    /// Number of trailing zeros; the width for 0.
     #[track_caller]
     #[must_use]
     pub fn ctz(self) -> Val<u32> {
@@ -43,7 +43,7 @@ impl<T: Word> Val<T> {
         Self::from_raw(untyped::extract_bits(T::TYPE, self.raw(), position, length))
     }
 
-    /// This, with `length` bits from `position` up replaced by the low bits of `field`.
+    /// `self` with `length` bits from `position` up replaced by the low bits of `field`.
     #[track_caller]
     #[must_use]
     pub fn bfi(self, field: impl Operand<T>, position: impl Operand<u32>, length: impl Operand<u32>) -> Self {

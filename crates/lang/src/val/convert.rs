@@ -1,11 +1,11 @@
-//! Conversions: all explicit.
+//! Explicit conversions.
 
 use super::Val;
 use crate::intrinsics::f8::Overflow;
 use crate::types::{EightBitFloat, Scalar, ScalarFloat};
 use crate::untyped;
 
-/// How a result that does not fit exactly is rounded.
+/// Rounding mode of an inexact result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Rounding {
     /// To the nearest, ties to even.
@@ -32,7 +32,7 @@ impl<T: Scalar> Val<T> {
         Val::from_raw(untyped::convert(T::TYPE, U::TYPE, self.raw(), None))
     }
 
-    /// Like [`Self::cast`], with a rounding mode where the result is not exact.
+    /// Like [`Self::cast`], with a rounding mode for inexact results.
     #[track_caller]
     #[must_use]
     pub fn cast_rounded<U: Scalar>(self, rounding: Rounding) -> Val<U> {
@@ -49,8 +49,8 @@ impl<T: Scalar> Val<T> {
 }
 
 impl Val<f32> {
-    /// The nearest number of an 8-bit format, ties to even. What rounds to more than the largest
-    /// number becomes infinity, or NaN where the format has none.
+    /// The nearest number of an 8-bit format, ties to even. Results above the largest number become
+    /// infinity, or NaN where the format has none.
     ///
     /// ```
     /// use warpfold_lang::{Arch, F8E5M2, Global, Target, kernel, thread_idx};
@@ -68,7 +68,8 @@ impl Val<f32> {
 }
 
 impl Val<u32> {
-    /// The 8-bit floats in its four bytes, the lowest first: fewer instructions than four casts.
+    /// The 8-bit floats in the four bytes of a word, the lowest first: fewer instructions than four
+    /// casts.
     ///
     /// ```
     /// use warpfold_lang::{Arch, F8E4M3, Global, Target, Val, kernel, thread_idx};
@@ -85,7 +86,8 @@ impl Val<u32> {
         untyped::decode_word(F::FORMAT, self.raw()).map(Val::from_raw)
     }
 
-    /// Four numbers as the bytes of a word, the first one lowest: as four casts do it.
+    /// Packs four numbers into the bytes of a word, the first one lowest, with the results of four
+    /// casts.
     #[track_caller]
     #[must_use]
     pub fn pack_eight_bits<F: EightBitFloat>(values: [Val<f32>; 4]) -> Self {

@@ -43,13 +43,13 @@ impl<T> Val<T> {
 }
 
 impl<T: Scalar> Val<T> {
-    /// A constant; it needs no kernel.
+    /// Makes a constant; outside of kernels, too.
     #[must_use]
     pub fn constant(value: T) -> Self {
         Self::from_raw(Raw::Const(value.to_bits()))
     }
 
-    /// The constant, if the value was known while recording.
+    /// The constant, if the value is known while recording.
     #[must_use]
     pub fn known(self) -> Option<T> {
         match self.raw {
@@ -73,10 +73,9 @@ impl<T: Scalar> fmt::Debug for Val<T> {
     }
 }
 
-/// What can stand where a value of type `T` is wanted: a [`Val`], a [`Var`] (its value at that
-/// moment), or a constant.
+/// An operand of type `T`: a [`Val`], a [`Var`] (read at that moment), or a constant.
 pub trait Operand<T: Scalar>: Copy {
-    /// As a value.
+    /// Returns the operand as a value.
     fn val(self) -> Val<T>;
 }
 

@@ -17,7 +17,7 @@ macro_rules! comparisons {
     )*};
 }
 
-/// Comparisons mean what Rust's do: with a NaN all are false but `ne`.
+/// Comparisons with Rust's semantics: with a NaN all are false but `ne`.
 #[allow(clippy::should_implement_trait, reason = "a comparison gives a `Val<bool>`, which Rust's traits cannot")]
 impl<T: Ordered> Val<T> {
     comparisons! {
@@ -38,7 +38,7 @@ impl<T: Ordered> Val<T> {
 
 #[allow(clippy::should_implement_trait, reason = "a comparison gives a `Val<bool>`, which Rust's traits cannot")]
 impl Val<bool> {
-    /// Whether both are true or both false.
+    /// Returns true if both are true or both are false.
     #[track_caller]
     pub fn eq(self, right: impl Operand<bool>) -> Self {
         let right = right.val();
@@ -60,21 +60,21 @@ impl Val<bool> {
 }
 
 impl<T: ScalarFloat> Val<T> {
-    /// Whether it is NaN.
+    /// Returns true for NaN.
     #[track_caller]
     #[must_use]
     pub fn is_nan(self) -> Val<bool> {
         Val::from_raw(untyped::unordered(T::TYPE, self.raw(), self.raw()))
     }
 
-    /// Whether it is one of the infinities.
+    /// Returns true for positive or negative infinity.
     #[track_caller]
     #[must_use]
     pub fn is_inf(self) -> Val<bool> {
         self.abs().eq(Val::constant(T::HIGHEST))
     }
 
-    /// Whether it is neither infinite nor NaN.
+    /// Returns true for values that are neither infinite nor NaN.
     #[track_caller]
     #[must_use]
     pub fn is_finite(self) -> Val<bool> {
@@ -83,28 +83,28 @@ impl<T: ScalarFloat> Val<T> {
 }
 
 impl<T: Number> Val<T> {
-    /// The smaller one. Of a NaN and a number it is the number, as IEEE 754-2008's `minNum`.
+    /// The smaller value, or the number if one operand is NaN (IEEE 754-2008 `minNum`).
     #[track_caller]
     #[must_use]
     pub fn min(self, right: impl Operand<T>) -> Self {
         binary(Binary::Min, self, right.val())
     }
 
-    /// The larger one. Of a NaN and a number it is the number, as IEEE 754-2008's `maxNum`.
+    /// The larger value, or the number if one operand is NaN (IEEE 754-2008 `maxNum`).
     #[track_caller]
     #[must_use]
     pub fn max(self, right: impl Operand<T>) -> Self {
         binary(Binary::Max, self, right.val())
     }
 
-    /// The smaller one, NaN if either is NaN.
+    /// The smaller value, NaN if either is NaN.
     #[track_caller]
     #[must_use]
     pub fn min_nan(self, right: impl Operand<T>) -> Self {
         binary(Binary::MinNan, self, right.val())
     }
 
-    /// The larger one, NaN if either is NaN.
+    /// The larger value, NaN if either is NaN.
     #[track_caller]
     #[must_use]
     pub fn max_nan(self, right: impl Operand<T>) -> Self {
@@ -130,7 +130,7 @@ impl<T: Signed> Val<T> {
 }
 
 impl<T: Signed + Ordered> Val<T> {
-    /// 1 with its sign; zeros and NaN stay what they are.
+    /// 1 with the sign of the value; zeros and NaN stay as they are.
     #[track_caller]
     #[must_use]
     pub fn sign(self) -> Self {
@@ -140,7 +140,7 @@ impl<T: Signed + Ordered> Val<T> {
 }
 
 impl<T: Integer> Val<T> {
-    /// The upper half of the double-width product; of 16 bits and more.
+    /// The upper half of the double-width product, for 16 bits and more.
     #[track_caller]
     #[must_use]
     pub fn mul_hi(self, right: impl Operand<T>) -> Self {

@@ -1,4 +1,4 @@
-//! Packed pairs of halves: two numbers in one register, computed by one instruction.
+//! Packed pairs of halves: two numbers per register and per instruction.
 
 use half::{bf16, f16};
 
@@ -8,7 +8,7 @@ use crate::untyped;
 
 /// A packed pair, [`F16x2`] or [`Bf16x2`].
 pub trait Pair: Float {
-    /// The type of each of the two.
+    /// The type of each element.
     type Half: ScalarFloat;
 }
 
@@ -20,9 +20,9 @@ impl Pair for Bf16x2 {
     type Half = bf16;
 }
 
-/// `f16` or `bf16`, of which two fit a register.
+/// `f16` or `bf16`: types that can be packed in pairs.
 pub trait HalfOfPair: ScalarFloat {
-    /// Two of them.
+    /// The packed type.
     type Pair: Pair<Half = Self>;
 }
 

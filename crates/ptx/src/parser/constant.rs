@@ -67,7 +67,7 @@ const fn truth(value: bool) -> Value {
     Value::Signed(value as i64)
 }
 
-/// How tightly a binary operator binds; `None` when the token is none.
+/// Precedence of a binary operator; `None` for any other token.
 const fn precedence(kind: TokenKind) -> Option<u8> {
     Some(match kind {
         TokenKind::Symbol(b'*' | b'/' | b'%') => 10,

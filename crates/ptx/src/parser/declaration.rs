@@ -8,7 +8,7 @@ use crate::{
     Variable,
 };
 
-/// What stands before the name of a variable.
+/// The part of a variable declaration before its name.
 #[derive(Debug, Clone)]
 struct Prefix {
     linkage: Option<Linkage>,
@@ -20,12 +20,12 @@ struct Prefix {
     attribute: Option<Name>,
 }
 
-/// Whether parameters may be called `_`.
+/// Rule for parameters called `_`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Unnamed {
-    /// In call prototypes.
+    /// Allowed: in call prototypes.
     Allowed,
-    /// Everywhere else.
+    /// Forbidden: everywhere else.
     Forbidden,
 }
 
@@ -59,7 +59,7 @@ impl Parser<'_> {
         Some(found)
     }
 
-    /// `.space … name, name = value…;`; `expected` is said when no state space stands here.
+    /// `.space … name, name = value…;`; `expected` is the error text if there is no state space.
     pub(super) fn variables(&mut self, linkage: Option<Linkage>, expected: &str) -> Result<Vec<Variable>> {
         let prefix = self.prefix(linkage, expected)?;
         let variables = self.comma_separated(|p| {

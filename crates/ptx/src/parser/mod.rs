@@ -1,4 +1,4 @@
-//! Recursive descent over the tokens; one file for each level of the grammar.
+//! Recursive-descent parser; one file per level of the grammar.
 //!
 //! `module` holds what stands at the top, `declaration` variables and function headers, `statement`
 //! bodies, `operand` operands, `constant` the expressions that are evaluated while parsing.
@@ -12,11 +12,11 @@ mod statement;
 use crate::lexer::{Lexer, Token, TokenKind};
 use crate::{Module, Name, ParseError};
 
-/// How deeply scopes, lists and parentheses may nest.
+/// Maximum nesting depth of scopes, lists and parentheses.
 const MAX_DEPTH: u32 = 128;
 
-/// How many labels all the `prefix<N>` of a module may stand for, so that a short text cannot fill
-/// the memory.
+/// Maximum number of labels that all `prefix<N>` of a module expand to, so that a short text cannot
+/// fill the memory.
 const MAX_RANGE_LABELS: u32 = 1 << 16;
 
 /// Parses a PTX module.
@@ -38,15 +38,15 @@ pub fn parse(text: &str) -> Result<Module, ParseError> {
 
 type Result<T, E = ParseError> = std::result::Result<T, E>;
 
-/// The text, the current token, and how deep we are.
+/// The parser's state: the text, the current token, and the nesting depth.
 struct Parser<'t> {
     text: &'t str,
     lexer: Lexer<'t>,
     token: Token,
-    /// Where the token before it ended.
+    /// End of the previous token.
     last_end: usize,
     depth: u32,
-    /// How many labels `prefix<N>` may still stand for.
+    /// Number of labels that `prefix<N>` may still expand to.
     range_labels: u32,
 }
 
@@ -72,7 +72,7 @@ impl<'t> Parser<'t> {
         self.text_of(self.token)
     }
 
-    /// The current token is not what the grammar allows here.
+    /// The error for a current token that the grammar does not allow here.
     fn error<T>(&self, expected: impl Into<String>) -> Result<T> {
         Err(self.error_at(self.token, expected))
     }
@@ -106,7 +106,7 @@ impl<'t> Parser<'t> {
         if self.at(symbol) { Ok(self.bump()) } else { self.error(format!("`{}`", char::from(symbol))) }
     }
 
-    /// Whether the current token is this dotted word.
+    /// Returns true if the current token is this dotted word.
     fn at_dotted(&self, dotted: &str) -> bool {
         self.token.kind == TokenKind::Dotted && self.current() == dotted
     }
@@ -152,7 +152,7 @@ impl<'t> Parser<'t> {
         Ok(items)
     }
 
-    /// Takes what ends a list of [`Self::comma_separated`] items.
+    /// Takes the token that ends a list of [`Self::comma_separated`] items.
     fn end_of_list(&mut self, close: u8) -> Result<()> {
         if self.accept(close) { Ok(()) } else { self.error(format!("`,` or `{}`", char::from(close))) }
     }

@@ -79,7 +79,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// `.section name { … }`: DWARF data, which is no concern of ours beyond its end.
+    /// `.section name { … }`: DWARF data, which is skipped.
     fn section(&mut self) -> Result<()> {
         self.bump();
         match self.token.kind {

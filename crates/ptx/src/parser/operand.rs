@@ -4,7 +4,7 @@ use super::{Parser, Result};
 use crate::lexer::TokenKind;
 use crate::{Address, AddressBase, Immediate, Name, Operand};
 
-/// What a parenthesis at the start of an operand means.
+/// Meaning of a parenthesis at the start of an operand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Parenthesis {
     /// The argument list of a call.

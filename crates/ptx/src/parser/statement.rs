@@ -60,7 +60,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// What follows `label:`.
+    /// Parses the statement after `label:`.
     fn labelled(&mut self, label: Token) -> Result<Statement> {
         let name = Name::new(self.text_of(label));
         if self.token.kind != TokenKind::Dotted {

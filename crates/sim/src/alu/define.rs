@@ -1,4 +1,4 @@
-//! How operations are written down: a table of names, typed sources and formulas.
+//! Macros that define operations: tables of names, typed sources and formulas.
 
 /// Declares operations that compute one register from one, two or three in each lane.
 ///

@@ -1,5 +1,5 @@
 //! Arithmetic, logic, comparison and conversion: one zero-sized [`LaneOp`](crate::exec::op::LaneOp)
-//! an operation.
+//! per operation.
 //!
 //! Each file pairs the operations of a family with the function that decodes its mnemonics. To add
 //! an instruction: write the operation, add its mnemonic to the family's decoder, and prove it in
@@ -23,12 +23,12 @@ pub(crate) fn shared_mnemonic(d: &mut Decoder, inst: &Instruction) -> Result<(),
     if is_float(d.ty(inst, 0)?) { float::decode(d, inst) } else { integer::decode(d, inst) }
 }
 
-/// Whether a type is a floating-point type, packed ones included.
+/// Returns true for floating-point types, including packed ones.
 pub(crate) fn is_float(ty: T) -> bool {
     matches!(ty, T::F16 | T::F16x2 | T::Bf16 | T::Bf16x2 | T::F32 | T::F32x2 | T::F64)
 }
 
-/// The error for a type that the instruction does not have here.
+/// The error for a type that the instruction does not support here.
 pub(crate) fn wrong_type(d: &Decoder, inst: &Instruction, ty: T) -> Error {
     d.unsupported(inst, format!("type .{}", ty.name()))
 }

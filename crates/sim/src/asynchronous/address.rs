@@ -1,5 +1,4 @@
-//! Operands of asynchronous instructions as full addresses: one row of 64 bits, whatever form they
-//! had.
+//! Operands of asynchronous instructions as full addresses: one row of 64 bits, for every form.
 
 use warpfold_ptx::{Instruction, ScalarType as T};
 

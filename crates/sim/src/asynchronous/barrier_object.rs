@@ -17,16 +17,16 @@ const PARITY: u64 = 1 << 62;
 pub(crate) struct Barrier {
     /// Arrivals that the next phase expects.
     pub(crate) expected: u32,
-    /// Arrivals that the current phase still waits for.
+    /// Arrivals that the current phase is still waiting for.
     pub(crate) pending: u32,
-    /// Bytes that the current phase still waits for; negative if more have come than were expected
-    /// so far.
+    /// Bytes that the current phase is still waiting for; negative if more have arrived than were
+    /// expected so far.
     pub(crate) tx: i32,
     /// Parity of the current phase, which is not complete.
     pub(crate) parity: bool,
 }
 
-/// What an operation does against the rules.
+/// Description of a broken rule of the PTX ISA.
 pub(crate) type Broken = String;
 
 impl Barrier {
@@ -38,7 +38,7 @@ impl Barrier {
         Ok(Self { expected, pending: expected, tx: 0, parity: false })
     }
 
-    /// The barrier that these bits hold; `None` if they hold none.
+    /// Decodes the bits of a barrier; `None` if they are none.
     #[allow(clippy::cast_possible_truncation, reason = "fields of 20 and 22 bits")]
     pub(crate) fn decode(bits: u64) -> Option<Self> {
         let count = |shift: u32| (bits >> shift) as u32 & MAX_COUNT;
@@ -46,14 +46,14 @@ impl Barrier {
         (bits & LIVE != 0).then(|| Self { expected: count(0), pending: count(20), tx, parity: bits & PARITY != 0 })
     }
 
-    /// Its bits.
+    /// Encodes the barrier.
     pub(crate) fn encode(self) -> u64 {
         let tx = u64::from(self.tx.cast_unsigned() & 0x3f_ffff);
         let parity = if self.parity { PARITY } else { 0 };
         LIVE | parity | tx << 40 | u64::from(self.pending) << 20 | u64::from(self.expected)
     }
 
-    /// Counts `count` arrivals; `drop` of them will not come again.
+    /// Counts `count` arrivals; with `drops` the next phases expect fewer.
     pub(crate) fn arrive(&mut self, count: u32, drops: bool) -> Result<(), Broken> {
         if count == 0 || count > self.pending {
             let pending = self.pending;
@@ -78,7 +78,7 @@ impl Barrier {
         Ok(())
     }
 
-    /// Expects `bytes` more, or fewer.
+    /// Adds `bytes`, which may be negative, to the transaction count.
     pub(crate) fn add_bytes(&mut self, bytes: i64) -> Result<(), Broken> {
         let tx = i64::from(self.tx) + bytes;
         if tx.unsigned_abs() > u64::from(MAX_COUNT) {
@@ -88,12 +88,12 @@ impl Barrier {
         Ok(())
     }
 
-    /// Whether the current phase has all that it waits for.
+    /// Returns true if the current phase is complete: no pending arrivals or transactions.
     pub(crate) const fn is_complete(self) -> bool {
         self.pending == 0 && self.tx == 0
     }
 
-    /// Goes on to the next phase.
+    /// Advances to the next phase.
     pub(crate) fn advance(&mut self) {
         self.parity = !self.parity;
         self.pending = self.expected;

@@ -1,4 +1,4 @@
-//! Beginning bulk copies: `cp.async.bulk`, `cp.async.bulk.tensor`, `cp.reduce.async.bulk` (PTX ISA,
+//! Issue of bulk copies: `cp.async.bulk`, `cp.async.bulk.tensor`, `cp.reduce.async.bulk` (PTX ISA,
 //! "Bulk copy", "Tensor copy").
 
 use super::reduce::Reduction;
@@ -15,7 +15,7 @@ use crate::memory_ops::pattern;
 use crate::report::FindingKind;
 use crate::tensor_map::{MapMode, TensorMap};
 
-/// Dimensions of a tensor copy; 0 for bytes in a line. The other parts of [`Op::imm`] lie above.
+/// Dimensions of a tensor copy; 0 for linear copies. The other fields of [`Op::imm`] are above.
 pub(super) const RANK: i64 = 7;
 /// The coordinates are followed by offsets of a filter.
 pub(super) const IM2COL: i64 = 1 << 3;
@@ -27,8 +27,7 @@ pub(super) const STORE: i64 = 1 << 5;
 pub(super) const TO_PEER: i64 = 1 << 6;
 /// The stored box has no filter offsets, but is in im2col mode.
 pub(super) const STORES_COLUMNS: i64 = 1 << 7;
-/// Where the index of the reduction starts, one more than its place in the table of the code; 0 for
-/// none.
+/// Shift of the reduction's index: its place in the table of the code, plus one; 0 for none.
 pub(super) const REDUCTION_SHIFT: i64 = 8;
 
 /// Rows in the block of small operands: five coordinates, three offsets, the mask of blocks.
@@ -48,7 +47,7 @@ impl LaneOp for Begin {
     }
 }
 
-/// What one lane asks for.
+/// One lane's request.
 struct Request {
     lane: u32,
     shared: u64,
@@ -83,12 +82,12 @@ unsafe fn begin(m: &mut Machine, op: &Op, mask: u32) {
                 blocks: small(BLOCKS) & 0xffff,
             }
         };
-        // A request that breaks a rule was told of, and is dropped.
+        // A request that breaks a rule has been reported, and is dropped.
         let _ = if op.imm & STORE != 0 { m.begin_store(op, &request) } else { m.begin_load(op, &request) };
     }
 }
 
-/// A request broke a rule, which is recorded.
+/// Marker of a request that broke a rule, which has been recorded.
 pub(super) struct Refused;
 
 impl Machine {
@@ -133,7 +132,7 @@ impl Machine {
             .or_else(|e| self.refuse(op, FindingKind::OutOfBounds, lane, address, format!("no tensor map: {e}")))
     }
 
-    /// The side of a copy that lies in global memory, and how many bytes it moves.
+    /// The global side of a copy, and its number of bytes.
     fn global_side(&mut self, op: &Op, r: &Request) -> Result<(Place, u32), Refused> {
         let rank = (op.imm & RANK) as usize;
         if rank == 0 {
@@ -184,7 +183,7 @@ impl Machine {
         self.refuse(op, kind, lane, address, format!("an access of {bytes} bytes {what}"))
     }
 
-    /// A range of shared memory of some block of the cluster.
+    /// A range of shared memory of a block of the cluster.
     pub(super) fn shared_side(
         &mut self,
         op: &Op,
@@ -247,7 +246,7 @@ impl Machine {
         Ok(())
     }
 
-    /// The offset of a barrier, which must lie in the block that the copy goes to.
+    /// The offset of a barrier, which must be in the destination block of the copy.
     pub(super) fn barrier_beside(&mut self, op: &Op, lane: u32, address: u64, to: Memory) -> Result<u32, Refused> {
         let Some(barrier) = self.barrier_place(op, address, lane) else { return Err(Refused) };
         if barrier.rank != to.rank {
@@ -257,7 +256,7 @@ impl Machine {
         Ok(barrier.offset)
     }
 
-    /// A copy that a lane of the current warp begins.
+    /// Issues a copy by a lane of the current warp.
     pub(super) fn load(
         &self,
         op: &Op,
@@ -315,7 +314,7 @@ impl Machine {
         Ok(())
     }
 
-    /// The reduction that an instruction names, if it names one, on the elements of its tensor.
+    /// The reduction that an instruction names, if any, for the elements of its tensor.
     pub(super) fn asynchronous_reduction(
         &mut self,
         op: &Op,
@@ -337,7 +336,7 @@ impl Machine {
         }
     }
 
-    /// Counts requests, bytes and sectors of global memory; gives the first byte and the one past
+    /// Counts requests, bytes and sectors of global memory; returns the first byte and the one past
     /// the last.
     fn count_bulk(&mut self, op: &Op, place: &Place, bytes: u32) -> (u64, u64) {
         let (mut moved, mut sectors) = (0u64, 0u64);
@@ -373,8 +372,8 @@ impl LaneOp for Commit {
     }
 }
 
-/// `cp.async.bulk.wait_group`: all but the last `imm` groups have been written, or at least read
-/// where `dst2` is 1.
+/// `cp.async.bulk.wait_group`: all but the last `imm` groups have been written, or at least read if
+/// `dst2` is 1.
 pub(super) struct Wait;
 impl LaneOp for Wait {
     #[inline(always)]
@@ -411,7 +410,7 @@ impl Machine {
         self.asynchronous.stores = stores;
     }
 
-    /// The block is over: what it has not waited for is told of, and stores are done after all.
+    /// Ends the block's copies: reports those without a wait, and completes stores.
     pub(crate) fn end_copies(&mut self) {
         for store in std::mem::take(&mut self.asynchronous.stores) {
             if store.read.is_none() || store.is_early {

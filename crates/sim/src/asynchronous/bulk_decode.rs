@@ -1,4 +1,4 @@
-//! Decoding bulk copies: which form, and where its operands lie.
+//! Decoding of bulk copies: their forms and operands.
 
 use warpfold_ptx::{Address, AddressBase, Instruction, Operand, ScalarType as T};
 
@@ -37,7 +37,7 @@ const KNOWN: [&str; 18] = [
     "multicast::cluster",
     "L2::cache_hint",
 ];
-/// What prefetches have besides `.tensor` and its dimensions.
+/// Modifiers of prefetches, besides `.tensor` and its dimensions.
 const PREFETCHES: [&str; 8] = ["async", "bulk", "prefetch", "L2", "global", "tile", "im2col", "L2::cache_hint"];
 const REDUCES: [&str; 10] = ["reduce", "add", "min", "max", "inc", "dec", "and", "or", "xor", "noftz"];
 
@@ -68,7 +68,7 @@ pub(super) fn decode(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
     copy(d, inst)
 }
 
-/// How many dimensions the instruction names; 0 without `.tensor`.
+/// Number of dimensions that the instruction names; 0 without `.tensor`.
 fn rank(d: &Decoder, inst: &Instruction) -> Result<usize, Error> {
     let named: Vec<_> = (1..).zip(DIMS).filter(|(_, name)| inst.has(name)).map(|(n, _)| n).collect();
     match (inst.has("tensor"), &named[..]) {
@@ -78,7 +78,7 @@ fn rank(d: &Decoder, inst: &Instruction) -> Result<usize, Error> {
     }
 }
 
-/// There is no cache to fetch into. The operands are read, so that what is not declared is refused.
+/// Decodes a prefetch, which has no effect. Operands are read, so that undeclared ones are refused.
 fn prefetch(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
     d.expect_modifiers(inst, &[&PREFETCHES[..], &["tensor"], &DIMS].concat())?;
     let rank = rank(d, inst)?;
@@ -141,10 +141,10 @@ fn vector<'o>(d: &Decoder, inst: &Instruction, operands: &'o [Operand], n: usize
     }
 }
 
-/// What a copy is, by its modifiers.
+/// Form of a copy, by its modifiers.
 #[derive(Clone, Copy)]
 struct Form {
-    /// Dimensions of the tensor; 0 for bytes in a line.
+    /// Dimensions of the tensor; 0 for linear copies.
     rank: usize,
     is_store: bool,
     to_peer: bool,
@@ -154,7 +154,7 @@ struct Form {
 }
 
 impl Form {
-    /// Refuses what does not go together.
+    /// Refuses invalid combinations.
     fn of(d: &Decoder, inst: &Instruction) -> Result<Self, Error> {
         let rank = rank(d, inst)?;
         let position = |name: &str| inst.modifiers.iter().position(|m| m == name);
@@ -207,7 +207,7 @@ fn copy(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
         d.code.reductions.push(reduction);
         op.imm |= i64::try_from(d.code.reductions.len()).expect("few reductions") << REDUCTION_SHIFT;
     }
-    // The operands: destination and source, the bytes of a copy in a line, the barrier, offsets,
+    // The operands: destination and source, the bytes of a linear copy, the barrier, offsets,
     // blocks, a hint.
     let (shared_at, other_at) = if is_store { (1, 0) } else { (0, 1) };
     op.a = shared_row(d, inst, shared_at, false)?;

@@ -1,11 +1,11 @@
-//! Bytes of global memory, moved by relaxed host atomics as everything there.
+//! Access to bytes of global memory, by relaxed host atomics like all accesses there.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
 
 use crate::exec::machine::GlobalView;
 
-/// Reads `into.len()` bytes at a device address; `false` if they do not lie in one allocation.
+/// Reads `into.len()` bytes at a device address; `false` if they are not in one allocation.
 pub(crate) fn load(global: &mut GlobalView, address: u64, into: &mut [u8]) -> bool {
     let Some(data) = global.locate(address, into.len() as u64) else { return false };
     let mut i = 0;
@@ -26,7 +26,7 @@ pub(crate) fn load(global: &mut GlobalView, address: u64, into: &mut [u8]) -> bo
     true
 }
 
-/// Writes bytes at a device address, if they lie in one allocation.
+/// Writes bytes at a device address, if they are in one allocation.
 pub(crate) fn store(global: &mut GlobalView, address: u64, from: &[u8]) {
     let Some(data) = global.locate(address, from.len() as u64) else { return };
     let mut i = 0;
@@ -45,7 +45,7 @@ pub(crate) fn store(global: &mut GlobalView, address: u64, from: &[u8]) {
     }
 }
 
-/// Changes an element of up to 8 bytes at a multiple of its size in one step.
+/// Updates an element of up to 8 bytes, aligned to its size, atomically.
 pub(crate) fn update(global: &mut GlobalView, address: u64, size: usize, change: impl Fn([u8; 8]) -> [u8; 8]) {
     let Some(data) = global.locate(address, size as u64) else { return };
     // An element smaller than a word is changed with the aligned word around it.

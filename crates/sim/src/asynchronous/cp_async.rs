@@ -17,7 +17,7 @@ use crate::memory_ops::{global, pattern, shared};
 use crate::report::{FindingKind, Severity};
 
 /// `cp.async`: `a` the global address, `b` the offset in shared memory, `imm` the bytes; `c` the
-/// row of the bytes to read, or `dst2` the predicate that says to read none (`dst` negates it).
+/// row of the bytes to read, or `dst2` the predicate for reading none (`dst` negates it).
 struct Begin<const CHECK: bool>;
 impl<const CHECK: bool> LaneOp for Begin<CHECK> {
     #[inline(always)]
@@ -94,7 +94,8 @@ unsafe fn begin<const CHECK: bool>(m: &mut Machine, op: &Op, mask: u32) {
     m.asynchronous.copies[warp].issue(copy, is_early);
 }
 
-/// Whether what the lanes of `mask` copy lies in one live allocation, aligned.
+/// Returns true if the global sources of the lanes of `mask` are aligned and in one live
+/// allocation.
 #[inline(always)]
 fn is_in_one(m: &mut Machine, from: &[u64; LANES], mask: u32, bytes: u32) -> bool {
     let (mut lowest, mut highest, mut bits) = (u64::MAX, 0, 0);
@@ -109,7 +110,7 @@ fn is_in_one(m: &mut Machine, from: &[u64; LANES], mask: u32, bytes: u32) -> boo
         && highest.checked_add(bytes).is_some_and(|end| end > lowest && m.global.locate(lowest, end - lowest).is_some())
 }
 
-/// How much each lane writes and reads.
+/// Bytes that each lane writes and reads.
 struct Sizes<'a> {
     bytes: u32,
     source: &'a [u32; LANES],
@@ -128,7 +129,7 @@ impl Sizes<'_> {
         mask & !bad
     }
 
-    /// The lanes whose source lies in a live allocation, aligned to the bytes that they write.
+    /// The lanes whose source is in a live allocation, aligned to the bytes that they write.
     fn locate(&self, m: &mut Machine, op: &Op, from: &[u64; LANES], mask: u32) -> u32 {
         let mut good = 0;
         // Lanes that read equally much go together; mostly all read everything, or nothing.
@@ -181,7 +182,8 @@ impl<const CHECK: bool> LaneOp for Wait<CHECK> {
 }
 
 impl Machine {
-    /// Threads of the current warp exit: what they have begun and not waited for never lands.
+    /// Drops the copies that exiting threads of the current warp have not waited for: they never
+    /// complete.
     pub(crate) fn abandon_copies(&mut self, mask: u32) {
         let warp = self.warp as usize;
         if self.asynchronous.copies[warp].are_done() {
@@ -290,7 +292,7 @@ fn copy(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
     Ok(())
 }
 
-/// Whether an operand is a predicate (`ignore-src`) and not a number (`src-size`).
+/// Returns true if an operand is a predicate (`ignore-src`), false if it is a number (`src-size`).
 fn is_predicate(d: &Decoder, inst: &Instruction, index: usize) -> Result<bool, Error> {
     let operand = d.operand(inst, index)?;
     Ok(matches!(operand, Operand::Not(_)) || d.declared_type(inst, operand) == Some(T::Pred))

@@ -11,12 +11,12 @@
 pub(crate) struct Luck(Option<u64>);
 
 impl Luck {
-    /// The draws of a block.
+    /// The generator of a block.
     pub(crate) fn new(seed: u64, block: u64) -> Self {
         Self((seed != 0).then(|| seed ^ block.wrapping_mul(0xd134_2543_de82_ef95)))
     }
 
-    /// Whether there is anything to draw.
+    /// Returns true if the order is drawn from a seed.
     pub(crate) const fn is_drawn(self) -> bool {
         self.0.is_some()
     }
@@ -43,7 +43,7 @@ impl Luck {
         }
     }
 
-    /// Any order; without a seed the one that is there.
+    /// Shuffles a list; without a seed it stays as it is.
     pub(crate) fn shuffle<T>(&mut self, list: &mut [T]) {
         if self.is_drawn() {
             for n in (1..list.len()).rev() {

@@ -15,7 +15,7 @@ use crate::exec::row::LANES;
 use crate::memory_ops::access::address_fault;
 use crate::report::{FindingKind, Severity};
 
-/// What an operation does to a barrier.
+/// Operation on an mbarrier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Action {
     Init,
@@ -37,13 +37,14 @@ const ACTIONS: [Action; 7] = [
     Action::CopyArrive,
 ];
 
-/// The action is in the low bits of `imm`; above it are these.
+/// Flags above the action in the low bits of `imm`.
 const NO_COMPLETE: i64 = 1 << 4;
 const EXPECTS: i64 = 1 << 5;
 const RELAXED: i64 = 1 << 6;
 const NO_INCREMENT: i64 = 1 << 7;
 
-/// Any operation but a wait: `a` the address, `b` the count, `c` the bytes, `dst` the state before.
+/// Any operation except a wait: `a` the address, `b` the count, `c` the bytes, `dst` the state
+/// before.
 struct Act;
 impl LaneOp for Act {
     #[inline(always)]
@@ -90,7 +91,7 @@ unsafe fn act(m: &mut Machine, op: &Op, mask: u32) {
     }
 }
 
-/// The barrier after an action.
+/// The barrier's state after an action.
 fn changed(op: &Op, action: Action, mut barrier: Barrier, (count, bytes): (u32, u32)) -> Result<Barrier, String> {
     if op.imm & EXPECTS != 0 {
         barrier.add_bytes(bytes.into())?;
@@ -110,7 +111,7 @@ fn changed(op: &Op, action: Action, mut barrier: Barrier, (count, bytes): (u32, 
 }
 
 impl Machine {
-    /// Where a barrier lies, if there can be one.
+    /// Location of a barrier, if the address is a valid one.
     pub(super) fn barrier_place(&mut self, op: &Op, at: u64, lane: u32) -> Option<Place> {
         let place = u32::try_from(at).ok().and_then(|at| self.place(at));
         let (kind, rule) = match place {
@@ -141,7 +142,7 @@ impl Machine {
         self.set_barrier(place, barrier.encode());
     }
 
-    /// Records that a thread uses a barrier against its rules.
+    /// Records a misuse of a barrier by a thread.
     pub(super) fn barrier_fault(&mut self, op: &Op, (place, lane): (Place, u32), rule: String) {
         let address = if place.is_own { place.offset } else { in_block(place.rank, place.offset) };
         let fault = Fault {
@@ -158,7 +159,7 @@ impl Machine {
         self.fault(fault, stop);
     }
 
-    /// Stores what an action made of a barrier, and tells the checker.
+    /// Stores the result of an action on a barrier, and tells the checker.
     fn change_barrier(&mut self, op: &Op, action: Action, (place, lane): (Place, u32), after: Option<Barrier>) {
         let Some(after) = after else {
             self.set_barrier(place, 0);
@@ -182,7 +183,8 @@ impl Machine {
         self.complete_phase(place, after);
     }
 
-    /// Lets the barrier go on to its next phase if the current one is complete; true if it was.
+    /// Advances the barrier to its next phase if the current one is complete; returns true if it
+    /// was.
     pub(super) fn complete_phase(&mut self, place: Place, mut barrier: Barrier) -> bool {
         if !barrier.is_complete() {
             return false;
@@ -252,7 +254,7 @@ unsafe fn wait(m: &mut Machine, op: &Op, mask: u32) {
     unsafe { m.set_predicate(op.dst, complete, mask) };
 }
 
-/// `mbarrier.pending_count`: what is in a state.
+/// `mbarrier.pending_count`: the pending count in a state.
 struct PendingCount;
 impl LaneOp for PendingCount {
     #[inline(always)]
@@ -271,7 +273,7 @@ fn is_generic(inst: &Instruction) -> bool {
     !SPACES.iter().any(|space| inst.has(space))
 }
 
-/// A barrier's order and its scope are both given, or both left to be the ISA's defaults.
+/// Checks that a barrier's order and scope are both given, or both omitted.
 fn check_order(d: &Decoder, inst: &Instruction) -> Result<(), Error> {
     let any = |names: &[&str]| names.iter().any(|name| inst.has(name));
     if any(&["release", "acquire", "relaxed"]) == any(&["cta", "cluster"]) {
@@ -378,7 +380,7 @@ fn decode_wait(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
     let by_parity = inst.has("parity");
     let b = d.src(inst, 2, if by_parity { T::U32 } else { T::B64 })?;
     if count == 4 {
-        // A time limit means nothing to a machine without a clock.
+        // A time limit has no meaning on a machine without a clock.
         d.src(inst, 3, T::U32)?;
     }
     let operand = inst.operands[0].clone();

@@ -39,7 +39,7 @@ use crate::Error;
 use crate::decode::Decoder;
 use crate::exec::row::LANES;
 
-/// Decodes `cp.async` and its kin.
+/// Decodes `cp.async` and related instructions.
 pub(crate) fn decode(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
     if inst.has("bulk") {
         return bulk_decode::decode(d, inst);
@@ -50,29 +50,29 @@ pub(crate) fn decode(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
     cp_async::decode(d, inst)
 }
 
-/// What a block has begun and not finished.
+/// Asynchronous operations of a block that have not completed.
 #[derive(Debug, Default)]
 pub(crate) struct Asynchronous {
     /// Draws of the order in which copies land.
     pub(crate) luck: Luck,
-    /// Copies by `cp.async`, by warp.
+    /// Copies by `cp.async`, per warp.
     pub(crate) copies: Vec<WarpCopies>,
-    /// Arrivals that follow such copies.
+    /// Arrivals that follow these copies.
     pub(crate) arrivals: Vec<Arrival>,
     /// Bulk stores.
     pub(crate) stores: Vec<Store>,
     /// Bulk groups that each lane of each warp has committed.
     pub(crate) bulk_groups: Vec<[u32; LANES]>,
-    /// The lanes of the last wait at an mbarrier whose phase is complete.
+    /// The lanes whose phase is complete, in the last wait at an mbarrier.
     pub(crate) complete: u32,
-    /// The barriers at which its other lanes wait.
+    /// The barriers at which the other lanes wait.
     pub(crate) waited_for: Vec<u32>,
-    /// A phase was completed that somebody may wait for.
+    /// True if a phase was completed that a lane may be waiting for.
     pub(crate) woken: bool,
 }
 
 impl Asynchronous {
-    /// Nothing is under way in a block of `warps` warps.
+    /// Resets the state for a block of `warps` warps.
     pub(crate) fn begin(&mut self, warps: usize, luck: Luck) {
         self.luck = luck;
         self.copies.resize_with(warps, WarpCopies::default);

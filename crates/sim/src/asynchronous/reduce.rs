@@ -1,5 +1,4 @@
-//! What `cp.reduce.async.bulk` does with the bytes at its destination (PTX ISA,
-//! "cp.reduce.async.bulk").
+//! Reductions of `cp.reduce.async.bulk` at its destination (PTX ISA, "cp.reduce.async.bulk").
 
 use warpfold_ptx::{Instruction, ScalarType as T};
 
@@ -33,13 +32,13 @@ const OPERATIONS: [(&str, Operation); 8] = [
     ("xor", Operation::Xor),
 ];
 
-/// An operation on elements of a type.
+/// A reduction on elements of a type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Reduction {
     operation: Operation,
     ty: T,
-    /// Subnormal numbers of `.f32` become zeros: in copies of a line always, in those of a tensor
-    /// where its map says so (an H200, driver 580, 2026-11-21).
+    /// Flushes subnormal numbers of `.f32` to zero: always in linear copies, in tensor copies if
+    /// the map says so (an H200, driver 580, 2026-11-21).
     flushes: bool,
 }
 
@@ -77,7 +76,7 @@ macro_rules! integer {
 }
 
 impl Reduction {
-    /// The reduction that an instruction on whole elements names.
+    /// The reduction of an instruction on whole elements.
     pub(super) fn decode(d: &Decoder, inst: &Instruction, is_global: bool) -> Result<Self, Error> {
         let named = OPERATIONS.iter().find(|(name, _)| inst.has(name));
         let Some(&(_, operation)) = named else { return Err(d.invalid(inst, "a reduction is missing")) };
@@ -100,7 +99,7 @@ impl Reduction {
         Ok(Self { operation, ty, flushes: true })
     }
 
-    /// The reduction that `red.async` names.
+    /// The reduction of `red.async`.
     pub(super) fn of_thread(d: &Decoder, inst: &Instruction) -> Result<Self, Error> {
         // ptxas takes a sum of .s64, too, which is that of .u64.
         match Self::decode(d, inst, false) {
@@ -111,14 +110,14 @@ impl Reduction {
         }
     }
 
-    /// For tensors: the type is that of the map.
+    /// The reduction of a tensor copy, whose type is that of the map.
     pub(super) fn of_tensor(d: &Decoder, inst: &Instruction) -> Result<Self, Error> {
         let named = OPERATIONS.iter().find(|(name, _)| inst.has(name));
         let Some(&(_, operation)) = named else { return Err(d.invalid(inst, "a reduction is missing")) };
         Ok(Self { operation, ty: T::B32, flushes: false })
     }
 
-    /// The same on the elements of a tensor; `None` if they have no such reduction.
+    /// The reduction for a tensor's element type; `None` if it is not supported.
     pub(super) fn on(self, element: crate::tensor_map::TensorType) -> Option<Self> {
         use crate::tensor_map::TensorType as E;
         use Operation as O;
@@ -188,7 +187,7 @@ impl Reduction {
         }
     }
 
-    /// The same in global memory: each element in one step, whatever other threads do to it.
+    /// Applies the reduction in global memory: atomically for each element.
     pub(super) fn apply_global(self, global: &mut GlobalView, address: u64, from: &[u8]) {
         let size = self.element();
         for (n, part) in from.chunks_exact(size).enumerate() {

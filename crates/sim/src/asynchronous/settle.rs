@@ -1,11 +1,11 @@
-//! When asynchronous copies complete: at a wait that could not succeed otherwise.
+//! Completion of asynchronous copies: at a wait that could not succeed otherwise.
 
 use super::barrier_object::Barrier;
 use super::thread_copies::Arrival;
 use crate::exec::cluster::Place;
 use crate::exec::machine::Machine;
 
-/// What is under way towards one barrier, in the order in which it is to land.
+/// Pending operations towards one barrier, in the order in which they are to complete.
 enum Coming {
     /// A bulk copy, by its place in the list of loads.
     Load(usize),
@@ -14,8 +14,8 @@ enum Coming {
 }
 
 impl Machine {
-    /// Lets land what one of the barriers at these offsets waits for, if that completes its phase;
-    /// true if one is complete.
+    /// Completes the pending operations of a barrier at one of these offsets, if they complete its
+    /// phase; returns true if one is complete.
     pub(crate) fn settle(&mut self, barriers: &[u32]) -> bool {
         barriers.iter().any(|&barrier| self.settle_barrier(barrier))
     }
@@ -49,7 +49,7 @@ impl Machine {
         self.complete_phase(place, barrier)
     }
 
-    /// Where a seed draws it, one of the copies towards the current block lands at once.
+    /// Completes one copy towards the current block at once, if the seed draws it.
     pub(super) fn land_early(&mut self) {
         let rank = self.cluster.rank as usize;
         let count = self.cluster.peers[rank].loads.len();
@@ -59,8 +59,7 @@ impl Machine {
         let at = self.asynchronous.luck.below(count);
         let offset = self.cluster.peers[rank].loads[at].barrier;
         let place = Place { rank: self.cluster.rank, is_own: true, offset, shared: self.shared };
-        // A copy whose barrier is gone, or whose bytes it cannot count, stays what it is: under way
-        // for ever.
+        // A copy whose barrier is gone, or cannot count its bytes, stays pending for ever.
         let Some(mut barrier) = Barrier::decode(self.barrier_bits(place)) else { return };
         let bytes = i64::from(self.cluster.peers[rank].loads[at].bytes);
         if barrier.add_bytes(-bytes).is_err() {
@@ -73,7 +72,7 @@ impl Machine {
         self.complete_phase(place, barrier);
     }
 
-    /// What is under way towards a barrier.
+    /// Operations pending at a barrier.
     fn coming(&self, offset: u32) -> Vec<Coming> {
         let loads = &self.cluster.peers[self.cluster.rank as usize].loads;
         let arrivals = (0..).zip(&self.asynchronous.arrivals).filter(|(_, a)| a.barrier == offset);
@@ -81,7 +80,7 @@ impl Machine {
         arrivals.map(|(at, _)| Coming::Arrival(at)).chain(loads.map(|(at, _)| Coming::Load(at))).collect()
     }
 
-    /// How many of what is coming complete the phase.
+    /// Number of the pending operations that complete the phase.
     fn enough(&self, barrier: Barrier, coming: &[Coming]) -> Option<usize> {
         let loads = &self.cluster.peers[self.cluster.rank as usize].loads;
         let (mut pending, mut tx) = (i64::from(barrier.pending), i64::from(barrier.tx));
@@ -97,7 +96,7 @@ impl Machine {
         None
     }
 
-    /// A thread's copies by `cp.async` are done, so that its arrival counts.
+    /// Completes an arrival: the thread's copies by `cp.async` are done.
     fn land_arrival(&mut self, arrival: &Arrival) {
         let Arrival { warp, lane, issued, .. } = *arrival;
         let landed = self.asynchronous.copies[warp as usize].take_before(1 << lane, issued);
@@ -106,7 +105,7 @@ impl Machine {
     }
 }
 
-/// Takes the elements at these places, which are in order.
+/// Removes the elements at these indices, which are sorted.
 fn take<T>(list: &mut Vec<T>, places: &[usize]) -> Vec<T> {
     let mut taken = Vec::with_capacity(places.len());
     let mut n = 0;

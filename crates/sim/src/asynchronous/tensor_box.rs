@@ -1,7 +1,7 @@
-//! The pieces of a tensor that one copy moves, and where each lies in shared memory (PTX ISA,
-//! "Tensors"; tiled mode, im2col mode, interleave layout, swizzling modes).
+//! Pieces of a tensor that one copy moves, and their places in shared memory (PTX ISA, "Tensors";
+//! tiled mode, im2col mode, interleave layout, swizzling modes).
 //!
-//! A copy is a list of rows that lie side by side in both memories. In shared memory the box is
+//! A copy is a list of rows that are contiguous in both memories. In shared memory the box is
 //! dense, innermost dimension first; the swizzle then permutes the 16-byte chunks by their address:
 //! bits 4 to 6 are xored with bits 7 to 9 (fewer for the narrower swizzles), so that a box at a
 //! multiple of the pattern's period begins with an unpermuted row.
@@ -10,10 +10,10 @@ use std::ops::Range;
 
 use crate::tensor_map::{Interleave, MapMode, MapSwizzle, TensorMap};
 
-/// Bytes that stay together in shared memory.
+/// Bytes that the swizzle keeps together.
 const CHUNK: u32 = 16;
 
-/// What one copy moves: a map, and where in its tensor.
+/// Source or destination of one tensor copy: a map, and coordinates in its tensor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TensorBox {
     /// The tensor.
@@ -24,14 +24,14 @@ pub(crate) struct TensorBox {
     pub(crate) offsets: [u16; 3],
 }
 
-/// Bytes that lie side by side in global and in shared memory.
+/// Bytes that are contiguous in global and in shared memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Piece {
-    /// Device address; `None` beyond the tensor's edges.
+    /// Device address; `None` outside of the tensor.
     pub(crate) global: Option<u64>,
     /// Offset in shared memory.
     pub(crate) shared: u32,
-    /// Bytes.
+    /// Number of bytes.
     pub(crate) bytes: u32,
 }
 
@@ -50,7 +50,7 @@ impl TensorBox {
         elements * self.map.element.bytes()
     }
 
-    /// How many rows the box has.
+    /// Number of rows of the box.
     fn rows(&self) -> u32 {
         match &self.map.mode {
             MapMode::Tile { .. } => (1..self.map.dims.len()).map(|d| self.steps(d)).product(),
@@ -76,7 +76,7 @@ impl TensorBox {
         box_dims[dim].div_ceil(self.map.element_strides[dim].max(1))
     }
 
-    /// Bytes that the copy moves, edges included.
+    /// Bytes that the copy moves, including those out of bounds.
     pub(crate) fn bytes(&self) -> u32 {
         self.row_bytes() * self.rows()
     }
@@ -95,8 +95,7 @@ impl TensorBox {
         });
     }
 
-    /// Splits bytes `part` of the row at offset `row` so that no piece crosses a chunk that the
-    /// swizzle moves.
+    /// Splits bytes `part` of the row at offset `row` so that no piece crosses a swizzle chunk.
     fn chunks(&self, row: u32, part: Range<u32>, global: Option<u64>, each: &mut impl FnMut(Piece)) {
         let (mut at, end) = (part.start, part.end);
         while at < end {
@@ -112,8 +111,8 @@ impl TensorBox {
         }
     }
 
-    /// Calls for each row of the box: the address at which its first byte lies or would lie, and
-    /// its bytes in the tensor.
+    /// Calls for each row of the box: the address of its first byte, even if out of bounds, and its
+    /// bytes in the tensor.
     fn each_row(&self, mut each: impl FnMut(u64, Range<u32>)) {
         match &self.map.mode {
             MapMode::Tile { .. } => self.each_tile_row(&mut each),
@@ -144,7 +143,7 @@ impl TensorBox {
         }
     }
 
-    /// Where a row with these coordinates lies, and which bytes of it lie in the tensor.
+    /// Address of the row with these coordinates, and the range of its bytes inside the tensor.
     fn row(&self, at: &[i32; 5]) -> (u64, Range<u32>) {
         let (map, row) = (&self.map, self.row_bytes());
         let mut address = map.address;
@@ -212,7 +211,7 @@ impl TensorBox {
     }
 }
 
-/// Where the swizzle puts the byte that would lie at an offset.
+/// Offset of a byte after the swizzle.
 fn swizzled(swizzle: MapSwizzle, offset: u32) -> u32 {
     let bits = match swizzle {
         MapSwizzle::None => 0,

@@ -1,4 +1,4 @@
-//! `tensormap.replace` and `tensormap.cp_fenceproxy`: tensor maps that a kernel changes, in shared
+//! `tensormap.replace` and `tensormap.cp_fenceproxy`: tensor maps that a kernel modifies, in shared
 //! or in global memory, and copies out (PTX ISA, "tensormap.replace", "tensormap.cp_fenceproxy").
 
 use warpfold_ptx::{Instruction, ScalarType as T};
@@ -23,7 +23,7 @@ const SIZE: u32 = BYTES as u32;
 /// Alignment of a map in bytes.
 const ALIGN: u32 = 64;
 
-/// In the upper bits of `imm`: which dimension. The field's place in the list is below.
+/// Shift in `imm` of the dimension, above the field's index in the list below.
 const ORDINAL_SHIFT: i64 = 8;
 /// The address is an offset in shared memory.
 const IN_SHARED: i64 = 1 << 16;
@@ -37,7 +37,7 @@ impl LaneOp for Replace {
         let (at, values) = unsafe { (m.read::<u64>(op.a), m.read::<u64>(op.b)) };
         for lane in (0..32u32).filter(|lane| mask >> lane & 1 != 0) {
             let start = if op.imm & IN_SHARED == 0 { 0 } else { SHARED_WINDOW };
-            // A request that breaks a rule was told of, and is dropped.
+            // A request that breaks a rule has been reported, and is dropped.
             let _ = m.replace_in_map(op, lane, at[lane as usize].wrapping_add(start), values[lane as usize]);
         }
     }
@@ -55,7 +55,7 @@ impl<const CHECK: bool> LaneOp for CopyAndFence<CHECK> {
         let pair = |lane: u32| (to[lane as usize], from[lane as usize]);
         let lanes = (0..32u32).filter(|lane| mask >> lane & 1 != 0);
         for lane in lanes.clone().filter(|&lane| lanes.clone().find(|&other| pair(other) == pair(lane)) == Some(lane)) {
-            // A request that breaks a rule was told of, and is dropped.
+            // A request that breaks a rule has been reported, and is dropped.
             let _ = m.copy_map(op, lane, pair(lane));
         }
         // SAFETY: passed on; a fence reads no row.
@@ -100,7 +100,7 @@ impl Machine {
         Ok(())
     }
 
-    /// The bytes of a map in the block's shared memory, which is read or replaced.
+    /// The bytes of a map in the block's shared memory, to be read or replaced.
     fn map_in_shared(&mut self, op: &Op, lane: u32, offset: u64, kind: Kind) -> Result<[u8; BYTES], Refused> {
         let place = self.shared_side(op, lane, offset, SIZE, ALIGN)?;
         if !place.is_own {
@@ -114,7 +114,7 @@ impl Machine {
         Ok(object)
     }
 
-    /// Refuses a place where no map can be in global memory.
+    /// Checks that a map can be at a place in global memory.
     fn map_place(&mut self, op: &Op, lane: u32, address: u64) -> Result<(), Refused> {
         if !address.is_multiple_of(u64::from(ALIGN)) {
             let rule = format!("a tensor map must be aligned to {ALIGN} bytes");

@@ -1,4 +1,4 @@
-//! Copies by `cp.async` that threads have begun, and the groups that they were committed to.
+//! Pending copies by `cp.async`, and the groups that they were committed to.
 //!
 //! One [`Copy`] is one warp instruction. Lanes may have committed different numbers of groups, so a
 //! copy knows the group of each of its lanes. A lane's copy lands at the wait that covers its
@@ -12,12 +12,12 @@ use super::bytes;
 use crate::exec::machine::Machine;
 use crate::exec::row::{LANES, mask_of};
 
-/// One `cp.async`, for the lanes that still wait for it.
+/// One `cp.async`, for the lanes that have not waited for it.
 #[derive(Debug, Clone)]
 pub(crate) struct Copy {
     /// The instruction.
     pub(crate) instruction: u32,
-    /// Lanes for which it has not landed.
+    /// Lanes for which it has not completed.
     pub(crate) mask: u32,
     /// Bytes that each lane writes.
     pub(crate) bytes: u32,
@@ -35,12 +35,12 @@ pub(crate) struct Copy {
     pub(crate) is_early: bool,
 }
 
-/// An arrival at a barrier of the block that follows all copies that a thread has begun so far.
+/// An arrival at a barrier of the block that follows all copies of a thread so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Arrival {
     /// The thread's warp.
     pub(crate) warp: u32,
-    /// And lane.
+    /// The thread's lane.
     pub(crate) lane: u32,
     /// Offset of the barrier.
     pub(crate) barrier: u32,
@@ -58,14 +58,14 @@ pub(crate) struct WarpCopies {
 }
 
 impl WarpCopies {
-    /// Nothing is under way.
+    /// Resets the state: no copies are pending.
     pub(super) fn begin(&mut self) {
         self.pending.clear();
         self.committed = [0; LANES];
         self.issued = 0;
     }
 
-    /// Whether none is under way.
+    /// Returns true if no copies are pending.
     pub(super) fn are_done(&self) -> bool {
         self.pending.is_empty()
     }
@@ -82,7 +82,7 @@ impl WarpCopies {
         self.issued
     }
 
-    /// Takes out what the lanes in `mask` have begun before the copy of this number.
+    /// Takes the copies of the lanes in `mask` issued before the copy with this number.
     pub(super) fn take_before(&mut self, mask: u32, number: u64) -> Vec<Copy> {
         self.take(mask, |copy, _| copy.number < number)
     }
@@ -94,15 +94,15 @@ impl WarpCopies {
         }
     }
 
-    /// Takes out, oldest first, what the lanes in `mask` have committed but to their last `keep`
-    /// groups.
+    /// Takes, oldest first, the copies that the lanes in `mask` have committed, except for their
+    /// last `keep` groups.
     pub(super) fn take_groups(&mut self, mask: u32, keep: u32) -> Vec<Copy> {
         let committed = self.committed;
         self.take(mask, |copy, lane| copy.group[lane] < committed[lane].saturating_sub(keep))
     }
 
-    /// Takes out what the lanes in `mask` have begun from the copy on whose number is in `tracked`,
-    /// and tells which of their lanes had committed it.
+    /// Takes the copies of the lanes in `mask` from the copy whose number is in `tracked`, and
+    /// tells which of their lanes had committed it.
     pub(crate) fn take_untracked(&mut self, mask: u32, tracked: &[u64; LANES]) -> Vec<(Copy, u32)> {
         let committed = self.committed;
         let is_committed = |copy: &Copy, lane: usize| copy.group[lane] < committed[lane];

@@ -1,5 +1,5 @@
 //! `st.async` and `red.async`: stores and reductions by single threads in the shared memory of the
-//! cluster, of which an mbarrier beside them tells (PTX ISA, "st.async", "red.async").
+//! cluster, which complete on an mbarrier beside them (PTX ISA, "st.async", "red.async").
 //!
 //! Unlike bulk copies they belong to the generic proxy: no proxy fence is needed around them.
 
@@ -20,13 +20,13 @@ use crate::report::FindingKind;
 
 const BARRIER: &str = "mbarrier::complete_tx::bytes";
 
-/// Below the index of the reduction: bytes of an element, and how many there are.
+/// Mask of the bytes per element; the number of elements and the reduction's index are above.
 const ELEMENT: i64 = 0xf;
 const COUNT_SHIFT: i64 = 4;
 const COUNT: i64 = 7;
 
-/// A store or reduction: `a` the address, `dst2` the row of the barrier's, `b` and so on the
-/// elements.
+/// A store or reduction: `a` the address, `dst2` the row of the barrier's address, `b` and so on
+/// the elements.
 struct Begin;
 impl LaneOp for Begin {
     #[inline(always)]
@@ -53,7 +53,7 @@ unsafe fn begin(m: &mut Machine, op: &Op, mask: u32) {
             to.copy_from_slice(&value.to_le_bytes()[..element]);
         }
         let bytes = u32::try_from(element * count).expect("at most 16");
-        // A request that breaks a rule was told of, and is dropped.
+        // A request that breaks a rule has been reported, and is dropped.
         let _ = m.begin_thread_store(op, lane as u32, (to[lane], barriers[lane]), (held, bytes));
     }
     m.counters[op.instruction as usize].distributed_requests += 1;

@@ -16,22 +16,22 @@ use crate::tensor_map::Fill;
 pub(crate) struct Thread {
     /// Linear index of the block.
     pub(crate) block: u64,
-    /// Warp in it.
+    /// Warp in the block.
     pub(crate) warp: u32,
-    /// Lane in that.
+    /// Lane in the warp.
     pub(crate) lane: u32,
 }
 
-/// Where global memory takes part in a copy.
+/// The end of a copy that is not the block's shared memory.
 #[derive(Debug, Clone)]
 pub(crate) enum Place {
-    /// Bytes in a line.
+    /// A linear range of bytes.
     Linear(u64),
     /// A box of a tensor.
     Tensor(Box<TensorBox>),
     /// Bytes in the shared memory of a block of the cluster.
     Shared(*mut u8, u32),
-    /// Bytes that the thread had in registers, of which the copy moves the first ones.
+    /// Bytes from the thread's registers, of which the copy moves the first ones.
     Held([u8; 16]),
 }
 
@@ -40,21 +40,21 @@ pub(crate) enum Place {
 pub(crate) struct Load {
     /// The instruction.
     pub(crate) instruction: u32,
-    /// Who began it.
+    /// The thread that issued it.
     pub(crate) by: Thread,
-    /// Where the bytes come from.
+    /// Source of the bytes.
     pub(crate) from: Place,
-    /// Where in the block's shared memory they go.
+    /// Destination offset in the block's shared memory.
     pub(crate) to: u32,
-    /// How many.
+    /// Number of bytes.
     pub(crate) bytes: u32,
-    /// What is done with the bytes there, unless they are replaced.
+    /// Reduction at the destination, unless the bytes are replaced.
     pub(crate) reduction: Option<Reduction>,
     /// The first byte of global memory that it reads, and the one past the last.
     pub(crate) span: (u64, u64),
-    /// The barrier that is told.
+    /// The barrier on which it completes.
     pub(crate) barrier: u32,
-    /// The checker of the block has been told that it comes.
+    /// The block's checker has been told of the copy.
     pub(crate) is_noted: bool,
 }
 
@@ -63,25 +63,25 @@ pub(crate) struct Load {
 pub(crate) struct Store {
     /// The instruction.
     pub(crate) instruction: u32,
-    /// Who began it.
+    /// The thread that issued it.
     pub(crate) by: Thread,
-    /// Where the bytes come from.
+    /// Source offset in the block's shared memory.
     pub(crate) from: u32,
-    /// Where they go.
+    /// Destination of the bytes.
     pub(crate) to: Place,
-    /// How many.
+    /// Number of bytes.
     pub(crate) bytes: u32,
-    /// What is done with the bytes there, unless they are replaced.
+    /// Reduction at the destination, unless the bytes are replaced.
     pub(crate) reduction: Option<Reduction>,
     /// The first byte of global memory that it writes, and the one past the last.
     pub(crate) span: (u64, u64),
-    /// The group of its thread.
+    /// The bulk group of its thread.
     pub(crate) group: u32,
-    /// What was read, once it was.
+    /// The bytes, once they have been read.
     pub(crate) read: Option<Vec<u8>>,
-    /// Bytes of it that nothing had written.
+    /// Bytes of it that nothing has written.
     pub(crate) unwritten: Vec<u32>,
-    /// It was read before anybody waited for that.
+    /// It was read before any wait for it.
     pub(crate) is_early: bool,
 }
 
@@ -95,14 +95,14 @@ pub(crate) fn pieces(place: &Place, shared: u32, bytes: u32, mut each: impl FnMu
 }
 
 impl Load {
-    /// What it does to the bytes that it comes to.
+    /// Kind of access to the destination.
     pub(crate) const fn kind(&self) -> Kind {
         if self.reduction.is_some() { Kind::Atomic } else { Kind::Write }
     }
 }
 
 impl Machine {
-    /// Puts the bytes of a load into the current block's shared memory.
+    /// Copies the bytes of a load into the current block's shared memory.
     pub(super) fn land(&mut self, load: &Load) {
         let shared = self.shared;
         let mut buffer = vec![0; load.bytes as usize];
@@ -144,7 +144,7 @@ impl Machine {
         self.progress = true;
     }
 
-    /// Lets a store read what it stores.
+    /// Reads the source of a store.
     pub(super) fn read_source(&self, store: &mut Store) {
         if store.read.is_none() {
             // SAFETY: the range was found inside the block's shared memory when the copy began.
@@ -154,7 +154,7 @@ impl Machine {
         }
     }
 
-    /// Lets a store write.
+    /// Writes the destination of a store.
     pub(super) fn write_target(&mut self, mut store: Store) {
         self.read_source(&mut store);
         let data = store.read.take().expect("it was read");
@@ -173,7 +173,7 @@ impl Machine {
     }
 }
 
-/// Eight bytes of what stands for elements beyond the edges, over and over.
+/// Eight bytes of the fill value, repeated.
 fn fill_pattern(tensor: &TensorBox) -> [u8; 8] {
     use crate::tensor_map::TensorType as E;
     if tensor.map.fill == Fill::Zero {

@@ -4,18 +4,18 @@ use std::fmt;
 
 use crate::exec::lanes;
 
-/// What an access does to its bytes.
+/// Kind of access to memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Kind {
-    /// Reads them.
+    /// A read.
     Read,
-    /// Writes them.
+    /// A write.
     Write,
-    /// Reads and writes them in one step (`atom`, `red`).
+    /// An atomic read-modify-write (`atom`, `red`).
     Atomic,
 }
 
-/// How far a fence or a strong access reaches.
+/// Scope of a fence or a strong access.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Scope {
     /// The threads of one block.
@@ -24,21 +24,21 @@ pub(crate) enum Scope {
     Cluster,
     /// All blocks on the device.
     Gpu,
-    /// Everything.
+    /// All devices and the host.
     Sys,
 }
 
 impl Scope {
-    /// Whether threads of two blocks may both be inside.
+    /// Returns true if the scope may include threads of two blocks.
     pub(crate) const fn spans_blocks(self) -> bool {
         matches!(self, Self::Cluster | Self::Gpu | Self::Sys)
     }
 }
 
-/// The ordering that a strong access brings along.
+/// Memory order of a strong access.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Semantics {
-    /// None by itself; a fence before or after gives it some. `volatile` and `.mmio` are relaxed at
+    /// No order by itself; fences before or after add some. `volatile` and `.mmio` are relaxed at
     /// system scope.
     Relaxed,
     /// Later accesses stay after it.
@@ -59,7 +59,7 @@ impl Semantics {
     }
 }
 
-/// What a fence does.
+/// Kind of a fence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FenceKind {
     /// `fence.sc` and `membar`.
@@ -82,34 +82,34 @@ impl FenceKind {
     }
 }
 
-/// Whether an access may meet another one without a race.
+/// Strength of an access: strong accesses may meet without a race.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Strength {
     /// A plain access: `ld`, `st`, `.weak`.
     Weak,
-    /// A strong one: atomics, `.relaxed`, `.acquire`, `.release`, `.volatile`, `.mmio`.
+    /// A strong access: atomics, `.relaxed`, `.acquire`, `.release`, `.volatile`, `.mmio`.
     Strong(Semantics, Scope),
 }
 
-/// One warp executing one memory instruction.
+/// A memory instruction executed by a warp.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Access {
     /// Position in the program's instruction table.
     pub(crate) instr: u32,
     /// Warp index in its block.
     pub(crate) warp: u32,
-    /// Lanes that take part.
+    /// Participating lanes.
     pub(crate) mask: u32,
     /// Bytes per lane: 1, 2, 4, 8 or 16, and each address a multiple of it.
     pub(crate) bytes: u32,
-    /// Bytes of the scalars that those are, at most 8; 0 if they are not told.
+    /// Bytes of the scalars accessed, at most 8; 0 if unknown.
     pub(crate) element: u32,
     pub(crate) kind: Kind,
     pub(crate) strength: Strength,
 }
 
-/// Whether two strong accesses to the same bytes overlap in part only, and so are not morally
-/// strong: their kinds and the bytes of their scalars.
+/// Returns true if two strong accesses to the same bytes overlap in part only, and so are not
+/// morally strong. Each is given by its kind and the bytes of its scalars.
 ///
 /// Not so two atomics, which the ISA makes atomic towards one another whatever their sizes
 /// ("Limitations on Mixed-size Data-races"), and an atomic that may be on a packed type, which is
@@ -125,13 +125,13 @@ pub(crate) fn overlap_in_part(a: (Kind, u32), b: (Kind, u32)) -> bool {
         && !may_be_packed(b, a)
 }
 
-/// The sizes of strong accesses so far, as a mask: a closer look is needed once there are two, and
+/// The sizes of strong accesses so far, as a mask: more checks are needed once there are two, and
 /// not all of them are atomics.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Sizes(pub(crate) u32);
 
 impl Sizes {
-    /// Some access is no atomic.
+    /// Some access is not an atomic.
     const PLAIN: u32 = 1 << 4;
 
     pub(crate) const fn of(access: &Access) -> Self {
@@ -153,7 +153,7 @@ impl Access {
         matches!(self.strength, Strength::Strong(..))
     }
 
-    /// Strong, and perhaps morally so towards another block.
+    /// Returns true if the access is strong, and perhaps morally strong towards another block.
     pub(crate) const fn is_strong_between_blocks(&self) -> bool {
         match self.strength {
             Strength::Weak => false,
@@ -161,13 +161,13 @@ impl Access {
         }
     }
 
-    /// A `volatile` load or store, or one as strong.
+    /// Returns true for a `volatile` load or store, or a stronger access.
     pub(crate) const fn is_volatile(&self) -> bool {
         let is_relaxed = matches!(self.strength, Strength::Strong(Semantics::Relaxed, Scope::Sys));
         is_relaxed && !matches!(self.kind, Kind::Atomic)
     }
 
-    /// The lanes that take part, in order.
+    /// The participating lanes, in order.
     #[cfg(test)]
     pub(crate) fn lanes(&self) -> Lanes {
         Lanes(self.mask)
@@ -191,7 +191,7 @@ impl Iterator for Lanes {
     }
 }
 
-/// How the addresses of one warp access lie: tells the two cheap patterns from all others.
+/// Address pattern of one warp access: the two cheap patterns, or any other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Pattern {
     /// Lanes `0..lanes` at consecutive addresses.
@@ -242,12 +242,13 @@ impl Address for u64 {
     }
 }
 
-/// Looks at the values of a store, only once two writes have met: equal values make it a warning.
+/// Access to the values of a store, only used once two writes have met: equal values make it a
+/// warning.
 #[derive(Clone, Copy)]
 pub(crate) struct Values<'a> {
-    /// What a lane stores, in the low bytes.
+    /// Value that a lane stores, in the low bytes.
     pub(crate) stored: &'a dyn Fn(u32) -> u128,
-    /// What its bytes held before this instruction.
+    /// Value of its bytes before this instruction.
     pub(crate) held: &'a dyn Fn(u32) -> u128,
 }
 
@@ -257,9 +258,9 @@ impl fmt::Debug for Values<'_> {
     }
 }
 
-/// Whether two stored values are rows of floats of 32 bits that differ in their last bits alone, as
-/// sums of the same numbers in another order do. Small numbers and those with an exponent far from
-/// 0 are taken for integers.
+/// Returns true if two stored values are rows of 32-bit floats that differ in their last bits
+/// alone, as sums of the same numbers in another order do. Small numbers and those with an exponent
+/// far from 0 are taken for integers.
 pub(crate) fn differ_by_rounding(a: u128, b: u128, bytes: u32) -> bool {
     const LAST_BITS: u32 = 8;
     let word = |value: u128, at: u32| (value >> (at * 32)) as u32;
@@ -280,7 +281,7 @@ pub(crate) enum Space {
 }
 
 impl Space {
-    /// One number for a location of either space.
+    /// A unique key for a location of either space.
     pub(crate) const fn key(self, address: u64) -> u64 {
         match self {
             Self::Shared => address | 1 << 63,

@@ -1,4 +1,4 @@
-//! What the interpreter calls: one [`BlockCheck`] a resident block, told of accesses and of
+//! Interface to the interpreter: one [`BlockCheck`] per resident block, told of accesses and of
 //! synchronisation.
 
 use crate::check::access::{Access, FenceKind, Kind, Lanes, Pattern, Scope, Space, Strength, Values};
@@ -31,19 +31,20 @@ pub(crate) struct BlockCheck {
     pub(super) grid: GridOrder,
     records: BlockRecords,
     pub(super) waits: Waits,
-    /// Some warp has passed the barrier of the cluster, so that every block of it has begun.
+    /// True if some warp has passed the barrier of the cluster, so that all of its blocks have
+    /// begun.
     pub(super) peers_have_begun: bool,
-    /// The accesses to global memory are those of copies by threads, whose end their waits tell.
+    /// True while the accesses to global memory are those of a thread's copies, which end at waits.
     pub(crate) is_copy: bool,
-    /// The strong write in progress: its instruction, its warp, and lanes of which it was told.
+    /// The strong write in progress: its instruction, its warp, and the lanes seen so far.
     announcing: Option<(u32, u32, u32)>,
-    /// Something was released at a location of shared memory.
+    /// True if anything was released at a location of shared memory.
     has_shared_flags: bool,
 }
 
 impl BlockCheck {
-    /// A checker for blocks with `shared_bytes` bytes of shared memory, of which the system keeps
-    /// the first `reserved`.
+    /// Makes a checker for blocks with `shared_bytes` bytes of shared memory, the first `reserved`
+    /// of which belong to the system.
     pub(crate) fn new(shared_bytes: u32, reserved: u32) -> Self {
         Self {
             block: 0,
@@ -60,14 +61,14 @@ impl BlockCheck {
         }
     }
 
-    /// The warps of the present block, as a mask.
+    /// Mask of the current block's warps.
     #[cfg(test)]
     pub(crate) const fn warps(&self) -> u32 {
         self.order.warps()
     }
 
-    /// Starts the block with the linear index `block`: shared memory is uninitialised, nothing is
-    /// ordered.
+    /// Starts the block with the linear index `block`: shared memory is uninitialised, and nothing
+    /// is ordered.
     pub(crate) fn begin(&mut self, launch: &LaunchCheck, block: u32, threads: u32) {
         self.block = block;
         self.order.begin(threads);
@@ -88,12 +89,13 @@ impl BlockCheck {
         self.grid.join_cluster(blocks.to_vec(), launch.has_cluster_scope);
     }
 
-    /// Whether nothing has written a byte of the block's shared memory.
+    /// Returns true if nothing has written a byte of the block's shared memory.
     pub(crate) fn is_shared_unwritten(&self, offset: u32) -> bool {
         self.shared.is_unwritten(offset)
     }
 
-    /// A store has put into a byte of it what nothing had written where it came from.
+    /// Marks a byte of shared memory as unwritten, since the value stored there came from an
+    /// unwritten byte.
     pub(crate) fn leave_shared_unwritten(&mut self, offset: u32) {
         self.shared.leave_unwritten(offset);
     }
@@ -111,7 +113,7 @@ impl BlockCheck {
         self.shared_access_of(access, (addresses, pattern), values, findings);
     }
 
-    /// The same where the pattern of the addresses is known.
+    /// Like [`shared_access`](Self::shared_access), with a known pattern of the addresses.
     #[inline(always)]
     pub(crate) fn shared_access_of(
         &mut self,
@@ -120,8 +122,7 @@ impl BlockCheck {
         values: Option<&Values<'_>>,
         findings: &mut Findings,
     ) {
-        // A read that collides with a copy needs no second finding against the record of its
-        // beginning.
+        // A read that conflicts with a copy needs no second finding against the copy's record.
         if !self.flights.is_empty() && self.collide(access, addresses, findings) && access.kind == Kind::Read {
             return;
         }
@@ -150,8 +151,8 @@ impl BlockCheck {
         collision.is_some()
     }
 
-    /// A copy by each lane of a warp begins that will write shared memory; the access of the
-    /// instruction, before.
+    /// Starts the copies of a warp's lanes that will write shared memory; called before the access
+    /// of the instruction.
     pub(crate) fn copy_begins(&mut self, access: &Access, addresses: &[u32; 32], findings: &mut Findings) {
         self.shared_access(access, addresses, None, findings);
         for lane in Lanes(access.mask) {
@@ -162,7 +163,7 @@ impl BlockCheck {
         }
     }
 
-    /// Such copies have landed, and their lanes know it.
+    /// Ends copies that have landed; their lanes acquire them.
     pub(crate) fn copy_lands(&mut self, access: &Access, addresses: &[u32; 32]) {
         for lane in Lanes(access.mask) {
             let start = addresses[lane as usize];
@@ -256,8 +257,8 @@ impl BlockCheck {
         }
     }
 
-    /// A strong access is about to begin, so those before are done; but for other lanes of one that
-    /// goes to several allocations.
+    /// Starts a strong access, so that those before are done, except for other lanes of one that
+    /// accesses several allocations.
     #[inline(never)]
     fn begin_strong(&mut self, launch: &LaunchCheck, access: &Access) {
         let Access { instr, warp, mask, .. } = *access;
@@ -270,7 +271,7 @@ impl BlockCheck {
         }
     }
 
-    /// A strong write or atomic is about to store; does nothing for others.
+    /// Called before a strong write or atomic stores; does nothing for other accesses.
     pub(crate) fn release(&mut self, launch: &LaunchCheck, space: Space, access: &Access, addresses: &[u64; 32]) {
         let Access { instr, warp, mask, kind, .. } = *access;
         let Strength::Strong(semantics, scope) = access.strength else { return };
@@ -296,7 +297,7 @@ impl BlockCheck {
         });
     }
 
-    /// A strong read or atomic has read; does nothing for others.
+    /// Called after a strong read or atomic has read; does nothing for other accesses.
     pub(crate) fn acquire(&mut self, launch: &LaunchCheck, space: Space, access: &Access, addresses: &[u64; 32]) {
         let Strength::Strong(semantics, scope) = access.strength else { return };
         if space == Space::Global {
@@ -331,8 +332,8 @@ impl BlockCheck {
         self.grid.end_read();
     }
 
-    /// A location as the order between blocks knows it, and how far an operation there reaches: all
-    /// who access the block's own shared memory are threads of the block.
+    /// The key of a location in the order between blocks, and the effective scope there: only
+    /// threads of the block access its own shared memory.
     fn between_blocks(&self, space: Space, address: u64, scope: Scope) -> (u64, Scope) {
         match space {
             Space::Global => (address, scope),
@@ -371,14 +372,14 @@ impl BlockCheck {
         }
     }
 
-    /// The same for shared memory.
+    /// Like [`observe`](Self::observe), for shared memory.
     pub(crate) fn observe_shared(&mut self, access: &Access, offsets: &[u32; 32]) {
         if access.kind == Kind::Read && access.is_strong() {
             self.shared.observe(&mut self.order, access, offsets);
         }
     }
 
-    /// `fence`, `membar` by `mask` lanes of a warp.
+    /// `fence` or `membar` by `mask` lanes of a warp.
     pub(crate) fn fence(&mut self, launch: &LaunchCheck, (warp, mask): (u32, u32), scope: Scope, kind: FenceKind) {
         if kind == FenceKind::Sequential {
             self.order.fence_sc(warp, mask);
@@ -395,7 +396,7 @@ impl BlockCheck {
         self.grid.warp_sync(warp, mask);
     }
 
-    /// A warp arrives at a block barrier, whether it waits there (`bar.sync`, `bar.red`) or not
+    /// Arrival of a warp at a block barrier, with a wait (`bar.sync`, `bar.red`) or without
     /// (`bar.arrive`).
     pub(crate) fn arrive(&mut self, launch: &LaunchCheck, barrier: u32, warp: u32) {
         self.grid.look_at_writes(&launch.locations, warp);
@@ -412,7 +413,7 @@ impl BlockCheck {
     }
 }
 
-/// Calls once for each address, with the lanes that are there.
+/// Calls once for each distinct address, with the lanes that access it.
 pub(super) fn for_each_location(mask: u32, addresses: &[u64; 32], mut call: impl FnMut(u32, u64)) {
     let mut rest = mask;
     while rest != 0 {

@@ -1,4 +1,4 @@
-//! Collects broken rules, once for each pair of instructions.
+//! Findings: broken rules, one per pair of instructions.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -8,14 +8,14 @@ use crate::report::{FindingKind, Severity};
 
 use crate::check::access::{Kind, Space};
 
-/// Which rule an access broke.
+/// Rule that an access broke.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Rule {
-    /// A read that nothing orders after a write.
+    /// A read that is not ordered after a write.
     ReadAfterWrite,
-    /// A write that nothing orders after a read.
+    /// A write that is not ordered after a read.
     WriteAfterRead,
-    /// A write that nothing orders after a write.
+    /// A write that is not ordered after another write.
     WriteAfterWrite,
     /// Two lanes of one store, with different values for the same bytes.
     LanesCollide,
@@ -25,7 +25,7 @@ pub(crate) enum Rule {
     NearValue,
     /// Two lanes of one store, with the same value for the same bytes.
     SameValueOfLanes,
-    /// Two lanes of one warp that only lockstep orders.
+    /// Two lanes of one warp, ordered by lockstep alone.
     WarpSynchronous,
     /// Two warps, ordered by a lane's release before which nothing gathered the lane that made the
     /// access.
@@ -33,11 +33,11 @@ pub(crate) enum Rule {
     /// Two warps, ordered by a lane's acquire that no warp sync passed on to the lane that makes
     /// the access.
     UnsharedAcquire,
-    /// The order would be there if an acquire came between a strong read and a barrier.
+    /// An acquire between a strong read and a barrier would provide the order.
     MissingAcquire,
     /// Two strong accesses of different sizes.
     MixedSizes,
-    /// The order would be there if a fence or an access reached beyond its block.
+    /// A wider scope of a fence or an access would provide the order.
     InsufficientScope,
     /// A read of bytes that an asynchronous copy still writes.
     ReadBeforeLanding,
@@ -45,43 +45,44 @@ pub(crate) enum Rule {
     WriteBeforeLanding,
     /// A write of bytes that an asynchronous copy still reads.
     OverwritesSource,
-    /// A read of what a launch before wrote, which nothing waited for.
+    /// A read of what an earlier launch wrote, without a wait for it.
     EarlyRead,
-    /// A write over what a launch before wrote, which nothing waited for.
+    /// A write over what an earlier launch wrote, without a wait for it.
     EarlyWrite,
-    /// A write over what a launch before may still read, which nothing waited for.
+    /// A write over what an earlier launch may still read, without a wait for it.
     EarlyOverwrite,
     /// A plain access to the bytes of an mbarrier.
     TouchesBarrier,
-    /// A read by the async proxy of what a generic-proxy write left, without a proxy fence.
+    /// A read by the async proxy of a generic-proxy write, without a proxy fence.
     UnfencedRead,
-    /// A write by the async proxy over what the generic proxy read or wrote, without a proxy fence.
+    /// A write by the async proxy over a generic-proxy access, without a proxy fence.
     UnfencedWrite,
-    /// An access by the async proxy to what it wrote for another block, without a proxy fence.
+    /// An access by the async proxy to its own write for another block, without a proxy fence.
     UnfencedHandover,
-    /// A tensor map that the launch has changed, and copies use without the fences of its proxy.
+    /// A tensor map that the launch has modified, and copies use without a tensormap proxy fence.
     UnfencedMap,
-    /// A read of bytes that nothing wrote.
+    /// A read of uninitialised bytes.
     Uninitialized,
-    /// An address that depends on bytes that nothing wrote.
+    /// An address that depends on uninitialised bytes.
     UndefinedAddress,
-    /// A branch or a guard that does.
+    /// A branch or a guard that depends on uninitialised bytes.
     UndefinedBranch,
-    /// A store of what was computed from such bytes.
+    /// A store of a value computed from uninitialised bytes.
     UndefinedStore,
-    /// Another operand that depends on them.
+    /// Another operand that depends on uninitialised bytes.
     UndefinedOperand,
-    /// An access to a peer's shared memory before anything tells that the peer has begun.
+    /// An access to a peer's shared memory that is not ordered after the peer's start.
     PeerMayNotHaveBegun,
-    /// An access to a peer's shared memory that nothing orders before the peer's exit.
+    /// An access to a peer's shared memory that is not ordered before the peer's exit.
     PeerMayHaveExited,
-    /// The checker ran out of room and records no more races between blocks.
+    /// The checker ran out of record numbers, and records no more races between blocks.
     RecordsExhausted,
     /// Accesses of a block before and after one of its events share a record.
     TimesCoarsened,
-    /// The order between blocks has too many parts to be told exactly.
+    /// The order between blocks has too many parts to be tracked exactly.
     OrderCoarsened,
-    /// The checker ran out of room and forgot what a block did to its shared memory so far.
+    /// The checker ran out of record numbers, and forgot a block's accesses to its shared memory so
+    /// far.
     BlockForgets,
 }
 
@@ -162,7 +163,7 @@ impl Rule {
         }
     }
 
-    /// The rule in a sentence.
+    /// The rule as a sentence.
     pub(crate) const fn sentence(self) -> &'static str {
         match self {
             Self::ReadAfterWrite => "reads bytes that another thread writes, and nothing orders the two",
@@ -273,7 +274,7 @@ impl Rule {
         }
     }
 
-    /// What `later` does to what `earlier` did.
+    /// Hazard of two accesses, by their kinds.
     pub(crate) const fn hazard(earlier: Kind, later: Kind) -> Self {
         match (earlier, later) {
             (Kind::Write | Kind::Atomic, Kind::Write | Kind::Atomic) => Self::WriteAfterWrite,
@@ -293,7 +294,7 @@ pub(crate) struct Side {
     pub(crate) lane: u32,
 }
 
-/// A broken rule: the first example, and how often it happened.
+/// A broken rule: the first example, and the number of occurrences.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Found {
     pub(crate) rule: Rule,
@@ -315,7 +316,7 @@ impl Found {
 
     fn key(&self) -> Key {
         let pair = (self.this.instr, self.other.map(|other| other.instr));
-        // Of one pair of instructions some accesses may race, and others rely on lockstep alone.
+        // Some accesses of a pair of instructions may race while others rely on lockstep alone.
         let kind = match self.kind() {
             FindingKind::WarpSync => FindingKind::Race,
             kind => kind,
@@ -328,40 +329,40 @@ impl Found {
     }
 }
 
-/// A limit of the checker counts once, wherever it is hit; all else by its instructions.
+/// Key of a finding: a limit of the checker counts once; other rules count per pair of
+/// instructions.
 type Key = (FindingKind, Option<Rule>, u32, Option<u32>);
 
-/// Everything found so far; each worker fills its own, and they are merged.
+/// All findings of a worker; those of all workers are merged.
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
     found: BTreeMap<Key, Found>,
-    /// [`Rule::SameValueOfLanes`] is not asked for.
+    /// [`Rule::SameValueOfLanes`] is disabled.
     pub(super) skips_same_value: bool,
-    /// Reads of bytes that nothing has written are noted, and not added.
+    /// Reads of uninitialised bytes are noted, but not added.
     is_hushed: bool,
-    /// There was one.
+    /// True if such a read was noted.
     has_hushed: bool,
-    /// Races of reads are kept back: who does not use what it has read is in none.
+    /// Races of reads are held back: a read whose value is not used is in no race.
     holds_races: bool,
     raced: Vec<Found>,
-    /// Some copy has read such bytes.
+    /// Some copy has read uninitialised bytes.
     copies_unwritten: bool,
-    /// What stores have put into global memory from where nothing had written, by store and load.
+    /// Unwritten bytes that stores have copied within global memory, by store and load.
     handed_on: BTreeMap<(u32, u32), HandedOn>,
 }
 
-/// Bytes that a store took from where nothing had written: it is no error, but they are not written
-/// either.
+/// Unwritten bytes that a store has copied: not an error, but they still count as unwritten.
 #[derive(Debug, Clone)]
 pub(crate) struct HandedOn {
     /// From the first of them to the last.
     pub(crate) range: Range<u64>,
-    /// An example: the store, and the load that it has them from.
+    /// An example: the store, and the load that it got them from.
     pub(crate) sides: (Side, Side),
 }
 
 impl Findings {
-    /// None so far, and never any of lanes that store the same value.
+    /// No findings, with [`Rule::SameValueOfLanes`] disabled.
     pub(crate) fn but_same_values() -> Self {
         Self { skips_same_value: true, ..Self::default() }
     }
@@ -371,38 +372,38 @@ impl Findings {
         self.found.is_empty()
     }
 
-    /// From now on, a read of bytes that nothing has written is noted and not added; or added
-    /// again. Tells whether one was noted.
+    /// From now on, notes reads of uninitialised bytes without adding them; or adds them again.
+    /// Returns true if one was noted.
     #[inline(always)]
     pub(crate) fn hush(&mut self, is_hushed: bool) -> bool {
         self.is_hushed = is_hushed;
         std::mem::take(&mut self.has_hushed)
     }
 
-    /// Ends the noting of reads, which were those of a copy.
+    /// Ends the noting of a copy's reads.
     pub(crate) fn end_copy(&mut self) {
         self.copies_unwritten |= self.hush(false);
     }
 
-    /// From now on, a race of a read is kept back.
+    /// From now on, holds back races of reads.
     #[inline(always)]
     pub(crate) fn hold_races(&mut self) {
         self.holds_races = true;
     }
 
-    /// The races kept back since [`hold_races`](Self::hold_races), which ends.
+    /// Takes the races held back since [`hold_races`](Self::hold_races), and ends it.
     #[inline(always)]
     pub(crate) fn take_raced(&mut self) -> Vec<Found> {
         self.holds_races = false;
         if self.raced.is_empty() { Vec::new() } else { std::mem::take(&mut self.raced) }
     }
 
-    /// Whether copies have read bytes that nothing has written.
+    /// Returns true if copies have read bytes that nothing has written.
     pub(crate) fn copies_unwritten(&self) -> bool {
         self.copies_unwritten
     }
 
-    /// Notes that a store has put bytes into global memory from where nothing had written.
+    /// Notes that a store has copied unwritten bytes within global memory.
     pub(crate) fn hand_on(&mut self, new: HandedOn) {
         let (store, load) = new.sides;
         match self.handed_on.entry((store.instr, load.instr)) {
@@ -416,7 +417,7 @@ impl Findings {
         }
     }
 
-    /// What stores have handed on.
+    /// Unwritten bytes that stores have copied.
     pub(crate) fn handed_on(&self) -> impl Iterator<Item = &HandedOn> {
         self.handed_on.values()
     }
@@ -449,7 +450,7 @@ impl Findings {
         }
     }
 
-    /// Takes in what another worker found; of equally severe examples that of the lower block
+    /// Merges the findings of another worker; of equally severe examples that of the lower block
     /// stays.
     pub(crate) fn merge(&mut self, other: Self) {
         other.handed_on.into_values().for_each(|handed_on| self.hand_on(handed_on));

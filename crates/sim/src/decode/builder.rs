@@ -1,4 +1,5 @@
-//! The function being decoded: its scopes, its rows, its blocks and who reads and writes what.
+//! Builder of the function being decoded: its scopes, rows and blocks, and the reads and writes of
+//! each operation.
 
 use std::collections::{HashMap, HashSet};
 
@@ -14,13 +15,13 @@ use crate::memory_ops::access::Space;
 pub(crate) struct Event {
     /// The block.
     pub block: BlockId,
-    /// What.
+    /// The resource.
     pub what: Resource,
-    /// What happens to it.
+    /// The event.
     pub kind: EventKind,
 }
 
-/// Something that holds a value.
+/// A resource that holds a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Resource {
     /// A register, by its index in the builder.
@@ -29,14 +30,14 @@ pub(crate) enum Resource {
     Predicate(u32),
 }
 
-/// What happens to a resource.
+/// Event of a resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EventKind {
-    /// It is read.
+    /// Read.
     Use,
-    /// It is written in every active lane.
+    /// Written in every active lane.
     Define,
-    /// It is written in some lanes.
+    /// Written in some lanes.
     MayDefine,
 }
 
@@ -45,23 +46,23 @@ pub(crate) enum EventKind {
 pub(crate) struct FunctionBuilder {
     /// Innermost scope last.
     pub scopes: Vec<HashMap<Name, Symbol>>,
-    /// Whether it is a kernel.
+    /// True for a kernel.
     pub is_kernel: bool,
     /// Index in the program's functions.
     pub index: u32,
     /// Registers declared so far.
     pub registers: Vec<RegisterInfo>,
-    /// Rows given out so far.
+    /// Rows allocated so far.
     pub rows: u32,
-    /// Predicates given out so far.
+    /// Predicates allocated so far.
     pub predicates: u32,
     /// Constant and special rows.
     pub fills: HashMap<Fill, u32>,
-    /// The same, in the order in which they were asked for.
+    /// Constant and special rows, in the order of their first use.
     pub fill_list: Vec<(u32, Fill)>,
-    /// Bytes of local memory given out so far.
+    /// Bytes of local memory allocated so far.
     pub local_bytes: u32,
-    /// The variables in it.
+    /// The variables in local memory.
     pub locals: Vec<crate::exec::code::Placed>,
     /// Operations of the instruction being decoded.
     pub pending: Vec<Op>,
@@ -73,13 +74,13 @@ pub(crate) struct FunctionBuilder {
     pub block_start: u32,
     /// Source instructions in that block.
     pub block_count: u32,
-    /// Whether the block has ended and no new one was begun.
+    /// True if the block has ended and no new one was begun.
     pub ended: bool,
     /// Reads and writes in order.
     pub events: Vec<Event>,
-    /// The instruction being decoded has a guard.
+    /// True if the instruction being decoded has a guard.
     pub guarded: bool,
-    /// Where the load or store being decoded accesses memory.
+    /// State space that the load or store being decoded accesses.
     pub accessed: Option<Space>,
     /// Names of registers that products in flight use, in a checked program.
     pub watched: HashSet<Name>,
@@ -88,19 +89,19 @@ pub(crate) struct FunctionBuilder {
 }
 
 impl FunctionBuilder {
-    /// `n` fresh rows.
+    /// Allocates `n` rows.
     pub(crate) fn fresh_rows(&mut self, n: u32) -> u32 {
         let row = self.rows;
         self.rows += n;
         row
     }
 
-    /// A fresh row (or rows) for a value of `ty`.
+    /// Allocates the row (or rows) for a value of `ty`.
     pub(crate) fn temporary(&mut self, ty: ScalarType) -> u32 {
         self.fresh_rows(ty.bits().div_ceil(32).max(1))
     }
 
-    /// A fresh predicate.
+    /// Allocates a predicate.
     pub(crate) fn fresh_predicate(&mut self) -> u32 {
         self.predicates += 1;
         self.predicates - 1

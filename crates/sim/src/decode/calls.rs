@@ -1,4 +1,4 @@
-//! Calls: arguments and results move between the frames of caller and callee.
+//! Calls: arguments and results are copied between the frames of caller and callee.
 
 use warpfold_ptx::{Instruction, Name, Operand, ScalarType as T};
 
@@ -36,7 +36,7 @@ pub(super) fn call(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
     Ok(())
 }
 
-/// Results, callee and arguments of a call, in whichever form it is written.
+/// Splits a call into results, callee and arguments, in any of its forms.
 fn parts<'i>(d: &Decoder, inst: &'i Instruction) -> Result<(&'i [Operand], &'i Name, &'i [Operand]), Error> {
     let mut rest = inst.operands.as_slice();
     let mut returns: &[Operand] = &[];

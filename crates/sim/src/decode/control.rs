@@ -1,4 +1,4 @@
-//! Branches, calls and ends (PTX ISA, "Control Flow Instructions"), and how blocks begin and end.
+//! Branches, calls and exits (PTX ISA, "Control Flow Instructions"), and the boundaries of blocks.
 
 use warpfold_ptx::{Instruction, Name, Opcode, Operand, ScalarType as T};
 

@@ -1,4 +1,4 @@
-//! Which family decodes which mnemonic.
+//! Dispatch of mnemonics to the families that decode them.
 
 use warpfold_ptx::{Instruction, Opcode};
 

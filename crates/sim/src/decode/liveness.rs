@@ -6,7 +6,7 @@ use super::builder::{Event, EventKind, FunctionBuilder, Resource};
 use super::cfg::successors;
 use crate::exec::code::{BlockId, Code};
 
-/// What the analysis finds.
+/// Result of the liveness analysis.
 #[derive(Debug, Default)]
 pub(super) struct Liveness {
     /// Resources that some path reads before it writes them: undefined values, cleared so that runs

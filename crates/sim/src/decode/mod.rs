@@ -33,16 +33,16 @@ pub(crate) use scope::{Place, Symbol};
 
 /// Decodes one module; families of instructions see the current function through it.
 pub(crate) struct Decoder<'a> {
-    /// CPU features that handlers are chosen for.
+    /// CPU features for which handlers are chosen.
     level: Level,
-    /// Handlers that call the checker.
+    /// True for handlers that call the checker.
     pub(crate) checked: bool,
     /// The architecture that the module is written for (`.target`), 0 if it names none, and whether
     /// for that one alone.
     target: (u32, bool),
     /// The architecture of the device.
     pub(crate) arch: Arch,
-    /// What is decoded so far.
+    /// The code decoded so far.
     pub(crate) code: Code,
     /// Addresses and sizes of `.global` and `.const` variables.
     globals: &'a HashMap<String, (u64, u64)>,
@@ -52,14 +52,14 @@ pub(crate) struct Decoder<'a> {
     shared_places: HashMap<program::SharedKey, Place>,
     /// The source files that the module names.
     sources: warpfold_ptx::Sources,
-    /// The line of source that instructions come from at this point of the text.
+    /// The current source line, from `.loc`.
     source: Option<Arc<warpfold_ptx::Source>>,
     /// The function being decoded.
     pub(crate) f: FunctionBuilder,
 }
 
 impl Decoder<'_> {
-    /// Where tensor-core instructions keep their operands.
+    /// Operand tables of tensor-core instructions.
     pub(crate) fn tensor_tables(&mut self) -> &mut Tables {
         Arc::make_mut(&mut self.code.tensor)
     }
@@ -74,19 +74,19 @@ impl Decoder<'_> {
         inst.types().nth(n).ok_or_else(|| self.invalid(inst, "a type is missing"))
     }
 
-    /// PTX that is right but not executed here.
+    /// The error for valid PTX that is not executed here.
     #[allow(clippy::unused_self, reason = "reads as what the decoder says")]
     pub(crate) fn unsupported(&self, inst: &Instruction, reason: impl Into<String>) -> Error {
         Error::Unsupported { line: inst.span.line, text: inst.to_string(), reason: reason.into() }
     }
 
-    /// PTX that means nothing.
+    /// The error for invalid PTX.
     #[allow(clippy::unused_self, reason = "reads as what the decoder says")]
     pub(crate) fn invalid(&self, inst: &Instruction, reason: impl Into<String>) -> Error {
         Error::Invalid { line: inst.span.line, text: inst.to_string(), reason: reason.into() }
     }
 
-    /// An error unless the module is written for `sm_<number>` or later, as ptxas demands.
+    /// Requires that the module is written for `sm_<number>` or later, as ptxas does.
     pub(crate) fn require(&self, inst: &Instruction, number: u32) -> Result<(), Error> {
         if self.target.0 >= number {
             return Ok(());
@@ -94,7 +94,7 @@ impl Decoder<'_> {
         Err(self.invalid(inst, format!("the instruction needs .target sm_{number} or later")))
     }
 
-    /// An error unless the module is written for `sm_<number>a`.
+    /// Requires that the module is written for `sm_<number>a`.
     pub(crate) fn require_specific(&self, inst: &Instruction, number: u32) -> Result<(), Error> {
         if self.target == (number, true) {
             return Ok(());
@@ -102,7 +102,7 @@ impl Decoder<'_> {
         Err(self.invalid(inst, format!("the instruction needs .target sm_{number}a")))
     }
 
-    /// An error unless the instruction has exactly `n` operands.
+    /// Requires exactly `n` operands.
     pub(crate) fn expect_operands(&self, inst: &Instruction, n: usize) -> Result<(), Error> {
         if inst.operands.len() == n {
             Ok(())
@@ -111,8 +111,7 @@ impl Decoder<'_> {
         }
     }
 
-    /// An error if any modifier is not in `known` and not a scalar type: nothing is skipped in
-    /// silence.
+    /// Requires that all modifiers are in `known` or scalar types: nothing is ignored silently.
     pub(crate) fn expect_modifiers(&self, inst: &Instruction, known: &[&str]) -> Result<(), Error> {
         match inst.modifiers.iter().find(|m| ScalarType::from_modifier(m).is_none() && !known.contains(&m.as_str())) {
             Some(m) => Err(self.unsupported(inst, format!("modifier .{m}"))),

@@ -1,4 +1,5 @@
-//! How many names a declaration such as `.reg .b32 %r<9>` stands for, before they are written out.
+//! Number of names that declarations such as `.reg .b32 %r<9>` expand to, before they are written
+//! out.
 
 use warpfold_ptx::{Item, Module, Name, ScalarType, Statement, Variable};
 
@@ -10,7 +11,7 @@ use crate::Error;
 /// must not use up the host's memory.
 const MOST_NAMES: u64 = 1 << 20;
 
-/// Refuses functions and variables that stand for too many names.
+/// Refuses functions and variables that expand to too many names.
 pub(super) fn check(module: &Module) -> Result<(), Error> {
     for item in &module.items {
         match item {
@@ -34,7 +35,7 @@ pub(super) fn check(module: &Module) -> Result<(), Error> {
     Ok(())
 }
 
-/// Types that instructions have and variables have not, by ptxas.
+/// Checks that a type may be declared: ptxas allows some only in instructions.
 fn declarable(ty: ScalarType, line: u32, text: &Name) -> Result<(), Error> {
     use ScalarType as T;
     let is_of_instructions =

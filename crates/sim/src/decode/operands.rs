@@ -1,4 +1,4 @@
-//! Operands: from names and numbers to rows.
+//! Operands: resolution of names and numbers to rows.
 
 use warpfold_ptx::{Address, AddressBase, Immediate, Instruction, Name, Opcode, Operand, ScalarType as T};
 
@@ -19,7 +19,7 @@ fn is_float(ty: T) -> bool {
     matches!(ty, T::F16 | T::F16x2 | T::F32 | T::F64)
 }
 
-/// How a value lies in rows: 32, 64 or 128 bits.
+/// Number of 32-bit rows of a value: 1, 2 or 4.
 fn class(ty: T) -> u32 {
     ty.bits().div_ceil(32).max(1)
 }
@@ -29,16 +29,16 @@ fn class(ty: T) -> u32 {
 pub(crate) struct ResolvedAddress {
     /// Row of a register, or [`NONE`].
     pub row: u32,
-    /// Whether that register has 64 bits.
+    /// True for a 64-bit register.
     pub wide: bool,
     /// Offset, or the whole address.
     pub offset: i64,
-    /// The variable that the address names, if it names one.
+    /// The variable in the address, if there is one.
     pub place: Option<Place>,
 }
 
 impl Decoder<'_> {
-    /// What a name stands for.
+    /// Looks up the symbol of a name.
     pub(crate) fn lookup(&self, inst: &Instruction, name: &str) -> Result<&Symbol, Error> {
         self.f
             .scopes
@@ -49,8 +49,8 @@ impl Decoder<'_> {
             .ok_or_else(|| self.invalid(inst, format!("'{name}' is not declared")))
     }
 
-    /// The operands of an instruction with the elements of vector registers in place of their
-    /// names; none if it names no whole vector.
+    /// The operands of an instruction with vector registers replaced by their elements; `None` if
+    /// it names no whole vector.
     pub(super) fn elements_of_vectors(&self, inst: &Instruction) -> Option<Vec<Operand>> {
         let wanted = if inst.has("v4") { 4 } else { 2 };
         let elements = |operand: &Operand| {
@@ -134,7 +134,7 @@ impl Decoder<'_> {
         Err(self.invalid(inst, format!("{what} cannot be a {}", ty.name())))
     }
 
-    /// The value of an operand that must be an integer literal.
+    /// The value of an integer literal operand.
     pub(crate) fn literal(&self, inst: &Instruction, index: usize) -> Result<i128, Error> {
         match self.operand(inst, index)? {
             Operand::Immediate(Immediate::Int(v)) => Ok(*v),
@@ -143,7 +143,7 @@ impl Decoder<'_> {
     }
 
     fn named_source(&mut self, inst: &Instruction, name: &Name, component: Option<char>, ty: T) -> Result<u32, Error> {
-        // A register of the text may have such a name.
+        // A declared register may have such a name.
         let is_special = is_special(name) && self.lookup(inst, name).is_err();
         if is_special && !typing::reads_specials(inst, ty) {
             return Err(self.invalid(inst, "a special register is read by a mov of integers or bits"));
@@ -180,7 +180,8 @@ impl Decoder<'_> {
         }
     }
 
-    /// A row that holds `%r+4`: a sum, which ptxas takes wherever it takes an integer register.
+    /// Allocates a row for `%r+4`: a sum, which ptxas accepts wherever it accepts an integer
+    /// register.
     fn register_and_offset(&mut self, inst: &Instruction, register: u32, offset: i64, ty: T) -> Result<u32, Error> {
         let declared = self.f.registers[register as usize].ty;
         self.expect_type(inst, "the register", declared, ty)?;
@@ -206,7 +207,7 @@ impl Decoder<'_> {
         self.resize(row, declared, ty, declared.is_signed() && ty.is_signed())
     }
 
-    /// A row that holds `row`'s value in `to`'s width: itself, or a temporary that is filled first.
+    /// A row with `row`'s value in `to`'s width: itself, or a temporary that is filled first.
     pub(crate) fn resize(&mut self, row: u32, from: T, to: T, sign: bool) -> u32 {
         if class(from) == class(to) {
             return row;
@@ -259,7 +260,7 @@ impl Decoder<'_> {
         }
     }
 
-    /// An error unless a register of `declared` can be an operand of `ty`.
+    /// Requires that a register of `declared` can be an operand of `ty`.
     fn expect_type(&self, inst: &Instruction, name: &str, declared: T, ty: T) -> Result<(), Error> {
         if typing::fits(inst, declared, ty) {
             return Ok(());
@@ -267,7 +268,7 @@ impl Decoder<'_> {
         Err(self.invalid(inst, format!("'{name}' is a {}, not a {}", declared.name(), ty.name())))
     }
 
-    /// The declared type of the register that an operand names, if it names one.
+    /// The declared type of a register operand.
     pub(crate) fn declared_type(&self, inst: &Instruction, operand: &Operand) -> Option<T> {
         let Operand::Name { name, component } = operand else { return None };
         if special(name, *component).is_some() || moves::is_dynamic_special(name) {
@@ -294,7 +295,7 @@ impl Decoder<'_> {
         }
     }
 
-    /// The predicate that a guard or operand names.
+    /// The predicate of a guard or operand.
     pub(crate) fn predicate_named(&self, inst: &Instruction, name: &str) -> Result<u32, Error> {
         match self.lookup(inst, name)? {
             Symbol::Predicate(p) => Ok(*p),
@@ -418,13 +419,13 @@ impl Decoder<'_> {
         Ok(dst)
     }
 
-    /// Where dynamic shared memory starts.
+    /// Offset of dynamic shared memory.
     pub(crate) fn dynamic_shared_start(&self) -> u32 {
         self.code.dynamic_shared_start()
     }
 }
 
-/// Whether a name is that of a special register that is executed here.
+/// Returns true if a name is that of a special register that is executed here.
 fn is_special(name: &str) -> bool {
     name.starts_with('%')
         && (VECTOR_SPECIALS.contains(&name) || special(name, None).is_some() || moves::is_dynamic_special(name))
@@ -441,7 +442,7 @@ pub(crate) fn component_index(component: Option<char>) -> Option<usize> {
     })
 }
 
-/// The special register that a name stands for, and whether it has 64 bits.
+/// The special register of a name, and true if it has 64 bits.
 pub(crate) fn special(name: &str, component: Option<char>) -> Option<(Special, bool)> {
     #[allow(clippy::cast_possible_truncation, reason = "below 4")]
     let axis = || component_index(component).filter(|&i| i < 3).map(|i| i as u8);

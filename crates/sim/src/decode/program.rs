@@ -21,8 +21,8 @@ use crate::static_shared::names_reserved;
 use crate::tensor_ops::rules::registers_of_products;
 use crate::{Arch, Error};
 
-/// In checked mode shared variables are this far apart, so that a small overrun is seen. A multiple
-/// of 128, so that every variable keeps its banks.
+/// Distance between shared variables in checked mode, so that a small overrun is detected. A
+/// multiple of 128, so that every variable keeps its banks.
 const RED_ZONE: u32 = 256;
 
 /// Decodes a module.
@@ -102,7 +102,7 @@ impl Decoder<'_> {
         Ok(())
     }
 
-    /// Places a variable of module scope, or a static one of a function.
+    /// Places a module-scope variable, or a static one of a function.
     fn place_variable(&mut self, v: &Variable, name: &Name) -> Result<Place, Error> {
         match v.space {
             StateSpace::Global | StateSpace::Const => self.place_global(v, name),
@@ -160,8 +160,8 @@ impl Decoder<'_> {
         Ok(())
     }
 
-    /// Decodes a function. One with an instruction that is not executed here leaves no code but the
-    /// reason, which refuses the kernels that reach it.
+    /// Decodes a function. An instruction that is not executed here leaves only the error, which
+    /// refuses the kernels that reach the function.
     fn function_or_refusal(&mut self, function: &Function, index: u32) -> Result<(), Error> {
         let (ops, blocks, instructions) = (self.code.ops.len(), self.code.blocks.len(), self.code.instructions.len());
         match self.function(function, index) {
@@ -204,7 +204,7 @@ impl Decoder<'_> {
         self.f.ended = true;
         self.begin_block(first);
         for slot in &code.params {
-            // What the caller passes is written when the frame starts.
+            // The arguments are written when the frame starts.
             self.define_slot(*slot);
         }
         let body = function.body.as_deref().unwrap_or_default();
@@ -272,7 +272,7 @@ impl Decoder<'_> {
         Ok(())
     }
 
-    /// Gives a variable a place in the frame's local memory.
+    /// Allocates a variable in the frame's local memory.
     fn local(&mut self, v: &Variable) -> Result<(u32, u32), Error> {
         let bytes = bytes_of(v).ok_or_else(|| invalid_variable(v, "its size is not known"))?;
         let too_large = || invalid_variable(v, "it is too large for local memory");
@@ -382,7 +382,7 @@ impl Decoder<'_> {
 
     fn instruction(&mut self, inst: &Instruction) -> Result<(), Error> {
         if self.f.ended {
-            // Nothing reaches this code, but it must decode all the same.
+            // This code is unreachable, but must still be decoded.
             let block = self.new_block();
             self.begin_block(block);
         }
@@ -449,7 +449,7 @@ impl Decoder<'_> {
         Ok(())
     }
 
-    /// Says what the current instruction's counters go to.
+    /// Sets the class of the current instruction's counters.
     pub(crate) fn set_class(&mut self, class: Class) {
         if let Some(info) = self.code.instructions.last_mut() {
             info.class = class;
@@ -457,5 +457,5 @@ impl Decoder<'_> {
     }
 }
 
-/// Where a shared variable of a function body was declared.
+/// Identity of a shared variable of a function body: the place of its declaration.
 pub(crate) type SharedKey = (u32, u32, Name);

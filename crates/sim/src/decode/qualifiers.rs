@@ -1,31 +1,31 @@
-//! Which qualifiers go together, for every instruction: what ptxas 13.0 refuses whatever the
-//! mnemonic, and what it asks of loads and stores (PTX ISA, "ld", "st").
+//! Rules for combinations of qualifiers: those that ptxas 13.0 applies to every instruction, and
+//! those for loads and stores (PTX ISA, "ld", "st").
 
 use warpfold_ptx::{Instruction, Opcode as O, ScalarType};
 
 use super::Decoder;
 use crate::Error;
 
-/// Besides types of registers, what an instruction may have twice: layouts of both factors of a
-/// product, and their types of less than a byte.
+/// Modifiers that may occur twice, besides register types: layouts of both operands of a product,
+/// and their sub-byte types.
 const TWICE: [&str; 5] = ["row", "col", "b1", "s4", "u4"];
 const SCOPES: [&str; 5] = ["cta", "cluster", "gpu", "sys", "gl"];
 const VECTORS: [&str; 3] = ["v2", "v4", "v8"];
 const ORDERS: [&str; 5] = ["relaxed", "acquire", "release", "acq_rel", "volatile"];
 
-/// How many of an instruction's qualifiers are among `names`.
+/// Number of an instruction's qualifiers that are among `names`.
 fn count(inst: &Instruction, names: &[&str]) -> usize {
     inst.modifiers.iter().filter(|m| names.contains(&m.as_str())).count()
 }
 
-/// How many state spaces an instruction names.
+/// Number of state spaces that an instruction names.
 pub(super) fn num_spaces(inst: &Instruction) -> usize {
     let spaces = ["global", "shared", "local", "const", "param"];
     let is_space = |m: &str| spaces.contains(&m.split("::").next().unwrap_or(m));
     inst.modifiers.iter().filter(|m| is_space(m)).count()
 }
 
-/// Refuses qualifiers that do not go together.
+/// Refuses invalid combinations of qualifiers.
 pub(super) fn check(d: &Decoder, inst: &Instruction) -> Result<(), Error> {
     let is_repeated =
         |name: &&str| !TWICE.contains(name) && ScalarType::from_modifier(name).is_none() && count(inst, &[name]) > 1;
@@ -51,7 +51,7 @@ pub(super) fn check(d: &Decoder, inst: &Instruction) -> Result<(), Error> {
     if matches!(inst.opcode, O::Ld | O::St) { ordered_access(d, inst) } else { Ok(()) }
 }
 
-/// Order and scope of a load or store, and the spaces that have them.
+/// Checks order and scope of a load or store, and the spaces that support them.
 fn ordered_access(d: &Decoder, inst: &Instruction) -> Result<(), Error> {
     if count(inst, &ORDERS) > 1 {
         return Err(d.invalid(inst, "several orders"));

@@ -1,18 +1,18 @@
-//! Scopes: what each name in the text stands for.
+//! Scopes: the meaning of names in the text.
 
 use warpfold_ptx::{Name, ScalarType};
 
 use crate::exec::code::{BlockId, CallSlot};
 
-/// What a name stands for.
+/// Meaning of a name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Symbol {
-    /// A scalar register; its row is given at its first use.
+    /// A scalar register; its row is allocated at its first use.
     Register {
         /// Index into the builder's registers.
         register: u32,
     },
-    /// A vector register: one register an element.
+    /// A vector register: one register per element.
     Vector(Vec<u32>),
     /// A predicate.
     Predicate(u32),
@@ -30,18 +30,18 @@ pub(crate) enum Symbol {
     Prototype,
 }
 
-/// Where a variable lies.
+/// Location of a variable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// In global (or constant) memory, at an address.
+    /// Global (or constant) memory, at an address.
     Global(u64),
-    /// In shared memory, at an offset.
+    /// Shared memory, at an offset.
     Shared(u32),
     /// The start of dynamic shared memory.
     DynamicShared,
-    /// In the frame's local memory, at an offset, with a size.
+    /// The frame's local memory, at an offset, with a size.
     Local(u32, u32),
-    /// Among the kernel's parameters, at an offset, with a size.
+    /// A kernel parameter, at an offset, with a size.
     KernelParam(u32, u32),
 }
 
@@ -55,7 +55,7 @@ pub(crate) struct RegisterInfo {
 }
 
 impl RegisterInfo {
-    /// Where it lies as an argument or result of a call.
+    /// Slot of the register as an argument or result of a call.
     pub(crate) fn slot(row: u32, ty: ScalarType) -> CallSlot {
         CallSlot::Register { row, rows: ty.bits().div_ceil(32).max(1) }
     }

@@ -36,7 +36,7 @@ pub(super) fn decode(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
         }
         Opcode::Setmaxnreg => set_registers(d, inst),
         Opcode::Griddepcontrol => {
-            // Launches run one after the other here, so that only the checks have to know.
+            // Launches run one after the other here, so this matters to the checks only.
             d.require(inst, 90)?;
             d.expect_modifiers(inst, &["wait", "launch_dependents"])?;
             d.expect_operands(inst, 0)?;
@@ -56,7 +56,8 @@ pub(super) fn decode(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
     }
 }
 
-/// Whether an instruction ends its basic block, so that its guard becomes a branch around it.
+/// Returns true if an instruction ends its basic block, so that its guard becomes a branch around
+/// it.
 pub(super) fn ends_block(inst: &Instruction) -> bool {
     use Opcode as O;
     let waits = |m: &Name| m == "test_wait" || m == "try_wait";
@@ -273,7 +274,7 @@ fn proxy_fence(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
     let handler = if d.checked { d.handler::<fence::Fence<true>>() } else { d.handler::<fence::Fence<false>>() };
     d.push(Op { dst: NONE, imm: scope_of(inst) as i64, ..Op::new(handler) });
     if of_maps && inst.has("acquire") {
-        // Each copy reads the map again here, so that only the checks have to know.
+        // Each copy reads the map again here, so this matters to the checks only.
         d.expect_operands(inst, 2)?;
         if d.literal(inst, 1)? != 128 {
             return Err(d.invalid(inst, "a tensor map has 128 bytes"));
@@ -297,7 +298,7 @@ fn fence(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
     let restricted = [("acquire", "sync_restrict::shared::cluster"), ("release", "sync_restrict::shared::cta")];
     let restriction = restricted.iter().find(|(_, name)| inst.has(name));
     if let Some((order, name)) = restriction {
-        // The restriction frees hardware of work: here the fence is one without it.
+        // The restriction only saves work on hardware: here the fence is unrestricted.
         d.require(inst, 90)?;
         d.expect_modifiers(inst, &["cluster", "proxy", "async::generic", order, name])?;
         if !inst.has(order) || !inst.has("cluster") || inst.has("proxy") != inst.has("async::generic") {

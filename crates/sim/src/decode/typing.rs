@@ -1,14 +1,14 @@
-//! Which registers and literals an operand may be (PTX ISA, "Operand Type Checking" and "Operand
-//! Size Exceeding Instruction-Type Size"), as ptxas 13.0 applies it.
+//! Types of registers and literals that an operand may have (PTX ISA, "Operand Type Checking" and
+//! "Operand Size Exceeding Instruction-Type Size"), as ptxas 13.0 applies the rules.
 
 use warpfold_ptx::{Immediate, Instruction, Opcode, ScalarType as T};
 
-/// What a type is to the table of the ISA.
+/// Class of a type in the ISA's table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Class {
     Bits,
     Integer,
-    /// Floats, and pairs: they go with themselves and with bits.
+    /// Floats, and pairs: they match only themselves and bits.
     Other,
 }
 
@@ -20,7 +20,7 @@ const fn class(ty: T) -> Class {
     }
 }
 
-/// Whether a register of type `declared` may be an operand of type `ty`.
+/// Returns true if a register of type `declared` may be an operand of type `ty`.
 pub(super) fn fits(inst: &Instruction, declared: T, ty: T) -> bool {
     let is_size_right = declared.bits() == ty.bits() || (may_be_wider(inst) && declared.bits() > ty.bits());
     if !is_size_right {
@@ -30,13 +30,14 @@ pub(super) fn fits(inst: &Instruction, declared: T, ty: T) -> bool {
         (Class::Bits, _) | (_, Class::Bits) | (Class::Integer, Class::Integer) => true,
         _ if is_judged_by_size(inst) => true,
         (Class::Other, Class::Other) => declared == ty,
-        // To ptxas a pair of halves is a word.
+        // ptxas treats a pair of halves as a word.
         (Class::Other, Class::Integer) => declared == T::F16x2,
         (Class::Integer, Class::Other) => false,
     }
 }
 
-/// Of vectors that are loaded and stored, and of coordinates, ptxas compares sizes alone.
+/// Returns true if only sizes count, as for ptxas: vectors that are loaded and stored, and
+/// coordinates.
 fn is_judged_by_size(inst: &Instruction) -> bool {
     match inst.opcode {
         Opcode::Ld | Opcode::Ldu | Opcode::St => inst.has("v2") || inst.has("v4"),
@@ -45,12 +46,12 @@ fn is_judged_by_size(inst: &Instruction) -> bool {
     }
 }
 
-/// Loads, stores and conversions take registers wider than their type.
+/// Returns true for loads, stores and conversions, which take registers wider than their type.
 fn may_be_wider(inst: &Instruction) -> bool {
     matches!(inst.opcode, Opcode::Ld | Opcode::Ldu | Opcode::St | Opcode::Cvt)
 }
 
-/// Whether a literal may be an operand of type `ty`.
+/// Returns true if a literal may be an operand of type `ty`.
 pub(super) fn literal_fits(value: Immediate, ty: T) -> bool {
     match value {
         Immediate::Int(n) => match (class(ty), ty.bits()) {
@@ -63,17 +64,17 @@ pub(super) fn literal_fits(value: Immediate, ty: T) -> bool {
     }
 }
 
-/// Whether an address may lie in a register of this type.
+/// Returns true if a register of this type may hold an address.
 pub(super) fn is_address(declared: T) -> bool {
     class(declared) != Class::Other && declared.bits() <= 64
 }
 
-/// Whether an instruction reads special registers as values of type `ty`.
+/// Returns true if an instruction reads special registers as values of type `ty`.
 pub(super) fn reads_specials(inst: &Instruction, ty: T) -> bool {
     inst.opcode == Opcode::Mov && class(ty) != Class::Other
 }
 
-/// Whether an instruction takes the name of a variable for its address.
+/// Returns true if an instruction takes the name of a variable for its address.
 pub(super) fn takes_addresses(inst: &Instruction) -> bool {
     use Opcode as O;
     let computes =
@@ -83,7 +84,7 @@ pub(super) fn takes_addresses(inst: &Instruction) -> bool {
     !computes && !combines && !matches!(inst.opcode, O::Atom | O::Red | O::Shf | O::Shfl | O::Ld | O::St)
 }
 
-/// Whether an instruction takes `{a, b}` for the register that they fill.
+/// Returns true if an instruction takes `{a, b}` for the register that they fill.
 pub(super) fn takes_vectors(inst: &Instruction) -> bool {
     use Opcode as O;
     !matches!(inst.opcode, O::Mad | O::Mul | O::Setp | O::Cvt | O::Atom | O::Red)

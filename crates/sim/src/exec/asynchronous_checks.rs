@@ -1,4 +1,4 @@
-//! Where mbarriers, bulk copies and proxy fences meet the checker.
+//! Checker hooks of mbarriers, bulk copies and proxy fences.
 
 use super::checking::Checking;
 use super::cluster::Place;
@@ -21,13 +21,13 @@ pub(super) fn side(instruction: u32, by: Thread) -> Side {
 const STRONG: Strength = Strength::Strong(Semantics::Relaxed, Scope::Gpu);
 
 impl Machine {
-    /// What the checker of a cluster of several blocks knows of a block's shared memory.
+    /// Checker state of a block's shared memory, in a cluster of several blocks.
     pub(crate) fn cluster_memory(&self, rank: u32) -> Option<ClusterMemory> {
         self.cluster.peers.get(rank as usize)?.check.clone()
     }
 
-    /// Tells the checker of an operation on a barrier's bytes; `begins` says that it is made,
-    /// `None` that it ends.
+    /// Tells the checker of an operation on a barrier's bytes; `begins` is true for its
+    /// initialisation, `None` for its invalidation.
     fn barrier_bytes(&mut self, op: &Op, place: Place, lane: u32, kind: Kind, strength: Strength) {
         let access = one_lane(op.instruction, (self.warp, lane), 8, kind, strength);
         let offsets = [place.offset; 32];
@@ -41,7 +41,7 @@ impl Machine {
         }
     }
 
-    /// Notes that a lane made a barrier.
+    /// Notes that a lane initialised a barrier.
     pub(crate) fn check_barrier_begins(&mut self, op: &Op, place: Place, lane: u32) {
         self.barrier_bytes(op, place, lane, Kind::Write, Strength::Weak);
         let access = one_lane(op.instruction, (self.warp, lane), 8, Kind::Write, Strength::Weak);
@@ -50,7 +50,7 @@ impl Machine {
         }
     }
 
-    /// Notes that a lane ended a barrier.
+    /// Notes that a lane invalidated a barrier.
     pub(crate) fn check_barrier_ends(&mut self, op: &Op, place: Place, lane: u32) {
         self.barrier_bytes(op, place, lane, Kind::Write, Strength::Weak);
         let access = one_lane(op.instruction, (self.warp, lane), 8, Kind::Write, Strength::Weak);
@@ -78,7 +78,7 @@ impl Machine {
         }
     }
 
-    /// Notes that a barrier of the block went on to the phase of this parity.
+    /// Notes that a barrier of the block advanced to the phase of this parity.
     pub(crate) fn check_phase_completes(&mut self, offset: u32, parity: bool) {
         if let Some(checking) = &mut self.checking {
             checking.block.complete_phase(offset, parity);
@@ -109,8 +109,7 @@ impl Machine {
         }
     }
 
-    /// Notes that such an operation has read the units that it began with, as the warp knows by its
-    /// wait.
+    /// Notes that such an operation has read its units, as the warp knows by its wait.
     pub(crate) fn check_operands_read(&mut self, instruction: u32, units: &[u32]) {
         let warp = self.warp;
         if let Some(Checking { block, findings, .. }) = self.checking.as_deref_mut() {
@@ -118,7 +117,7 @@ impl Machine {
         }
     }
 
-    /// Notes a `fence.proxy.async`, and for which memories.
+    /// Notes a `fence.proxy.async` for shared memory, global memory or both.
     pub(crate) fn check_proxy_fence(&mut self, shared: bool, global: bool) {
         let warp = self.warp;
         if let Some(Checking { launch, block, .. }) = self.checking.as_deref_mut() {
@@ -131,7 +130,7 @@ impl Machine {
         side(instruction, Thread { block: self.block, warp: self.warp, lane })
     }
 
-    /// Checks that a lane may change the tensor map at a device address, or copy by it.
+    /// Checks that a lane may modify the tensor map at a device address, or use it for a copy.
     pub(crate) fn check_map(&mut self, instruction: u32, lane: u32, address: u64, kind: Kind) {
         let by = self.here(instruction, lane);
         let Some(allocation) = self.global.allocation(address) else { return };
@@ -146,7 +145,7 @@ impl Machine {
         }
     }
 
-    /// Notes that a thread released the tensor maps that it changed.
+    /// Notes that a thread released the tensor maps that it modified.
     pub(crate) fn check_maps_released(&mut self) {
         if let Some(Checking { launch, block, .. }) = self.checking.as_deref_mut() {
             block.maps_released(launch);
@@ -160,8 +159,8 @@ impl Machine {
         }
     }
 
-    /// Checks a lane's access to an object of whole 16 bytes in the own shared memory, by other
-    /// means than loads and stores.
+    /// Checks a lane's access, other than a load or store, to an object of 16-byte units in the
+    /// block's own shared memory.
     pub(crate) fn check_shared_object(&mut self, instruction: u32, lane: u32, (start, bytes): (u32, u32), kind: Kind) {
         let own = self.cluster_memory(self.cluster.rank);
         let warp = self.warp;
@@ -175,7 +174,7 @@ impl Machine {
         }
     }
 
-    /// Checks what a load reads of global memory, as it begins.
+    /// Checks a load's reads of global memory when it is issued.
     pub(crate) fn check_load_begins(&mut self, load: &Load) {
         if self.checking.is_none() {
             return;
@@ -196,7 +195,7 @@ impl Machine {
         }
     }
 
-    /// Checks what a load writes of the shared memory of a block of the cluster, as it begins.
+    /// Checks a load's writes to the shared memory of a block of the cluster when it is issued.
     pub(crate) fn check_load_lands_in(&mut self, op: &Op, load: &Load, rank: u32) {
         if self.checking.is_none() {
             return;
@@ -208,7 +207,7 @@ impl Machine {
         let (kind, by) = (load.kind(), (load.by.warp, load.by.lane));
         let strength = if kind == Kind::Atomic { STRONG } else { Strength::Weak };
         if is_own && matches!(load.from, transfers::Place::Held(_)) {
-            // A store of a thread is no operation of the async proxy.
+            // A thread's store is not an operation of the async proxy.
             let access = one_lane(op.instruction, by, load.bytes, kind, strength);
             block.copy_begins(&access, &[load.to; 32], findings);
         } else if is_own {
@@ -224,7 +223,7 @@ impl Machine {
         block.release_to_cluster(launch, &access, &memory.addresses(&[load.barrier; 32]));
     }
 
-    /// Notes the copies into the current block that others have begun since its last turn.
+    /// Notes the copies into the current block that other blocks have issued since its last turn.
     pub(crate) fn check_arrivals_of_copies(&mut self) {
         let (rank, own) = (self.cluster.rank as usize, self.block);
         let Some(Checking { block, findings, .. }) = self.checking.as_deref_mut() else { return };
@@ -257,7 +256,7 @@ impl Machine {
         }
     }
 
-    /// Notes that an arrival after copies by `cp.async` counts.
+    /// Notes that an arrival after copies by `cp.async` is complete.
     pub(crate) fn check_arrival_lands(&mut self, arrival: &Arrival, landed: &[Copy]) {
         for copy in landed {
             let Some(checking) = &mut self.checking else { return };
@@ -276,8 +275,8 @@ impl Machine {
         }
     }
 
-    /// Checks that a store may begin to read. That nothing has written what it reads is no error,
-    /// but of a reduction.
+    /// Checks that a store may start to read. Unwritten source bytes are an error only for
+    /// reductions.
     pub(crate) fn check_store_begins(&mut self, store: &Store) {
         let is_copy = store.reduction.is_none();
         let Some(Checking { block, findings, .. }) = self.checking.as_deref_mut() else { return };
@@ -289,7 +288,7 @@ impl Machine {
         self.check_global_pieces(store.instruction, store.by, &store.to, store.bytes, kind, true);
     }
 
-    /// Notes that a store has read, and its thread knows it.
+    /// Notes that a store has read its source, as its thread knows.
     pub(crate) fn check_store_has_read(&mut self, store: &mut Store) {
         let is_copy = store.reduction.is_none();
         let is_alone = self.cluster.peers.len() <= 1;
@@ -303,7 +302,7 @@ impl Machine {
         }
     }
 
-    /// Checks what a store writes of global memory, as it does.
+    /// Checks a store's writes to global memory when they are performed.
     pub(crate) fn check_store_lands(&mut self, store: &Store) {
         let kind = if store.reduction.is_some() { Kind::Atomic } else { Kind::Write };
         self.check_global_pieces(store.instruction, store.by, &store.to, store.bytes, kind, false);

@@ -1,4 +1,4 @@
-//! Block barriers: who has arrived, when all have, and what `barrier.red` gives.
+//! Block barriers: arrivals, completion, and the results of `barrier.red`.
 
 use super::block::Block;
 use super::block::Context;
@@ -16,11 +16,11 @@ pub(crate) const BARRIERS: usize = 16;
 pub(super) struct BarrierState {
     /// Lanes that have arrived, by warp.
     pub arrived: Vec<u32>,
-    /// Threads that are expected; all of the block if none is given.
+    /// Expected threads; all of the block if `None`.
     pub expected: Option<u32>,
-    /// Whether any has arrived.
+    /// True if any warp has arrived.
     pub open: bool,
-    /// Threads whose predicate held.
+    /// Threads whose predicate was true.
     pub held: u32,
     /// Threads that gave a predicate.
     pub given: u32,
@@ -28,16 +28,16 @@ pub(super) struct BarrierState {
     pub instruction: u32,
 }
 
-/// An aligned barrier that part of a warp has reached: the rest has to come to the same
+/// An aligned barrier that part of a warp has reached: the rest must arrive at the same
 /// instruction.
 #[derive(Debug, Clone)]
 pub(super) struct Partial {
     warp: u32,
     /// The barrier's number and instruction.
     at: (u32, u32),
-    /// A lane that has arrived.
+    /// A lane that arrived.
     lane: u32,
-    /// Lanes that have not.
+    /// Lanes that have not arrived.
     missing: u32,
 }
 
@@ -49,8 +49,8 @@ impl Block {
         }
     }
 
-    /// Lanes exit, or reach a barrier: if an aligned barrier waits for them elsewhere, it was
-    /// divergent.
+    /// Reports a divergent barrier if lanes exit, or reach another barrier, while an aligned one
+    /// waits for them.
     pub(super) fn missed_barrier(&mut self, w: u32, mask: u32, at: Option<(u32, u32)>, m: &mut Machine) {
         let mut i = 0;
         while i < self.partial.len() {
@@ -73,7 +73,7 @@ impl Block {
         }
     }
 
-    /// Reports the aligned barriers that wait for lanes which can never come.
+    /// Reports the aligned barriers that wait for lanes that can never arrive.
     pub(super) fn stuck_barriers(&mut self, m: &mut Machine) {
         for p in std::mem::take(&mut self.partial) {
             self.divergent_barrier(&p, p.missing, m);
@@ -85,7 +85,7 @@ impl Block {
         self.fault(m, FindingKind::BarrierDivergence, p.at.1, p.warp, p.lane, rule);
     }
 
-    /// Part `i` of warp `w` reaches a barrier; the next block if it need not wait.
+    /// Arrival of part `i` of warp `w` at a barrier; returns the next block if it need not wait.
     pub(super) fn reach_barrier(
         &mut self,
         w: u32,
@@ -145,13 +145,13 @@ impl Block {
         }
         self.complete_barrier(id as usize, m, cx.code);
         if waits {
-            // Either the part waits, or it was moved on together with the others.
+            // The part waits, or was advanced together with the others.
             return None;
         }
         Some(barrier.next)
     }
 
-    /// Lets the waiting parts go on if everybody has arrived.
+    /// Releases the waiting parts if all threads have arrived.
     pub(super) fn complete_barrier(&mut self, id: usize, m: &mut Machine, code: &Code) {
         let state = &self.barriers[id];
         let is_here = |(warp, arrived): &(&Warp, &u32)| **arrived & warp.live == warp.live;
@@ -219,7 +219,7 @@ impl Block {
         (m.frame, m.predicates, m.local, m.local_base, m.local_end) = current;
     }
 
-    /// Warns of a barrier of all threads that completes without warps which have ended.
+    /// Warns of a barrier of all threads that completes without warps that have exited.
     fn check_left_out(&self, id: usize, m: &mut Machine) {
         let state = &self.barriers[id];
         let is_left_out = |w: usize| self.warps[w].live == 0 && self.warps[w].initial != 0 && state.arrived[w] == 0;

@@ -1,4 +1,4 @@
-//! A resident block: its warps, its shared memory and its barriers; runs until it is done or has to
+//! A resident block: its warps, its shared memory and its barriers; runs until it is done or must
 //! wait.
 
 use super::barrier::{BARRIERS, BarrierState, Partial};
@@ -19,28 +19,29 @@ use crate::check::{BlockCheck, ClusterMemory, LaunchCheck, PeerUse};
 use crate::report::{FindingKind, Severity};
 use crate::tensor_ops::rules::Warpgroups;
 
-/// Slices without a sign of waiting after which a part that waits at a join is let go all the same.
+/// Slices without any sign of waiting after which a part that waits at a join is released
+/// nevertheless.
 const PATIENCE_SLICES: u32 = 256;
 
-/// Slices of warps after which a turn ends: warps that wake one another would go on without end,
-/// and a launch's limit is looked at between turns.
+/// Slices of warps in one turn: warps that wake each other would continue without end, and a
+/// launch's limit is checked between turns.
 const SLICES_OF_A_TURN: u32 = 4096;
 
-/// Times that a warp goes on after a barrier, a branch or a join before that counts as a slice: a
-/// loop with a barrier that nobody else takes part in would go on without end.
+/// Times that a warp continues after a barrier, a branch or a join before that counts as a slice: a
+/// loop with a barrier that no other warp joins would continue without end.
 const SWITCHES_OF_A_SLICE: u32 = 4096;
 
-/// Such slices after which others get their turn.
+/// Number of such slices before other blocks get a turn.
 const SWITCHING_SLICES: u32 = 64;
 
-/// How a turn of a block ended.
+/// Outcome of a block's turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Turn {
     /// Every thread has exited.
     Done,
-    /// Its slice is over, or something in it waits for another block.
+    /// Its slice is over, or part of it waits for another block.
     Yield,
-    /// Nothing in it can run again.
+    /// No part of it can run again.
     Stuck,
     /// A fault or a trap.
     Stopped,
@@ -65,21 +66,21 @@ pub(crate) struct Block {
     clock: u64,
     /// Its part of the checker.
     pub(super) check: Option<BlockCheck>,
-    /// Its copies under way.
+    /// Its pending copies.
     asynchronous: Asynchronous,
     /// Parts that wait at mbarriers.
     pub(super) waits: Waits,
-    /// What its warpgroups have executed, for the checks.
+    /// Instructions that its warpgroups have executed, for the checks.
     warpgroups: Warpgroups,
-    /// What it printed.
+    /// Output of `vprintf`.
     pub output: String,
     /// Slices that a warp has used up by switching, in the present turn.
     switching: u32,
-    /// Draws the order of warps.
+    /// Source of the order of warps.
     luck: Luck,
 }
 
-/// Executions of basic blocks: how often, and with how many lanes.
+/// Executions of basic blocks: their number, and the sum of their lanes.
 pub(crate) type BlockCounts = Vec<(u64, u64)>;
 
 /// Everything that a turn needs besides the block.
@@ -90,12 +91,12 @@ pub(crate) struct Context<'a> {
     pub geometry: &'a Geometry,
     /// Counts by basic block.
     pub counts: &'a mut BlockCounts,
-    /// Where a trap is recorded.
+    /// Slot for a trap.
     pub trap: &'a mut Option<(u32, u64, u32)>,
 }
 
 impl Block {
-    /// Storage for blocks of a launch.
+    /// Allocates storage for blocks of a launch.
     pub(crate) fn new(geometry: &Geometry) -> Self {
         let rows = geometry.shared_bytes.div_ceil(128) as usize + 1;
         Self {
@@ -119,7 +120,7 @@ impl Block {
         }
     }
 
-    /// Starts over as block `index`.
+    /// Restarts the storage as block `index`.
     pub(crate) fn start(&mut self, index: u64, launch: Option<&LaunchCheck>, cx: &Context<'_>) {
         let geometry = cx.geometry;
         if let (Some(check), Some(launch)) = (&mut self.check, launch) {
@@ -158,7 +159,7 @@ impl Block {
         }
     }
 
-    /// Runs until the block is done or everything in it has had its slice.
+    /// Runs until the block is done or every part of it has had its slice.
     pub(crate) fn turn(&mut self, m: &mut Machine, cx: &mut Context<'_>) -> Turn {
         self.lend(m);
         m.shared = self.shared.as_mut_ptr().cast();
@@ -174,7 +175,7 @@ impl Block {
         turn
     }
 
-    /// Lends the block's copies and its part of the checker to the machine, or takes them back.
+    /// Lends the block's copies and its checker to the machine, or takes them back.
     fn lend(&mut self, m: &mut Machine) {
         std::mem::swap(&mut self.asynchronous, &mut m.asynchronous);
         std::mem::swap(&mut self.warpgroups, &mut m.warpgroups);
@@ -236,7 +237,7 @@ impl Block {
         }
     }
 
-    /// Runs one warp; false if it cannot go on by itself.
+    /// Runs one warp; returns false if it cannot continue by itself.
     fn run_warp(&mut self, w: u32, m: &mut Machine, cx: &mut Context<'_>) -> bool {
         m.warp = w;
         m.waiting = false;
@@ -296,12 +297,13 @@ impl Block {
         self.shared.as_mut_ptr().cast()
     }
 
-    /// Whether every thread has exited.
+    /// Returns true if every thread has exited.
     pub(super) fn has_exited(&self) -> bool {
         self.warps.iter().all(|w| w.live == 0)
     }
 
-    /// The block has peers, which reach its shared memory: what the checker keeps of that.
+    /// Joins the block to its peers, which access its shared memory: returns the checker's state of
+    /// that memory.
     pub(super) fn join_cluster(
         &mut self,
         geometry: &Geometry,
@@ -316,14 +318,14 @@ impl Block {
         ))
     }
 
-    /// The block has exited: checks what its peers did to its memory.
+    /// Checks the peers' accesses to the memory of the block, which has exited.
     pub(super) fn leave_cluster(&self, uses: &[PeerUse], checking: Option<&mut Checking>) {
         if let (Some(check), Some(checking)) = (&self.check, checking) {
             check.exit(uses, &mut checking.findings);
         }
     }
 
-    /// Lets every warp look again at what it waits for.
+    /// Makes every warp check again what it waits for.
     pub(super) fn wake(&mut self) {
         self.wake_waiting();
         for (w, warp) in self.warps.iter().enumerate() {
@@ -345,13 +347,13 @@ struct WarpOrder {
 }
 
 impl WarpOrder {
-    /// Any; without a seed the increasing one.
+    /// Draws a random order; without a seed, the increasing one.
     fn draw(luck: &mut Luck) -> Self {
         let first = u32::try_from(luck.below(32)).unwrap_or(0);
         Self { first, is_descending: luck.below(2) != 0 }
     }
 
-    /// The first of some warps, which are not none.
+    /// The first warp of a nonempty mask.
     fn first(self, warps: u32) -> u32 {
         let turned = warps.rotate_right(self.first);
         let at = if self.is_descending { 31 - turned.leading_zeros() } else { turned.trailing_zeros() };

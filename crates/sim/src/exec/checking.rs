@@ -1,4 +1,4 @@
-//! Where handlers and synchronising instructions meet the checker.
+//! Checker hooks of handlers and synchronising instructions.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -23,15 +23,15 @@ use crate::report::{FindingKind, Severity};
 /// The checker of a worker.
 #[derive(Debug)]
 pub(crate) struct Checking {
-    /// What all blocks of the launch share.
+    /// State shared by all blocks of the launch.
     pub launch: Arc<LaunchCheck>,
-    /// What belongs to the block that runs; blocks bring their own.
+    /// State of the block that runs; swapped in with each block.
     pub block: BlockCheck,
-    /// What was found.
+    /// The findings so far.
     pub findings: Findings,
 }
 
-/// The scope as the checker takes it: that of a cluster of one block ends with the block.
+/// The scope for the checker: in a cluster of one block, cluster scope ends with the block.
 fn scope(m: &Machine, scope: access::Scope) -> Scope {
     match scope {
         access::Scope::Cluster if m.cluster.peers.len() > 1 => Scope::Cluster,
@@ -64,7 +64,7 @@ pub(super) fn described(m: &Machine, op: &Op, access: Access, kind: Kind, mask: 
     }
 }
 
-/// What a lane stores: the bits of its element rows, one after the other.
+/// Value that a lane stores: the bits of its element rows, one after the other.
 pub(super) fn stored(m: &Machine, op: &Op, access: Access, lane: u32) -> u128 {
     let bits = access.element() * 8;
     let mut all = 0u128;
@@ -83,7 +83,7 @@ pub(super) fn stored(m: &Machine, op: &Op, access: Access, lane: u32) -> u128 {
     all
 }
 
-/// The lanes of `mask` whose addresses lie in a range.
+/// The lanes of `mask` whose addresses are in a range.
 #[inline(always)]
 fn lanes_in(range: Range<u64>, at: &[u64; LANES], mask: u32) -> u32 {
     let bytes = range.end - range.start;
@@ -110,7 +110,7 @@ impl Machine {
         let mut rest = mask;
         let mut guarded = None;
         while rest != 0 {
-            // Lanes whose addresses lie in one allocation go together.
+            // Lanes whose addresses are in one allocation are checked together.
             let first = at[rest.trailing_zeros() as usize];
             let Some(allocation) = self.global.allocation(first) else { break };
             let here = lanes_in(allocation.base..allocation.base + allocation.bytes, at, rest);
@@ -137,8 +137,8 @@ impl Machine {
         }
     }
 
-    /// Records a store to what kernels may only read, an access outside the parts that a launch was
-    /// given, or a use of the heap that `malloc` did not give.
+    /// Records a store to read-only memory, an access outside the memory ranges of a launch, or a
+    /// use of heap memory that `malloc` did not return.
     #[cold]
     #[inline(never)]
     fn check_guard(&mut self, op: &Op, (access, made): (Access, Kind), guard: Guard, at: &[u64; LANES], lanes: u32) {
@@ -187,7 +187,7 @@ impl Machine {
         self.fault(fault, false);
     }
 
-    /// Checks what follows from a strong load or atomic, once its value is read.
+    /// Applies the effects of a strong load or atomic, once its value is read.
     pub(crate) fn after_strong(
         &mut self,
         op: &Op,
@@ -225,7 +225,7 @@ impl Machine {
         }
     }
 
-    /// The current block's shared memory as its cluster sees it, in a cluster of several blocks.
+    /// The current block's shared memory for its cluster, if that has several blocks.
     pub(super) fn own_memory(&self) -> Option<ClusterMemory> {
         self.cluster.peers.get(self.cluster.rank as usize)?.check.clone()
     }
@@ -262,8 +262,8 @@ impl Machine {
         self.checking = Some(checking);
     }
 
-    /// Checks what follows from a strong load or atomic in the shared memory of a peer, once its
-    /// value is read.
+    /// Applies the effects of a strong load or atomic in a peer's shared memory, once its value is
+    /// read.
     pub(crate) fn after_strong_peer(
         &mut self,
         op: &Op,
@@ -288,7 +288,7 @@ impl Machine {
         }
     }
 
-    /// Notes that the current warp waited at the barrier of the cluster, and need not.
+    /// Notes that the current warp has passed the barrier of the cluster.
     pub(crate) fn check_cluster_wait(&mut self) {
         let warp = self.warp;
         if let Some(checking) = &mut self.checking {
@@ -296,7 +296,7 @@ impl Machine {
         }
     }
 
-    /// Checks that copies by `cp.async` may begin; gives the lanes that may go on.
+    /// Checks that copies by `cp.async` may be issued; returns the lanes that may continue.
     pub(crate) fn check_copy_begins(
         &mut self,
         op: &Op,
@@ -341,7 +341,7 @@ impl Machine {
         mask
     }
 
-    /// Notes that copies by `cp.async` have landed, at a wait of the lanes that began them.
+    /// Notes that copies by `cp.async` have completed, at a wait of the issuing lanes.
     pub(crate) fn check_copy_lands(&mut self, copy: &Copy) {
         let Copy { instruction, mask, bytes, .. } = *copy;
         let warp = self.warp;
@@ -353,14 +353,14 @@ impl Machine {
         self.leave_unwritten_by(copy);
     }
 
-    /// A copy reads bytes that nothing has written: no error, and so is what it writes.
+    /// Starts a copy of unwritten bytes: not an error, but its destination counts as unwritten.
     pub(super) fn begin_copy_of_unwritten(&mut self) {
         if let Some(checking) = &mut self.checking {
             checking.findings.hush(true);
         }
     }
 
-    /// Bytes that `cp.async` has copied from where nothing had written count as not written.
+    /// Marks bytes as unwritten that `cp.async` has copied from unwritten bytes.
     pub(super) fn leave_unwritten_by(&mut self, copy: &Copy) {
         if self.checking.as_ref().is_some_and(|checking| checking.findings.copies_unwritten()) {
             for lane in lanes_of(copy.mask).map(|lane| lane as usize) {
@@ -369,7 +369,7 @@ impl Machine {
         }
     }
 
-    /// Notes a fence of the scope `imm`.
+    /// Notes a fence of scope `imm`.
     pub(crate) fn check_fence(&mut self, imm: i64, kind: FenceKind, mask: u32) {
         let scope = match imm {
             0 => Scope::Cta,
@@ -391,7 +391,7 @@ impl Machine {
         }
     }
 
-    /// Notes that the block lets launches begin that may overlap this one.
+    /// Notes that the block lets dependent launches begin.
     pub(crate) fn check_dependents_launched(&mut self) {
         if let Some(Checking { launch, block, .. }) = self.checking.as_deref_mut() {
             block.launch_dependents(launch);

@@ -1,12 +1,11 @@
-//! A cluster: its blocks, resident together on one worker, and what each sees of the others' shared
+//! Clusters: blocks resident together on one worker, and their access to each other's shared
 //! memory.
 //!
 //! All blocks of a cluster belong to one host thread, which gives each a turn after the other. So
-//! shared memory stays plain memory, wherever in the cluster an access comes from. A block without
-//! a cluster is a cluster of one.
+//! shared memory is plain memory for accesses from anywhere in the cluster. A block without a
+//! cluster is a cluster of one.
 //!
-//! Who has an address in `.shared::cluster` (`mapa` makes them) asks [`Machine::place`] whose
-//! memory it lies in.
+//! [`Machine::place`] resolves addresses in `.shared::cluster` (made by `mapa`).
 
 use super::block::{Block, Context, Turn};
 use super::geometry::Geometry;
@@ -15,16 +14,16 @@ use super::memory_map::tagged;
 use crate::asynchronous::transfers::Load;
 use crate::check::{ClusterMemory, LaunchCheck, PeerUse, Released};
 
-/// One block's shared memory, as the blocks of its cluster see it.
+/// One block's shared memory, for the blocks of its cluster.
 #[derive(Debug, Clone)]
 pub(crate) struct Peer {
     /// Its shared memory; as large as the machine's [`shared_bytes`](Machine::shared_bytes).
     pub shared: *mut u8,
     /// All threads of the block have exited, and its shared memory is gone.
     pub exited: bool,
-    /// What the checker knows of it, in a cluster of several blocks.
+    /// Checker state of its shared memory, in a cluster of several blocks.
     pub check: Option<ClusterMemory>,
-    /// Copies that are to land there.
+    /// Pending copies into it.
     pub loads: Vec<Load>,
     /// The last uses of it by each warp of the others, for the checker.
     pub uses: Vec<PeerUse>,
@@ -39,21 +38,21 @@ pub(crate) struct Cluster {
     pub peers: Vec<Peer>,
     /// The launch or the kernel gave a cluster size.
     pub explicit: bool,
-    /// Blocks, a bit each, in which something may go on: set when a peer's memory changes under its
+    /// Mask of the blocks in which a part may continue: set when a peer's memory changes under its
     /// waiting parts.
     pub wake: u32,
 }
 
-/// Where an address in `.shared::cluster` points.
+/// Target of an address in `.shared::cluster`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Place {
     /// Rank of the block.
     pub rank: u32,
-    /// It is the current block.
+    /// True if it is the current block.
     pub is_own: bool,
     /// Byte offset in that block's shared memory; may be out of bounds.
     pub offset: u32,
-    /// Where that block's shared memory starts; [`Machine::shared_bytes`] long.
+    /// Start of that block's shared memory, which is [`Machine::shared_bytes`] long.
     pub shared: *mut u8,
 }
 
@@ -80,19 +79,19 @@ impl Machine {
 pub(crate) struct Resident {
     /// The blocks, by rank.
     pub blocks: Vec<Block>,
-    /// What they see of one another; lent to the machine during a turn.
+    /// State that the blocks share; lent to the machine during a turn.
     cluster: Cluster,
 }
 
 impl Resident {
-    /// Storage for clusters of a launch.
+    /// Allocates storage for clusters of a launch.
     pub(crate) fn new(geometry: &Geometry) -> Self {
         let size: u32 = geometry.cluster.iter().product();
         let blocks = (0..size).map(|_| Block::new(geometry)).collect();
         Self { blocks, cluster: Cluster { explicit: geometry.explicit_cluster, ..Cluster::default() } }
     }
 
-    /// Starts over as cluster `index`.
+    /// Restarts the storage as cluster `index`.
     pub(crate) fn start(&mut self, index: u64, launch: Option<&LaunchCheck>, cx: &Context<'_>) {
         for (rank, block) in (0..).zip(&mut self.blocks) {
             block.start(cx.geometry.block_of(index, rank), launch, cx);
@@ -150,7 +149,7 @@ impl Resident {
         }
     }
 
-    /// Lets blocks look again at what they wait for.
+    /// Makes blocks check again what they wait for.
     fn wake(&mut self, ranks: u32) -> bool {
         for (rank, block) in self.blocks.iter_mut().enumerate() {
             if ranks >> rank & 1 != 0 {
@@ -160,7 +159,7 @@ impl Resident {
         ranks != 0
     }
 
-    /// Lets everybody go on who waits at the barrier of the cluster, if all threads that have not
+    /// Releases all warps that wait at the barrier of the cluster, if all threads that have not
     /// exited have arrived.
     fn complete_barrier(&mut self, cx: &Context<'_>) -> bool {
         let complete = self.blocks.iter().all(Block::has_arrived) && self.blocks.iter().any(|b| !b.has_exited());

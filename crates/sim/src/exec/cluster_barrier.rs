@@ -11,21 +11,21 @@ use super::warp::{PartState, Warp};
 use crate::check::Released;
 use crate::report::FindingKind;
 
-/// In findings, the number of the cluster's barrier: one above those of a block.
+/// Number of the cluster's barrier in findings: one above those of a block.
 const CLUSTER_BARRIER: u32 = super::barrier::BARRIERS as u32;
 
 /// The lanes of one warp in the present phase.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Arrival {
-    /// Have arrived, and the phase is not over.
+    /// Lanes that have arrived in the current phase.
     arrived: u32,
-    /// Have arrived in this phase or the one before, and not waited for it.
+    /// Lanes that have arrived in this phase or the previous one, and not waited for it.
     owes: u32,
 }
 
 impl Block {
-    /// Part `i` of warp `w` reaches the barrier of the cluster; the next basic block if it need not
-    /// wait.
+    /// Arrival of part `i` of warp `w` at the barrier of the cluster; returns the next basic block
+    /// if it need not wait.
     pub(super) fn reach_cluster_barrier(
         &mut self,
         w: u32,
@@ -73,12 +73,12 @@ impl Block {
         None
     }
 
-    /// Whether every thread that has not exited has arrived at the barrier of the cluster.
+    /// Returns true if every thread that has not exited has arrived at the cluster's barrier.
     pub(super) fn has_arrived(&self) -> bool {
         self.warps.iter().zip(&self.cluster).all(|(warp, state)| warp.live & !state.arrived == 0)
     }
 
-    /// The phase is over: what this block released to the others.
+    /// Ends the phase: returns the clock that this block released to the others.
     pub(super) fn end_phase(&mut self) -> Released {
         let waits = |warp: &Warp| {
             let parked = warp.parts.iter().filter(|p| p.state == PartState::ClusterBarrier);
@@ -89,8 +89,8 @@ impl Block {
         self.check.as_mut().map_or_else(Released::default, |check| check.end_phase(exited, all_wait))
     }
 
-    /// Goes on after a phase in which the cluster released something: the warps that wait go on.
-    /// True if one does.
+    /// Releases the waiting warps after a phase in which the cluster released a clock. Returns true
+    /// if there are any.
     pub(super) fn pass_cluster_barrier(&mut self, released: &Released, code: &Code) -> bool {
         let mut any = false;
         if let Some(check) = &mut self.check {

@@ -15,7 +15,7 @@ use crate::undefined::flow::Flow;
 /// Index into [`Code::blocks`].
 pub(crate) type BlockId = u32;
 
-/// No block: the join of a branch whose sides only meet where the function ends.
+/// No block: the join of a branch whose sides only meet at the end of the function.
 pub(crate) const NO_BLOCK: BlockId = u32::MAX;
 
 /// Everything a launch needs, decoded for one CPU level and one check mode.
@@ -31,7 +31,7 @@ pub(crate) struct Code {
     pub function_index: HashMap<String, u32>,
     /// Source instructions; operations and terminators refer to them by index.
     pub instructions: Vec<InstructionInfo>,
-    /// What each of them does to undefined bits, in a checked program.
+    /// Propagation of undefined bits by each instruction, in a checked program.
     pub flows: Vec<Flow>,
     /// Operands of tensor-core instructions.
     pub tensor: Arc<Tables>,
@@ -39,33 +39,33 @@ pub(crate) struct Code {
     pub lists: Vec<u32>,
     /// Reductions that bulk copies name, by index.
     pub reductions: Vec<Reduction>,
-    /// Warp exchanges that lanes may come to at different instructions.
+    /// Warp exchanges that lanes may reach at different instructions.
     pub exchanges: Vec<Exchange>,
     /// Shared variables of the module, for the names of addresses.
     pub shared: Vec<Placed>,
     /// Elements and dimensions of the module's variables.
     pub shapes: Shapes,
-    /// Name of the variable that stands for dynamic shared memory, if one is declared.
+    /// Name of the variable for dynamic shared memory, if one is declared.
     pub dynamic_shared: Option<String>,
-    /// The largest alignment that a variable for dynamic shared memory asks for; 0 without any.
+    /// The largest alignment of a variable for dynamic shared memory; 0 without any.
     pub dynamic_align: u32,
     /// Bytes of static shared memory, as laid out here.
     pub static_shared: u32,
-    /// Bytes at the start of those that the system keeps for itself, if the program asks where.
+    /// Bytes at the start of those that the system reserves, if the program asks for their address.
     pub reserved_shared: u32,
-    /// Whether the program calls `malloc` or `free`.
+    /// True if the program calls `malloc` or `free`.
     pub allocates: bool,
-    /// Whether the program calls `vprintf` or asserts.
+    /// True if the program calls `vprintf` or asserts.
     pub prints: bool,
-    /// Whether the program has an instruction that could order one block after another.
+    /// True if the program has an instruction that could order one block after another.
     pub orders_blocks: bool,
-    /// Whether it has any `fence.sc`.
+    /// True if it has any `fence.sc`.
     pub has_fence_sc: bool,
-    /// Whether it has any fence or access whose scope ends at the cluster.
+    /// True if it has any fence or access whose scope ends at the cluster.
     pub has_cluster_scope: bool,
 }
 
-/// A variable and where it lies in its space.
+/// A variable and its place in its space.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Placed {
     /// Its name.
@@ -89,18 +89,18 @@ pub(crate) struct InstructionInfo {
     pub function: u32,
     /// The basic block that counts its executions.
     pub block: BlockId,
-    /// What totals its memory counters and executions go to.
+    /// Class of totals for its memory counters and executions.
     pub class: Class,
 }
 
-/// Bytes of shared memory that the system keeps for itself in each block (CUDA programming guide,
-/// compute capability 8.0 and later).
+/// Bytes of shared memory that the system reserves in each block (CUDA programming guide, compute
+/// capability 8.0 and later).
 pub(crate) const RESERVED_SHARED: u32 = 1024;
-/// Where in them the memory starts that cooperative groups of several warps meet in.
+/// Offset in them of the memory that cooperative groups of several warps use to synchronise.
 const RESERVED_FOR_GROUPS: u32 = 512;
 
 impl Code {
-    /// Lets static shared memory start behind what the system keeps, as on hardware.
+    /// Moves static shared memory after the system's reserve, as on hardware.
     pub(crate) fn reserve_shared(&mut self) {
         self.reserved_shared = RESERVED_SHARED;
         self.static_shared = RESERVED_SHARED;
@@ -112,13 +112,13 @@ impl Code {
         self.dynamic_align.max(16)
     }
 
-    /// Where dynamic shared memory starts: after the static variables.
+    /// Offset of dynamic shared memory: after the static variables.
     pub(crate) fn dynamic_shared_start(&self) -> u32 {
         self.static_shared.next_multiple_of(self.dynamic_align())
     }
 }
 
-/// Which totals an instruction counts towards.
+/// Class of totals that an instruction counts towards.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Class {
     /// Only instruction counts.
@@ -149,28 +149,28 @@ pub(crate) struct Block {
     pub end: u32,
     /// Source instructions that one execution counts, terminator included.
     pub count: u32,
-    /// How it ends.
+    /// Terminator of the block.
     pub terminator: Terminator,
 }
 
-/// How a basic block ends.
+/// Terminator of a basic block.
 #[derive(Debug, Clone)]
 pub(crate) enum Terminator {
-    /// Goes on at another block.
+    /// Continues at another block.
     Jump(BlockId),
-    /// Goes to `taken` where the predicate holds (or does not, if negated), to `next` elsewhere.
+    /// Continues at `taken` if the predicate is true (or false, if negated), else at `next`.
     Branch {
         /// Predicate index.
         predicate: u32,
-        /// Branch where the predicate is false.
+        /// True if the branch is taken for a false predicate.
         negated: bool,
-        /// Where the predicate holds.
+        /// Target if the predicate is true.
         taken: BlockId,
-        /// Where it does not.
+        /// Target if the predicate is false.
         next: BlockId,
         /// Immediate post-dominator, or [`NO_BLOCK`].
         join: BlockId,
-        /// The `bra`; none for the guard of a synchronising instruction.
+        /// The `bra`; `None` for the guard of a synchronising instruction.
         instruction: Option<u32>,
     },
     /// `brx.idx`.
@@ -197,14 +197,14 @@ pub(crate) enum Terminator {
         /// The instruction.
         instruction: u32,
     },
-    /// A warp-level synchronising instruction: runs `op` once every lane of the member mask is
-    /// there.
+    /// A warp-level synchronising instruction: runs `op` once every lane of the member mask has
+    /// arrived.
     WarpSync {
         /// Operation that does the exchange; none for `bar.warp.sync`.
         op: Option<u32>,
         /// Row of the member mask.
         members: u32,
-        /// How lanes meet that come from different instructions: index into [`Code::exchanges`].
+        /// Exchange between lanes at different instructions: index into [`Code::exchanges`].
         exchange: Option<u32>,
         /// The instruction.
         instruction: u32,
@@ -213,7 +213,7 @@ pub(crate) enum Terminator {
     },
     /// A block barrier.
     Barrier(Box<Barrier>),
-    /// A wait at an mbarrier: runs `op`, and goes on unless the phase is to be waited for.
+    /// A wait at an mbarrier: runs `op`, and continues unless it must wait for the phase.
     MbarrierWait {
         /// The test.
         op: u32,
@@ -231,11 +231,11 @@ pub(crate) enum Terminator {
 /// A call.
 #[derive(Debug, Clone)]
 pub(crate) struct Call {
-    /// Whom.
+    /// The callee.
     pub target: CallTarget,
-    /// Where each argument lies in the caller.
+    /// Slots of the arguments in the caller.
     pub arguments: Vec<CallSlot>,
-    /// Where each result goes in the caller.
+    /// Slots of the results in the caller.
     pub returns: Vec<CallSlot>,
     /// The block after it.
     pub next: BlockId,
@@ -243,7 +243,7 @@ pub(crate) struct Call {
     pub instruction: u32,
 }
 
-/// Whom a call goes to.
+/// The callee of a call.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum CallTarget {
     /// A function of the module.
@@ -260,7 +260,7 @@ pub(crate) enum CallTarget {
     AssertFail,
 }
 
-/// Where an argument, parameter or result lies.
+/// Location of an argument, parameter or result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CallSlot {
     /// `.param` bytes in the frame's local memory.
@@ -281,20 +281,20 @@ pub(crate) enum CallSlot {
     Predicate(u32),
 }
 
-/// A warp exchange by one instruction, for lanes that meet others at another one: PTX asks for the
-/// same qualifiers and the same member mask, not for the same instruction (PTX ISA, "shfl.sync",
-/// "vote.sync", "match.sync", "redux.sync", "elect.sync").
+/// A warp exchange by one instruction, for lanes that meet others at another instruction: PTX
+/// requires the same qualifiers and the same member mask, not the same instruction (PTX ISA,
+/// "shfl.sync", "vote.sync", "match.sync", "redux.sync", "elect.sync").
 #[derive(Debug, Clone)]
 pub(crate) struct Exchange {
-    /// The instruction and its qualifiers: exchanges meet where these are the same.
+    /// The instruction and its qualifiers: only exchanges with equal ones meet.
     pub qualifiers: String,
     /// The operation on rows and predicates of its own ([`meeting`](super::meeting)).
     pub op: Op,
-    /// What it reads.
+    /// Slots that it reads.
     pub sources: [Option<CallSlot>; 3],
     /// The predicate that it reads is negated.
     pub negated: bool,
-    /// What it writes.
+    /// Slots that it writes.
     pub results: [Option<CallSlot>; 2],
 }
 
@@ -305,7 +305,7 @@ pub(crate) struct Barrier {
     pub id: u32,
     /// Row of the thread count; all threads of the block without one.
     pub threads: Option<u32>,
-    /// What it does beyond counting.
+    /// Operation of the barrier.
     pub kind: BarrierKind,
     /// All threads of a warp must execute it together.
     pub aligned: bool,
@@ -318,9 +318,10 @@ pub(crate) struct Barrier {
 /// `barrier.cluster.arrive` or `.wait`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ClusterBarrier {
-    /// It is the `wait`.
+    /// True for the `wait`.
     pub waits: bool,
-    /// An arrive without `.relaxed`, so that what came before it is seen by the threads that wait.
+    /// True for an arrive without `.relaxed`, which releases earlier accesses to the waiting
+    /// threads.
     pub releases: bool,
     /// All threads of a warp must execute it together.
     pub aligned: bool,
@@ -333,9 +334,9 @@ pub(crate) struct ClusterBarrier {
 /// `setmaxnreg.inc` or `.dec`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SetRegisters {
-    /// It is the `inc`.
+    /// True for the `inc`.
     pub takes: bool,
-    /// Registers a thread afterwards.
+    /// Registers per thread afterwards.
     pub count: u32,
     /// The block after it.
     pub next: BlockId,
@@ -343,14 +344,14 @@ pub(crate) struct SetRegisters {
     pub instruction: u32,
 }
 
-/// What a barrier does.
+/// Operation of a barrier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BarrierKind {
     /// Waits.
     Sync,
     /// Does not wait.
     Arrive,
-    /// Waits, and counts the threads whose predicate holds.
+    /// Waits, and counts the threads whose predicate is true.
     Popc {
         /// Predicate index.
         predicate: u32,
@@ -359,7 +360,7 @@ pub(crate) enum BarrierKind {
         /// Row of the result.
         dst: u32,
     },
-    /// Waits, and tells whether the predicate holds in all threads.
+    /// Waits, and tells if the predicate is true for all threads.
     And {
         /// Predicate index.
         predicate: u32,
@@ -368,7 +369,7 @@ pub(crate) enum BarrierKind {
         /// Predicate index of the result.
         dst: u32,
     },
-    /// Waits, and tells whether the predicate holds in any thread.
+    /// Waits, and tells if the predicate is true for any thread.
     Or {
         /// Predicate index.
         predicate: u32,
@@ -392,8 +393,7 @@ pub(crate) struct FunctionCode {
     pub predicate_row: u32,
     /// Rows that hold constants and special registers.
     pub fills: Vec<(u32, Fill)>,
-    /// Rows (of registers read before they are surely written) and predicates to clear when a frame
-    /// starts.
+    /// Rows (of registers that may be read before they are written) to clear when a frame starts.
     pub clear_rows: Vec<u32>,
     /// Predicates to clear when a frame starts.
     pub clear_predicates: Vec<u32>,
@@ -405,13 +405,13 @@ pub(crate) struct FunctionCode {
     pub params: Vec<CallSlot>,
     /// Its return values (device functions only).
     pub returns: Vec<CallSlot>,
-    /// Most 32-bit registers live at once.
+    /// Maximum number of live 32-bit registers.
     pub registers: u32,
-    /// Why it has no code: an instruction that is not executed here.
+    /// Error for a function without code: an instruction that is not executed here.
     pub refusal: Option<Error>,
 }
 
-/// What a constant row holds.
+/// Contents of a constant row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Fill {
     /// The same 32 bits in each lane.
@@ -458,7 +458,7 @@ pub(crate) enum Special {
 }
 
 impl Special {
-    /// Whether the lanes of a warp see different values.
+    /// Returns true if the lanes of a warp see different values.
     pub(crate) const fn differs_by_lane(self) -> bool {
         matches!(
             self,
@@ -473,19 +473,19 @@ impl Special {
     }
 }
 
-/// The registers that tell of shared memory reserved for the system.
+/// Registers for the shared memory reserved for the system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Reserved {
-    /// Where it starts, or its first part.
+    /// Start of the memory, or its first part.
     Begin,
-    /// Where it ends, or its size.
+    /// End of the memory, or its size.
     End,
-    /// Where the part of cooperative groups starts.
+    /// Start of the part for cooperative groups.
     Groups,
 }
 
 impl Reserved {
-    /// What the register holds.
+    /// Value of the register.
     pub(crate) const fn value(self) -> u32 {
         match self {
             Self::Begin => 0,

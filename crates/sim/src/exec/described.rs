@@ -1,4 +1,4 @@
-//! Addresses and findings of the checker, as the rest of the machine words them.
+//! Descriptions of addresses and of the checker's findings.
 
 use super::code::Placed;
 use super::machine::{Fault, GlobalView, Machine};
@@ -6,19 +6,19 @@ use super::memory_map::{SHARED_WINDOW, Window, tagged, window};
 use crate::check::{Found, Space, byte_of_block};
 
 impl Machine {
-    /// What lies at an offset of shared memory.
+    /// Describes an offset of shared memory.
     pub(crate) fn describe_shared(&self, offset: u64) -> String {
         describe_shared(&self.shared_map, offset, self.cluster.rank)
     }
 
-    /// What lies at an offset of the current frame's local memory.
+    /// Describes an offset of the current frame's local memory.
     pub(crate) fn describe_local(&self, offset: u64) -> String {
         let locals = &self.locals[self.function as usize];
         describe_in(locals, offset.wrapping_sub(u64::from(self.local_base)), "local memory")
     }
 }
 
-/// What lies at an address.
+/// Describes an address.
 pub(crate) fn describe(address: u64, map: &[Placed], view: &GlobalView) -> String {
     match window(address) {
         (Window::Shared, offset) => describe_shared(map, offset, 0),
@@ -26,7 +26,7 @@ pub(crate) fn describe(address: u64, map: &[Placed], view: &GlobalView) -> Strin
     }
 }
 
-/// What lies at an address in `.shared::cluster`, as the block of a rank has it.
+/// Describes an address in `.shared::cluster`, as the block of a rank has it.
 fn describe_shared(map: &[Placed], address: u64, own: u32) -> String {
     match u32::try_from(address).map(|address| tagged(address, own)) {
         Ok((Some(rank), offset)) => {
@@ -47,7 +47,7 @@ fn describe_in(map: &[Placed], offset: u64, space: &str) -> String {
     }
 }
 
-/// A finding of the checker as the rest of the machine words it.
+/// Converts a finding of the checker to a fault.
 pub(crate) fn fault_of(found: &Found, describe: impl Fn(u64) -> String) -> (Fault, u64) {
     let of_block = byte_of_block(found.address);
     let address = match (found.space, of_block) {

@@ -1,4 +1,4 @@
-//! Global memory under the bulk copies that a block has begun and not waited for.
+//! Checks of global memory against a block's pending bulk copies.
 //!
 //! Until its wait a copy may move its bytes at any time: no thread may read or overwrite what a
 //! store writes, or overwrite what a load reads. A copy is over when its bytes have moved here,
@@ -12,7 +12,7 @@ use crate::asynchronous::transfers::{self, Place, Thread};
 use crate::check::{Found, Kind, Rule, Side, Space};
 
 impl Machine {
-    /// Looks for copies that a warp's access to global memory collides with.
+    /// Finds pending copies that conflict with a warp's access to global memory.
     #[inline(always)]
     pub(super) fn check_global_flights(&mut self, by: (u32, Kind), bytes: u32, at: &[u64; LANES], mask: u32) {
         let loads = &self.cluster.peers[self.cluster.rank as usize].loads;
@@ -39,7 +39,7 @@ impl Machine {
         }
     }
 
-    /// Looks for stores that a copy which begins collides with.
+    /// Finds stores that conflict with a new copy.
     pub(super) fn check_flights_of_copy(&mut self, instr: u32, by: Thread, place: &Place, bytes: u32, kind: Kind) {
         if self.asynchronous.stores.is_empty() {
             return;
@@ -57,8 +57,7 @@ impl Machine {
         }
     }
 
-    /// Calls for each piece of a copy under way that an access to a range does harm to, or that
-    /// harms it.
+    /// Calls for each piece of a pending copy that conflicts with an access to a range.
     fn each_flight(&self, kind: Kind, (low, high): (u64, u64), mut each: impl FnMut((u64, u64), Rule, Side)) {
         let mut look = |place: &Place, bytes: u32, rule: Rule, other: Side| {
             transfers::pieces(place, 0, bytes, |piece| {

@@ -12,11 +12,11 @@ use crate::undefined::SlotOf;
 
 // THRESHOLD: a call that is nested deeper is a fault; tested by
 // crates/sim/tests/first_kernel/limits.rs::calls_are_nested_as_deep_as_is_said
-/// Calls that may be nested.
+/// Maximum call depth.
 const MAX_DEPTH: u32 = 1024;
 // THRESHOLD: larger variables are refused, and a call that needs more is a fault; tested by
 // crates/sim/tests/first_kernel/limits.rs::a_thread_has_as_much_local_memory_as_on_hardware
-/// Local memory that a thread may use, as on hardware.
+/// Maximum local memory of a thread, as on hardware.
 pub(crate) const MAX_LOCAL_BYTES: u32 = 512 * 1024;
 
 /// Points the machine at a frame.
@@ -35,7 +35,7 @@ pub(super) fn enter(m: &mut Machine, warp: &mut Warp, frame: Frame, function: &F
     m.local_end = frame.local + function.local_bytes;
 }
 
-/// What a call did.
+/// Outcome of starting a call.
 pub(super) enum Called {
     /// The part is in the callee.
     Entered,
@@ -104,7 +104,7 @@ pub(super) fn call(
     Called::Entered
 }
 
-/// The functions that lanes call, each after its lanes.
+/// The functions that lanes call, each with its lanes.
 fn ways(call: &Call, mask: u32, m: &mut Machine, code: &Code) -> Result<Vec<(u32, u32)>, Called> {
     let row = match call.target {
         CallTarget::Direct(function) => return Ok(vec![(mask, function)]),
@@ -136,7 +136,7 @@ fn ways(call: &Call, mask: u32, m: &mut Machine, code: &Code) -> Result<Vec<(u32
     Ok(ways)
 }
 
-/// The first row and the first byte of local memory after every frame of a warp.
+/// The first free row and the first free byte of local memory after all frames of a warp.
 fn room(warp: &Warp, caller: Frame, code: &Code) -> (u32, u32) {
     let ends = warp.parts.iter().map(|part| part.frame).chain([caller]).map(|frame| {
         let function = &code.functions[frame.function as usize];
@@ -146,7 +146,7 @@ fn room(warp: &Warp, caller: Frame, code: &Code) -> (u32, u32) {
     (base, local.next_multiple_of(16))
 }
 
-/// Makes a frame ready for a function to begin in it.
+/// Prepares a frame for a function.
 fn begin(warp: &mut Warp, frame: Frame, w: u32, cx: &Context<'_>, block: [u32; 3]) {
     let function = &cx.code.functions[frame.function as usize];
     let base = (frame.base + function.rows) as usize;
@@ -173,7 +173,7 @@ fn fault(m: &mut Machine, instruction: u32, lane: u32, rule: String) -> Called {
     Called::Fault
 }
 
-/// The caller's part after a return: its results are copied, and it goes on after the call.
+/// The caller's part after a return: its results are copied, and it continues after the call.
 pub(super) fn return_from(warp: &mut Warp, mut part: Part, code: &Code) -> Part {
     let back = part.callers.pop().expect("the outermost return is an exit");
     let super::code::Terminator::Call(call) = &code.blocks[back.call as usize].terminator else {

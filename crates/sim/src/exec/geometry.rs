@@ -1,46 +1,46 @@
-//! The geometry of a launch: grid, block and cluster, the same for all blocks.
+//! Geometry of a launch: grid, block and cluster.
 
 use std::sync::Arc;
 
-/// What a launch fixes for all blocks.
+/// Parameters of a launch that all its blocks share.
 #[derive(Debug)]
 pub(crate) struct Geometry {
     /// Blocks in x, y, z.
     pub grid: [u32; 3],
-    /// Threads a block in x, y, z.
+    /// Threads per block in x, y, z.
     pub block: [u32; 3],
-    /// Blocks a cluster in x, y, z.
+    /// Blocks per cluster in x, y, z.
     pub cluster: [u32; 3],
-    /// The launch or the kernel gave that size.
+    /// True if the launch or the kernel gave the cluster size.
     pub explicit_cluster: bool,
-    /// Registers a thread when it starts, where the kernel's directives tell (for `setmaxnreg`).
+    /// Registers per thread at its start, if the kernel's directives give it (for `setmaxnreg`).
     pub entry_registers: Option<u32>,
-    /// Threads a block.
+    /// Threads per block.
     pub threads: u32,
     /// Bytes of dynamic shared memory.
     pub dynamic_shared: u32,
     /// Bytes of all shared memory, as laid out in the code.
     pub shared_bytes: u32,
-    /// Bytes of shared memory that the kernel has asked for, in the units that hardware gives out.
+    /// Bytes of shared memory that the kernel uses, in the hardware's allocation units.
     pub user_shared: u32,
-    /// Bytes at the start of shared memory that the system keeps for itself.
+    /// Bytes at the start of shared memory that the system reserves.
     pub reserved_shared: u32,
-    /// Warp instructions after which a turn of a block ends, whatever it is at.
+    /// Warp instructions in one turn of a block at most.
     pub limit: u64,
     /// Index of the kernel's function.
     pub kernel: u32,
-    /// Multiprocessors of the device that is stood in for.
+    /// Multiprocessors of the simulated device.
     pub multiprocessors: u32,
-    /// Which launch of the process it is.
+    /// Number of the launch within the process.
     pub grid_id: u64,
-    /// The order in which copies land.
+    /// Seed of the order in which copies complete.
     pub seed: u64,
-    /// Whether the checks are on.
+    /// True if the checks are on.
     pub checked: bool,
-    /// Of a launch over several devices: the parameters of each. Their blocks are one grid here,
-    /// with the device in z; kernels see the grid of their device.
+    /// Parameters per device in a launch over several devices. Their blocks are one grid here, with
+    /// the device in z; kernels see the grid of their device.
     pub devices: Option<Arc<[Arc<[u8]>]>>,
-    /// Where a cooperative launch keeps the state of its grid barrier; null in other launches.
+    /// Address of a cooperative launch's grid barrier state; null in other launches.
     pub grid_workspace: u64,
 }
 
@@ -52,7 +52,7 @@ impl Geometry {
         [narrow(linear % x), narrow(linear / x % y), narrow(linear / (x * y))]
     }
 
-    /// Blocks a cluster.
+    /// Blocks per cluster.
     pub(crate) fn cluster_blocks(&self) -> u64 {
         self.cluster.iter().map(|&n| u64::from(n)).product()
     }
@@ -65,13 +65,13 @@ impl Geometry {
         (at[2] * u64::from(self.grid[1]) + at[1]) * u64::from(self.grid[0]) + at[0]
     }
 
-    /// The coordinates that a kernel sees of the block with these, and of the grid.
+    /// Block coordinates and grid size as the kernel sees them.
     pub(crate) fn seen(&self, block: [u32; 3]) -> ([u32; 3], [u32; 3]) {
         let own = |[x, y, z]: [u32; 3], alone| if self.devices.is_some() { [x, y, alone] } else { [x, y, z] };
         (own(block, 0), own(self.grid, 1))
     }
 
-    /// Warps a block.
+    /// Warps per block.
     pub(crate) fn warps(&self) -> u32 {
         self.threads.div_ceil(32)
     }

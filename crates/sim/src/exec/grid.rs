@@ -1,4 +1,4 @@
-//! A launch: blocks on host threads, in increasing order, until all are done.
+//! Execution of a launch: blocks on host threads, in increasing order, until all are done.
 //!
 //! Each worker takes the next block when it is free. A block that only waits for others gives way:
 //! another block becomes resident beside it, as on hardware, up to what a device holds. The blocks
@@ -34,17 +34,18 @@ use crate::{Arch, Error, KernelInfo, Launch, Options, Report};
 
 // THRESHOLD: what more blocks wait for one another for never comes; tested by
 // crates/sim/tests/first_kernel/limits.rs::blocks_may_wait_for_as_many_as_one_worker_keeps_resident
-/// Blocks that one worker keeps resident at most when they wait for one another.
+/// Maximum number of blocks that one worker keeps resident when they wait for each other.
 const MAX_RESIDENT: usize = 256;
 
-/// Zeros that a cooperative launch gives to the grid barrier.
+/// Bytes of zeros that a cooperative launch passes to the grid barrier.
 const GRID_WORKSPACE_BYTES: u64 = 32;
 
-/// Clusters of which any may begin first.
+/// Clusters among which any may begin first.
 const NEIGHBOURS: u64 = 32;
 
-/// Turns of each of a worker's clusters that end with a wait while other workers go on, before
-/// another cluster becomes resident all the same: what the others do may not be what it waits for.
+/// Turns of each of a worker's clusters that end with a wait while other workers make progress,
+/// before another cluster becomes resident nevertheless: the others may not be doing what it waits
+/// for.
 const WAITS_BESIDE_OTHERS: usize = 16;
 
 /// A worker that has not stalled.
@@ -52,40 +53,40 @@ const NEVER: u64 = u64::MAX;
 /// A worker that has no block left.
 const HAS_ENDED: u64 = u64::MAX - 1;
 
-/// How long a worker that has stalled waits before it looks at the others again.
+/// Interval at which a stalled worker looks at the others again.
 const LOOK_AGAIN: Duration = Duration::from_micros(100);
 
-/// What the workers of a launch share.
+/// State shared by the workers of a launch.
 struct Shared<'a> {
     code: &'a Code,
     geometry: &'a Geometry,
     options: &'a Options,
     blocks: u64,
-    /// Blocks are given out by clusters.
+    /// Number of clusters, the unit in which blocks are handed out.
     clusters: u64,
     cooperative: bool,
     workers: u64,
     next: AtomicU64,
     done: AtomicU64,
     stop: AtomicBool,
-    /// Grows whenever something happens that a waiting thread could see.
+    /// Counter of events that a waiting thread could observe.
     progress: AtomicU64,
-    /// Of each worker: the progress since which it has run for the whole patience and seen no more.
+    /// Per worker: the progress since which it has run for the whole patience without any more.
     stalled_at: Vec<AtomicU64>,
     output: Mutex<Output>,
-    /// What the checks of all blocks share.
+    /// Checker state shared by all blocks.
     check: Option<Arc<LaunchCheck>>,
-    /// What lies where in shared memory.
+    /// Variables in shared memory and their places.
     shared_map: Arc<[Placed]>,
-    /// What `malloc` gives, if the program asks.
+    /// Heap of `malloc`, if the program uses it.
     heap: Option<Arc<Heap>>,
-    /// What the launch must leave alone in memory.
+    /// Limits on the launch's memory accesses.
     limited: Option<Arc<Limited>>,
-    /// The model of the L1, if the launch asks for its hit rate.
+    /// The L1 model, if enabled.
     l1: Option<L1Model>,
 }
 
-/// Text printed by blocks, passed on in block order.
+/// Text printed by blocks, forwarded in block order.
 #[derive(Default)]
 struct Output {
     next: u64,
@@ -165,7 +166,7 @@ pub(crate) fn launch(
     shared.flush_output();
     match (&mut device_check, &shared.check) {
         (Some(device), Some(check)) => device.end(check, &mut harvests[0].found),
-        // What an unchecked launch wrote is not known.
+        // The writes of an unchecked launch are unknown.
         _ => live.iter().for_each(|a| a.mark_unknown()),
     }
     if let Some(stream) = &options.stream {
@@ -183,8 +184,8 @@ pub(crate) fn launch(
     Ok(Report { l1: shared.l1, ..report })
 }
 
-/// One worker a core; one for launches so small that starting another would cost more than it
-/// saves.
+/// Default number of workers: one per core; one for launches so small that another would cost more
+/// than it saves.
 fn default_workers(threads: u64) -> usize {
     // THRESHOLD: larger launches have a worker a core; tested by
     // crates/sim/tests/first_kernel/limits.rs::small_launches_and_large_ones_have_the_same_reports
@@ -193,7 +194,7 @@ fn default_workers(threads: u64) -> usize {
 }
 
 impl Shared<'_> {
-    /// A worker's machine, at no frame yet.
+    /// Creates a worker's machine, without a frame.
     fn machine(&self, global: GlobalView, params: Arc<[u8]>) -> Machine {
         let code = self.code;
         Machine {
@@ -245,14 +246,14 @@ impl Shared<'_> {
         }
     }
 
-    /// The next cluster for a worker, if there is one left.
+    /// Takes the next cluster for a worker, if one is left.
     fn take(&self) -> Option<u64> {
         let place = self.next.fetch_add(1, Ordering::Relaxed);
         (place < self.clusters).then(|| self.cluster_at(place))
     }
 
-    /// The cluster that begins at a place in the order of a launch. A seed shuffles neighbours:
-    /// hardware begins with low numbers, too, and who comes first among those is open.
+    /// The cluster at a place in the order of a launch. A seed shuffles neighbours: hardware also
+    /// begins with low numbers, but the order among neighbours is unspecified.
     fn cluster_at(&self, place: u64) -> u64 {
         if self.options.seed == 0 {
             return place;
@@ -265,9 +266,9 @@ impl Shared<'_> {
         first + order[(place - first) as usize]
     }
 
-    /// Nothing has moved in a worker's blocks since `progress` for the whole patience: waits until
-    /// something moves elsewhere, or every worker has come as far. Only then, whatever the host
-    /// gives its threads time for, is the launch in a deadlock, which one worker is told.
+    /// Returns true for a deadlock, to one worker: nothing has moved in this worker's blocks since
+    /// `progress` for the whole patience, and every worker has come as far, however the host
+    /// schedules their threads. Otherwise waits for progress elsewhere.
     fn is_deadlock(&self, worker: u64, progress: u64) -> bool {
         self.stalled_at[worker as usize].store(progress, Ordering::SeqCst);
         loop {
@@ -282,8 +283,8 @@ impl Shared<'_> {
         }
     }
 
-    /// Adds to a deadlock which blocks were not there to end it: hardware keeps as many resident as
-    /// there is room for.
+    /// Adds to a deadlock the blocks that were not resident to end it: hardware keeps as many
+    /// resident as fit.
     fn tell_of_blocks_to_come(&self, m: &mut Machine) {
         let begun = self.next.load(Ordering::Relaxed).min(self.clusters);
         let rest = (self.clusters - begun) * self.geometry.cluster_blocks();
@@ -308,7 +309,7 @@ impl Shared<'_> {
         self.print(block.index, text);
     }
 
-    /// Ends the run of all workers, and passes on what the cluster has printed.
+    /// Aborts all workers, and forwards the text that the cluster has printed.
     fn abort(&self, cluster: &mut Resident) {
         self.stop.store(true, Ordering::Relaxed);
         for block in &mut cluster.blocks {
@@ -316,7 +317,7 @@ impl Shared<'_> {
         }
     }
 
-    /// What the launch has asked `malloc` for and nobody has freed, by calls.
+    /// Leaks: memory that the launch got from `malloc` and nothing freed, by calls.
     fn leaks(&self) -> Vec<(Fault, u64)> {
         let mut leaks: Vec<(Fault, u64)> = Vec::new();
         for (address, piece) in self.heap.iter().flat_map(|heap| heap.left_by(self.geometry.grid_id)) {
@@ -341,13 +342,13 @@ impl Shared<'_> {
         leaks
     }
 
-    /// Whether the host has ended the run.
+    /// Returns true if the host has ended the run.
     fn is_told_to_stop(&self) -> bool {
         self.options.stop.as_ref().is_some_and(|stop| stop.load(Ordering::Relaxed))
     }
 
-    /// Records that a worker has executed more instructions than a launch may, or that the host has
-    /// ended the run.
+    /// Records that a worker has exceeded the instruction limit of a launch, or that the host has
+    /// aborted the run.
     fn endless(&self, cluster: &mut Resident, m: &mut Machine) {
         let at = cluster.blocks.iter_mut().find_map(|block| Some((block.index, block.runs_at(self.code)?)));
         let nowhere = || (cluster.blocks[0].index, (0, 0, String::new()));
@@ -377,7 +378,7 @@ impl Shared<'_> {
         }
     }
 
-    /// Passes on what was held back by blocks that never ended.
+    /// Forwards the text of blocks that never ended.
     fn flush_output(&self) {
         let mut output = self.output.lock().unwrap_or_else(PoisonError::into_inner);
         for text in std::mem::take(&mut output.waiting).into_values() {
@@ -393,27 +394,27 @@ impl Shared<'_> {
             Some(sink) => sink(text),
             None => {
                 use std::io::Write as _;
-                // A closed standard output is no reason to stop a run.
+                // A closed standard output is no reason to abort a run.
                 let _ = std::io::stdout().write_all(text.as_bytes());
             }
         }
     }
 }
 
-/// The clusters that a worker has resident, in the order of their turns.
+/// The resident clusters of a worker, in the order of their turns.
 struct Residents<'a> {
     shared: &'a Shared<'a>,
     line: VecDeque<Resident>,
-    /// Storage of clusters that are done.
+    /// Storage of finished clusters.
     idle: Vec<Resident>,
-    /// What had happened elsewhere when one of them waited last.
+    /// Progress elsewhere at the time of the latest wait.
     seen_elsewhere: u64,
     /// Turns that ended with a wait since another cluster became resident.
     waits: usize,
 }
 
 impl<'a> Residents<'a> {
-    /// None; of a cooperative launch all that fall to this worker.
+    /// Makes an empty list, or one of all of this worker's clusters for a cooperative launch.
     fn new(shared: &'a Shared<'a>, worker: u64, cx: &Context<'_>) -> Self {
         let mut all = Self { shared, line: VecDeque::new(), idle: Vec::new(), seen_elsewhere: NEVER, waits: 0 };
         if shared.cooperative {
@@ -433,7 +434,7 @@ impl<'a> Residents<'a> {
         self.line.push_front(cluster);
     }
 
-    /// The cluster whose turn it is, if one is left.
+    /// The cluster with the next turn, if any is left.
     fn next(&mut self, cx: &Context<'_>) -> Option<Resident> {
         if self.line.is_empty() && !self.shared.cooperative {
             self.admit(self.shared.take()?, cx);
@@ -441,9 +442,9 @@ impl<'a> Residents<'a> {
         self.line.pop_front()
     }
 
-    /// Something waits: lets another cluster become resident beside those that are, unless other
-    /// workers go on, of whose blocks one may end the wait. (The blocks of a chain would otherwise
-    /// all become resident, and poll.) `elsewhere` counts what has happened there.
+    /// Makes another cluster resident because one waits, unless other workers make progress that
+    /// may end the wait. (Otherwise the blocks of a chain would all become resident, and poll.)
+    /// `elsewhere` is the progress of the other workers.
     fn make_way(&mut self, elsewhere: u64, cx: &Context<'_>) {
         self.waits += 1;
         let goes_on = std::mem::replace(&mut self.seen_elsewhere, elsewhere) != elsewhere;
@@ -457,13 +458,13 @@ impl<'a> Residents<'a> {
             self.admit(index, cx);
         }
         if self.line.len() == 1 {
-            // What it waits for runs on another worker.
+            // It waits for something on another worker.
             std::thread::yield_now();
         }
     }
 }
 
-/// What one worker does.
+/// Runs one worker.
 fn work(shared: &Shared<'_>, worker: u64, global: GlobalView, params: Arc<[u8]>) -> Harvest {
     let code = shared.code;
     let mut m = shared.machine(global, params);
@@ -531,7 +532,7 @@ fn work(shared: &Shared<'_>, worker: u64, global: GlobalView, params: Arc<[u8]>)
     Harvest { counts, counters: m.counters, recording, faults: m.faults, found, trap }
 }
 
-/// Records that a cluster can never go on.
+/// Records that a cluster is deadlocked.
 fn stuck(cluster: &mut Resident, m: &mut Machine, code: &Code, kind: FindingKind) {
     let at = cluster.blocks.iter_mut().find_map(|block| Some((block.index, block.stuck_at(code)?)));
     let nowhere = || (cluster.blocks[0].index, (0, 0, "nothing can run".to_owned()));
@@ -540,7 +541,7 @@ fn stuck(cluster: &mut Resident, m: &mut Machine, code: &Code, kind: FindingKind
     m.fault(fault, true);
 }
 
-/// The variables of shared memory, dynamic shared memory among them.
+/// The variables of shared memory, including dynamic shared memory.
 fn shared_map(code: &Code, geometry: &Geometry) -> Arc<[Placed]> {
     let mut map = code.shared.clone();
     if geometry.dynamic_shared != 0 {

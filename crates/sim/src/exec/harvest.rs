@@ -22,15 +22,15 @@ pub(super) struct Harvest {
     pub counters: Vec<AccessCounters>,
     /// Accesses by instruction.
     pub recording: Recording,
-    /// Broken rules that the machine saw.
+    /// Broken rules found by the machine.
     pub faults: Vec<(Fault, u64)>,
-    /// Broken rules that the checker saw.
+    /// Broken rules found by the checker.
     pub found: Findings,
-    /// Where a `trap` ended the run: instruction, block, thread.
+    /// Location of the `trap` that ended the run: instruction, block, thread.
     pub trap: Option<(u32, u64, u32)>,
 }
 
-/// The report of a launch; `describe` says what lies at an address.
+/// Makes the report of a launch; `describe` names the object at an address.
 pub(super) fn report(
     (code, kernel, geometry): (&Code, &KernelInfo, &Geometry),
     options: &Options,
@@ -89,12 +89,12 @@ pub(super) fn report(
     Ok((Report { grid, block, counters, instructions, findings, aborted, l1: None }, copied))
 }
 
-/// What a race of such a read is called.
+/// Description of a race of such a read.
 const FIRST_READ: &str = "the plain first read of a compare-and-swap loop, which another thread's atomic may overtake: \
     the loop makes good for it, but by the letter it is a race; ld.relaxed.gpu would be none";
 
-/// Whether a finding is about an atomic, and a plain load whose address a compare-and-swap of the
-/// same function has: `old = *p; do { … } while (atomicCAS(p, …) != old)`.
+/// Returns true if a finding is about an atomic, and a plain load whose address a compare-and-swap
+/// of the same function has: `old = *p; do { … } while (atomicCAS(p, …) != old)`.
 fn is_first_read(code: &Code, found: &Found) -> bool {
     let Some(other) = found.other.filter(|_| matches!(found.rule, Rule::ReadAfterWrite | Rule::WriteAfterRead)) else {
         return false;
@@ -115,8 +115,8 @@ fn is_first_read(code: &Code, found: &Found) -> bool {
     })
 }
 
-/// Adds a fault; of two examples for the same pair of instructions that of the lower block and
-/// thread stays.
+/// Adds a fault; of two examples for the same pair of instructions, keeps that of the lower block
+/// and thread.
 fn add_fault(faults: &mut Vec<(Fault, u64)>, fault: Fault, n: u64) {
     match faults.iter_mut().find(|(f, _)| f.same_pair(&fault)) {
         Some((f, count)) => {
@@ -148,7 +148,7 @@ fn copied(code: &Code, kernel: &KernelInfo, geometry: &Geometry, handed_on: &Han
 
 fn finding(code: &Code, kernel: &KernelInfo, geometry: &Geometry, fault: Fault, count: u64) -> Finding {
     let side = |instruction, block, thread| side(code, geometry, instruction, block, thread);
-    // An element is one of the access that names it: of what was loaded, and is used elsewhere.
+    // The element is that of the access that names it: a load whose value is used elsewhere.
     let by =
         fault.other.filter(|_| fault.kind == FindingKind::Uninitialized).map_or(fault.instruction, |other| other.0);
     let text = &code.instructions[by as usize].text;
@@ -214,7 +214,7 @@ fn per_instruction(
         .collect()
 }
 
-/// What was recorded of an instruction, with names for its addresses.
+/// Recorded accesses of an instruction, with names for their addresses.
 fn accesses(kept: Option<&Option<OfWarp>>, geometry: &Geometry, describe: &impl Fn(u64) -> String) -> Vec<WarpAccess> {
     let Some(OfWarp { block, warp, accesses }) = kept.and_then(Option::as_ref) else { return Vec::new() };
     let one = |access: &Recorded| {

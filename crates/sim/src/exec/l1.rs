@@ -1,13 +1,13 @@
-//! A model of the L1 data cache, for its hit rate; nothing of it runs unless a launch asks for it.
+//! Model of the L1 data cache, for its hit rate; only runs if a launch enables it.
 //!
-//! **What it is a model of.** Sectors that loads and stores of global memory look up, and those of
-//! them that the cache has (`l1tex__t_sectors`, `l1tex__t_sectors_lookup_hit`): lines of 128 bytes
-//! with four sectors of 32, of which a miss brings in one. Four sets, as Jia et al. found on Volta
-//! (arXiv 1804.06826, table 3.1), the least recently used line of a set goes first. A store writes
-//! through: it hits where the sector is there, and brings nothing in. `.cg`, `.cv`, `.volatile` and
-//! strong loads beyond the block pass the cache by, and miss; `.L1::no_allocate` keeps nothing.
-//! Atomics happen in the L2 and are not looked up; a fence or an acquire for the device empties the
-//! cache, as the compiler's `CCTL.IVALL` does.
+//! **Modelled.** Sectors that loads and stores of global memory look up, and those of them that hit
+//! (`l1tex__t_sectors`, `l1tex__t_sectors_lookup_hit`): lines of 128 bytes with four sectors of 32,
+//! one of which a miss fills. Four sets, as Jia et al. found on Volta (arXiv 1804.06826, table
+//! 3.1), with least-recently-used replacement. Stores write through: they hit if the sector is
+//! present, and allocate nothing. `.cg`, `.cv`, `.volatile` and strong loads beyond the block
+//! bypass the cache, and miss; `.L1::no_allocate` keeps nothing. Atomics are performed in L2 and
+//! not looked up; a fence or an acquire for the device empties the cache, as the compiler's
+//! `CCTL.IVALL` does.
 //!
 //! **What it deviates in.** The virtual GPU has no clock, so it cannot say how the resident blocks
 //! of a multiprocessor take turns. Each block has an equal share of the cache, which is cold when
@@ -33,20 +33,20 @@ const SECTOR: u64 = 32;
 /// Sets of the cache.
 const SETS: usize = 4;
 
-/// The cache that a launch's hit rate is of.
+/// Parameters of the L1 model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct L1Model {
-    /// Bytes that shared memory leaves a multiprocessor.
+    /// Bytes of L1 per multiprocessor, without shared memory.
     pub bytes_per_sm: u32,
-    /// Blocks that share them; registers, which only ptxas knows, are not looked at.
+    /// Blocks that share it; registers, which only ptxas knows, are not considered.
     pub blocks_per_sm: u32,
 }
 
 impl L1Model {
-    /// The cache for a launch of so many blocks of this size.
+    /// The L1 for a launch of this many blocks of this size.
     pub(crate) fn new(arch: Arch, threads: u32, shared_bytes: u32, blocks: u64) -> Self {
-        /// What shared memory may take of the data cache, in KiB (CUDA programming guide, compute
-        /// capabilities 8.x and 9.0).
+        /// Possible sizes of shared memory within the data cache, in KiB (CUDA programming guide,
+        /// compute capabilities 8.x and 9.0).
         const CARVE_OUTS: [u32; 10] = [0, 8, 16, 32, 64, 100, 132, 164, 196, 228];
         let limits = limits(arch);
         let usage = occupancy::Usage {
@@ -64,7 +64,7 @@ impl L1Model {
         Self { bytes_per_sm: limits.data_cache_per_sm - carve_out, blocks_per_sm }
     }
 
-    /// Lines of a set in a block's share.
+    /// Lines per set in a block's share.
     fn ways(self) -> usize {
         let lines = u64::from(self.bytes_per_sm / self.blocks_per_sm) / LINE;
         (usize::try_from(lines).expect("few lines") / SETS).max(1)
@@ -89,26 +89,26 @@ impl fmt::Display for L1Model {
     }
 }
 
-/// What an instruction asks of the cache.
+/// Treatment of an instruction's accesses in the cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Policy {
-    /// Hit or miss, and a miss brings the sector in.
+    /// Hit or miss; a miss fills the sector.
     Load,
     /// Hit or miss.
     LoadOnce,
-    /// A miss.
+    /// Always a miss.
     PastIt,
-    /// A miss, after which nothing older may be read.
+    /// A miss that invalidates older lines.
     Acquire,
     /// Hit or miss; written through.
     Store,
-    /// Not looked up; the L2's copy is the newer one afterwards.
+    /// Bypasses L1; the L2's copy is newer afterwards.
     InL2,
-    /// Not the cache's.
+    /// Does not use the cache.
     Elsewhere,
 }
 
-/// What an instruction asks of the cache, by its text.
+/// Policy of an instruction, by its text.
 fn policy(text: &str) -> Policy {
     let mnemonic = text.split_whitespace().find(|word| !word.starts_with('@')).unwrap_or("").trim_end_matches(';');
     let mut words = mnemonic.split('.');
@@ -135,14 +135,14 @@ fn policy(text: &str) -> Policy {
     }
 }
 
-/// A line: when it was last used, and which of its sectors are there.
+/// A line: its last use, and the mask of its valid sectors.
 #[derive(Debug, Clone, Copy)]
 struct Line {
     used: u64,
     sectors: u8,
 }
 
-/// A set: lines by their number, and by when they were last used.
+/// A set: lines by number, and by their last use.
 #[derive(Debug, Default)]
 struct Set {
     lines: BTreeMap<u64, Line>,
@@ -157,7 +157,7 @@ struct Cache {
 }
 
 impl Cache {
-    /// Looks a sector up: whether it is there.
+    /// Looks up a sector; returns true for a hit.
     fn look_up(&mut self, sector: u64, policy: Policy, ways: usize) -> bool {
         self.clock += 1;
         let (number, bit) = (sector * SECTOR / LINE, 1 << (sector % (LINE / SECTOR)));
@@ -191,20 +191,20 @@ impl Cache {
 #[derive(Debug)]
 pub(crate) struct L1 {
     ways: usize,
-    /// By instruction.
+    /// Policies by instruction.
     policies: Vec<Policy>,
-    /// Of the blocks that have begun and not ended.
+    /// Caches of the blocks that have begun and not ended.
     blocks: BTreeMap<u64, Cache>,
 }
 
 impl L1 {
-    /// Cold caches for a program of these instructions.
+    /// Makes cold caches for a program of these instructions.
     pub(crate) fn new<'a>(model: L1Model, instructions: impl IntoIterator<Item = &'a str>) -> Self {
         let policies = instructions.into_iter().map(policy).collect();
         Self { ways: model.ways(), policies, blocks: BTreeMap::new() }
     }
 
-    /// A warp's access: sectors looked up, and those that were there.
+    /// Looks up a warp's access: returns the sectors looked up, and those that hit.
     pub(crate) fn access(&mut self, instruction: u32, block: u64, access: &Recorded) -> (u64, u64) {
         let policy = self.policies[instruction as usize];
         if policy == Policy::Elsewhere {
@@ -227,14 +227,14 @@ impl L1 {
         (sectors.len() as u64, hits as u64)
     }
 
-    /// A block has ended, or must read nothing old.
+    /// Drops a block's cache when it ends, or must not read stale data.
     pub(crate) fn leave(&mut self, block: u64) {
         self.blocks.remove(&block);
     }
 }
 
 impl Machine {
-    /// The running block has executed a fence of a scope.
+    /// Applies a fence of a scope by the running block.
     #[inline(always)]
     pub(crate) fn fence_l1(&mut self, scope: i64) {
         if self.recording.is_some() && scope >= Scope::Cluster as i64 {
@@ -242,7 +242,7 @@ impl Machine {
         }
     }
 
-    /// A block has ended, or must read nothing old.
+    /// Drops a block's cache when it ends, or must not read stale data.
     #[cold]
     pub(crate) fn leave_l1(&mut self, block: u64) {
         if let Some(l1) = self.recording.as_mut().and_then(|recording| recording.l1.as_mut()) {

@@ -1,4 +1,4 @@
-//! Looks at the addresses of all lanes at once, with vector instructions where the host has them.
+//! Operations on the addresses of all lanes at once, with vector instructions if the host has them.
 //!
 //! Written out because loops over 32 lanes are unrolled before the compiler vectorises them: what
 //! comes of it are vectors at odd offsets, with single lanes in between.
@@ -67,9 +67,9 @@ pub(crate) fn span(at: &[u32; LANES], mask: u32) -> Span {
     span
 }
 
-/// Moves 128 bytes that other host threads may access at the same time, each word of 4 bytes in one
-/// piece. False, with nothing done, where the host has no such instructions or the bytes are not
-/// aligned to 16.
+/// Moves 128 bytes that other host threads may access at the same time, each word of 4 bytes
+/// atomically. Returns false, with nothing done, if the host has no such instructions or the bytes
+/// are not aligned to 16.
 ///
 /// # Safety
 /// Both ranges can be accessed, and on one side of the move nobody but this thread does.

@@ -1,5 +1,4 @@
-//! How a part leaves its frame or its warp: by a call, a return, a table of branches, a trap or the
-//! end.
+//! Exits of a part from its frame or its warp: calls, returns, branch tables, traps and the end.
 
 use super::barrier::BARRIERS;
 use super::block::{Block, Context, lanes_of};

@@ -1,4 +1,4 @@
-//! What a handler sees of the machine: the current frame, the memories, the counters.
+//! Machine state for handlers: the current frame, the memories, the counters.
 
 use std::sync::Arc;
 
@@ -24,9 +24,9 @@ use crate::undefined::Undefined;
 /// A broken rule, before it becomes a finding.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Fault {
-    /// Which rule.
+    /// The rule that was broken.
     pub kind: FindingKind,
-    /// How bad.
+    /// Severity of the fault.
     pub severity: Severity,
     /// The instruction.
     pub instruction: u32,
@@ -34,7 +34,7 @@ pub(crate) struct Fault {
     pub block: u64,
     /// Linear thread index in the block.
     pub thread: u32,
-    /// Generic address, if one is involved, and what lies there.
+    /// Generic address, if one is involved, and a description of the object there.
     pub address: Option<(u64, String)>,
     /// The other side: instruction, block, thread.
     pub other: Option<(u32, u64, u32)>,
@@ -43,7 +43,7 @@ pub(crate) struct Fault {
 }
 
 impl Fault {
-    /// Whether both are about the same rule and the same instructions.
+    /// Returns true if both are about the same rule and the same instructions.
     pub(crate) fn same_pair(&self, other: &Self) -> bool {
         let pair = |f: &Self| (f.kind, f.instruction, f.other.map(|o| o.0));
         let is_note = |f: &Self| f.severity == Severity::Info;
@@ -51,11 +51,11 @@ impl Fault {
     }
 }
 
-/// What runs handlers: one for each host thread.
+/// The machine that runs handlers: one for each host thread.
 pub(crate) struct Machine {
     /// First row of the current frame.
     pub frame: *mut Row,
-    /// Its place among the rows of the warp.
+    /// Index of that row in the warp's rows.
     pub frame_base: u32,
     /// First predicate of the current frame.
     pub predicates: *mut u32,
@@ -63,17 +63,17 @@ pub(crate) struct Machine {
     pub local: *mut Vec<Row>,
     /// Tensor-core products that the current warp has in flight.
     pub in_flight: *mut Queue,
-    /// What the current warp has from bytes that nothing has written, in checked runs.
+    /// Values of the current warp from bytes that nothing has written, in checked runs.
     pub undefined: *mut Option<Box<Undefined>>,
-    /// There is something of that: every instruction of the warp is followed.
+    /// True if there are such values: then every instruction of the warp is followed.
     pub is_followed: bool,
-    /// Where the current frame's local memory starts.
+    /// Start of the current frame's local memory.
     pub local_base: u32,
-    /// Where the current frame's local memory ends.
+    /// End of the current frame's local memory.
     pub local_end: u32,
     /// Shared memory of the current block.
     pub shared: *mut u8,
-    /// Its size.
+    /// Size of shared memory.
     pub shared_bytes: u32,
     /// The cluster of the current block.
     pub cluster: Cluster,
@@ -81,9 +81,9 @@ pub(crate) struct Machine {
     pub params: Arc<[u8]>,
     /// Global memory.
     pub global: GlobalView,
-    /// What `malloc` gives, if the program asks.
+    /// Heap of `malloc`, if the program uses it.
     pub heap: Option<Arc<Heap>>,
-    /// What the launch must leave alone in memory.
+    /// Limits on the launch's memory accesses.
     pub limited: Option<Arc<Limited>>,
     /// Number of the launch.
     pub launch: u64,
@@ -93,27 +93,28 @@ pub(crate) struct Machine {
     pub block: u64,
     /// Counters, by instruction.
     pub counters: Vec<AccessCounters>,
-    /// Addresses by instruction, if they are asked for.
+    /// Recorded accesses by instruction, if recording is enabled.
     pub recording: Option<Box<Recording>>,
-    /// Something changed that others may wait for.
+    /// True if something changed that others may wait for.
     pub progress: bool,
-    /// The current part may be waiting for others (it read volatile or atomic state, or slept).
+    /// True if the current part may be waiting for others (it read volatile or atomic state, or
+    /// slept).
     pub waiting: bool,
-    /// A fault ended the run.
+    /// True if a fault ended the run.
     pub stop: bool,
-    /// Broken rules so far, each with how often.
+    /// Broken rules so far, each with its count.
     pub faults: Vec<(Fault, u64)>,
     /// A deterministic clock: warp instructions executed by this worker.
     pub clock: u64,
-    /// The checks are on.
+    /// True if the checks are on.
     pub checked: bool,
-    /// The checker, if they are.
+    /// The checker, if the checks are on.
     pub checking: Option<Box<Checking>>,
-    /// What lies where in shared memory.
+    /// Variables in shared memory and their places.
     pub shared_map: Arc<[Placed]>,
     /// Operands of tensor-core instructions.
     pub tensor: Arc<Tables>,
-    /// Where those keep operands as numbers.
+    /// Operands of tensor-core instructions as numbers.
     pub scratch: Box<Scratch>,
     /// The function of the current frame.
     pub function: u32,
@@ -121,24 +122,24 @@ pub(crate) struct Machine {
     pub locals: Vec<Vec<Placed>>,
     /// Reductions that bulk copies name.
     pub reductions: Arc<[Reduction]>,
-    /// What the current block has begun and not finished.
+    /// Asynchronous operations of the current block that have not completed.
     pub asynchronous: Asynchronous,
-    /// What the warpgroups of the current block have executed, for the checks.
+    /// Instructions that the warpgroups of the current block have executed, for the checks.
     pub warpgroups: Warpgroups,
 }
 
-/// Global memory as one worker sees it.
+/// Global memory for one worker.
 #[derive(Debug)]
 pub(crate) struct GlobalView {
     /// Live allocations, sorted.
     live: Vec<Arc<Allocation>>,
     /// Freed ranges.
     freed: Freed,
-    /// First address of the allocation that was used last.
+    /// First address of the allocation used last.
     base: u64,
-    /// Its size.
+    /// Size of that allocation.
     bytes: u64,
-    /// Its contents.
+    /// Contents of that allocation.
     data: *mut u8,
 }
 
@@ -148,7 +149,7 @@ impl GlobalView {
         Self { live, freed, base: 0, bytes: 0, data: std::ptr::null_mut() }
     }
 
-    /// Host address of `bytes` bytes at a device address, if they lie in one allocation.
+    /// Host address of `bytes` bytes at a device address, if they are in one allocation.
     #[inline(always)]
     pub(crate) fn locate(&mut self, address: u64, bytes: u64) -> Option<*mut u8> {
         let offset = address.wrapping_sub(self.base);
@@ -172,14 +173,14 @@ impl GlobalView {
         Some(self.data.wrapping_add(usize::try_from(offset).ok()?))
     }
 
-    /// The live allocation that an address lies in.
+    /// The live allocation that contains an address.
     pub(crate) fn allocation(&self, address: u64) -> Option<&Allocation> {
         let at = self.live.partition_point(|a| a.base <= address).checked_sub(1)?;
         let a = &self.live[at];
         (address - a.base < a.bytes).then_some(a)
     }
 
-    /// The allocation that an address lies in or after, with the offset from its start.
+    /// Describes an address by the allocation in or after which it is, with the offset.
     pub(crate) fn describe(&self, address: u64) -> String {
         if let Some((range, name)) = self.freed.iter().find(|(r, _)| r.contains(&address)) {
             return format!("{name}+{:#x}, freed", address - range.start);
@@ -198,14 +199,14 @@ impl GlobalView {
         }
     }
 
-    /// Whether an address lies in a freed allocation.
+    /// Returns true if an address is in a freed allocation.
     pub(crate) fn is_freed(&self, address: u64) -> bool {
         self.freed.iter().any(|(r, _)| r.contains(&address))
     }
 }
 
 impl Machine {
-    /// Records a broken rule; without checks the first one ends the run, as it does on hardware.
+    /// Records a broken rule; without checks the first one ends the run, as on hardware.
     #[cold]
     #[inline(never)]
     pub(crate) fn fault(&mut self, fault: Fault, stop: bool) {
@@ -227,7 +228,7 @@ impl Machine {
         self.fault(fault, stop);
     }
 
-    /// Records a rule that a lane of an instruction breaks and that may do no harm.
+    /// Records a rule that a lane of an instruction breaks, possibly without harm.
     #[cold]
     #[inline(never)]
     pub(crate) fn warn_at(&mut self, op: &Op, kind: FindingKind, lane: u32, rule: String) {

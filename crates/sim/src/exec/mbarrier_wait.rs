@@ -1,4 +1,4 @@
-//! Waits at mbarriers: parts stand still until the phase is complete, as hardware suspends them.
+//! Waits at mbarriers: parts are suspended until the phase is complete, as on hardware.
 //!
 //! A part whose phase is not complete is set aside. When nothing else in the block can run, copies
 //! land that complete a phase that somebody waits for; if there are none, the waits give up and
@@ -9,24 +9,24 @@ use super::machine::Machine;
 use super::warp::PartState;
 use crate::asynchronous::barrier_object::Barrier;
 
-/// How often waits give up, while nothing changes, before the block is stuck.
+/// Number of times that waits give up without any change before the block counts as stuck.
 const FUTILE_ROUNDS: u32 = 3;
 
-/// Parts that are set aside, and waits that may give up.
+/// Suspended parts, and waits that may give up.
 #[derive(Debug, Default)]
 pub(super) struct Waits {
-    /// By warp: the barriers that its parts wait at.
+    /// Barriers that the parts of each warp wait at.
     barriers: Vec<(u32, Vec<u32>)>,
-    /// Warps, a bit each, whose next wait gives false where the phase is not complete.
+    /// Mask of warps whose next wait returns false if the phase is not complete.
     pub(super) gives_up: u32,
     /// Rounds of giving up without any progress in between.
     futile: u32,
-    /// There was progress in the present turn that the machine does not show any more.
+    /// True if there was progress in the present turn that the machine no longer shows.
     pub(super) has_progressed: bool,
 }
 
 impl Waits {
-    /// Nobody waits.
+    /// Resets the state: no part waits.
     pub(super) fn begin(&mut self) {
         self.barriers.clear();
         self.gives_up = 0;
@@ -35,7 +35,7 @@ impl Waits {
 }
 
 impl Block {
-    /// Whether part `i` of a warp has to stand still, as the phase that it waits for is not
+    /// Returns true if part `i` of a warp has to wait, since the phase that it waits for is not
     /// complete.
     pub(super) fn waits_at_mbarrier(&mut self, w: u32, m: &mut Machine) -> bool {
         if m.asynchronous.complete != 0 {
@@ -49,7 +49,7 @@ impl Block {
         true
     }
 
-    /// Lets every part look again at the barrier that it waits at.
+    /// Makes every part check its barrier again.
     pub(super) fn wake_waiting(&mut self) {
         for (w, warp) in self.warps.iter_mut().enumerate() {
             for part in warp.parts.iter_mut().filter(|part| part.state == PartState::Mbarrier) {
@@ -60,8 +60,8 @@ impl Block {
         self.waits.barriers.clear();
     }
 
-    /// Nothing else can run for now: lets copies land that somebody waits for, or waits give up;
-    /// true if somebody goes on.
+    /// Completes copies that parts wait for, or makes waits give up, when nothing else can run;
+    /// returns true if a part continues.
     pub(super) fn unblock(&mut self, m: &mut Machine, was_idle: bool) -> bool {
         if self.waits.barriers.is_empty() {
             return false;
@@ -89,7 +89,7 @@ impl Block {
         true
     }
 
-    /// The state of the barrier that a warp waits at, in words.
+    /// Describes the barrier that a warp waits at.
     pub(super) fn describe_wait(&mut self, w: u32) -> String {
         let barrier = self.waits.barriers.iter().rev().find(|(warp, _)| *warp == w);
         let Some(&offset) = barrier.and_then(|(_, all)| all.first()) else {

@@ -1,11 +1,11 @@
-//! A warp exchange whose lanes come to it at different instructions.
+//! Warp exchanges whose lanes arrive at different instructions.
 //!
-//! PTX asks the lanes of `shfl.sync`, `vote.sync`, `match.sync`, `redux.sync` and `elect.sync` for
-//! the same qualifiers and the same member mask, not for the same instruction. Where instructions
-//! differ, so do the registers that they name, and perhaps the frames those lie in: the exchange
-//! then runs on rows of its own, which each part's values are copied to, and its results from.
+//! PTX requires the same qualifiers and the same member mask for all lanes of `shfl.sync`,
+//! `vote.sync`, `match.sync`, `redux.sync` and `elect.sync`, not the same instruction. Different
+//! instructions name different registers, perhaps in different frames: the exchange then runs on
+//! its own rows, to which each part's values are copied, and its results from.
 //!
-//! NOTE: written by the text of PTX; no hardware was asked.
+//! NOTE: follows the text of PTX; not verified on hardware.
 
 use super::block::{Block, lanes_of};
 use super::code::{CallSlot, Code, Exchange, Terminator};
@@ -21,7 +21,7 @@ const RESULTS: [u32; 2] = [6, 7];
 /// The row of the predicates, after the others.
 const PREDICATES: usize = 8;
 
-/// An exchange on rows of its own, by the operation of an instruction.
+/// An exchange on its own rows, with the operation of an instruction.
 pub(crate) fn staged(op: Op, instruction: u32) -> Op {
     let [a, b, c] = SOURCES;
     let [dst, dst2] = RESULTS;
@@ -38,7 +38,7 @@ pub(crate) fn predicate(p: u32) -> Option<CallSlot> {
     (p != NONE).then_some(CallSlot::Predicate(p))
 }
 
-/// The exchange at the end of a basic block, if it is one that other instructions may meet.
+/// The exchange at the end of a basic block, if it may meet others.
 pub(super) fn exchange_of(code: &Code, block: u32) -> Option<&Exchange> {
     match code.blocks[block as usize].terminator {
         Terminator::WarpSync { exchange: Some(index), .. } => Some(&code.exchanges[index as usize]),
@@ -47,7 +47,7 @@ pub(super) fn exchange_of(code: &Code, block: u32) -> Option<&Exchange> {
 }
 
 impl Block {
-    /// Runs one exchange for parts that wait at several instructions.
+    /// Runs one exchange for parts that wait at different instructions.
     pub(super) fn exchange_together(&mut self, w: u32, m: &mut Machine, code: &Code, together: &[usize]) {
         let warp = &mut self.warps[w as usize];
         let mut stage = [const { Row([0; LANES]) }; PREDICATES + 1];
@@ -94,7 +94,7 @@ fn each_word(slot: Option<CallSlot>, mask: u32, mut f: impl FnMut(CallSlot, u32,
     }
 }
 
-/// Sets a word of a lane in the rows of an exchange, at the place of a source.
+/// Sets a word of a lane in the rows of an exchange, at the position of a source.
 fn set_staged(stage: &mut [Row], (slot, place): (CallSlot, u32), lane: u32, word: u32, value: u32) {
     if let CallSlot::Register { rows, .. } = slot {
         let (row, column) = position(place, rows, lane, word);

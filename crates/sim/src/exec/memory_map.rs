@@ -1,4 +1,4 @@
-//! Where the address spaces lie in the generic address space of the virtual GPU.
+//! Address windows of the state spaces in the virtual GPU's generic address space.
 //!
 //! `.global` and `.const` addresses are generic addresses as they are. Offsets in the other spaces
 //! are mapped into windows, each at the start of its own 2^40 bytes.
@@ -14,8 +14,7 @@ pub(crate) const FUNCTION_WINDOW: u64 = 4 << 40;
 /// First address of global memory.
 pub(crate) const GLOBAL_START: u64 = 0x7000_0000_0000;
 
-/// Where a block's tag starts in an address of `.shared::cluster`; offsets in shared memory stay
-/// below.
+/// Shift of a block's tag in an address of `.shared::cluster`; offsets in shared memory stay below.
 const TAG_SHIFT: u32 = 24;
 
 /// The bit of a tag that says that the rest is a rank.
@@ -32,8 +31,8 @@ pub(crate) const fn in_block(rank: u32, offset: u32) -> u32 {
     (rank | RANKED) << TAG_SHIFT | offset
 }
 
-/// The rank that an address in `.shared::cluster` names for the block of rank `own`, if it names
-/// one, and the offset in that block's memory.
+/// The rank in a `.shared::cluster` address as seen by the block of rank `own`, if there is one,
+/// and the offset in that block's memory.
 #[inline(always)]
 pub(crate) const fn tagged(address: u32, own: u32) -> (Option<u32>, u32) {
     let offset = address & ((1 << TAG_SHIFT) - 1);
@@ -44,13 +43,13 @@ pub(crate) const fn tagged(address: u32, own: u32) -> (Option<u32>, u32) {
     }
 }
 
-/// Whether an address names a block.
+/// Returns true if an address names a block.
 #[inline(always)]
 pub(crate) const fn is_tagged(address: u32) -> bool {
     address >> TAG_SHIFT != 0
 }
 
-/// The spaces that generic addresses lie in.
+/// State spaces of generic addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Window {
     /// `.global` and `.const`, and everything else.
@@ -63,8 +62,7 @@ pub(crate) enum Window {
     Param,
 }
 
-/// The window that a generic address lies in, and the offset in it (the address itself for global
-/// memory).
+/// The window of a generic address, and the offset in it (the address itself for global memory).
 #[inline(always)]
 pub(crate) fn window(address: u64) -> (Window, u64) {
     let offset = address & ((1 << 40) - 1);

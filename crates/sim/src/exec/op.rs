@@ -1,4 +1,4 @@
-//! One decoded instruction, and what its handler sees of the machine.
+//! Decoded instructions, and the machine's interface to their handlers.
 //!
 //! Straight-line instructions are decoded to a pointer to a handler that runs one warp instruction
 //! over all its lanes. Every operand is a row of the register file: immediates and special
@@ -21,13 +21,13 @@ pub(crate) const NONE: u32 = u32::MAX;
 /// A decoded straight-line instruction.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Op {
-    /// What runs it.
+    /// Handler that runs it.
     pub run: Handler,
     /// Guard predicate index, or [`NONE`].
     pub guard: u32,
-    /// The guard is `@!p`.
+    /// True for `@!p`.
     pub guard_negated: bool,
-    /// It is the first operation of its instruction.
+    /// True for the first operation of its instruction.
     pub leads: bool,
     /// Destination row (or predicate index, for handlers that write predicates).
     pub dst: u32,
@@ -41,7 +41,7 @@ pub(crate) struct Op {
     pub c: u32,
     /// Source rows.
     pub d: u32,
-    /// A number whose meaning is the handler's: byte offset, lookup table, flags.
+    /// An operand of the handler: byte offset, lookup table, flags.
     pub imm: i64,
     /// Index into the program's table of instructions, for counters and findings.
     pub instruction: u32,
@@ -67,7 +67,7 @@ impl Op {
     }
 }
 
-/// A straight-line operation, written once and compiled for each level of CPU features.
+/// A straight-line operation, compiled for each level of CPU features.
 pub(crate) trait LaneOp: 'static {
     /// Runs it for the lanes of `mask`. Implementations are `#[inline(always)]`.
     ///
@@ -83,7 +83,7 @@ pub(crate) trait LaneOp: 'static {
 /// (Sapphire Rapids, 2026-11-20).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Level {
-    /// Whatever the build targets.
+    /// The build's target features.
     Base,
     /// AVX2, FMA, F16C, BMI.
     #[cfg(target_arch = "x86_64")]
@@ -248,7 +248,7 @@ pub(crate) unsafe fn map3<A: Lane, B: Lane, C: Lane, D: Lane>(
     }
 }
 
-/// Which lanes satisfy `f(a, b)`.
+/// Mask of the lanes that satisfy `f(a, b)`.
 ///
 /// # Safety
 /// As for [`map1`].

@@ -1,5 +1,5 @@
-//! A part of a warp runs: basic block after basic block, until it waits, diverges, leaves, or has
-//! had its slice.
+//! Execution of a part of a warp: basic block after basic block, until it waits, diverges, exits,
+//! or has used up its slice.
 
 use super::block::{Block, Context};
 use super::code::{BlockId, Code, Terminator};
@@ -9,15 +9,15 @@ use super::op::{NONE, Op};
 use super::warp::{Part, PartState};
 use crate::undefined::follow;
 
-/// Basic blocks that a part runs before others get their turn.
+/// Basic blocks in a part's slice.
 const SLICE: u32 = 4096;
-/// And fewer where the warp has diverged and the part may be spinning. More than a compare-and-swap
-/// loop takes that all lanes of a warp fight in, so that those who have won still meet the others
-/// after it.
+/// Basic blocks in a part's slice if the warp has diverged and the part may be spinning. More than
+/// a compare-and-swap loop takes in which all lanes of a warp compete, so that the winners still
+/// meet the others after it.
 const SPINNING_SLICE: u32 = 512;
-/// How running one part ended.
+/// Outcome of running one part.
 pub(super) enum Outcome {
-    /// The part is gone, or waits; look for another.
+    /// The part is gone, or waits; run another.
     Switch,
     /// Its slice is over.
     SliceOver,
@@ -25,8 +25,7 @@ pub(super) enum Outcome {
     Stop,
 }
 
-/// Which part runs: the warp, the part's position in it, its lanes, and the basic block that it is
-/// in.
+/// The running part: its warp, its position there, its lanes, and its current basic block.
 #[derive(Clone, Copy)]
 struct Running {
     w: u32,
@@ -102,7 +101,7 @@ impl Block {
         }
     }
 
-    /// The block that a part goes on with, or how its run ends.
+    /// The next block of a part, or the end of its run.
     #[inline(always)]
     fn next_of(
         &mut self,
@@ -130,7 +129,7 @@ impl Block {
                     Err(Outcome::Switch)
                 }
             }
-            // Nobody is missing.
+            // No lane is missing.
             Terminator::WarpSync { op, next, .. }
                 if !m.checked && running.mask == self.warps[running.w as usize].live =>
             {
@@ -143,7 +142,8 @@ impl Block {
         }
     }
 
-    /// Terminators at which a part may have to wait for others, and those with which it leaves.
+    /// Handles terminators at which a part may have to wait for others, and those with which it
+    /// exits.
     #[inline(never)]
     fn meet_others(
         &mut self,
@@ -203,21 +203,21 @@ impl Block {
         }
     }
 
-    /// Notes where a part goes on when it runs next.
+    /// Notes the block at which a part continues in its next slice.
     fn pause(&mut self, Running { w, i, block, .. }: Running, at_terminator: bool) -> &mut Part {
         let part = &mut self.warps[w as usize].parts[i];
         (part.block, part.at_terminator) = (block, at_terminator);
         part
     }
 
-    /// Whether the join of a part waits at a block.
+    /// Returns true if the join of a part waits at a block.
     #[inline(always)]
     fn meets(&self, w: u32, i: usize, block: BlockId) -> bool {
         let warp = &self.warps[w as usize];
         warp.joins[warp.parts[i].join.expect("a joined part") as usize].at == block
     }
 
-    /// Moves a part to where its join waits; the joined part, once all are there.
+    /// Moves a part to its join; returns the joined part, once all are there.
     #[inline(never)]
     fn join(&mut self, w: u32, i: usize, block: BlockId) -> Option<&Part> {
         let warp = &mut self.warps[w as usize];
@@ -240,7 +240,7 @@ impl Block {
         frame::enter(m, warp, frame, function);
     }
 
-    /// Splits part `i` by where its lanes go.
+    /// Splits part `i` by the targets of its lanes.
     #[inline(never)]
     pub(super) fn diverge(&mut self, w: u32, i: usize, join: BlockId, ways: &[(u32, BlockId)]) {
         let warp = &mut self.warps[w as usize];
@@ -263,8 +263,8 @@ fn run_ops(m: &mut Machine, code: &Code, start: u32, end: u32, mask: u32) {
     }
 }
 
-/// Runs straight-line operations of a checked program; once something comes from bytes that nothing
-/// has written, follows it.
+/// Runs straight-line operations of a checked program; follows values from uninitialised bytes,
+/// once there are any.
 #[inline]
 fn run_followed(m: &mut Machine, code: &Code, start: u32, end: u32, mask: u32) {
     if m.is_followed {
@@ -287,7 +287,7 @@ pub(super) fn run_exchange(m: &mut Machine, code: &Code, op: u32, mask: u32) {
     }
 }
 
-/// Runs one operation in the lanes of `mask` for which its guard holds.
+/// Runs one operation in the lanes of `mask` for which its guard is true.
 #[inline(always)]
 pub(crate) fn run_op(m: &mut Machine, op: &Op, mask: u32) {
     let mut active = mask;

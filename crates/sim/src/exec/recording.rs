@@ -1,4 +1,4 @@
-//! Keeps the first accesses of one warp for each instruction, addresses and all, for pictures.
+//! Recorder of the first accesses of one warp per instruction, with addresses, for diagrams.
 //!
 //! The model of the L1 is told of the same accesses ([`l1`](super::l1)).
 //!
@@ -12,12 +12,12 @@ use super::op::Op;
 use super::row::LANES;
 use crate::report::MemorySpace;
 
-/// What one warp asked of memory.
+/// Recorded access of one warp.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Recorded {
     /// Bytes that each lane accesses.
     pub bytes: u32,
-    /// The lanes that do.
+    /// The accessing lanes.
     pub mask: u32,
     /// Generic addresses by lane.
     pub at: [u64; LANES],
@@ -30,28 +30,28 @@ pub(crate) struct OfWarp {
     pub block: u64,
     /// The warp in its block.
     pub warp: u32,
-    /// The first ones.
+    /// The first accesses.
     pub accesses: Vec<Recorded>,
 }
 
-/// What a worker keeps.
+/// Recording of a worker.
 #[derive(Debug, Default)]
 pub(crate) struct Recording {
     /// Accesses kept for each instruction.
     most: usize,
-    /// By instruction.
+    /// Accesses by instruction.
     pub by_instruction: Vec<Option<OfWarp>>,
-    /// The model of the L1, where it is asked for.
+    /// The L1 model, if enabled.
     pub l1: Option<L1>,
 }
 
 impl Recording {
-    /// Room for so many accesses of each instruction.
+    /// Allocates room for `most` accesses of each instruction.
     pub(crate) fn new(most: usize, num_instructions: usize, l1: Option<L1>) -> Self {
         Self { most, by_instruction: vec![None; num_instructions], l1 }
     }
 
-    /// Takes what another worker kept where its block is lower.
+    /// Merges another worker's recording, keeping the lower block of each instruction.
     pub(crate) fn merge(&mut self, other: Self) {
         if self.by_instruction.is_empty() {
             self.by_instruction = other.by_instruction;
@@ -75,7 +75,7 @@ impl Recording {
 }
 
 impl Machine {
-    /// Keeps an access to global memory.
+    /// Records an access to global memory.
     #[inline(always)]
     pub(crate) fn record(&mut self, op: &Op, at: &[u64; LANES], mask: u32, bytes: u32) {
         if self.recording.is_some() && mask != 0 {
@@ -83,7 +83,7 @@ impl Machine {
         }
     }
 
-    /// Keeps an access to the shared memory of the running block.
+    /// Records an access to the shared memory of the running block.
     #[inline(always)]
     pub(crate) fn record_shared(&mut self, op: &Op, at: &[u32; LANES], mask: u32, bytes: u32) {
         if self.recording.is_some() && mask != 0 {

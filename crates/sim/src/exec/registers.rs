@@ -1,5 +1,4 @@
-//! `setmaxnreg`: what registers each warp owns, and the pool of the block that they give to and
-//! take from.
+//! `setmaxnreg`: the registers that each warp owns, and the block's pool.
 //!
 //! The virtual GPU has as many registers as a program declares: this is accounting, with the
 //! waiting that comes of it and the rules (PTX ISA, "setmaxnreg"). What a warp starts with follows
@@ -21,16 +20,17 @@ const WARPGROUP: usize = 4;
 /// The registers of one block.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Registers {
-    /// Registers a thread of each warp; empty if it is not known.
+    /// Registers per thread of each warp; empty if unknown.
     owned: Vec<u32>,
     /// Registers that no warp owns.
     pool: u32,
-    /// By warpgroup: the instruction that some of its warps have executed, and which.
+    /// Per warpgroup: the instruction that some of its warps have executed, and the mask of those
+    /// warps.
     begun: Vec<Option<(u32, u32)>>,
 }
 
 impl Registers {
-    /// A block starts.
+    /// Starts a block.
     pub(super) fn start(&mut self, warps: usize, entry: Option<u32>) {
         self.owned.clear();
         self.owned.resize(if entry.is_some() { warps } else { 0 }, entry.unwrap_or(0));
@@ -39,7 +39,8 @@ impl Registers {
         self.begun.resize(warps.div_ceil(WARPGROUP), None);
     }
 
-    /// A warp executes an instruction; false if its warpgroup is in the middle of another.
+    /// Notes that a warp executes an instruction; returns false if its warpgroup is in the middle
+    /// of another one.
     fn join(&mut self, w: u32, instruction: u32) -> bool {
         let (group, bit) = (w as usize / WARPGROUP, 1 << (w as usize % WARPGROUP));
         let (fits, done) = match self.begun[group] {
@@ -53,7 +54,8 @@ impl Registers {
 }
 
 impl Block {
-    /// Part `i` of warp `w` reaches `setmaxnreg`; the next basic block if it need not wait.
+    /// Arrival of part `i` of warp `w` at `setmaxnreg`; returns the next basic block if it need not
+    /// wait.
     pub(super) fn set_registers(&mut self, w: u32, i: usize, set: &SetRegisters, m: &mut Machine) -> Option<BlockId> {
         let warp = &self.warps[w as usize];
         let (mask, live) = (warp.parts[i].mask, warp.live);
@@ -103,7 +105,7 @@ impl Block {
         Some(set.next)
     }
 
-    /// Lets those who wait for registers ask again.
+    /// Makes parts that wait for registers try again.
     fn retry_registers(&mut self) {
         for (w, warp) in self.warps.iter_mut().enumerate() {
             for part in warp.parts.iter_mut().filter(|part| part.state == PartState::Registers) {
@@ -113,7 +115,7 @@ impl Block {
         }
     }
 
-    /// What a warp that waits for registers waits for.
+    /// Describes the wait of a warp for registers.
     pub(super) fn waits_for_registers(&self, w: u32, set: &SetRegisters) -> String {
         let owned = self.registers.owned.get(w as usize).copied().unwrap_or(0);
         let (asked, pool) = (set.count.saturating_sub(owned) * 32, self.registers.pool);
@@ -122,8 +124,8 @@ impl Block {
         )
     }
 
-    /// The block is over: reports warpgroups of which some warps have executed a `setmaxnreg` that
-    /// others have not.
+    /// Reports, at the end of the block, warpgroups in which only some warps have executed a
+    /// `setmaxnreg`.
     pub(super) fn end_registers(&self, m: &mut Machine) {
         for (group, begun) in self.registers.begun.iter().enumerate() {
             let Some((instruction, done)) = begun.filter(|_| m.checked) else { continue };

@@ -1,4 +1,4 @@
-//! Warp-level synchronisation: diverged parts of a warp that wait for one another at `.sync`
+//! Warp-level synchronisation: diverged parts of a warp that wait for each other at `.sync`
 //! instructions.
 
 use super::block::{Block, Context};
@@ -12,13 +12,13 @@ use super::warp::{Part, PartState};
 use crate::report::{FindingKind, Severity};
 
 impl Block {
-    /// The lanes that the lanes of `mask` name in a member mask.
+    /// The union of the member masks of the lanes of `mask`.
     pub(super) fn members(&self, w: u32, m: &mut Machine, mask: u32, row: u32, instruction: u32) -> u32 {
         // SAFETY: the decoder gave the function this row.
         let members = unsafe { m.read::<u32>(row) };
         let first = members[(mask.trailing_zeros() % 32) as usize];
         let (mut needed, mut outside) = (first, mask & !first);
-        // Nearly always all lanes name the same ones.
+        // Nearly always all lanes have the same mask.
         if lanes::differing(&members, first, 0) & mask != 0 {
             (needed, outside) = (0, 0);
             for lane in (0..LANES).filter(|lane| mask >> lane & 1 != 0) {
@@ -35,8 +35,8 @@ impl Block {
         needed
     }
 
-    /// Warns of an exchange whose member mask names lanes that have ended: it does not wait for
-    /// them, and they give nothing.
+    /// Warns of an exchange whose member mask includes lanes that have exited: it does not wait for
+    /// them, and they provide no values.
     pub(super) fn check_ended(&self, w: u32, m: &mut Machine, (mask, needed): (u32, u32), instruction: u32) {
         let warp = &self.warps[w as usize];
         let ended = needed & warp.initial & !warp.live;
@@ -60,7 +60,7 @@ impl Block {
         }
     }
 
-    /// Lets parts go on that wait for one another at warp-level synchronising instructions.
+    /// Releases parts that wait for each other at warp-level synchronising instructions.
     pub(super) fn complete_warp_sync(&mut self, w: u32, m: &mut Machine, cx: &Context<'_>) -> bool {
         let code = cx.code;
         if !self.warps[w as usize].parts.iter().any(|part| part.state == PartState::WarpSync) {
@@ -92,7 +92,7 @@ impl Block {
                     let same = other.block == first.block && other.frame == first.frame;
                     let plain =
                         matches!(code.blocks[other.block as usize].terminator, Terminator::WarpSync { op: None, .. });
-                    // All whom the part waited for may have ended; it goes on alone then.
+                    // All lanes that the part waits for may have exited; then it continues alone.
                     (j == i || other.mask & needed != 0) && (same || op.is_none() && plain || is_alike(other.block))
                 })
                 .collect();
@@ -118,8 +118,7 @@ impl Block {
         false
     }
 
-    /// Moves parts past the synchronising instruction that they wait at, and merges those that
-    /// belong together.
+    /// Advances parts past their synchronising instruction, and merges those that belong together.
     fn pass_warp_sync(&mut self, w: u32, together: &[usize], code: &Code) {
         let warp = &mut self.warps[w as usize];
         let mut passed: Vec<Part> = Vec::new();

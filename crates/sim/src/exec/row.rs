@@ -1,4 +1,4 @@
-//! The register file: rows of 32 lanes, and how typed lane values lie in them.
+//! The register file: rows of 32 lanes, and the layout of typed values in them.
 //!
 //! One row holds 32 bits of each of the 32 lanes. A 64-bit register takes two consecutive rows,
 //! read as `[u64; 32]`; a 128-bit register takes four. Registers of 8 and 16 bits take one row,
@@ -46,13 +46,13 @@ pub(crate) fn mask_of(f: impl Fn(usize) -> bool) -> u32 {
     }
 }
 
-/// Whether the mask has the lane.
+/// Returns true if the mask includes the lane.
 #[inline(always)]
 pub(crate) fn has(mask: u32, lane: usize) -> bool {
     mask & LANE_BITS[lane] != 0
 }
 
-/// `yes` in the lanes of `mask`, `no` in the others. An `if` would become a branch a lane.
+/// `yes` in the lanes of `mask`, `no` in the others. An `if` would become a branch per lane.
 #[inline(always)]
 pub(crate) fn blend<W: Word>(mask: u32, yes: &[W; LANES], no: &[W; LANES]) -> [W; LANES] {
     let mut out = [W::default(); LANES];
@@ -76,11 +76,11 @@ impl Word for u128 {}
 
 /// A typed view of a lane.
 pub(crate) trait Lane: Copy + 'static {
-    /// How it is stored.
+    /// Type of the stored bits.
     type Bits: Word;
-    /// Reads it from its bits; excess high bits are ignored.
+    /// Decodes the bits; excess high bits are ignored.
     fn from_bits(bits: Self::Bits) -> Self;
-    /// Its bits, zero-extended.
+    /// Encodes the value, zero-extended.
     fn to_bits(self) -> Self::Bits;
 }
 

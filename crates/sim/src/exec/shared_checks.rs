@@ -1,4 +1,4 @@
-//! Where accesses to the block's own shared memory meet the checker.
+//! Checker hooks of accesses to the block's own shared memory.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::check::{Kind, Pattern, Space, Values, WarpAccess};
 use crate::memory_ops::access::{self, Access, Direction, Order, address_fault};
 use crate::report::FindingKind;
 
-/// What `bytes` bytes of shared memory hold.
+/// Returns the contents of `bytes` bytes of shared memory.
 ///
 /// # Safety
 /// They lie in the memory.
@@ -25,7 +25,7 @@ pub(super) unsafe fn held(memory: *const u8, offset: u32, bytes: u32) -> u128 {
 }
 
 impl Machine {
-    /// Checks a warp's load or store in shared memory; gives the lanes that may go on.
+    /// Checks a warp's load or store in shared memory; returns the lanes that may continue.
     #[inline(always)]
     pub(crate) fn check_shared<D: Direction>(
         &mut self,
@@ -40,7 +40,8 @@ impl Machine {
         self.shared_checked(op, access, kind, (at, pattern), mask, span, |m, lane| stored(m, op, access, lane))
     }
 
-    /// The same for all lanes of a warp that access words, at addresses of a known pattern.
+    /// Like [`Self::check_shared`], for all lanes of a warp that access words with a known address
+    /// pattern.
     #[inline(always)]
     pub(crate) fn check_shared_words<D: Direction>(
         &mut self,
@@ -55,11 +56,11 @@ impl Machine {
     }
 
     /// Checks a plain access of all lanes to consecutive words, or to one, in bounds of shared
-    /// memory; `false`, with nothing done, where [`Self::check_shared_words`] has to look at it.
+    /// memory; returns `false`, with nothing done, if [`Self::check_shared_words`] must handle it.
     #[inline(always)]
     pub(crate) fn check_shared_line<D: Direction>(&mut self, op: &Op, first: u32, is_uniform: bool) -> bool {
         let access = WarpAccess { instr: op.instruction, warp: self.warp, reads: D::LOAD, first, is_uniform };
-        // What peers do is nobody's line. No closure: the compiler would call it.
+        // Peers' accesses never form lines. No closure: it would not be inlined.
         match &mut self.checking {
             Some(checking) if self.cluster.peers.len() <= 1 => checking.block.line_access(access),
             _ => false,
@@ -68,7 +69,7 @@ impl Machine {
 
     /// Checks the matrices that a warp moves in shared memory: their rows of 16 bytes, at the
     /// addresses of `rows`. Four consecutive lanes load or store each (PTX ISA, "ldmatrix",
-    /// "stmatrix"). Gives the rows that may go on; `stored` is what is written to each.
+    /// "stmatrix"). Returns the rows that may continue; `stored` is the value written to each.
     #[inline(always)]
     pub(crate) fn check_matrices(
         &mut self,
@@ -93,13 +94,13 @@ impl Machine {
         good
     }
 
-    /// Checks a warp's atomic in shared memory; gives the lanes that may go on.
+    /// Checks a warp's atomic in shared memory; returns the lanes that may continue.
     pub(crate) fn check_shared_atomic(&mut self, op: &Op, access: Access, at: &[u32; LANES], mask: u32) -> u32 {
         let pattern = Pattern::of(mask, at, access.bytes());
         self.shared_checked(op, access, Kind::Atomic, (at, pattern), mask, 0..=u32::MAX, |_, _| 0)
     }
 
-    /// `span` holds the lowest and the highest address; `stored` is what a lane writes.
+    /// Checks an access; `span` is the lowest and the highest address, `stored` a lane's value.
     #[inline(always)]
     #[allow(clippy::too_many_arguments, reason = "an access and what it stores")]
     fn shared_checked(
@@ -144,8 +145,8 @@ impl Machine {
         mask
     }
 
-    /// The lanes whose access lies inside one variable; the others fell into a gap between
-    /// variables.
+    /// Returns the lanes whose access is inside one variable; reports the others, which are in a
+    /// gap between variables.
     #[cold]
     #[inline(never)]
     pub(super) fn in_variables(&mut self, op: &Op, access: Access, at: &[u32; LANES], mask: u32) -> u32 {

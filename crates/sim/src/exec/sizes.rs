@@ -1,4 +1,4 @@
-//! The sizes of a launch: what limits, the kernel and its clusters allow.
+//! Sizes of a launch, as allowed by the limits, the kernel and its clusters.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -6,13 +6,13 @@ use super::code::Code;
 use super::geometry::Geometry;
 use crate::{Arch, Checks, Error, KernelInfo, Launch, Options};
 
-/// Shared memory is given out in multiples of this (PTX ISA, "%total_smem_size").
+/// Allocation unit of shared memory (PTX ISA, "%total_smem_size").
 const SHARED_UNIT: u32 = 128;
 
-/// Numbers the launches of the process.
+/// Number of the next launch of the process.
 static GRID_ID: AtomicU64 = AtomicU64::new(1);
 
-/// The geometry of a launch, if the kernel and the device allow it.
+/// Computes the geometry of a launch, if the kernel and the device allow it.
 pub(super) fn geometry(
     code: &Code,
     kernel: &KernelInfo,
@@ -81,7 +81,7 @@ pub(super) fn geometry(
 }
 
 impl Geometry {
-    /// The same blocks on each of several devices, which give each its own parameters.
+    /// Spreads the launch over several devices, each with its own parameters.
     pub(super) fn spread_over(&mut self, devices: &[Vec<u8>]) -> Result<(), String> {
         if devices.is_empty() {
             return Err("a launch over several devices names no device".to_owned());
@@ -108,7 +108,7 @@ impl Geometry {
 /// are meant.
 const MAX_CLUSTER: u64 = 16;
 
-/// The size of the clusters of a launch: what it asks for, or what the kernel requires.
+/// Cluster size of a launch: the requested one, or the kernel's required one.
 fn cluster_of(kernel: &KernelInfo, arch: Arch, launch: &Launch) -> Result<[u32; 3], Error> {
     let refuse = |reason: String| Err(Error::InvalidLaunch { kernel: kernel.name.clone(), reason });
     let asked = (launch.cluster != [1, 1, 1]).then_some(launch.cluster);

@@ -1,4 +1,4 @@
-//! Rows that hold the same all through a frame: constants, special registers, undefined values.
+//! Constant rows of a frame: constants, special registers, undefined values.
 
 use super::code::{Fill, FunctionCode, RESERVED_SHARED, Special};
 use super::geometry::Geometry;
@@ -34,8 +34,7 @@ fn put128(rows: &mut [Row], row: u32, v: u128) {
     }
 }
 
-/// Writes the rows of a frame that hold special registers; those that differ between blocks only,
-/// unless `all`.
+/// Writes the special registers of a frame; only those that differ between blocks, unless `all`.
 pub(crate) fn fill_specials(
     rows: &mut [Row],
     base: u32,

@@ -1,11 +1,11 @@
-//! A deadlock's message: what each warp of a block waits for.
+//! Messages for deadlocks: what each warp of a block waits for.
 
 use super::block::Block;
 use super::code::{Code, Terminator};
 use super::warp::PartState;
 
 impl Block {
-    /// Where something in the block waits for ever: instruction, linear thread.
+    /// Location at which the block waits for ever: instruction, linear thread, description.
     pub(crate) fn stuck_at(&mut self, code: &Code) -> Option<(u32, u32, String)> {
         for w in 0..self.warps.len() {
             let waits = self.describe_wait(u32::try_from(w).expect("at most 32 warps"));
@@ -43,7 +43,7 @@ impl Block {
         None
     }
 
-    /// Where some part of the block runs: instruction, linear thread, and the loop that it is in.
+    /// Location at which some part of the block runs: instruction, linear thread, and its loop.
     pub(crate) fn runs_at(&mut self, code: &Code) -> Option<(u32, u32, String)> {
         let parts = (0u32..).zip(&self.warps).flat_map(|(w, warp)| warp.parts.iter().map(move |part| (w, part)));
         let (w, part) = parts.min_by_key(|(_, part)| part.state != PartState::Ready)?;
@@ -66,8 +66,8 @@ impl Block {
     }
 }
 
-/// First and last instruction of the innermost loop around an instruction: of the shortest way from
-/// it to a branch back.
+/// First and last instruction of the innermost loop around an instruction: the shortest path from
+/// it to a backward branch.
 fn loop_around(code: &Code, at: usize) -> Option<(usize, usize)> {
     let function = code.instructions[at].function;
     let start_of = |block: u32| code.instructions.iter().position(|i| i.block == block && i.function == function);

@@ -1,4 +1,4 @@
-//! A warp: its diverged parts, where they reconverge, and its registers.
+//! Warps: diverged parts, their reconvergence points, and the registers.
 //!
 //! A warp starts as one *part*: a set of lanes at one place. A divergent branch splits a part in
 //! two, and both get a *join*: the immediate post-dominator of the branch, where they wait for each
@@ -14,25 +14,25 @@ use crate::undefined::Undefined;
 /// Lanes that execute together.
 #[derive(Debug, Clone)]
 pub(crate) struct Part {
-    /// Which lanes.
+    /// Mask of the part's lanes.
     pub mask: u32,
-    /// The block they are in.
+    /// The current block.
     pub block: BlockId,
-    /// They have executed the block and wait at its terminator.
+    /// True if the block has been executed, and the part waits at its terminator.
     pub at_terminator: bool,
-    /// They have waited for registers, and ask again.
+    /// True if the part has waited for registers and tries again.
     pub retries: bool,
-    /// The join they are inside of.
+    /// The innermost join, if any.
     pub join: Option<u32>,
     /// The current frame.
     pub frame: Frame,
     /// Frames of the callers.
     pub callers: Vec<Return>,
-    /// Whether it can run.
+    /// State of the part.
     pub state: PartState,
 }
 
-/// Where a function's registers and local memory lie in the warp's.
+/// Start of a function's registers and local memory in the warp's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Frame {
     /// The function.
@@ -43,7 +43,7 @@ pub(crate) struct Frame {
     pub local: u32,
 }
 
-/// What a return goes back to.
+/// Return address of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Return {
     /// The caller's frame.
@@ -52,41 +52,41 @@ pub(crate) struct Return {
     pub call: BlockId,
 }
 
-/// Whether a part can run.
+/// State of a part: ready, or waiting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PartState {
-    /// It can.
+    /// Ready to run.
     Ready,
-    /// It waits at a warp-level synchronising instruction.
+    /// Waits at a warp-level synchronising instruction.
     WarpSync,
-    /// It waits at a block barrier.
+    /// Waits at a block barrier.
     Barrier(u32),
-    /// It waits at the barrier of the cluster.
+    /// Waits at the barrier of the cluster.
     ClusterBarrier,
-    /// It waits at an mbarrier.
+    /// Waits at an mbarrier.
     Mbarrier,
-    /// It waits for registers.
+    /// Waits for registers.
     Registers,
 }
 
-/// Where the sides of a divergent branch wait for one another.
+/// Reconvergence point of the sides of a divergent branch.
 #[derive(Debug, Clone)]
 pub(crate) struct Join {
-    /// The block before which they wait.
+    /// The block before which the sides wait.
     pub at: BlockId,
-    /// Call depth that the block belongs to.
+    /// Call depth of the block.
     pub depth: u32,
-    /// Lanes that are expected.
+    /// Expected lanes.
     pub members: u32,
     /// Lanes that have arrived.
     pub arrived: u32,
-    /// The join around it.
+    /// The enclosing join.
     pub parent: Option<u32>,
-    /// The frame of the function that the block belongs to.
+    /// The frame of the block's function.
     pub frame: Frame,
     /// The callers of that frame.
     pub callers: Vec<Return>,
-    /// Slot is free.
+    /// True if the slot is free.
     pub free: bool,
 }
 
@@ -107,14 +107,14 @@ pub(crate) struct Warp {
     pub local: Vec<Row>,
     /// Tensor-core products in flight.
     pub in_flight: Queue,
-    /// Block steps run since some part of the warp began to wait at a join.
+    /// Block steps since some part of the warp began to wait at a join.
     pub impatience: u32,
-    /// What comes from bytes that nothing has written, in checked runs.
+    /// Values from bytes that nothing has written, in checked runs.
     pub undefined: Option<Box<Undefined>>,
 }
 
 impl Warp {
-    /// A warp with no registers yet.
+    /// Makes a warp without registers.
     pub(crate) fn new() -> Self {
         Self {
             live: 0,
@@ -129,7 +129,7 @@ impl Warp {
         }
     }
 
-    /// Starts over with the lanes of `mask` at the entry of a kernel.
+    /// Restarts the warp with the lanes of `mask` at the entry of a kernel.
     pub(crate) fn start(&mut self, mask: u32, function: u32, entry: BlockId) {
         self.live = mask;
         self.initial = mask;
@@ -152,7 +152,7 @@ impl Warp {
         }
     }
 
-    /// A join for a part that is about to diverge; an enclosing one at the same place serves again.
+    /// Opens a join for a part that is about to diverge; reuses an enclosing one at the same place.
     pub(crate) fn open_join(&mut self, part: &Part, at: BlockId) -> Option<u32> {
         if at == NO_BLOCK {
             return part.join;
@@ -186,8 +186,8 @@ impl Warp {
         u32::try_from(self.joins.len() - 1).expect("few joins")
     }
 
-    /// Moves a part to a block. If that is where its join waits, the part is absorbed, and the
-    /// joined part comes back when it is complete.
+    /// Moves a part to a block. At its join the part is absorbed, and the joined part is returned
+    /// when the join is complete.
     pub(crate) fn arrive(&mut self, mut part: Part, block: BlockId) -> Option<Part> {
         part.block = block;
         part.at_terminator = false;
@@ -206,7 +206,7 @@ impl Warp {
         }
     }
 
-    /// The part that a complete join makes.
+    /// Closes a complete join; returns the joined part.
     fn close_join(&mut self, id: u32) -> Part {
         let join = &mut self.joins[id as usize];
         join.free = true;
@@ -222,8 +222,7 @@ impl Warp {
         }
     }
 
-    /// Takes exited lanes out of every join; joins that are complete without them let their parts
-    /// go on.
+    /// Removes exited lanes from every join; joins that are then complete release their parts.
     pub(crate) fn exit(&mut self, mask: u32) {
         self.live &= !mask;
         self.forget(mask);
@@ -254,7 +253,8 @@ impl Warp {
         }
     }
 
-    /// Lets the lanes that wait at a join go on without their siblings; false if none waits.
+    /// Releases the lanes that wait at a join without their siblings; returns false if there are
+    /// none.
     pub(crate) fn release_join(&mut self) -> bool {
         let waiting = self.joins.iter().enumerate().filter(|(_, j)| !j.free && j.arrived != 0);
         let Some((id, _)) = waiting.max_by_key(|(_, j)| j.depth) else { return false };
@@ -279,13 +279,13 @@ impl Warp {
         true
     }
 
-    /// Whether lanes wait at some join.
+    /// Returns true if lanes wait at some join.
     pub(crate) fn has_waiting_join(&self) -> bool {
         self.joins.iter().any(|j| !j.free && j.arrived != 0)
     }
 }
 
-/// Calls that a part is inside of.
+/// Call depth of a part.
 pub(crate) fn depth(part: &Part) -> u32 {
     u32::try_from(part.callers.len()).expect("shallow stacks")
 }

@@ -52,9 +52,9 @@ pub(crate) unsafe fn addresses(m: &Machine, op: &Op, wide: bool) -> [u64; LANES]
     out
 }
 
-/// Whether a handler loads or stores.
+/// Direction of a handler: load or store.
 pub(crate) trait Direction: 'static {
-    /// It loads.
+    /// True for loads.
     const LOAD: bool;
 }
 /// `ld`.
@@ -133,7 +133,7 @@ impl LaneOp for ParamLoad {
     }
 }
 
-/// An access through a generic address: each lane's window decides.
+/// An access through a generic address: the window of each lane's address decides.
 struct GenericAccess<D, const CHECK: bool>(std::marker::PhantomData<D>);
 impl<D: Direction, const CHECK: bool> LaneOp for GenericAccess<D, CHECK> {
     #[inline(always)]
@@ -248,10 +248,10 @@ const SPACE: &[&str] = &[
     "v4",
 ];
 
-/// Of `prefetch`, `prefetchu`, `applypriority` and `discard`.
+/// Modifiers of `prefetch`, `prefetchu`, `applypriority` and `discard`.
 const HINTS: &[&str] =
     &["global", "local", "const", "param", "tensormap", "L1", "L2", "L2::evict_last", "L2::evict_normal"];
-/// Of `createpolicy`.
+/// Modifiers of `createpolicy`.
 const POLICIES: &[&str] = &[
     "fractional",
     "range",
@@ -274,7 +274,7 @@ pub(crate) fn decode(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
             Ok(())
         }
         Opcode::Createpolicy => {
-            // A cache policy is opaque, and there is no cache: any value serves.
+            // A cache policy is opaque, and there is no cache: any value will do.
             d.expect_modifiers(inst, POLICIES)?;
             let dst = d.dst(inst, 0, T::B64)?;
             let a = d.constant(0, T::B64);
@@ -302,7 +302,7 @@ pub(crate) fn order_of(inst: &Instruction) -> (Order, Scope) {
     (order, scope_of(inst))
 }
 
-/// The scope that an instruction names; the system if it names none.
+/// The scope of an instruction; the system if it names none.
 pub(crate) fn scope_of(inst: &Instruction) -> Scope {
     if inst.has("cta") {
         Scope::Cta
@@ -387,7 +387,7 @@ fn load_or_store(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
     Ok(())
 }
 
-/// How a loaded value must be extended to fill its register.
+/// Extension of a loaded value to the width of its register.
 fn extension(ty: T, declared: Option<T>) -> Extend {
     let bits = declared.map_or(32, T::bits);
     match (ty, bits) {
@@ -411,7 +411,7 @@ pub(crate) enum Space {
     Local,
     /// `.param` of a kernel.
     Param,
-    /// Any.
+    /// Generic: any space.
     Generic,
 }
 
@@ -467,8 +467,8 @@ pub(crate) fn space_of(
     })
 }
 
-/// The handler of a checked load that may read what nothing has written; `address` is the row of
-/// its address.
+/// The handler of a checked load that may read uninitialised bytes; `address` is the row of its
+/// address.
 pub(crate) fn watched(d: &Decoder, space: Space, address: u32, rows: &[u32], wide: bool) -> crate::exec::op::Handler {
     let last = address.saturating_add(u32::from(wide));
     let keeps = address != NONE && rows.iter().any(|&row| row <= last && address < row.saturating_add(4));

@@ -21,10 +21,10 @@ use crate::exec::memory_map::{Window, window};
 use crate::exec::op::{LaneOp, NONE, Op};
 use crate::exec::row::LANES;
 
-/// Atomics of 128 bits have no host instruction that every host has: they take this lock.
+/// Lock for 128-bit atomics, for which not every host has an instruction.
 static WIDE: Mutex<()> = Mutex::new(());
 
-/// Applies an atomic to global memory; gives the old value.
+/// Applies an atomic to global memory; returns the old value.
 ///
 /// # Safety
 /// `data` is an aligned element of `bytes` bytes inside a live allocation.
@@ -58,7 +58,7 @@ unsafe fn global_atomic(data: *mut u8, bytes: u32, f: impl Fn(u128) -> u128) -> 
     }
 }
 
-/// Applies an atomic to shared memory; gives the old value.
+/// Applies an atomic to shared memory; returns the old value.
 ///
 /// # Safety
 /// `data` is an aligned element of `bytes` bytes inside the shared memory of a block that this host
@@ -161,7 +161,7 @@ unsafe fn in_global<const CHECK: bool>(
     }
 }
 
-/// Applies it to the shared memory of the blocks that the addresses name.
+/// Applies the atomic to the shared memory of the blocks that the addresses name.
 ///
 /// # Safety
 /// As for a handler.
@@ -240,7 +240,7 @@ unsafe fn in_shared<const CHECK: bool>(
     }
 }
 
-/// Applies it lane by lane to elements of some block's shared memory.
+/// Applies the atomic lane by lane to elements of some block's shared memory.
 ///
 /// # Safety
 /// As for a handler; the elements of the lanes of `mask` lie in that memory, and are aligned.
@@ -311,7 +311,7 @@ const MODIFIERS: &[&str] = &[
     "L2::cache_hint",
 ];
 
-/// Whether the ISA has this combination.
+/// Returns true if the ISA has this combination.
 fn is_valid(kind: Kind, ty: T) -> bool {
     match kind {
         Kind::Add => {

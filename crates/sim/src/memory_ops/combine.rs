@@ -1,12 +1,11 @@
-//! What atomics compute: the operation and type of an instruction, and the new value from the old
-//! one.
+//! Atomic operations: the operation and type of an instruction, and the new value from the old one.
 
 use half::{bf16, f16};
 use warpfold_ptx::ScalarType as T;
 
 use crate::exec::memory_map::Window;
 
-/// What an atomic does to memory.
+/// Operation of an atomic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Add,
@@ -55,14 +54,14 @@ const TYPES: [T; 17] = [
     T::F32x2,
 ];
 
-/// What an operation does, packed into [`Op::d`].
+/// Parameters of an atomic, packed into [`Op::d`].
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Plan {
     pub kind: Kind,
     pub ty: T,
     pub space: Option<Window>,
     pub wants_old: bool,
-    /// It is `red`, whose read acquires nothing (PTX ISA, "Reductions do not form Acquire
+    /// True for `red`, whose read acquires nothing (PTX ISA, "Reductions do not form Acquire
     /// Patterns").
     pub is_red: bool,
 }

@@ -34,7 +34,7 @@ impl<D: Direction, const CHECK: bool> LaneOp for ClusterAccess<D, CHECK> {
     }
 }
 
-/// Loads or stores one element a lane, in the shared memory of any block of the cluster.
+/// Loads or stores one element per lane, in the shared memory of any block of the cluster.
 ///
 /// # Safety
 /// As for [`shared::access`].
@@ -62,7 +62,7 @@ pub(super) unsafe fn access<D: Direction, const CHECK: bool>(
     });
 }
 
-/// Splits lanes by the block whose memory they reach into; lanes that reach into none are refused.
+/// Splits lanes by the block whose memory they access; lanes that access none are refused.
 #[inline(never)]
 pub(super) fn by_block(
     m: &mut Machine,
@@ -88,7 +88,7 @@ pub(super) fn by_block(
     }
 }
 
-/// Records that the cluster has no such block, or that it has exited.
+/// Records an access to a block that the cluster does not have, or that has exited.
 #[cold]
 fn refuse_block(m: &mut Machine, op: &Op, at: &[u32; LANES], mask: u32) {
     let lane = mask.trailing_zeros();
@@ -105,8 +105,8 @@ fn refuse_block(m: &mut Machine, op: &Op, at: &[u32; LANES], mask: u32) {
     address_fault(m, op, kind, lane, SHARED_WINDOW + u64::from(address), rule);
 }
 
-/// The lanes of `mask` whose access lies inside a peer's shared memory and is aligned; records the
-/// others.
+/// Returns the lanes of `mask` whose access is aligned and inside a peer's shared memory; records
+/// the others.
 pub(super) fn good_lanes(
     m: &mut Machine,
     op: &Op,
@@ -186,7 +186,7 @@ impl<W: Word + Lane<Bits = W> + Into<u64> + TryFrom<u64>> LaneOp for MapAddress<
             let mut out = [W::default(); LANES];
             for lane in 0..LANES {
                 let (_, offset) = tagged(address[lane].into() as u32, 0);
-                // A rank that no cluster has stays one.
+                // An invalid rank stays invalid.
                 let mapped = in_block(rank[lane].min(0x7e), offset);
                 out[lane] = W::try_from(op.imm as u64 + u64::from(mapped)).unwrap_or_default();
             }
@@ -195,7 +195,7 @@ impl<W: Word + Lane<Bits = W> + Into<u64> + TryFrom<u64>> LaneOp for MapAddress<
     }
 }
 
-/// `getctarank`: the rank of the block whose shared memory an address lies in.
+/// `getctarank`: the rank of the block whose shared memory contains an address.
 struct RankOf<W>(PhantomData<W>);
 impl<W: Word + Lane<Bits = W> + Into<u64>> LaneOp for RankOf<W> {
     #[inline(always)]

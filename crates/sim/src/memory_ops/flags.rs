@@ -1,11 +1,11 @@
 //! Access flags: element type, vector length, extension, memory order and scope, packed into one
 //! number.
 
-/// How an access is made; packed into `Op::dst2`.
+/// Flags of an access, packed into `Op::dst2`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Access(pub u32);
 
-/// What happens to a loaded value of 8 or 16 bits.
+/// Extension of a loaded value of 8 or 16 bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Extend {
     /// Zero-extended.
@@ -77,19 +77,19 @@ impl Access {
         self.element() * self.count()
     }
 
-    /// A plain access to one word of 4 bytes per lane.
+    /// Returns true for a plain access to one 4-byte word per lane.
     #[inline(always)]
     pub(crate) fn is_word(self) -> bool {
         self.0 & 0x3f == 2 && !self.is_strong()
     }
 
-    /// The address register has 64 bits.
+    /// Returns true if the address register has 64 bits.
     #[inline(always)]
     pub(crate) fn wide(self) -> bool {
         self.0 >> 6 & 1 != 0
     }
 
-    /// How short values are extended.
+    /// Extends a short value.
     #[inline(always)]
     pub(crate) fn extend(self, value: u32) -> u32 {
         match self.0 >> 7 & 3 {
@@ -100,13 +100,13 @@ impl Access {
         }
     }
 
-    /// Whether short values need extending.
+    /// Returns true if short values need extending.
     #[inline(always)]
     pub(crate) fn extends(self) -> bool {
         self.0 >> 7 & 3 != 0
     }
 
-    /// Its ordering.
+    /// Memory order.
     pub(crate) fn order(self) -> Order {
         match self.0 >> 9 & 7 {
             0 => Order::Weak,
@@ -117,13 +117,13 @@ impl Access {
         }
     }
 
-    /// Whether it may be used to communicate between threads.
+    /// Returns true if the access is strong: threads may use it to communicate.
     #[inline(always)]
     pub(crate) fn is_strong(self) -> bool {
         self.0 >> 9 & 7 != 0
     }
 
-    /// Its scope.
+    /// Scope.
     pub(crate) fn scope(self) -> Scope {
         match self.0 >> 12 & 3 {
             0 => Scope::Cta,

@@ -65,8 +65,8 @@ unsafe fn element<D: Direction>(m: &mut Machine, access: Access, data: *mut u8, 
     }
 }
 
-/// Plain accesses of all lanes to consecutive words, and loads of one word by all lanes. Looks at
-/// the register that holds the addresses. False, with nothing done, for anything else.
+/// Plain accesses of all lanes to consecutive words, and loads of one word by all lanes. Inspects
+/// the register with the addresses. Returns false, with nothing done, for anything else.
 ///
 /// # Safety
 /// As for a handler; each lane accesses one word, and addresses have 64 bits.
@@ -109,7 +109,7 @@ pub(crate) unsafe fn quick<D: Direction, const CHECK: bool>(m: &mut Machine, op:
     true
 }
 
-/// Loads or stores one element a lane.
+/// Loads or stores one element per lane.
 ///
 /// # Safety
 /// As for a handler: the rows of `op` fit `access`.
@@ -130,7 +130,7 @@ pub(crate) unsafe fn access<D: Direction, const CHECK: bool>(
     if access.is_strong() {
         m.waiting = true;
         if !D::LOAD {
-            // The store itself is relaxed: what came before must not come after it.
+            // The store itself is relaxed: earlier accesses must not come after it.
             fence(Release);
         }
     }
@@ -167,8 +167,8 @@ pub(crate) unsafe fn access<D: Direction, const CHECK: bool>(
     }
 }
 
-/// Plain accesses of all lanes to words at one distance, in one allocation. False, with nothing
-/// done, for anything else.
+/// Plain accesses of all lanes to words at a constant stride, in one allocation. Returns false,
+/// with nothing done, for anything else.
 ///
 /// # Safety
 /// As for [`access`]; each lane accesses one word.
@@ -246,7 +246,7 @@ unsafe fn contiguous<D: Direction>(m: &mut Machine, op: &Op, access: Access, dat
     }
 }
 
-/// Any other pattern; also finds which lanes are out of bounds or misaligned.
+/// Any other pattern; also finds the lanes that are out of bounds or misaligned.
 ///
 /// # Safety
 /// As for [`access`].
@@ -281,7 +281,7 @@ unsafe fn scattered<D: Direction, const CHECK: bool>(
     }
 }
 
-/// What follows a strong load must not come before it, and the checker may have acquired something.
+/// Orders a strong load before what follows it, and tells the checker, which may acquire something.
 #[inline(never)]
 fn after_strong_load<const CHECK: bool>(m: &mut Machine, op: &Op, access: Access, at: &[u64; LANES], mask: u32) {
     fence(Acquire);
@@ -290,8 +290,8 @@ fn after_strong_load<const CHECK: bool>(m: &mut Machine, op: &Op, access: Access
     }
 }
 
-/// The lanes whose access is aligned and inside a live allocation, and its host address; faults for
-/// the others.
+/// Returns the lanes whose access is aligned and inside a live allocation, and its host address;
+/// records faults for the others.
 #[inline(always)]
 pub(crate) fn resolve(
     m: &mut Machine,
@@ -304,7 +304,7 @@ pub(crate) fn resolve(
     resolve_aligned(m, op, at, mask, (bytes, bytes), what)
 }
 
-/// [`resolve`] with bytes and an alignment of their own.
+/// Like [`resolve`], with explicit size and alignment.
 #[inline(always)]
 pub(crate) fn resolve_aligned(
     m: &mut Machine,
@@ -331,7 +331,7 @@ pub(crate) fn resolve_aligned(
     (good, data)
 }
 
-/// Records why an access to global memory cannot be made.
+/// Records the fault of an invalid access to global memory.
 #[cold]
 #[inline(never)]
 fn bad_access(m: &mut Machine, op: &Op, address: u64, (bytes, align): (u64, u64), lane: usize, what: &str) {

@@ -12,7 +12,7 @@ use crate::exec::row::LANES;
 use crate::memory_ops::access::Load;
 use crate::report::FindingKind;
 
-/// Loads or stores one element a lane.
+/// Loads or stores one element per lane.
 ///
 /// # Safety
 /// As for a handler: the rows of `op` fit `access`.

@@ -1,5 +1,4 @@
-//! Memory: loads, stores, atomics, moves and address arithmetic, and the counting of what they
-//! cost.
+//! Memory: loads, stores, atomics, moves and address arithmetic, with their counters.
 
 pub(crate) mod access;
 pub(crate) mod atomic;

@@ -125,7 +125,7 @@ impl LaneOp for ToGeneric {
     }
 }
 
-/// Whether a generic address lies in the running block's part of shared memory.
+/// Tests if a generic address is in the running block's part of shared memory.
 struct IsOwnShared;
 impl LaneOp for IsOwnShared {
     #[inline(always)]
@@ -155,7 +155,7 @@ impl LaneOp for IsExplicitCluster {
     }
 }
 
-/// Whether a generic address lies in window `imm`.
+/// Tests if a generic address is in window `imm`.
 struct IsSpace;
 impl LaneOp for IsSpace {
     #[inline(always)]
@@ -355,7 +355,7 @@ fn vector(d: &mut Decoder, inst: &Instruction, to: &[Operand], from: &[Operand],
     Ok(())
 }
 
-/// Whether ptxas loads and stores values of a type: bits, integers and the two large floats.
+/// Returns true if ptxas loads and stores values of a type: bits, integers, `.f32` and `.f64`.
 pub(super) fn is_moved(ty: T) -> bool {
     let is_bits = matches!(ty, T::B8 | T::B16 | T::B32 | T::B64 | T::B128);
     let is_integer = matches!(ty, T::U8 | T::U16 | T::U32 | T::U64 | T::S8 | T::S16 | T::S32 | T::S64);
@@ -378,7 +378,7 @@ fn window_of(d: &Decoder, inst: &Instruction) -> Result<(u64, Window), Error> {
     })
 }
 
-/// Whether a modifier names a state space.
+/// Returns true if a modifier names a state space.
 pub(super) fn is_space(modifier: &str) -> bool {
     let name = modifier.split("::").next().unwrap_or(modifier);
     matches!(name, "global" | "const" | "shared" | "local" | "param")

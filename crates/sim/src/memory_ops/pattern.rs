@@ -1,5 +1,5 @@
-//! Coalescing and bank conflicts: the sectors of global memory and wavefronts of shared memory that
-//! a warp's addresses cost.
+//! Coalescing and bank conflicts: sectors of global memory and wavefronts of shared memory per warp
+//! access.
 //!
 //! Sector: an aligned 32 bytes; a request costs the distinct sectors of its active lanes.
 //! Wavefronts of shared memory: lanes are served in phases by access width (4 bytes: all 32 lanes
@@ -12,8 +12,8 @@ use crate::exec::row::{ALL_LANES, LANES};
 /// Bytes of a sector.
 const SECTOR: u64 = 32;
 
-/// Whether the active lanes access consecutive elements of `size` bytes in lane order, and from
-/// where lane 0 would.
+/// Returns the address of lane 0's element if the active lanes access consecutive elements of
+/// `size` bytes in lane order.
 #[inline(always)]
 pub(crate) fn contiguous(addresses: &[u64; LANES], mask: u32, size: u64) -> Option<u64> {
     let first = mask.trailing_zeros() as usize;
@@ -21,7 +21,7 @@ pub(crate) fn contiguous(addresses: &[u64; LANES], mask: u32, size: u64) -> Opti
     (lanes::differing64(addresses, base, size as u32) & mask == 0).then_some(base)
 }
 
-/// Whether the lanes of a mask have no gap between them.
+/// Returns true if the lanes of a mask are consecutive.
 #[inline(always)]
 pub(crate) fn is_run(mask: u32) -> bool {
     let low = mask >> mask.trailing_zeros();
@@ -33,7 +33,7 @@ pub(crate) fn is_run(mask: u32) -> bool {
 pub(crate) fn sectors(addresses: &[u64; LANES], mask: u32, bytes: u64) -> u64 {
     let step = addresses[1].wrapping_sub(addresses[0]);
     if mask == ALL_LANES && step <= SECTOR && lanes::differing64(addresses, addresses[0], step as u32) == 0 {
-        // No sector between the first and the last one is left out.
+        // No sector between the first and the last one is skipped.
         return range_sectors(addresses[0], addresses[LANES - 1] + bytes);
     }
     let mut seen = [0u64; 2 * LANES];
@@ -66,7 +66,7 @@ pub(crate) fn range_sectors(start: u64, end: u64) -> u64 {
     (end - 1) / SECTOR - start / SECTOR + 1
 }
 
-/// Wavefronts of a request to shared memory, and how many of them no arrangement could avoid.
+/// Wavefronts of a request to shared memory, and the ideal number of them.
 ///
 /// Loads of 8 and 16 bytes whose neighbours read the same merge them, and take half the phases
 /// (measured on an H200, cases `v2-neighbours-equal`, `v4-neighbours-equal` and
@@ -89,8 +89,8 @@ pub(crate) fn wavefronts(addresses: &[u32; LANES], mask: u32, bytes: u32, is_loa
     (total, ideal)
 }
 
-/// Turns that the lanes of an atomic on shared memory take: in each, a bank serves one lane. And
-/// how many of them no arrangement could avoid.
+/// Turns of an atomic on shared memory: in each, a bank serves one lane. And the ideal number of
+/// them.
 pub(crate) fn atomic_turns(addresses: &[u32; LANES], mask: u32, bytes: u32) -> (u64, u64) {
     let words = bytes.div_ceil(4);
     let mut lanes_at = [0u32; 32];
@@ -102,7 +102,7 @@ pub(crate) fn atomic_turns(addresses: &[u32; LANES], mask: u32, bytes: u32) -> (
     (u64::from(turns), u64::from((mask.count_ones() * words).div_ceil(32)))
 }
 
-/// Whether lanes `n` and `n ^ step` access the same address wherever both are active.
+/// Returns true if lanes `n` and `n ^ step` access the same address wherever both are active.
 #[inline(always)]
 fn pairs_equal(addresses: &[u32; LANES], mask: u32, step: usize) -> bool {
     let mut differs = 0u32;
@@ -117,7 +117,7 @@ fn pairs_equal(addresses: &[u32; LANES], mask: u32, step: usize) -> bool {
     mask.count_ones() > 1 && differs & mask & partners == 0 && mask & partners != 0
 }
 
-/// Cost of one phase: the most distinct words that any bank has to serve. Each lane reads `words`
+/// Cost of one phase: the largest number of distinct words in any bank. Each lane reads `words`
 /// words.
 #[inline(always)]
 fn phase(addresses: &[u32; LANES], mask: u32, words: u32) -> u64 {
@@ -130,7 +130,7 @@ fn phase(addresses: &[u32; LANES], mask: u32, words: u32) -> u64 {
     if are_apart(addresses, mask, words) { 1 } else { general_phase(addresses, mask, words) }
 }
 
-/// The cost of lanes that access words at a fixed distance, without looking at each bank.
+/// Cost of accesses to words at a constant stride, computed without looking at each bank.
 #[inline(always)]
 fn strided(addresses: &[u32; LANES], mask: u32, words: u32) -> Option<u64> {
     let first = mask.trailing_zeros();
@@ -162,7 +162,7 @@ fn strided(addresses: &[u32; LANES], mask: u32, words: u32) -> Option<u64> {
     None
 }
 
-/// Whether all words lie in banks of their own, as in swizzled tiles.
+/// Returns true if no two words share a bank, as in swizzled tiles.
 #[inline]
 fn are_apart(addresses: &[u32; LANES], mask: u32, words: u32) -> bool {
     let (mut banks, mut rest, own) = (0u32, mask, (1 << words) - 1);
@@ -179,7 +179,7 @@ fn are_apart(addresses: &[u32; LANES], mask: u32, words: u32) -> bool {
 /// The cost of any other pattern: distinct words by bank.
 #[inline(never)]
 fn general_phase(addresses: &[u32; LANES], mask: u32, words: u32) -> u64 {
-    // Each bank has a chain of the distinct words it was asked for.
+    // Each bank has a list of the distinct words requested from it.
     const END: u8 = u8::MAX;
     let mut head = [END; 32];
     let mut next = [END; 128];

@@ -1,4 +1,4 @@
-//! Accesses to shared memory. Only the host thread that runs the block touches it.
+//! Accesses to shared memory, which only the host thread of the block touches.
 
 use super::access::{Access, Direction, address_fault, element_rows};
 use super::pattern;
@@ -27,7 +27,7 @@ pub(crate) unsafe fn addresses(m: &Machine, op: &Op, wide: bool) -> [u32; LANES]
         if wide {
             let a = &*m.lanes::<u64>(op.a);
             for lane in 0..LANES {
-                // An address beyond 32 bits is outside shared memory wherever its low bits lie.
+                // An address beyond 32 bits is outside shared memory, regardless of its low bits.
                 let address = a[lane].wrapping_add(op.imm as u64);
                 out[lane] = if address >> 32 == 0 { address as u32 } else { u32::MAX };
             }
@@ -41,7 +41,7 @@ pub(crate) unsafe fn addresses(m: &Machine, op: &Op, wide: bool) -> [u32; LANES]
     out
 }
 
-/// Loads or stores one element a lane.
+/// Loads or stores one element per lane.
 ///
 /// # Safety
 /// As for a handler: the rows of `op` fit `access`.
@@ -92,13 +92,14 @@ pub(crate) unsafe fn access<D: Direction, const CHECK: bool>(
     }
 }
 
-/// Whether some lane's address is one in `.shared::cluster` that names the running block.
+/// Returns true if some lane's address in `.shared::cluster` names the running block.
 #[cold]
 fn has_own_tag(m: &Machine, at: &[u32; LANES], mask: u32) -> bool {
     (0..LANES).any(|lane| mask >> lane & 1 != 0 && tagged(at[lane], m.cluster.rank).0 == Some(m.cluster.rank))
 }
 
-/// `mapa` may give an address of the running block; it lies in the window of `.shared::cta`, too.
+/// Handles addresses of the running block made by `mapa`, which are in the window of
+/// `.shared::cta`, too.
 ///
 /// # Safety
 /// As for [`access`].
@@ -129,8 +130,8 @@ pub(crate) fn count(m: &mut Machine, op: &Op, wavefronts: u64, conflicts: u64) {
     counters.conflicts += conflicts;
 }
 
-/// Plain accesses of all lanes to consecutive words, or to one word: one wavefront each. Looks at
-/// the register that holds the addresses. False, with nothing done, for anything else.
+/// Plain accesses of all lanes to consecutive words, or to one word: one wavefront each. Inspects
+/// the register with the addresses. Returns false, with nothing done, for anything else.
 ///
 /// # Safety
 /// As for a handler.
@@ -150,13 +151,13 @@ pub(crate) unsafe fn quick<D: Direction, const CHECK: bool>(m: &mut Machine, op:
             let Some(step) = step32(a) else { return false };
             (u64::from(a[0].wrapping_add(op.imm as u32)), step)
         };
-        // No closure: the compiler would call it, and leave it without the host's instructions.
+        // No closure: it would not be inlined, and be compiled without the host's instructions.
         let Ok(first) = u32::try_from(first) else { return false };
         words_in_line::<D, CHECK>(m, op, access, first, step)
     }
 }
 
-/// 0 if the addresses are one, 4 if they are those of consecutive words.
+/// Stride of the addresses: 0 if all are equal, 4 for consecutive words.
 #[inline(always)]
 fn step32(at: &[u32; LANES]) -> Option<u32> {
     if at[0] == at[1] {
@@ -174,7 +175,7 @@ pub(super) fn step64(at: &[u64; LANES]) -> Option<u32> {
     if lanes::differing64(at, at[0], 4) == 0 { Some(4) } else { None }
 }
 
-/// All lanes access the word at `first`, or consecutive words from there on. False, with nothing
+/// All lanes access the word at `first`, or consecutive words from it. Returns false, with nothing
 /// done, if any is misaligned or outside shared memory.
 ///
 /// # Safety
@@ -318,7 +319,7 @@ pub(crate) unsafe fn element<D: Direction>(m: &mut Machine, access: Access, data
     }
 }
 
-/// Records which lanes are outside shared memory or misaligned; gives the others.
+/// Records the lanes that are outside shared memory or misaligned; returns the others.
 #[cold]
 #[inline(never)]
 pub(crate) fn refuse_bad(m: &mut Machine, op: &Op, access: Access, at: &[u32; LANES], mask: u32, what: &str) -> u32 {

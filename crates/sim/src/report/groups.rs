@@ -1,4 +1,4 @@
-//! Findings of one cause, brought together: by kind, variable and pair of source lines.
+//! Groups of findings with one cause: the same kind, variable and pair of source lines.
 //!
 //! A loop that is unrolled, or a tile that is copied by four instructions, breaks one rule in many
 //! pairs of instructions. Who reads a report wants that once, with an example, and with what would
@@ -11,28 +11,28 @@ use crate::report::{Finding, FindingKind, Report, Severity, short_name};
 /// Findings of one kind, on one variable, between one pair of source lines.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Group {
-    /// Which rule.
+    /// The rule that was broken.
     pub kind: FindingKind,
-    /// The worst of them.
+    /// Severity of the worst of them.
     pub severity: Severity,
     /// The variable or buffer, if one is involved.
     pub variable: Option<String>,
-    /// The lines, the one of [`Finding::access`] first in the example; PTX lines where there is no
-    /// source.
+    /// The source lines, that of the example's [`Finding::access`] first; PTX lines if there are
+    /// none.
     pub lines: Vec<String>,
-    /// Positions in [`Report::findings`]; the first is the example.
+    /// Indices in [`Report::findings`]; the first is the example.
     pub findings: Vec<usize>,
-    /// How often the rule was broken.
+    /// Number of times that the rule was broken.
     pub count: u64,
-    /// What would put it right, where that is known.
+    /// Suggested fix, if one is known.
     pub remedy: Option<String>,
-    /// The position, among the groups, of what this one follows from.
+    /// Index of the group that this one follows from.
     pub follows_from: Option<usize>,
 }
 
 impl Report {
-    /// The findings, brought together by kind, variable and pair of source lines; those that
-    /// nothing else explains, and the worst, come first.
+    /// Groups the findings by kind, variable and pair of source lines; those without another
+    /// explanation, and the worst, come first.
     #[must_use]
     pub fn groups(&self) -> Vec<Group> {
         let mut groups: Vec<Group> = Vec::new();
@@ -63,7 +63,7 @@ impl Report {
         for group in &mut groups {
             group.remedy = self.remedy(&self.findings[group.findings[0]]);
         }
-        // What follows from another one comes last, so that positions can be told before.
+        // Groups that follow from others come last, so that indices are known by then.
         let causes: Vec<bool> = groups.iter().map(|g| cause_of(g, &groups).is_none()).collect();
         let mut order: Vec<usize> = (0..groups.len()).collect();
         order.sort_by_key(|&i| (!causes[i], std::cmp::Reverse(groups[i].severity), i));
@@ -75,7 +75,7 @@ impl Report {
         sorted
     }
 
-    /// What would order the two sides, or otherwise put a finding right.
+    /// Suggests how to order the two sides, or otherwise fix a finding.
     fn remedy(&self, finding: &Finding) -> Option<String> {
         let between = match lines(finding).as_slice() {
             [one, other] if one != other => {
@@ -130,8 +130,8 @@ impl Report {
     }
 }
 
-/// The group that explains another: a race on the same variable, one of whose sides reads there; of
-/// what the host reads, the race that its bytes come from.
+/// Returns the group that explains another: a race on the same variable with a read there on one
+/// side; for host reads, the race that the bytes come from.
 fn cause_of(group: &Group, groups: &[Group]) -> Option<usize> {
     let is_copied = group.kind == FindingKind::HostRead;
     if !(is_copied || group.kind == FindingKind::Uninitialized) || group.variable.is_none() {
@@ -158,7 +158,7 @@ fn variable(finding: &Finding) -> Option<String> {
     })
 }
 
-/// The lines of a finding, the access's own first.
+/// The lines of a finding, that of the access first.
 fn lines(finding: &Finding) -> Vec<String> {
     std::iter::once(&finding.access).chain(&finding.other).map(super::Access::at).collect()
 }

@@ -1,4 +1,4 @@
-//! What NVIDIA's profiler calls the counters of a report.
+//! Names of NVIDIA's profiler metrics for the counters of a report.
 
 /// Counters by their names in [`Counters`](super::Counters), with the metric of Nsight Compute that
 /// counts the same on hardware; a counter of two metrics is their sum.
@@ -50,7 +50,7 @@ mod tests {
 
     #[test]
     fn each_counter_stands_in_the_table_once() {
-        // What hardware has no metric for.
+        // Counters without a hardware metric.
         let without = ["barriers", "distributed_requests", "warp_syncs"];
         let names: BTreeSet<&str> = METRICS.iter().map(|(name, _)| *name).collect();
         assert_eq!(names.len(), METRICS.len());

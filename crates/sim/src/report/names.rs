@@ -1,7 +1,7 @@
-//! Names as their authors wrote them: mangled symbols of C++ and Rust, read back.
+//! Demangling of C++ and Rust symbols.
 
-/// A symbol as its author wrote it, parameters included: `scale(float*, int)` for `_Z5scalePfi`;
-/// the symbol itself if it is not mangled.
+/// Demangles a symbol, including its parameters: `scale(float*, int)` for `_Z5scalePfi`; other
+/// symbols are returned as they are.
 ///
 /// ```
 /// use warpfold_sim::demangled;
@@ -20,7 +20,7 @@ pub fn demangled(symbol: &str) -> String {
     rustc_demangle::try_demangle(symbol).map_or_else(|_| symbol.to_owned(), |name| format!("{name:#}"))
 }
 
-/// Rust's older scheme is C++'s with a hash at the end.
+/// Returns true for Rust's legacy mangling, which is C++'s with a hash at the end.
 fn is_of_rust(symbol: &str) -> bool {
     symbol.strip_suffix('E').and_then(|rest| rest.rsplit_once("17h")).is_some_and(|(_, hash)| hash.len() == 16)
 }
@@ -33,7 +33,8 @@ pub fn short_name(symbol: &str) -> String {
     if whole == symbol {
         return whole;
     }
-    // Parameters, scopes and a template's result type are told apart at the outermost level.
+    // Parameters, scopes and a template's result type are distinguished at the outermost nesting
+    // level.
     let (mut depth, mut start, mut end) = (0_u32, 0, whole.len());
     let bytes = whole.as_bytes();
     for (at, byte) in bytes.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Where an address lies, in the words of who wrote the kernel: `tile[1][0]`, not `0x10000000084`.
+//! Addresses in the names of the kernel's author: `tile[1][0]`, not `0x10000000084`.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,15 +10,15 @@ use super::names::short_name;
 /// An element of a variable or a buffer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
-    /// The variable or buffer, mangled where the PTX has it so.
+    /// The variable or buffer, mangled as in the PTX.
     pub variable: String,
     /// Byte offset from its start.
     pub offset: u64,
-    /// Bytes of an element: as declared, or where that says only bytes, as the access has it.
+    /// Bytes per element: as declared, or for arrays of bytes, as accessed.
     pub element_bytes: u32,
-    /// Bytes of the whole variable, where it declares them.
+    /// Size of the whole variable in bytes, if declared.
     pub variable_bytes: Option<u64>,
-    /// Its dimensions, outermost first, where they are known; else it counts as a row of elements.
+    /// Dimensions, outermost first, if known; otherwise it counts as a row of elements.
     pub shape: Vec<u64>,
 }
 
@@ -31,7 +31,7 @@ impl Place {
         short_name(name)
     }
 
-    /// Reads what the machine says of an address: `tile+0x84`.
+    /// Parses a description by the machine: `tile+0x84`.
     pub(crate) fn read(described: &str, instruction: &str, shapes: &Shapes) -> Option<Self> {
         let (variable, offset) = described.rsplit_once("+0x")?;
         let offset = u64::from_str_radix(offset, 16).ok()?;
@@ -49,7 +49,7 @@ impl Place {
     }
 }
 
-/// `tile[1][0]`; bytes inside of an element stand after it.
+/// Prints `tile[1][0]`, with the byte offset inside of an element after it.
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.name())?;
@@ -69,7 +69,7 @@ impl fmt::Display for Place {
     }
 }
 
-/// Bytes of what a load, a store or an atomic moves for a lane as one element.
+/// Bytes per element of a load, a store or an atomic.
 fn element_of(instruction: &str) -> Option<u32> {
     let mnemonic = instruction.split_whitespace().find(|word| !word.starts_with('@'))?.trim_end_matches(';');
     let mut parts = mnemonic.split('.');
@@ -79,7 +79,7 @@ fn element_of(instruction: &str) -> Option<u32> {
     Some(parts.filter_map(ScalarType::from_modifier).next_back()?.bytes())
 }
 
-/// Elements and dimensions of a module's variables, by their names.
+/// Element sizes and dimensions of a module's variables, by name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Shapes(BTreeMap<String, (u32, Vec<u64>)>);
 

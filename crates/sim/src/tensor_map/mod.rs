@@ -40,7 +40,7 @@ impl TensorType {
         }
     }
 
-    /// Whether it is a floating-point type.
+    /// Returns true for floating-point types.
     #[must_use]
     pub const fn is_float(self) -> bool {
         match self {
@@ -50,7 +50,7 @@ impl TensorType {
     }
 
     #[cfg(feature = "machine")]
-    /// What a load makes of the elements in `bytes`.
+    /// Converts the elements in `bytes` as a load does.
     ///
     /// NOTE: documents do not say how TF32 is rounded, nor what is flushed. An H200 rounds to
     /// nearest, ties to even, makes one NaN of all, and loads subnormal numbers as they are through
@@ -72,22 +72,22 @@ impl TensorType {
     }
 }
 
-/// How channels are stored in pieces (PTX ISA, "Interleave layout").
+/// Interleaved layout of channels (PTX ISA, "Interleave layout").
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Interleave {
     /// All channels of a pixel side by side.
     #[default]
     None,
-    /// In slices of 16 bytes of channels: `NC/8HWC8` for 16-bit elements.
+    /// Slices of 16 bytes of channels: `NC/8HWC8` for 16-bit elements.
     Bytes16,
-    /// In slices of 32 bytes.
+    /// Slices of 32 bytes.
     Bytes32,
 }
 
-/// How 16-byte pieces are permuted in shared memory (PTX ISA, "Swizzling Modes").
+/// Swizzle of 16-byte chunks in shared memory (PTX ISA, "Swizzling Modes").
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum MapSwizzle {
-    /// As they come.
+    /// No swizzle.
     #[default]
     None,
     /// Over rows of 32 bytes.
@@ -110,10 +110,10 @@ impl MapSwizzle {
     }
 }
 
-/// How much the L2 fetches at once (`CUtensorMapL2promotion`): a hint.
+/// Size of L2 fetches (`CUtensorMapL2promotion`): a hint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum L2Promotion {
-    /// What is asked for.
+    /// No promotion.
     #[default]
     None,
     /// 64 bytes.
@@ -124,7 +124,7 @@ pub enum L2Promotion {
     Bytes256,
 }
 
-/// What is loaded for elements outside of the tensor (`CUtensorMapFloatOOBfill`).
+/// Value of elements outside of the tensor (`CUtensorMapFloatOOBfill`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Fill {
     /// Zero.
@@ -134,7 +134,7 @@ pub enum Fill {
     NanRequestZeroFma,
 }
 
-/// What one copy moves.
+/// Mode of a map: tiled or im2col.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum MapMode {
     /// A box of the tensor.
@@ -161,23 +161,23 @@ pub enum MapMode {
 pub struct TensorMap {
     /// The element type.
     pub element: TensorType,
-    /// Where the tensor starts.
+    /// Address of the tensor.
     pub address: u64,
     /// Elements in each dimension: one to five.
     pub dims: Vec<u64>,
     /// Bytes from one position to the next in each dimension but the innermost.
     pub strides: Vec<u64>,
-    /// What one copy moves.
+    /// Mode of the map: tiled or im2col.
     pub mode: MapMode,
     /// Every how many elements of each dimension are taken.
     pub element_strides: Vec<u32>,
-    /// How channels are stored.
+    /// Interleaved layout of the channels.
     pub interleave: Interleave,
-    /// How shared memory is swizzled.
+    /// Swizzle of shared memory.
     pub swizzle: MapSwizzle,
     /// A hint.
     pub l2_promotion: L2Promotion,
-    /// What is outside.
+    /// Value of elements out of bounds.
     pub fill: Fill,
 }
 
@@ -189,7 +189,7 @@ pub struct TensorMapError {
     pub what: String,
     /// Its value.
     pub found: String,
-    /// What it may be.
+    /// The values that are allowed.
     pub expected: String,
 }
 

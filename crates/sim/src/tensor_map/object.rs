@@ -1,4 +1,4 @@
-//! The 128 bytes of a tensor map, and `tensormap.replace` in them (PTX ISA, "tensormap.replace").
+//! The 128 bytes of a tensor map, and `tensormap.replace` on them (PTX ISA, "tensormap.replace").
 //!
 //! They are of our own making, as the driver's are not documented. Each field has its place
 //! whatever the rank, so that single ones can be replaced in any order; whether they make a map
@@ -10,11 +10,11 @@ use super::{Fill, Interleave, L2Promotion, MapMode, MapSwizzle, TensorMap, Tenso
 /// Bytes of a map.
 pub(crate) const BYTES: usize = 128;
 
-/// Marks the bytes as ours.
+/// Magic number of the format.
 const MAGIC: [u8; 4] = *b"wftm";
 
 const KIND: usize = 4;
-/// One less than the rank, as in `tensormap.replace`.
+/// Offset of the rank minus one, as in `tensormap.replace`.
 const RANK: usize = 5;
 const INTERLEAVE: usize = 6;
 const SWIZZLE: usize = 7;
@@ -24,10 +24,10 @@ const ADDRESS: usize = 12;
 const DIMS: usize = 20;
 const STRIDES: usize = 60;
 const ELEMENT_STRIDES: usize = 92;
-/// The box; for im2col the corners, the channels and the pixels.
+/// Offset of the box; for im2col, of the corners, the channels and the pixels.
 const MODE: usize = 97;
 
-/// In the order of their numbers in `tensormap.replace`.
+/// Element types in the order of their numbers in `tensormap.replace`.
 const TYPES: [TensorType; 13] = [
     TensorType::U8,
     TensorType::U16,
@@ -49,7 +49,7 @@ const FILLS: [Fill; 2] = [Fill::Zero, Fill::NanRequestZeroFma];
 const PROMOTIONS: [L2Promotion; 4] =
     [L2Promotion::None, L2Promotion::Bytes64, L2Promotion::Bytes128, L2Promotion::Bytes256];
 
-/// What `tensormap.replace` replaces.
+/// Field that `tensormap.replace` replaces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Field {
     GlobalAddress,
@@ -65,7 +65,7 @@ pub(crate) enum Field {
 }
 
 impl Field {
-    /// All of them, by their names in PTX.
+    /// All fields, by their PTX names.
     pub(crate) const ALL: [(&str, Self); 10] = [
         ("global_address", Self::GlobalAddress),
         ("rank", Self::Rank),
@@ -79,17 +79,17 @@ impl Field {
         ("fill_mode", Self::Fill),
     ];
 
-    /// Its values have 64 bits.
+    /// Returns true for 64-bit fields.
     pub(crate) const fn is_wide(self) -> bool {
         matches!(self, Self::GlobalAddress | Self::GlobalStride)
     }
 
-    /// There is one a dimension.
+    /// Returns true for fields with one value per dimension.
     pub(crate) const fn is_ordinal(self) -> bool {
         matches!(self, Self::BoxDim | Self::GlobalDim | Self::GlobalStride | Self::ElementStride)
     }
 
-    /// How many values it has, if they are numbered and part of the instruction.
+    /// Number of its values, if they are numbered and part of the instruction.
     pub(crate) const fn choices(self) -> Option<usize> {
         match self {
             Self::ElementType => Some(TYPES.len()),
@@ -130,12 +130,12 @@ impl Object<'_> {
         self.put(STRIDES + dim * 8, bytes.to_le_bytes());
     }
 
-    /// What does not fit is no stride that a map can have.
+    /// Stores an element stride; one that does not fit becomes a stride that no map can have.
     fn put_element_stride(&mut self, dim: usize, stride: u64) {
         self.0[ELEMENT_STRIDES + dim] = u8::try_from(stride).unwrap_or(u8::MAX);
     }
 
-    /// What does not fit is no size that a box can have.
+    /// Stores a box size; one that does not fit becomes a size that no box can have.
     fn put_box(&mut self, dim: usize, size: u64) {
         self.put(MODE + dim * 2, u16::try_from(size).unwrap_or(u16::MAX).to_le_bytes());
     }
@@ -146,7 +146,7 @@ fn number<const N: usize>(bytes: &[u8; BYTES], at: usize) -> [u8; N] {
 }
 
 impl TensorMap {
-    /// The map as a kernel's parameter.
+    /// Encodes the map as a kernel parameter.
     ///
     /// # Errors
     /// As [`Self::check`].
@@ -159,7 +159,7 @@ impl TensorMap {
         to.put(KIND, [kind as u8, (self.dims.len() - 1) as u8, self.interleave as u8, self.swizzle as u8]);
         to.put(FILL, [self.fill as u8, self.l2_promotion as u8, u8::from(matches!(self.mode, MapMode::Im2col { .. }))]);
         to.put(ADDRESS, self.address.to_le_bytes());
-        // Dimensions beyond the rank are of one element, should the rank be replaced.
+        // Dimensions beyond the rank have one element, in case the rank is replaced.
         for dim in 0..5 {
             to.put_dim(dim, self.dims.get(dim).copied().unwrap_or(1));
             to.put_element_stride(dim, self.element_strides.get(dim).copied().unwrap_or(1).into());
@@ -180,7 +180,7 @@ impl TensorMap {
         Ok(bytes)
     }
 
-    /// The map that [`Self::encode`] wrote, with what was replaced since.
+    /// Decodes a map that [`Self::encode`] wrote, with later replacements.
     ///
     /// # Errors
     /// If the bytes are no map.
@@ -221,8 +221,9 @@ impl TensorMap {
     }
 }
 
-/// Replaces a field of the map in `bytes`: that of dimension `ordinal` if there are several. The
-/// other fields may not go with it. Bytes that are all zero become a map.
+/// Replaces a field of the map in `bytes`: for fields with several values, that of dimension
+/// `ordinal`. The other fields need not be consistent with it. Bytes that are all zero become a
+/// map.
 ///
 /// # Errors
 /// If the bytes are neither that nor a map in tiled mode.

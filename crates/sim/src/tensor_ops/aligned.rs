@@ -1,4 +1,4 @@
-//! How tensor cores add products of floats: aligned to the largest, truncated, added as integers.
+//! Tensor-core sums of floats: products aligned to the largest, truncated, added as integers.
 //!
 //! One step takes several products and the accumulator. The exponent of a product is the sum of
 //! the exponents of its factors, before it is normalised (a product is below 4 of its exponent); a
@@ -26,38 +26,39 @@ mod tests;
 
 /// The exponent of zero: the sum with any other is below [`NOTHING`].
 const OF_ZERO: i16 = -1000;
-/// What is below has no term other than zero.
+/// Exponent below which every term is zero.
 const NOTHING: i16 = -700;
 /// The exponent of infinity and NaN: the sum with any other is above [`QUICK`].
 const OF_SPECIAL: i16 = 3000;
 /// Largest exponents for which products and terms are normal numbers of `.f32`.
 const QUICK: std::ops::RangeInclusive<i16> = -100..=120;
 
-/// Products of a step at most.
+/// Maximum number of products in a step.
 pub(super) const MOST: usize = 32;
 
-/// How an instruction adds its products.
+/// Summation rule of an instruction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Rule {
-    /// Products of a step; steps follow each other in the order of K.
+    /// Products per step; steps follow each other in the order of K.
     products: u8,
-    /// Bits of a term after the point of the largest exponent.
+    /// Fraction bits of a term, relative to the largest exponent.
     fraction: i16,
     /// Low bits of an `.f32` result that are cleared.
     cleared: u8,
-    /// The instruction is done by two of half its depth, on factors converted to `.f16`: the first
-    /// takes the lower halves of registers. The accumulator is added to their sum at the end.
+    /// True if the instruction is executed as two of half its depth, on operands converted to
+    /// `.f16`: the first takes the lower halves of registers. The accumulator is added to their sum
+    /// at the end.
     in_halves: bool,
     /// The exponent of subnormal elements of A and B.
     least: [i16; 2],
 }
 
-/// What the accumulators of an instruction are, before and after.
+/// Precision of an instruction's accumulators, before and after.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Precision {
     /// `.f32`.
     Single,
-    /// `.f16`: sums are rounded to odd, so that rounding them to `.f16` is right.
+    /// `.f16`: sums are rounded to odd, so that rounding them to `.f16` is correct.
     Half,
 }
 
@@ -96,7 +97,7 @@ impl Rule {
         let is_fp8 = types[0].is_fp8();
         let is_hopper = arch.number >= 90;
         let products = match types[0] {
-            // On sm_90 the assembler makes two instructions of this `wmma`.
+            // On sm_90 the assembler splits this `wmma` into two instructions.
             Element::Tf32 if by == By::Wmma || !is_hopper => 4,
             _ if is_hopper => depth,
             _ if is_fp8 => 16,
@@ -118,8 +119,8 @@ impl Rule {
         }
     }
 
-    /// Whether an instruction is done by two of half its depth: then the columns that the first one
-    /// takes stand before the others.
+    /// Returns true if an instruction is done by two of half its depth: then the columns that the
+    /// first one takes precede the others.
     #[inline(always)]
     pub(super) fn is_in_halves(&self) -> bool {
         self.in_halves
@@ -132,7 +133,7 @@ impl Rule {
     }
 }
 
-/// The exponent that alignment counts of a number whose type's subnormal numbers have `least`.
+/// The exponent of a number for alignment; `least` is that of the type's subnormal numbers.
 #[inline(always)]
 pub(crate) fn exponent(x: f32, least: i16) -> i16 {
     let magnitude = x.to_bits() & 0x7fff_ffff;
@@ -142,16 +143,16 @@ pub(crate) fn exponent(x: f32, least: i16) -> i16 {
     if magnitude >= 0x7f80_0000 { OF_SPECIAL } else { number }
 }
 
-/// Eight rows of A and eight columns of B, as numbers and their exponents.
+/// Eight rows of A and eight columns of B, as numbers with their exponents.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Factors<'a> {
     /// A by row.
     pub a: &'a [[f32; DEPTH]; 8],
-    /// Its exponents by eight columns, then by row.
+    /// Exponents of A by eight columns, then by row.
     pub a_exponents: &'a [[[i16; 8]; 8]; MOST / 8],
     /// B by row.
     pub b: &'a [[f32; 8]; DEPTH],
-    /// Its exponents.
+    /// Exponents of B.
     pub b_exponents: &'a [[i16; 8]; MOST],
 }
 
@@ -201,7 +202,7 @@ impl Rule {
         self.plain_step(factors, columns, precision, sums);
     }
 
-    /// The same for every host and for all numbers.
+    /// Adds the products on any host, for all numbers.
     #[inline(never)]
     fn plain_step(&self, factors: &Factors<'_>, columns: Range<usize>, precision: Precision, sums: &mut Square) {
         for (row, sums) in sums.iter_mut().enumerate() {
@@ -209,7 +210,7 @@ impl Rule {
         }
     }
 
-    /// One row of accumulators.
+    /// Adds to one row of accumulators.
     #[inline(always)]
     fn row(&self, f: &Factors<'_>, row: usize, columns: Range<usize>, precision: Precision, sums: &mut [f32; 8]) {
         let mut top = sums.map(|c| exponent(c, precision.least()));
@@ -254,11 +255,11 @@ impl Rule {
         }
     }
 
-    /// One accumulator, for all numbers.
+    /// Adds to one accumulator, for all numbers.
     #[cold]
     #[inline(never)]
     fn add_slowly(&self, products: &[f64; MOST], c: f32, top: i16, precision: Precision) -> f32 {
-        // Of zeros alone: any scale will do.
+        // If all terms are zero, any scale will do.
         let scale = 2f64.powi(i32::from(self.fraction - top.max(-300)));
         let (mut total, mut plain) = (0, f64::from(c));
         let c_term = f64::from(c) * scale;
@@ -277,7 +278,7 @@ impl Rule {
         self.round(exact, precision)
     }
 
-    /// The `.f32` of an exact sum below 2^128.
+    /// Rounds an exact sum below 2^128 to `.f32`.
     #[inline(always)]
     fn round(&self, exact: f64, precision: Precision) -> f32 {
         let near = exact as f32;
@@ -290,7 +291,7 @@ impl Rule {
     }
 }
 
-/// The nearest `.f16`s, as `.f32`s.
+/// Rounds to the nearest `.f16`, kept as `.f32`.
 #[inline(always)]
 fn round_to_halves(sums: &mut Square) {
     for row in 0..8 {

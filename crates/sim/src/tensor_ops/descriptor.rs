@@ -1,11 +1,11 @@
-//! Matrix descriptors: where the elements of a `wgmma` operand lie in shared memory (PTX ISA,
-//! "Matrix Descriptor Format" and "Canonical Layouts").
+//! Matrix descriptors: layout of a `wgmma` operand in shared memory (PTX ISA, "Matrix Descriptor
+//! Format" and "Canonical Layouts").
 //!
 //! Everything is counted in units of 16 bytes. K-major, a unit holds neighbours along K of one row
 //! (of A; column of B); MN-major, it holds eight neighbours along M or N of one k. Swizzling
 //! exchanges units inside a line of 128 bytes.
 
-/// Which way neighbouring elements run.
+/// Major dimension: the one along which elements are contiguous.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Major {
     /// Along K.
@@ -23,18 +23,18 @@ pub(crate) struct Layout {
     row: u32,
     /// Bytes from eight rows to the next eight.
     eight: u32,
-    /// Units side by side in a row.
+    /// Contiguous units in a row.
     run: u32,
     /// Bytes from a run of units to the next.
     next_run: u32,
-    /// Which bits of the number of the line are added to the number of the unit.
+    /// Bits of the line's number that are added to the unit's number.
     swizzle: u32,
     /// The number of the line where the pattern starts.
     base: u32,
 }
 
 impl Layout {
-    /// What a descriptor says.
+    /// Decodes a descriptor.
     pub(crate) fn new(descriptor: u64, major: Major) -> Self {
         let field = |at: u32| (descriptor >> at) as u32 & 0x3fff;
         let (start, leading, stride) = (field(0) << 4, field(16) << 4, field(32) << 4);
@@ -55,7 +55,7 @@ impl Layout {
         Self { start, major, row: units * 16, eight, run, next_run, swizzle: units - 1, base }
     }
 
-    /// Which way neighbouring elements run.
+    /// Major dimension of the matrix.
     pub(crate) fn major(&self) -> Major {
         self.major
     }
@@ -71,8 +71,8 @@ impl Layout {
         linear ^ (line & self.swizzle) << 4
     }
 
-    /// An address that no unit of `rows` by `units` lies beyond: lines of 128 bytes are not left by
-    /// swizzling.
+    /// An upper bound of the addresses of `rows` by `units` units: swizzling stays within lines of
+    /// 128 bytes.
     pub(crate) fn end(&self, rows: u32, units: u32) -> u32 {
         let last_run = if self.run == u32::MAX { 0 } else { (units - 1) / self.run };
         let in_run = units.min(self.run) - 1;

@@ -1,4 +1,4 @@
-//! Types of matrix elements, and how they become `f32`, in which all their products are exact.
+//! Element types of matrices, and their conversion to `f32`, in which all their products are exact.
 
 use warpfold_ptx::Instruction;
 
@@ -18,7 +18,7 @@ pub(crate) enum Element {
 }
 
 impl Element {
-    /// The type that a modifier names.
+    /// The type of a modifier, if it is one.
     pub(crate) fn from_modifier(text: &str) -> Option<Self> {
         Some(match text {
             "f16" => Self::F16,
@@ -34,7 +34,7 @@ impl Element {
         })
     }
 
-    /// Its size.
+    /// Size in bits.
     pub(crate) const fn bits(self) -> u32 {
         match self {
             Self::Tf32 => 32,
@@ -44,30 +44,29 @@ impl Element {
         }
     }
 
-    /// Whether it is an integer.
+    /// Returns true for integer types.
     pub(crate) const fn is_integer(self) -> bool {
         matches!(self, Self::S8 | Self::U8 | Self::S4 | Self::U4)
     }
 
-    /// Whether it is a float of 8 bits.
+    /// Returns true for 8-bit floats.
     pub(crate) const fn is_fp8(self) -> bool {
         matches!(self, Self::E4m3 | Self::E5m2)
     }
 }
 
-/// The modifiers of an instruction that are types, as text: `.s4` and `.b1` are no scalar types of
-/// PTX.
+/// The type modifiers of an instruction, as text: `.s4` and `.b1` are not PTX scalar types.
 pub(crate) fn types(inst: &Instruction) -> Vec<&str> {
     const OTHERS: [&str; 4] = ["f32", "f64", "s32", "b1"];
     let is_type = |m: &&str| Element::from_modifier(m).is_some() || OTHERS.contains(m);
     inst.modifiers.iter().map(|m| m.as_str()).filter(is_type).collect()
 }
 
-/// An element type as a type, so that loops over elements are compiled for it.
+/// Element types as Rust types, so that loops over elements are compiled for each.
 pub(crate) trait Widen {
     /// Elements in 32 bits.
     const PER_WORD: usize;
-    /// The number that the bits of an element mean. Exact; written so that loops over it vectorise.
+    /// The number that an element's bits represent. Exact; written so that loops over it vectorise.
     fn widen(bits: u32) -> f32;
 }
 
@@ -110,7 +109,7 @@ widen! {
     U4, 8 = |bits| bits as i32 as f32;
 }
 
-/// The number that 16 bits mean as an `.f16`.
+/// The number that 16 bits represent as an `.f16`.
 #[inline(always)]
 pub(crate) fn f16(bits: u32) -> f32 {
     // The exponent moves by the difference of the biases; a multiplication does that for subnormal

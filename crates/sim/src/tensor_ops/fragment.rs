@@ -1,4 +1,4 @@
-//! How matrices lie in the registers of a warp, one rule for all shapes and types.
+//! Layout of matrix fragments in the registers of a warp, one rule for all shapes and types.
 //!
 //! Lane `4g + t` is thread `t` of group `g`. A register of A holds, for row `g`, the `E` elements
 //! from `t * E` on of a chunk of `4 * E` columns; registers go through the blocks of eight rows
@@ -16,7 +16,7 @@ use crate::exec::row::{LANES, Word};
 /// C or D, by row.
 pub(crate) type C<T> = [[T; 8]; 16];
 
-/// Reads accumulators of one register each, `f` giving the number that its bits mean.
+/// Reads accumulators of one register each; `f` converts their bits.
 ///
 /// # Safety
 /// `rows` are registers of `W`'s width of the current frame, two for each block of eight rows.

@@ -21,11 +21,11 @@ use crate::memory_ops::{pattern, shared};
 
 /// Bytes of a row of a matrix.
 const ROW_BYTES: u32 = 16;
-/// In `Op::dst2`, above the bits of [`Access`]: the matrices are transposed.
+/// Flag in `Op::dst2`, above the bits of [`Access`]: the matrices are transposed.
 const TRANSPOSED: u32 = 1 << 16;
-/// In `Op::dst2`: the address is generic.
+/// Flag in `Op::dst2`: the address is generic.
 const GENERIC: u32 = 1 << 17;
-/// In `Op::dst2`: where the number of matrices starts.
+/// Shift in `Op::dst2` of the number of matrices.
 const COUNT_SHIFT: u32 = 18;
 
 /// A matrix in a register of all lanes is row-major, two elements a lane.
@@ -191,8 +191,7 @@ impl<const CHECK: bool> LaneOp for StoreMatrix<CHECK> {
     }
 }
 
-/// `stmatrix` is done, in a warp with undefined bits: what it has moved of them is undefined where
-/// it went.
+/// Marks the destination of an `stmatrix` in a warp with undefined bits.
 #[cold]
 pub(crate) fn leave_matrix(m: &mut Machine, op: &Op) {
     // SAFETY: the decoder checked the operands.

@@ -23,19 +23,19 @@ use crate::exec::row::LANES;
 /// The operands of an `mma`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Mma {
-    /// Rows of A over eight.
+    /// Rows of A divided by eight.
     blocks: u8,
     /// Columns of A.
     depth: u8,
     /// Registers of each operand.
     counts: Counts,
-    /// Types of A and B, where they are not `.f64` or `.b1`.
+    /// Types of A and B, if not `.f64` or `.b1`.
     types: [Element; 2],
-    /// What accumulators are, where they are not `.f64`.
+    /// Accumulator type, if not `.f64`.
     sums: Sums,
-    /// How products of floats below `.f64` are added.
+    /// Summation rule for floats below `.f64`.
     rule: Option<Rule>,
-    /// How each sum of `.f64` is rounded.
+    /// Rounding of each `.f64` sum.
     rounding: Rounding,
     d: [u32; 4],
     a: [u32; 8],
@@ -133,7 +133,7 @@ impl LaneOp for Double {
     }
 }
 
-/// Single bits: how many of them are set in `A op B`, added to accumulators of `.s32`.
+/// Single-bit products: the number of set bits in `A op B`, added to accumulators of `.s32`.
 struct Bits<const XOR: bool>;
 impl<const XOR: bool> LaneOp for Bits<XOR> {
     #[inline(always)]
@@ -176,15 +176,15 @@ const SHAPES: [&str; 11] = [
     "m16n8k256",
 ];
 
-/// M and K of a shape, if it is one of `mma`.
+/// M and K of a shape of `mma`.
 fn shape(inst: &Instruction) -> Option<(u32, u32)> {
     let name = inst.modifiers.iter().find(|m| SHAPES.contains(&m.as_str()))?;
     let (m, rest) = name.strip_prefix('m')?.split_once("n8k")?;
     Some((m.parse().ok()?, rest.parse().ok()?))
 }
 
-/// What to run, the types of A and B, what accumulators are, and their type: of the types and
-/// shapes that exist.
+/// Form of an `mma` whose types and shape exist: handler, types of A and B, accumulators, and their
+/// type.
 type Form = (Handler, [Element; 2], Sums, T);
 
 fn form(d: &Decoder, inst: &Instruction, m: u32, k: u32) -> Result<Form, Error> {
@@ -302,7 +302,7 @@ pub(super) fn decode_as(d: &mut Decoder, inst: &Instruction, (m, k): (u32, u32))
     d.whole_warp(inst, Op { imm, ..Op::new(handler) })
 }
 
-/// The type that registers of A and B have to ptxas: those of 8 bits and integers may be anything.
+/// The register type of A and B for ptxas, which accepts any for 8-bit types and integers.
 pub(super) fn factor_type(element: Element) -> T {
     match element {
         Element::F16 => T::F16x2,
@@ -312,7 +312,7 @@ pub(super) fn factor_type(element: Element) -> T {
     }
 }
 
-/// The rows of a vector operand that is read.
+/// Collects the rows of a vector operand that is read.
 fn fill(d: &mut Decoder, inst: &Instruction, index: usize, ty: T, count: u8, rows: &mut [u32]) -> Result<(), Error> {
     for (row, operand) in rows.iter_mut().zip(d.vector(inst, index, count.into())?) {
         *row = d.source(inst, operand, ty)?;

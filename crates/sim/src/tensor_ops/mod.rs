@@ -43,20 +43,20 @@ use crate::exec::row::ALL_LANES;
 use crate::report::{FindingKind, Severity};
 
 /// Operands of instructions that have more of them than an operation has fields; `Op::imm` is an
-/// index here.
+/// index into these tables.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Tables {
-    /// Of `mma`.
+    /// Operands of `mma`.
     pub mma: Vec<mma::Mma>,
-    /// Of `mma.m8n8k4` of `.f16`.
+    /// Operands of `mma.m8n8k4` of `.f16`.
     pub quads: Vec<quads::Quads>,
-    /// Of `wgmma.mma_async`.
+    /// Operands of `wgmma.mma_async`.
     pub wgmma: Vec<wgmma::Tile>,
-    /// Of `wmma.mma`.
+    /// Operands of `wmma.mma`.
     pub wmma: Vec<wmma::Wmma>,
-    /// Where elements of `wmma.load` and `wmma.store` lie.
+    /// Positions of the elements of `wmma.load` and `wmma.store`.
     pub positions: Vec<wmma_memory::Position>,
-    /// Waits for every `wgmma` in flight, if there can be one.
+    /// Handler that waits for every `wgmma` in flight, if there can be any.
     pub finish: Option<Handler>,
 }
 
@@ -74,7 +74,7 @@ pub(crate) fn decode(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
 }
 
 impl Decoder<'_> {
-    /// The elements of a vector operand; a lone register is a vector of one.
+    /// The elements of a vector operand; a single register counts as a vector of one.
     fn vector<'i>(&self, inst: &'i Instruction, index: usize, len: usize) -> Result<&'i [Operand], Error> {
         let elements = match self.operand(inst, index)? {
             Operand::Vector(elements) => elements.as_slice(),
@@ -102,7 +102,7 @@ impl Decoder<'_> {
 /// None is needed.
 unsafe fn nothing(_: &mut Machine, _: &Op, _: u32) {}
 
-/// Notes if lanes are missing: what a `.aligned` instruction does without them is undefined.
+/// Notes missing lanes, with which an `.aligned` instruction is undefined.
 #[inline(always)]
 pub(crate) fn expect_whole_warp(m: &mut Machine, op: &Op, mask: u32) {
     if mask != ALL_LANES && m.checked {

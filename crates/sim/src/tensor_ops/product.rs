@@ -1,4 +1,4 @@
-//! The routine behind all products: eight rows of A and eight columns of B at a time.
+//! The routine behind all matrix products: eight rows of A and eight columns of B at a time.
 //!
 //! A [`Block`] is eight rows of A, or eight columns of B, as a register of all lanes holds them. A
 //! pair of registers holds the accumulators of eight rows and eight columns: lane `4g + t` has
@@ -15,9 +15,9 @@ use crate::alu::float::finish::{NAN16, canonical};
 use crate::exec::machine::Machine;
 use crate::exec::row::LANES;
 
-/// Words in a row of A at most: 32 bytes.
+/// Maximum words in a row of A: 32 bytes.
 pub(crate) const WORDS: usize = 8;
-/// Columns of A at most.
+/// Maximum columns of A.
 pub(super) const DEPTH: usize = 64;
 
 /// Eight rows of A (or columns of B): by four words, then by row.
@@ -53,7 +53,7 @@ impl Default for Scratch {
     }
 }
 
-/// The block that registers hold: one for each four words of a row, from `first` on at a distance.
+/// Reads a block from registers: one for each four words of a row, from `first` on at a distance.
 ///
 /// # Safety
 /// They are 32-bit registers of the current frame.
@@ -84,7 +84,7 @@ pub(super) fn columns_of(block: &Block) -> Columns {
     columns
 }
 
-/// The block whose columns these are.
+/// The block with these columns.
 #[inline(always)]
 pub(super) fn rows_of(columns: &Columns) -> Block {
     let mut block = [[0; LANES]; 2];
@@ -191,7 +191,7 @@ fn halves_first<T: Copy + Default>(columns: &mut [T]) {
 }
 
 impl Scratch {
-    /// Takes a block of eight rows of A, whose rows have `words` words.
+    /// Sets a block of eight rows of A, whose rows have `words` words.
     #[inline(always)]
     pub(crate) fn set_a(
         &mut self,
@@ -218,7 +218,7 @@ impl Scratch {
         }
     }
 
-    /// Takes eight columns of B.
+    /// Sets eight columns of B.
     #[inline(always)]
     pub(crate) fn set_b(&mut self, ty: Element, columns_of_b: &Columns, words: usize, rule: Option<&Rule>) {
         with_element!(ty, W => columns::<W>(&mut self.b, columns_of_b, words));
@@ -234,8 +234,8 @@ impl Scratch {
         }
     }
 
-    /// Adds the product of eight rows and eight columns to accumulators: of floats by the rule, of
-    /// integers exactly.
+    /// Adds the product of eight rows and eight columns to accumulators: by the rule for floats,
+    /// exactly for integers.
     #[inline(always)]
     pub(super) fn add_product(
         &self,
@@ -249,7 +249,7 @@ impl Scratch {
         rule.add(&self.factors(half), depth, precision, sums);
     }
 
-    /// What is multiplied.
+    /// Operands of half `half` of the product.
     #[inline(always)]
     pub(super) fn factors(&self, half: usize) -> Factors<'_> {
         let (a, a_exponents) = (&self.a[half], &self.a_exponents[half]);
@@ -274,7 +274,7 @@ impl Scratch {
     }
 }
 
-/// What accumulators are.
+/// Accumulator type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Sums {
     /// `.f32`
@@ -295,12 +295,12 @@ impl Sums {
         if matches!(self, Self::F16) { 1 } else { 2 }
     }
 
-    /// In which precision products are added.
+    /// Precision in which products are added.
     pub(crate) const fn precision(self) -> Precision {
         if matches!(self, Self::F16) { Precision::Half } else { Precision::Single }
     }
 
-    /// What products are added to, of the registers' contents.
+    /// Initial sums, from the contents of the accumulator registers.
     #[inline(always)]
     pub(super) fn start(self, words: &[[u32; LANES]; 2]) -> Square {
         let mut sums = [[0.0; 8]; 8];
@@ -317,7 +317,7 @@ impl Sums {
         sums
     }
 
-    /// The registers' new contents, of the old ones and the sums.
+    /// New contents of the accumulator registers, from the old ones and the sums.
     #[inline(always)]
     pub(super) fn finish(self, old: &[[u32; LANES]; 2], sums: &Square) -> [[u32; LANES]; 2] {
         let mut words = [[0; LANES]; 2];
@@ -341,18 +341,18 @@ impl Sums {
     }
 }
 
-/// An accumulator of `.s32` and the sum of an instruction's products.
+/// Adds the sum of an instruction's products to an accumulator of `.s32`.
 #[inline(always)]
 fn total(old: u32, product: f32, saturates: bool) -> u32 {
     let (old, product) = (old as i32, product as i32);
     (if saturates { old.saturating_add(product) } else { old.wrapping_add(product) }) as u32
 }
 
-/// The bits of the nearest `.f16`, ties to even; written so that loops over it vectorise.
+/// Bits of the nearest `.f16`, ties to even; written so that loops over it vectorise.
 #[inline(always)]
 pub(crate) fn round_to_f16(x: f32) -> u32 {
-    // Below the normal numbers the sum with a large number rounds to multiples of the least one;
-    // above, bits do.
+    // Below the normal numbers, the sum with a large number rounds to multiples of the smallest
+    // one; above, the bits are rounded.
     const MAGIC: f32 = f32::from_bits((127 - 14 + 13) << 23);
     let bits = x.to_bits();
     let magnitude = bits & 0x7fff_ffff;

@@ -26,11 +26,11 @@ pub(crate) struct Quads {
     d: Sums,
 }
 
-/// A, or B turned round: eight lines of four elements.
+/// Operand A, or B transposed: eight lines of four elements.
 #[derive(Debug, Clone, Copy)]
 struct Factor {
     rows: [u32; 2],
-    /// A lane holds a line; otherwise it holds a position of four lines.
+    /// True if a lane holds a line; false if it holds a position of four lines.
     by_line: bool,
 }
 
@@ -38,7 +38,7 @@ struct Factor {
 #[derive(Debug, Clone, Copy)]
 struct Sums {
     rows: [u32; 8],
-    /// Elements are `.f16`, two in a register.
+    /// True for `.f16` elements, two per register.
     are_halves: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What a warp has issued and not waited for: `wgmma.mma_async`, `commit_group`, `wait_group`.
+//! Queue of a warp's pending `wgmma` operations: `wgmma.mma_async`, `commit_group`, `wait_group`.
 //!
 //! An issued product takes effect as late as the rules allow: when a `wait_group` covers it. Shared
 //! memory and the registers of A are read then, and accumulators change then. Who touches an
@@ -23,11 +23,11 @@ pub(crate) struct Issued {
     pub tile: u32,
     /// The instruction.
     pub instruction: u32,
-    /// The descriptor of A, if it lies in shared memory.
+    /// The descriptor of A, if it is in shared memory.
     pub a: u64,
     /// The descriptor of B.
     pub b: u64,
-    /// `scale-d`: the product is added to what the accumulators hold.
+    /// `scale-d`: adds the product to the accumulators.
     pub adds: bool,
 }
 
@@ -35,38 +35,38 @@ pub(crate) struct Issued {
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
     issued: Vec<Issued>,
-    /// Where each group ends in `issued`.
+    /// End of each group in `issued`.
     groups: Vec<usize>,
-    /// What checked runs know of the registers.
+    /// State of the registers in checked runs.
     pub(super) registers: Registers,
 }
 
 impl Queue {
-    /// Forgets everything.
+    /// Clears the queue.
     pub(crate) fn clear(&mut self) {
         self.issued.clear();
         self.groups.clear();
         self.registers.clear();
     }
 
-    /// What is in flight, oldest first.
+    /// Products in flight, oldest first.
     pub(super) fn products(&self) -> impl Iterator<Item = &Issued> {
         self.issued.iter()
     }
 
-    /// What is in flight, and whether it was committed to a group.
+    /// Products in flight, each with true if it was committed to a group.
     pub(super) fn products_by_group(&self) -> impl Iterator<Item = (&Issued, bool)> {
         let committed = self.groups.last().copied().unwrap_or(0);
         self.issued.iter().enumerate().map(move |(at, issued)| (issued, at < committed))
     }
 
-    /// Nothing is in flight.
+    /// Returns true if nothing is in flight.
     pub(crate) fn is_empty(&self) -> bool {
         self.issued.is_empty()
     }
 }
 
-/// Carries out the first `count` products in flight.
+/// Executes the first `count` products in flight.
 ///
 /// # Safety
 /// As for a handler.
@@ -148,7 +148,7 @@ impl<const CHECK: bool> LaneOp for Wait<CHECK> {
     }
 }
 
-/// Waits for all products up to the last one that `is_wanted`.
+/// Waits for all products up to the last one for which `is_wanted` is true.
 pub(super) fn finish_up_to(m: &mut Machine, is_wanted: impl Fn(&Issued) -> bool) {
     // SAFETY: the queue is the warp's; the frame is the one of its instructions, as calls and returns
     // leave nothing in flight.
@@ -172,7 +172,7 @@ impl LaneOp for Finish {
     }
 }
 
-/// Waits for what the current warp has in flight, before its frame is left.
+/// Waits for all products of the current warp, before its frame is left.
 pub(crate) fn finish(m: &mut Machine, handler: Option<Handler>) {
     // SAFETY: the machine points to the current warp's queue.
     let idle = unsafe { (*m.in_flight).is_empty() };

@@ -1,4 +1,4 @@
-//! What checked runs demand of `wgmma` (PTX ISA, "wgmma.mma_async", "wgmma.fence",
+//! Rules that checked runs apply to `wgmma` (PTX ISA, "wgmma.mma_async", "wgmma.fence",
 //! "wgmma.wait_group").
 //!
 //! - A register of A is not touched between its `mma_async` and the wait that covers it; nor is an
@@ -38,22 +38,22 @@ use crate::exec::memory_map::SHARED_WINDOW;
 use crate::exec::op::{LaneOp, NONE, Op};
 use crate::report::{FindingKind, Severity};
 
-/// The bits of a descriptor that no field has.
+/// Bits of a descriptor outside all fields.
 const UNUSED: u64 = !(0x3fff | 0x3fff << 16 | 0x3fff << 32 | 7 << 49 | 3 << 62);
 
-/// What a warp has done to registers of its products.
+/// Accesses of a warp to the registers of its products.
 #[derive(Debug, Default)]
 pub(crate) struct Registers {
-    /// By row: the last ordinary access since the last fence, and whether it writes.
+    /// Last ordinary access per row since the last fence, and true if it writes.
     touched: HashMap<u32, (u32, bool)>,
     /// The products issued since the last fence.
     since_fence: Vec<u32>,
-    /// There has been a fence.
+    /// True after the first fence.
     fenced: bool,
 }
 
 impl Registers {
-    /// A warp starts.
+    /// Clears the state for a new warp.
     pub(crate) fn clear(&mut self) {
         *self = Self::default();
     }
@@ -65,14 +65,14 @@ impl Registers {
     }
 }
 
-/// One `wgmma` instruction of a warp: which, and its descriptors.
+/// One `wgmma` instruction of a warp: its index, and its descriptors.
 type Step = (u32, u64, u64);
 
-/// The instructions of the four warps of a warpgroup, as far as not all of them have executed them.
+/// The instructions of the four warps of a warpgroup that not all of them have executed yet.
 #[derive(Debug, Default)]
 pub(crate) struct Warpgroup {
     steps: VecDeque<Step>,
-    /// How many steps were dropped at the front.
+    /// Number of steps dropped at the front.
     dropped: u64,
     /// Steps of each warp.
     counts: [u64; 4],
@@ -82,8 +82,8 @@ pub(crate) struct Warpgroup {
 }
 
 impl Warpgroup {
-    /// A warp takes a step; the instruction that another warp executed in its place, if it is
-    /// another.
+    /// Notes a step of a warp; returns the instruction that another warp executed instead, if it
+    /// differs.
     fn step(&mut self, warp: usize, step: Step) -> Option<Step> {
         let at = usize::try_from(self.counts[warp] - self.dropped).expect("few steps");
         let other = self.steps.get(at).copied();
@@ -99,8 +99,8 @@ impl Warpgroup {
         other.filter(|other| *other != step)
     }
 
-    /// A warp exits; the instruction that it did not execute although another warp did, once all
-    /// have exited.
+    /// Notes the exit of a warp; once all have exited, returns the instruction that it did not
+    /// execute although another warp did.
     fn exit(&mut self, warp: usize) -> Option<(u32, usize)> {
         self.exited[warp] = true;
         if self.exited != [true; 4] {
@@ -117,7 +117,7 @@ impl Warpgroup {
 pub(crate) struct Warpgroups(Vec<Warpgroup>);
 
 impl Warpgroups {
-    /// A block of `warps` warps starts.
+    /// Starts a block of `warps` warps.
     pub(crate) fn begin(&mut self, warps: usize) {
         self.0.clear();
         self.0.resize_with(warps / 4, Warpgroup::default);
@@ -148,7 +148,7 @@ fn step(m: &mut Machine, op: &Op, a: u64, b: u64) {
     }
 }
 
-/// The units of 16 bytes of shared memory that the current warp answers for: its rows of A, and
+/// The 16-byte units of shared memory that the current warp is responsible for: its rows of A, and
 /// every fourth eight columns of B.
 fn units(m: &Machine, tile: &Tile, issued: &Issued) -> Vec<u32> {
     let last = m.shared_bytes.saturating_sub(16);
@@ -169,7 +169,7 @@ fn units(m: &Machine, tile: &Tile, issued: &Issued) -> Vec<u32> {
     units
 }
 
-/// Checks that a product may begin to read shared memory.
+/// Checks that a product may start reading shared memory.
 pub(super) fn check_operands_begin(m: &mut Machine, issued: &Issued) {
     let tables = std::sync::Arc::clone(&m.tensor);
     let units = units(m, &tables.wgmma[issued.tile as usize], issued);
@@ -185,7 +185,7 @@ pub(super) fn check_operands_begin(m: &mut Machine, issued: &Issued) {
     m.check_operands_begin(issued.instruction, &units);
 }
 
-/// Notes that a product has read shared memory, and that its warp knows it.
+/// Notes that a product has read shared memory, as its warp knows.
 pub(super) fn check_operands_read(m: &mut Machine, tile: &Tile, issued: &Issued) {
     let units = units(m, tile, issued);
     m.check_operands_read(issued.instruction, &units);
@@ -242,7 +242,7 @@ pub(super) unsafe fn check_issue(m: &mut Machine, op: &Op, issued: &Issued) {
     let early = queue.products().find(|p| meets(&tables.wgmma[p.tile as usize])).map(|p| p.instruction);
     let fenced = queue.registers.fenced;
     let touched = |row: &u32| queue.registers.touched.get(row).copied();
-    // What accumulators hold is of no use to a product that adds nothing to it.
+    // A product that does not add to the accumulators does not use them.
     let sums = if issued.adds { &tile.d[..] } else { &[] };
     let touches: Vec<(u32, bool)> = a.iter().chain(sums).filter_map(touched).collect();
     let touch = touches.iter().find(|(_, writes)| *writes).or(touches.first()).copied();
@@ -275,8 +275,7 @@ pub(super) unsafe fn check_issue(m: &mut Machine, op: &Op, issued: &Issued) {
     }
 }
 
-/// An ordinary instruction touches a register of products: `a` is its row, `imm` tells whether it
-/// writes.
+/// An ordinary access to a register of products: `a` is its row, `imm` is true for a write.
 struct Touch;
 impl LaneOp for Touch {
     #[inline(always)]
@@ -317,7 +316,7 @@ fn touch(m: &mut Machine, op: &Op) {
     }
 }
 
-/// The current warp has exited.
+/// Checks the exit of the current warp.
 pub(crate) fn check_exit(m: &mut Machine) {
     // SAFETY: the queue is the warp's, and nothing else refers to it.
     let queue = unsafe { &*m.in_flight };
@@ -340,7 +339,7 @@ pub(crate) fn check_exit(m: &mut Machine) {
     }
 }
 
-/// The names of registers that products of a function use.
+/// The names of the registers that a function's products use.
 pub(crate) fn registers_of_products(body: &[Statement]) -> HashSet<Name> {
     let mut names = HashSet::new();
     collect(body, &mut names);
@@ -380,7 +379,7 @@ fn each_name(operand: &Operand, call: &mut impl FnMut(&Name)) {
 }
 
 impl Decoder<'_> {
-    /// Lets a program notice that an instruction touches registers of products.
+    /// Makes a program detect instructions that access registers of products.
     pub(crate) fn watch_registers(&mut self, inst: &Instruction) {
         if self.f.watched.is_empty() || inst.opcode == Opcode::Wgmma {
             return;

@@ -1,4 +1,4 @@
-//! One `wgmma` for one warp: 16 rows of A times all columns of B, eight columns at a time.
+//! One warp's part of a `wgmma`: 16 rows of A times all columns of B, eight columns at a time.
 //!
 //! Register `4j + 2h + e` of lane `4g + t` holds row `g + 8h`, column `8j + 2t + e` of D, so four
 //! registers at a time are the accumulators of `mma`'s fragments. So are the registers of A.
@@ -10,7 +10,7 @@ use super::wgmma::{Kind, Tile};
 use crate::exec::machine::Machine;
 use crate::exec::row::{ALL_LANES, LANES};
 
-/// Rows of A that a warp has.
+/// Rows of A per warp.
 const WARP_ROWS: u32 = 16;
 
 /// The four words of a unit of shared memory.
@@ -23,8 +23,8 @@ unsafe fn unit(m: &Machine, at: u32) -> [u32; 4] {
     unsafe { *m.shared.add(at as usize).cast::<[u32; 4]>() }
 }
 
-/// Eight rows (of A; columns of B) in shared memory, from `first` on, a multiple of eight, whose
-/// neighbours along K lie together.
+/// Reads eight rows (of A; columns of B) in shared memory, from `first`, a multiple of eight,
+/// contiguous along K.
 ///
 /// # Safety
 /// They lie inside shared memory.
@@ -41,7 +41,7 @@ unsafe fn along_k(m: &Machine, layout: &Layout, first: u32) -> Block {
     block
 }
 
-/// Columns of B whose neighbours along N lie together.
+/// Reads columns of B that are contiguous along N.
 ///
 /// # Safety
 /// As for [`along_k`].
@@ -60,7 +60,7 @@ unsafe fn along_n(m: &Machine, layout: &Layout, first: u32) -> Columns {
     columns
 }
 
-/// Eight columns of B, from `first` on.
+/// Reads eight columns of B, from `first`.
 ///
 /// # Safety
 /// As for [`along_k`].
@@ -75,7 +75,7 @@ unsafe fn columns_of_b(m: &Machine, layout: &Layout, first: u32) -> Columns {
     }
 }
 
-/// Eight of the warp's rows of A.
+/// Reads eight of the warp's rows of A.
 ///
 /// # Safety
 /// As for [`multiply`].
@@ -97,7 +97,7 @@ unsafe fn rows_of_a(m: &Machine, tile: &Tile, issued: &Issued, half: usize) -> B
     }
 }
 
-/// Carries out a product of the current warp.
+/// Executes a product of the current warp.
 ///
 /// # Safety
 /// As for a handler: the frame is the one that the instruction was decoded for.
@@ -141,7 +141,7 @@ pub(super) unsafe fn multiply(m: &mut Machine, tile: &Tile, issued: &Issued) {
     }
 }
 
-/// Single bits: how many are set in `A and B`.
+/// Single-bit products: the number of set bits in `A and B`.
 ///
 /// # Safety
 /// As for [`multiply`].

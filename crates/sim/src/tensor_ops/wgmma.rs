@@ -1,5 +1,5 @@
-//! `wgmma.mma_async` and what orders it: decoding, and the operands of an instruction (PTX ISA,
-//! "Asynchronous Warpgroup Level Matrix Multiply-Accumulate Instructions").
+//! `wgmma.mma_async` and its synchronisation: decoding, and the operands of an instruction (PTX
+//! ISA, "Asynchronous Warpgroup Level Matrix Multiply-Accumulate Instructions").
 //!
 //! Every dense shape and type. Registers are held in [`Tile`], what is known when an instruction is
 //! issued in [`Issued`], the work is done in [`super::warpgroup`]. Absent: `wgmma.mma_async.sp`.
@@ -21,33 +21,33 @@ use crate::exec::op::{NONE, Op};
 use crate::memory_ops::access::Nothing;
 use crate::report::{FindingKind, Severity};
 
-/// The operands of a `wgmma.mma_async` that do not change.
+/// The constant operands of a `wgmma.mma_async`.
 #[derive(Debug, Clone)]
 pub(crate) struct Tile {
     /// Columns of B.
     pub n: u16,
-    /// What is multiplied.
+    /// Operand types.
     pub kind: Kind,
-    /// Which way neighbouring elements of A and B run in shared memory.
+    /// Major dimensions of A and B in shared memory.
     pub major: [Major; 2],
-    /// The product is subtracted.
+    /// True if the product is subtracted.
     pub negates: bool,
-    /// The registers of A, unless it lies in shared memory.
+    /// The registers of A, unless it is in shared memory.
     pub a: Option<[u32; 4]>,
     /// The accumulators.
     pub d: Vec<u32>,
 }
 
-/// What is multiplied.
+/// Operand types of a product.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// Numbers.
     Numbers {
         /// Types of A and B.
         types: [Element; 2],
-        /// What accumulators are.
+        /// Accumulator type.
         sums: Sums,
-        /// How products of floats are added.
+        /// Summation rule for floats.
         rule: Option<Rule>,
     },
     /// Single bits, accumulated in `.s32`.
@@ -55,7 +55,7 @@ pub(crate) enum Kind {
 }
 
 impl Tile {
-    /// Where the operands in shared memory lie: the layout, its first row, its rows and units.
+    /// Places of the operands in shared memory: the layout, its first row, its rows and units.
     pub(crate) fn operands(
         &self,
         m: &Machine,
@@ -70,7 +70,7 @@ impl Tile {
         a.into_iter().chain([b])
     }
 
-    /// Whether the operands lie in shared memory; a finding if they do not.
+    /// Returns true if the operands are inside shared memory; reports a finding otherwise.
     #[inline(always)]
     pub(crate) fn is_in_bounds(&self, m: &mut Machine, issued: &Issued) -> bool {
         let limit = m.shared_bytes;
@@ -79,7 +79,8 @@ impl Tile {
         self.operands(m, issued).all(|operand| ends(operand) <= limit) || self.has_all_units(m, issued)
     }
 
-    /// The same, unit by unit: a line that holds the last one may be cut off behind it.
+    /// Like [`Self::is_in_bounds`], unit by unit: the line of the last unit may be truncated after
+    /// it.
     #[cold]
     #[inline(never)]
     fn has_all_units(&self, m: &mut Machine, issued: &Issued) -> bool {
@@ -154,7 +155,7 @@ fn shape(inst: &Instruction) -> Option<(u32, u32)> {
     Some((n.parse().ok()?, k.parse().ok()?))
 }
 
-/// What is multiplied, of the types that exist.
+/// Operand types of an instruction, if they exist.
 fn kind(d: &Decoder, inst: &Instruction) -> Result<Kind, Error> {
     use Element as E;
     let none = || d.unsupported(inst, "no wgmma of these types");
@@ -250,14 +251,14 @@ fn multiply(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
     d.whole_warp(inst, Op { imm, a: a_descriptor, b: b_descriptor, dst2: adds, c: negated.into(), ..Op::new(issue) })
 }
 
-/// What a `wgmma` does with a register.
+/// Access of a `wgmma` to a register.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Access {
     Read,
     ReadWrite,
 }
 
-/// The row of a register operand: of the register itself, for it is read and written later.
+/// The row of a register operand: of the register itself, which is read and written later.
 fn register(d: &mut Decoder, inst: &Instruction, operand: &Operand, (ty, access): (T, Access)) -> Result<u32, Error> {
     if d.declared_type(inst, operand).is_none_or(|ty| ty.bits() > 32 || ty == T::Pred) {
         return Err(d.invalid(inst, format!("{operand} must be a register of 32 bits")));

@@ -1,5 +1,5 @@
-//! `wmma.mma`, and what the fragments of `wmma` are (PTX ISA, "Warp-level Matrix
-//! Multiply-and-Accumulate Instruction: wmma.mma").
+//! `wmma.mma`, and the fragments of `wmma` (PTX ISA, "Warp-level Matrix Multiply-and-Accumulate
+//! Instruction: wmma.mma").
 //!
 //! Which lane holds which element is left open by the ISA. Here fragments are those of `mma`: A and
 //! B go through their blocks of eight rows (columns) first, then through the chunks of K;
@@ -24,13 +24,13 @@ use crate::exec::row::LANES;
 /// The operands of a `wmma.mma`.
 #[derive(Debug, Clone)]
 pub(crate) struct Wmma {
-    /// M and N over eight.
+    /// M and N divided by eight.
     blocks: [usize; 2],
     depth: usize,
     ty: Element,
-    /// What D and C are.
+    /// Types of D and C.
     sums: [Sums; 2],
-    /// How products of floats are added.
+    /// Summation rule for floats.
     rule: Option<Rule>,
     a: Vec<u32>,
     b: Vec<u32>,
@@ -55,7 +55,7 @@ pub(super) fn shape(d: &Decoder, inst: &Instruction) -> Result<(&'static str, [u
     named.ok_or_else(|| d.unsupported(inst, "no such shape of wmma"))
 }
 
-/// Whether there is a product of this type and shape.
+/// Returns true if a product of this type and shape exists.
 pub(super) fn exists(ty: &str, shape: &str) -> bool {
     match ty {
         "f16" | "bf16" | "s8" | "u8" => matches!(shape, "m16n16k16" | "m8n32k16" | "m32n8k16"),
@@ -67,7 +67,7 @@ pub(super) fn exists(ty: &str, shape: &str) -> bool {
     }
 }
 
-/// Bits of an element.
+/// Bits per element.
 pub(super) fn bits_of(ty: &str) -> u32 {
     match ty {
         "f64" => 64,
@@ -77,14 +77,14 @@ pub(super) fn bits_of(ty: &str) -> u32 {
     }
 }
 
-/// Registers of a fragment of A or B: as many as the ISA says, and as many as are needed.
+/// Registers of a fragment of A or B: the number in the ISA, and the number used.
 pub(super) fn registers(ty: &str, rows: u32, k: u32) -> (usize, usize) {
     let bits = bits_of(ty);
     let needed = (rows * k * bits / 32 / bits.max(32)) as usize;
     (if ty == "f16" { 8 } else { needed }, needed)
 }
 
-/// Every product but those that are `mma`s of the same shape.
+/// Products other than the `mma`s of the same shape.
 struct Multiply;
 impl LaneOp for Multiply {
     #[inline(always)]

@@ -1,5 +1,5 @@
-//! `wmma.load` and `wmma.store`: ordinary accesses of the lanes, to where the elements of their
-//! registers lie (PTX ISA, "Matrix Storage for WMMA").
+//! `wmma.load` and `wmma.store`: ordinary accesses of the lanes to the elements of their registers
+//! (PTX ISA, "Matrix Storage for WMMA").
 //!
 //! An instruction becomes a synchronisation of the warp, then for each register the lanes'
 //! addresses and a load or store: of 32 bits where neighbours in a register are neighbours in
@@ -17,20 +17,21 @@ use crate::exec::op::{LaneOp, NONE, Op};
 use crate::exec::row::{ALL_LANES, LANES};
 use crate::memory_ops::access::{self, Access, Extend, Nothing, Order, Scope, Space, handler, space_of, watched};
 
-/// Where an element of each lane lies.
+/// Position in memory of an element of each lane.
 #[derive(Debug, Clone)]
 pub(crate) struct Position {
-    /// Which row (row-major) or column.
+    /// Row (row-major) or column.
     lead: [u32; LANES],
-    /// Which element of it.
+    /// Index in that row or column.
     minor: [u32; LANES],
     /// Bits of an element.
     bits: u32,
-    /// Elements from one `lead` to the next, where no operand says.
+    /// Leading dimension in elements, without an operand for it.
     stride: u32,
 }
 
-/// `dst` is the address of the position `b`: from `a + imm` on; `c` is the row of the stride.
+/// Computes the address of position `b`, `a + imm` being the start: `dst`; `c` is the row of the
+/// stride.
 struct Locate;
 impl LaneOp for Locate {
     #[inline(always)]
@@ -77,7 +78,7 @@ impl LaneOp for Shift {
     }
 }
 
-/// Which matrix a fragment is of.
+/// Matrix of a fragment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Matrix {
     A,
@@ -86,7 +87,7 @@ enum Matrix {
     Sums,
 }
 
-/// A fragment and the matrix in memory that it is of.
+/// A fragment, and its matrix in memory.
 #[derive(Debug, Clone, Copy)]
 struct Fragment {
     matrix: Matrix,
@@ -97,7 +98,7 @@ struct Fragment {
 }
 
 impl Fragment {
-    /// Elements in a register.
+    /// Elements per register.
     fn per_register(self) -> u32 {
         (32 / self.bits).max(1)
     }
@@ -124,7 +125,7 @@ impl Fragment {
         }
     }
 
-    /// Where elements `i` of a register lie.
+    /// Positions of elements `i` of a register.
     fn position(self, register: u32, i: u32) -> Position {
         let (mut lead, mut minor) = ([0; LANES], [0; LANES]);
         for lane in 0..LANES {
@@ -135,7 +136,7 @@ impl Fragment {
         Position { lead, minor, bits: self.bits, stride }
     }
 
-    /// Whether the elements of a register are neighbours in memory.
+    /// Returns true if the elements of a register are neighbours in memory.
     fn is_packed(self) -> bool {
         self.per_register() > 1
             && match self.matrix {
@@ -145,8 +146,7 @@ impl Fragment {
     }
 }
 
-/// The fragment that an instruction is about, and its registers: as many as the ISA says, and as
-/// many as are needed.
+/// The fragment of an instruction, and its registers: the number in the ISA, and the number used.
 fn fragment(d: &Decoder, inst: &Instruction) -> Result<(Fragment, usize, usize), Error> {
     let (name, [m, n, k]) = shape(d, inst)?;
     let layouts: Vec<&str> =

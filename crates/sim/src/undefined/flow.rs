@@ -1,4 +1,4 @@
-//! What each instruction of a checked program reads and writes, and what it does to undefined bits.
+//! Reads and writes of each instruction of a checked program, and its effect on undefined bits.
 
 use warpfold_ptx::{Instruction, Opcode, ScalarType as T};
 
@@ -6,34 +6,34 @@ use crate::decode::{Decoder, Event, EventKind, Resource};
 use crate::exec::code::CallSlot;
 use crate::memory_ops::access::Space;
 
-/// What becomes of undefined bits that an instruction reads.
+/// Effect of an instruction on undefined bits that it reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// It moves them.
+    /// Moves them.
     Moves,
-    /// It computes with them.
+    /// Computes with them.
     Computes,
-    /// The same, by comparing.
+    /// Compares them.
     Compares,
-    /// All that it reads is an address or decides what it does; what it loads may be undefined.
+    /// Reads only an address and a guard; the loaded value may be undefined.
     Loads,
-    /// It stores what it reads, but for an address and a guard.
+    /// Stores them, except for an address and a guard.
     Stores,
-    /// It hands what it reads to others: that is a use.
+    /// Passes them to other lanes: that is a use.
     Uses,
-    /// Nothing.
+    /// No effect.
     Ignores,
 }
 
-/// What one instruction does.
+/// Data flow of one instruction.
 #[derive(Debug, Clone)]
 pub(crate) struct Flow {
     pub(super) role: Role,
-    /// The terminator of its block runs its main operation.
+    /// True if the terminator of its block runs its main operation.
     pub(super) ends_block: bool,
-    /// The main operation among those of the instruction.
+    /// Index of the main operation among those of the instruction.
     pub(super) main: u32,
-    /// Where it loads or stores.
+    /// State space that it loads from or stores to.
     pub(super) space: Option<Space>,
     pub(super) reads: Box<[CallSlot]>,
     pub(super) writes: Box<[CallSlot]>,
@@ -91,8 +91,8 @@ fn role_of(inst: &Instruction) -> Role {
 }
 
 impl Decoder<'_> {
-    /// Notes what the instruction just decoded does, by its reads and writes: the events since the
-    /// first `before`.
+    /// Notes the flow of the instruction just decoded, by its reads and writes: the events since
+    /// the first `before`.
     pub(crate) fn note_flow(&mut self, inst: &Instruction, before: usize, main: usize, ends_block: bool) {
         let slot = |what: Resource| match what {
             Resource::Predicate(p) => Some(CallSlot::Predicate(p)),
@@ -110,7 +110,7 @@ impl Decoder<'_> {
             }
         }
         if inst.opcode == Opcode::Wgmma {
-            // Accumulators that the instruction does not add to are no use.
+            // Accumulators that the instruction does not add to are not used.
             reads.retain(|slot| !writes.contains(slot));
         }
         let space = self.f.accessed.take();

@@ -1,4 +1,4 @@
-//! Runs the operations of a warp in which something is undefined, an instruction at a time.
+//! Execution of a warp with undefined values, one instruction at a time.
 
 use std::ops::Range;
 
@@ -32,8 +32,7 @@ pub(crate) fn run(m: &mut Machine, code: &Code, range: Range<u32>, mask: u32) {
     m.forget_if_defined();
 }
 
-/// Goes on after the operation at `at`, whose load was the first of something that nothing has
-/// written.
+/// Continues after the operation at `at`, whose load was the first of uninitialised bytes.
 #[cold]
 #[inline(never)]
 pub(crate) fn go_on(m: &mut Machine, code: &Code, at: u32, end: u32, mask: u32) {
@@ -58,7 +57,8 @@ pub(crate) fn exchange(m: &mut Machine, code: &Code, at: u32, mask: u32) {
     m.forget_if_defined();
 }
 
-/// A branch by a predicate: the `bra`, or the guard of the instruction that `taken` begins with.
+/// Follows a branch by a predicate: the `bra`, or the guard of the instruction that `taken` begins
+/// with.
 #[inline(never)]
 pub(crate) fn branch(m: &mut Machine, code: &Code, predicate: u32, (by, taken): (Option<u32>, BlockId), mask: u32) {
     let slot = CallSlot::Predicate(predicate);
@@ -69,7 +69,7 @@ pub(crate) fn branch(m: &mut Machine, code: &Code, predicate: u32, (by, taken): 
     }
 }
 
-/// Another terminator, but for one that exchanges values in a warp.
+/// Follows another terminator, except for one that exchanges values in a warp.
 #[inline(never)]
 pub(crate) fn terminator(m: &mut Machine, code: &Code, terminator: &Terminator, mask: u32) {
     let (instruction, rule) = match terminator {
@@ -83,7 +83,7 @@ pub(crate) fn terminator(m: &mut Machine, code: &Code, terminator: &Terminator, 
     flow.writes.iter().for_each(|&slot| m.define(slot, mask));
 }
 
-/// The end of the operations of one instruction.
+/// End of the operations of one instruction.
 fn end_of(code: &Code, at: u32, end: u32) -> u32 {
     (at + 1..end).find(|&next| code.ops[next as usize].leads).unwrap_or(end)
 }
@@ -120,7 +120,8 @@ fn step(m: &mut Machine, flow: &Flow, ops: &[Op], mask: u32) {
     loaded(m, flow, main, rest, mask);
 }
 
-/// Reports what decides on an access: a guard in all lanes, an address where there is one.
+/// Reports undefined bits that control an access: a guard in all lanes, an address in those that
+/// have one.
 fn report(m: &mut Machine, instruction: u32, rule: Rule, slot: CallSlot, (mask, lanes): (u32, u32)) {
     match slot {
         CallSlot::Predicate(_) => m.report_use(instruction, Rule::UndefinedBranch, slot, mask),
@@ -128,7 +129,7 @@ fn report(m: &mut Machine, instruction: u32, rule: Rule, slot: CallSlot, (mask, 
     }
 }
 
-/// A load is done but for `rest`, which fills wider registers than it loads.
+/// Ends a load, except for `rest`, which fills wider registers than it loads.
 fn loaded(m: &mut Machine, flow: &Flow, main: &Op, rest: &[Op], mask: u32) {
     if rest.is_empty() || flow.space.is_none() {
         return;

@@ -1,4 +1,4 @@
-//! Undefined bits on their way between registers and memory.
+//! Undefined bits in loads and stores.
 
 use std::marker::PhantomData;
 
@@ -12,16 +12,16 @@ use crate::exec::op::{LaneOp, NONE, Op};
 use crate::exec::row::LANES;
 use crate::memory_ops::access::{Access, Space, addresses, element_rows};
 
-/// Where a lane accesses memory.
+/// Location of a lane's access.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Where {
     Global(u64),
-    /// In the block's own shared memory.
+    /// Shared memory of the block.
     Shared(u32),
-    /// In that of the block of the cluster with this rank.
+    /// Shared memory of the block of the cluster with this rank.
     Peer(u32, u32),
     Local(u32),
-    /// Somewhere that is not followed.
+    /// A location that is not tracked.
     Elsewhere,
 }
 
@@ -48,7 +48,7 @@ impl Where {
         }
     }
 
-    /// The place so many bytes further on.
+    /// The location `bytes` bytes further on.
     fn plus(self, bytes: u32) -> Self {
         match self {
             Self::Global(address) => Self::Global(address.wrapping_add(bytes.into())),
@@ -65,10 +65,10 @@ pub(super) fn local_lanes(at: &[Where; LANES]) -> u32 {
     (0..LANES).filter(|&lane| matches!(at[lane], Where::Local(_))).fold(0, |all, lane| all | 1 << lane)
 }
 
-/// A load in one space, that marks what it loads of bytes that nothing has written; `KEEP` says
-/// that it may overwrite its address.
+/// A load in one space that marks values from uninitialised bytes; with `KEEP` it may overwrite its
+/// address.
 pub(crate) struct Watched<L, S, const KEEP: bool>(PhantomData<(L, S)>);
-/// A space of loads that are watched.
+/// State space of a watched load.
 pub(crate) trait Watches: 'static {
     /// The space.
     const SPACE: Space;
@@ -88,7 +88,7 @@ pub(crate) struct InCluster;
 impl Watches for InCluster {
     const SPACE: Space = Space::Cluster;
 }
-/// Any.
+/// Any space.
 pub(crate) struct InAny;
 impl Watches for InAny {
     const SPACE: Space = Space::Generic;
@@ -117,8 +117,7 @@ impl<L: LaneOp, S: Watches, const KEEP: bool> LaneOp for Watched<L, S, KEEP> {
 }
 
 impl Machine {
-    /// Marks what a load has brought of bytes that nothing has written, and of those that it is in
-    /// a race about.
+    /// Marks the values that a load got from uninitialised bytes, or from bytes in a race.
     #[cold]
     #[inline(never)]
     fn mark_load(&mut self, op: &Op, mask: u32, space: Space, at: &[u64; LANES], raced: &[Found]) {
@@ -149,15 +148,15 @@ impl Machine {
                 self.put_mark(CallSlot::Register { row, rows }, &mark, mask);
             }
         }
-        // What lies in the memory of a peer has another address there.
+        // Memory of a peer has another address there.
         let elsewhere = raced.iter().zip(is_marked).filter(|(_, is_marked)| !is_marked);
         if let Some(checking) = &mut self.checking {
             elsewhere.for_each(|(found, _)| checking.findings.add(*found));
         }
     }
 
-    /// Marks what `ldmatrix` has brought into a register: `bits` are the undefined ones, `from` the
-    /// offsets in shared memory of the rows of the matrix.
+    /// Marks a register loaded by `ldmatrix`: `bits` are the undefined ones, `from` the offsets in
+    /// shared memory of the rows of the matrix.
     #[cold]
     pub(crate) fn mark_matrix(&mut self, op: &Op, row: u32, bits: &[u32; LANES], from: u32) {
         let mut mark = Mark::none(origin(op.instruction, Where::Shared(from), 0));
@@ -167,14 +166,13 @@ impl Machine {
         }
     }
 
-    /// The bytes of 16 in the block's shared memory that nothing has written, as the bits that they
-    /// fill.
+    /// The uninitialised bytes of 16 in the block's shared memory, as masks of their bits.
     pub(crate) fn unwritten_words(&self, offset: u32) -> [u32; 4] {
         let byte = |n: u32| u32::from(self.is_unwritten(Where::Shared(offset + n))) * 0xff;
         std::array::from_fn(|word| (0..4).fold(0, |all, n| all | byte(word as u32 * 4 + n) << (n * 8)))
     }
 
-    /// Where each lane of a load or store accesses memory.
+    /// Location of each lane's access in a load or store.
     pub(super) fn accessed(&self, op: &Op, space: Space) -> [Where; LANES] {
         // SAFETY: the decoder checked the operands.
         let mut at = unsafe { addresses(self, op, Access(op.dst2).wide()) };
@@ -184,7 +182,7 @@ impl Machine {
         at.map(|address| Where::of(space, address, self.cluster.rank))
     }
 
-    /// Whether nothing has written a byte.
+    /// Returns true if nothing has written a byte.
     fn is_unwritten(&self, at: Where) -> bool {
         let Some(checking) = &self.checking else { return false };
         match at {
@@ -208,7 +206,7 @@ impl Machine {
         }
     }
 
-    /// What was put into a byte is what nothing had written where it came from.
+    /// Marks a byte as unwritten, since the value stored there came from an unwritten byte.
     fn leave_unwritten(&mut self, at: Where) {
         let rank = if let Where::Peer(rank, _) = at { rank } else { self.cluster.rank };
         let memory = self.cluster_memory(rank);
@@ -227,7 +225,7 @@ impl Machine {
         }
     }
 
-    /// A store is done: what it moved of undefined bits is undefined where it went.
+    /// Marks the destination of a store of undefined bits.
     pub(super) fn leave_stored(&mut self, op: &Op, at: &[Where; LANES], lanes: u32, marks: &[Option<Mark>]) {
         let size = Access(op.dst2).element();
         for (n, mark) in (0u32..).zip(marks) {
@@ -249,7 +247,7 @@ impl Machine {
         }
     }
 
-    /// A lane's store has put what nothing had written into global memory.
+    /// Notes that a lane has copied unwritten bytes to global memory.
     fn hand_on(&mut self, instruction: u32, lane: u32, address: u64, origin: Origin) {
         let (block, warp) = (u32::try_from(self.block).unwrap_or(u32::MAX), self.warp);
         let side = |instr, lane| Side { instr, block, warp, lane };
@@ -259,7 +257,7 @@ impl Machine {
         }
     }
 
-    /// A lane has stored an element to local memory.
+    /// Marks an element that a lane has stored to local memory.
     fn store_local(&mut self, offset: u32, size: u32, lane: u32, mark: Option<&Mark>) {
         let Some(undefined) = self.undefined() else { return };
         let (first, words) = (offset / 4, size.div_ceil(4));
@@ -288,7 +286,7 @@ impl Machine {
         }
     }
 
-    /// A load of local memory is done: marks what it has brought of undefined bits.
+    /// Marks the values that a load got from undefined bits in local memory.
     pub(super) fn load_local(&mut self, op: &Op, at: &[Where; LANES], lanes: u32) {
         let lanes = lanes & local_lanes(at);
         if lanes == 0 || self.undefined().is_none_or(|undefined| undefined.others.is_empty()) {
@@ -321,8 +319,8 @@ impl Machine {
         }
     }
 
-    /// Bytes of a range of the block's shared memory that nothing has written, by their distance
-    /// from its start.
+    /// The unwritten bytes of a range of the block's shared memory, by their offsets from its
+    /// start.
     #[cold]
     pub(crate) fn unwritten_in(&self, start: u32, bytes: u32) -> Vec<u32> {
         let own = self.cluster_memory(self.cluster.rank);
@@ -332,7 +330,7 @@ impl Machine {
         (0..bytes).filter(|&byte| self.is_unwritten(Where::Shared(start + byte))).collect()
     }
 
-    /// A copy by a lane has put a byte into global memory from where nothing had written.
+    /// Marks a byte of global memory that a lane's copy took from an unwritten byte.
     #[cold]
     pub(crate) fn leave_copied_out(&mut self, by: Side, address: u64) {
         self.leave_unwritten(Where::Global(address));
@@ -341,7 +339,7 @@ impl Machine {
         }
     }
 
-    /// `stmatrix` has stored a row of 16 bytes at an offset: these of its bits are undefined.
+    /// Marks the undefined bits of a row of 16 bytes that `stmatrix` has stored.
     #[cold]
     pub(crate) fn leave_row(&mut self, offset: u32, bits: [u32; 4]) {
         for (word, bits) in (0u32..).zip(bits) {
@@ -351,14 +349,13 @@ impl Machine {
         }
     }
 
-    /// The undefined bits of a register of 32 bits, by lane; `None` without any.
+    /// The undefined bits of a 32-bit register, by lane; `None` without any.
     #[cold]
     pub(crate) fn undefined_bits(&mut self, row: u32) -> Option<[u32; LANES]> {
         self.mark(CallSlot::Register { row, rows: 1 }).map(|mark| mark.bits.map(|bits| bits as u32))
     }
 
-    /// A copy has landed in the block's shared memory: what it brought of bytes that nothing has
-    /// written counts as not written.
+    /// Marks the bytes of the block's shared memory that a copy took from unwritten bytes.
     #[cold]
     pub(crate) fn leave_copied(&mut self, from: u64, to: u32, bytes: u32) {
         for byte in 0..bytes {

@@ -1,4 +1,4 @@
-//! Values that come from bytes that nothing has written, followed through checked runs.
+//! Tracking of values that come from uninitialised bytes, in checked runs.
 //!
 //! A load of such bytes is no error: padding is copied with what it pads. The load marks the bits
 //! of its registers as undefined, and from then on, in that warp, every instruction is followed
@@ -34,7 +34,7 @@ use crate::exec::code::CallSlot;
 use crate::exec::machine::Machine;
 use crate::exec::row::LANES;
 
-/// What holds a value, in a warp.
+/// Location of a value in a warp.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Place {
     /// A register, by the first of its rows among those of the warp.
@@ -45,14 +45,14 @@ enum Place {
     Local(u32),
 }
 
-/// The load that undefined bits come from, and the bytes that nothing has written.
+/// The load that undefined bits come from, and its uninitialised bytes.
 #[derive(Debug, Clone, Copy)]
 struct Origin {
     instruction: u32,
     lane: u32,
     space: Space,
     address: u64,
-    /// The bytes are written, but by another thread, and nothing orders the two: its store.
+    /// The store of another thread, if the bytes are written but the two are unordered.
     raced: Option<Side>,
 }
 
@@ -60,9 +60,9 @@ struct Origin {
 #[derive(Debug, Clone)]
 struct Mark {
     bits: [u128; LANES],
-    /// Lanes whose value was computed, and not just moved.
+    /// Lanes whose value was computed, not just moved.
     computed: u32,
-    /// Where the undefined bits of a lane come from.
+    /// Source of the undefined bits of each lane.
     origin: [Origin; LANES],
 }
 
@@ -72,24 +72,24 @@ impl Mark {
         Self { bits: [0; LANES], computed: 0, origin: [origin; LANES] }
     }
 
-    /// The lanes whose value a store uses: computed ones, and those of a race.
+    /// The lanes whose value a store uses: computed ones, and those in a race.
     fn used_by_a_store(&self) -> u32 {
         let is_raced = |lane: &usize| self.bits[*lane] != 0 && self.origin[*lane].raced.is_some();
         (0..LANES).filter(is_raced).fold(self.computed, |all, lane| all | 1 << lane)
     }
 
-    /// The lanes that have undefined bits.
+    /// The lanes with undefined bits.
     fn lanes(&self) -> u32 {
         (0..LANES).filter(|&lane| self.bits[lane] != 0).fold(0, |all, lane| all | 1 << lane)
     }
 }
 
-/// What is undefined in a warp.
+/// Undefined values of a warp.
 #[derive(Debug, Default)]
 pub(crate) struct Undefined {
-    /// By the first row of a register.
+    /// Marks by the first row of a register.
     registers: Vec<Option<Box<Mark>>>,
-    /// How many of those there are.
+    /// Number of marked registers.
     count: usize,
     /// Predicates and local memory.
     others: BTreeMap<Place, Box<Mark>>,
@@ -126,7 +126,7 @@ impl Undefined {
         }
     }
 
-    /// The lanes of `lanes` hold what is defined.
+    /// Marks the value of `lanes` as defined.
     fn define(&mut self, place: Place, lanes: u32) {
         let Some(mark) = self.get_mut(place) else { return };
         lanes_of(lanes).for_each(|lane| mark.bits[lane as usize] = 0);
@@ -136,7 +136,7 @@ impl Undefined {
         }
     }
 
-    /// The lanes of `lanes` hold what a mark says.
+    /// Gives `lanes` the undefined bits of a mark.
     fn put(&mut self, place: Place, new: &Mark, lanes: u32) {
         if new.lanes() & lanes == 0 {
             return self.define(place, lanes);
@@ -166,7 +166,7 @@ impl Undefined {
         }
     }
 
-    /// Moves what is undefined of a word of a lane between slots, for calls.
+    /// Moves the marks of a lane's word between slots, for calls.
     pub(crate) fn move_word(&mut self, from: SlotOf, to: SlotOf, lane: u32, word: u32) {
         let (source, target) = (from.place(word), to.place(word));
         let found = self.get(source).filter(|mark| mark.bits[lane as usize] >> from.shift(word) & WORD != 0);
@@ -188,12 +188,12 @@ impl Undefined {
         self.put(target, &new, 1 << lane);
     }
 
-    /// The lanes of a slot hold what is defined.
+    /// Marks a slot as defined in `lanes`.
     pub(crate) fn define_slot(&mut self, slot: SlotOf, lanes: u32) {
         self.define(slot.place(0), lanes);
     }
 
-    /// A frame begins: nothing is known of what lay there.
+    /// Clears the marks of a new frame.
     pub(crate) fn begin_frame(&mut self, row: u32, local: u32) {
         for old in self.registers.iter_mut().skip(row as usize) {
             self.count -= usize::from(old.take().is_some());
@@ -209,7 +209,7 @@ impl Undefined {
 /// All bits of a word.
 const WORD: u128 = 0xffff_ffff;
 
-/// A slot of a frame, word by word.
+/// A slot of a frame, for access by words.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SlotOf {
     slot: CallSlot,
@@ -218,7 +218,7 @@ pub(crate) struct SlotOf {
 }
 
 impl SlotOf {
-    /// A slot of the frame that begins at a row and at a byte of local memory.
+    /// Makes a slot of the frame that begins at a row and at a byte of local memory.
     pub(crate) fn new(slot: CallSlot, (row, local): (u32, u32)) -> Self {
         Self { slot, row, local }
     }
@@ -237,21 +237,21 @@ impl SlotOf {
 }
 
 impl Machine {
-    /// What is undefined in the current warp.
+    /// Undefined values of the current warp.
     fn undefined(&mut self) -> Option<&mut Undefined> {
         // SAFETY: the machine points at the current warp's, which nothing else refers to while a
         // part of it runs.
         unsafe { self.undefined.as_mut() }?.as_deref_mut()
     }
 
-    /// The same, made if there is none yet.
+    /// Undefined values of the current warp, created if there are none yet.
     fn undefined_or_new(&mut self) -> Option<&mut Undefined> {
         self.is_followed = true;
         // SAFETY: as above.
         Some(unsafe { self.undefined.as_mut() }?.get_or_insert_default())
     }
 
-    /// Stops following a warp in which nothing is undefined any more.
+    /// Stops tracking a warp without undefined values.
     fn forget_if_defined(&mut self) {
         if self.undefined().is_some_and(|undefined| undefined.is_empty()) {
             self.is_followed = false;
@@ -271,7 +271,7 @@ impl Machine {
         self.undefined()?.get(place)
     }
 
-    /// The lanes of a slot that hold undefined bits.
+    /// The lanes of a slot with undefined bits.
     fn undefined_lanes(&mut self, slot: CallSlot) -> u32 {
         self.mark(slot).map_or(0, Mark::lanes)
     }
@@ -307,7 +307,7 @@ impl Machine {
         }
     }
 
-    /// Sets them.
+    /// Sets the values of all lanes.
     fn set_values(&mut self, slot: CallSlot, values: &[u128; LANES]) {
         let all = u32::MAX;
         // SAFETY: as above.
@@ -325,7 +325,7 @@ impl Machine {
         }
     }
 
-    /// Reports that lanes use a slot that holds undefined bits; it counts as defined from then on.
+    /// Reports a use of undefined bits in a slot, which counts as defined from then on.
     fn report_use(&mut self, instruction: u32, rule_of_use: Rule, slot: CallSlot, lanes: u32) {
         let rule = rule_of_use;
         let Some(mark) = self.mark(slot) else { return };
@@ -335,7 +335,7 @@ impl Machine {
         }
         let lane = used.trailing_zeros();
         let Origin { instruction: loaded_by, lane: loaded, space, address, raced } = mark.origin[lane as usize];
-        // What else comes from elsewhere is reported after it.
+        // Other sources are reported in a finding after it.
         let source_of = |lane: u32| {
             let origin = &mark.origin[lane as usize];
             (origin.instruction, origin.raced.map(|store| store.instr))
@@ -358,7 +358,7 @@ impl Machine {
     }
 }
 
-/// The rows that a register of some bytes takes.
+/// Rows of a register of some bytes.
 fn rows_of(bytes: u32) -> u32 {
     bytes.div_ceil(4).next_power_of_two()
 }

@@ -1,5 +1,5 @@
-//! Asks the machine which bits of a result depend on undefined ones: runs the instruction with
-//! several values in them, and compares.
+//! Determines the bits of a result that depend on undefined ones: runs the instruction with several
+//! values for them, and compares.
 
 use super::{Mark, Origin};
 use crate::exec::block::lanes_of;
@@ -10,7 +10,7 @@ use crate::exec::part::run_op;
 use crate::exec::row::LANES;
 use crate::undefined::flow::Role;
 
-/// Values that every instruction is tried with, and those that comparisons are tried with on top.
+/// Number of values tried for every instruction, and of additional ones for comparisons.
 const SAMPLES: u32 = 8;
 const OF_COMPARISONS: u32 = 3;
 
@@ -18,13 +18,13 @@ const OF_COMPARISONS: u32 = 3;
 struct Source {
     slot: CallSlot,
     mark: Mark,
-    /// Its values.
+    /// Values of the source.
     before: [u128; LANES],
-    /// Those of what it is compared with.
+    /// Values of the operand that it is compared with.
     rival: Option<[u128; LANES]>,
 }
 
-/// Bits that look drawn.
+/// Pseudorandom bits.
 fn drawn(seed: u64) -> u128 {
     let mut x = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x2545_f491_4f6c_dd1d;
     let mut next = || {
@@ -66,7 +66,7 @@ impl Source {
     }
 }
 
-/// What sample runs must leave as it was.
+/// State that sample runs must restore.
 struct Kept {
     checked: bool,
     stop: bool,
@@ -75,8 +75,8 @@ struct Kept {
 }
 
 impl Machine {
-    /// Runs the operations of one instruction, and marks the bits of what they write that depend on
-    /// undefined ones of what they read. Nothing of it may leave the registers of the warp.
+    /// Runs the operations of one instruction, and marks the result bits that depend on undefined
+    /// source bits. Has no effect outside the registers of the warp.
     pub(super) fn sample(&mut self, ops: &[Op], mask: u32, (reads, writes): (&[CallSlot], &[CallSlot]), role: Role) {
         let Some(first) = ops.first() else { return };
         let (lanes, is_open) = self.lanes_of_guard(first, mask);
@@ -124,7 +124,7 @@ impl Machine {
         }
     }
 
-    /// The lanes in which an operation runs, and whether a guard with undefined bits decides that.
+    /// The lanes in which an operation runs, and true if a guard with undefined bits decides that.
     pub(super) fn lanes_of_guard(&mut self, op: &Op, mask: u32) -> (u32, bool) {
         if op.guard == NONE {
             return (mask, false);
@@ -156,8 +156,8 @@ pub(super) fn run_all(m: &mut Machine, ops: &[Op], mask: u32) {
     ops.iter().for_each(|op| run_op(m, op, mask));
 }
 
-/// The lanes that hold what was computed, and where undefined bits come from: from the same lane of
-/// a source, or else from any.
+/// The lanes with computed values, and the origins of undefined bits: the same lane of a source, or
+/// else any lane.
 fn inherited(sources: &[Source], role: Role) -> (u32, [Origin; LANES]) {
     let any = sources.iter().find_map(|source| {
         let lane = lanes_of(source.mark.lanes()).next()?;

@@ -11,7 +11,7 @@ use crate::exec::meeting::{predicate as predicate_slot, row};
 use crate::exec::op::{LaneOp, NONE, Op};
 use crate::exec::row::LANES;
 
-/// `dst` is the elected lane, `dst2` holds in it alone; `b` is the row of the members.
+/// `dst` is the elected lane, `dst2` is true in that lane only; `b` is the row of the members.
 struct Elect;
 impl LaneOp for Elect {
     #[inline(always)]

@@ -8,7 +8,7 @@ use crate::exec::machine::Machine;
 use crate::exec::op::{LaneOp, Op};
 use crate::exec::row::LANES;
 
-/// In [`Op::imm`] above the scope: what kind of fence it is, [`FenceKind::Both`] by default.
+/// Shift in [`Op::imm`], above the scope, of the fence's kind: [`FenceKind::Both`] by default.
 const KIND_SHIFT: u32 = 3;
 
 /// A kind of fence in [`Op::imm`].
@@ -45,13 +45,13 @@ impl<const CHECK: bool> LaneOp for Fence<CHECK> {
     }
 }
 
-/// A proxy fence covers shared memory.
+/// Flag of a proxy fence for shared memory.
 pub(crate) const SHARED: i64 = 1;
-/// It covers global memory.
+/// Flag of a proxy fence for global memory.
 pub(crate) const GLOBAL: i64 = 2;
 
-/// `fence.proxy.async`; `imm` says for which memories. Copies land at waits here, so that there is
-/// nothing to do but to tell the checks.
+/// `fence.proxy.async`; `imm` has the flags for the memories. Copies complete at waits here, so
+/// only the checks are told.
 pub(crate) struct Proxy;
 impl LaneOp for Proxy {
     #[inline(always)]
@@ -60,7 +60,7 @@ impl LaneOp for Proxy {
     }
 }
 
-/// What `fence.proxy.tensormap::generic.release` is beyond a fence.
+/// Additional effect of `fence.proxy.tensormap::generic.release` beyond a fence.
 pub(crate) struct ReleaseMaps;
 impl LaneOp for ReleaseMaps {
     #[inline(always)]
@@ -69,7 +69,8 @@ impl LaneOp for ReleaseMaps {
     }
 }
 
-/// What `fence.proxy.tensormap::generic.acquire` is beyond a fence: `a` the map's address.
+/// Additional effect of `fence.proxy.tensormap::generic.acquire` beyond a fence: `a` is the map's
+/// address.
 pub(crate) struct AcquireMap;
 impl LaneOp for AcquireMap {
     #[inline(always)]
@@ -82,7 +83,8 @@ impl LaneOp for AcquireMap {
     }
 }
 
-/// `griddepcontrol.wait`: what the launch depends on is over and seen before it begins.
+/// `griddepcontrol.wait`: the launches that this one depends on are over and visible before it
+/// begins.
 pub(crate) struct WaitForDependencies;
 impl LaneOp for WaitForDependencies {
     #[inline(always)]
@@ -100,7 +102,7 @@ impl LaneOp for LaunchDependents {
     }
 }
 
-/// `nanosleep`: a sign that the thread waits for another.
+/// `nanosleep`: a hint that the thread waits for another.
 pub(crate) struct Sleep;
 impl LaneOp for Sleep {
     #[inline(always)]

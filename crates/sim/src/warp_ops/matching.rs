@@ -32,7 +32,7 @@ impl<W: Word> LaneOp for MatchAny<W> {
     }
 }
 
-/// All lanes if they have the same value, else none; `dst2` tells which.
+/// All lanes if they have the same value, else none; `dst2` is true in the first case.
 struct MatchAll<W>(std::marker::PhantomData<W>);
 impl<W: Word> LaneOp for MatchAll<W> {
     #[inline(always)]

@@ -31,8 +31,7 @@ impl Decoder<'_> {
     }
 }
 
-/// Calls `f` for each group of lanes of `mask` that name the same members, with the lanes of the
-/// group.
+/// Calls `f` for each group of lanes of `mask` with the same member mask.
 ///
 /// # Safety
 /// `members` is a row of the current frame.

@@ -20,7 +20,7 @@ const IDX: u8 = 3;
 const UNDEFINED: &str =
     "reads the value of a lane that has ended, or that the member mask does not name: it is undefined";
 
-/// `dst = a of the lane that b and c choose`; `dst2` tells whether that lane was in range.
+/// `dst` is `a` of the lane selected by `b` and `c`; `dst2` is true if that lane was in range.
 struct Shuffle<const MODE: u8>;
 impl<const MODE: u8> LaneOp for Shuffle<MODE> {
     #[inline(always)]
@@ -55,7 +55,7 @@ impl<const MODE: u8> LaneOp for Shuffle<MODE> {
                     }
                 };
                 let from = if holds { j & 31 } else { lane };
-                // A lane that does not take part gives zero, as on an H200 (calibration case
+                // A lane outside of the mask provides zero, as on an H200 (calibration case
                 // `shfl-from-outside`).
                 out[lane as usize] = if mask >> from & 1 != 0 { a[from as usize] } else { 0 };
                 in_range |= u32::from(holds) << lane;
@@ -73,8 +73,8 @@ impl<const MODE: u8> LaneOp for Shuffle<MODE> {
     }
 }
 
-/// A shuffle of all lanes, not cut into segments, by one distance or from one lane; and the lanes
-/// in range. That is nearly every one; `None` for others.
+/// Shuffles all lanes, without segments, by one distance or from one lane, the most frequent case;
+/// also returns the lanes in range. `None` for other shuffles.
 #[inline(always)]
 fn whole_warp<const MODE: u8>(a: &[u32; LANES], b: &[u32; LANES], c: &[u32; LANES]) -> Option<([u32; LANES], u32)> {
     let (distance, bound) = (b[0] & 31, c[0]);
@@ -96,7 +96,7 @@ fn whole_warp<const MODE: u8>(a: &[u32; LANES], b: &[u32; LANES], c: &[u32; LANE
     if MODE == IDX {
         return Some(([a[by]; LANES], ALL_LANES));
     }
-    // Lanes for which there is none keep their own.
+    // Lanes without a source keep their own values.
     let (keep, start) = if MODE == UP { ((1u32 << distance) - 1, LANES - by) } else { (!(ALL_LANES >> distance), by) };
     let mut twice = [0u32; 2 * LANES];
     twice[..LANES].copy_from_slice(a);

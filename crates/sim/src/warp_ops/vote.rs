@@ -35,7 +35,7 @@ impl<const MODE: u8> LaneOp for Vote<MODE> {
     }
 }
 
-/// The lanes whose predicate holds.
+/// The lanes whose predicate is true.
 struct Ballot;
 impl LaneOp for Ballot {
     #[inline(always)]

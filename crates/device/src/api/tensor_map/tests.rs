@@ -1,6 +1,5 @@
-//! What only the encoder's own interface reaches: types that no Rust type names, and maps that are
-//! refused. On a GPU it is the driver that encodes, so that these tests hold the rules of
-//! [`warpfold_sim::TensorMap`] against it.
+//! Tests of the encoder's own interface: types that no Rust type names, and maps that are refused.
+//! On a GPU the driver encodes, so these tests compare [`warpfold_sim::TensorMap`] with it.
 
 use warpfold_sim::{Arch, Fill, Interleave, MapMode, MapSwizzle, TensorMap, TensorType};
 
@@ -88,7 +87,7 @@ fn loads_through_maps_of_rounded_types_give_the_same_bits_on_every_device() {
     }
 }
 
-/// What a load makes of an element.
+/// Value of an element after a load.
 fn loaded(element: TensorType, bits: u32) -> u32 {
     let value = f32::from_bits(bits);
     if !matches!(element, TensorType::Tf32 | TensorType::Tf32Ftz) || value.is_infinite() {

@@ -27,7 +27,7 @@ use crate::recorder::Raw;
 use crate::types::{Float, ScalarFloat, Type, WideFloat};
 use crate::{Rounding, untyped};
 
-/// What the algorithms need to know about `f32` and `f64`, and what each computes in its own way.
+/// Constants of the math functions for `f32` and `f64`, and the functions that differ between them.
 ///
 /// [`WideFloat::Math`] leads here: were it a supertrait, its names would stand in the way of those
 /// that users give to functions of their own traits.
@@ -355,7 +355,7 @@ impl<T: WideFloat> Val<T> {
         by!(circle::atan, self)
     }
 
-    /// What a division by `divisor` leaves when its quotient is rounded towards zero, exactly: C's
+    /// Exact remainder of a division by `divisor` whose quotient is rounded towards zero: C's
     /// `fmod`, with the sign of `self`.
     #[track_caller]
     #[must_use]

@@ -17,8 +17,8 @@ pub(super) fn fmod<T: Functions>(x: Val<T>, y: Val<T>) -> Val<T> {
     is_defined.select(remainder, T::real(f64::NAN)).copysign(x)
 }
 
-/// Where the quotient has fewer digits than the type: rounded it may be 1 too much, and the
-/// difference is exact.
+/// Remainder from one division, if the quotient has fewer digits than the type: rounded it may be 1
+/// too much, and the difference is exact.
 fn by_quotient<T: Functions>(dividend: Val<T>, divisor: Val<T>, quotient: Val<T>) -> Val<T> {
     let remainder = (-quotient.round(Rounding::Zero)).mul_add(divisor, dividend);
     remainder.lt(T::real(0.0)).select(remainder + divisor, remainder)

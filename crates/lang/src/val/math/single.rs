@@ -1,5 +1,4 @@
-//! `f32`: tables, what depends on how its bits are laid out, and forms that use PTX's
-//! approximations.
+//! `f32`: tables, functions of its bit layout, and forms that use PTX's approximate instructions.
 
 use super::{Functions, function, polynomial};
 use crate::intrinsics::math::{self, Function};
@@ -7,7 +6,7 @@ use crate::recorder::with;
 use crate::{Operand, Val};
 
 const LOG2_E: f32 = std::f32::consts::LOG2_E;
-/// What [`LOG2_E`] lacks.
+/// The low-order part of log2(e) that [`LOG2_E`] lacks.
 #[allow(clippy::cast_possible_truncation, reason = "the leading bits of a small rest")]
 const LOG2_E_REST: f32 = (std::f64::consts::LOG2_E - LOG2_E as f64) as f32;
 const LN_2: f32 = std::f32::consts::LN_2;

@@ -121,7 +121,7 @@ fn set(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
     Ok(())
 }
 
-/// What `set` writes where the comparison holds; none if the types do not go together.
+/// Value that `set` writes where the comparison holds; `None` if the types do not go together.
 fn truth(result: T, source: T) -> Option<u32> {
     let half = matches!(source, T::F16 | T::Bf16);
     match result {
@@ -140,7 +140,7 @@ fn packed(ty: T) -> bool {
     matches!(ty, T::F16x2 | T::Bf16x2)
 }
 
-/// Checks modifiers and number of operands, and tells the Boolean operator.
+/// Checks modifiers and number of operands, and returns the Boolean operator.
 fn operator(d: &Decoder, inst: &Instruction) -> Result<i64, Error> {
     let relation = inst.modifiers.first().map_or("", |name| name.as_str());
     d.expect_modifiers(inst, &[relation, "and", "or", "xor", "ftz"])?;
@@ -155,7 +155,7 @@ fn operator(d: &Decoder, inst: &Instruction) -> Result<i64, Error> {
     Ok(operator)
 }
 
-/// Tests into hidden predicates: one, or one a half of packed sources.
+/// Tests into hidden predicates: one, or one per half of packed sources.
 fn tests(d: &mut Decoder, inst: &Instruction, ty: T) -> Result<[u32; 2], Error> {
     let lower = d.f.fresh_predicate();
     let test_lower = test(d, inst, ty, false)?;
@@ -178,7 +178,7 @@ fn test(d: &mut Decoder, inst: &Instruction, ty: T, upper: bool) -> Result<(Op, 
     Ok((Op { a, b, ..Op::new(handler) }, relation.negated))
 }
 
-/// A test that sets `p` where its relation holds and `q` where it does not.
+/// A test that sets `p` to its relation and `q` to the negation.
 fn aimed((op, negated): (Op, bool), p: u32, q: u32) -> Op {
     if negated { Op { dst: q, dst2: p, ..op } } else { Op { dst: p, dst2: q, ..op } }
 }

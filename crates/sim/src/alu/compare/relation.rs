@@ -11,8 +11,8 @@ use crate::decode::Decoder;
 use crate::exec::machine::Machine;
 use crate::exec::op::{Handler, LaneOp, Op, test2};
 
-/// A test that a handler makes. Every operator is one of them, perhaps with its sources exchanged
-/// or its result negated: `gtu(a, b)` holds where `less_or_equal(a, b)` does not.
+/// A test that a handler performs. Every operator is one of them, perhaps with its sources
+/// exchanged or its result negated: `gtu(a, b)` is the negation of `less_or_equal(a, b)`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Test {
     Equal,
@@ -30,7 +30,7 @@ pub(super) struct Relation {
     pub test: Test,
     /// The sources are exchanged.
     pub exchanged: bool,
-    /// It holds where the test does not.
+    /// The result is negated.
     pub negated: bool,
 }
 
@@ -70,7 +70,7 @@ pub(super) fn relation(d: &Decoder, inst: &Instruction, ty: T) -> Result<Relatio
 
 macro_rules! tests {
     ($($name:ident = |$a:ident, $b:ident| $body:expr;)*) => {$(
-        /// Predicate `dst` where the test holds, `dst2` where it does not.
+        /// Sets predicate `dst` to the test, and `dst2` to its negation.
         struct $name<V>(PhantomData<V>);
         impl<V: View> LaneOp for $name<V> {
             #[inline(always)]
@@ -105,7 +105,7 @@ fn of_view<V: View>(d: &Decoder, test: Test) -> Handler {
     }
 }
 
-/// The handler of a test for a source type; of packed types it tests the lower half, or the upper
+/// The handler of a test for a source type; for packed types it tests the lower half, or the upper
 /// one.
 pub(super) fn handler(d: &Decoder, inst: &Instruction, test: Test, ty: T, upper: bool) -> Result<Handler, Error> {
     let flush = inst.has("ftz");

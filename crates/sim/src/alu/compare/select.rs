@@ -62,7 +62,7 @@ pub(super) fn slct(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
     d.emit4(inst, handler, ty, [ty, ty, condition])
 }
 
-/// The bit-size type that is moved for an instruction type.
+/// The bit type that is moved for an instruction type.
 fn bits(d: &Decoder, inst: &Instruction, ty: T) -> Result<T, Error> {
     match ty {
         T::B16 | T::U16 | T::S16 => Ok(T::B16),

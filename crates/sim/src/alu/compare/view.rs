@@ -1,10 +1,10 @@
-//! What is compared: registers seen as integers or as floating-point numbers.
+//! Views of compared registers as integers or as floating-point numbers.
 
 use std::hint::select_unpredictable;
 
 use crate::exec::row::Lane;
 
-/// A register seen as something that can be compared.
+/// A comparable view of a register.
 pub(super) trait View: Lane {
     /// Neither is a NaN.
     fn ordered(self, other: Self) -> bool;
@@ -84,7 +84,7 @@ macro_rules! floats {
 
 floats! { f32 f64 Flushed }
 
-/// An f32 of which subnormals count as zero (`.ftz`).
+/// An f32 whose subnormals count as zero (`.ftz`).
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
 pub(super) struct Flushed(pub f32);
 

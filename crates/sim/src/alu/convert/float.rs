@@ -1,4 +1,4 @@
-//! Numbers to floats: what is common, in arithmetic that vectorises; the rest goes to
+//! Conversions to floats: the common cases, in arithmetic that vectorises; the rest goes to
 //! [`emit_general`].
 
 use std::marker::PhantomData;
@@ -37,9 +37,9 @@ macro_rules! unary {
 unary! {
     IntegerTo32<A: Integer>(A) -> u32 = |a| a.to_f32().to_bits();
     IntegerTo64<A: Integer>(A) -> u64 = |a| a.to_f64().to_bits();
-    /// By way of `.f32`: an integer that it rounds is too large for `.f16` in any case.
+    /// Through `.f32`: an integer that it rounds is too large for `.f16` in any case.
     IntegerToF16<A: Integer>(A) -> u16 = |a| F16::narrow(a.to_f32());
-    /// Of at most 16 bits, which `.f32` holds.
+    /// For integers of at most 16 bits, which `.f32` holds exactly.
     IntegerToBf16<A: Integer>(A) -> u16 = |a| Bf16::narrow(a.to_f32());
     WidenHalf<H: Half>(u16) -> u32 = |a| canonical(H::widen(a));
     NarrowHalf<H: Half>(f32) -> u16 = |a| H::narrow(a);
@@ -54,7 +54,7 @@ unary! {
         let nan = (bits & 0x8000_0000) << 32 | NAN64 & !(1 << 63) | (bits & 0x007f_ffff) << 29;
         if a.is_nan() { nan } else { f64::from(a).to_bits() }
     };
-    /// Adds half of the last bit that stays, in magnitude.
+    /// Adds half of the last kept bit, in magnitude.
     NearestAwayTf32(u32) -> u32 = |a| {
         let magnitude = a & 0x7fff_ffff;
         let rounded = a.wrapping_add(0x1000) & 0xffff_e000;

@@ -1,5 +1,5 @@
-//! Any number to any floating-point format, in any rounding, with every modifier: in integers, lane
-//! by lane.
+//! Conversions of any number to any floating-point format, with any rounding and modifier: in
+//! integers, lane by lane.
 
 use warpfold_ptx::{Instruction, ScalarType as T};
 
@@ -27,7 +27,7 @@ impl Conversion {
         Self { to, from, rounding, ftz, sat, relu, satfinite }
     }
 
-    /// As a number, for `Op::imm`.
+    /// Encodes the conversion as a number for `Op::imm`.
     pub(super) fn code(self) -> i64 {
         let flags = [self.ftz, self.sat, self.relu, self.satfinite];
         let flags = flags.iter().enumerate().fold(0, |sum, (i, &flag)| sum | i64::from(flag) << i);
@@ -41,7 +41,7 @@ impl Conversion {
         Self { to: ty(16), from: ty(8), rounding: Rounding::from_code(code), ftz, sat, relu, satfinite }
     }
 
-    /// What runs it on whole registers.
+    /// Handler that runs the conversion on whole registers.
     pub(super) fn handler(self) -> Handler {
         match (self.to.bits(), self.from.bits()) {
             (64, 64) => run::<u64, u64>,

@@ -1,5 +1,5 @@
-//! Integers to integers, with or without `.sat`, and how a narrow signed result reaches a wider
-//! register.
+//! Conversions between integers, with or without `.sat`, and the extension of narrow signed
+//! results.
 
 use std::marker::PhantomData;
 
@@ -14,7 +14,7 @@ use crate::exec::row::Lane;
 
 /// An integer type.
 pub(super) trait Integer: Lane {
-    /// Whether every value fits `i64`.
+    /// True if every value fits `i64`.
     const FITS_I64: bool;
     /// The smallest value, as far as `i64` goes.
     const MIN: i64;

@@ -23,7 +23,7 @@ use crate::alu::float::{one_of, rounding};
 use crate::decode::Decoder;
 use crate::exec::op::{Handler, Op};
 
-/// What a type is to a conversion.
+/// Class of a type in conversions.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Integer,

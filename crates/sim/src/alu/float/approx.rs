@@ -1,5 +1,5 @@
 //! `sin`, `cos`, `lg2`, `ex2` and `tanh`, all of them `.approx`: the functions of the [`unit`] with
-//! what the assembler puts around them. Those of 16 bits are the ones of `.f32`, truncated.
+//! the assembler's code around them. The 16-bit forms are those of `.f32`, truncated.
 
 use std::marker::PhantomData;
 
@@ -23,7 +23,7 @@ trait Function: 'static {
 /// The smallest normal number.
 const TINY: f32 = f32::MIN_POSITIVE;
 
-/// `FMUL.RZ` with the revolutions of a radian: what `sin` and `cos` do first.
+/// `FMUL.RZ` by the revolutions per radian: the first step of `sin` and `cos`.
 #[inline(always)]
 fn revolutions(x: u32) -> u32 {
     const PER_RADIAN: f32 = 0.159_154_94;

@@ -23,12 +23,13 @@ use crate::exec::row::LANES;
 pub(crate) trait Binary: 'static {
     /// Rounded to nearest.
     fn f32(a: f32, b: f32) -> f32;
-    /// Whether rounding can lift a result to the smallest normal number: not that of a sum, which
-    /// is exact there.
+    /// True if rounding can lift a result to the smallest normal number: false for a sum, which is
+    /// exact there.
     const IS_PRODUCT: bool = false;
     /// Rounded to nearest.
     fn f64(a: f64, b: f64) -> f64;
-    /// As `[x, y, z]` of the fused multiply-add `x * y + z`, with the same sign of zero.
+    /// Operands `[x, y, z]` of the equivalent fused multiply-add `x * y + z`, with the same sign of
+    /// zero.
     fn fused(a: f64, b: f64) -> [f64; 3];
 }
 
@@ -93,7 +94,7 @@ fn finish_exact(ftz: bool, sat: bool, exact: Exact, rounded: f32) -> u32 {
     finish(ftz, sat, if is_below { f32::copysign(0.0, rounded) } else { rounded })
 }
 
-/// Whether the result of a lane under `.ftz`, rounded to nearest, is the smallest normal number.
+/// Returns true if a lane's result under `.ftz`, rounded to nearest, is the smallest normal number.
 ///
 /// # Safety
 /// The sources of `op` are registers of `.f32`, the third if it `adds`.

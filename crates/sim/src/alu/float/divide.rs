@@ -1,4 +1,4 @@
-//! `div`, `rcp`, `sqrt` and `rsqrt` of `.f32` and `.f64`: rounded as IEEE 754 asks, and
+//! `div`, `rcp`, `sqrt` and `rsqrt` of `.f32` and `.f64`: correctly rounded (IEEE 754), and
 //! approximate.
 //!
 //! The host divides and takes roots exactly rounded. `.approx` and `.full` are the [`unit`]'s
@@ -21,7 +21,7 @@ use crate::exec::op::{Handler, LaneOp, Op, map1, map2};
 
 /// A function of one number.
 trait Unary: 'static {
-    /// Rounded to nearest, or better than `.approx` asks.
+    /// Rounded to nearest, or more precise than `.approx` requires.
     fn f32(x: f32) -> f32;
     /// The result before rounding.
     fn exact(x: f64) -> Exact;
@@ -155,7 +155,7 @@ impl<const FTZ: bool> LaneOp for DivideFull<FTZ> {
 const TINY: f32 = f32::MIN_POSITIVE;
 /// 2^126
 const BEYOND: f32 = 8.507_059e37;
-/// What subnormal numbers are scaled with.
+/// Scale factor for subnormal numbers.
 const UP: f32 = 16_777_216.0;
 
 /// `rcp.approx.f32`

@@ -5,13 +5,13 @@
 //! remainder of a division). Its sign is all that rounding needs, and everything here is arithmetic
 //! and selection: it vectorises.
 
-/// A real number: `hi` is the `f64` nearest to it, `lo` has the sign of what is missing (NaN if
-/// `hi` is not finite).
+/// A real number: `hi` is the nearest `f64`, `lo` has the sign of the error (NaN if `hi` is not
+/// finite).
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Exact {
     hi: f64,
     lo: f64,
-    /// Whether a sum of zero is -0 when rounding down: unless both terms are +0.
+    /// True if a sum of zero is -0 when rounding down: unless both terms are +0.
     any_negative: bool,
 }
 
@@ -62,8 +62,8 @@ impl Exact {
 pub(crate) trait Direction: 'static {
     /// An exact zero of terms that are not both +0 is -0.
     const ZERO_IS_NEGATIVE: bool = false;
-    /// The bits of the result, from the nearest number's, and whether its magnitude is too long or
-    /// too short.
+    /// The bits of the result, from those of the nearest number, and whether its magnitude is too
+    /// long or too short.
     fn step(bits: u32, negative: bool, long: bool, short: bool) -> u32;
 }
 
@@ -98,8 +98,8 @@ impl Direction for Upward {
     }
 }
 
-/// To the neighbour whose last bit is one: rounding that again, to at least two bits fewer, is as
-/// if the first rounding had not been.
+/// To the neighbour whose last bit is one: a second rounding, to at least two bits fewer, is then
+/// as if there had been no first one.
 #[derive(Debug)]
 pub(crate) struct ToOdd;
 impl Direction for ToOdd {

@@ -1,4 +1,4 @@
-//! What happens to operands before and to results after an operation: NaNs, flushing, saturation.
+//! Canonical NaNs, flushing to zero and saturation, before and after an operation.
 
 /// The canonical NaN of `.f32`.
 pub(crate) const NAN32: u32 = 0x7fff_ffff;
@@ -33,7 +33,7 @@ pub(crate) fn flush(x: f32) -> f32 {
     f32::from_bits(if bits & 0x7f80_0000 == 0 { bits & 0x8000_0000 } else { bits })
 }
 
-/// [`flush`] where a handler learns of `.ftz` when it runs or when it is compiled.
+/// [`flush`] under a flag that is known at run time or at compile time.
 #[inline(always)]
 pub(crate) fn flush_if(ftz: bool, x: f32) -> f32 {
     if ftz { flush(x) } else { x }

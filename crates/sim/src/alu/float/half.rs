@@ -29,9 +29,9 @@ pub(crate) trait Half: 'static {
     fn widen(bits: u16) -> f32;
     /// The nearest value, ties to even; a NaN becomes the canonical one.
     fn narrow(x: f32) -> u16;
-    /// The bits of a number, its magnitude cut off; a NaN becomes the canonical one.
+    /// The bits of a number, with a truncated magnitude; a NaN becomes the canonical one.
     fn truncate(bits: u32) -> u16;
-    /// A fused multiply-add whose result, narrowed, is right.
+    /// A fused multiply-add whose narrowed result is correctly rounded.
     fn fused(a: f32, b: f32, c: f32) -> f32;
 
     /// `.ftz`

@@ -1,5 +1,5 @@
-//! Loops over lanes whose bodies are too large for a closure: the compiler would call it, and the
-//! loop would not vectorise. A macro leaves it no choice.
+//! Loops over lanes whose bodies are too large for a closure: the compiler would not inline it, and
+//! the loop would not vectorise. A macro forces inlining.
 
 /// `dst = body` in each lane, the sources read as lanes of their types:
 /// `lanes!(m, op, mask, |a: f32, b: f32| -> u32 { … })`. Up to three sources, `op.a` to `op.c`.

@@ -60,7 +60,7 @@ pub(crate) fn decode(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
     }
 }
 
-/// Which of these modifiers is written; two of them are an error.
+/// Returns the one modifier of the group that is written; two of them are an error.
 pub(crate) fn one_of<V: Copy>(d: &Decoder, inst: &Instruction, group: &[(&str, V)]) -> Result<Option<V>, Error> {
     let mut written = inst.modifiers.iter().filter_map(|m| group.iter().find(|(name, _)| m == name));
     match (written.next(), written.next()) {

@@ -1,4 +1,4 @@
-//! `abs`, `neg`, `copysign` and `testp`: what only looks at bits.
+//! `abs`, `neg`, `copysign` and `testp`: operations on bits.
 //!
 //! The ISA leaves the NaN of `abs` and `neg` open, but for `abs.f64`, which passes a NaN through
 //! unchanged. Here it is the canonical one, and `neg.f64` inverts the sign of a NaN.

@@ -1,5 +1,5 @@
-//! Floating point in integers: any format, any rounding, for what is too rare or too wide for the
-//! host's own.
+//! Floating point in integers: any format, any rounding, for cases that are too rare or too wide
+//! for the host's arithmetic.
 //!
 //! A finite number other than zero is a [`Number`]: sign, significand, exponent. A significand is
 //! exact or has its last bit set for everything below it; [`Number::round`] is the only place that
@@ -7,7 +7,7 @@
 
 use super::finish::NAN64;
 
-/// How a result is rounded (PTX ISA, "Rounding Modifiers").
+/// Rounding mode of a result (PTX ISA, "Rounding Modifiers").
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Rounding {
     /// `.rn`: to nearest, ties to even.
@@ -23,7 +23,7 @@ pub(crate) enum Rounding {
 }
 
 impl Rounding {
-    /// As a number from 0 to 4, for `Op::imm`.
+    /// Encodes the mode as a number from 0 to 4, for `Op::imm`.
     pub(crate) fn code(self) -> i64 {
         self as i64
     }
@@ -83,7 +83,7 @@ impl Format {
         1 << (self.exponent + self.mantissa)
     }
 
-    /// Whether a magnitude (no sign bit) is that of a subnormal number.
+    /// Returns true if a magnitude (no sign bit) is that of a subnormal number.
     pub(crate) const fn is_subnormal(self, magnitude: u64) -> bool {
         magnitude != 0 && magnitude >> self.mantissa == 0
     }
@@ -96,7 +96,7 @@ pub(crate) struct Number {
     pub negative: bool,
     /// Not zero, below 2^127; if not exact, its last bit is set.
     pub significand: u128,
-    /// Of the last bit of the significand.
+    /// Exponent of the last bit of the significand.
     pub exponent: i32,
 }
 
@@ -109,7 +109,7 @@ pub(crate) enum Value {
     Infinity(bool),
     /// Zero with its sign.
     Zero(bool),
-    /// Anything else.
+    /// A finite number other than zero.
     Finite(Number),
 }
 
@@ -142,13 +142,13 @@ impl Value {
 }
 
 impl Number {
-    /// Whether the magnitude is at least 1.
+    /// Returns true if the magnitude is at least 1.
     pub(crate) fn is_one_or_more(self) -> bool {
         self.significand.ilog2().cast_signed() + self.exponent >= 0
     }
 
-    /// Rounds to a format and packs; overflow gives infinity or the largest number, as the rounding
-    /// asks.
+    /// Rounds to a format and packs; overflow gives infinity or the largest number, depending on
+    /// the rounding.
     pub(crate) fn round(self, format: Format, rounding: Rounding) -> u64 {
         let Self { negative, significand, exponent } = self;
         let top = significand.ilog2().cast_signed() + exponent;
@@ -188,8 +188,8 @@ impl Number {
         Self { significand: self.significand << by, exponent: self.exponent - by.cast_signed(), ..self }
     }
 
-    /// The significand with its last bit at `exponent`, which is not below its own; what is lost
-    /// sets the last bit.
+    /// The significand with its last bit at `exponent`, which is not below its own; lost bits set
+    /// the last bit.
     fn lowered(self, exponent: i32) -> u128 {
         match (exponent - self.exponent).cast_unsigned() {
             by @ 0..=127 => self.significand >> by | u128::from(self.significand & ((1 << by) - 1) != 0),
@@ -198,7 +198,7 @@ impl Number {
     }
 }
 
-/// `x * y + z`, rounded once. A NaN is some NaN.
+/// `x * y + z`, rounded once. NaN results have no particular payload.
 pub(crate) fn fma(x: f64, y: f64, z: f64, rounding: Rounding) -> f64 {
     let [ux, uy, uz] = [x, y, z].map(|v| Value::unpack(v.to_bits(), Format::F64));
     let (Value::Finite(x_number), Value::Finite(y_number)) = (ux, uy) else {
@@ -249,7 +249,7 @@ fn zero_sum(a_negative: bool, b_negative: bool, rounding: Rounding) -> f64 {
     if negative { -0.0 } else { 0.0 }
 }
 
-/// `a / b`. A NaN is some NaN.
+/// `a / b`. NaN results have no particular payload.
 pub(crate) fn divide(a: f64, b: f64, rounding: Rounding) -> f64 {
     let [ua, ub] = [a, b].map(|v| Value::unpack(v.to_bits(), Format::F64));
     let (Value::Finite(a_number), Value::Finite(b_number)) = (ua, ub) else {
@@ -265,7 +265,7 @@ pub(crate) fn divide(a: f64, b: f64, rounding: Rounding) -> f64 {
     f64::from_bits(number.round(Format::F64, rounding))
 }
 
-/// The square root. A NaN is some NaN.
+/// The square root. NaN results have no particular payload.
 pub(crate) fn square_root(a: f64, rounding: Rounding) -> f64 {
     let Value::Finite(number @ Number { negative: false, .. }) = Value::unpack(a.to_bits(), Format::F64) else {
         return a.sqrt();

@@ -33,7 +33,7 @@ trait Bits: Int {
     fn ones(self) -> u32;
     fn leading_zeros(self) -> u32;
     fn reversed(self) -> Self;
-    /// Its bits, inverted where it is negative: what is left starts after the sign bits.
+    /// The bits, inverted if negative: the highest set bit then follows the sign bits.
     fn without_sign(self) -> Self;
     /// The value of its lowest bits, extended as the type extends; all of it from the width on.
     fn low(self, bits: u32) -> Self;
@@ -73,7 +73,7 @@ fn extract<N: Bits>(a: N, position: u32, length: u32) -> N {
     a.shr(position).low(length)
 }
 
-/// `fns`: where the n-th set bit from `base` is, upwards or downwards, or all ones.
+/// `fns`: the position of the n-th set bit from `base`, upwards or downwards, or all ones.
 #[inline(always)]
 fn nth_set(mask: u32, base: u32, offset: i32) -> u32 {
     if base > 31 {
@@ -157,7 +157,7 @@ pub(super) fn decode(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
     }
 }
 
-/// Whether `.clamp` is written, rather than `.wrap`.
+/// Returns true for `.clamp`, false for `.wrap`.
 pub(in crate::alu) fn clamps(d: &Decoder, inst: &Instruction) -> Result<bool, Error> {
     match (inst.has("clamp"), inst.has("wrap")) {
         (clamp, wrap) if clamp != wrap => Ok(clamp),

@@ -24,7 +24,7 @@ use crate::exec::row::{LANES, has, mask_of};
 
 /// The two numbers that are added, together with the flag.
 trait Formula<N>: 'static {
-    /// The flags of all lanes where the instruction reads none.
+    /// The flags of all lanes if the instruction reads none.
     const NO_CARRY: u32 = 0;
     fn addends(a: N, b: N, c: N) -> (N, N);
 }
@@ -122,7 +122,7 @@ pub(super) fn decode(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
     Ok(())
 }
 
-/// Whether an instruction reads or writes the carry flag.
+/// Returns true if an instruction reads or writes the carry flag.
 pub(super) fn uses_carry(inst: &Instruction) -> bool {
     inst.has("cc") || matches!(inst.opcode, Opcode::Addc | Opcode::Subc | Opcode::Madc)
 }

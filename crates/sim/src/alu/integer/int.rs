@@ -1,10 +1,10 @@
-//! Integer lanes, as the generic operations see them.
+//! Integer lanes for the generic operations.
 
 use crate::exec::row::Lane;
 
 /// A 16-, 32- or 64-bit integer, signed or unsigned. Arithmetic wraps, as it does on hardware.
 pub(crate) trait Int: Lane + Ord + Default {
-    /// Its width.
+    /// Width in bits.
     const BITS: u32;
     fn add(self, other: Self) -> Self;
     fn sub(self, other: Self) -> Self;
@@ -21,15 +21,15 @@ pub(crate) trait Int: Lane + Ord + Default {
     fn top(self) -> bool;
     /// All bits inverted.
     fn not(self) -> Self;
-    /// Bits shifted left; zero from the width on.
+    /// Bits shifted left; zero for amounts of the width or more.
     fn shl(self, amount: u32) -> Self;
-    /// Bits shifted right, filled with the sign; nothing but sign from the width on.
+    /// Bits shifted right, filled with the sign; sign bits only for amounts of the width or more.
     fn shr(self, amount: u32) -> Self;
 }
 
 /// An integer whose product fits an integer of twice its width.
 pub(crate) trait Widen: Int {
-    /// Twice as wide.
+    /// The integer type of twice the width.
     type Wide: Int;
     fn widen(self) -> Self::Wide;
 }

@@ -182,7 +182,7 @@ pub(super) fn decode_dot(d: &mut Decoder, inst: &Instruction) -> Result<(), Erro
     d.emit4(inst, handler, T::B32, [T::B32; 3])
 }
 
-/// Which part of the product is meant: the one among `lo hi wide` that is written.
+/// Returns the part of the product that is written: one of `lo hi wide`.
 pub(super) fn half(d: &Decoder, inst: &Instruction) -> Result<&'static str, Error> {
     let mut parts = ["lo", "hi", "wide"].into_iter().filter(|part| inst.has(part));
     match (parts.next(), parts.next()) {

@@ -9,7 +9,7 @@ use crate::exec::machine::Machine;
 use crate::exec::op::{Handler, LaneOp, NONE, Op, map3};
 use crate::exec::row::mask_of;
 
-/// A function of three bits that is known when this is compiled.
+/// A function of three bits that is known at compile time.
 struct Fixed<const TABLE: u8>;
 impl<const TABLE: u8> LaneOp for Fixed<TABLE> {
     #[inline(always)]
@@ -37,7 +37,7 @@ fn masks(table: u8) -> [u32; 8] {
     std::array::from_fn(|i| 0u32.wrapping_sub(u32::from(table >> i & 1)))
 }
 
-/// Bit by bit, the entry that `a b c`, most significant first, names.
+/// Evaluates the table bit by bit: the entry with index `a b c`, most significant first.
 #[inline(always)]
 fn evaluate(t: [u32; 8], a: u32, b: u32, c: u32) -> u32 {
     let choose = |selector: u32, zero: u32, one: u32| zero ^ selector & (zero ^ one);
@@ -62,7 +62,7 @@ impl LaneOp for NotZero {
     }
 }
 
-/// The handler of a table: compilers write a few of them over and over.
+/// The handler of a table: compilers use a few of them very often.
 fn handler(d: &Decoder, table: u8) -> Handler {
     macro_rules! fixed {
         ($($table:literal)*) => {

@@ -40,7 +40,7 @@ fn selected<'i>(d: &Decoder, inst: &'i Instruction, index: usize) -> Result<(Ope
     })
 }
 
-/// Whether a source or destination type is signed; only `.u32` and `.s32` exist.
+/// Returns true for a signed source or destination type; only `.u32` and `.s32` exist.
 fn signed(d: &Decoder, inst: &Instruction, n: usize) -> Result<bool, Error> {
     match d.ty(inst, n)? {
         T::S32 => Ok(true),

@@ -57,7 +57,7 @@ impl Part {
         i64::from(self.offset | self.width << 5 | u32::from(self.signed) << 11)
     }
 
-    /// What was packed.
+    /// Decodes the packed form.
     #[inline(always)]
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "twelve bits")]
     pub(super) fn unpack(bits: i64) -> Self {

@@ -12,17 +12,17 @@ use crate::check::access::{Access, Kind, Lanes};
 use crate::check::findings::{Rule, Side};
 use crate::exec::lanes;
 
-/// A word that some copy does more to than read it, or of a barrier.
+/// State of a word that a copy writes, or of a barrier.
 const WRITTEN: u8 = 0x80;
 
-/// What a copy does to bytes.
+/// Effect of a copy on its bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Hold {
     Reads,
     Writes,
-    /// It combines with what is there, in one step as far as others can see.
+    /// Combines with the contents, atomically as far as other accesses can tell.
     Reduces,
-    /// No copy: an mbarrier lies there.
+    /// Not a copy, but an mbarrier.
     Barrier,
 }
 
@@ -37,25 +37,25 @@ impl From<Kind> for Hold {
 }
 
 impl Hold {
-    /// Whether an access of this kind does harm to what is held, or is harmed.
+    /// Returns true if an access of this kind conflicts with the copy.
     fn collides(self, access: Self) -> bool {
         !matches!((self, access), (Self::Reads, Self::Reads) | (Self::Reduces, Self::Reduces))
     }
 }
 
-/// One copy's hold on a range of bytes.
+/// Pending effect of one copy on a range of bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Flight {
     /// First byte and the one past the last; whole words.
     pub(crate) start: u32,
     pub(crate) end: u32,
-    /// What the copy does there.
+    /// Effect of the copy there.
     pub(crate) hold: Hold,
-    /// Who began it.
+    /// The thread that issued it.
     pub(in crate::check) side: Side,
 }
 
-/// Units of 16 bytes that one operation of a whole warp reads.
+/// Units of 16 bytes that one operation of a whole warp is reading.
 #[derive(Debug)]
 struct Operands {
     units: Vec<u32>,
@@ -65,15 +65,16 @@ struct Operands {
 /// All copies in flight in one block.
 #[derive(Debug, Default)]
 pub(in crate::check) struct InFlight {
-    /// By word: [`WRITTEN`], or how many copies read it.
+    /// State per word: [`WRITTEN`], or the number of copies that read it.
     words: Vec<u8>,
-    /// The first of the ranges that start in a word: its place in `flights`, plus one.
+    /// The first of the ranges that start in a word: its index in `flights`, plus one.
     first: Vec<u32>,
-    /// Ranges, and the next one that starts in the same word, or that is free: its place plus one.
+    /// Ranges, each with the index plus one of the next range that starts in the same word, or of
+    /// the next free slot.
     flights: Vec<(Flight, u32)>,
-    /// The first place that is free, plus one.
+    /// Index of the first free slot, plus one.
     free: u32,
-    /// What operations of warps read, a few at a time.
+    /// Reads by operations of warps, a few at a time.
     operands: Vec<Operands>,
     count: usize,
     /// The longest range so far.
@@ -81,7 +82,7 @@ pub(in crate::check) struct InFlight {
 }
 
 impl InFlight {
-    /// Nothing is in flight in the `bytes` bytes of a block.
+    /// Resets the state for the `bytes` bytes of a block: no copies in flight.
     pub(in crate::check) fn begin(&mut self) {
         if self.count != 0 {
             self.words.fill(0);
@@ -93,13 +94,13 @@ impl InFlight {
         }
     }
 
-    /// Whether any copy is in flight.
+    /// Returns true if no copy is in flight.
     #[inline(always)]
     pub(in crate::check) const fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// A copy begins; the one that it collides with.
+    /// Adds a copy; returns the one that it conflicts with.
     pub(in crate::check) fn add(&mut self, flight: Flight) -> Option<(Rule, Flight)> {
         let last = flight.end.div_ceil(4) as usize;
         if self.words.len() < last {
@@ -145,7 +146,7 @@ impl InFlight {
         self.flights[at as usize - 1].1 = place;
     }
 
-    /// Takes out the range that starts in a word and that `is_it` accepts; false if there is none.
+    /// Removes the range that starts in a word and that `is_it` accepts; false if there is none.
     fn take(&mut self, word: u32, is_it: impl Fn(&Flight) -> bool) -> bool {
         let (mut before, mut at) = (0, self.first.get(word as usize).copied().unwrap_or(0));
         while at != 0 {
@@ -174,8 +175,8 @@ impl InFlight {
         })
     }
 
-    /// An operation of a warp begins that reads units of 16 bytes; the first copy that it collides
-    /// with.
+    /// Adds an operation of a warp that reads units of 16 bytes; returns the first copy that it
+    /// conflicts with.
     pub(in crate::check) fn add_operands(&mut self, side: Side, units: &[u32]) -> Option<(Rule, Flight)> {
         let hit = units.iter().find_map(|&unit| self.look(unit, unit + 16, Hold::Reads));
         let last = units.iter().max().map_or(0, |unit| unit / 4 + 4) as usize;
@@ -192,7 +193,7 @@ impl InFlight {
         hit
     }
 
-    /// It has read them.
+    /// Removes the units after the operation has read them.
     pub(in crate::check) fn remove_operands(&mut self, instr: u32, warp: u32, units: &[u32]) {
         let is_it = |o: &Operands| (o.side.instr, o.side.warp) == (instr, warp) && o.units == units;
         let Some(at) = self.operands.iter().position(is_it) else { return };
@@ -205,14 +206,14 @@ impl InFlight {
         }
     }
 
-    /// A copy has landed, or has read all that it reads.
+    /// Removes a copy that has landed, or has read its source.
     pub(in crate::check) fn remove(&mut self, start: u32, end: u32, hold: Hold, instr: u32) {
         if !self.take(start / 4, |f| (f.start, f.end, f.hold, f.side.instr) == (start, end, hold, instr)) {
             return;
         }
         self.count -= 1;
         for word in start / 4..end.div_ceil(4) {
-            // Of reductions others may be under way.
+            // Other reductions may be in flight.
             let stays = hold == Hold::Reduces && self.find(word * 4, word * 4 + 4, Hold::Reads).is_some();
             let word = &mut self.words[word as usize];
             if hold != Hold::Reads {
@@ -223,7 +224,7 @@ impl InFlight {
         }
     }
 
-    /// No barrier lies at this offset any more.
+    /// Removes the barrier at this offset.
     pub(in crate::check) fn end_barrier(&mut self, start: u32) {
         let barrier = |f: &Flight| f.start == start && f.hold == Hold::Barrier;
         let found = self.starting_in(start / 4).find(barrier);
@@ -232,16 +233,16 @@ impl InFlight {
         }
     }
 
-    /// The copy that an access to these bytes collides with.
+    /// Returns the copy that an access to these bytes conflicts with.
     pub(in crate::check) fn look(&self, start: u32, end: u32, access: Hold) -> Option<(Rule, Flight)> {
         if self.is_harmed(start, end, access) { self.find(start, end, access) } else { None }
     }
 
-    /// Whether copies hold any word of a range in a way that an access does harm to.
+    /// Returns true if an access conflicts with a copy at any word of a range.
     fn is_harmed(&self, start: u32, end: u32, access: Hold) -> bool {
         let to = (end.div_ceil(4) as usize).min(self.words.len());
         let harmful = if access == Hold::Reads { WRITTEN } else { u8::MAX };
-        // Without an early end the loop is one of vectors.
+        // Without an early exit the loop vectorises.
         let words = self.words.get(start as usize / 4..to).unwrap_or_default();
         words.iter().fold(0, |all, word| all | word) & harmful != 0
     }
@@ -259,7 +260,7 @@ impl InFlight {
         })
     }
 
-    /// The first lane of an access that collides with a copy, and where.
+    /// The first lane of an access that conflicts with a copy, and the copy.
     pub(in crate::check) fn first_collision(
         &self,
         access: &Access,
@@ -276,7 +277,7 @@ impl InFlight {
     }
 }
 
-/// What an access does to a copy in flight.
+/// Rule that an access breaks at a copy in flight.
 fn rule(flying: Hold, access: Hold) -> Rule {
     match (flying, access) {
         (Hold::Barrier, _) => Rule::TouchesBarrier,

@@ -1,5 +1,5 @@
-//! Global memory between the proxies: bulk copies of what the generic proxy accessed, and the
-//! fences that they need.
+//! Global memory between the proxies: bulk copies of bytes that the generic proxy accessed, and the
+//! proxy fences that they need.
 //!
 //! The rules are those of shared memory (see [`phases`](crate::check::order::phases)): what the
 //! generic proxy did before a bulk copy touches the bytes must come before a `fence.proxy.async`
@@ -27,17 +27,18 @@ use crate::check::global::records::Record;
 use crate::check::global::shadow::Cell;
 use crate::check::order::reach::{Grade, Moment};
 
-/// By block: its accesses before this tick come before a proxy fence.
+/// Tick per block, before which its accesses precede a proxy fence.
 #[derive(Debug, Default)]
 pub(in crate::check) struct ProxyFences(Mutex<HashMap<u32, u32>>);
 
 impl ProxyFences {
-    /// A block has fenced its accesses before a tick.
+    /// Adds a proxy fence of a block for its accesses before a tick.
     pub(in crate::check) fn add(&self, block: u32, tick: u32) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(block, tick);
     }
 
-    /// Whether there may be a fence between an access of another block and what comes after it.
+    /// Returns true if a proxy fence may lie between an access of another block and what follows
+    /// it.
     fn may_cover(&self, at: Moment) -> bool {
         let fences = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let own = fences.get(&at.block);
@@ -46,8 +47,8 @@ impl ProxyFences {
 }
 
 impl Visit<'_> {
-    /// Judges the bulk copy whose access this is by what the generic proxy did to the words of a
-    /// range.
+    /// Judges the bulk copy whose access this is against accesses of the generic proxy to the words
+    /// of a range.
     pub(in crate::check) fn judge_proxy(&mut self, start: u64, bytes: u64) {
         let shadow = self.shadow;
         let (mut word, end) = (shadow.word(start), shadow.word(start + bytes - 1) + 1);
@@ -68,7 +69,7 @@ impl Visit<'_> {
         }
     }
 
-    /// The access in a cell that no proxy fence covers, though it takes one.
+    /// Returns the access in a cell that needs a proxy fence but has none.
     fn unfenced(&self, cell: Cell, address: u64) -> Option<(Rule, Side)> {
         let copy = self.access.kind;
         let found = |id: u32, lane: u32, rule: Rule| {
@@ -89,7 +90,7 @@ impl Visit<'_> {
         written.or_else(read)
     }
 
-    /// Whether an access needs a fence that is not there.
+    /// Returns true if an access lacks the proxy fence that it needs.
     fn is_bare(&self, record: &Record) -> bool {
         let is_own = record.at.block == self.block;
         let is_covered = || {

@@ -1,4 +1,4 @@
-//! Tensor maps that kernels change, and the fences of the proxy that copies read them by (PTX ISA,
+//! Tensor maps that kernels modify, and the tensormap proxy fences that copies need (PTX ISA,
 //! "membar/fence", `.tensormap::generic`).
 //!
 //! From a change in global memory the way to a copy leads over a release by the block that made it
@@ -16,7 +16,7 @@ use crate::check::block::BlockCheck;
 use crate::check::findings::{Findings, Found, Rule, Side};
 use crate::check::global::records::LaunchCheck;
 
-/// The last change of a map in this launch.
+/// The last modification of a map in this launch.
 #[derive(Debug)]
 struct Change {
     by: Side,
@@ -24,7 +24,7 @@ struct Change {
     is_acquired: bool,
 }
 
-/// The maps that a launch has changed, by their addresses.
+/// The modified maps of a launch, by address.
 #[derive(Debug, Default)]
 pub(in crate::check) struct ChangedMaps(Mutex<HashMap<u64, Change>>);
 
@@ -35,12 +35,12 @@ impl ChangedMaps {
 }
 
 impl BlockCheck {
-    /// A thread has changed the map at an address.
+    /// Notes that a thread has modified the map at an address.
     pub(crate) fn map_changes(&self, launch: &LaunchCheck, by: Side, address: u64) {
         launch.maps.all().insert(address, Change { by, is_released: false, is_acquired: false });
     }
 
-    /// A thread has released the maps that it changed.
+    /// Notes that a thread has released the maps that it modified.
     pub(crate) fn maps_released(&self, launch: &LaunchCheck) {
         #[allow(clippy::iter_over_hash_type, reason = "each is changed by itself")]
         for change in launch.maps.all().values_mut().filter(|change| change.by.block == self.block) {
@@ -48,14 +48,14 @@ impl BlockCheck {
         }
     }
 
-    /// A thread has acquired the map at an address.
+    /// Notes that a thread has acquired the map at an address.
     pub(crate) fn map_acquired(&self, launch: &LaunchCheck, address: u64) {
         if let Some(change) = launch.maps.all().get_mut(&address) {
             change.is_acquired |= change.is_released;
         }
     }
 
-    /// A thread begins a copy by the map at an address.
+    /// Checks a copy that a thread issues with the map at an address.
     pub(crate) fn map_used(&self, launch: &LaunchCheck, this: Side, address: u64, findings: &mut Findings) {
         if let Some(change) = launch.maps.all().get(&address).filter(|change| !change.is_acquired) {
             let (rule, other) = (Rule::UnfencedMap, Some(change.by));

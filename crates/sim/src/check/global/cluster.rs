@@ -1,4 +1,4 @@
-//! Distributed shared memory: what the blocks of a cluster do to each other's shared memory.
+//! Distributed shared memory: accesses of the blocks of a cluster to each other's shared memory.
 //!
 //! Towards other blocks of its cluster, shared memory is judged as global memory is: each block's
 //! has a [`GlobalShadow`] under addresses of its own, which no device address meets, and the order
@@ -6,9 +6,7 @@
 //! [`shared`](crate::check::shared::shadow) judges as ever. The barrier of the cluster is one more
 //! location at which warps release when they arrive, and which they acquire when they have waited.
 //!
-//! What can be missed: races between two warps of one block in a peer's memory; between blocks of
-//! different clusters a fence or access of `.cluster` scope counts as one XX
-//! all lanes of a warp know, each of them does.
+//! What can be missed: races between two warps of one block in a peer's memory.
 
 use std::sync::Arc;
 
@@ -20,23 +18,23 @@ use crate::check::global::shadow::GlobalShadow;
 use crate::check::order::reach::{Moment, Reach, join};
 use crate::check::{Kind, Space, Strength, Values};
 
-/// Addresses of shared memory as blocks of a cluster see it.
+/// Start of the addresses for shared memory of clusters.
 const START: u64 = 1 << 56;
 /// Address bits of one block's shared memory.
 const BLOCK_SHIFT: u32 = 24;
 
-/// Block and offset of an address that stands for a byte of some block's shared memory.
+/// Block and offset of an address for a byte of some block's shared memory.
 pub(crate) fn byte_of_block(address: u64) -> Option<(u64, u64)> {
     let index = address.checked_sub(START)?;
     Some((index >> BLOCK_SHIFT, index & ((1 << BLOCK_SHIFT) - 1)))
 }
 
-/// The address that stands for a byte of a block's shared memory.
+/// The address for a byte of a block's shared memory.
 pub(in crate::check) fn address_in_block(block: u32, offset: u64) -> u64 {
     START + (u64::from(block) << BLOCK_SHIFT) + offset
 }
 
-/// One block's shared memory as its cluster sees it.
+/// One block's shared memory in its cluster.
 #[derive(Debug, Clone)]
 pub(crate) struct ClusterMemory {
     shadow: Arc<GlobalShadow>,
@@ -44,7 +42,7 @@ pub(crate) struct ClusterMemory {
 }
 
 impl ClusterMemory {
-    /// The memory of the block with a linear index; nothing but the first `reserved` bytes is
+    /// The memory of the block with a linear index; only the first `reserved` bytes count as
     /// written.
     pub(crate) fn new(block: u32, bytes: u32, reserved: u32) -> Self {
         let base = address_in_block(block, 0);
@@ -53,29 +51,29 @@ impl ClusterMemory {
         Self { shadow: Arc::new(shadow), base }
     }
 
-    /// The first byte of a range that nothing has written.
+    /// The first unwritten byte of a range.
     pub(crate) fn first_unwritten(&self, (start, bytes): (u32, u32)) -> Option<u32> {
         let first = self.shadow.first_unwritten(self.base + u64::from(start), bytes.into())?;
         u32::try_from(first - self.base).ok()
     }
 
-    /// A store has put into a byte what nothing had written where it came from.
+    /// Marks a byte as unwritten, since the value stored there came from an unwritten byte.
     pub(crate) fn leave_unwritten(&self, offset: u32) {
         self.shadow.leave_unwritten(self.base + u64::from(offset));
     }
 
-    /// The addresses of offsets.
+    /// Converts offsets to addresses.
     pub(crate) fn addresses(&self, offsets: &[u32; 32]) -> [u64; 32] {
         offsets.map(|offset| self.base + u64::from(offset))
     }
 }
 
-/// What a barrier of the cluster passes on from those who arrived.
+/// Clock that a cluster barrier passes on from the arrivals.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Released(Option<Arc<Reach>>);
 
 impl Released {
-    /// This and what another block released.
+    /// Joins the clock that another block released.
     pub(crate) fn join(&mut self, other: &Self) {
         join(&mut self.0, other.0.as_ref());
     }
@@ -90,14 +88,14 @@ pub(crate) struct PeerUse {
 }
 
 impl PeerUse {
-    /// Whether the same warp made both.
+    /// Returns true if both accesses are of the same warp.
     pub(crate) fn is_by_warp_of(&self, other: &Self) -> bool {
         (self.this.block, self.this.warp) == (other.this.block, other.this.warp)
     }
 }
 
 impl BlockCheck {
-    /// A warp accesses shared memory of its cluster: the own (besides
+    /// Access of a warp to shared memory of its cluster: its own (besides
     /// [`shared_access`](Self::shared_access)) or a peer's.
     pub(crate) fn cluster_access(
         &mut self,
@@ -115,8 +113,7 @@ impl BlockCheck {
         }
     }
 
-    /// What follows from a strong read or atomic in shared memory of the cluster, once its value is
-    /// read.
+    /// Effects of a strong read or atomic in shared memory of the cluster, once its value is read.
     pub(crate) fn cluster_acquire(
         &mut self,
         launch: &LaunchCheck,
@@ -132,7 +129,7 @@ impl BlockCheck {
         }
     }
 
-    /// The access as something that has to happen after the peer has begun, and before it exits.
+    /// Records an access that must happen after the peer's start, and before its exit.
     pub(crate) fn peer_use(
         &mut self,
         memory: &ClusterMemory,
@@ -143,7 +140,7 @@ impl BlockCheck {
         let lane = access.mask.trailing_zeros();
         let this = Side { instr: access.instr, block: self.block, warp: access.warp, lane };
         let address = memory.base + u64::from(offsets[lane as usize]);
-        // A warp that knows anything of other blocks is taken to know of this one.
+        // A warp that knows anything of other blocks is assumed to know of this one.
         if !self.peers_have_begun && !self.grid.is_informed(access.warp) {
             let rule = Rule::PeerMayNotHaveBegun;
             findings.add(Found { rule, space: Space::Global, address, this, other: None, count: 1 });
@@ -151,8 +148,8 @@ impl BlockCheck {
         PeerUse { this, moment: self.grid.moment(access.warp), address }
     }
 
-    /// The block has exited, and its shared memory with it: every use by a peer must be known to
-    /// have happened before.
+    /// Exit of the block, which ends its shared memory: every use by a peer must have happened
+    /// before.
     pub(crate) fn exit(&self, uses: &[PeerUse], findings: &mut Findings) {
         for &PeerUse { this, moment, address } in uses {
             if !self.grid.any_knows(moment) {
@@ -168,7 +165,7 @@ impl BlockCheck {
         }
     }
 
-    /// A warp arrives at the barrier of the cluster; `releases` unless the arrival is relaxed.
+    /// Arrival of a warp at the barrier of the cluster; `releases` unless it is relaxed.
     pub(crate) fn arrive_at_cluster(&mut self, launch: &LaunchCheck, warp: u32, releases: bool) {
         self.order.arrive_at_cluster(warp, releases);
         self.grid.look_at_writes(&launch.locations, warp);
@@ -182,12 +179,12 @@ impl BlockCheck {
         Released(self.grid.end_phase(exited))
     }
 
-    /// What all blocks released, for those who wait or will wait.
+    /// Starts a phase with the clock that all blocks released, for those who wait or will wait.
     pub(crate) fn begin_phase(&mut self, released: Released) {
         self.grid.begin_phase(released.0);
     }
 
-    /// A warp has waited at the barrier of the cluster.
+    /// End of a warp's wait at the barrier of the cluster.
     pub(crate) fn pass_cluster_barrier(&mut self, warp: u32) {
         self.peers_have_begun = true;
         self.order.learn_phase(warp);

@@ -41,35 +41,35 @@ use crate::check::order::reach::{Reach, join};
 /// Launches that one may overlap at most; older ones are forgotten.
 const MOST: usize = 8;
 
-/// A launch that later ones of its stream may overlap.
+/// An earlier launch of the stream that later ones may overlap.
 #[derive(Debug)]
 pub(crate) struct Past {
     launch: LaunchCheck,
-    /// Reads after `launch_dependents` may come after anything that a dependent does.
+    /// Reads after `launch_dependents` may come after any access of a dependent launch.
     reads_linger: bool,
 }
 
-/// What a launch may overlap, and what it does about that.
+/// Earlier launches that a launch may overlap, and its synchronisation with them.
 #[derive(Debug, Default)]
 pub(in crate::check) struct Overlap {
-    /// The latest last.
+    /// The launches, the latest last.
     before: Vec<Arc<Past>>,
-    /// The first number of the oldest.
+    /// The first record number of the oldest.
     from: u32,
-    /// What of each was learnt through locations at which it released something.
+    /// Clock of each, as learnt through locations at which it released something.
     learnt: Mutex<Vec<Option<Arc<Reach>>>>,
-    /// Some thread has learnt so.
+    /// Some thread has learnt of an earlier launch so.
     has_learnt: AtomicBool,
     /// Some thread has waited.
     has_waited: AtomicBool,
-    /// Blocks that let dependents begin, and knew of no other block.
+    /// Blocks that let dependents begin without knowing of any other block.
     triggered: AtomicU64,
-    /// Those of them that did so before they waited.
+    /// Number of those blocks that did so before they waited.
     triggered_first: AtomicU64,
 }
 
 impl LaunchCheck {
-    /// The launch may overlap these, which count if they are of the same numbering.
+    /// Sets the launches that this one may overlap; those of another numbering do not count.
     pub(crate) fn overlap(&mut self, mut before: Vec<Arc<Past>>) {
         before.retain(|past| self.continues(&past.launch));
         let overlap = &mut self.overlap;
@@ -78,7 +78,7 @@ impl LaunchCheck {
         overlap.before = before;
     }
 
-    /// What the launch after this one may overlap; this one had `blocks` blocks.
+    /// Launches that the next launch may overlap; this one had `blocks` blocks.
     pub(crate) fn into_past(mut self, blocks: u64) -> Vec<Arc<Past>> {
         let mut before = std::mem::take(&mut self.overlap.before);
         let Overlap { has_learnt, has_waited, triggered, triggered_first, .. } = &mut self.overlap;
@@ -94,25 +94,25 @@ impl LaunchCheck {
 }
 
 impl Overlap {
-    /// Whether there is nothing that the launch may overlap.
+    /// Returns true if the launch overlaps no other.
     #[inline(always)]
     pub(in crate::check) const fn is_nothing(&self) -> bool {
         self.from == 0
     }
 
-    /// From where on numbers of writers mean something to a launch that begins with `first`.
+    /// The first record number of a writer that matters to a launch that begins with `first`.
     #[inline(always)]
     pub(in crate::check) const fn kept_from(&self, first: u32) -> u32 {
         if self.is_nothing() { first } else { self.from }
     }
 
-    /// Whether accesses have to be judged, as far as is known of the block's waits.
+    /// Returns true if the access must be judged, given the waits of the block so far.
     #[inline(always)]
     pub(in crate::check) const fn concerns(&self, access: &Access, waits: &Waits) -> bool {
         !self.is_nothing() && access.mask & !waits.behind[access.warp as usize] != 0
     }
 
-    /// A strong read of an address: it may synchronise with what an earlier launch released there.
+    /// Learns from a strong read of an address what an earlier launch released there.
     fn learn(&self, address: u64) {
         for (n, past) in self.before.iter().enumerate() {
             if let Some(reach) = past.launch.locations.observed(address, u64::MAX) {
@@ -124,7 +124,7 @@ impl Overlap {
         }
     }
 
-    /// The record of an earlier launch that `id` stands for, if nothing in memory told of it.
+    /// The record `id` of an earlier launch, unless it was learnt of through memory.
     fn record(&self, id: u32) -> Option<(&Past, Record)> {
         let n = self.before.iter().rposition(|past| past.launch.first < id)?;
         let record = self.before[n].launch.get(id)?;
@@ -133,7 +133,8 @@ impl Overlap {
         (!is_known).then_some((&self.before[n], record))
     }
 
-    /// What the access, which begins with record `first`, does to the bytes of `mask` in a word.
+    /// Rule that the access, which begins with record `first`, breaks at the bytes of `mask` in a
+    /// word.
     fn conflict(&self, access: &Access, first: u32, cell: Cell, address: u64, mask: u32) -> Option<Rule> {
         let mine = Reached::of(access);
         let meets =
@@ -169,13 +170,13 @@ impl Overlap {
     }
 }
 
-/// What of a block comes after a wait.
+/// The part of a block that comes after a wait.
 #[derive(Debug, Default)]
 pub(in crate::check) struct Waits {
-    /// Per warp: lanes that are known to.
+    /// Per warp: lanes that are known to come after it.
     behind: [u32; 32],
     events: Vec<Event>,
-    /// Of the order's numbering, when the first event came.
+    /// Generation of the order's numbering at the first event.
     generation: u32,
     /// Some thread of the block has waited.
     has_waited: bool,
@@ -207,14 +208,14 @@ impl Waits {
         }
     }
 
-    /// Lanes of `mask` that no wait of the block is known to come before.
+    /// Lanes of `mask` that are not known to come after a wait of the block.
     fn open(&mut self, order: &BlockOrder, warp: u32, mask: u32) -> u32 {
         let behind = &mut self.behind[warp as usize];
         if mask & !*behind == 0 || self.events.is_empty() {
             return mask & !*behind;
         }
         let comes_before = |event: &Event, lane: u32| {
-            // Among other warps all lanes are alike, as lockstep will do.
+            // Among other warps all lanes count alike, as they do for lockstep.
             let lanes = if event.agent == warp { event.lanes } else { 1 };
             Lanes(lanes).any(|other| order.ordered(event.record, event.agent, other, warp, lane) != Ordered::No)
         };
@@ -248,8 +249,7 @@ impl BlockCheck {
         }
     }
 
-    /// A copy by `by` has landed, under the record of an mbarrier's agent: it passes on that its
-    /// thread comes after a wait.
+    /// Passes on a wait at the end of a copy by `by`, under the record of an mbarrier's agent.
     pub(in crate::check) fn copy_passes_on_waits(&mut self, (record, agent): (u32, u32), by: Side) {
         if !self.waits.events.is_empty()
             && by.block == self.block
@@ -259,15 +259,15 @@ impl BlockCheck {
         }
     }
 
-    /// A strong read of global memory has read.
+    /// Learns from a strong read of global memory.
     pub(in crate::check) fn learn_of_earlier_launches(&self, launch: &LaunchCheck, mask: u32, addresses: &[u64; 32]) {
         for lane in Lanes(mask) {
             launch.overlap.learn(addresses[lane as usize]);
         }
     }
 
-    /// Judges an access of `bytes` bytes per lane by what the launches before it did, where no wait
-    /// orders it after them.
+    /// Judges an access of `bytes` bytes per lane against the launches before, if it is not ordered
+    /// after them by a wait.
     #[inline(never)]
     pub(in crate::check) fn judge_early(
         &mut self,

@@ -1,5 +1,5 @@
-//! Judges accesses to global memory: races between blocks and inside one, and reads of bytes that
-//! nothing wrote.
+//! Judge of accesses to global memory: races between blocks and inside one, and reads of
+//! uninitialised bytes.
 //!
 //! The shadow and what can be missed are described in [`global`](crate::check::global::shadow), the
 //! order in [`grid`](crate::check::order::grid).
@@ -22,7 +22,7 @@ use crate::exec::lanes;
 /// All bytes of a word.
 pub(in crate::check) const WORD: u32 = 0xf;
 
-/// One warp access to one allocation, with everything that judging it takes.
+/// One warp access to one allocation, with everything needed to judge it.
 pub(in crate::check) struct Visit<'a> {
     pub(in crate::check) launch: &'a LaunchCheck,
     pub(in crate::check) order: &'a mut BlockOrder,
@@ -34,18 +34,18 @@ pub(in crate::check) struct Visit<'a> {
     pub(in crate::check) values: Option<&'a Values<'a>>,
     pub(in crate::check) findings: &'a mut Findings,
     pub(in crate::check) block: u32,
-    /// A bulk copy makes it, in the async proxy.
+    /// True for a bulk copy, in the async proxy.
     pub(in crate::check) by_proxy: bool,
-    /// It is a copy, which is not over with its instruction.
+    /// True for a copy, which is not over with its instruction.
     pub(in crate::check) is_copy: bool,
 }
 
-/// An earlier access that a cell tells of, by another block or inside this one.
+/// An earlier access recorded in a cell, by another block or inside this one.
 #[derive(Debug, Clone, Copy)]
 struct Earlier {
     record: Record,
     lane: u32,
-    /// It is that lane, or one of those that share the word with it.
+    /// True if the lane is exact; false if it is one of those that share the word.
     is_exact: bool,
     /// Bytes of the word in question.
     bytes: u32,
@@ -99,8 +99,8 @@ impl<'a> Visit<'a> {
         }
     }
 
-    /// A row of 32 whole words with one history, but for lanes; `false`, with nothing changed, for
-    /// any other.
+    /// Judges a row of 32 whole words with the same history, except for lanes; returns `false`,
+    /// with nothing changed, for any other.
     #[inline(always)]
     fn row(&mut self, first: usize, id: u32, lane: impl Fn(u32) -> u32) -> bool {
         let Some(cells) = self.shadow.run(first, 32).first_chunk::<32>() else { return false };
@@ -122,7 +122,7 @@ impl<'a> Visit<'a> {
         }
         let mut cells_after = [0; 32];
         if self.access.kind == Kind::Read {
-            // Without a writer there is no lane of one either.
+            // Without a writer there is no writer lane.
             let keeps = after.writer() != 0;
             for ((i, new), &old) in (0u32..).zip(&mut cells_after).zip(&present) {
                 *new = after.at_reader_lane(lane(i)).with_writer_lane_of(Cell(if keeps { old } else { 0 })).0;
@@ -148,7 +148,7 @@ impl<'a> Visit<'a> {
             Pattern::Uniform { first, last } if weak && kind == Kind::Write && first != last => {
                 self.lanes(mask, addresses);
             }
-            // Elsewhere the lanes in between leave the same traces as the first and the last one.
+            // The lanes in between leave the same traces as the first and the last one.
             Pattern::Uniform { first, last } if weak && self.may_race_inside(addresses[first as usize]) => {
                 self.lanes(1 << first | 1 << last, addresses);
             }
@@ -157,14 +157,15 @@ impl<'a> Visit<'a> {
         }
     }
 
-    /// Whether the block itself has touched the word of an address in a way that takes a look.
+    /// Returns true if the block itself has touched the word of an address in a way that needs
+    /// judging.
     fn may_race_inside(&self, address: u64) -> bool {
         let cell = Cell(self.shadow.cell(self.shadow.word(address)).load(Ordering::Acquire));
         let is_open = |id: u32| self.own().has(id) && !self.own().has_before(id, || false);
         is_open(cell.writer()) || (self.access.kind != Kind::Read && is_open(cell.reader()))
     }
 
-    /// The block's numbers as the warp sees them.
+    /// The block's numbers for the warp.
     #[inline(always)]
     pub(super) fn own(&self) -> Own<'a> {
         let warp = self.access.warp;
@@ -207,7 +208,7 @@ impl<'a> Visit<'a> {
         }
     }
 
-    /// Consecutive addresses from lane 0 on, none of them strong.
+    /// Judges weak accesses to consecutive addresses from lane 0 on.
     fn contiguous(&mut self, address: u64, lanes: u32) {
         let bytes = self.access.bytes;
         if bytes >= 4 {
@@ -216,7 +217,7 @@ impl<'a> Visit<'a> {
             self.words(self.shadow.word(address), (lanes * bytes / 4) as usize, id, |i| i >> shift);
             return;
         }
-        // Whole words go under the name of their first lane, the ends on their own.
+        // Whole words are recorded under their first lane, the ends under their own.
         let end = address + u64::from(lanes * bytes);
         let (first, last) = (address.next_multiple_of(4).min(end), (end & !3).max(address));
         let mut at = address;
@@ -275,7 +276,7 @@ impl<'a> Visit<'a> {
         }
     }
 
-    /// What quick reads under the number `id` need.
+    /// Context of quick reads under the number `id`.
     #[inline(always)]
     fn reads(&self, id: u32) -> Reads<'a> {
         Reads {
@@ -312,7 +313,7 @@ impl<'a> Visit<'a> {
         self.records.id(self.launch, &record, self.order.event(self.access.warp))
     }
 
-    /// A number that is of this launch and not the mark of a split word.
+    /// Returns true if a number is of this launch and not the mark of a split word.
     pub(super) const fn is_record(&self, id: u32) -> bool {
         id > self.launch.first
     }
@@ -325,7 +326,7 @@ impl<'a> Visit<'a> {
         self.launch.get(id).filter(|record| record.at.block != self.block)
     }
 
-    /// The record of another block, or of this one where that may race with the access.
+    /// The record of another block, or of this one if it may race with the access.
     pub(super) fn rival(&self, id: u32) -> Option<Record> {
         let judges_inside = !self.by_proxy && self.shadow.is_within_blocks() && !self.records.is_settled(id);
         if !judges_inside {
@@ -369,12 +370,12 @@ impl<'a> Visit<'a> {
         }
     }
 
-    /// The worst conflict with what the cell tells of.
+    /// The worst conflict with the accesses in the cell.
     fn conflict(&self, cell: Cell, mask: u32, lanes: (u32, u32), address: u64) -> Option<Conflict> {
         let lane = lanes.0;
         let reads = self.access.kind == Kind::Read;
         let mine = Reached::of(self.access);
-        // Whether strong writes take a closer look.
+        // True if strong writes need a closer look.
         let mixed = self.access.is_strong() && (self.launch.mixes_sizes(self.access) || self.launch.has_cluster_scope);
         let mut worst: Option<Conflict> = None;
         let mut look = |found: Option<Conflict>| {
@@ -401,8 +402,8 @@ impl<'a> Visit<'a> {
         } else {
             look_writer(cell.writer(), cell.writer_lane(), cell.is_strong(), mask);
         }
-        // Who has read a value that was stored unordered before, and is stored again, has read what
-        // it will ever be.
+        // A reader of a value that was stored unordered before, and is stored again, has read the
+        // final value.
         let repeats = worst.is_some_and(|conflict| conflict.rule == Rule::SameValue);
         let mut look = |found: Option<Conflict>| {
             if let Some(new) = found
@@ -439,7 +440,8 @@ impl<'a> Visit<'a> {
         worst
     }
 
-    /// How firmly an access of another thread is known to have happened before that of `lane`.
+    /// Strength of the order between an access of another thread and that of `lane`, if it is
+    /// ordered before.
     fn knows(&self, at: Moment, time: u32, lanes: u32, lane: u32) -> Option<Grade> {
         let warp = self.access.warp;
         let is_inside = at.block == self.block
@@ -447,8 +449,8 @@ impl<'a> Visit<'a> {
         if is_inside { Some(Grade::Wide) } else { self.grid.knows((warp, 1 << lane), at, lanes) }
     }
 
-    /// Whether a strong read that happened before the access of `lane` has observed a write of the
-    /// word.
+    /// Returns true if a strong read that happened before the access of `lane` has observed a write
+    /// of the word.
     fn has_observed(&self, writer: u32, lane: u32, address: u64) -> bool {
         self.launch.observed.any(address, writer, |seen| {
             let Observation { at, time, lanes, .. } = *seen;
@@ -456,8 +458,8 @@ impl<'a> Visit<'a> {
         })
     }
 
-    /// Whether the last writer of the word is an atomic that comes before the access of `lane`:
-    /// then so do the writes that it built on.
+    /// Returns true if the last writer of the word is an atomic that comes before the access of
+    /// `lane`: then so do the writes that it built on.
     fn writer_has_observed(&self, cell: Cell, lane: u32, address: u64) -> bool {
         let writer = cell.writer();
         let Some(record) = self.launch.get(writer).filter(|_| self.is_record(writer) && cell.is_strong()) else {
@@ -470,7 +472,7 @@ impl<'a> Visit<'a> {
         record.kind == Kind::Atomic && (is_before() || self.has_observed(writer, lane, address))
     }
 
-    /// The worst race with an earlier access, of the lanes from the first one on that have
+    /// The worst race with an earlier access, for the lanes from the first one on that have
     /// `lane_bytes` bytes of the word each.
     fn meets(&self, earlier: Earlier, (first, lane_bytes): (u32, u32)) -> Option<Conflict> {
         let bytes = earlier.record.bytes & earlier.bytes;
@@ -483,8 +485,7 @@ impl<'a> Visit<'a> {
         conflicts.reduce(|worst, new| if new.rule.severity() > worst.rule.severity() { new } else { worst })
     }
 
-    /// Whether the access of `lane` to a byte of the word races with an earlier one of another
-    /// block.
+    /// Conflict of the access of `lane` to a byte of the word with an earlier one of another block.
     fn meets_foreign(&self, earlier: Earlier, byte: u32, lane: u32) -> Option<Conflict> {
         let mine = Reached::of(self.access);
         let record = earlier.record;
@@ -510,8 +511,8 @@ impl<'a> Visit<'a> {
         Some(Conflict { rule, other: Some(other), byte })
     }
 
-    /// Whether this access and one of another block are strong, and include each other's thread in
-    /// their scopes.
+    /// Returns true if this access and one of another block are strong, and include each other's
+    /// thread in their scopes.
     pub(super) fn reach_each_other(&self, other: &Record) -> bool {
         match (other.strength, Reached::of(self.access)) {
             (Reached::Wide, Reached::Wide) => true,
@@ -520,12 +521,12 @@ impl<'a> Visit<'a> {
         }
     }
 
-    /// Whether this strong access and another one to the same bytes are not morally strong.
+    /// Returns true if this strong access and another one to the same bytes are not morally strong.
     fn overlaps_in_part(&self, other: &Record) -> bool {
         overlap_in_part((other.kind, other.element), (self.access.kind, self.access.element))
     }
 
-    /// The same for one of the same block.
+    /// Conflict with an earlier access of the same block.
     fn meets_inside(&self, earlier: Earlier, byte: u32, lane: u32) -> Option<Conflict> {
         let (warp, kind) = (self.access.warp, self.access.kind);
         let record = earlier.record;
@@ -540,7 +541,7 @@ impl<'a> Visit<'a> {
             let other = Side { instr: record.instr, block, warp: other_warp, lane: other_lane };
             Some(Conflict { rule, other: Some(other), byte })
         };
-        // Lanes of one store come one after the other; a lane before this one has the same address.
+        // Lanes of one store are ordered; a lane before this one has the same address.
         if both_store
             && is_same_run
             && record.time >= self.order.event(warp)
@@ -575,7 +576,7 @@ impl<'a> Visit<'a> {
         }
     }
 
-    /// The rule that the access of `lane` breaks towards one of a kind that nothing orders.
+    /// The rule that the access of `lane` breaks towards an unordered one of a kind.
     fn hazard(&self, before: Kind, lane: u32) -> Rule {
         let both_store = before == Kind::Write && self.access.kind == Kind::Write;
         match self.values.filter(|_| both_store).map(|values| ((values.stored)(lane), (values.held)(lane))) {
@@ -585,7 +586,7 @@ impl<'a> Visit<'a> {
         }
     }
 
-    /// A lane before this one that stores to the same bytes by the same instruction.
+    /// An earlier lane that stores to the same bytes by the same instruction.
     fn collides(&self, lane: u32) -> Option<u32> {
         let at = self.addresses[lane as usize];
         Lanes(self.access.mask & ((1 << lane) - 1)).find(|&other| self.addresses[other as usize] == at)

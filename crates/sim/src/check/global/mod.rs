@@ -1,4 +1,4 @@
-//! Global memory: who touched each word last, and whether a new access races with them.
+//! Global memory: the last accesses to each word, and races with them.
 //!
 //! - [`shadow`]: the state of one allocation. Its cells name accesses by numbers: [`records`] is
 //!   the table that the workers of a launch share, [`numbers`] allocates from it for one block, and

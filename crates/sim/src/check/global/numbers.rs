@@ -1,4 +1,5 @@
-//! Record numbers of one block: allocated from its launch, and told from those of other blocks.
+//! Record numbers of one block: allocated from its launch, and distinguished from those of other
+//! blocks.
 
 use std::ops::Range;
 
@@ -9,7 +10,8 @@ use crate::check::order::block::BlockOrder;
 const CACHED: usize = 8;
 // THRESHOLD: a block takes another batch of numbers; tested by
 // crates/sim/src/check/tests/limits.rs::a_block_with_more_records_than_a_batch_does_not_take_its_own_for_anothers
-/// Records that a block should find without taking a batch that another block's may interrupt.
+/// Records that a block should find room for without another batch, since other blocks' batches may
+/// come in between.
 const SPARE: u32 = 64;
 #[derive(Debug, Clone, Copy, Default)]
 struct Cached {
@@ -21,20 +23,20 @@ struct Cached {
     id: u32,
 }
 
-/// The records that a block has taken for itself.
+/// The record numbers of a block.
 #[derive(Debug)]
 pub(in crate::check) struct BlockRecords {
     /// Numbers still free.
     free: Range<u32>,
-    /// Numbers `start..free.start` are the present block's.
+    /// Numbers `start..free.start` are the current block's.
     start: u32,
-    /// The present block has other numbers too.
+    /// The current block has other numbers, too.
     pub(in crate::check) scattered: bool,
-    /// Below, what the block did is ordered before everything that it still does.
+    /// Accesses under numbers below are ordered before everything that the block still does.
     settled: u32,
-    /// Floor and generation of the block's order when that was last raised.
+    /// Floor and generation of the block's order at the last change of `settled`.
     order: (u32, u32),
-    /// Accesses after an event of their warp get another number than those before.
+    /// Accesses before and after an event of their warp get different numbers.
     is_generous: bool,
     cache: Box<[[Cached; CACHED]; 32]>,
     pub(in crate::check) lists: OwnLists,
@@ -68,7 +70,7 @@ impl BlockRecords {
         self.lists.clear();
     }
 
-    /// Takes note of a barrier of the whole block.
+    /// Follows a barrier of the whole block.
     #[inline(always)]
     pub(in crate::check) fn follow(&mut self, order: &BlockOrder) {
         let now = (order.floor(), order.generation());
@@ -78,16 +80,16 @@ impl BlockRecords {
         }
     }
 
-    /// Numbers that are certainly the present block's, all of them if not `scattered`, as `warp`
-    /// sees them.
+    /// Numbers that are certainly the current block's, all of them if not `scattered`, from the
+    /// view of `warp`.
     #[inline(always)]
     pub(in crate::check) const fn own<'a>(&self, launch: &'a LaunchCheck, warp: u32, synced: u32) -> Own<'a> {
         let Self { start, settled, .. } = *self;
         Own { launch, start, count: self.free.start - start, settled, warp, synced }
     }
 
-    /// Whether what the block did under this number is ordered before everything that it still
-    /// does.
+    /// Returns true if the accesses under this number are ordered before everything that the block
+    /// still does.
     pub(in crate::check) const fn is_settled(&self, id: u32) -> bool {
         id < self.settled
     }
@@ -139,14 +141,14 @@ impl BlockRecords {
     }
 }
 
-/// What a record of the own block means to a warp that comes after it.
+/// Order between a record of the same block and a later access of a warp.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Before {
-    /// It is ordered before all lanes.
+    /// Ordered before all lanes.
     All,
-    /// It is of the same warp, and certainly ordered before the same lane only.
+    /// Same warp: certainly ordered before the same lane only.
     SameLane,
-    /// That takes a closer look.
+    /// Unknown; needs a closer look.
     Open,
 }
 
@@ -158,12 +160,12 @@ pub(in crate::check) struct Own<'a> {
     count: u32,
     settled: u32,
     warp: u32,
-    /// What the warp's lanes did before is ordered before all of them.
+    /// Records of the warp below this number are ordered before all of its lanes.
     synced: u32,
 }
 
 impl Own<'_> {
-    /// For memory whose races inside the block others judge.
+    /// Treats all numbers as settled: for memory whose races inside the block are judged elsewhere.
     pub(in crate::check) const fn all_settled(self) -> Self {
         Self { settled: u32::MAX, ..self }
     }
@@ -173,13 +175,14 @@ impl Own<'_> {
         id.wrapping_sub(self.start) < self.count
     }
 
-    /// Whether what the block did under its number is ordered before everything that it still does.
+    /// Returns true if the accesses under this number are ordered before all that the block still
+    /// does.
     #[inline(always)]
     pub(in crate::check) const fn is_settled(self, id: u32) -> bool {
         id < self.settled
     }
 
-    /// Whether a number that may be the block's all the same is another one's.
+    /// Returns true if a number, though it may be the block's, belongs to another block.
     #[inline(never)]
     pub(in crate::check) fn is_foreign(self, id: u32, block: u32) -> bool {
         self.launch.get(id).is_some_and(|record| record.at.block != block)
@@ -200,7 +203,8 @@ impl Own<'_> {
         }
     }
 
-    /// Whether the number is the block's and what it did is ordered before the lane that asks.
+    /// Returns true if the number is the block's and its accesses are ordered before the asking
+    /// lane.
     #[inline(always)]
     pub(in crate::check) fn has_before(self, id: u32, same_lane: impl Fn() -> bool) -> bool {
         self.has(id)

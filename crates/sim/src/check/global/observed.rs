@@ -1,4 +1,4 @@
-//! Which strong writes of a location strong reads have observed.
+//! Strong writes of a location that strong reads have observed.
 //!
 //! PTX ISA, "Causality Order": a write X precedes Y if some Z reads X's value, or one that only
 //! atomics built on it, and Z precedes Y in base causality order. No fence is needed, but this
@@ -25,7 +25,7 @@ use crate::check::order::reach::Moment;
 const SHARDS: usize = 64;
 // THRESHOLD: what more have read counts as observed by all; tested by
 // crates/sim/src/check/global/observed.rs::what_too_many_have_read_counts_as_observed_by_all
-/// Observations that are told apart at one location.
+/// Observations tracked separately at one location.
 const MOST: usize = 64;
 
 /// A strong read of a location.
@@ -34,7 +34,7 @@ pub(in crate::check) struct Observation {
     /// The number of the write that it observed.
     pub(in crate::check) writer: u32,
     pub(in crate::check) at: Moment,
-    /// By the order of its block.
+    /// Time in the order of its block.
     pub(in crate::check) time: u32,
     pub(in crate::check) lanes: u32,
 }
@@ -71,7 +71,7 @@ impl Observed {
         self.count.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Whether some read that `is_before` accepts has observed a write.
+    /// Returns true if some read that `is_before` accepts has observed a write.
     pub(in crate::check) fn any(&self, word: u64, writer: u32, is_before: impl Fn(&Observation) -> bool) -> bool {
         if self.count.load(Ordering::Relaxed) == 0 {
             return false;

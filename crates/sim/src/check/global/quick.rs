@@ -1,5 +1,4 @@
-//! The fast path of global accesses: by a block to words that no other has touched in a way that
-//! matters.
+//! Fast path of global accesses: by a block to words that no other has touched in a relevant way.
 //!
 //! Each decides by a cell alone, and gives way to [`between`](crate::check::global::judge) where
 //! that does not do.
@@ -11,12 +10,12 @@ use crate::check::global::numbers::Own;
 use crate::check::global::readers::Joined;
 use crate::check::global::shadow::Cell;
 
-/// What quick reads of whole words need.
+/// Context of quick reads of whole words.
 pub(in crate::check) struct Reads<'a> {
     pub(in crate::check) id: u32,
     pub(in crate::check) own: Own<'a>,
     pub(in crate::check) from: u32,
-    /// Writers from here on are kept: of launches that this one may overlap, and its own.
+    /// Writers from here on are kept: of this launch, and of launches that it may overlap.
     pub(in crate::check) keeps: u32,
     /// Readers of several blocks are in a list.
     pub(in crate::check) lists: bool,
@@ -27,8 +26,8 @@ pub(in crate::check) struct Reads<'a> {
 }
 
 impl Reads<'_> {
-    /// The reader after such a read, and whether several blocks have read; `is_ahead` says whether
-    /// the reader before is a number of lanes ahead.
+    /// The reader after such a read, and whether several blocks have read; `is_ahead` tells if the
+    /// previous reader is a number of lanes ahead.
     #[inline(always)]
     fn after(&self, cell: Cell, is_ahead: impl Fn(u32) -> bool) -> Option<(u32, bool)> {
         let (reader, several) = (cell.reader(), cell.has_several_readers());
@@ -49,7 +48,7 @@ impl Reads<'_> {
     }
 }
 
-/// What cells that differ in nothing but lanes have in common.
+/// Returns the common part of cells that differ in their lanes only.
 #[inline(always)]
 pub(in crate::check) fn same_but_lanes(cells: &[u64; 32]) -> Option<Cell> {
     let first = Cell(cells[0]).without_lanes();
@@ -68,7 +67,7 @@ pub(in crate::check) fn after_read(
     same_lane: impl Fn() -> bool,
 ) -> Option<Cell> {
     let (reader, several) = reads.after(cell, is_ahead)?;
-    // Of the lanes of one instruction the first one stays.
+    // The first lane of an instruction stays.
     let is_known = cell.reader() == reads.id && !several;
     let after = if cell.is_written_before(reads.keeps) {
         Cell::WRITTEN

@@ -1,4 +1,4 @@
-//! Words of global memory that several warps or blocks have read: lists of readers, shared by all
+//! Readers of words of global memory that several warps or blocks have read: lists shared by all
 //! words with the same history.
 //!
 //! A cell has room for one reader, so the number of a list takes its place: the last reader's
@@ -31,17 +31,17 @@ use crate::check::global::records::{LaunchCheck, PARTS, Reached, Record};
 use crate::check::order::block::BlockOrder;
 use crate::check::order::grid::GridOrder;
 
-/// How far to look whether a read is in a list already; beyond, it may be there twice until the
-/// list is cleared out.
+/// Maximum search length for a read in a list; a read beyond it may be listed twice until the list
+/// is cleared of superfluous readers.
 const LOOK: usize = 256;
 // THRESHOLD: longer lists are cleared of superfluous readers; tested by
 // crates/sim/src/check/tests/readers.rs::many_blocks_reading_one_word_are_all_remembered_and_cheap
-/// Readers in a list that is not worth clearing out.
+/// Readers in a list that is too short to be cleared.
 const SHORT: u32 = 32;
 // THRESHOLD: strong reads are no longer recorded; tested by
 // crates/sim/src/check/tests/readers.rs::a_reader_outlives_the_strong_reads_of_those_who_poll
-/// Readers of a word beyond which strong reads are not recorded: who polls a flag would otherwise
-/// use up numbers.
+/// Readers of a word beyond which strong reads are not recorded: polling a flag would otherwise use
+/// up numbers.
 const POLLED: u32 = 64;
 // THRESHOLD: the block forgets them, and makes equal ones again; tested by
 // crates/sim/src/check/global/readers.rs::lists_are_remembered_up_to_their_number_and_then_all_forgotten
@@ -57,44 +57,44 @@ pub(in crate::check) struct Readers {
     pub(in crate::check) last: u32,
     /// The number of the record or list of those before.
     pub(in crate::check) before: u32,
-    /// How many there are, counting some twice perhaps.
+    /// Number of readers, some perhaps counted twice.
     pub(in crate::check) count: u32,
-    /// When to clear it out.
+    /// Count at which the list is cleared of superfluous readers.
     pub(in crate::check) clear_at: u32,
-    /// It has more than reads by one block.
+    /// True if it has more than reads by one block.
     pub(in crate::check) is_mixed: bool,
-    /// How many lanes the reader before is ahead of the last one, modulo 32, where that is known.
+    /// Number of lanes that the reader before is ahead of the last one, modulo 32, if known.
     pub(in crate::check) turn: Option<u32>,
 }
 
-/// What becomes of a reader's number when a certain record's access reads the word, too.
+/// Transition of a word's reader number when the access of a certain record reads the word, too.
 #[derive(Debug, Clone, Copy, Default)]
 pub(in crate::check) struct Joined {
     by: u32,
     from: u32,
-    /// The reader before has to be that many lanes ahead.
+    /// Required number of lanes that the previous reader is ahead.
     turn: Option<u32>,
-    /// The reader's number; 0 when there are no more.
+    /// The new reader number; 0 when numbers have run out.
     pub(in crate::check) to: u32,
-    /// It is a list of more than reads by one block.
+    /// True if the new list has more than reads by one block.
     pub(in crate::check) is_mixed: bool,
 }
 
 impl Joined {
-    /// Whether it says what becomes of a reader's number, given whether that reader is a number of
-    /// lanes ahead.
+    /// Returns true if the transition applies to a reader number; `is_ahead` tells whether that
+    /// reader is a number of lanes ahead.
     #[inline(always)]
     pub(in crate::check) fn holds_for(&self, reader: u32, is_ahead: impl Fn(u32) -> bool) -> bool {
         reader == self.from && self.turn.is_none_or(is_ahead)
     }
 }
 
-/// The lists that a block has made.
+/// Lists that a block has made.
 #[derive(Debug, Default)]
 pub(in crate::check) struct OwnLists {
-    /// By record, reader before and turn.
+    /// Transitions by record, reader before and turn.
     joined: HashMap<(u32, u32, Option<u32>), Joined>,
-    /// By last reader, those before and turn.
+    /// Lists by last reader, those before and turn.
     made: HashMap<(u32, u32, Option<u32>), u32>,
     last: [Joined; LAST],
 }
@@ -106,7 +106,7 @@ impl OwnLists {
         self.last = Default::default();
     }
 
-    /// What was last asked for this record.
+    /// The latest transition of this record.
     #[inline(always)]
     pub(in crate::check) fn last_by(&self, record: u32) -> Joined {
         let last = self.last[record as usize % LAST];
@@ -114,8 +114,8 @@ impl OwnLists {
     }
 }
 
-/// Whether every access that races with `earlier` races with the read `later`, too, given that they
-/// are ordered.
+/// Returns true if every access that races with `earlier` races with the read `later`, too, given
+/// that they are ordered.
 fn covers(later: &Record, earlier: &Record) -> bool {
     earlier.kind == Kind::Read
         && earlier.bytes & !later.bytes == 0
@@ -127,7 +127,7 @@ pub(in crate::check) fn each(launch: &LaunchCheck, reader: u32) -> impl Iterator
     each_with_lane(launch, reader, 0).map(|(id, _)| id)
 }
 
-/// The same with their lanes where those are known, given that of the last one.
+/// The record numbers of the readers, with their lanes if known, given that of the last one.
 pub(in crate::check) fn each_with_lane(
     launch: &LaunchCheck,
     reader: u32,
@@ -148,17 +148,17 @@ pub(in crate::check) fn each_with_lane(
     })
 }
 
-/// A block that reads words with readers.
+/// A read by a block of words with readers.
 pub(in crate::check) struct Reading<'a> {
     pub(in crate::check) launch: &'a LaunchCheck,
     pub(in crate::check) order: &'a BlockOrder,
     pub(in crate::check) grid: &'a GridOrder,
     pub(in crate::check) records: &'a mut BlockRecords,
-    /// Its lanes that read.
+    /// The reading lanes.
     pub(in crate::check) lanes: u32,
 }
 
-/// A reader of the block itself, and how many lanes it is ahead.
+/// A reader of the block itself, and the number of lanes that it is ahead.
 #[derive(Debug, Clone, Copy)]
 struct Kept {
     id: u32,
@@ -167,8 +167,8 @@ struct Kept {
 }
 
 impl Reading<'_> {
-    /// What becomes of the readers of a word, whose number is `reader` and whose last one is `turn`
-    /// lanes ahead, when the access of `record` reads it.
+    /// Returns the transition when the access of `record` reads a word whose readers have the
+    /// number `reader`, the last of them `turn` lanes ahead.
     #[inline(never)]
     pub(in crate::check) fn join(&mut self, record: u32, reader: u32, turn: u32) -> Joined {
         let last = self.records.lists.last_by(record);
@@ -232,7 +232,8 @@ impl Reading<'_> {
         Joined { turn: depends_on_lane.then_some(turn), to, is_mixed: rest != 0, ..nothing }
     }
 
-    /// Those of the block's own readers to keep: of other warps, or else of another lane.
+    /// Chooses which of the block's own readers to keep: those of other warps, or else one of
+    /// another lane.
     fn chosen(&self, me: &Record, own: &[Kept]) -> Vec<Kept> {
         let most = if self.order.partial_order() && self.launch.is_generous() { 32 } else { 1 };
         let is_first = |n: usize| own[..n].iter().all(|before| before.warp != own[n].warp);
@@ -241,18 +242,18 @@ impl Reading<'_> {
         if others.is_empty() { own.first().copied().into_iter().collect() } else { others }
     }
 
-    /// Whether an earlier access is a read by the block itself.
+    /// Returns true if an earlier access is a read by the block itself.
     fn is_own(&self, me: &Record, earlier: &Record) -> bool {
         earlier.at.block == me.at.block && earlier.kind == Kind::Read
     }
 
-    /// Whether the access of `me` makes an earlier one by another block superfluous.
+    /// Returns true if the access of `me` makes an earlier one by another block superfluous.
     fn is_covered(&self, me: &Record, earlier: &Record) -> bool {
         covers(me, earlier) && self.grid.all_know((me.at.warp, self.lanes), earlier.at)
     }
 
-    /// Whether the access of `me` makes an earlier read by the block itself superfluous, whatever
-    /// its lane.
+    /// Returns true if the access of `me` makes an earlier read by the block itself superfluous, in
+    /// any lane.
     fn is_dropped(&self, (record, me): (u32, &Record), (id, earlier): (u32, &Record)) -> bool {
         let is_part_of_it = || me.lane_bytes == PARTS && earlier.bytes & !me.bytes == 0;
         let is_synced = || earlier.time < self.order.synced(me.at.warp) && covers(me, earlier);
@@ -263,7 +264,8 @@ impl Reading<'_> {
             || (is_same_warp && (id == record || is_part_of_it() || is_synced()))
     }
 
-    /// The number for a reader and those before it, which may be none; 0 when numbers ran out.
+    /// The number for a reader and the previous ones, which may be none; 0 when numbers have run
+    /// out.
     fn list(&mut self, last: u32, me: &Record, before: u32, turn: Option<u32>, is_mixed: bool) -> u32 {
         if before == 0 {
             return last;

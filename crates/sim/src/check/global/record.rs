@@ -1,4 +1,4 @@
-//! The cell of a word after an access, which [`judge`](super::judge) has judged.
+//! Update of a word's cell after an access, which [`judge`](super::judge) has judged.
 
 use crate::check::access::{Kind, Lanes};
 use crate::check::global::judge::{Visit, WORD};
@@ -6,7 +6,7 @@ use crate::check::global::readers::{Reading, each};
 use crate::check::global::records::{PARTS, Reached, Record};
 use crate::check::global::shadow::{ByteWriter, Cell};
 
-/// The record of an access to part of a word, and the lane to name beside it.
+/// The record of an access to part of a word, and its lane.
 #[derive(Debug, Clone, Copy)]
 struct Part {
     id: u32,
@@ -51,8 +51,8 @@ impl Visit<'_> {
         }
     }
 
-    /// The record for part of a word, joined with what this block did to the rest of it at the same
-    /// time, whose record and lane are `before`.
+    /// The record for part of a word, joined with this block's accesses to the rest of it at the
+    /// same time, whose record and lane are `before`.
     fn part(&mut self, mask: u32, lane: u32, (before, lane_before): (u32, u32)) -> Part {
         let (tick, event) = (self.grid.tick(), self.order.event(self.access.warp));
         let rest = (self.is_record(before) && self.own().has(before))
@@ -67,8 +67,8 @@ impl Visit<'_> {
         Part { id: self.id(mask | rest_bytes, lane_bytes), lane, lane_bytes }
     }
 
-    /// The lane to name for parts of a word, and how many bytes of it each has: one lane with all
-    /// of them, or neighbours that share the word under the name of the first.
+    /// The lane to record for parts of a word, and the bytes per lane: one lane with all of them,
+    /// or neighbours that share the word under the first lane.
     fn joined_lane(&self, mask: u32, lane: u32, rest: Record, lane_before: u32) -> (u32, u32) {
         let size = self.access.bytes;
         let first = |lane: u32, bytes: u32| (32 + lane - bytes.trailing_zeros() / size) % 32;
@@ -97,7 +97,8 @@ impl Visit<'_> {
         }
         let mut after = cell;
         if foreign.is_some() {
-            // The write before takes the reader's place, so that a later plain access meets it.
+            // The previous write takes the reader's place, so that a later plain access is compared
+            // with it.
             let several = self.have_several_blocks_read(cell);
             after = after.with_reader(before, cell.writer_lane(), several);
         } else if strong && !cell.is_strong() && self.is_record(before) && !self.is_record(cell.reader()) {
@@ -108,8 +109,8 @@ impl Visit<'_> {
         after.with_writer(id, lane, strong)
     }
 
-    /// Whether certainly more than one block has read the word, so that any writer meets another's
-    /// read.
+    /// Returns true if certainly more than one block has read the word, so that any writer meets
+    /// another's read.
     fn have_several_blocks_read(&self, cell: Cell) -> bool {
         if !self.is_record(cell.reader()) || !cell.has_several_readers() {
             return false;

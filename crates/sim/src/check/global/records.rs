@@ -1,5 +1,5 @@
-//! Who touched global memory: a table of records that the shadow's cells name by number, shared by
-//! all workers.
+//! Records of accesses to global memory: a table shared by all workers, whose numbers the shadow's
+//! cells hold.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -22,19 +22,19 @@ use crate::check::order::reach::Moment;
 // crates/sim/src/check/tests/limits.rs::a_new_numbering_of_the_device_forgets_races_and_keeps_what_was_written
 /// Record numbers have 24 bits; 0 means none.
 pub(in crate::check) const MAX_ID: u32 = (1 << 24) - 1;
-/// Numbers that a block takes at a time.
+/// Numbers that a block allocates at a time.
 const BATCH: u32 = 256;
 const CHUNK: u32 = 4096;
 // THRESHOLD: accesses of a block before and after an event share a record, which a finding says;
 // tested by crates/sim/src/check/tests/limits.rs::a_launch_that_saves_records_says_so_once
-/// Numbers of a launch that go to telling apart the times of accesses inside blocks.
+/// Numbers of a launch available for distinguishing the times of accesses inside blocks.
 const GENEROUS: u32 = 1 << 20;
-/// In an entry's `info`: a list of readers instead of a record.
+/// Flag in an entry's `info`: a list of readers instead of a record.
 const LIST: u32 = 1 << 31;
-/// Beside it: not of one block alone.
+/// Flag beside [`LIST`]: readers of more than one block.
 const MIXED: u32 = 1 << 30;
 
-/// In place of a record's bytes per lane.
+/// Value of a record's bytes per lane if lanes touched parts one by one.
 pub(in crate::check) const PARTS: u32 = 7;
 
 /// An access by one warp at one instruction, between two releases of its block.
@@ -42,7 +42,7 @@ pub(in crate::check) const PARTS: u32 = 7;
 pub(in crate::check) struct Record {
     pub(in crate::check) instr: u32,
     pub(in crate::check) at: Moment,
-    /// Bytes of the word that were touched.
+    /// Mask of the word's bytes that were accessed.
     pub(in crate::check) bytes: u32,
     pub(in crate::check) kind: Kind,
     pub(in crate::check) strength: Reached,
@@ -52,23 +52,23 @@ pub(in crate::check) struct Record {
     pub(in crate::check) lane_bytes: u32,
     /// Bytes of the scalars that are accessed, 0 if unknown.
     pub(in crate::check) element: u32,
-    /// A bulk copy made it, in the async proxy.
+    /// True for a bulk copy, in the async proxy.
     pub(in crate::check) by_proxy: bool,
-    /// The block had let dependent launches begin.
+    /// True if the block had let dependent launches begin.
     pub(in crate::check) is_late: bool,
-    /// By the block's own order, for its other threads; 0 if they do not race with it, as with a
-    /// copy, which others judge.
+    /// Time in the block's own order, for its other threads; 0 if they do not race with it, as with
+    /// a copy, which others judge.
     pub(in crate::check) time: u32,
 }
 
-/// How strong an access is as another block sees it.
+/// Strength and scope of an access as another block sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::check) enum Reached {
     /// A plain access.
     Weak,
     /// Strong, but of a scope that ends at the block.
     Narrow,
-    /// Of a scope that ends at the cluster.
+    /// Strong, with a scope that ends at the cluster.
     Near,
     Wide,
 }
@@ -98,14 +98,13 @@ struct Entry {
 
 type Chunk = Box<[Entry]>;
 
-/// Numbers records over the launches of one device memory, so that those of older launches are told
-/// by their number.
+/// Numbers of records across the launches of one device memory, so that records of older launches
+/// are recognised by number.
 #[derive(Debug)]
 pub(crate) struct DeviceCheck {
-    /// The next number; launches that overlap draw from it together, and take each other's records
-    /// as ordered.
+    /// The next number; overlapping launches share it, and treat each other's records as ordered.
     next: Arc<AtomicU32>,
-    /// Launches begun and not ended.
+    /// Launches in progress.
     running: u32,
 }
 
@@ -129,7 +128,7 @@ impl DeviceCheck {
         LaunchCheck::new(Arc::clone(&self.next), orders_blocks)
     }
 
-    /// Ends the launch; adds the findings that it came to a limit, if it did.
+    /// Ends the launch; adds findings for the limits that it has reached.
     pub(crate) fn end(&mut self, launch: &LaunchCheck, findings: &mut Findings) {
         self.running = self.running.saturating_sub(1);
         let limits = [
@@ -144,7 +143,7 @@ impl DeviceCheck {
     }
 }
 
-/// What the blocks of one launch share.
+/// State shared by the blocks of one launch.
 #[derive(Debug)]
 pub(crate) struct LaunchCheck {
     /// The first number of this launch; it stands for "see the split words" in a cell.
@@ -152,17 +151,17 @@ pub(crate) struct LaunchCheck {
     next: Arc<AtomicU32>,
     chunks: Box<[OnceLock<Chunk>]>,
     exhausted: AtomicBool,
-    /// Times of accesses were taken as earlier than they are.
+    /// Times of accesses were rounded down.
     is_coarse: AtomicBool,
     pub(in crate::check) locations: Locations,
     pub(in crate::check) split: SplitWriters,
     pub(in crate::check) observed: Observed,
     pub(in crate::check) proxy_fences: ProxyFences,
     pub(in crate::check) maps: ChangedMaps,
-    /// Whether the program has any instruction that could order blocks.
+    /// True if the program has any instruction that could order blocks.
     pub(in crate::check) orders_blocks: bool,
     pub(in crate::check) overlap: Overlap,
-    /// Whether the program has strong accesses of a scope that ends at the cluster.
+    /// True if the program has strong accesses of a scope that ends at the cluster.
     pub(in crate::check) has_cluster_scope: bool,
     /// Sizes of strong accesses so far.
     sizes: AtomicU32,
@@ -190,15 +189,15 @@ impl LaunchCheck {
         }
     }
 
-    /// Says whether the program has any `fence.sc`, and any scope that ends at a cluster; without
+    /// Sets whether the program has any `fence.sc`, and any scope that ends at a cluster; without
     /// this it may.
     pub(crate) const fn tell_of(&mut self, has_fence_sc: bool, has_cluster_scope: bool) {
         self.locations.has_fence_sc = has_fence_sc;
         self.has_cluster_scope = has_cluster_scope;
     }
 
-    /// Notes the size of a strong access; whether there are others, so that accesses may overlap in
-    /// part.
+    /// Notes the size of a strong access; returns true if there are other sizes, so that accesses
+    /// may overlap in part.
     pub(in crate::check) fn mixes_sizes(&self, access: &Access) -> bool {
         let (known, own) = (Sizes(self.sizes.load(Ordering::Relaxed)), Sizes::of(access));
         if known.with(own) == known {
@@ -207,12 +206,12 @@ impl LaunchCheck {
         Sizes(self.sizes.fetch_or(own.0, Ordering::AcqRel)).with(own).are_mixed()
     }
 
-    /// Whether its numbers go on from those of an earlier launch.
+    /// Returns true if its numbers continue those of an earlier launch.
     pub(in crate::check) fn continues(&self, earlier: &Self) -> bool {
         Arc::ptr_eq(&self.next, &earlier.next)
     }
 
-    /// A batch of unused numbers.
+    /// Allocates a batch of numbers.
     pub(in crate::check) fn batch(&self) -> Option<std::ops::Range<u32>> {
         let start = self.next.load(Ordering::Relaxed);
         if start < MAX_ID - BATCH {
@@ -225,7 +224,7 @@ impl LaunchCheck {
         None
     }
 
-    /// The place of a number of this launch, to be filled in before the number goes into any cell.
+    /// The entry of a number of this launch, to be filled in before the number goes into any cell.
     fn place(&self, id: u32) -> &Entry {
         let index = id - self.first;
         let chunk =
@@ -233,7 +232,7 @@ impl LaunchCheck {
         &chunk[(index % CHUNK) as usize]
     }
 
-    /// What stands under a number, if it is one of this launch, and its `info`.
+    /// Entry under a number, if it is one of this launch, and its `info`.
     #[inline]
     fn entry(&self, id: u32) -> Option<(&Entry, u32)> {
         let index = id.checked_sub(self.first)?;
@@ -243,7 +242,7 @@ impl LaunchCheck {
         (info != 0).then_some((entry, info))
     }
 
-    /// Gives a record its number.
+    /// Stores a record under a number.
     pub(in crate::check) fn set(&self, id: u32, record: &Record) {
         let kind = match record.kind {
             Kind::Read => 1,
@@ -274,17 +273,17 @@ impl LaunchCheck {
         Some((info >> 6 & 31, entry.time.load(Ordering::Relaxed)))
     }
 
-    /// Takes note that an access shares a record from before an event of its warp.
+    /// Notes that an access shares a record from before an event of its warp.
     pub(in crate::check) fn coarsen(&self) {
         self.is_coarse.store(true, Ordering::Relaxed);
     }
 
-    /// Whether there are numbers to spare.
+    /// Returns true while numbers are plentiful.
     pub(in crate::check) fn is_generous(&self) -> bool {
         self.next.load(Ordering::Relaxed).saturating_sub(self.first) < GENEROUS
     }
 
-    /// Gives a list of readers its number.
+    /// Stores a list of readers under a number.
     pub(in crate::check) fn set_readers(&self, id: u32, readers: Readers) {
         let entry = self.place(id);
         entry.instr.store(readers.last, Ordering::Relaxed);

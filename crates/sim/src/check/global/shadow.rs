@@ -39,7 +39,7 @@ const READER_LANE: u32 = 35;
 const READER: u32 = 40;
 const ID: u64 = 0xff_ffff;
 
-/// Words a chunk of the shadow; chunks appear when first touched.
+/// Words per chunk of the shadow; chunks are allocated at their first use.
 const CHUNK: usize = 1 << 13;
 
 /// The packed state of one word.
@@ -51,18 +51,19 @@ impl Cell {
         (self.0 & INIT) as u32
     }
 
-    /// All four bytes written, by whom is not recorded.
+    /// All four bytes written, by an unknown writer.
     pub(in crate::check) const WRITTEN: Self = Self(INIT);
 
-    /// Whether its records are all of launches before the one that starts with record `from`.
+    /// Returns true if all its records are of launches before the one that starts with record
+    /// `from`.
     #[inline(always)]
     pub(in crate::check) const fn is_old(self, from: u32) -> bool {
         let writer = self.0 & ID << WRITER;
         writer < (from as u64) << WRITER && self.0 < (from as u64) << READER
     }
 
-    /// Fully written, the last time in a launch before the one that starts with record `from`, or
-    /// by the host.
+    /// Returns true if the word is fully written, the last time in a launch before the one that
+    /// starts with record `from`, or by the host.
     #[inline(always)]
     pub(in crate::check) const fn is_written_before(self, from: u32) -> bool {
         self.0 & INIT == INIT && self.0 & ID << WRITER < (from as u64) << WRITER
@@ -92,31 +93,31 @@ impl Cell {
         (self.0 >> READER_LANE & 31) as u32
     }
 
-    /// Whether the reader is a number of lanes ahead of a lane, modulo 32.
+    /// Returns true if the reader is `turn` lanes ahead of a lane, modulo 32.
     #[inline(always)]
     pub(in crate::check) const fn is_reader_ahead(self, lane: u32, turn: u32) -> bool {
         self.reader_lane() == (lane + turn) % 32
     }
 
-    /// With both lanes 0.
+    /// The cell with both lanes 0.
     #[inline(always)]
     pub(in crate::check) const fn without_lanes(self) -> Self {
         Self(self.0 & !(31 << WRITER_LANE | 31 << READER_LANE))
     }
 
-    /// With a reader's lane, where it is 0.
+    /// Sets the reader's lane, which is 0.
     #[inline(always)]
     pub(in crate::check) const fn at_reader_lane(self, lane: u32) -> Self {
         Self(self.0 | (lane as u64) << READER_LANE)
     }
 
-    /// With a writer's lane, where it is 0.
+    /// Sets the writer's lane, which is 0.
     #[inline(always)]
     pub(in crate::check) const fn at_writer_lane(self, lane: u32) -> Self {
         Self(self.0 | (lane as u64) << WRITER_LANE)
     }
 
-    /// With the writer's lane of another cell, where it is 0.
+    /// Sets the writer's lane, which is 0, to that of another cell.
     #[inline(always)]
     pub(in crate::check) const fn with_writer_lane_of(self, other: Self) -> Self {
         Self(self.0 | other.0 & 31 << WRITER_LANE)
@@ -191,7 +192,7 @@ pub(in crate::check) struct Cells<'a> {
 }
 
 impl<'a> Cells<'a> {
-    /// The cell of a word, if it lies in this piece.
+    /// The cell of a word, if it is in this piece.
     #[inline(always)]
     pub(in crate::check) fn cell(self, word: usize) -> Option<&'a AtomicU64> {
         self.cells.get(word.wrapping_sub(self.first))
@@ -205,7 +206,7 @@ pub(crate) struct GlobalShadow {
     words: usize,
     chunks: Box<[Chunk]>,
     all_written: AtomicBool,
-    /// Threads of one block may race with each other here, and nothing else finds that.
+    /// True if races between threads of one block must be found here.
     within_blocks: bool,
 }
 
@@ -218,12 +219,12 @@ impl GlobalShadow {
         Self { base, words, chunks, all_written: AtomicBool::new(false), within_blocks: true }
     }
 
-    /// The same for memory in which races inside a block are not judged.
+    /// Makes a shadow for memory in which races inside a block are not judged.
     pub(in crate::check) fn between_blocks(self) -> Self {
         Self { within_blocks: false, ..self }
     }
 
-    /// Whether races inside a block are judged.
+    /// Returns true if races inside a block are judged.
     #[inline(always)]
     pub(in crate::check) const fn is_within_blocks(&self) -> bool {
         self.within_blocks
@@ -241,7 +242,7 @@ impl GlobalShadow {
         })
     }
 
-    /// The cells of words `first..first + count`, as far as they lie in one chunk.
+    /// The cells of words `first..first + count` that are in one chunk.
     #[inline]
     pub(in crate::check) fn run(&self, first: usize, count: usize) -> &[AtomicU64] {
         let cells = self.cells(first / CHUNK);
@@ -249,7 +250,7 @@ impl GlobalShadow {
         &cells[start..cells.len().min(start + count)]
     }
 
-    /// The chunk that a word lies in.
+    /// The chunk of a word.
     #[inline]
     pub(in crate::check) fn chunk(&self, word: usize) -> Cells<'_> {
         Cells { first: word / CHUNK * CHUNK, cells: self.cells(word / CHUNK) }
@@ -260,13 +261,13 @@ impl GlobalShadow {
         &self.cells(word / CHUNK)[word % CHUNK]
     }
 
-    /// The word that an address lies in.
+    /// The word of an address.
     #[inline]
     pub(in crate::check) const fn word(&self, address: u64) -> usize {
         ((address - self.base) / 4) as usize
     }
 
-    /// The host wrote `bytes` bytes at `address`.
+    /// Notes that the host wrote `bytes` bytes at `address`.
     pub(crate) fn mark_written(&self, address: u64, bytes: u64) {
         let (start, end) = (address - self.base, address - self.base + bytes);
         let mut at = start;
@@ -284,7 +285,8 @@ impl GlobalShadow {
         }
     }
 
-    /// Everything counts as written: something wrote unseen, as a launch without checks does.
+    /// Marks everything as written: for writes that are not tracked, such as those of a launch
+    /// without checks.
     pub(crate) fn mark_all_written(&self) {
         if !self.all_written.swap(true, Ordering::Relaxed) {
             for chunk in 0..self.chunks.len() {
@@ -313,7 +315,7 @@ impl GlobalShadow {
         }
     }
 
-    /// The first byte at or after `address`, of `bytes`, that nothing has written.
+    /// The first unwritten byte at or after `address`, of `bytes`.
     pub(crate) fn first_unwritten(&self, address: u64, bytes: u64) -> Option<u64> {
         let end = address + bytes;
         let mut at = address;
@@ -333,13 +335,13 @@ impl GlobalShadow {
         None
     }
 
-    /// A store has put into a byte what nothing had written where it came from.
+    /// Marks a byte as unwritten, since the value stored there came from an unwritten byte.
     pub(crate) fn leave_unwritten(&self, address: u64) {
         let missing = 1 << ((address - self.base) % 4);
         self.cell(self.word(address)).fetch_and(!missing, Ordering::Relaxed);
     }
 
-    /// Calls for each run of bytes in a range that are all written, or all not.
+    /// Calls for each run of bytes in a range that are all written, or all unwritten.
     pub(crate) fn each_run(&self, address: u64, bytes: u64, mut each: impl FnMut(Range<u64>, bool)) {
         let end = address + bytes;
         let (mut run, mut is_written) = (address..address, true);
@@ -382,7 +384,7 @@ impl GlobalShadow {
         }
     }
 
-    /// Drops all records of a part, and what was written there if that is known at all.
+    /// Resets a part: drops all records and, if known, what was written.
     pub(crate) fn begin_anew(&self, address: u64, bytes: u64) {
         let kept = if self.all_written.load(Ordering::Relaxed) { INIT } else { 0 };
         for word in self.word(address)..self.word(address + bytes) {
@@ -390,7 +392,7 @@ impl GlobalShadow {
         }
     }
 
-    /// Drops all records of accesses, not what was written.
+    /// Drops all records of accesses, but not what was written.
     pub(crate) fn forget(&self) {
         for chunk in &self.chunks {
             for cell in chunk.cells.get().into_iter().flatten() {

@@ -1,17 +1,17 @@
-//! What the barriers of a block, and that of its cluster, pass on from the warps that arrive to
-//! those that go on.
+//! Order that the barriers of a block, and that of its cluster, pass on from the warps that arrive
+//! to those that continue.
 
 use super::block::BlockOrder;
 use crate::check::access::Lanes;
 use crate::check::order::clock::{Clock, Known, NOTHING, join, join_boxed};
 
-/// Barriers that a block has.
+/// Barriers of a block.
 pub(in crate::check) const BARRIERS: usize = 16;
-/// Behind those, the barrier of the cluster: arrivals in its present phase, and in the one before.
+/// Arrivals at the barrier of the cluster, in its present phase and in the previous one.
 const PHASE: usize = BARRIERS;
 const PAST_PHASE: usize = BARRIERS + 1;
 
-/// What the warps that have arrived at one barrier bring along.
+/// Clocks of the warps that have arrived at one barrier.
 #[derive(Debug, Clone)]
 pub(in crate::check) struct Arrivals {
     clock: Clock,
@@ -20,12 +20,12 @@ pub(in crate::check) struct Arrivals {
 }
 
 impl Arrivals {
-    /// Nobody has arrived.
+    /// No arrivals.
     pub(in crate::check) const NONE: Self = Self { clock: NOTHING, fenced: None, pending: None };
 }
 
 impl BlockOrder {
-    /// `warp` arrives at the barrier of the cluster.
+    /// Arrival of `warp` at the barrier of the cluster.
     pub(in crate::check) fn arrive_at_cluster(&mut self, warp: u32, releases: bool) {
         if releases {
             return self.arrive_at(PHASE, warp);
@@ -36,8 +36,7 @@ impl BlockOrder {
         }
     }
 
-    /// The phase of the cluster's barrier is over. `all_wait` says that every warp that is still
-    /// alive waits for it.
+    /// Ends a phase of the cluster's barrier. `all_wait` is true if every live warp waits for it.
     pub(in crate::check) fn end_phase(&mut self, all_wait: bool) {
         if all_wait && !self.phase_is_relaxed {
             self.arrivals[PAST_PHASE] = Arrivals::NONE;
@@ -49,14 +48,14 @@ impl BlockOrder {
         self.phase_is_relaxed = false;
     }
 
-    /// `warp` has waited for the phase that is over.
+    /// End of `warp`'s wait for the phase that is over.
     pub(in crate::check) fn learn_phase(&mut self, warp: u32) {
         self.sequential.hear(warp, u64::MAX - PHASE as u64);
         let Arrivals { clock, fenced, pending } = self.arrivals[PAST_PHASE].clone();
         self.pass_on(1 << warp, &clock, fenced.as_deref(), pending.as_deref());
     }
 
-    /// `warp` arrives at a barrier, whether it waits there or not.
+    /// Arrival of `warp` at a barrier, with or without a wait.
     pub(crate) fn arrive(&mut self, barrier: u32, warp: u32) {
         self.arrive_at(barrier as usize % BARRIERS, warp);
     }
@@ -112,7 +111,7 @@ impl BlockOrder {
         }
     }
 
-    /// `receivers` learn what those who arrived at a barrier brought along.
+    /// Passes the clocks of a barrier's arrivals to `receivers`.
     fn pass_on(&mut self, receivers: u32, clock: &Clock, fenced: Option<&Clock>, pending: Option<&Clock>) {
         for warp in Lanes(receivers) {
             let w = warp as usize;

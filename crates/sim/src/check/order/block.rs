@@ -42,28 +42,27 @@ pub(crate) const MAX_CONTEXTS: usize = 1 << 16;
 /// Numbers below this fit into the shadow's packed records.
 const MAX_ID: u32 = (1 << 19) - 2;
 const CACHED: usize = 8;
-/// What one record stands for.
+/// The accesses that one record stands for.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Context {
     pub(crate) instr: u32,
     pub(crate) kind: Kind,
     /// Bytes of the scalars that it accesses, 0 if unknown.
     pub(crate) element: u32,
-    /// Warp and lane that began a bulk copy; its record names an agent.
+    /// Issuing warp and lane of a bulk copy, whose record is that of an agent.
     pub(crate) by: Option<(u32, u32)>,
 }
 
-/// What orders two accesses.
+/// Order of two accesses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ordered {
     /// They synchronise.
     Yes,
-    /// A lane released for others of its warp, and only lockstep orders their accesses before it.
+    /// Ordered by lockstep alone, through a lane that released for others of its warp.
     InLockstep,
-    /// Another lane of the warp has acquired the access, and only lockstep orders this lane behind
-    /// it.
+    /// Acquired by another lane of the warp, and ordered before this lane by lockstep alone.
     Unshared,
-    /// Nothing.
+    /// Not ordered.
     No,
 }
 
@@ -72,9 +71,9 @@ pub(crate) enum Ordered {
 pub(crate) struct BlockOrder {
     /// The next record.
     pub(super) next: u32,
-    /// Records below happened before everything that is still to come.
+    /// Records below this number happened before everything that is still to come.
     pub(super) floor: u32,
-    /// Counts the times that numbering restarted.
+    /// Number of renumberings.
     pub(super) generation: u32,
     contexts: Vec<Context>,
     /// The record that `contexts` starts with.
@@ -87,12 +86,12 @@ pub(crate) struct BlockOrder {
     pub(super) event: [u32; 32],
     /// Records of the warp below this number are ordered before all of its lanes.
     pub(super) synced: [u32; 32],
-    /// `seen[w]`: what warp `w` knows of the others; only valid where `informed` has its bit.
+    /// `seen[w]`: the clock of warp `w` for the other warps; only valid if `informed` has its bit.
     pub(in crate::check) seen: Box<[Clock; 32]>,
     pub(in crate::check) informed: u32,
-    /// What only some lanes of a warp know.
+    /// Clocks that only some lanes of a warp have acquired.
     pub(in crate::check) unshared: Unshared,
-    /// A warp as a whole accesses memory now: what one of its lanes knows, it knows.
+    /// True while a warp as a whole accesses memory: the clock of any of its lanes counts.
     pub(in crate::check) is_collective: bool,
     /// The newest record of each warp, accesses to global memory included.
     pub(super) last: [u32; 32],
@@ -101,32 +100,32 @@ pub(crate) struct BlockOrder {
     lane_clocks: Vec<[[u32; 32]; 32]>,
     lane_valid: u32,
     pub(super) arrivals: Vec<Arrivals>,
-    /// Some arrival of the present phase of the cluster's barrier released nothing.
+    /// True if an arrival of the present phase of the cluster's barrier released nothing.
     pub(super) phase_is_relaxed: bool,
-    /// What the warp knew at its last fence: goes out with its next strong write.
+    /// Clock of each warp at its last fence, released by its next strong write.
     pub(super) fenced: [Option<Box<Clock>>; 32],
-    /// What the warp's strong reads saw: comes in with its next fence.
+    /// Clock that each warp's strong reads saw, acquired by its next fence.
     pub(super) pending: [Pending<Box<Clock>>; 32],
     pub(super) flags: Flags,
-    /// What `fence.sc` have to do with one another.
+    /// Fence-SC order of the block.
     pub(super) sequential: Sequential,
-    /// What strong reads of shared memory saw.
+    /// Strong writes of shared memory that strong reads have observed.
     pub(in crate::check) observed: Observed,
-    /// What mbarriers pass on.
+    /// Clocks that mbarriers pass on.
     pub(in crate::check) barriers: Barriers,
-    /// Records of each warp below lie before a proxy fence that every warp knows of.
+    /// Records of each warp below this number lie before a proxy fence that every warp knows of.
     pub(in crate::check) proxied: [u32; 32],
     /// The first record of the block.
     pub(in crate::check) block_base: u32,
     /// Records of accesses by the async proxy.
     pub(in crate::check) proxy_records: Marks,
-    /// Records of accesses that a warp makes as a whole: they are every lane's.
+    /// Records of accesses by whole warps: they count for every lane.
     pub(in crate::check) collective: Marks,
-    /// Whether anything but whole-block barriers has ever ordered warps here.
+    /// True if anything but whole-block barriers has ever ordered warps here.
     pub(in crate::check) partial_order: bool,
-    /// Records ran out, and the block forgot them.
+    /// True if records ran out, and the block forgot them.
     has_forgotten: bool,
-    /// Some access to global memory carries the next number.
+    /// True if some access to global memory carries the next number.
     is_stamped: bool,
 }
 
@@ -168,7 +167,7 @@ impl BlockOrder {
         }
     }
 
-    /// Starts a block of `threads` threads; whatever the block before did is forgotten.
+    /// Starts a block of `threads` threads; forgets the previous one.
     pub(crate) fn begin(&mut self, threads: u32) {
         self.forget();
         self.block_base = self.next;
@@ -221,7 +220,8 @@ impl BlockOrder {
         self.contexts_base = self.next;
         self.informed = 0;
         self.lane_valid = 0;
-        // Half of the numbers stay in reserve, so that this happens between blocks or at barriers.
+        // Half of the numbers stay in reserve, so that renumbering happens between blocks or at
+        // barriers.
         if self.next > MAX_ID / 2 {
             self.renumber();
         }
@@ -248,7 +248,8 @@ impl BlockOrder {
         self.forget_locations();
     }
 
-    /// The record for an access of `warp` at `instr`; may forget all others if there is no room.
+    /// The record for an access of `warp` at `instr`; may forget all others if numbers have run
+    /// out.
     #[inline(always)]
     pub(crate) fn record(&mut self, warp: u32, instr: u32, kind: Kind, element: u32) -> u32 {
         let slot = self.cache[warp as usize][instr as usize % CACHED];
@@ -272,7 +273,7 @@ impl BlockOrder {
         id
     }
 
-    /// There is no room for another record.
+    /// Forgets all records, as numbers have run out.
     #[cold]
     #[inline(never)]
     fn forget_all(&mut self) {
@@ -280,7 +281,7 @@ impl BlockOrder {
         self.has_forgotten = true;
     }
 
-    /// The record of a bulk copy, which is no warp's.
+    /// The record of a bulk copy, which belongs to no warp.
     pub(in crate::check) fn agent_record(&mut self, side: Side, kind: Kind) -> u32 {
         if self.contexts.len() >= MAX_CONTEXTS {
             self.forget_all();
@@ -292,14 +293,14 @@ impl BlockOrder {
         id
     }
 
-    /// The next record; accesses so far are below.
+    /// The next record; all accesses so far are below it.
     pub(in crate::check) fn now(&mut self) -> u32 {
         self.close();
         self.next
     }
 
-    /// The number by which [`ordered`](Self::ordered) knows an access to global memory that happens
-    /// at present; such accesses have their records elsewhere, and share numbers.
+    /// The time for [`ordered`](Self::ordered) of a present access to global memory; such accesses
+    /// have their records elsewhere, and share numbers.
     pub(in crate::check) const fn time(&mut self, warp: u32) -> u32 {
         self.is_stamped = true;
         self.last[warp as usize] = self.next;
@@ -312,7 +313,7 @@ impl BlockOrder {
         self.event[warp as usize]
     }
 
-    /// Puts accesses to global memory so far below the next number.
+    /// Ends the current number for accesses to global memory.
     pub(super) fn close(&mut self) {
         if std::mem::replace(&mut self.is_stamped, false) {
             self.contexts.push(Context { instr: 0, kind: Kind::Read, element: 0, by: None });
@@ -325,12 +326,12 @@ impl BlockOrder {
         self.event[warp as usize] = self.now();
     }
 
-    /// What a record stands for, if that is still known.
+    /// Context of a record, if it is still known.
     pub(in crate::check) fn context_of(&self, id: u32) -> Option<Context> {
         self.contexts.get(id.checked_sub(self.contexts_base)? as usize).copied()
     }
 
-    /// What a record at or above the floor stands for.
+    /// Context of a record at or above the floor.
     pub(crate) fn context(&self, id: u32) -> Context {
         self.contexts[(id - self.contexts_base) as usize]
     }
@@ -341,7 +342,7 @@ impl BlockOrder {
         self.synced[warp as usize]
     }
 
-    /// Whether `record` of `(other_warp, other_lane)` happened before what `(warp, lane)` does.
+    /// Returns the order of `record` of `(other_warp, other_lane)` before what `(warp, lane)` does.
     pub(crate) fn ordered(&self, record: u32, other_warp: u32, other_lane: u32, warp: u32, lane: u32) -> Ordered {
         let (w, bit) = (warp as usize, 1u32 << warp);
         let either = |yes| if yes { Ordered::Yes } else { Ordered::No };
@@ -368,7 +369,7 @@ impl BlockOrder {
         if record < known.some.max(some) { Ordered::InLockstep } else { Ordered::No }
     }
 
-    /// What `lanes` of `warp` know, their own accesses included; ends the warp's current records.
+    /// Clock of `lanes` of `warp`, including their own accesses; ends the warp's current records.
     pub(in crate::check) fn stamp(&mut self, warp: u32, lanes: u32) -> Clock {
         let w = warp as usize;
         self.close();
@@ -403,7 +404,8 @@ impl BlockOrder {
         &mut self.lane_clocks[w]
     }
 
-    /// `warp` learns what other warps did; `lanes` of it learn what lanes of its own did.
+    /// Joins a clock into `warp`'s for other warps, and into that of its `lanes` for lanes of its
+    /// own.
     pub(in crate::check) fn learn(&mut self, warp: u32, lanes: u32, clock: &Clock) {
         let w = warp as usize;
         let own = clock[w];
@@ -459,7 +461,7 @@ impl BlockOrder {
         }
     }
 
-    /// Whether records ran out since this was last asked.
+    /// Returns true if records ran out since the last call.
     pub(crate) const fn take_forgotten(&mut self) -> bool {
         std::mem::replace(&mut self.has_forgotten, false)
     }

@@ -1,10 +1,10 @@
-//! Vector clocks over the warps of a block; of a warp they know single lanes apart where nothing
-//! gathered all of them.
+//! Vector clocks over the warps of a block, with single lanes of a warp where no sync has gathered
+//! all of them.
 //!
 //! What can be missed: where two clocks that name lanes of one warp are joined, the lanes of either
 //! count as known up to the higher number.
 
-/// What is known of one warp: records of all its lanes below `all`, and those of `lanes` below
+/// Clock entry of one warp: records of all its lanes below `all`, and those of `lanes` below
 /// `some`, happened before.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(in crate::check) struct Known {
@@ -19,17 +19,17 @@ impl Known {
         Self { all, some: all, lanes: 0 }
     }
 
-    /// The same with every lane gathered.
+    /// The entry with every lane gathered.
     pub(in crate::check) const fn gathered(self) -> Self {
         Self::all(self.some)
     }
 
-    /// Of the single lanes only those in `lanes`.
+    /// Keeps only `lanes` of the single lanes.
     pub(in crate::check) const fn only(self, lanes: u32) -> Self {
         Self { lanes: self.lanes & lanes, ..self }
     }
 
-    /// How far `lane` is known.
+    /// Entry of `lane`: its records below this number happened before.
     pub(in crate::check) const fn of(self, lane: u32) -> u32 {
         if self.lanes & 1 << lane != 0 { self.some } else { self.all }
     }
@@ -41,13 +41,13 @@ impl Known {
     }
 }
 
-/// The agent of the first mbarrier; warps come before.
+/// Index of the first mbarrier's agent, after the warps.
 pub(in crate::check) const AGENTS: u32 = 32;
-/// Up to where the accesses of the first warp lie before a proxy fence.
+/// Index of the first warp's entry for proxy fences.
 pub(in crate::check) const PROXIED: usize = 64;
 
-/// What is known of each warp, of the copies that each mbarrier tells of ([`AGENTS`]), and of proxy
-/// fences ([`PROXIED`]).
+/// Vector clock of a block: an entry per warp, per mbarrier for the copies that it tracks
+/// ([`AGENTS`]), and per warp for proxy fences ([`PROXIED`]).
 pub(in crate::check) type Clock = [Known; 96];
 
 pub(in crate::check) const NOTHING: Clock = [Known::all(0); 96];

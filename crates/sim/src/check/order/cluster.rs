@@ -10,7 +10,7 @@ use crate::check::access::{Lanes, Scope};
 use crate::check::order::grid::GridOrder;
 use crate::check::order::reach::{Extent, Fact, Grade, Reach, join};
 
-/// What a phase of the cluster's barrier passes on.
+/// Clock that a phase of the cluster's barrier passes on.
 #[derive(Debug, Default)]
 pub(super) struct Phase {
     pub(super) released: Option<Arc<Reach>>,
@@ -18,7 +18,7 @@ pub(super) struct Phase {
     pub(super) all: u32,
 }
 
-/// What a block knows of its cluster.
+/// The cluster of a block.
 #[derive(Debug, Default)]
 pub(super) struct Cluster {
     /// Its blocks, if there are several.
@@ -37,12 +37,12 @@ impl Cluster {
         self.blocks.first().copied().filter(|_| self.has_scopes)
     }
 
-    /// Whether an operation of this scope is for the cluster alone.
+    /// Returns true if an operation of this scope is for the cluster alone.
     pub(super) fn ends(&self, scope: Scope) -> bool {
         scope == Scope::Cluster && self.name().is_some()
     }
 
-    /// What an operation of a scope gives away of what is known.
+    /// Facts that a release of a scope gives away.
     pub(super) fn given(&self, reach: &Arc<Reach>, scope: Scope) -> Arc<Reach> {
         let beyond = scope != Scope::Cluster;
         match self.name() {
@@ -56,7 +56,7 @@ impl Cluster {
         }
     }
 
-    /// What an operation of a scope may take of what was given.
+    /// Facts that an acquire of a scope may take of those given away.
     pub(super) fn taken(&self, reach: &Arc<Reach>, scope: Scope) -> Arc<Reach> {
         match self.name() {
             _ if !scope.spans_blocks() => Arc::new(reach.narrowed()),
@@ -83,7 +83,7 @@ impl GridOrder {
         self.cluster = Cluster { blocks, has_scopes };
     }
 
-    /// Whether a block is the own, or of the same cluster.
+    /// Returns true if a block is this one, or of the same cluster.
     pub(in crate::check) fn is_near(&self, block: u32) -> bool {
         block == self.block || self.cluster.blocks.contains(&block)
     }
@@ -119,7 +119,7 @@ impl GridOrder {
         self.phase.released.take()
     }
 
-    /// What the whole cluster released.
+    /// Starts a phase with the clock that the whole cluster released.
     pub(in crate::check) fn begin_phase(&mut self, released: Option<Arc<Reach>>) {
         self.past.released = released;
     }

@@ -1,5 +1,5 @@
-//! Fence-SC order between blocks, as [`sequential`](super::sequential) has it inside a block: which
-//! of two `fence.sc` came first, where a value that was read, or the order of two writes, tells.
+//! Fence-SC order between blocks, like [`sequential`](super::sequential) inside a block: which of
+//! two `fence.sc` came first, if a value that was read, or the order of two writes, determines it.
 //!
 //! A strong access behind a `fence.sc` leaves at its location what that fence covers; a strong
 //! write of another warp that comes after it, by the order of the location's values, has overtaken
@@ -33,14 +33,14 @@ const ANYONE: (u32, u32) = (u32::MAX, u32::MAX);
 /// Writes of a warp that are looked up together.
 const WRITES: usize = 64;
 
-/// What an access behind a `fence.sc` has left at its location.
+/// Mark that an access behind a `fence.sc` leaves at its location.
 #[derive(Debug)]
 struct Left {
-    /// By the launch's count of stores.
+    /// Time in the launch's count of stores.
     time: u64,
     /// Block and warp.
     by: (u32, u32),
-    /// What the fences before it cover.
+    /// Accesses that the fences before it cover.
     reach: Arc<Reach>,
 }
 
@@ -50,14 +50,14 @@ struct Place {
     left: Vec<Left>,
     /// Writes since the first of them that were perhaps not done when last looked at.
     writes: Vec<Arc<Announced>>,
-    /// When the last of the other writes was done.
+    /// Time at which the last of the other writes was done.
     written: u64,
     /// A write from before the first access may be done after it.
     is_unsure: bool,
 }
 
 impl Place {
-    /// The accesses before this time come before a write that who reads the location observes.
+    /// Time before which accesses precede a write that a reader of the location observes.
     fn written(&mut self) -> u64 {
         let written = &mut self.written;
         self.writes.retain(|write| {
@@ -67,7 +67,7 @@ impl Place {
         if self.is_unsure || !self.writes.is_empty() { u64::MAX } else { self.written }
     }
 
-    /// What someone who comes after the accesses before a time has overtaken.
+    /// Joins the marks that an access overtakes if it comes after the accesses before `time`.
     fn overtaken(&self, time: u64, by: (u32, u32), into: &mut Option<Arc<Reach>>) {
         for left in self.left.iter().filter(|left| left.time < time && left.by != by) {
             join(into, Some(&left.reach));
@@ -75,7 +75,7 @@ impl Place {
     }
 }
 
-/// What accesses of a launch have left.
+/// Marks of all accesses of a launch.
 #[derive(Debug)]
 pub(super) struct Fenced {
     shards: [Mutex<HashMap<u64, Place>>; SHARDS],
@@ -120,19 +120,19 @@ impl Locations {
     }
 }
 
-/// What a warp has to do with `fence.sc`.
+/// State of a warp in Fence-SC order.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Sequence {
-    /// What the fences before its next access cover.
+    /// Accesses covered by the fences before the warp's next access.
     behind: Option<Arc<Reach>>,
-    /// Where that was last left: who polls leaves the same each time, and the first is overtaken by
-    /// more.
+    /// Location of its last mark: a polling warp leaves the same each time, and the first is
+    /// overtaken by more.
     left: Option<u64>,
     /// Strong writes that were perhaps not done when last looked at.
     writes: Vec<(u64, Arc<Announced>)>,
-    /// What the fences cover that come before the warp's next one.
+    /// Accesses covered by the fences that precede the warp's next one.
     overtaken: Option<Arc<Reach>>,
-    /// What was last heard.
+    /// The facts heard last.
     heard: Option<Arc<Reach>>,
     /// The location last read, what was left there and when it was written.
     read: Option<(u64, usize, u64)>,
@@ -208,7 +208,7 @@ impl Sequence {
         self.left = None;
     }
 
-    /// What a release by the warp tells of fences.
+    /// Facts about fences that a release by the warp carries.
     pub(super) fn told(&self) -> Option<Arc<Reach>> {
         let mut told = self.behind.clone();
         if let Some(overtaken) = &self.overtaken {
@@ -217,7 +217,7 @@ impl Sequence {
         told
     }
 
-    /// What an acquire by the warp hears of fences.
+    /// Learns the facts about fences from an acquire by the warp.
     pub(super) fn hear(&mut self, reach: &Arc<Reach>) {
         if !reach.is_of_fences() || self.heard.as_ref().is_some_and(|heard| Arc::ptr_eq(heard, reach)) {
             return;
@@ -233,7 +233,7 @@ impl Sequence {
         self.heard = Some(Arc::clone(reach));
     }
 
-    /// What a barrier passes on of it.
+    /// Passes the state on at a barrier.
     pub(super) fn pass_on(&self, to: &mut Self) {
         if let Some(behind) = &self.behind {
             to.join_behind(behind);
@@ -245,12 +245,12 @@ impl Sequence {
         to.writes.extend(self.writes.iter().filter(|(at, write)| known.insert((*at, Arc::as_ptr(write)))).cloned());
     }
 
-    /// Whether there is nothing to it.
+    /// Returns true if the state is empty.
     pub(super) const fn is_nothing(&self) -> bool {
         self.behind.is_none() && self.writes.is_empty() && self.overtaken.is_none()
     }
 
-    /// Whether its strong accesses leave anything.
+    /// Returns true if the warp's strong accesses leave marks.
     pub(super) const fn has_fenced(&self) -> bool {
         self.behind.is_some()
     }

@@ -1,11 +1,11 @@
-//! What fences of a warp give its next strong write to release, towards other blocks (PTX ISA,
-//! "Release and Acquire Patterns", 3).
+//! Facts that a fence of a warp gives its next strong write to release, towards other blocks (PTX
+//! ISA, "Release and Acquire Patterns", 3).
 
 use std::sync::Arc;
 
 use crate::check::order::reach::{Extent, Reach, join};
 
-/// What a warp's last fence gives its next strong write to release.
+/// Facts that a warp's last fence gives its next strong write to release.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Fenced {
     /// The warp's own block; the lanes are those that fenced.
@@ -21,7 +21,7 @@ impl Fenced {
         self.own == Extent::default() && self.others.is_none()
     }
 
-    /// What a write by `lanes` releases.
+    /// Facts that a write by `lanes` releases.
     pub(super) fn given(&mut self, block: u32, warp: u32, lanes: u32) -> Option<Arc<Reach>> {
         if self.own == Extent::default() {
             return self.others.clone();

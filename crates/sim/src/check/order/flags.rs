@@ -1,4 +1,4 @@
-//! What locations carry from releases to acquires inside a block.
+//! Clocks that locations carry from releases to acquires inside a block.
 //!
 //! PTX ISA, "Release and Acquire Patterns" and "Observation Order": a read synchronises with the
 //! release whose value it reads, or with one that only atomic read-modify-writes lie between. So an
@@ -15,11 +15,11 @@ use crate::check::order::clock::{Clock, NOTHING, join};
 /// The locations at which a block has released anything.
 #[derive(Debug, Default)]
 pub(in crate::check) struct Flags {
-    /// What a read of the present value synchronises with.
+    /// Clock that a read of the present value synchronises with.
     carried: HashMap<u64, Clock>,
-    /// What a warp has released at a location, ever.
+    /// Clock that a warp has ever released at a location.
     released: HashMap<(u32, u64), Clock>,
-    /// What relaxed reads of a warp saw at a location: for an acquire there by the same warp.
+    /// Clock that relaxed reads of a warp saw at a location: for an acquire there by the same warp.
     observed: HashMap<(u32, u64), Clock>,
 }
 
@@ -66,14 +66,14 @@ impl Flags {
         }
     }
 
-    /// What a relaxed read by `warp` observes.
+    /// Observes the clock of a location in a relaxed read by `warp`.
     pub(in crate::check) fn observe(&mut self, warp: u32, key: u64) -> Option<Clock> {
         let carried = self.carried.get(&key).copied()?;
         join(self.observed.entry((warp, key)).or_insert(NOTHING), &carried);
         Some(carried)
     }
 
-    /// What an acquire by `warp` gets.
+    /// Clock that an acquire by `warp` gets.
     pub(in crate::check) fn acquire(&mut self, warp: u32, key: u64) -> Option<Clock> {
         let observed = self.observed.remove(&(warp, key));
         let mut clock = self.carried.get(&key).copied();

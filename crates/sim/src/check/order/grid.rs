@@ -22,7 +22,7 @@ use crate::check::order::locations::Locations;
 use crate::check::order::pending::Pending;
 use crate::check::order::reach::{Extent, Grade, Moment, Reach, join};
 
-/// Who knows what of other blocks: common to the block, and beyond that by warp.
+/// Facts of the warps that have arrived at a barrier.
 #[derive(Debug, Default, Clone)]
 struct Arrivals {
     all: u32,
@@ -39,7 +39,7 @@ pub(in crate::check) struct GridOrder {
     pub(super) block: u32,
     pub(super) cluster: Cluster,
     tick: u32,
-    /// Whether any access carries the present tick.
+    /// True if any access carries the present tick.
     dirty: bool,
     /// Accesses of the block below this tick lie before a proxy fence.
     proxy_fence: u32,
@@ -54,24 +54,25 @@ pub(in crate::check) struct GridOrder {
     /// Per warp: what it knows of other blocks.
     pub(super) known: [Held; 32],
     pub(super) fenced: [Fenced; 32],
-    /// What a warp's strong reads saw and its next fence acquires.
+    /// Facts that a warp's strong reads saw and its next fence acquires.
     pending: [Pending<Arc<Reach>>; 32],
-    /// What a warp has to do with `fence.sc`.
+    /// State of each warp in Fence-SC order.
     sequence: [Sequence; 32],
-    /// What strong reads saw before a barrier that the warp has passed, and no fence has acquired.
+    /// Facts that strong reads saw before a barrier that the warp has passed, and no fence has
+    /// acquired.
     handed: [Option<Arc<Reach>>; 32],
     /// Warps with any of these.
     pub(super) busy: u32,
-    /// What a warp has released at a location, ever: its later stores there carry it on.
+    /// Facts that a warp has ever released at a location: its later stores there carry them on.
     released: HashMap<(u32, u64), Arc<Reach>>,
-    /// What relaxed reads of a warp saw at a location: for an acquire there by the same warp.
+    /// Facts that relaxed reads of a warp saw at a location: for an acquire there by the same warp.
     observed: HashMap<(u32, u64), Arc<Reach>>,
-    /// When the strong read in progress began.
+    /// Start of the strong read in progress.
     read_began: Option<u64>,
     arrivals: [Arrivals; 16],
-    /// What arrivals in the present phase of the cluster's barrier release.
+    /// Facts that arrivals in the present phase of the cluster's barrier release.
     pub(super) phase: Phase,
-    /// What the whole cluster released in the phase before.
+    /// Facts that the whole cluster released in the phase before.
     pub(super) past: Phase,
 }
 
@@ -129,7 +130,7 @@ impl GridOrder {
         self.read_began = None;
     }
 
-    /// Where in its block an access by `warp` stands.
+    /// Position of an access by `warp` in its block.
     pub(in crate::check) fn moment(&mut self, warp: u32) -> Moment {
         self.dirty = true;
         Moment { block: self.block, warp, tick: self.tick }
@@ -139,36 +140,37 @@ impl GridOrder {
         self.tick
     }
 
-    /// How firmly the lanes of `by` in `warp` know that what any of `lanes` did at `moment` of
-    /// another block happened before: it is enough if one of them does.
+    /// Strength with which the lanes of `by` in `warp` know that an access by any of `lanes` at
+    /// `moment` of another block happened before: it is enough if one of them does.
     pub(in crate::check) fn knows(&self, (warp, by): (u32, u32), moment: Moment, lanes: u32) -> Option<Grade> {
         self.known[warp as usize].knows(by, moment, lanes)
     }
 
-    /// Whether all lanes of `by` in `warp` know that what any lane did at `moment` happened before.
+    /// Returns true if all lanes of `by` in `warp` know that all accesses at `moment` happened
+    /// before.
     pub(in crate::check) fn all_know(&self, (warp, by): (u32, u32), moment: Moment) -> bool {
         let mut known = self.known[warp as usize].of_each(by);
         known.any(|reach| reach.knows(moment, u32::MAX) == Some(Grade::Wide))
     }
 
-    /// Whether `warp` would know that what `lanes` did at `moment` happened before, if a thread had
-    /// fenced between its strong read and the barrier that came after it.
+    /// Returns true if `warp` would know that the accesses of `lanes` at `moment` happened before,
+    /// had a thread fenced between its strong read and the barrier that came after it.
     pub(in crate::check) fn lacks_acquire(&self, warp: u32, moment: Moment, lanes: u32) -> bool {
         let handed = self.handed[warp as usize].as_ref();
         handed.is_some_and(|reach| reach.knows(moment, lanes) == Some(Grade::Wide))
     }
 
-    /// Whether the warp knows anything of other blocks.
+    /// Returns true if the warp knows anything of other blocks.
     pub(in crate::check) fn is_informed(&self, warp: u32) -> bool {
         !self.known[warp as usize].is_nothing()
     }
 
-    /// Whether any warp does.
+    /// Returns true if any warp knows anything of other blocks.
     pub(in crate::check) fn knows_of_others(&self) -> bool {
         self.known.iter().any(|known| !known.is_nothing())
     }
 
-    /// Whether launches that depend on this one may run, as far as the block goes.
+    /// Returns true if the block has let launches that depend on this one begin.
     pub(in crate::check) const fn dependents_may_run(&self) -> bool {
         self.dependents_may_run
     }
@@ -203,7 +205,7 @@ impl GridOrder {
         self.proxy_fence
     }
 
-    /// How far a release by `lanes` of `warp` covers its block.
+    /// Extent of the block's accesses that a release by `lanes` of `warp` covers.
     fn extent(&mut self, warp: u32, lanes: u32) -> Extent {
         let own = self.stamp();
         let w = warp as usize;
@@ -296,12 +298,12 @@ impl GridOrder {
         self.busy |= 1 << warp;
     }
 
-    /// Whether a relaxed write by `warp` would release anything.
+    /// Returns true if a relaxed write by `warp` would release anything.
     pub(in crate::check) fn has_fenced(&self, warp: u32) -> bool {
         self.busy & 1 << warp != 0 && !self.fenced[warp as usize].is_nothing()
     }
 
-    /// Whether a strong read could acquire anything, or a relaxed store could replace anything.
+    /// Returns true if a strong read could acquire anything, or a relaxed store replace anything.
     pub(in crate::check) fn has_released(&self, locations: &Locations) -> bool {
         self.enabled && !locations.is_empty()
     }
@@ -311,7 +313,7 @@ impl GridOrder {
         self.read_began = self.enabled.then(|| locations.now());
     }
 
-    /// Whether a strong access by `warp` is behind a `fence.sc`.
+    /// Returns true if a strong access by `warp` comes after a `fence.sc`.
     pub(in crate::check) const fn is_behind_fence_sc(&self, warp: u32) -> bool {
         self.sequence[warp as usize].has_fenced()
     }
@@ -413,7 +415,7 @@ impl GridOrder {
         self.busy |= 1 << warp;
     }
 
-    /// Whether any warp knows that `moment` happened before.
+    /// Returns true if any warp knows that `moment` happened before.
     pub(in crate::check) fn any_knows(&self, moment: Moment) -> bool {
         self.known.iter().flat_map(Held::parts).any(|known| known.knows(moment, 0).is_some())
     }

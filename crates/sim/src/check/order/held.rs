@@ -1,4 +1,4 @@
-//! What the warps of a block know of other blocks: all lanes of a warp, or only some of them.
+//! Facts that the warps of a block know of other blocks: all lanes of a warp, or only some of them.
 //!
 //! An acquire pattern orders what follows it in its own thread (PTX ISA, "Causality Order"). So
 //! what lanes acquire is theirs alone until a sync of the warp, or a barrier, passes it on; see
@@ -15,27 +15,27 @@ use crate::check::order::reach::{Grade, Moment, Reach, join};
 /// Groups of lanes of a warp that are told apart.
 const MOST: usize = 32;
 
-/// What a warp knows.
+/// Facts that a warp knows.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Held {
     /// Every lane knows it.
     all: Option<Arc<Reach>>,
-    /// What only some lanes know: which ones.
+    /// Facts that only some lanes know, with the mask of those lanes.
     some: Vec<(u32, Arc<Reach>)>,
 }
 
 impl Held {
-    /// Whether no lane knows anything.
+    /// Returns true if no lane knows anything.
     pub(super) fn is_nothing(&self) -> bool {
         self.all.is_none() && self.some.is_empty()
     }
 
-    /// What every lane knows.
+    /// Facts that every lane knows.
     pub(super) const fn of_all(&self) -> Option<&Arc<Reach>> {
         self.all.as_ref()
     }
 
-    /// What any of `lanes` knows.
+    /// Facts that any of `lanes` knows.
     pub(super) fn of(&self, lanes: u32) -> Option<Arc<Reach>> {
         let mut known = self.all.clone();
         for (_, reach) in self.some.iter().filter(|(by, _)| by & lanes != 0) {
@@ -44,7 +44,7 @@ impl Held {
         known
     }
 
-    /// What each of `lanes` knows, in parts.
+    /// Facts that each of `lanes` knows, in parts.
     pub(super) fn of_each(&self, lanes: u32) -> impl Iterator<Item = &Arc<Reach>> {
         let of_some = self.some.iter().filter(move |(by, _)| lanes & !by == 0);
         self.all.iter().chain(of_some.map(|(_, reach)| reach))
@@ -77,7 +77,7 @@ impl Held {
         }
     }
 
-    /// What some lanes know, all of them know.
+    /// Shares the facts of some lanes with all of them.
     pub(super) fn share(&mut self) {
         for (_, reach) in std::mem::take(&mut self.some) {
             join(&mut self.all, Some(&reach));
@@ -97,8 +97,8 @@ impl Held {
         }
     }
 
-    /// How firmly the lanes of `by` know that what any of `lanes` did at `moment` happened before:
-    /// it is enough if one of them does.
+    /// Strength with which the lanes of `by` know that an access by any of `lanes` at `moment`
+    /// happened before: it is enough if one of them does.
     pub(super) fn knows(&self, by: u32, moment: Moment, lanes: u32) -> Option<Grade> {
         let mut best = self.all.as_ref().and_then(|reach| reach.knows(moment, lanes));
         for (known_by, reach) in &self.some {

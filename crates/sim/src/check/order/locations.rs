@@ -1,4 +1,5 @@
-//! What locations of global memory carry from releases to acquires, for all blocks of a launch.
+//! Facts that locations of global memory carry from releases to acquires, for all blocks of a
+//! launch.
 //!
 //! As in [`flags`](crate::check::order::flags), an atomic adds to what its location carries and a
 //! store replaces it. Between workers a store is announced some time before its value is in memory,
@@ -21,15 +22,15 @@ use crate::check::order::fence_sc::Fenced;
 use crate::check::order::reach::Reach;
 
 const SHARDS: usize = 64;
-/// Writes that a location notes before it looks which of them are done.
+/// Writes noted at a location before it checks which of them are done.
 const NOTED: usize = 8;
 
-/// A write that a worker announced: when it was done by the launch's count, or 0.
+/// A write announced by a worker: its time of completion in the launch's count, or 0.
 #[derive(Debug, Default)]
 pub(super) struct Announced(AtomicU64);
 
 impl Announced {
-    /// When it was done, if it is.
+    /// Time at which it was done, if it is.
     pub(super) fn time(&self) -> Option<u64> {
         Some(self.0.load(Ordering::Acquire)).filter(|&time| time != 0)
     }
@@ -38,17 +39,17 @@ impl Announced {
         self.done_by(u64::MAX)
     }
 
-    /// Whether it was done at `time`.
+    /// Returns true if it was done by `time`.
     fn done_by(&self, time: u64) -> bool {
         (1..=time).contains(&self.0.load(Ordering::Acquire))
     }
 }
 
-/// What a worker announced last.
+/// The latest announcements of a worker.
 #[derive(Default)]
 struct Worker {
     announced: Vec<Arc<Announced>>,
-    /// Where it counts as one that has announced something.
+    /// The counter of workers that have announced something, if this one is counted.
     counted: Option<Arc<AtomicUsize>>,
 }
 
@@ -59,11 +60,11 @@ thread_local! {
 /// A location at which something was released.
 #[derive(Debug)]
 struct Location {
-    /// What its last store carries, and atomics after it.
+    /// Facts that its last store carries, and atomics after it.
     carried: Arc<Reach>,
-    /// If a store replaced what was carried before: that store, and all that was ever carried.
+    /// The store that replaced the earlier facts, if any, and all facts ever carried.
     replaced: Option<(Arc<Announced>, Arc<Reach>)>,
-    /// Writes that were perhaps not done when last looked at.
+    /// Writes that may not be done yet.
     writes: Vec<Arc<Announced>>,
 }
 
@@ -83,7 +84,7 @@ impl Location {
         self.replaced = Some((Arc::clone(by), ever));
     }
 
-    /// What a read that began at `time` may have synchronised with.
+    /// Facts that a read that began at `time` may have synchronised with.
     fn observed(&self, time: u64) -> &Arc<Reach> {
         match &self.replaced {
             Some((store, ever)) if !store.done_by(time) => ever,
@@ -98,20 +99,20 @@ fn join(into: &mut Arc<Reach>, from: &Arc<Reach>) {
     }
 }
 
-/// What was released at each location.
+/// Facts released at each location.
 #[derive(Debug)]
 pub(in crate::check) struct Locations {
     shards: [Mutex<HashMap<u64, Location>>; SHARDS],
     count: AtomicUsize,
-    /// The order of blocks got too intricate to be told exactly.
+    /// True if the order of blocks became too complex to be tracked exactly.
     has_coarse: AtomicBool,
-    /// Counts the times that workers were done with what they announced.
+    /// Number of times that a worker completed its announcements.
     time: AtomicU64,
-    /// What accesses behind a `fence.sc` leave.
+    /// Marks of accesses behind a `fence.sc`.
     pub(super) fenced: Fenced,
-    /// Whether the program has any `fence.sc`.
+    /// True if the program has any `fence.sc`.
     pub(in crate::check) has_fence_sc: bool,
-    /// Workers with writes that are perhaps not done, if it has.
+    /// Number of workers with writes that may not be done, if the program has `fence.sc`.
     writing: Arc<AtomicUsize>,
 }
 
@@ -135,18 +136,18 @@ impl Locations {
         &self.shards[(address >> 2) as usize % SHARDS]
     }
 
-    /// Whether nothing was released yet.
+    /// Returns true if nothing has been released yet.
     pub(in crate::check) fn is_empty(&self) -> bool {
         fence(Ordering::Acquire);
         self.count.load(Ordering::Relaxed) == 0
     }
 
-    /// The present, for a read that is about to begin.
+    /// The current time, for a read that is about to begin.
     pub(in crate::check) fn now(&self) -> u64 {
         self.time.load(Ordering::Acquire)
     }
 
-    /// A write that this worker is about to make.
+    /// Announces a write that this worker is about to make.
     pub(super) fn announce(&self) -> Arc<Announced> {
         let announced = Arc::new(Announced::default());
         WORKER.with_borrow_mut(|worker| {
@@ -159,13 +160,13 @@ impl Locations {
         announced
     }
 
-    /// Whether another worker has announced a write that is perhaps not done.
+    /// Returns true if another worker has announced a write that is perhaps not done.
     pub(super) fn are_others_writing(&self) -> bool {
         let own = WORKER.with_borrow(|worker| worker.counted.as_ref().is_some_and(|at| Arc::ptr_eq(at, &self.writing)));
         self.writing.load(Ordering::Acquire) > usize::from(own)
     }
 
-    /// Everything that this worker announced is done.
+    /// Marks all announcements of this worker as done.
     pub(in crate::check) fn settle(&self) {
         WORKER.with_borrow_mut(|worker| {
             if !worker.announced.is_empty() {
@@ -180,7 +181,7 @@ impl Locations {
         });
     }
 
-    /// Whether anything [`note`](Self::note)d was coarse.
+    /// Returns true if anything [`note`](Self::note)d was coarse.
     pub(in crate::check) fn has_coarse(&self) -> bool {
         self.has_coarse.load(Ordering::Relaxed)
     }
@@ -225,7 +226,7 @@ impl Locations {
         fence(Ordering::Release);
     }
 
-    /// What a strong read of a location may have synchronised with, if it began at `time`.
+    /// Facts that a strong read of a location may have synchronised with, if it began at `time`.
     pub(in crate::check) fn observed(&self, address: u64, time: u64) -> Option<Arc<Reach>> {
         if self.is_empty() {
             return None;

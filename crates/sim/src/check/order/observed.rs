@@ -1,4 +1,4 @@
-//! Which strong writes of shared memory strong reads of the block have observed.
+//! Strong writes of shared memory that strong reads of the block have observed.
 //!
 //! As between blocks ([`observed`](crate::check::global::observed)): what comes after the read
 //! comes after the write, without a fence, but not after what came before the write (PTX ISA,
@@ -29,13 +29,14 @@ impl Observed {
     pub(in crate::check) fn note(&mut self, word: u32, new: Observation) {
         let all = self.0.entry(word).or_default();
         match all.iter_mut().find(|old| (old.writer, old.warp) == (new.writer, new.warp)) {
-            // Later lanes count as having read with the first: a loss, not an invention.
+            // Later lanes count as reading together with the first: may lose a finding, never
+            // invents one.
             Some(old) => old.lanes |= new.lanes,
             None => all.push(new),
         }
     }
 
-    /// Whether some read that `is_before` accepts has observed a write of the word.
+    /// Returns true if some read that `is_before` accepts has observed a write of the word.
     pub(in crate::check) fn any(&self, word: u32, writer: u32, is_before: impl Fn(&Observation) -> bool) -> bool {
         self.0.get(&word).is_some_and(|all| all.iter().any(|seen| seen.writer == writer && is_before(seen)))
     }

@@ -1,4 +1,4 @@
-//! What strong reads of a warp saw, and no fence has acquired: acquire pattern 3, by lanes.
+//! Facts that strong reads of a warp saw, and no fence has acquired: acquire pattern 3, by lanes.
 //!
 //! The fence has to come behind the read in the same thread (PTX ISA, "Release and Acquire
 //! Patterns"). What can be missed: what several lanes saw counts as seen by each of them; and a
@@ -10,9 +10,9 @@ use std::sync::Arc;
 use crate::check::order::clock::{self, Clock};
 use crate::check::order::reach::Reach;
 
-/// What a location carries.
+/// Facts that a location carries.
 pub(super) trait Facts: Clone {
-    /// Adds what another location carries.
+    /// Adds the facts of another location.
     fn add(&mut self, other: &Self);
 }
 
@@ -30,7 +30,7 @@ impl Facts for Box<Clock> {
     }
 }
 
-/// The lanes of a warp that have seen something, and what.
+/// Facts that lanes of a warp have seen, with the mask of the lanes.
 #[derive(Debug, Clone)]
 pub(super) struct Pending<F>(Option<(u32, F)>);
 
@@ -41,7 +41,7 @@ impl<F> Default for Pending<F> {
 }
 
 impl<F: Facts> Pending<F> {
-    /// Lanes have seen what a release gave away.
+    /// Adds facts of a release that `lanes` have seen.
     pub(super) fn see(&mut self, lanes: u32, facts: &F) {
         match &mut self.0 {
             Some((by, seen)) => {
@@ -52,20 +52,20 @@ impl<F: Facts> Pending<F> {
         }
     }
 
-    /// What any lane has seen.
+    /// Facts that any lane has seen.
     pub(super) fn seen(&self) -> Option<&F> {
         self.0.as_ref().map(|(_, facts)| facts)
     }
 
-    /// Lanes synchronise.
+    /// Shares the facts with `lanes`, which synchronise.
     pub(super) fn share_with(&mut self, lanes: u32) {
         if let Some((by, _)) = self.0.as_mut().filter(|(by, _)| *by & lanes != 0) {
             *by |= lanes;
         }
     }
 
-    /// A fence by `lanes`: those of them that have read something, and what. The others' reads wait
-    /// for a fence of theirs.
+    /// Takes the facts at a fence by `lanes`: those of them that have read something, and the
+    /// facts. Other lanes' reads wait for a fence of theirs.
     pub(super) fn acquire(&mut self, lanes: u32) -> Option<(u32, F)> {
         let (by, facts) = self.0.take()?;
         let (now, later) = (by & lanes, by & !lanes);

@@ -1,12 +1,11 @@
-//! Order through mbarriers and asynchronous copies inside a block, and what a proxy fence has
-//! covered.
+//! Order through mbarriers and asynchronous copies inside a block, and the accesses covered by
+//! proxy fences.
 //!
-//! An mbarrier has two clocks: what the arrivals of its current phase bring along, and what those
-//! of the last complete phase brought. A wait that succeeds learns the latter (PTX ISA,
-//! "mbarrier.test_wait": accesses before an arrival with release semantics are visible). A bulk
-//! copy is an agent of its own beside the warps: its writes are recorded when its phase is
-//! complete, under the number of its barrier, and a warp that has not waited for that phase does
-//! not know of them.
+//! An mbarrier has two clocks: that of the arrivals of its current phase, and that of the last
+//! complete phase. A successful wait acquires the latter (PTX ISA, "mbarrier.test_wait": accesses
+//! before an arrival with release semantics are visible). A bulk copy is a separate agent beside
+//! the warps: its writes are recorded when its phase is complete, under the number of its barrier,
+//! and a warp that has not waited for that phase does not know of them.
 //!
 //! The async proxy (PTX ISA, "Async Proxy"; rules as in the note on proxy fences of the module
 //! [`flight`](crate::check::async_proxy::flight)): each clock also knows up to where the generic
@@ -33,7 +32,7 @@ use crate::check::{LaunchCheck, Space, Strength};
 #[derive(Debug)]
 struct Phases {
     agent: u32,
-    /// Who made it, and the number of that record.
+    /// The thread that initialised it, and the number of that record.
     made: Option<(Side, u32)>,
     parity: bool,
     coming: Box<Clock>,
@@ -49,7 +48,7 @@ impl Barriers {
         self.0.clear();
     }
 
-    /// Numbering restarts: what clocks said means nothing any more.
+    /// Resets all clocks, as numbering restarts.
     pub(in crate::check) fn forget(&mut self) {
         #[allow(clippy::iter_over_hash_type, reason = "each is changed by itself")]
         for phases in self.0.values_mut() {
@@ -68,7 +67,7 @@ impl Barriers {
 }
 
 impl BlockOrder {
-    /// Lanes of a warp arrive at a barrier and release what they know.
+    /// Arrival of lanes at a barrier, with a release.
     fn arrive_at_mbarrier(&mut self, warp: u32, lanes: u32, offset: u32) {
         let clock = self.stamp(warp, lanes);
         self.partial_order = true;
@@ -82,7 +81,7 @@ impl BlockOrder {
         phases.complete = std::mem::replace(&mut phases.coming, Box::new(NOTHING));
     }
 
-    /// Lanes of a warp have waited for the phase before the one of this parity.
+    /// End of a wait for the phase before the one of this parity.
     fn pass_mbarrier(&mut self, warp: u32, lanes: u32, offset: u32, parity: bool) {
         if self.barriers.at(offset).parity != parity {
             // An arrival from another block completed the phase.
@@ -93,7 +92,7 @@ impl BlockOrder {
         self.sequential.hear(warp, Space::Shared.key(offset.into()));
     }
 
-    /// The record of a bulk copy whose bytes a barrier tells of.
+    /// The record of a bulk copy that completes on a barrier.
     fn copy_record(&mut self, offset: u32, side: Side, kind: Kind) -> (u32, u32) {
         let id = self.agent_record(side, kind);
         let phases = self.barriers.at(offset);
@@ -102,7 +101,7 @@ impl BlockOrder {
         (id, phases.agent)
     }
 
-    /// `fence.proxy.async` by a warp: all that it knows of generic accesses lies before it.
+    /// `fence.proxy.async` by a warp: covers all generic accesses that it knows of.
     fn proxy_fence(&mut self, warp: u32) {
         let w = warp as usize;
         if self.informed & 1 << warp == 0 {
@@ -120,8 +119,8 @@ impl BlockOrder {
         }
     }
 
-    /// Whether a generic access of `other` lies before a proxy fence that `warp` knows of, or
-    /// before the block.
+    /// Returns true if a generic access of `other` lies before a proxy fence that `warp` knows of,
+    /// or before the block.
     pub(in crate::check) fn is_proxied(&self, record: u32, other: u32, warp: u32) -> bool {
         let (w, other) = (warp as usize, other as usize);
         record < self.block_base
@@ -132,7 +131,7 @@ impl BlockOrder {
 }
 
 impl BlockCheck {
-    /// A thread makes an mbarrier of 8 bytes.
+    /// Initialisation of an mbarrier of 8 bytes.
     pub(crate) fn barrier_begins(&mut self, access: &Access, offsets: &[u32; 32], findings: &mut Findings) {
         self.shared_access(access, offsets, None, findings);
         for lane in Lanes(access.mask) {
@@ -146,7 +145,7 @@ impl BlockCheck {
         }
     }
 
-    /// A thread ends an mbarrier.
+    /// Invalidation of an mbarrier.
     pub(crate) fn barrier_ends(&mut self, access: &Access, offsets: &[u32; 32], findings: &mut Findings) {
         self.barrier_access(access, offsets, findings);
         for lane in Lanes(access.mask) {
@@ -154,10 +153,11 @@ impl BlockCheck {
         }
     }
 
-    /// An operation on an mbarrier, towards what else touches its bytes.
+    /// Checks an operation on an mbarrier against other accesses to its bytes.
     pub(crate) fn barrier_access(&mut self, access: &Access, offsets: &[u32; 32], findings: &mut Findings) {
         self.shared.access(&mut self.order, self.block, access, offsets, None, findings);
-        // The maker's own use of the barrier hides in the shadow that it was made.
+        // The initialising thread's own uses of the barrier are not checked against its
+        // initialisation.
         for lane in Lanes(access.mask) {
             let address = offsets[lane as usize];
             let Some((maker, id)) = self.order.barriers.0.get(&address).and_then(|phases| phases.made) else {
@@ -174,20 +174,19 @@ impl BlockCheck {
         }
     }
 
-    /// Lanes of a warp arrive at an mbarrier of the block with release semantics.
+    /// Arrival of lanes at an mbarrier of the block with release semantics.
     pub(crate) fn arrive_at_mbarrier(&mut self, launch: &LaunchCheck, warp: u32, lanes: u32, offset: u32) {
         self.order.arrive_at_mbarrier(warp, lanes, offset);
         let at = (warp, lanes, address_in_block(self.block, offset.into()));
         self.grid.release(&launch.locations, at, Kind::Atomic, Semantics::Release, Scope::Gpu);
     }
 
-    /// An mbarrier of the block goes on to the phase of this parity.
+    /// Advances an mbarrier of the block to the phase of this parity.
     pub(crate) fn complete_phase(&mut self, offset: u32, parity: bool) {
         self.order.complete_phase(offset, parity);
     }
 
-    /// Lanes of a warp have seen, with acquire semantics, that the phase before the one of this
-    /// parity is complete.
+    /// End of a wait with acquire semantics for the phase before the one of this parity.
     pub(crate) fn pass_mbarrier(&mut self, launch: &LaunchCheck, (warp, lanes): (u32, u32), offset: u32, parity: bool) {
         self.order.pass_mbarrier(warp, lanes, offset, parity);
         if self.grid.has_released(&launch.locations) {
@@ -330,7 +329,7 @@ impl BlockCheck {
         }
     }
 
-    /// What the warp knows, for others of the grid that learn it at a location.
+    /// Releases what the warp knows to others of the grid, which learn it at a location.
     pub(crate) fn release_to_cluster(&mut self, launch: &LaunchCheck, access: &Access, addresses: &[u64; 32]) {
         for lane in Lanes(access.mask) {
             let at = (access.warp, 1 << lane, addresses[lane as usize]);

@@ -1,9 +1,9 @@
-//! A sparse vector clock over blocks: for ranges of blocks, how far their accesses happened before.
+//! Sparse vector clock over blocks: for ranges of blocks, the extent of their accesses that
+//! happened before.
 //!
-//! A sparse vector clock. Blocks of one grid mostly do the same, so neighbours with equal clocks
-//! share one range; that keeps a decoupled look-back over 100,000 blocks at a handful of ranges.
-//! Beyond [`MAX_RANGES`] adjacent ranges are merged by their maximum, which may lose a finding; the
-//! report says so.
+//! Blocks of one grid mostly do the same, so neighbours with equal clocks share one range; that
+//! keeps a decoupled look-back over 100,000 blocks at a handful of ranges. Beyond [`MAX_RANGES`]
+//! adjacent ranges are merged by their maximum, which may lose a finding; the report says so.
 
 use std::sync::Arc;
 
@@ -14,20 +14,20 @@ use std::sync::Arc;
 /// Ranges per list before neighbours are merged even though they differ.
 const MAX_RANGES: usize = 256;
 
-/// How firmly something is known.
+/// Strength with which an order is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::check) enum Grade {
-    /// Only through a fence or access of too small a scope.
+    /// Known only through a fence or access of too small a scope.
     Narrow,
-    /// Through the release of another lane, before which nothing gathered the lanes.
+    /// Known through another lane's release, without a sync that gathered the lanes before.
     Lockstep,
-    /// By another lane of the warp, and no warp sync has passed it on.
+    /// Known to another lane of the warp, not passed on by any warp sync.
     Unshared,
-    /// As the memory model wants it.
+    /// Ordered by the memory model.
     Wide,
 }
 
-/// What is said of accesses.
+/// Kind of a fact about accesses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::check) enum Fact {
     /// They come before a `fence.sc` that precedes any later one in Fence-SC order.
@@ -41,13 +41,13 @@ pub(in crate::check) enum Fact {
 }
 
 impl Fact {
-    /// Whether it is about `fence.sc`.
+    /// Returns true if the fact is about `fence.sc`.
     const fn is_of_fences(self) -> bool {
         matches!(self, Self::Overtaken | Self::Fenced)
     }
 }
 
-/// One access's place in its block.
+/// Position of an access: its block, warp and tick.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::check) struct Moment {
     pub(in crate::check) block: u32,
@@ -55,9 +55,9 @@ pub(in crate::check) struct Moment {
     pub(in crate::check) tick: u32,
 }
 
-/// How far the accesses of a block are known: those of any warp below tick `all`; of one warp those
-/// of any lane below `gathered`, and those of `lanes` below `own`. The other lanes' accesses below
-/// `own` only lockstep puts before.
+/// Extent to which the accesses of a block are known: those of any warp below tick `all`; of one
+/// warp those of any lane below `gathered`, and those of `lanes` below `own`. The other lanes'
+/// accesses below `own` are ordered by lockstep alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(in crate::check) struct Extent {
     pub(in crate::check) all: u32,
@@ -67,12 +67,12 @@ pub(in crate::check) struct Extent {
 }
 
 impl Extent {
-    /// With all lanes gathered.
+    /// The extent with all lanes gathered.
     pub(in crate::check) const fn gather(self) -> Self {
         Self { gathered: self.own, lanes: 0, ..self }
     }
 
-    /// Of the single lanes only those in `lanes`.
+    /// Keeps only `lanes` of the single lanes.
     pub(in crate::check) const fn only(self, lanes: u32) -> Self {
         Self { lanes: self.lanes & lanes, ..self }
     }
@@ -85,7 +85,7 @@ impl Extent {
     }
 }
 
-/// Blocks `start..end` and how far they are known.
+/// Blocks `start..end` with the extent to which they are known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Range {
     start: u32,
@@ -109,33 +109,33 @@ pub(in crate::check) struct Reach {
 }
 
 impl Reach {
-    /// Of `block` an extent; its one warp is `warp`.
+    /// Clock of one block: `extent`, with `warp` as its one warp.
     pub(in crate::check) fn of(block: u32, warp: u32, extent: Extent) -> Self {
         let ranges = vec![Range { start: block, end: block + 1, extent }];
         Self { lists: vec![List { warp, fact: Fact::Known(Grade::Wide), ranges }], is_coarse: false }
     }
 
-    /// Whether it says nothing.
+    /// Returns true if there are no facts.
     pub(in crate::check) const fn is_empty(&self) -> bool {
         self.lists.is_empty()
     }
 
-    /// Whether ranges were merged, so that it may say too much.
+    /// Returns true if ranges were merged, so that it may order too much.
     pub(in crate::check) const fn is_coarse(&self) -> bool {
         self.is_coarse
     }
 
-    /// Whether it says anything of `fence.sc`.
+    /// Returns true if there are facts about `fence.sc`.
     pub(in crate::check) fn is_of_fences(&self) -> bool {
         self.lists.iter().any(|list| list.fact.is_of_fences())
     }
 
-    /// Whether it says anything that is for some only.
+    /// Returns true if there are facts for some clusters only.
     pub(in crate::check) fn is_told(&self) -> bool {
         self.lists.iter().any(|list| matches!(list.fact, Fact::Told { .. }))
     }
 
-    /// The same, for one of those.
+    /// The facts released to some clusters, as acquired by one of them.
     pub(in crate::check) fn acquired(&self) -> Self {
         self.restated(|fact| match fact {
             Fact::Told { .. } => Some(Fact::Known(Grade::Wide)),
@@ -143,7 +143,7 @@ impl Reach {
         })
     }
 
-    /// The same accesses, with something else to say of them, or nothing.
+    /// The facts with each kind replaced by another, or dropped.
     pub(in crate::check) fn restated(&self, new: impl Fn(Fact) -> Option<Fact>) -> Self {
         let mut restated = Self { is_coarse: self.is_coarse, ..Self::default() };
         for list in &self.lists {
@@ -154,12 +154,12 @@ impl Reach {
         restated
     }
 
-    /// What is said of accesses as `old`, said of them as `new`; nothing else.
+    /// Returns the facts of kind `old` as facts of kind `new`, and no others.
     pub(in crate::check) fn turned(&self, old: Fact, new: Fact) -> Self {
         self.restated(|fact| (fact == old).then_some(new))
     }
 
-    /// The same, known only narrowly.
+    /// The facts with a strength of [`Grade::Narrow`].
     pub(in crate::check) fn narrowed(&self) -> Self {
         self.restated(|fact| (!fact.is_of_fences()).then_some(Fact::Known(Grade::Narrow)))
     }
@@ -184,8 +184,8 @@ impl Reach {
         }
     }
 
-    /// Whether an access at `moment` by any lane of `lanes` is known to have happened before, and
-    /// how firmly.
+    /// Strength with which an access at `moment` by any lane of `lanes` is known to have happened
+    /// before, if it is.
     pub(in crate::check) fn knows(&self, moment: Moment, lanes: u32) -> Option<Grade> {
         let known = |list: &List| {
             let Fact::Known(grade) = list.fact else { return None };
@@ -245,7 +245,7 @@ fn merge(a: &[Range], b: &[Range]) -> Vec<Range> {
             }
             (Some(mut l), Some(mut r)) => {
                 if l.start != r.start {
-                    // What only one of them covers.
+                    // The part covered by only one of them.
                     let (first, second) = if l.start < r.start { (&mut l, r.start) } else { (&mut r, l.start) };
                     let end = first.end.min(second);
                     push(&mut out, Range { end, ..*first });
@@ -284,7 +284,7 @@ mod tests {
 
     const ANY: u32 = u32::MAX;
 
-    /// All lanes gathered.
+    /// An extent with all lanes gathered.
     fn extent(all: u32, own: u32) -> Extent {
         Extent { all, gathered: all.max(own), own: all.max(own), lanes: 0 }
     }

@@ -1,15 +1,14 @@
-//! Fence-SC order inside a block: which of two `fence.sc` came first, where a value that was read
-//! tells.
+//! Fence-SC order inside a block: which of two `fence.sc` came first, if a value that was read
+//! determines it.
 //!
 //! PTX ISA, "Memory Synchronization": a `fence.sc` synchronises with the later ones in Fence-SC
-//! order. That order is drawn at run time, so that nothing may rely on the one that happened here,
-//! but where it could not have been the other: a thread fences and reads a location strongly, and
-//! what it reads is older than what another thread had written before its own fence. Were that
-//! fence the first, the read would have seen the write ("Causality"). So would a write in place of
-//! the read have followed the other one ("Coherence"). So a strong access leaves behind what the
-//! fences before it cover, a later strong write of the location picks that up, as does a strong
-//! read that observes such a write, and the next `fence.sc` behind them learns it. Between blocks:
-//! [`fence_sc`](super::fence_sc).
+//! order. That order is chosen at run time, so a program may only rely on it where the other order
+//! is impossible: a thread fences and reads a location strongly, and reads a value older than what
+//! another thread had written before its own fence. Had that fence been first, the read would have
+//! seen the write ("Causality"). The same holds for a write in place of the read ("Coherence"). So
+//! a strong access leaves a mark of what the fences before it cover, a later strong write of the
+//! location picks it up, as does a strong read that observes such a write, and the next `fence.sc`
+//! after them learns it. Between blocks: [`fence_sc`](super::fence_sc).
 //!
 //! What can be missed: an access by one lane counts with a fence by another of its warp; and what
 //! was ever released at a location or a barrier tells of fences who acquires there.
@@ -20,12 +19,12 @@ use crate::check::access::FenceKind;
 use crate::check::order::block::BlockOrder;
 use crate::check::order::clock::{Clock, NOTHING, join, join_boxed};
 
-/// What a warp, or who reads a location, knows of `fence.sc`.
+/// State of a warp, or of a location's readers, in Fence-SC order.
 #[derive(Debug, Default, Clone)]
 struct Fences {
-    /// What those cover that come before.
+    /// Accesses covered by the fences that come before.
     behind: Option<Box<Clock>>,
-    /// What those cover that come before the next one.
+    /// Accesses covered by the fences that precede the next one.
     overtaken: Option<Box<Clock>>,
 }
 
@@ -43,21 +42,21 @@ impl Fences {
     }
 }
 
-/// What strong accesses have left at a location: what the fences before them cover.
+/// Mark that strong accesses leave at a location: the accesses that the fences before them cover.
 #[derive(Debug)]
 struct Left {
     all: Clock,
-    /// Before the last write, or by it.
+    /// Accesses covered before or by the last write.
     written: Option<Box<Clock>>,
 }
 
-/// What the `fence.sc` of a block have to do with one another.
+/// Fence-SC order of a block.
 #[derive(Debug, Default)]
 pub(in crate::check) struct Sequential {
     warps: [Fences; 32],
-    /// By location.
+    /// Marks by location.
     left: HashMap<u64, Left>,
-    /// By where they are handed on.
+    /// States by the place where they are handed on.
     handed_on: HashMap<u64, Fences>,
 }
 
@@ -68,12 +67,12 @@ impl Sequential {
         self.handed_on.clear();
     }
 
-    /// Whether a strong access by the warp says anything of fences.
+    /// Returns true if a strong access by the warp may change the order of fences.
     pub(in crate::check) fn concerns(&self, warp: u32) -> bool {
         self.warps[warp as usize].behind.is_some() || !self.left.is_empty()
     }
 
-    /// A strong read.
+    /// Effect of a strong read.
     pub(in crate::check) fn read(&mut self, warp: u32, key: u64) {
         if let Some(Left { written: Some(written), .. }) = self.left.get(&key) {
             join_boxed(&mut self.warps[warp as usize].overtaken, written);
@@ -81,7 +80,7 @@ impl Sequential {
         self.leave(warp, key);
     }
 
-    /// A strong write or atomic.
+    /// Effect of a strong write or atomic.
     pub(in crate::check) fn write(&mut self, warp: u32, key: u64) {
         if let Some(left) = self.left.get(&key) {
             join_boxed(&mut self.warps[warp as usize].overtaken, &left.all);
@@ -99,7 +98,7 @@ impl Sequential {
         }
     }
 
-    /// A warp releases something at a location, or arrives at a barrier.
+    /// Passes on a warp's state at a release, or an arrival at a barrier.
     pub(in crate::check) fn tell(&mut self, warp: u32, key: u64) {
         let known = &self.warps[warp as usize];
         if !known.is_nothing() {
@@ -107,7 +106,7 @@ impl Sequential {
         }
     }
 
-    /// A warp acquires something there, or has waited.
+    /// Takes over the state at an acquire, or the end of a wait.
     pub(in crate::check) fn hear(&mut self, warp: u32, key: u64) {
         if let Some(told) = self.handed_on.get(&key) {
             self.warps[warp as usize].add(told);

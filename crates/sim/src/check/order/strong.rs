@@ -1,4 +1,4 @@
-//! What fences and strong accesses do to the order inside a block (PTX ISA, "Release and Acquire
+//! Fences and strong accesses in the order inside a block (PTX ISA, "Release and Acquire
 //! Patterns").
 
 use crate::check::access::{FenceKind, Kind, Semantics};
@@ -55,17 +55,17 @@ impl BlockOrder {
         }
     }
 
-    /// Whether a relaxed write by `warp` would release anything.
+    /// Returns true if a relaxed write by `warp` would release anything.
     pub(crate) const fn has_fenced(&self, warp: u32) -> bool {
         self.fenced[warp as usize].is_some()
     }
 
-    /// Whether a strong read could acquire anything.
+    /// Returns true if a strong read could acquire anything.
     pub(crate) fn has_released(&self) -> bool {
         !self.flags.is_empty()
     }
 
-    /// Whether a strong access by the warp may say anything of the order of fences.
+    /// Returns true if a strong access by the warp may affect the order of fences.
     pub(crate) fn is_near_fence_sc(&self, warp: u32) -> bool {
         self.sequential.concerns(warp)
     }

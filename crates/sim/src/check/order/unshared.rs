@@ -1,4 +1,5 @@
-//! What only some lanes of a warp have acquired: no warp sync has passed it on to the others yet.
+//! Clocks that only some lanes of a warp have acquired: no warp sync has passed them on to the
+//! others yet.
 //!
 //! An acquire pattern orders what follows it in its own thread (PTX ISA, "Causality Order"); that
 //! hardware keeps the lanes of a warp together is no part of the model. One clock a warp: what
@@ -9,7 +10,7 @@ use crate::check::access::Lanes;
 use crate::check::order::block::BlockOrder;
 use crate::check::order::clock::{Clock, NOTHING, PROXIED, join};
 
-/// By warp: lanes that know more than the others, and what.
+/// Per warp: the lanes that know more than the others, and their clock.
 #[derive(Debug, Default)]
 pub(in crate::check) struct Unshared(Vec<(u32, Box<Clock>)>);
 
@@ -20,12 +21,12 @@ impl Unshared {
         }
     }
 
-    /// The lanes of a warp that know more than all of them do, and what these know.
+    /// The lanes of a warp that know more than the others, and their clock.
     pub(in crate::check) fn of(&self, warp: u32) -> Option<(u32, &Clock)> {
         self.0.get(warp as usize).filter(|(lanes, _)| *lanes != 0).map(|(lanes, clock)| (*lanes, &**clock))
     }
 
-    /// Lanes learn what `clock` says; the lanes that know it now.
+    /// Adds `clock` to the lanes' own; returns the lanes that know it now.
     fn add(&mut self, warp: u32, lanes: u32, clock: &Clock) -> u32 {
         let w = warp as usize;
         if self.0.len() <= w {
@@ -40,7 +41,7 @@ impl Unshared {
         *known_by
     }
 
-    /// Takes out what lanes of a warp know, to be made known to all of them.
+    /// Takes the clock of single lanes of a warp, to be shared with all of them.
     fn take(&mut self, warp: u32) -> Option<Box<Clock>> {
         let (lanes, clock) = self.0.get_mut(warp as usize)?;
         (std::mem::take(lanes) != 0).then(|| clock.clone())
@@ -48,7 +49,7 @@ impl Unshared {
 }
 
 impl BlockOrder {
-    /// Lanes of a warp acquire what `clock` says: theirs alone until the warp shares it.
+    /// Adds `clock` for some lanes of a warp only, until the warp shares it.
     pub(in crate::check) fn learn_by(&mut self, warp: u32, lanes: u32, clock: &Clock) {
         let w = warp as usize;
         if lanes == self.lanes[w] {
@@ -69,14 +70,14 @@ impl BlockOrder {
         }
     }
 
-    /// What some lanes of a warp have acquired, all of them know.
+    /// Shares the clocks of some lanes with all lanes of the warp.
     pub(in crate::check) fn share(&mut self, warp: u32) {
         if let Some(clock) = self.unshared.take(warp) {
             self.learn(warp, 0, &clock);
         }
     }
 
-    /// Lanes of a warp synchronise: those outside go on without what they did not acquire.
+    /// Shares the clock among synchronising lanes: those outside do not get it.
     pub(in crate::check) fn share_with(&mut self, warp: u32, lanes: u32) {
         let Some((known_by, _)) = self.unshared.of(warp) else { return };
         if lanes == self.lanes[warp as usize] {
@@ -89,7 +90,7 @@ impl BlockOrder {
         }
     }
 
-    /// Everything is about to be forgotten: what proxy fences have covered stays.
+    /// Shares the entries for proxy fences, before everything else is forgotten.
     pub(in crate::check) fn share_proxied(&mut self) {
         for warp in Lanes(self.warps) {
             if let Some((_, clock)) = self.unshared.of(warp) {

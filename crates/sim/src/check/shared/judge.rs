@@ -9,7 +9,7 @@ use crate::check::shared::split::Cell;
 use crate::check::shared::visit::Visit;
 
 impl SharedShadow {
-    /// Judges and records what a lane does.
+    /// Judges and records a lane's access.
     #[inline(never)]
     pub(in crate::check) fn judge_lane(&mut self, visit: &Visit<'_>, lane: u32, findings: &mut Findings) {
         let access = visit.access;
@@ -93,8 +93,7 @@ impl SharedShadow {
     }
 }
 
-/// The worst conflict so far, the first of equals: its rule, the record that it is with, the
-/// address.
+/// The worst conflict so far, the first among equals: its rule, the other record, the address.
 struct Worst(Option<(Rule, u32, u64)>);
 
 impl Worst {

@@ -1,5 +1,5 @@
-//! Lines of 32 words of shared memory that whole warps access, lane by lane: one set of records
-//! stands for all words of a line, so that such an access costs as much as one to a word.
+//! Lines of 32 words of shared memory that whole warps access lane by lane: one set of records
+//! stands for all words of a line, so that such an access costs as much as one to a single word.
 //!
 //! Nothing but a form of the shadow: what the records of a line say is what those of its words
 //! would. An access of another shape spreads a line over its words first.
@@ -14,17 +14,17 @@ const WORDS: usize = 32;
 /// Bytes of a line.
 const BYTES: u32 = 128;
 
-/// What is known of a line.
+/// Records of a line.
 #[derive(Debug, Clone, Copy, Default)]
 struct Line {
-    /// In place of the words' records, while it is whole: that of the first word, by lane 0; the
-    /// word behind it has the same by lane 1. 0: none in any.
+    /// Record of the first word, by lane 0, if the line is whole; the word behind it has the same
+    /// by lane 1. 0: none in any word.
     writer: u32,
     reader: u32,
     earlier: u32,
-    /// Its records stand for those of its words, all of whose bytes are written.
+    /// True if its records stand for those of its words, all of whose bytes are written.
     is_whole: bool,
-    /// Some warp has accessed all of its words, so that each lies inside a variable.
+    /// True if some warp has accessed all of its words, so that each is inside a variable.
     lies_inside: bool,
 }
 
@@ -32,9 +32,9 @@ struct Line {
 #[derive(Debug)]
 pub(in crate::check) struct Lines {
     lines: Box<[Line]>,
-    /// How many are whole.
+    /// Number of whole lines.
     whole: usize,
-    /// Whether any may be.
+    /// True if any line may be whole.
     are_used: bool,
 }
 
@@ -45,11 +45,12 @@ pub(crate) struct WarpAccess {
     pub(crate) instr: u32,
     /// Warp index in its block.
     pub(crate) warp: u32,
-    /// It loads, or else stores.
+    /// True for a load, false for a store.
     pub(crate) reads: bool,
     /// The offset of lane 0, a multiple of 4.
     pub(crate) first: u32,
-    /// All lanes access that word; or else each one the word behind that of the lane before.
+    /// True if all lanes access that word; false if each accesses the word after that of the
+    /// previous lane.
     pub(crate) is_uniform: bool,
 }
 
@@ -58,7 +59,7 @@ const fn of_word(record: u32, word: u32) -> u32 {
     if record == 0 { 0 } else { record | word }
 }
 
-/// The record that stands for those of all words of a line, if one does.
+/// The record that stands for those of all words of a line, if there is one.
 #[inline(always)]
 fn common(records: &[u32]) -> Option<u32> {
     let first = records[0];
@@ -79,14 +80,14 @@ impl Lines {
         Self { lines: vec![Line::default(); words / WORDS].into(), whole: 0, are_used: true }
     }
 
-    /// The words of all lines have no records any more.
+    /// Clears the records of all lines.
     pub(super) fn clear(&mut self) {
         if std::mem::take(&mut self.whole) != 0 {
             self.lines.iter_mut().for_each(|line| line.is_whole = false);
         }
     }
 
-    /// Bytes that they take.
+    /// Size of the lines in bytes.
     #[cfg(test)]
     pub(super) fn footprint(&self) -> usize {
         std::mem::size_of_val(&*self.lines)
@@ -94,14 +95,14 @@ impl Lines {
 }
 
 impl SharedShadow {
-    /// A block starts; `are_used` says whether whole lines are worth having.
+    /// Starts a block; `are_used` enables whole lines.
     pub(in crate::check) fn begin_lines(&mut self, are_used: bool) {
         self.spread(0, u32::MAX);
         self.lines.are_used = are_used;
     }
 
-    /// Checks and records an access that breaks no rule, where what is known of its line says so;
-    /// `false`, with nothing changed, where it takes a closer look.
+    /// Checks and records an access that breaks no rule according to its line's records; returns
+    /// `false`, with nothing changed, if it needs a closer look.
     #[inline(always)]
     pub(in crate::check) fn line_access(&mut self, order: &mut BlockOrder, access: WarpAccess) -> bool {
         let WarpAccess { instr, warp, reads, first, is_uniform } = access;
@@ -159,7 +160,7 @@ impl SharedShadow {
         is_clear
     }
 
-    /// A read of one word by all lanes, of which the first and the last one leave their records.
+    /// Judges a read of one word by all lanes; the first and the last one leave their records.
     #[inline(always)]
     fn read_by_all(&mut self, order: &BlockOrder, settled: Settled, word: usize, first: u32) -> bool {
         let len = self.writers.len();
@@ -187,7 +188,7 @@ impl SharedShadow {
         true
     }
 
-    /// After an access to 32 consecutive words: they are a line if their records are alike.
+    /// Makes a line of 32 consecutive words after an access to them, if their records are alike.
     #[inline(always)]
     pub(in crate::check) fn gather(&mut self, first: u32) {
         let word = first as usize / 4;
@@ -207,7 +208,7 @@ impl SharedShadow {
         }
     }
 
-    /// Gives the words between two offsets records of their own.
+    /// Gives the words between two offsets their own records.
     #[inline(always)]
     pub(super) fn spread(&mut self, start: u32, end: u32) {
         if self.lines.whole != 0 {
@@ -215,7 +216,7 @@ impl SharedShadow {
         }
     }
 
-    /// The same for the words of an access.
+    /// Gives the words of an access their own records.
     #[inline(always)]
     pub(super) fn spread_under(&mut self, access: &Access, addresses: &[u32; 32], pattern: Pattern) {
         if self.lines.whole == 0 {

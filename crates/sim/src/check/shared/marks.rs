@@ -1,4 +1,4 @@
-//! A set of the records of one block, a bit each.
+//! Set of records of one block, one bit each.
 
 /// Records from the block's first one on.
 #[derive(Debug, Default)]
@@ -8,7 +8,7 @@ pub(in crate::check) struct Marks {
 }
 
 impl Marks {
-    /// Starts over, empty, with the records of a block whose first one this is.
+    /// Clears the set, for the records of a block that start at `first`.
     pub(in crate::check) fn begin(&mut self, first: u32) {
         self.first = first;
         self.bits.clear();
@@ -23,7 +23,7 @@ impl Marks {
         self.bits[at / 64] |= 1 << (at % 64);
     }
 
-    /// Whether a record is in the set; those of other blocks are not.
+    /// Returns true if a record is in the set; those of other blocks are not.
     #[inline]
     pub(in crate::check) fn contains(&self, id: u32) -> bool {
         let at = id.wrapping_sub(self.first) as usize;

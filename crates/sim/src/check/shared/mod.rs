@@ -1,4 +1,4 @@
-//! Shared memory: who touched each word last, and whether a new access races with them.
+//! Shared memory: the last accesses to each word, and races with them.
 //!
 //! - [`shadow`]: the state of one block's shared memory, and the frequent accesses, which need no
 //!   closer look; `rows` has those of whole rows, in vectors. [`packed`] is a record of it,

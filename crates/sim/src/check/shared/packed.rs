@@ -1,4 +1,4 @@
-//! How a record of shared memory packs into 32 bits, and which records need no closer look.
+//! Packing of a record of shared memory into 32 bits, and the records that need no closer look.
 //!
 //! From the top: its number in [`BlockOrder`](crate::check::order::block::BlockOrder) (19 bits, so
 //! that records stay below 2^31), strong or not (1), warp or agent of an mbarrier (6), lane (5).
@@ -7,7 +7,7 @@ pub(in crate::check) const ID_SHIFT: u32 = 12;
 pub(in crate::check) const STRONG: u32 = 1 << 11;
 pub(in crate::check) const WARP: u32 = 0x7e0;
 pub(in crate::check) const LANE: u32 = 0x1f;
-/// In place of a writer: the bytes' records are at the split words' index in `readers`, if
+/// Replacement of a writer: the bytes' records are at the split words' index in `readers`, if
 /// `earlier` has the floor.
 pub(in crate::check) const SPLIT: u32 = i32::MAX as u32;
 

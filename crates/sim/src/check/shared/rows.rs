@@ -15,7 +15,7 @@ pub(super) struct Rows<'a> {
     pub(super) init: &'a mut [u8],
 }
 
-/// Whether the host has the instructions.
+/// Returns true if the host has AVX2.
 #[inline(always)]
 pub(super) fn can_run() -> bool {
     std::arch::is_x86_feature_detected!("avx2")
@@ -40,7 +40,7 @@ impl Rows<'_> {
     }
 }
 
-/// Who accesses: the record of lane 0, and how many words of a lane there are, as a shift.
+/// The accessing warp: the record of lane 0, and the words per lane, as a shift.
 #[derive(Clone, Copy)]
 struct By {
     settled: Settled,
@@ -48,7 +48,7 @@ struct By {
     shift: u32,
 }
 
-/// What vectors of records are compared with.
+/// Vectors that records are compared with.
 #[derive(Clone, Copy)]
 struct Vectors {
     floor: __m256i,
@@ -82,7 +82,7 @@ unsafe fn store(records: &mut [u32], at: usize, new: __m256i) {
     unsafe { _mm256_storeu_si256(records.as_mut_ptr().add(at).cast(), new) }
 }
 
-/// Where records agree in the bits of a mask.
+/// Mask of the records that agree in the given bits.
 #[target_feature(enable = "avx2")]
 #[inline]
 fn same(a: __m256i, b: __m256i, bits: u32) -> __m256i {
@@ -111,7 +111,7 @@ impl Vectors {
         _mm256_or_si256(self.base, _mm256_srl_epi32(words, self.shift))
     }
 
-    /// Which records are of before the floor.
+    /// Mask of the records before the floor.
     #[target_feature(enable = "avx2")]
     #[inline]
     fn old(self, records: __m256i) -> __m256i {

@@ -1,5 +1,5 @@
-//! The shadow of one block's shared memory: who wrote and read each word last, and which bytes were
-//! written at all.
+//! The shadow of one block's shared memory: the last writer and reader of each word, and the bytes
+//! that were written at all.
 //!
 //! After FastTrack (Flanagan and Freund, 2009): the last writer, and readers until a write follows
 //! them. A record packs into 32 bits ([`packed`](crate::check::shared::packed)); a number below the
@@ -36,8 +36,8 @@ const fn me_at(base: u32, index: usize, shift: u32) -> u32 {
     base | (index as u32) >> shift
 }
 
-/// A number of words that the compiler does not know: it would unroll loops over 32 words before it
-/// vectorises them, and make a poor job of that.
+/// Hides a number of words from the compiler, which would otherwise unroll loops over 32 words
+/// before it vectorises them, with poor results.
 #[inline(always)]
 fn vectorised(words: usize) -> usize {
     std::hint::black_box(words)
@@ -55,17 +55,17 @@ pub(crate) struct SharedShadow {
     pub(super) writers: Vec<u32>,
     pub(super) readers: Vec<u32>,
     pub(super) earlier: Vec<u32>,
-    /// Four bits a word: bytes written in this block.
+    /// Four bits per word: bytes written in this block.
     pub(super) init: Vec<u8>,
     pub(super) lines: Lines,
     pub(super) split: SplitWords,
-    /// Readers pushed out of their word or byte while warps are partially ordered.
+    /// Readers evicted from their word or byte while warps are partially ordered.
     pub(super) crowd: HashMap<u32, Vec<u32>>,
     pub(super) floor: u32,
     generation: u32,
     /// Sizes of strong accesses since the last barrier of the whole block.
     sizes: Sizes,
-    /// Words at the start that are written when a block starts.
+    /// Words at the start that count as written when a block starts.
     reserved: usize,
 }
 
@@ -89,20 +89,20 @@ impl SharedShadow {
         }
     }
 
-    /// A block starts: nothing is written yet, unless all is to count as written. The records go
-    /// away by the block's floor.
+    /// Starts a block: nothing counts as written, unless `all_written`. The block's floor
+    /// invalidates the records.
     pub(crate) fn begin(&mut self, all_written: bool) {
         self.begin_lines(!all_written);
         self.init.fill(if all_written { 0xf } else { 0 });
         self.init[..self.reserved].fill(0xf);
     }
 
-    /// Whether nothing has written a byte.
+    /// Returns true if nothing has written a byte.
     pub(in crate::check) fn is_unwritten(&self, offset: u32) -> bool {
         self.init[offset as usize / 4] >> (offset % 4) & 1 == 0
     }
 
-    /// A store has put into a byte what nothing had written where it came from.
+    /// Marks a byte as unwritten, since the value stored there came from an unwritten byte.
     pub(in crate::check) fn leave_unwritten(&mut self, offset: u32) {
         self.spread(offset, offset + 1);
         self.init[offset as usize / 4] &= !(1 << (offset % 4));
@@ -113,7 +113,7 @@ impl SharedShadow {
     #[inline(never)]
     fn follow(&mut self, order: &mut BlockOrder) -> bool {
         self.floor = order.floor();
-        // Proxy fences are asked about writers from before the floor, too.
+        // Proxy fences also ask about writers before the floor.
         for (place, word, cell) in self.split.join() {
             if (self.writers[word], self.readers[word]) == (SPLIT, place) {
                 (self.writers[word], self.readers[word], self.earlier[word]) = (cell.writer, cell.reader, cell.earlier);
@@ -225,7 +225,7 @@ impl SharedShadow {
     pub(in crate::check) fn landed(&mut self, order: &mut BlockOrder, access: &Access, addresses: &[u32; 32]) {
         let id = order.record(access.warp, access.instr, access.kind, access.element);
         if self.floor != order.floor() || self.generation != order.generation() {
-            // What a block forgets is told at its next access.
+            // Forgotten records are reported at the next access.
             self.follow(order);
         }
         self.spread_under(access, addresses, Pattern::Scattered);
@@ -277,7 +277,7 @@ impl SharedShadow {
         };
         let mut fenced = 0;
         for word in start as usize / 4..end as usize / 4 {
-            // Neighbours are mostly of one access.
+            // Neighbouring words mostly belong to one access.
             if kind == Kind::Read && self.writers[word] == fenced && fenced != SPLIT {
                 continue;
             }
@@ -560,7 +560,7 @@ impl SharedShadow {
     }
 }
 
-/// The finding that a block forgot what it did; it has no address, which in global memory is 0.
+/// The finding that a block forgot its accesses; it has no address, which in global memory is 0.
 const fn forgets(block: u32, access: &Access) -> Found {
     let this = Side { instr: access.instr, block, warp: access.warp, lane: access.mask.trailing_zeros() };
     Found { rule: Rule::BlockForgets, space: Space::Global, address: 0, this, other: None, count: 1 }

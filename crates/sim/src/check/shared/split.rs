@@ -1,4 +1,4 @@
-//! Words of shared memory whose bytes have different histories: one cell a byte, until the next
+//! Words of shared memory whose bytes have different histories: one cell per byte, until the next
 //! whole-block barrier.
 //!
 //! A word is split once until then, so these cells take at most 12 bytes a byte of shared memory,
@@ -12,16 +12,16 @@ pub(in crate::check) struct Cell {
     pub(in crate::check) earlier: u32,
 }
 
-/// Words whose bytes are recorded one by one.
+/// Words with a record per byte.
 #[derive(Debug, Default)]
 pub(in crate::check) struct SplitWords {
     cells: Vec<[Cell; 4]>,
-    /// The word of each.
+    /// The index of each word.
     words: Vec<usize>,
 }
 
 impl SplitWords {
-    /// All words are whole again: their places, which they are, and the newest records of their
+    /// Joins all split words: returns their places, their indices, and the newest records of their
     /// bytes.
     pub(super) fn join(&mut self) -> impl Iterator<Item = (u32, usize, Cell)> {
         let newest = |cells: [Cell; 4]| {
@@ -32,7 +32,7 @@ impl SplitWords {
         (0..).zip(words).map(move |(place, (word, cells))| (place, word, newest(cells)))
     }
 
-    /// Splits a word whose bytes so far all have the records of `whole`; gives its place.
+    /// Splits a word whose bytes so far all have the records of `whole`; returns its place.
     pub(super) fn split(&mut self, word: usize, whole: Cell) -> u32 {
         let place = u32::try_from(self.cells.len()).expect("shared memory has fewer words");
         self.cells.push([whole; 4]);

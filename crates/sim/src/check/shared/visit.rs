@@ -1,4 +1,4 @@
-//! Judges a lane's access to one word or byte of shared memory by its records, and records it.
+//! Judge of a lane's access to one word or byte of shared memory, which it also records.
 
 use std::collections::HashMap;
 
@@ -13,7 +13,7 @@ const fn word_of(key: u32) -> u32 {
     if key >> 31 != 0 { (key & !(1 << 31)) >> 2 } else { key }
 }
 
-/// One warp access, with everything that judging it takes.
+/// One warp access, with everything needed to judge it.
 pub(in crate::check) struct Visit<'a> {
     pub(in crate::check) order: &'a BlockOrder,
     pub(in crate::check) access: &'a Access,
@@ -26,7 +26,7 @@ pub(in crate::check) struct Visit<'a> {
 }
 
 impl Visit<'_> {
-    /// Whether all lanes store the same value.
+    /// Returns true if all lanes store the same value.
     pub(in crate::check) fn stores_one_value(&self) -> bool {
         let Some(values) = self.values else { return false };
         let first = (values.stored)(self.access.mask.trailing_zeros());
@@ -54,8 +54,8 @@ impl Visit<'_> {
             }
         };
         look(cell.writer);
-        // Who has read a value that was stored unordered before, and is stored again, has read what
-        // it will ever be.
+        // A reader of a value that was stored unordered before, and is stored again, has read the
+        // final value.
         let repeats = matches!(worst, Some((Rule::SameValue, _)));
         let mut look = |record: u32| {
             if let Some(rule) = self.conflict(record, lane)
@@ -96,8 +96,9 @@ impl Visit<'_> {
         worst
     }
 
-    /// Whether this lane comes after a strong write because something before it has observed the
-    /// write: a strong read, or the atomic that is the word's last `writer` and built on it.
+    /// Returns true if this lane comes after a strong write because something before it has
+    /// observed the write: a strong read, or the atomic that is the word's last `writer` and built
+    /// on it.
     fn comes_after(&self, record: u32, writer: u32, word: u32, lane: u32) -> bool {
         let is_strong_write = |record: u32| {
             record & STRONG != 0 && record != SPLIT && self.order.context(record >> ID_SHIFT).kind != Kind::Read
@@ -134,7 +135,7 @@ impl Visit<'_> {
         (earlier >= floor && !same_warp(earlier, reader) && !same_warp(earlier, new)).then_some(earlier)
     }
 
-    /// [`insert_reader`](Self::insert_reader), with a table for those that had to go.
+    /// [`insert_reader`](Self::insert_reader), with a table for the evicted readers.
     fn crowd_reader(&self, cell: &mut Cell, mut crowds: Option<&mut HashMap<u32, Vec<u32>>>, key: u32, new: u32) {
         // A thread's weak access is not hidden by its own strong one.
         let (reader, earlier, floor) = (cell.reader, cell.earlier, self.settled.floor);

@@ -13,13 +13,13 @@ use std::ops::Range;
 use super::{Factors, NOTHING, OF_SPECIAL, OF_ZERO, Precision, QUICK, Rule};
 use crate::tensor_ops::product::Square;
 
-/// Rows of accumulators that are summed together, so that they and their scales stay in registers.
+/// Rows of accumulators summed together, so that they and their scales stay in registers.
 const TOGETHER: usize = 4;
 
-/// Sums of products up to here have room for the accumulator in 32 bits.
+/// Largest sum of products that leaves room for the accumulator in 32 bits.
 const ROOM: i32 = i32::MAX - (1 << 27);
 
-/// For each of eight columns, the places of the two bytes of its exponent, eight times.
+/// For each of eight columns, the positions of the two bytes of its exponent, eight times.
 const SPREAD: [[i16; 8]; 8] = {
     let mut spread = [[0; 8]; 8];
     let mut column = 0;
@@ -30,8 +30,8 @@ const SPREAD: [[i16; 8]; 8] = {
     spread
 };
 
-/// Adds the products of some columns. False, with nothing done, where exponents or sums are so
-/// large or small that this does not hold them.
+/// Adds the products of some columns. Returns false, with nothing done, if exponents or sums are
+/// too large or too small for this method.
 ///
 /// # Safety
 /// The host has AVX2.
@@ -178,7 +178,7 @@ fn special_exponents(numbers: __m256, least: __m256i) -> __m256i {
     _mm256_blendv_epi8(exponents(numbers, least), all(i32::from(OF_SPECIAL)), is_special)
 }
 
-/// Integers as the rule rounds them.
+/// Rounds integers by the rule.
 #[target_feature(enable = "avx2")]
 #[inline]
 fn rounded(rule: &Rule, exact: __m256i, precision: Precision) -> __m256 {

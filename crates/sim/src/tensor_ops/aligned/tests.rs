@@ -16,7 +16,7 @@ impl Random {
     }
 }
 
-/// How the words of operands are made of random ones.
+/// Distribution of the random words of operands.
 #[derive(Debug, Clone, Copy)]
 enum Tile {
     /// Any bits: infinities, NaNs, subnormal numbers.

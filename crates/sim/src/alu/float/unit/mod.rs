@@ -1,5 +1,4 @@
-//! The multifunction unit (`MUFU`): the approximate functions of `.f32`, bit for bit as an H200
-//! has them.
+//! The multifunction unit (`MUFU`): the approximate functions of `.f32`, bit-identical to an H200.
 //!
 //! The fraction's first bits choose a segment and its three coefficients in [`tables`], the others
 //! are the distance in it; the square of the distance is truncated; the sum is truncated (S.
@@ -22,8 +21,7 @@ const INFINITE: u32 = 0x7f80_0000;
 /// The sign.
 const SIGN: u32 = 0x8000_0000;
 
-/// Half of the square of a number of 17 bits, over 2^18: the partial products are truncated, each
-/// by itself.
+/// Half of the square of a 17-bit number, over 2^18: each partial product is truncated.
 #[inline(always)]
 fn square(x: u32) -> u32 {
     let mut sum = 0;
@@ -40,7 +38,7 @@ fn interpolate(table: &[Segment], segment: u32, x: u32, square: u32) -> i64 {
     a + i64::from(b) * i64::from(x) + i64::from(c) * i64::from(square)
 }
 
-/// The fraction of a number with its exponent's: the lower 23 bits and the biased exponent.
+/// The lower 23 bits (the fraction) and the biased exponent.
 #[inline(always)]
 fn parts(x: u32) -> (u32, i32) {
     (x & 0x7f_ffff, (x >> 23 & 0xff) as i32)
@@ -104,7 +102,7 @@ pub(super) fn root(x: u32) -> u32 {
     if exponent == 0 { x & SIGN } else { result }
 }
 
-/// A magnitude below 2^8 in units of 2^-23, what is below them cut off.
+/// A magnitude below 2^8 in units of 2^-23, truncated.
 #[inline(always)]
 fn fixed(fraction: u32, exponent: i32) -> u32 {
     let significand = fraction | 1 << 23;
@@ -143,7 +141,7 @@ pub(super) fn logarithm(x: u32) -> u32 {
     if exponent == 0 { INFINITE | SIGN } else { result }
 }
 
-/// `MUFU.SIN` and, a quarter further on, `MUFU.COS`: of revolutions.
+/// `MUFU.SIN` and, a quarter further on, `MUFU.COS`; the argument is in revolutions.
 #[inline(always)]
 fn wave(x: u32, quarters: u32) -> u32 {
     let (fraction, exponent) = parts(x);

@@ -1,5 +1,5 @@
-//! Coefficients of the unit's segments, as `fixtures/hardware/recover.py` finds them in what
-//! an H200 gave (driver 580.159.04, 2026-11-23).
+//! Coefficients of the unit's segments, as `fixtures/hardware/recover.py` derives them from the
+//! results of an H200 (driver 580.159.04, 2026-11-23).
 //!
 //! A segment has an interval of constants that give the same bits; the least of them stands here,
 //! and has the rounding in it.
@@ -103,7 +103,7 @@ pub(super) const RECIPROCAL_ROOT: [Segment; 128] = [
     (0x81030a3fff, -16775, 396), (0x8080c23ffe, -16578, 388),
 ];
 
-/// `sqrt(x)`, by the same, times 2^40.
+/// `sqrt(x)`, by the same bits, times 2^40.
 #[rustfmt::skip]
 pub(super) const ROOT: [Segment; 128] = [
     (0x10000007fff, 65535, -1012), (0x101fe047ffc, 65029, -988), (0x103f81ffffe, 64534, -964),
@@ -240,7 +240,7 @@ pub(super) const TANGENT_OCTAVES: [(u32, u32, i32); 11] = [
     (11, 2, 37), (15, 2, 36), (19, 3, 37), (27, 4, 39), (43, 3, 37),
 ];
 
-/// Its segments.
+/// Segments of the hyperbolic tangent.
 #[rustfmt::skip]
 pub(super) const TANGENT: [Segment; 51] = [
     (0x40000000, 8192, -1), (0x7fff8000, 16383, -6), (0x7ffd8000, 16381, -26),
