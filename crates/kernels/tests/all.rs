@@ -1,4 +1,4 @@
-//! Families of kernels, in one program: libraries are linked once, and cores wait for one last test.
+//! Families of kernels in one program: libraries are linked once, no core waits for a last test.
 
 mod assemble;
 #[path = "conv/main.rs"]
