@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use clap::Args;
 use warpfold::Dtype;
-use warpfold_engine::{Config, Model};
-use warpfold_models::{ChatTemplate, ModelFiles, SamplingDefaults, ToolFormat};
+use warpfold_engine::{Config, Model, Pooling};
+use warpfold_models::{ChatTemplate, ModelFiles, PoolingDefaults, SamplingDefaults, ToolFormat};
 use warpfold_serve::{Bounds, Handle, Options, Server, Text};
 
 use crate::failure::Failure;
@@ -61,6 +61,10 @@ pub(crate) struct Serve {
     /// generation_config.json, none is nobody's.
     #[arg(long, value_name = "WHOSE", default_value = "auto")]
     generation_config: GenerationConfig,
+    /// Which hidden states become an embedding: that of the last token, the mean of all, or that of
+    /// the first (cls); unless given that of the model's 1_Pooling/config.json, or last.
+    #[arg(long, value_name = "WHICH")]
+    pooling: Option<Pooling>,
     #[command(flatten)]
     engine: EngineOptions,
     #[command(flatten)]
@@ -183,8 +187,10 @@ impl Serve {
         if sampling != SamplingDefaults::default() {
             output::print(&format!("sampling unless a request says otherwise: {sampling}\n"))?;
         }
+        let defaults = files.pooling_defaults();
+        let pooling = PoolingDefaults { pooling: self.pooling.unwrap_or(defaults.pooling), ..defaults };
         let tokenizer = files.into_tokenizer().map(Arc::new);
-        let text = Text { tokenizer, template, weights_digest, tool_format: self.tool_format, sampling };
+        let text = Text { tokenizer, template, weights_digest, tool_format: self.tool_format, sampling, pooling };
         handle.serve(model, config, text)?;
         for (name, weights) in adapters.named {
             handle.load_adapter(&name, weights).map_err(|error| Failure::usage(format!("--lora {name}: {error}")))?;

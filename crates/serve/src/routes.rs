@@ -13,7 +13,7 @@ use warpfold_engine::Metrics;
 
 use crate::body::{json, typed};
 use crate::error::ApiError;
-use crate::openai::{chat, completions, models, responses};
+use crate::openai::{chat, completions, embeddings, models, responses, scores};
 use crate::state::{Phase, State};
 use crate::{access, adapters, anthropic, metrics, page, tokenize};
 
@@ -26,6 +26,12 @@ pub(crate) fn router(state: Arc<State>) -> Router {
         .route("/v1/responses/{id}", get(responses::get).delete(responses::delete))
         .route("/v1/messages", post(anthropic::create))
         .route("/v1/messages/count_tokens", post(anthropic::count))
+        .route("/v1/embeddings", post(embeddings::create))
+        .route("/v1/score", post(scores::score))
+        .route("/score", post(scores::score))
+        .route("/v1/rerank", post(scores::rerank))
+        .route("/v2/rerank", post(scores::rerank))
+        .route("/rerank", post(scores::rerank))
         .route("/v1/models", get(models::list))
         .route("/v1/models/{*name}", get(models::one))
         .route("/v1/load_lora_adapter", post(adapters::load))

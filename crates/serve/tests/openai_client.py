@@ -42,6 +42,13 @@ streamed = list(client.completions.create(**ask, stream=True))
 assert "".join(c.choices[0].text for c in streamed) == whole.choices[0].text
 assert whole.choices[0].seed == 5
 
+# Embeddings, which the package asks for as bytes unless told otherwise.
+texts = ["the quick", "brown fox"]
+found = client.embeddings.create(model=model, input=texts)
+floats = client.embeddings.create(model=model, input=texts, encoding_format="float")
+assert [e.embedding for e in found.data] == [e.embedding for e in floats.data] and found.usage.total_tokens >= 2
+assert len(client.embeddings.create(model=model, input=[5, 6, 7], dimensions=3).data[0].embedding) == 3
+
 # Errors arrive as the package's own.
 def refused(kind, param, **change):
     try:

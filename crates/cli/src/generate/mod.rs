@@ -153,7 +153,7 @@ impl Generate {
     fn requests(&self, files: &ModelFiles) -> Result<Vec<Request>, Failure> {
         let ModelConfig { vocab, max_len, ref eos, .. } = *files.config();
         let max_len = self.engine.max_len.unwrap_or(usize::MAX).min(max_len);
-        let limits = Limits { vocab, max_len, eos: eos.clone(), kv_bytes_per_token: 0 };
+        let limits = Limits { vocab, max_len, eos: eos.clone(), hidden: 0, kv_bytes_per_token: 0 };
         let is_shipped = model::is_shipped(self.model.as_deref());
         let chat = if self.chat { Some(template(files)?) } else { None };
         let defaults = self.generation_config.of(files);

@@ -8,6 +8,7 @@ mod browser;
 mod chat;
 mod client;
 mod clients;
+mod embeddings;
 mod errors;
 mod life;
 mod load;
