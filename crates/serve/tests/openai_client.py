@@ -1,6 +1,7 @@
 """The openai package against a server: python openai_client.py http://127.0.0.1:PORT/v1 KEY MODEL."""
 
 import json
+import struct
 import sys
 import typing
 
@@ -46,7 +47,8 @@ assert whole.choices[0].seed == 5
 texts = ["the quick", "brown fox"]
 found = client.embeddings.create(model=model, input=texts)
 floats = client.embeddings.create(model=model, input=texts, encoding_format="float")
-assert [e.embedding for e in found.data] == [e.embedding for e in floats.data] and found.usage.total_tokens >= 2
+bits = lambda list: [struct.pack(f"{len(e.embedding)}f", *e.embedding) for e in list.data]
+assert bits(found) == bits(floats) and len(bits(found)) == 2 and found.usage.total_tokens >= 2
 assert len(client.embeddings.create(model=model, input=[5, 6, 7], dimensions=3).data[0].embedding) == 3
 
 # Errors arrive as the package's own.
