@@ -179,7 +179,8 @@ impl Serve {
         handle: &Handle,
     ) -> Result<(), Failure> {
         let free_bytes = place.free_memory_bytes()?;
-        let mut model = model::load(&files, place, self.dtype, self.engine.steps(files.config().max_len))?;
+        let steps = self.engine.steps(files.config().max_len);
+        let mut model = model::load(&files, place, self.dtype, steps, self.device.as_deref())?;
         let config = self.config(&mut model, free_bytes, place.is_virtual())?;
         let weights_digest = model.weights_digest();
         output::print(&model::told_digest(weights_digest))?;

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use crate::beam::Hypothesis;
 use crate::block::{Pool, Table};
-use crate::pooling::{Pooled, Pooling};
+use crate::pooling::{PooledStates, Pooling};
 use crate::request::{Request, RequestId};
 use crate::sampling::{Sampled, Sampling};
 use crate::sequence::{Sequence, StopRules};
@@ -37,7 +37,7 @@ pub(crate) struct Group {
     pub(crate) prompt_logprobs: Vec<Sampled>,
     pub(crate) are_prompt_logprobs_reported: bool,
     /// The embedding that is asked for, as far as it has come.
-    pub(crate) pooled: Option<Pooled>,
+    pub(crate) pooled: Option<PooledStates>,
     /// The whole of it, to be reported.
     pub(crate) embedding: Option<Vec<f32>>,
     /// Beams that ended.

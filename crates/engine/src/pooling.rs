@@ -37,14 +37,14 @@ impl FromStr for Pooling {
 
 /// The embedding of a prompt as far as it has come.
 #[derive(Debug, Clone)]
-pub(crate) struct Pooled {
+pub(crate) struct PooledStates {
     /// Positions whose hidden states are wanted and have not come.
     wanted: Range<usize>,
     sum: Vec<f64>,
     count: usize,
 }
 
-impl Pooled {
+impl PooledStates {
     pub(crate) fn new(pooling: Pooling, prompt_len: usize) -> Self {
         let wanted = match pooling {
             Pooling::Last => prompt_len - 1..prompt_len,

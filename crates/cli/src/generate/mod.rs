@@ -133,7 +133,7 @@ impl Generate {
         let max_len = files.config().max_len;
         let longest = asked.iter().map(|request| longest(request, max_len)).max();
         let steps = self.largest(&asked, max_len).steps(longest.unwrap_or(1));
-        let mut model = model::load(&files, &place, self.dtype, steps)?;
+        let mut model = model::load(&files, &place, self.dtype, steps, self.device.as_deref())?;
         output::note(&model::told_digest(model.weights_digest()));
         let config = self.config(&mut model, &asked, free_bytes, !place.is_virtual())?;
         let tokenizer = files.into_tokenizer().map(Arc::new);

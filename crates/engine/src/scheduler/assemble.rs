@@ -6,7 +6,7 @@ use crate::batch::{Batch, Feed, SampleRow};
 use crate::block::NULL_BLOCK;
 use crate::constraint::Mask;
 use crate::group::Group;
-use crate::pooling::Pooled;
+use crate::pooling::PooledStates;
 use crate::sequence::Sequence;
 
 impl Scheduler {
@@ -96,7 +96,7 @@ fn push_hidden(
     rows: &Rows,
     first: usize,
 ) {
-    let wanted = group.pooled.iter().flat_map(Pooled::wanted);
+    let wanted = group.pooled.iter().flat_map(PooledStates::wanted);
     for position in wanted.filter(|position| (rows.start..rows.end()).contains(position)) {
         batch.hidden.push(to_u32(first + position - rows.start));
         targets.push(Target { scheduled: index, seq: rows.seq, use_: Use::Hidden(position) });

@@ -33,7 +33,7 @@ use crate::error::{Error, ErrorKind, config, request};
 use crate::group::{Group, Key, longest_total};
 use crate::metrics::Metrics;
 use crate::model::Limits;
-use crate::pooling::Pooled;
+use crate::pooling::PooledStates;
 use crate::request::{Request, RequestId};
 use crate::sampling::philox;
 use crate::sequence::{Constrained, Sequence, StopRules};
@@ -126,7 +126,7 @@ impl Scheduler {
             seed,
             prompt_logprobs: Vec::new(),
             are_prompt_logprobs_reported: false,
-            pooled: request.pooling.map(|pooling| Pooled::new(pooling, request.prompt.len())),
+            pooled: request.pooling.map(|pooling| PooledStates::new(pooling, request.prompt.len())),
             embedding: None,
             hypotheses: Vec::new(),
             arrival: self.now,

@@ -78,8 +78,8 @@ impl StepShape {
         self.kind == Kind::Decode
     }
 
-    /// The rows that [`Network::rows`](crate::network::Network::rows) gives, in two: those of samples,
-    /// and those whose hidden states are wanted.
+    /// The rows that the network gives, in two: those of samples, and those whose hidden states are
+    /// wanted.
     pub(crate) fn split(&self, rows: Tensor) -> Result<[Option<Tensor>; 2], Error> {
         match self.kind {
             Kind::Decode | Kind::Mixed { hidden: 0, .. } => Ok([Some(rows), None]),
@@ -88,9 +88,9 @@ impl StepShape {
         }
     }
 
-    /// Where the lists are among the words of a step: tokens, words that hold those of rows which
-    /// are fed, adapters, positions, slots, lengths, tables,
-    /// where sequences begin, rows of samples and after them of hidden states. Each begins at a multiple of four words.
+    /// The places of the lists among the words of a step: tokens, words that hold those of rows
+    /// which are fed, adapters, positions, slots, lengths, tables, starts of sequences, rows of
+    /// samples and after them of hidden states. Each begins at a multiple of four words.
     fn places(&self) -> [Range<usize>; 9] {
         let (starts, samples) = match self.kind {
             Kind::Decode => (0, 0),

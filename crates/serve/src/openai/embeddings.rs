@@ -22,7 +22,7 @@ use crate::state::{Served, State};
 /// How numbers are written.
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum Encoding {
+enum NumberEncoding {
     #[default]
     Float,
     /// Their little-endian bytes.
@@ -30,32 +30,32 @@ enum Encoding {
 }
 
 #[derive(Serialize)]
-struct List<'a> {
+struct EmbeddingList<'a> {
     id: String,
     object: &'static str,
     created: u64,
     model: String,
-    data: Vec<Entry<'a>>,
-    usage: Usage,
+    data: Vec<EmbeddingEntry<'a>>,
+    usage: PromptUsage,
 }
 
 #[derive(Serialize)]
-struct Entry<'a> {
+struct EmbeddingEntry<'a> {
     index: usize,
     object: &'static str,
-    embedding: Numbers<'a>,
+    embedding: EmbeddingNumbers<'a>,
 }
 
 #[derive(Serialize)]
 #[serde(untagged)]
-enum Numbers<'a> {
+enum EmbeddingNumbers<'a> {
     Float(&'a [f32]),
     Base64(String),
 }
 
 /// What was read; nothing is generated.
 #[derive(Debug, Clone, Copy, Serialize)]
-pub(super) struct Usage {
+pub(super) struct PromptUsage {
     pub(super) prompt_tokens: usize,
     pub(super) total_tokens: usize,
 }
@@ -68,7 +68,7 @@ pub(crate) async fn create(
     let served = state.served()?;
     let adapter = check_model(fields.take("model")?, &state)?;
     let input = prompts(&mut fields, "input")?;
-    let encoding: Encoding = fields.take("encoding_format")?.unwrap_or_default();
+    let encoding: NumberEncoding = fields.take("encoding_format")?.unwrap_or_default();
     let dimensions: Option<usize> = fields.take("dimensions")?;
     let is_normalized = match (fields.take("normalize")?, fields.take("use_activation")?) {
         (Some(_), Some(_)) => return Err(ApiError::field("use_activation", "normalize is there, too")),
@@ -81,7 +81,7 @@ pub(crate) async fn create(
         return Err(ApiError::field("dimensions", format!("an embedding of this model has 1 to {most}")));
     }
     let prompts = input.tokens(&state, served).await?;
-    let usage = Usage::of(&prompts);
+    let usage = PromptUsage::of(&prompts);
     let model = state.name_of(adapter.as_deref());
     let mut all = embed(&state, served, &tenant, adapter, ("input", prompts)).await?;
     for embedding in &mut all {
@@ -90,12 +90,13 @@ pub(crate) async fn create(
             normalize(embedding);
         }
     }
-    let data = all.iter().enumerate().map(|(index, embedding)| Entry::new(index, embedding, encoding)).collect();
+    let data =
+        all.iter().enumerate().map(|(index, embedding)| EmbeddingEntry::new(index, embedding, encoding)).collect();
     let id = format!("embd-{}", new_id(&state));
-    Ok(object(&List { id, object: "list", created: now(), model, data, usage }))
+    Ok(object(&EmbeddingList { id, object: "list", created: now(), model, data, usage }))
 }
 
-impl Usage {
+impl PromptUsage {
     pub(super) fn of(prompts: &[Vec<u32>]) -> Self {
         let all = prompts.iter().map(Vec::len).sum();
         Self { prompt_tokens: all, total_tokens: all }
@@ -153,12 +154,12 @@ fn normalize(vector: &mut [f32]) {
     vector.iter_mut().for_each(|x| *x = (f64::from(*x) / length) as f32);
 }
 
-impl<'a> Entry<'a> {
-    fn new(index: usize, embedding: &'a [f32], encoding: Encoding) -> Self {
+impl<'a> EmbeddingEntry<'a> {
+    fn new(index: usize, embedding: &'a [f32], encoding: NumberEncoding) -> Self {
         let embedding = match encoding {
-            Encoding::Float => Numbers::Float(embedding),
-            Encoding::Base64 => {
-                Numbers::Base64(base64(&embedding.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<_>>()))
+            NumberEncoding::Float => EmbeddingNumbers::Float(embedding),
+            NumberEncoding::Base64 => {
+                EmbeddingNumbers::Base64(base64(&embedding.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<_>>()))
             }
         };
         Self { index, object: "embedding", embedding }

@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::answer::{new_id, now};
-use super::embeddings::{Usage, embed, length, object, prompts};
+use super::embeddings::{PromptUsage, embed, length, object, prompts};
 use super::params::check_model;
 use super::prompt::Prompts;
 use crate::error::ApiError;
@@ -19,20 +19,20 @@ use crate::share::Tenant;
 use crate::state::State;
 
 #[derive(Serialize)]
-struct Scores {
+struct ScoreList {
     id: String,
     object: &'static str,
     created: u64,
     model: String,
     data: Vec<Value>,
-    usage: Usage,
+    usage: PromptUsage,
 }
 
 #[derive(Serialize)]
-struct Ranks {
+struct RankList {
     id: String,
     model: String,
-    usage: Usage,
+    usage: PromptUsage,
     results: Vec<Value>,
 }
 
@@ -61,7 +61,7 @@ pub(crate) async fn score(
     let pair = |(index, (a, b)): (usize, (&Vec<f32>, &Vec<f32>))| json!({"index": index, "object": "score", "score": cosine(a, b)});
     let data = pairs.map(pair).collect();
     let id = format!("score-{}", new_id(&state));
-    Ok(object(&Scores { id, object: "list", created: now(), model, data, usage }))
+    Ok(object(&ScoreList { id, object: "list", created: now(), model, data, usage }))
 }
 
 pub(crate) async fn rerank(
@@ -91,12 +91,12 @@ pub(crate) async fn rerank(
         json!({"index": index, "document": document, "relevance_score": score})
     };
     let results = ranked.into_iter().map(result).collect();
-    Ok(object(&Ranks { id: format!("rerank-{}", new_id(&state)), model, usage, results }))
+    Ok(object(&RankList { id: format!("rerank-{}", new_id(&state)), model, usage, results }))
 }
 
-fn usage(left: &[Vec<u32>], right: &[Vec<u32>]) -> Usage {
-    let [left, right] = [left, right].map(|prompts| Usage::of(prompts).total_tokens);
-    Usage { prompt_tokens: left + right, total_tokens: left + right }
+fn usage(left: &[Vec<u32>], right: &[Vec<u32>]) -> PromptUsage {
+    let [left, right] = [left, right].map(|prompts| PromptUsage::of(prompts).total_tokens);
+    PromptUsage { prompt_tokens: left + right, total_tokens: left + right }
 }
 
 /// Refuses what is left; what cross-encoders alone have is told apart.
