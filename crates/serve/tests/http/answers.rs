@@ -242,3 +242,37 @@ fn answers_do_not_depend_on_who_else_asks() {
     });
     site.end();
 }
+
+#[test]
+fn the_tokens_of_a_prompt_are_scored_in_vllms_form() {
+    let site = Site::plain();
+    let prompt = [5, 80, 7, 9];
+    let ask = json!({"prompt": prompt, "max_tokens": 2, "temperature": 0, "prompt_logprobs": 2});
+    let scored = site.complete(&ask).with(200)["choices"][0]["prompt_logprobs"].clone();
+    let echo = json!({"prompt": prompt, "max_tokens": 0, "temperature": 0, "logprobs": 2, "echo": true});
+    let echoed = site.complete(&echo).with(200);
+    let (choice, usage) = (&echoed["choices"][0], &echoed["usage"]);
+    // The prompt alone, without the token that was drawn after it.
+    assert_eq!((&usage["completion_tokens"], &choice["finish_reason"]), (&json!(0), &json!("length")));
+    assert_eq!(choice["logprobs"]["tokens"].as_array().map(Vec::len), Some(4));
+    let streamed = site.complete(&and(echo, json!({"stream": true}))).events();
+    let text: String = streamed.iter().filter_map(|event| event["choices"][0]["text"].as_str()).collect();
+    assert_eq!(choice["text"], text);
+    assert_eq!((scored.as_array().map(Vec::len), &scored[0]), (Some(4), &Value::Null));
+    for i in 1..4 {
+        let own = &scored[i][prompt[i].to_string()];
+        assert_eq!(own["logprob"], choice["logprobs"]["token_logprobs"][i]);
+        assert_eq!(own["decoded_token"], choice["logprobs"]["tokens"][i]);
+        let entries = scored[i].as_object().expect("tokens");
+        let ranks: Vec<_> = entries.values().filter_map(|entry| entry["rank"].as_u64()).collect();
+        assert!(ranks.contains(&1) && ranks.contains(&2) && (2..=3).contains(&entries.len()), "{entries:?}");
+    }
+    let messages = json!([{"role": "user", "content": "Hi"}]);
+    let chat = site.chat(&json!({"messages": messages, "max_tokens": 1, "prompt_logprobs": 0})).with(200);
+    let tokens = chat["usage"]["prompt_tokens"].as_u64().expect("a count") as usize;
+    assert_eq!(chat["prompt_logprobs"].as_array().map(Vec::len), Some(tokens));
+    for more in [json!({"prompt_logprobs": 21}), json!({"prompt_logprobs": -1}), json!({"stream": true})] {
+        assert_eq!(site.complete(&and(ask.clone(), more)).with(400)["error"]["param"], "prompt_logprobs");
+    }
+    site.end();
+}
