@@ -69,7 +69,7 @@ pub use grammar::{Grammar, Grammars};
 pub use language_model::{LanguageModel, ModelFiles};
 pub use parallel::ParallelModel;
 pub use shipped::{SHIPPED, SHIPPED_OPENING};
-pub use template::{ChatOptions, ChatTemplate};
+pub use template::{ChatOptions, ChatTemplate, utc_now};
 pub use tokenizer::Tokenizer;
 pub use warm_up::{Steps, WarmUp, Warmed};
 pub use weights::WeightsDigest;

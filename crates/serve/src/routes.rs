@@ -15,7 +15,7 @@ use crate::body::{json, typed};
 use crate::error::ApiError;
 use crate::openai::{chat, completions, embeddings, models, responses, scores};
 use crate::state::{Phase, State};
-use crate::{access, adapters, anthropic, metrics, page, tokenize};
+use crate::{access, adapters, anthropic, metrics, ollama, page, tokenize};
 
 /// Everything that the server answers. What a key protects comes first.
 pub(crate) fn router(state: Arc<State>) -> Router {
@@ -36,6 +36,11 @@ pub(crate) fn router(state: Arc<State>) -> Router {
         .route("/v1/models/{*name}", get(models::one))
         .route("/v1/load_lora_adapter", post(adapters::load))
         .route("/v1/unload_lora_adapter", post(adapters::unload))
+        .route("/api/chat", post(ollama::chat))
+        .route("/api/generate", post(ollama::generate))
+        .route("/api/embed", post(ollama::embed))
+        .route("/api/show", post(ollama::show))
+        .route("/api/tags", get(ollama::tags))
         .route("/tokenize", post(tokenize::encode))
         .route("/detokenize", post(tokenize::decode))
         .layer(from_fn_with_state(state.clone(), access::keys));
@@ -44,6 +49,7 @@ pub(crate) fn router(state: Arc<State>) -> Router {
         .route("/health", get(health))
         .route("/metrics", get(prometheus))
         .route("/version", get(version))
+        .route("/api/version", get(version))
         .merge(protected)
         .fallback(no_such_path)
         .method_not_allowed_fallback(no_such_method)

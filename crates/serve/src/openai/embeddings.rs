@@ -55,9 +55,9 @@ enum EmbeddingNumbers<'a> {
 
 /// What was read; nothing is generated.
 #[derive(Debug, Clone, Copy, Serialize)]
-pub(super) struct PromptUsage {
-    pub(super) prompt_tokens: usize,
-    pub(super) total_tokens: usize,
+pub(crate) struct PromptUsage {
+    pub(crate) prompt_tokens: usize,
+    pub(crate) total_tokens: usize,
 }
 
 pub(crate) async fn create(
@@ -65,10 +65,31 @@ pub(crate) async fn create(
     Extension(tenant): Extension<Arc<Tenant>>,
     mut fields: Fields,
 ) -> Result<Response, ApiError> {
-    let served = state.served()?;
-    let adapter = check_model(fields.take("model")?, &state)?;
-    let input = prompts(&mut fields, "input")?;
     let encoding: NumberEncoding = fields.take("encoding_format")?.unwrap_or_default();
+    let MadeEmbeddings { model, all, usage } = make(&state, &tenant, fields).await?;
+    let data =
+        all.iter().enumerate().map(|(index, embedding)| EmbeddingEntry::new(index, embedding, encoding)).collect();
+    let id = format!("embd-{}", new_id(&state));
+    Ok(object(&EmbeddingList { id, object: "list", created: now(), model, data, usage }))
+}
+
+/// What a request for embeddings asks for, but for how it is written.
+#[derive(Debug)]
+pub(crate) struct MadeEmbeddings {
+    pub(crate) model: String,
+    pub(crate) all: Vec<Vec<f32>>,
+    pub(crate) usage: PromptUsage,
+}
+
+/// Makes what a request's fields ask for.
+pub(crate) async fn make(
+    state: &Arc<State>,
+    tenant: &Arc<Tenant>,
+    mut fields: Fields,
+) -> Result<MadeEmbeddings, ApiError> {
+    let served = state.served()?;
+    let adapter = check_model(fields.take("model")?, state)?;
+    let input = prompts(&mut fields, "input")?;
     let dimensions: Option<usize> = fields.take("dimensions")?;
     let is_normalized = match (fields.take("normalize")?, fields.take("use_activation")?) {
         (Some(_), Some(_)) => return Err(ApiError::field("use_activation", "normalize is there, too")),
@@ -80,20 +101,17 @@ pub(crate) async fn create(
     if dimensions.is_some_and(|dimensions| !(1..=most).contains(&dimensions)) {
         return Err(ApiError::field("dimensions", format!("an embedding of this model has 1 to {most}")));
     }
-    let prompts = input.tokens(&state, served).await?;
+    let prompts = input.tokens(state, served).await?;
     let usage = PromptUsage::of(&prompts);
     let model = state.name_of(adapter.as_deref());
-    let mut all = embed(&state, served, &tenant, adapter, ("input", prompts)).await?;
+    let mut all = embed(state, served, tenant, adapter, ("input", prompts)).await?;
     for embedding in &mut all {
         embedding.truncate(dimensions.unwrap_or(most));
         if is_normalized {
             normalize(embedding);
         }
     }
-    let data =
-        all.iter().enumerate().map(|(index, embedding)| EmbeddingEntry::new(index, embedding, encoding)).collect();
-    let id = format!("embd-{}", new_id(&state));
-    Ok(object(&EmbeddingList { id, object: "list", created: now(), model, data, usage }))
+    Ok(MadeEmbeddings { model, all, usage })
 }
 
 impl PromptUsage {

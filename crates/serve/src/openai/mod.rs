@@ -37,6 +37,9 @@ use crate::state::{Served, State};
 
 /// Writes what is generated in the form of one interface.
 pub(crate) trait Writer: Send + Unpin + 'static {
+    /// The type of a stream.
+    const STREAM_TYPE: &'static str = "text/event-stream; charset=utf-8";
+
     /// Answers to each prompt.
     fn n(&self) -> usize;
 
