@@ -54,7 +54,8 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "FILE.jinja")]
     chat_template: Option<PathBuf>,
     /// The format in which the model writes calls of tools, instead of that of its chat template:
-    /// hermes, llama3_json, mistral, mistral_spaced, mistral_args, qwen3_coder, pythonic or harmony.
+    /// hermes, llama3_json, mistral, mistral_spaced, mistral_args, qwen3_coder, pythonic or
+    /// harmony.
     #[arg(long, value_name = "NAME", value_parser = parse_tool_format)]
     tool_format: Option<&'static ToolFormat>,
     /// Whose sampling holds where nobody says otherwise: auto is the model's

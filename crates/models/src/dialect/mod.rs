@@ -5,8 +5,9 @@
 //! schema; a [`Splitter`] reads the same grammar as the answer comes, and gives out pieces of
 //! content, of reasoning and of calls. Neither guesses: what is no call by the grammar is content.
 //!
-//! `formats` has the formats as a table, `rules` makes grammars of a row, `splitter` reads by it,
-//! `tags` and `python` have arguments that are no JSON, `channels` answers that are messages, `told` tells of tools where a template does not.
+//! `formats` has the formats as a table, `rules` makes grammars of a row, `splitter` reads by it.
+//! `tags` and `python` have arguments that are no JSON, `channels` answers that are messages, and
+//! `told` tells of tools where a template does not.
 
 mod channels;
 mod formats;

@@ -128,7 +128,9 @@ fn common(fields: &mut Fields) -> Result<Map<String, Value>, ApiError> {
     let mut options: Map<String, Value> = fields.take("options")?.unwrap_or_default();
     HINTS.iter().for_each(|name| drop(options.remove(*name)));
     for (from, to) in OPTIONS {
-        options.remove(from).map(|value| set(to, value));
+        if let Some(value) = options.remove(from) {
+            set(to, value);
+        }
     }
     match options.remove("num_predict").and_then(|num| num.as_i64()) {
         // As much as there is room for.
@@ -144,7 +146,7 @@ fn common(fields: &mut Fields) -> Result<Map<String, Value>, ApiError> {
 /// A message under the names of chat completions.
 fn as_openai(message: &mut Value) {
     let Some(message) = message.as_object_mut() else { return };
-    message.retain(|name, value| !value.is_null() && !(name == "images" && *value == json!([])));
+    message.retain(|name, value| !(value.is_null() || name == "images" && *value == json!([])));
     for (from, to) in [("thinking", "reasoning_content"), ("tool_name", "name")] {
         message.remove(from).map(|value| message.insert(to.to_owned(), value));
     }

@@ -33,6 +33,8 @@ pub(crate) struct Wanted {
     pub(crate) usage: StreamUsage,
     /// Answers to each prompt.
     pub(crate) n: usize,
+    /// The most likely of them, which alone are told.
+    pub(crate) num_kept: usize,
     /// How many likely tokens to report with each.
     pub(crate) logprobs: Option<usize>,
     /// The same for the tokens of the prompt.
@@ -137,6 +139,7 @@ impl Writer for Answer {
     }
 
     fn whole(&mut self, outputs: Vec<Output>) -> Value {
+        let outputs = self.keep_best(outputs);
         let n = self.wanted.n;
         let outputs: Vec<Output> = outputs.into_iter().map(|output| self.seen(output)).collect();
         let choices: Vec<Value> = (0..outputs.len())
@@ -210,6 +213,34 @@ impl Writer for Answer {
 }
 
 impl Answer {
+    /// The answers to each prompt with the highest mean logprob of their tokens. From here on there
+    /// are no others.
+    fn keep_best(&mut self, outputs: Vec<Output>) -> Vec<Output> {
+        let (n, num_kept) = (self.wanted.n, self.wanted.num_kept);
+        if n == num_kept {
+            return outputs;
+        }
+        let mean = |output: &Output| {
+            let sum: f64 = output.tokens.iter().map(|token| f64::from(token.logprob)).sum();
+            sum / output.tokens.len().max(1) as f64
+        };
+        let mut kept = Vec::with_capacity(self.prompts.len() * num_kept);
+        let mut all = outputs.into_iter();
+        for _ in 0..self.prompts.len() {
+            let mut of_prompt: Vec<Output> = all.by_ref().take(n).collect();
+            let scores = of_prompt.first_mut().map(|first| std::mem::take(&mut first.prompt_logprobs));
+            of_prompt.sort_by(|a, b| mean(b).total_cmp(&mean(a)));
+            let left_out = of_prompt.split_off(num_kept.min(of_prompt.len()));
+            self.num_generated += left_out.iter().map(|output| output.tokens.len()).sum::<usize>();
+            if let (Some(first), Some(scores)) = (of_prompt.first_mut(), scores) {
+                first.prompt_logprobs = scores;
+            }
+            kept.append(&mut of_prompt);
+        }
+        self.wanted.n = num_kept;
+        kept
+    }
+
     /// An answer without what nobody asked for.
     fn seen(&self, output: Output) -> Output {
         match self.wanted.is_echo_alone {

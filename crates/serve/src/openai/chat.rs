@@ -48,6 +48,7 @@ pub(crate) async fn complete(
         kind: Kind::Chat(reader),
         usage: delivery.usage(),
         n: request.n,
+        num_kept: request.n,
         logprobs,
         prompt_logprobs: request.prompt_logprobs,
         echo: false,

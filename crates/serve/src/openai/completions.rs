@@ -36,11 +36,16 @@ pub(crate) async fn complete(
     let max_tokens: Option<usize> = fields.take("max_tokens")?;
     let logprobs: Option<usize> = fields.take("logprobs")?;
     let echo = fields.take("echo")?.unwrap_or(false);
+    let best_of: Option<usize> = fields.take("best_of")?;
     fields.finish()?;
 
     let bounds = state.options.bounds;
     check_at_most("logprobs", logprobs.unwrap_or(0), bounds.logprobs)?;
-    let n = request.n;
+    let num_kept = request.n;
+    let n = best_of.unwrap_or(num_kept);
+    if n < num_kept || n > num_kept && (delivery != Delivery::Whole || request.beam.is_some()) {
+        return Err(ApiError::field("best_of", "it is below n, or goes with a stream or beams, which have no best"));
+    }
     if echo && logprobs.is_some() && n > 1 && delivery != Delivery::Whole {
         return Err(ApiError::field("echo", "with logprobs and n, the answer cannot be streamed"));
     }
@@ -55,9 +60,11 @@ pub(crate) async fn complete(
     }
     let request = structured::constrain(&state, form, request).await?;
     let of_prompt = |prompt: &Vec<u32>| Request {
+        n,
         prompt: prompt.clone(),
         max_tokens: Some(max_tokens.unwrap_or(MAX_TOKENS.min(room(served.longest, prompt)))),
-        logprobs,
+        // The best are known by their tokens'.
+        logprobs: logprobs.or((n > num_kept).then_some(0)),
         prompt_logprobs: request.prompt_logprobs.max(logprobs.filter(|_| echo)),
         ..request.clone()
     };
@@ -66,6 +73,7 @@ pub(crate) async fn complete(
         kind: Kind::Completion,
         usage: delivery.usage(),
         n,
+        num_kept,
         logprobs,
         prompt_logprobs: request.prompt_logprobs,
         echo,

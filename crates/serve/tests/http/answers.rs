@@ -276,3 +276,28 @@ fn the_tokens_of_a_prompt_are_scored_in_vllms_form() {
     }
     site.end();
 }
+
+#[test]
+fn the_best_of_several_answers_are_the_likeliest() {
+    let site = Site::plain();
+    let base = json!({"prompt": [[5, 80], [7]], "max_tokens": 6, "seed": 7, "ignore_eos": true, "logprobs": 0});
+    let all = site.complete(&and(base.clone(), json!({"n": 5}))).with(200);
+    let best = site.complete(&and(base, json!({"n": 2, "best_of": 5}))).with(200);
+    let choices = |answer: &Value| answer["choices"].as_array().expect("a list").clone();
+    let mean = |choice: &Value| {
+        let all: Vec<f64> = serde_json::from_value(choice["logprobs"]["token_logprobs"].clone()).expect("numbers");
+        all.iter().sum::<f64>() / all.len() as f64
+    };
+    assert_eq!(choices(&best).len(), 4);
+    for prompt in 0..2 {
+        let mut sorted = choices(&all)[5 * prompt..][..5].to_vec();
+        sorted.sort_by(|a, b| mean(b).total_cmp(&mean(a)));
+        for (i, expected) in sorted[..2].iter().enumerate() {
+            let found = &choices(&best)[2 * prompt + i];
+            assert_eq!((&found["text"], &found["seed"]), (&expected["text"], &expected["seed"]));
+            assert_eq!(found["index"], 2 * prompt + i);
+        }
+    }
+    assert_eq!(best["usage"]["completion_tokens"], all["usage"]["completion_tokens"]);
+    site.end();
+}
