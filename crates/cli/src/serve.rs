@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use clap::Args;
 use warpfold::Dtype;
-use warpfold_engine::{Config, Model};
-use warpfold_models::{ChatTemplate, ModelFiles, SamplingDefaults, ToolFormat};
+use warpfold_engine::{Config, Model, Pooling};
+use warpfold_models::{ChatTemplate, ModelFiles, PoolingDefaults, SamplingDefaults, ToolFormat};
 use warpfold_serve::{Bounds, Handle, Options, Server, Text};
 
 use crate::failure::Failure;
@@ -54,13 +54,18 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "FILE.jinja")]
     chat_template: Option<PathBuf>,
     /// The format in which the model writes calls of tools, instead of that of its chat template:
-    /// hermes, llama3_json, mistral, mistral_spaced, mistral_args or qwen3_coder.
+    /// hermes, llama3_json, mistral, mistral_spaced, mistral_args, qwen3_coder, pythonic or
+    /// harmony.
     #[arg(long, value_name = "NAME", value_parser = parse_tool_format)]
     tool_format: Option<&'static ToolFormat>,
     /// Whose sampling holds where nobody says otherwise: auto is the model's
     /// generation_config.json, none is nobody's.
     #[arg(long, value_name = "WHOSE", default_value = "auto")]
     generation_config: GenerationConfig,
+    /// Which hidden states become an embedding: that of the last token, the mean of all, or that of
+    /// the first (cls); unless given that of the model's 1_Pooling/config.json, or last.
+    #[arg(long, value_name = "WHICH")]
+    pooling: Option<Pooling>,
     #[command(flatten)]
     engine: EngineOptions,
     #[command(flatten)]
@@ -176,7 +181,8 @@ impl Serve {
         handle: &Handle,
     ) -> Result<(), Failure> {
         let free_bytes = place.free_memory_bytes()?;
-        let mut model = model::load(&files, place, self.dtype, self.engine.steps(files.config().max_len))?;
+        let steps = self.engine.steps(files.config().max_len);
+        let mut model = model::load(&files, place, self.dtype, steps, self.device.as_deref())?;
         let config = self.config(&mut model, free_bytes, place.is_virtual())?;
         let weights_digest = model.weights_digest();
         output::print(&model::told_digest(weights_digest))?;
@@ -184,8 +190,10 @@ impl Serve {
         if sampling != SamplingDefaults::default() {
             output::print(&format!("sampling unless a request says otherwise: {sampling}\n"))?;
         }
+        let defaults = files.pooling_defaults();
+        let pooling = PoolingDefaults { pooling: self.pooling.unwrap_or(defaults.pooling), ..defaults };
         let tokenizer = files.into_tokenizer().map(Arc::new);
-        let text = Text { tokenizer, template, weights_digest, tool_format: self.tool_format, sampling };
+        let text = Text { tokenizer, template, weights_digest, tool_format: self.tool_format, sampling, pooling };
         handle.serve(model, config, text)?;
         for (name, weights) in adapters.named {
             handle.load_adapter(&name, weights).map_err(|error| Failure::usage(format!("--lora {name}: {error}")))?;

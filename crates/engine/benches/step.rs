@@ -20,7 +20,7 @@ struct Instantly {
 
 impl Model for Instantly {
     fn limits(&self) -> Limits {
-        Limits { vocab: 1000, max_len: 4096, eos: vec![0], kv_bytes_per_token: 1 }
+        Limits { vocab: 1000, max_len: 4096, eos: vec![0], hidden: 0, kv_bytes_per_token: 1 }
     }
 
     fn allocate(&mut self, _: CacheShape) -> Result<(), ModelError> {
@@ -33,7 +33,7 @@ impl Model for Instantly {
 
     fn step(&mut self, batch: &Batch) -> Result<Vec<Sampled>, ModelError> {
         let token = |position: u32| 1 + position % 26;
-        Ok(batch.samples.iter().map(|s| Sampled { token: token(s.position), logprob: 0.0, top: Vec::new() }).collect())
+        Ok(batch.samples.iter().map(|s| Sampled { token: token(s.position), ..Sampled::default() }).collect())
     }
 
     fn overlaps(&self) -> bool {

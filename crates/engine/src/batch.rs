@@ -41,6 +41,8 @@ pub struct Batch {
     pub adapters: Vec<Option<u32>>,
     /// Rows that want a token or a probability.
     pub samples: Vec<SampleRow>,
+    /// Rows whose hidden states are wanted: what a head would make logits of, normed.
+    pub hidden: Vec<u32>,
     /// Rows whose token the step that was submitted before draws, and which still may run. Empty
     /// unless the model [overlaps](crate::Model::overlaps) steps.
     pub feeds: Vec<Feed>,
@@ -67,6 +69,7 @@ impl Batch {
         self.sequences.clear();
         self.adapters.clear();
         self.samples.clear();
+        self.hidden.clear();
         self.feeds.clear();
         self.cu_q.push(0);
     }

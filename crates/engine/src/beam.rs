@@ -120,5 +120,5 @@ fn child(parent: &Sequence, candidate: &Candidate, id: SequenceId, pool: &mut Po
 }
 
 fn sampled(candidate: &Candidate) -> Sampled {
-    Sampled { token: candidate.token, logprob: candidate.logprob, top: Vec::new() }
+    Sampled { token: candidate.token, logprob: candidate.logprob, ..Sampled::default() }
 }

@@ -225,7 +225,7 @@ mod tests {
     use super::*;
 
     fn limits() -> Limits {
-        Limits { vocab: 10, max_len: 100, eos: vec![], kv_bytes_per_token: 1 }
+        Limits { vocab: 10, max_len: 100, eos: vec![], hidden: 1, kv_bytes_per_token: 1 }
     }
 
     #[track_caller]

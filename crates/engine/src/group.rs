@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use crate::beam::Hypothesis;
 use crate::block::{Pool, Table};
+use crate::pooling::{PooledStates, Pooling};
 use crate::request::{Request, RequestId};
 use crate::sampling::{Sampled, Sampling};
 use crate::sequence::{Sequence, StopRules};
@@ -35,6 +36,10 @@ pub(crate) struct Group {
     /// Of the tokens of the prompt from the second on, as far as they are scored.
     pub(crate) prompt_logprobs: Vec<Sampled>,
     pub(crate) are_prompt_logprobs_reported: bool,
+    /// The embedding that is asked for, as far as it has come.
+    pub(crate) pooled: Option<PooledStates>,
+    /// The whole of it, to be reported.
+    pub(crate) embedding: Option<Vec<f32>>,
     /// Beams that ended.
     pub(crate) hypotheses: Vec<Hypothesis>,
     pub(crate) arrival: Duration,
@@ -79,6 +84,9 @@ impl Group {
         if self.num_scores_missing() > 0 {
             return 0;
         }
+        if let Some(pooled) = &self.pooled {
+            return pooled.wanted().start;
+        }
         let needs_fork_row = self.attached().any(|(_, s)| s.tokens.len() == self.fork_at);
         let len = self.seqs[self.leader()].tokens.len();
         if needs_fork_row { self.fork_at - 1 } else { len - 1 }
@@ -88,6 +96,11 @@ impl Group {
     pub(crate) fn num_scores_missing(&self) -> usize {
         let wanted = self.request.prompt_logprobs.map_or(0, |_| self.request.prompt.len() - 1);
         wanted - self.prompt_logprobs.len()
+    }
+
+    /// Whether the model answers each row of its prompt.
+    pub(crate) fn wants_all_rows(&self) -> bool {
+        self.num_scores_missing() > 0 || self.request.pooling == Some(Pooling::Mean)
     }
 
     /// Blocks that the sequences need to compute what they have, starting from nothing.

@@ -40,7 +40,7 @@
 //! [`Request`] and [`Config`] say what is wanted; `engine.rs` is the loop; `scheduler/mod.rs` has
 //! the queues and leads to the policies; `group.rs` and `sequence.rs` are what they hold; `block/`
 //! is the cache's memory; [`Batch`] and [`Model`] are the seam to the model; `sampling/` says which
-//! token is drawn, exactly; `detokenize.rs` makes text. [`sizing`] computes how many blocks there
+//! token is drawn, exactly; `detokenize.rs` makes text, `pooling.rs` embeddings. [`sizing`] computes how many blocks there
 //! are, [`ladder`] shows what each idea buys, [`exercise`] judges settings of yours.
 //!
 //! # Steps that overlap
@@ -69,6 +69,7 @@ mod group;
 pub mod ladder;
 mod metrics;
 mod model;
+mod pooling;
 mod request;
 mod sampling;
 mod scheduler;
@@ -88,6 +89,7 @@ pub use engine::Engine;
 pub use error::{Error, ErrorKind, ModelError};
 pub use metrics::{Gauges, Metrics, Part};
 pub use model::{CacheShape, Limits, Model, Ticket};
+pub use pooling::Pooling;
 pub use request::{Adapter, Beam, Finish, Output, Request, RequestId, Update};
 pub use sampling::{Sampled, Sampling, gumbel, kept, philox, processed, sample};
 pub use trace::{SequenceTrace, StepTrace, Wait};

@@ -92,7 +92,7 @@ pub enum Part {
 impl Metrics {
     pub(crate) fn count_finish(&mut self, finish: Finish) {
         match finish {
-            Finish::StopToken(_) | Finish::StopText(_) | Finish::Constraint => self.finished_stop += 1,
+            Finish::StopToken(_) | Finish::StopText(_) | Finish::Constraint | Finish::Pooled => self.finished_stop += 1,
             Finish::ConstraintFailed => self.finished_error += 1,
             Finish::Length => self.finished_length += 1,
         }

@@ -16,6 +16,8 @@ pub struct Limits {
     pub max_len: usize,
     /// Tokens that end a sequence.
     pub eos: Vec<u32>,
+    /// Numbers of a row's hidden state.
+    pub hidden: usize,
     /// Bytes of the cache that one position takes, over all layers; for messages.
     pub kv_bytes_per_token: u64,
 }
@@ -54,7 +56,7 @@ pub trait Model {
     /// If a copy fails.
     fn copy(&mut self, moves: &Moves) -> Result<(), ModelError>;
 
-    /// Runs a batch and answers each of its `samples`, in their order.
+    /// Runs a batch and answers each of its `samples`, in their order, then each row of `hidden`.
     ///
     /// # Errors
     /// If the batch cannot be run; the engine then ends all requests that hold blocks.

@@ -7,6 +7,7 @@ use crate::block::Parent;
 use crate::constraint::Constraint;
 use crate::error::{Error, ErrorKind, request};
 use crate::model::Limits;
+use crate::pooling::Pooling;
 use crate::sampling::{Sampled, Sampling};
 
 /// The number of a request, given when it is added.
@@ -44,6 +45,8 @@ pub struct Request {
     pub logprobs: Option<usize>,
     /// The same for the tokens of the prompt.
     pub prompt_logprobs: Option<usize>,
+    /// One vector of the prompt instead of tokens after it.
+    pub pooling: Option<Pooling>,
     /// What each answer must look like; it ends where nothing more may come.
     pub constraint: Option<Box<dyn Constraint>>,
     /// Requests of a lower number run first.
@@ -98,6 +101,7 @@ impl Request {
             skip_special: true,
             logprobs: None,
             prompt_logprobs: None,
+            pooling: None,
             constraint: None,
             priority: 0,
             salt: "".into(),
@@ -105,9 +109,20 @@ impl Request {
         }
     }
 
+    /// The embedding of a prompt.
+    #[must_use]
+    pub fn embedding(prompt: Vec<u32>, pooling: Pooling) -> Self {
+        Self { pooling: Some(pooling), ..Self::new(prompt) }
+    }
+
     /// What comes before its first block.
     pub(crate) fn root(&self) -> Parent {
         Parent::Root { salt: self.salt.clone(), adapter: self.adapter.as_ref().map(|adapter| adapter.id) }
+    }
+
+    /// Tokens that are generated at least, as far as is known before.
+    pub(crate) fn least_new(&self) -> usize {
+        self.max_tokens.unwrap_or(usize::from(self.pooling.is_none())).max(self.min_tokens)
     }
 
     /// Sequences that it runs at a time.
@@ -157,7 +172,13 @@ impl Request {
         for (field, top) in [("logprobs", self.logprobs), ("prompt_logprobs", self.prompt_logprobs)] {
             check(top.unwrap_or(0) <= limits.vocab, field, "more tokens than the vocabulary has")?;
         }
-        let new = self.max_tokens.unwrap_or(1).max(self.min_tokens);
+        if self.pooling.is_some() {
+            check(self.max_tokens.is_none() && self.min_tokens == 0, "max_tokens", "an embedding has no tokens")?;
+            check(self.n == 1 && self.beam.is_none(), "n", "a prompt has one embedding")?;
+            check(self.constraint.is_none(), "constraint", "an embedding has no text")?;
+            check(self.prompt_logprobs.is_none(), "prompt_logprobs", "an embedding has no probabilities")?;
+        }
+        let new = self.least_new();
         if self.prompt.len().saturating_add(new) > limits.max_len {
             let error = ErrorKind::TooLong { prompt: self.prompt.len(), new, max_len: limits.max_len };
             return Err(error.into());
@@ -177,6 +198,8 @@ pub enum Finish {
     Constraint,
     /// The constraint gave up.
     ConstraintFailed,
+    /// The embedding is there.
+    Pooled,
     /// There is no room for more: `max_tokens`, the model's longest sequence, or the cache.
     Length,
 }
@@ -186,7 +209,7 @@ impl Finish {
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
-            Self::StopToken(_) | Self::StopText(_) | Self::Constraint => "stop",
+            Self::StopToken(_) | Self::StopText(_) | Self::Constraint | Self::Pooled => "stop",
             Self::ConstraintFailed => "error",
             Self::Length => "length",
         }
@@ -214,6 +237,8 @@ pub struct Update {
     pub cached: usize,
     /// With the first update of answer 0: what was asked of the prompt, from its second token on.
     pub prompt_logprobs: Vec<Sampled>,
+    /// With the only update of a request for it: the embedding.
+    pub embedding: Vec<f32>,
 }
 
 /// A whole answer: the sum of its updates.
@@ -229,6 +254,8 @@ pub struct Output {
     pub finish: Option<Finish>,
     /// What was asked of the prompt; with answer 0 only.
     pub prompt_logprobs: Vec<Sampled>,
+    /// The embedding, where that was asked for.
+    pub embedding: Vec<f32>,
 }
 
 impl Output {
@@ -239,6 +266,7 @@ impl Output {
         self.text.push_str(&update.text);
         self.finish = update.finish.or(self.finish);
         self.prompt_logprobs.extend(update.prompt_logprobs);
+        self.embedding.extend(update.embedding);
     }
 
     /// The tokens alone.
@@ -253,7 +281,7 @@ mod tests {
     use super::*;
 
     fn limits() -> Limits {
-        Limits { vocab: 10, max_len: 8, eos: vec![0], kv_bytes_per_token: 1 }
+        Limits { vocab: 10, max_len: 8, eos: vec![0], hidden: 1, kv_bytes_per_token: 1 }
     }
 
     #[track_caller]
@@ -269,6 +297,9 @@ mod tests {
         refuses(Request { prompt: vec![], ..base() }, "prompt");
         refuses(Request { prompt: vec![10], ..base() }, "prompt");
         refuses(Request { n: 0, ..base() }, "n:");
+        refuses(Request { pooling: Some(Pooling::Last), ..base() }, "max_tokens");
+        refuses(Request { n: 2, ..Request::embedding(vec![1], Pooling::Mean) }, "n:");
+        Request::embedding(vec![1; 8], Pooling::Last).validate(&limits()).expect("nothing comes after it");
         refuses(Request { max_tokens: Some(0), ..base() }, "max_tokens");
         refuses(Request { min_tokens: 5, ..base() }, "min_tokens");
         refuses(Request { stop: vec![String::new()], ..base() }, "stop");

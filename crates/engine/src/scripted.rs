@@ -46,7 +46,7 @@ impl Scripted {
     /// A model of `vocab` tokens and sequences of up to `max_len`. Token 0 ends answers.
     #[must_use]
     pub fn new(vocab: usize, max_len: usize) -> Self {
-        let limits = Limits { vocab, max_len, eos: vec![0], kv_bytes_per_token: 8 };
+        let limits = Limits { vocab, max_len, eos: vec![0], hidden: HIDDEN, kv_bytes_per_token: 8 };
         Self {
             limits,
             cache: Vec::new(),
@@ -249,11 +249,22 @@ impl Scripted {
         self.check_writers(batch);
         let states: Vec<u64> = (0..batch.sequences.len()).flat_map(|s| self.run(batch, s)).collect();
         let noise = if self.is_batch_dependent { states.len() as u64 } else { 0 };
-        Ok(batch.samples.iter().map(|row| sample(&self.logits_of(states[row.row as usize] ^ noise), row)).collect())
+        let state = |row: u32| states[row as usize] ^ noise;
+        let sampled = batch.samples.iter().map(|row| sample(&self.logits_of(state(row.row)), row));
+        let hidden = batch.hidden.iter().map(|row| Sampled { hidden: hidden_of(state(*row)), ..Sampled::default() });
+        Ok(sampled.chain(hidden).collect())
     }
 }
 
 const START: u64 = 0x5EED;
+
+/// Numbers of a hidden state.
+const HIDDEN: usize = 8;
+
+/// Numbers from -1 to 1.
+fn hidden_of(state: u64) -> Vec<f32> {
+    (0..HIDDEN as u64).map(|i| (scramble(state ^ !i) >> 40) as f32 / (1 << 23) as f32 - 1.0).collect()
+}
 
 fn mix(state: u64, read: Written) -> u64 {
     scramble(state ^ scramble(u64::from(read.position) << 32 | u64::from(read.token)))

@@ -265,7 +265,7 @@ room for 887 sequences of 512 tokens, or 221 of 2048
 
     #[test]
     fn the_largest_batch_spends_the_budget_on_all_sequences() {
-        let limits = Limits { vocab: 10, max_len: 64, eos: vec![], kv_bytes_per_token: 1 };
+        let limits = Limits { vocab: 10, max_len: 64, eos: vec![], hidden: 1, kv_bytes_per_token: 1 };
         let config = Config { budget: 50, max_seqs: 4, ..Config::default() };
         let batch = largest_batch(&config, &limits);
         assert_eq!(batch.cu_q, [0, 12, 25, 37, 50]);

@@ -48,8 +48,15 @@ pub(crate) fn sampled(words: &[u8], tops: &[usize], vocab: usize) -> Vec<Sampled
     let of_row = |(words, top): (&[u8], &usize)| {
         let (token, logprob) = pair(words);
         let top = words[8..].chunks_exact(8).take((*top).min(vocab)).map(pair).collect();
-        Sampled { token, logprob, top }
+        Sampled { token, logprob, top, ..Sampled::default() }
     };
     let stride = words.len() / tops.len().max(1);
     words.chunks_exact(stride.max(1)).zip(tops).map(of_row).collect()
+}
+
+/// Hidden states of so many numbers each, from little-endian bytes of the device.
+pub(crate) fn hidden(bytes: &[u8], len: usize) -> impl Iterator<Item = Sampled> {
+    let number = |bytes: &[u8]| f32::from_le_bytes(bytes.try_into().expect("a number has four bytes"));
+    let of_row = move |row: &[u8]| Sampled { hidden: row.chunks_exact(4).map(number).collect(), ..Sampled::default() };
+    bytes.chunks_exact(4 * len).map(of_row)
 }

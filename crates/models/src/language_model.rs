@@ -69,26 +69,30 @@ struct Forward<'a> {
 
 impl Forward<'_> {
     /// The logits of the samples of a step of words on the device, in a tensor that is given or in
-    /// one of its own; nothing without samples.
-    fn run(&mut self, words: &Tensor, shape: StepShape, logits: Option<Tensor>) -> Result<Option<Tensor>, Error> {
+    /// one of its own, and the hidden states that are wanted; nothing where none are.
+    fn run(&mut self, words: &Tensor, shape: StepShape, logits: Option<Tensor>) -> Result<[Option<Tensor>; 2], Error> {
         let Cache { layers, angles: [global, local], .. } = &mut *self.cache;
         let rows = self.network.rows([words, &self.drawn.words], shape, [global, local], layers)?;
-        let Some(rows) = rows else { return Ok(None) };
+        let Some(rows) = rows else { return Ok([None, None]) };
+        let [rows, hidden] = shape.split(rows)?;
+        let Some(rows) = rows else { return Ok([None, hidden]) };
         let shard = self.shard.filter(|shard| shard.vocab(self.vocab).is_some());
         let head = &self.network.head;
-        Ok(Some(match (shard, logits) {
+        let logits = match (shard, logits) {
             (Some(shard), _) => shard.gather(&head.forward_f32(&rows)?)?,
             (None, Some(mut logits)) => {
                 head.forward_f32_into(&rows, &mut logits)?;
                 logits
             }
             (None, None) => head.forward_f32(&rows)?,
-        }))
+        };
+        Ok([Some(logits), hidden])
     }
 
     /// The same of a step in which each row has a sample.
     fn of_all(&mut self, words: &Tensor, shape: StepShape, logits: Option<Tensor>) -> Result<Tensor, Error> {
-        Ok(self.run(words, shape, logits)?.expect("each row of a step that decodes has a sample"))
+        let [logits, _] = self.run(words, shape, logits)?;
+        Ok(logits.expect("each row of a step that decodes has a sample"))
     }
 }
 
@@ -124,8 +128,8 @@ impl Drawn {
 struct Running {
     /// Which pinned memory it has.
     pinned: usize,
-    /// Bytes of its answers.
-    num_bytes: usize,
+    /// Bytes of what it draws, and of hidden states.
+    num_bytes: [usize; 2],
     /// How many likely tokens each sample wants.
     tops: Vec<usize>,
 }
@@ -138,12 +142,14 @@ struct Pinned {
     records: HostBuffer<u8>,
     /// What was drawn.
     answers: HostBuffer<u8>,
+    /// Hidden states, in 32 bits.
+    hidden: HostBuffer<u8>,
 }
 
 impl Pinned {
     fn empty(queue: &Queue) -> Result<Self, Error> {
         let buffer = || queue.device().host_buffer(0);
-        Ok(Self { words: buffer()?, records: buffer()?, answers: buffer()? })
+        Ok(Self { words: buffer()?, records: buffer()?, answers: buffer()?, hidden: buffer()? })
     }
 
     /// So many bytes of a buffer, which grows.
@@ -234,11 +240,11 @@ impl LanguageModel {
         Self { graphs: None, ..self }
     }
 
-    /// The logits of a batch's samples, and perhaps of further rows after them.
-    fn logits(&mut self, batch: &Batch) -> Result<Option<Tensor>, Error> {
+    /// The logits of a batch's samples, and perhaps of further rows after them; its hidden states.
+    fn forward(&mut self, batch: &Batch) -> Result<[Option<Tensor>; 2], Error> {
         let Self { config, network, queue, cache, graphs, pinned: [pinned, _], drawn, shard, .. } = self;
         if batch.num_rows() == 0 {
-            return Ok(None);
+            return Ok([None, None]);
         }
         let shape = StepShape::of(batch);
         let num_bytes = 4 * shape.words();
@@ -248,7 +254,7 @@ impl LanguageModel {
         if let Some(graphs) = graphs.as_mut().filter(|_| shape.is_decode()) {
             let of_all = |words: &Tensor, logits| forward.of_all(words, shape, logits);
             if let Some(logits) = graphs.run(queue, shape, &pinned.words, of_all)? {
-                return Ok(Some(logits));
+                return Ok([Some(logits), None]);
             }
         }
         forward.run(&uploaded(queue, pinned.words.view(..num_bytes)?)?, shape, None)
@@ -301,6 +307,16 @@ impl LanguageModel {
         Ok(num_bytes)
     }
 
+    /// Starts to bring hidden states to the host. Returns how many bytes they have.
+    fn bring(&mut self, hidden: &Tensor) -> Result<usize, Error> {
+        let Self { queue, pinned: [pinned, _], .. } = self;
+        let hidden = hidden.cast(Dtype::F32)?.contiguous()?;
+        let num_bytes = 4 * hidden.len();
+        Pinned::bytes(&mut pinned.hidden, queue, num_bytes)?;
+        hidden.copy_to_pinned(pinned.hidden.view_mut(..num_bytes)?)?;
+        Ok(num_bytes)
+    }
+
     /// Makes room for so many words that a step draws. Captured steps read the old ones.
     fn reserve_drawn(&mut self, words: usize) -> Result<(), Error> {
         if self.drawn.words.len() < words {
@@ -333,14 +349,18 @@ impl LanguageModel {
         let num_bytes = queue.reuse(&arena, || {
             // The first device has the logits of all, and draws.
             let draws = shard.as_ref().is_none_or(Shard::is_first);
-            let logits = self.logits(batch)?.filter(|_| draws);
-            let num_bytes = logits.map(|logits| self.draw(&logits, batch)).transpose()?;
+            let [logits, hidden] = self.forward(batch)?.map(|rows| rows.filter(|_| draws));
+            let drawn = logits.map(|logits| self.draw(&logits, batch)).transpose()?;
+            let brought = hidden.map(|hidden| self.bring(&hidden)).transpose()?;
             if let Some(link) = shard.as_ref().and_then(Shard::communicator) {
                 self.share_drawn(link, batch)?;
             }
-            Ok::<_, Error>(num_bytes)
+            Ok::<_, Error>([drawn, brought])
         })?;
-        let Some(num_bytes) = num_bytes else { return Ok(Ticket::answered(Vec::new())) };
+        if num_bytes == [None, None] {
+            return Ok(Ticket::answered(Vec::new()));
+        }
+        let num_bytes = num_bytes.map(Option::unwrap_or_default);
         let tops = batch.samples.iter().map(|sample| sample.top.unwrap_or(0)).collect();
         self.running.push_back(Running { pinned: 0, num_bytes, tops });
         Ok(Ticket::running())
@@ -350,10 +370,13 @@ impl LanguageModel {
         let running = self.running.pop_front();
         let Running { pinned, num_bytes, tops } =
             running.ok_or_else(|| ErrorKind::Batch("no step runs that could be waited for".to_owned()))?;
-        let words = self.pinned[pinned].answers.range(..num_bytes)?;
+        let words = self.pinned[pinned].answers.range(..num_bytes[0])?;
+        let hidden = self.pinned[pinned].hidden.range(..num_bytes[1])?;
         // They came from all devices, whose kernels may have waited in vain.
         self.shard.as_ref().and_then(Shard::communicator).map_or(Ok(()), Communicator::expect_none_lost)?;
-        Ok(draws::sampled(words, &tops, self.config.vocab))
+        let mut answers = draws::sampled(words, &tops, self.config.vocab);
+        answers.extend(draws::hidden(hidden, self.config.hidden));
+        Ok(answers)
     }
 
     fn move_blocks(&mut self, moves: &Moves) -> Result<(), Error> {
@@ -380,9 +403,9 @@ impl LanguageModel {
 
 impl Model for LanguageModel {
     fn limits(&self) -> Limits {
-        let ModelConfig { vocab, max_len, num_layers, ref eos, .. } = self.config;
+        let ModelConfig { vocab, max_len, num_layers, hidden, ref eos, .. } = self.config;
         let kv_bytes_per_token = 2 * num_layers as u64 * self.config.kv_len() as u64 * self.dtype.bytes();
-        Limits { vocab, max_len, eos: eos.clone(), kv_bytes_per_token }
+        Limits { vocab, max_len, eos: eos.clone(), hidden, kv_bytes_per_token }
     }
 
     fn allocate(&mut self, cache: CacheShape) -> Result<(), ModelError> {

@@ -62,14 +62,14 @@ mod warm_up;
 mod weights;
 
 pub use adapter::{AdapterRoom, AdapterWeights};
-pub use config::{Architecture, ExpertsConfig, ModelConfig, Rope, RopeScaling, SamplingDefaults};
+pub use config::{Architecture, ExpertsConfig, ModelConfig, PoolingDefaults, Rope, RopeScaling, SamplingDefaults};
 pub use dialect::{Dialect, Piece, Splitter, Thinking, Tool, ToolChoice, ToolFormat, Turn};
 pub use error::{Error, ErrorKind};
 pub use grammar::{Grammar, Grammars};
 pub use language_model::{LanguageModel, ModelFiles};
 pub use parallel::ParallelModel;
 pub use shipped::{SHIPPED, SHIPPED_OPENING};
-pub use template::{ChatOptions, ChatTemplate};
+pub use template::{ChatOptions, ChatTemplate, utc_now};
 pub use tokenizer::Tokenizer;
 pub use warm_up::{Steps, WarmUp, Warmed};
 pub use weights::WeightsDigest;

@@ -14,6 +14,8 @@ use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Kwargs, Serde};
 use minijinja::{Environment, ErrorKind as JinjaKind, Value, context};
 
+pub use date::utc_now;
+
 use crate::Error;
 use crate::error::{self, ErrorKind};
 use crate::files::gguf::{Header, Value as Meta};

@@ -185,7 +185,11 @@ fn one(seed: u64, tokenizer: &Tokenizer, grammars: &Grammars) -> usize {
     };
     let content = (random.below(6) == 0).then(|| Grammar::Json(object(&mut random, 1)));
     let turn = Turn { tools, choice, is_single: random.below(3) == 0, content };
-    let thinking = if thinks { *random.of(&[Thinking::Maybe, Thinking::Begun]) } else { Thinking::Never };
+    let thinking = match format.name {
+        "harmony" => Thinking::Maybe,
+        _ if thinks => *random.of(&[Thinking::Maybe, Thinking::Begun]),
+        _ => Thinking::Never,
+    };
     let grammar = dialect.grammar(&turn, thinking).expect("tools have a grammar");
     let constraint = grammars.constraint(&grammar).unwrap_or_else(|error| panic!("{seed}: {error}\n{grammar:?}"));
     // What the model wants to say: thoughts, words, and the beginning of a call.
@@ -196,8 +200,18 @@ fn one(seed: u64, tokenizer: &Tokenizer, grammars: &Grammars) -> usize {
         Thinking::Maybe => "",
     };
     let said = *random.of(&["", "Let me see.\n", "1 < 2 <tool {", "é\n\n"]);
-    let call = *random.of(&["", "<tool_call>", "[TOOL_CALLS]", "{\"name\": \""]);
-    let (text, is_whole) = answer(&mut random, tokenizer, constraint, &format!("{thought}{said}{call}"));
+    let call = *random.of(&["", "<tool_call>", "[TOOL_CALLS]", "{\"name\": \"", "[get_weather("]);
+    let wanted = match format.name {
+        // These cannot be said byte by byte.
+        _ if tokenizer.id_of("<|channel|>").is_some() => said.to_owned(),
+        "harmony" => {
+            let thought = "<|channel|>analysis<|message|>hm <|en<|end|><|start|>assistant";
+            let said = *random.of(&["<|channel|>final<|message|>So", "<|channel|>commentary to=functions.", ""]);
+            format!("{}{said}", if random.below(2) == 0 { thought } else { "" })
+        }
+        _ => format!("{thought}{said}{call}"),
+    };
+    let (text, is_whole) = answer(&mut random, tokenizer, constraint, &wanted);
 
     let whole = read(&dialect, &turn, thinking, &text, &mut || usize::MAX);
     let parts = read(&dialect, &turn, thinking, &text, &mut || 1 + random.below(9));
@@ -218,7 +232,13 @@ fn one(seed: u64, tokenizer: &Tokenizer, grammars: &Grammars) -> usize {
     // No text is lost: all that is not of a call, and not space, comes back.
     let plain = |text: &str| text.split_whitespace().collect::<String>();
     if whole.calls.is_empty() {
-        let said = plain(&text).replace("<think>", "").replacen("</think>", "", usize::from(thinks));
+        let mut said = plain(&text).replace("<think>", "").replacen("</think>", "", usize::from(thinks));
+        if format.name == "harmony" {
+            for channel in ["analysis", "commentary", "final"] {
+                said = said.replace(&format!("<|channel|>{channel}<|message|>"), "");
+            }
+            said = said.replace("<|end|><|start|>assistant", "");
+        }
         assert_eq!(plain(&whole.reasoning) + &plain(&whole.content), said, "{seed}: {text:?}");
         if let Some(Grammar::Json(_)) = turn.content {
             serde_json::from_str::<Value>(&whole.content).unwrap_or_else(|e| panic!("{seed}: {e}: {text:?}"));
@@ -236,6 +256,35 @@ fn every_call_is_of_its_tool_and_no_text_is_lost() {
     let num = if std::env::var_os("WARPFOLD_ALL_TESTS").is_some() { 10_000 } else { 400 };
     let num_calls: usize = (0..num).map(|seed| one(seed, &tokenizer, &grammars)).sum();
     assert!(num_calls > num as usize / 3, "{num_calls} calls of {num} answers");
+}
+
+#[test]
+fn marks_of_channels_that_are_special_tokens_are_no_text() {
+    let folder = std::env::temp_dir().join(format!("warpfold-marks-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let text = std::fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/models/llama/tokenizer.json"));
+    let mut file: Value = serde_json::from_slice(&text.expect("the fixture")).expect("JSON");
+    let first = tokenizer().len();
+    let marks = ["channel", "message", "start", "end", "call", "return", "constrain"].map(|name| format!("<|{name}|>"));
+    for (i, mark) in marks.iter().enumerate() {
+        let token = json!({"id": first + i, "content": mark, "special": true, "single_word": false, "lstrip": false,
+            "rstrip": false, "normalized": false});
+        file["added_tokens"].as_array_mut().expect("a list").push(token);
+    }
+    std::fs::write(folder.join("tokenizer.json"), file.to_string()).expect("a file");
+    let tokenizer = Tokenizer::of_folder(&folder).expect("it has some tokens more");
+    std::fs::remove_dir_all(&folder).expect("it was there");
+    let grammars = Grammars::of(&tokenizer, &[EOS]).expect("the vocabulary has its end");
+    let harmony = ToolFormat::named("harmony").expect("it is one");
+    let dialect = Dialect::new("", Some(&tokenizer), Some(harmony));
+    let turn = Turn { choice: ToolChoice::Required, ..weather() };
+    let grammar = dialect.grammar(&turn, Thinking::Maybe).expect("tools have a grammar");
+    let mut first_of = grammars.constraint(&grammar).expect("it is one");
+    let Next::Tokens(mask) = first_of.next(tokenizer.len()) else { panic!("something may come") };
+    let may: Vec<usize> = (0..tokenizer.len()).filter(|id| mask[id / 32] >> (id % 32) & 1 != 0).collect();
+    assert_eq!(may, [first], "an answer begins with the mark of a channel");
+    let num_calls: usize = (0..100).map(|seed| one(seed, &tokenizer, &grammars)).sum();
+    assert!(num_calls > 20, "{num_calls} calls");
 }
 
 #[track_caller]
@@ -284,6 +333,35 @@ fn each_family_is_read_in_its_own_format() {
                 </parameter>\n</function>\n</tool_call>";
     let both = [("weather", "{\"city\": \"Say \\\"Paris\\\"\", \"days\": 3}")];
     reads("<function= <parameter=", &weather(), Thinking::Never, tags, &said("", "", &both));
+    let signs = "tools [func_name1(params_name1=";
+    let python = "[weather(city='Say \"Paris\"', days=3), weather(city=\"Paris\"), weather()]";
+    let three = [both[0], paris[0], ("weather", "{}")];
+    reads(signs, &weather(), Thinking::Never, python, &said("", "", &three));
+    let cut = [("weather", "{\"city\": \"it's 3, (")];
+    reads(signs, &weather(), Thinking::Never, "[weather(city='it\\'s 3, (", &said("", "", &cut));
+}
+
+#[test]
+fn answers_in_channels_are_read_by_their_messages() {
+    let paris = [("weather", "{\"city\": \"Par<|end|>is\"}")];
+    let signs = "tools <|start|> <|channel|> <|message|>";
+    let (next, end) = ("<|start|>assistant<|channel|>", "<|end|>");
+    let thought = format!("<|channel|>analysis<|message|>hm < 2{end}{next}");
+    let call = "commentary to=functions.weather <|constrain|>json<|message|>{\"city\": \"Par<|end|>is\"}";
+    let turn = weather();
+    reads(signs, &turn, Thinking::Maybe, &format!("{thought}final<|message|>So"), &said("So", "hm < 2", &[]));
+    reads(signs, &turn, Thinking::Maybe, &format!("{thought}{call}<|call|>"), &said("", "hm < 2", &paris));
+    let spoken = format!("{thought}commentary<|message|>Let me see.{end}{next}{call}");
+    reads(signs, &turn, Thinking::Maybe, &spoken, &said("Let me see.", "hm < 2", &paris));
+    // As part of the content, where reasoning is not to stand apart.
+    reads(signs, &turn, Thinking::Never, &format!("{thought}final<|message|>So"), &said("hm < 2So", "", &[]));
+    for text in ["<|channel|>final", "no channel <|end|>", "<|channel|>commentary to=functions.other json<|message|>{}"]
+    {
+        reads(signs, &turn, Thinking::Maybe, text, &said(text, "", &[]));
+    }
+    let dialect = Dialect::new(signs, None, None);
+    assert_eq!((dialect.format().name, dialect.is_told_by_template()), ("harmony", true));
+    assert_eq!(dialect.grammar(&Turn::default(), Thinking::Maybe), None);
 }
 
 #[test]
@@ -296,6 +374,9 @@ fn what_is_no_call_stays_as_it_is() {
         ["  a < b\n", "\n\n", "<tool_cal", "<tool_call>\n{\"name\": \"weath", "<tool_call>\n{\"name\": \"other\", \""]
     {
         reads(signs, &weather(), Thinking::Never, text, &said(text, "", &[]));
+    }
+    for text in ["  [1, 2]", "[weather, or not]", "[weathe", " [other(a=1)]"] {
+        reads("tools func_name1(params_name1=", &weather(), Thinking::Never, text, &said(text, "", &[]));
     }
     reads("<think></think>", &plain, Thinking::Maybe, "<think>\nwell", &said("", "well", &[]));
     reads("<think></think>", &plain, Thinking::Begun, "well\n</think>\n\n a", &said("a", "well", &[]));

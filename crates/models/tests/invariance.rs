@@ -7,8 +7,8 @@ use std::path::Path;
 
 use warpfold::{Device, Profile, Queue};
 use warpfold_engine::{
-    Allocator, Batch, CacheShape, Config, Engine, Limits, Model, ModelError, Moves, Output, Policy, Preemption,
-    Request, Sampled, Sampling, Speculation, philox,
+    Allocator, Batch, CacheShape, Config, Engine, Limits, Model, ModelError, Moves, Output, Policy, Pooling,
+    Preemption, Request, Sampled, Sampling, Speculation, philox,
 };
 use warpfold_models::{LanguageModel, ModelFiles};
 
@@ -33,7 +33,7 @@ impl Draws {
 }
 
 /// How many there are.
-const REQUESTS: usize = 7;
+const REQUESTS: usize = 9;
 
 /// Requests of every kind; some share a beginning.
 fn requests() -> Vec<Request> {
@@ -58,6 +58,8 @@ fn requests() -> Vec<Request> {
         },
         Request { sampling: Sampling { top_k: Some(9), min_p: 0.01, ..Sampling::default() }, ..drawn(prompt(1, 3), 8) },
         Request { sampling: Sampling { logit_bias: vec![(5, 3.0)], ..Sampling::greedy() }, ..drawn(prompt(17, 4), 4) },
+        Request::embedding(with(&[7, 9]), Pooling::Last),
+        Request::embedding(prompt(29, 5), Pooling::Mean),
     ]
 }
 
@@ -120,20 +122,26 @@ fn merged(updates: Vec<warpfold_engine::Update>, rest: Vec<Output>) -> Vec<Outpu
     for update in updates {
         let output = &mut outputs[update.output];
         output.tokens.extend(update.tokens);
+        output.embedding.extend(update.embedding);
     }
     for (output, rest) in outputs.iter_mut().zip(rest) {
         output.tokens.extend(rest.tokens);
+        output.embedding.extend(rest.embedding);
     }
     outputs
 }
 
-/// Tokens and the bits of their log-probabilities.
+/// Tokens and the bits of their log-probabilities, or those of embeddings.
 fn bits(answers: &[Vec<Output>]) -> Vec<Vec<(u32, u32)>> {
     let of = |sampled: &Sampled| {
         let own = (sampled.token, sampled.logprob.to_bits());
         std::iter::once(own).chain(sampled.top.iter().map(|(id, x)| (*id, x.to_bits()))).collect::<Vec<_>>()
     };
-    answers.iter().flatten().map(|output| output.tokens.iter().flat_map(of).collect()).collect()
+    let of_one = |output: &Output| {
+        let embedding = output.embedding.iter().map(|x| (0, x.to_bits()));
+        output.tokens.iter().flat_map(of).chain(embedding).collect()
+    };
+    answers.iter().flatten().map(of_one).collect()
 }
 
 fn num_schedules(few: u64) -> u64 {

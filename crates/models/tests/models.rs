@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use warpfold::{Device, Dtype, Profile, Queue};
-use warpfold_engine::{Config, Engine, Output, Policy, Preemption, Request};
+use warpfold_engine::{Config, Engine, Output, Policy, Pooling, Preemption, Request};
 use warpfold_models::{LanguageModel, ModelFiles, Tokenizer};
 
 #[derive(Deserialize)]
@@ -380,4 +380,73 @@ fn what_is_not_understood_is_refused_with_file_and_field() {
         "weights quantized by aqlm",
     );
     refuses("\"eos_token_id\": 1", "\"eos_token_id\": 288", "eos_token_id: 288 is not in a vocabulary of 288");
+}
+
+/// The raw embeddings of prompts, all at once.
+fn embeddings(files: &ModelFiles, requests: Vec<Request>) -> Vec<Vec<f32>> {
+    let queue = Queue::of(&Device::virtual_gpu(Profile::H200));
+    let model = files.load(&queue, Dtype::F32, &mut |_, _| ()).expect("the weights are right");
+    let mut engine = Engine::new(model, Config { budget: 16, ..settings() }).expect("the settings are right");
+    let ids: Vec<_> = requests.into_iter().map(|request| engine.add(request).expect("it is right")).collect();
+    let mut answers = engine.run_to_end().expect("the model runs");
+    ids.iter().map(|id| answers.remove(id).expect("an answer").remove(0).embedding).collect()
+}
+
+#[test]
+fn embeddings_are_those_of_transformers() {
+    for name in ["qwen3", "gemma3"] {
+        let text = std::fs::read_to_string(fixture(name).join("embeddings.json")).expect("the fixture");
+        let entries: Vec<Value> = serde_json::from_str(&text).expect("embeddings");
+        let mut all = Vec::new();
+        for entry in &entries {
+            let prompt: Vec<u32> = serde_json::from_value(entry["prompt_tokens"].clone()).expect("tokens");
+            all.extend(Pooling::NAMES.map(|(key, pooling)| (&entry[key], Request::embedding(prompt.clone(), pooling))));
+        }
+        let files = ModelFiles::open(&fixture(name)).expect("the files are right");
+        let found = embeddings(&files, all.iter().map(|(_, request)| request.clone()).collect());
+        for ((expected, request), found) in all.iter().zip(found) {
+            let expected: Vec<f32> = serde_json::from_value((*expected).clone()).expect("numbers");
+            let most = expected.iter().zip(&found).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+            assert!(expected.len() == found.len() && most < 2e-5, "{name} {:?}: off by {most}", request.pooling);
+        }
+    }
+}
+
+#[test]
+fn a_model_of_embeddings_has_names_without_its_head_and_says_how_it_pools() {
+    let base = Changed::new("qwen3", |config| config, |name| name.replacen("model.", "", 1));
+    let request = Request::embedding(vec![5, 9, 200, 17], Pooling::Mean);
+    let same = [&fixture("qwen3"), &base.0].map(|folder| {
+        let files = ModelFiles::open(folder).expect("the files are right");
+        embeddings(&files, vec![request.clone()])
+    });
+    assert_eq!(same[0], same[1]);
+    let defaults = || ModelFiles::open(&base.0).map(|files| files.pooling_defaults());
+    let said = |defaults: warpfold_models::PoolingDefaults| (defaults.pooling, defaults.is_normalized);
+    assert_eq!(said(defaults().expect("none are given")), (Pooling::Last, true));
+    let write = |name: &str, value: Value| {
+        let path = base.0.join(name);
+        std::fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+        std::fs::write(path, value.to_string()).expect("a file");
+    };
+    let mode = |last: bool, mean: bool| json!({"pooling_mode_lasttoken": last, "pooling_mode_mean_tokens": mean, "include_prompt": true});
+    write("1_Pooling/config.json", mode(false, true));
+    assert_eq!(said(defaults().expect("a mean")), (Pooling::Mean, true));
+    let module = |kind: &str, path: &str| json!({"type": format!("sentence_transformers.models.{kind}"), "path": path});
+    let (model, pooling) = (module("Transformer", ""), module("Pooling", "1_Pooling"));
+    write("modules.json", json!([model, pooling]));
+    assert_eq!(said(defaults().expect("no norm")), (Pooling::Mean, false));
+    write("modules.json", json!([model, pooling, module("Normalize", "2_Normalize")]));
+    assert_eq!(said(defaults().expect("a norm")), (Pooling::Mean, true));
+    for (wrong, says) in
+        [(module("Dense", "2_Dense"), "module Dense"), (module("Pooling", "../x"), "outside of the folder")]
+    {
+        write("modules.json", json!([model, wrong]));
+        let error = defaults().expect_err("it is not supported").to_string();
+        assert!(error.contains(says), "{error}");
+    }
+    write("modules.json", json!([model, pooling]));
+    write("1_Pooling/config.json", mode(true, true));
+    let error = defaults().expect_err("there are two").to_string();
+    assert!(error.contains("2 modes of pooling"), "{error}");
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use warpfold::{Device, Dtype, Profile};
-use warpfold_engine::{CacheShape, Config, Engine, Model, Output, Preemption, Request, Sampling, philox};
+use warpfold_engine::{CacheShape, Config, Engine, Model, Output, Pooling, Preemption, Request, Sampling, philox};
 use warpfold_models::{ErrorKind, ModelFiles, ParallelModel};
 
 fn fixture(name: &str) -> ModelFiles {
@@ -54,6 +54,7 @@ fn requests(vocab: u32) -> Vec<Request> {
         drawn(prompt(11, 1), 4),
         Request { sampling: Sampling::greedy(), ..drawn(prompt(3, 2), 5) },
         Request { n: 2, ..drawn(prompt(6, 3), 3) },
+        Request { seed: Some(7), ..Request::embedding(prompt(9, 4), Pooling::Mean) },
     ]
 }
 

@@ -107,6 +107,7 @@ fn drawn(logits: &[f32], vocab: usize, samples: &[SampleRow]) -> Vec<Sampled> {
             token,
             logprob,
             top: words[2..].chunks_exact(2).take(sample.top.unwrap_or(0).min(vocab)).map(pair).collect(),
+            ..Sampled::default()
         }
     };
     drawn.chunks_exact(stride).zip(samples).map(of_row).collect()

@@ -21,6 +21,10 @@ impl Fields {
         }
     }
 
+    pub(crate) const fn of(left: Map<String, Value>) -> Self {
+        Self { left }
+    }
+
     /// A field's value as it is, which stays to be taken.
     pub(crate) fn get(&self, name: &str) -> Option<&Value> {
         self.left.get(name).filter(|value| !value.is_null())

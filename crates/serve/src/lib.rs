@@ -1,4 +1,4 @@
-//! The inference engine behind HTTP, with OpenAI's interfaces and Anthropic's.
+//! The inference engine behind HTTP, with OpenAI's interfaces, Anthropic's and Ollama's.
 //!
 //! A [`Server`] listens at once and serves when its [`Handle`] has given it a model, which lives on
 //! a thread of its own ([`warpfold_engine::service`]):
@@ -22,8 +22,8 @@
 //! # The way of a request
 //!
 //! `connection` accepts it, within bounds; `routes` finds who answers; `access` looks at its key;
-//! `fields` takes its JSON apart, and what nobody knows is an error that names it; `openai/` and
-//! `anthropic/` make requests for the engine of it; `share` gives it its turn; `generation` is the stream of updates
+//! `fields` takes its JSON apart, and what nobody knows is an error that names it; `openai/`,
+//! `anthropic/` and `ollama/` make requests for the engine of it; `share` gives it its turn; `generation` is the stream of updates
 //! that come back, and gives the request up when it is dropped. `metrics/` watches.
 //!
 //! [`load`] is the other side: clients that measure a server, or an engine in this process.
@@ -43,6 +43,7 @@ mod fields;
 mod generation;
 pub mod load;
 mod metrics;
+mod ollama;
 mod openai;
 mod options;
 mod page;

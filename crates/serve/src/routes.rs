@@ -13,9 +13,9 @@ use warpfold_engine::Metrics;
 
 use crate::body::{json, typed};
 use crate::error::ApiError;
-use crate::openai::{chat, completions, models, responses};
+use crate::openai::{chat, completions, embeddings, models, responses, scores};
 use crate::state::{Phase, State};
-use crate::{access, adapters, anthropic, metrics, page, tokenize};
+use crate::{access, adapters, anthropic, metrics, ollama, page, tokenize};
 
 /// Everything that the server answers. What a key protects comes first.
 pub(crate) fn router(state: Arc<State>) -> Router {
@@ -26,10 +26,21 @@ pub(crate) fn router(state: Arc<State>) -> Router {
         .route("/v1/responses/{id}", get(responses::get).delete(responses::delete))
         .route("/v1/messages", post(anthropic::create))
         .route("/v1/messages/count_tokens", post(anthropic::count))
+        .route("/v1/embeddings", post(embeddings::create))
+        .route("/v1/score", post(scores::score))
+        .route("/score", post(scores::score))
+        .route("/v1/rerank", post(scores::rerank))
+        .route("/v2/rerank", post(scores::rerank))
+        .route("/rerank", post(scores::rerank))
         .route("/v1/models", get(models::list))
         .route("/v1/models/{*name}", get(models::one))
         .route("/v1/load_lora_adapter", post(adapters::load))
         .route("/v1/unload_lora_adapter", post(adapters::unload))
+        .route("/api/chat", post(ollama::chat))
+        .route("/api/generate", post(ollama::generate))
+        .route("/api/embed", post(ollama::embed))
+        .route("/api/show", post(ollama::show))
+        .route("/api/tags", get(ollama::tags))
         .route("/tokenize", post(tokenize::encode))
         .route("/detokenize", post(tokenize::decode))
         .layer(from_fn_with_state(state.clone(), access::keys));
@@ -38,6 +49,7 @@ pub(crate) fn router(state: Arc<State>) -> Router {
         .route("/health", get(health))
         .route("/metrics", get(prometheus))
         .route("/version", get(version))
+        .route("/api/version", get(version))
         .merge(protected)
         .fallback(no_such_path)
         .method_not_allowed_fallback(no_such_method)

@@ -7,7 +7,9 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use tokio::sync::{Semaphore, watch};
 use warpfold_engine::service::{Client, Service};
 use warpfold_engine::{Adapter, Limits};
-use warpfold_models::{ChatTemplate, Dialect, Grammars, SamplingDefaults, Tokenizer, ToolFormat, WeightsDigest};
+use warpfold_models::{
+    ChatTemplate, Dialect, Grammars, PoolingDefaults, SamplingDefaults, Tokenizer, ToolFormat, WeightsDigest,
+};
 
 use crate::adapters::Adapters;
 use crate::error::ApiError;
@@ -42,6 +44,8 @@ pub struct Text {
     pub tool_format: Option<&'static ToolFormat>,
     /// How to draw where a request does not say it.
     pub sampling: SamplingDefaults,
+    /// How prompts become embeddings.
+    pub pooling: PoolingDefaults,
 }
 
 impl Text {

@@ -1,6 +1,7 @@
 """The openai package against a server: python openai_client.py http://127.0.0.1:PORT/v1 KEY MODEL."""
 
 import json
+import struct
 import sys
 import typing
 
@@ -41,6 +42,14 @@ assert len(whole.choices[0].logprobs.tokens) == whole.usage.total_tokens
 streamed = list(client.completions.create(**ask, stream=True))
 assert "".join(c.choices[0].text for c in streamed) == whole.choices[0].text
 assert whole.choices[0].seed == 5
+
+# Embeddings, which the package asks for as bytes unless told otherwise.
+texts = ["the quick", "brown fox"]
+found = client.embeddings.create(model=model, input=texts)
+floats = client.embeddings.create(model=model, input=texts, encoding_format="float")
+bits = lambda list: [struct.pack(f"{len(e.embedding)}f", *e.embedding) for e in list.data]
+assert bits(found) == bits(floats) and len(bits(found)) == 2 and found.usage.total_tokens >= 2
+assert len(client.embeddings.create(model=model, input=[5, 6, 7], dimensions=3).data[0].embedding) == 3
 
 # Errors arrive as the package's own.
 def refused(kind, param, **change):

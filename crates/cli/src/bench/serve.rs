@@ -163,7 +163,7 @@ impl Serve {
         let files = place.stores(self.weights, files);
         let free_bytes = place.free_memory_bytes()?;
         let steps = self.engine.steps(files.config().max_len);
-        let mut model = model::load(&files, &place, self.dtype, steps)?;
+        let mut model = model::load(&files, &place, self.dtype, steps, self.device.as_deref())?;
         let limits = model.limits();
         let max_len = self.engine.max_len.unwrap_or(usize::MAX).min(limits.max_len);
         let blocks = max_len.div_ceil(Config::default().block_size) + 1;

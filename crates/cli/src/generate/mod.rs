@@ -134,7 +134,7 @@ impl Generate {
         let max_len = files.config().max_len;
         let longest = asked.iter().map(|request| longest(request, max_len)).max();
         let steps = self.largest(&asked, max_len).steps(longest.unwrap_or(1));
-        let mut model = model::load(&files, &place, self.dtype, steps)?;
+        let mut model = model::load(&files, &place, self.dtype, steps, self.device.as_deref())?;
         output::note(&model::told_digest(model.weights_digest()));
         let config = self.config(&mut model, &asked, free_bytes, !place.is_virtual())?;
         let tokenizer = files.into_tokenizer().map(Arc::new);
@@ -154,7 +154,7 @@ impl Generate {
     fn requests(&self, files: &ModelFiles) -> Result<Vec<Request>, Failure> {
         let ModelConfig { vocab, max_len, ref eos, .. } = *files.config();
         let max_len = self.engine.max_len.unwrap_or(usize::MAX).min(max_len);
-        let limits = Limits { vocab, max_len, eos: eos.clone(), kv_bytes_per_token: 0 };
+        let limits = Limits { vocab, max_len, eos: eos.clone(), hidden: 0, kv_bytes_per_token: 0 };
         let is_shipped = model::is_shipped(self.model.as_deref());
         let chat = if self.chat { Some(template(files)?) } else { None };
         let defaults = self.generation_config.of(files);

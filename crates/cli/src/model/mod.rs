@@ -5,6 +5,7 @@ mod adapters;
 mod hub;
 mod locate;
 mod options;
+mod pace;
 mod place;
 
 use std::path::Path;
@@ -76,12 +77,14 @@ pub(crate) fn parse_dtype(name: &str) -> Result<Dtype, String> {
 }
 
 /// Brings the weights to where the model runs, with a bar for those who watch, and meanwhile
-/// compiles the kernels of such steps.
+/// compiles the kernels of such steps. Before that it says what a token will take where that is
+/// long, in short if the device was asked for by name.
 pub(crate) fn load(
     files: &ModelFiles,
     place: &Place,
     dtype: Option<Dtype>,
     steps: Option<Steps>,
+    named: Option<&str>,
 ) -> Result<PlacedModel, Failure> {
     let dtype = dtype.unwrap_or(files.dtype());
     let (need, free) = (place.weight_bytes(files, dtype), place.free_memory_bytes()?);
@@ -92,6 +95,7 @@ pub(crate) fn load(
              free some, or take another --device or --dtype"
         )));
     }
+    pace::tell(place, files, dtype, named)?;
     let steps = steps.filter(|_| !place.is_virtual());
     let warm_up = steps.map(|steps| place.warm_up(files, dtype, steps)).transpose()?;
     let progress = Progress::new();
@@ -156,7 +160,7 @@ mod tests {
         let run = || {
             let files = open(None)?;
             let free_bytes = device.free_memory_bytes()?;
-            let mut model = load(&files, &Place::One(device.clone()), None, None)?;
+            let mut model = load(&files, &Place::One(device.clone()), None, None, None)?;
             let room = Room { longest: 512, enough_blocks: 1000, free_bytes };
             let (config, sizing) = options(args).config(&model, room)?;
             dry_run(&mut model, &config, &sizing)

@@ -37,7 +37,7 @@ impl Place {
         device_choice::open_several(name, Some(count), count).map(Self::Parallel)
     }
 
-    fn devices(&self) -> &[Device] {
+    pub(super) fn devices(&self) -> &[Device] {
         match self {
             Self::One(device) => std::slice::from_ref(device),
             Self::Parallel(devices) => devices,

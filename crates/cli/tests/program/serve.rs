@@ -151,11 +151,22 @@ fn options_of_the_server_are_obeyed() {
         "--no-prefix-cache",
         "--inject-preemptions",
         "0.3",
+        "--pooling",
+        "cls",
     ]);
     let body = r#"{"model": "own", "messages": [{"role": "user", "content": "the"}], "max_tokens": 4}"#;
     assert!(served.post("/v1/chat/completions", "", body).starts_with("HTTP/1.1 401"));
     let reply = served.post("/v1/chat/completions", "Authorization: Bearer sesame\r\n", body);
     assert!(reply.starts_with("HTTP/1.1 200") && reply.contains("\"model\":\"own\""), "{reply}");
+    // The first token's, whatever comes after it.
+    let embedding = |input: &str| {
+        let body = format!(r#"{{"model": "own", "input": {input}}}"#);
+        let reply = served.post("/v1/embeddings", "Authorization: Bearer sesame\r\n", &body);
+        let (_, json) = reply.split_once("\r\n\r\n").expect("a head and a body");
+        serde_json::from_str::<Value>(json).expect("JSON")["data"][0]["embedding"].clone()
+    };
+    assert_eq!(embedding("[5, 9]"), embedding("[5]"));
+    assert!(embedding("[5]").as_array().is_some_and(|numbers| numbers.len() == 32));
     served.end();
 }
 

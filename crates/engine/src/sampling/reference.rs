@@ -20,6 +20,8 @@ pub struct Sampled {
     pub logprob: f32,
     /// The most likely tokens under the model, most likely first, as many as were asked for.
     pub top: Vec<(u32, f32)>,
+    /// The hidden state of the row, where that was asked for instead of a token.
+    pub hidden: Vec<f32>,
 }
 
 /// Binary places of a probability.
@@ -33,7 +35,7 @@ pub fn sample(logits: &[f32], row: &SampleRow) -> Sampled {
     let total = log_sum_exp(logits);
     let logprob = |id: u32| (value(logits[id as usize]) - total) as f32;
     let top = ranked(logits.iter().map(|x| value(*x))).take(top).map(|id| (id, logprob(id))).collect();
-    Sampled { token, logprob: logprob(token), top }
+    Sampled { token, logprob: logprob(token), top, ..Sampled::default() }
 }
 
 fn draw(logits: &[f32], row: &SampleRow) -> u32 {

@@ -58,7 +58,7 @@ impl Scheduler {
             return true;
         }
         let mut rows = std::mem::take(&mut self.scratch);
-        let is_scored = self.running[group].num_scores_missing() > 0;
+        let is_scored = self.running[group].wants_all_rows();
         // No step has logits of a whole long prompt, for which nobody has counted memory. Prompts
         // that run whole have to.
         let most_scored = if is_scored && wants == Wants::Chunks { self.config.max_seqs } else { usize::MAX };

@@ -6,6 +6,7 @@ use crate::batch::{Batch, Feed, SampleRow};
 use crate::block::NULL_BLOCK;
 use crate::constraint::Mask;
 use crate::group::Group;
+use crate::pooling::PooledStates;
 use crate::sequence::Sequence;
 
 impl Scheduler {
@@ -22,6 +23,7 @@ impl Scheduler {
         batch.tables.reserve(num * batch.table_width);
         batch.samples.reserve(num);
         plan.targets.reserve(num);
+        let mut hidden = Vec::new();
         for (index, Scheduled { group, rows, .. }) in plan.scheduled.iter().enumerate() {
             let group = &self.running[*group];
             push_sequence(batch, &group.seqs[rows.seq], rows);
@@ -29,7 +31,9 @@ impl Scheduler {
             let first = batch.ids.len() - rows.len();
             push_scores(batch, &mut plan.targets, (index, group), rows, first);
             push_samples(batch, &mut plan.targets, (index, group), rows, first);
+            push_hidden(batch, &mut hidden, (index, group), rows, first);
         }
+        plan.targets.append(&mut hidden);
         batch.ids.resize(rows, 0);
         batch.positions.resize(rows, 0);
         batch.slots.resize(rows, NULL_BLOCK);
@@ -84,6 +88,21 @@ fn push_scores(
     }
 }
 
+/// The hidden states that are asked for and missing, as far as these rows have them.
+fn push_hidden(
+    batch: &mut Batch,
+    targets: &mut Vec<Target>,
+    (index, group): (usize, &Group),
+    rows: &Rows,
+    first: usize,
+) {
+    let wanted = group.pooled.iter().flat_map(PooledStates::wanted);
+    for position in wanted.filter(|position| (rows.start..rows.end()).contains(position)) {
+        batch.hidden.push(to_u32(first + position - rows.start));
+        targets.push(Target { scheduled: index, seq: rows.seq, use_: Use::Hidden(position) });
+    }
+}
+
 /// What follows the last known token, and each guess; and what follows the tokens that attached
 /// sequences share.
 fn push_samples(
@@ -93,6 +112,9 @@ fn push_samples(
     rows: &Rows,
     first: usize,
 ) {
+    if group.pooled.is_some() {
+        return;
+    }
     let mut push = |i: usize, row: usize, drafts: &[u32]| {
         let seq = &group.seqs[i];
         let position = seq.tokens.len() + drafts.len();

@@ -30,7 +30,8 @@ impl Scheduler {
     /// Gives sequences the tokens that a plan will draw, which nobody knows yet.
     pub(crate) fn expect(&mut self, plan: &mut Plan) {
         plan.follow(&self.running, self.order);
-        for (sample, target) in (0..).zip(&plan.targets) {
+        let is_next = |(_, target): &(u32, &Target)| matches!(target.use_, Use::Next { .. });
+        for (sample, target) in (0..).zip(&plan.targets).filter(is_next) {
             let Some(group) = plan.group_of(target) else { continue };
             let group = &mut self.running[group];
             let seq = &mut group.seqs[target.seq];
@@ -96,6 +97,11 @@ impl Scheduler {
                 debug_assert_eq!(group.prompt_logprobs.len() + 1, position, "the prompt is scored in order");
                 group.prompt_logprobs.push(answer);
             }
+            Use::Hidden(position) => {
+                let pooled = group.pooled.as_mut().filter(|_| seq.is_live());
+                group.embedding = pooled.and_then(|pooled| pooled.push(position, &answer.hidden));
+                seq.finish = group.embedding.as_ref().map(|_| Finish::Pooled).or(seq.finish);
+            }
             Use::Next { .. } if is_beam => seq.candidates = Some(answer.top),
             Use::Next { after, position } => {
                 let is_after = |token| seq.tokens.get(position - 1) == Some(&token);
@@ -154,7 +160,8 @@ impl Scheduler {
 
 /// What is new of each sequence.
 fn push_updates(group: &mut Group, new: &mut Vec<Update>) {
-    for seq in group.seqs.iter_mut().filter(|s| !s.fresh.is_empty()) {
+    let embedding = group.embedding.take();
+    for seq in group.seqs.iter_mut().filter(|s| !s.fresh.is_empty() || embedding.is_some()) {
         let is_first = seq.output == 0 && !std::mem::replace(&mut group.are_prompt_logprobs_reported, true);
         new.push(Update {
             request: group.key.id,
@@ -166,6 +173,7 @@ fn push_updates(group: &mut Group, new: &mut Vec<Update>) {
             queued: group.queued.unwrap_or_default(),
             cached: group.cached.unwrap_or(0),
             prompt_logprobs: if is_first { group.prompt_logprobs.clone() } else { Vec::new() },
+            embedding: embedding.clone().unwrap_or_default(),
         });
     }
 }
@@ -190,6 +198,7 @@ fn push_beams(group: &mut Group, new: &mut Vec<Update>) {
         queued: group.queued.unwrap_or_default(),
         cached: group.cached.unwrap_or(0),
         prompt_logprobs: if output == 0 { group.prompt_logprobs.clone() } else { Vec::new() },
+        embedding: Vec::new(),
     };
     new.extend(group.hypotheses.iter().take(group.request.n).enumerate().map(update));
     group.seqs.iter_mut().for_each(|s| s.finish = Some(Finish::Length));

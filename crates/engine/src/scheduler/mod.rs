@@ -33,6 +33,7 @@ use crate::error::{Error, ErrorKind, config, request};
 use crate::group::{Group, Key, longest_total};
 use crate::metrics::Metrics;
 use crate::model::Limits;
+use crate::pooling::PooledStates;
 use crate::request::{Request, RequestId};
 use crate::sampling::philox;
 use crate::sequence::{Constrained, Sequence, StopRules};
@@ -125,6 +126,8 @@ impl Scheduler {
             seed,
             prompt_logprobs: Vec::new(),
             are_prompt_logprobs_reported: false,
+            pooled: request.pooling.map(|pooling| PooledStates::new(pooling, request.prompt.len())),
+            embedding: None,
             hypotheses: Vec::new(),
             arrival: self.now,
             queued: None,
@@ -219,7 +222,7 @@ impl Scheduler {
         let have = config.num_blocks - config.watermark_blocks();
         let prompt = request.prompt.len();
         let fits = longest_total(num, prompt, have, config.block_size, config.shares()).min(limits.max_len);
-        let least = prompt + request.max_tokens.unwrap_or(1).max(request.min_tokens);
+        let least = prompt + request.least_new();
         if least > fits {
             let need = crate::group::worst_blocks(num, prompt, least, config.block_size, config.shares());
             let bytes = self.limits.kv_bytes_per_token * config.block_size as u64;
@@ -228,7 +231,8 @@ impl Scheduler {
         }
         let eos = if request.ignore_eos { &[][..] } else { &self.limits.eos };
         let stop_ids = eos.iter().chain(&request.stop_ids).copied().collect();
-        let max_total = request.max_tokens.map_or(fits, |new| prompt + new);
+        let new = request.max_tokens.or(request.pooling.map(|_| 0));
+        let max_total = new.map_or(fits, |new| prompt + new);
         Ok(StopRules { stop_ids, min_tokens: request.min_tokens, max_total })
     }
 }

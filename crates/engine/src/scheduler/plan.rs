@@ -53,6 +53,8 @@ pub(crate) struct Target {
 pub(crate) enum Use {
     /// The logprob of the prompt's token at this position.
     Score(usize),
+    /// The hidden state of this position.
+    Hidden(usize),
     /// The token of this position, if the sequence has this one before it, which is not known yet
     /// where a step before draws it.
     Next { after: Option<u32>, position: usize },
@@ -66,7 +68,7 @@ pub(crate) struct Plan {
     pub(crate) order: u64,
     /// In order of groups.
     pub(crate) scheduled: Vec<Scheduled>,
-    /// One for each of the batch's samples.
+    /// One for each of the batch's samples, then one for each of its hidden states.
     pub(crate) targets: Vec<Target>,
     pub(crate) moves: Moves,
     /// Rows that nobody wants.

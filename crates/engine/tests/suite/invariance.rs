@@ -6,8 +6,8 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config as Runs, TestCaseError, TestError, TestRunner};
 use warpfold_engine::scripted::Scripted;
 use warpfold_engine::{
-    Allocator, Beam, Config, Engine, ErrorKind, Metrics, Output, Policy, Preemption, Request, RequestId, Sampling,
-    Speculation,
+    Allocator, Beam, Config, Engine, ErrorKind, Metrics, Output, Policy, Pooling, Preemption, Request, RequestId,
+    Sampling, Speculation,
 };
 
 use super::{MAX_LEN, VOCAB};
@@ -43,6 +43,10 @@ fn request() -> impl Strategy<Value = Request> {
     let shape = (1..24_usize, 1..4_usize, 0..6_u8, any::<bool>(), -1..2_i32, 0..3_usize, any::<bool>());
     (prompt, sampling(), 0..1000_u64, shape).prop_map(|(prompt, sampling, seed, shape)| {
         let (new, n, kind, ignore_eos, priority, min_tokens, scores) = shape;
+        if kind == 5 {
+            let (_, pooling) = Pooling::NAMES[new % 3];
+            return Request { priority, seed: Some(seed), ..Request::embedding(prompt, pooling) };
+        }
         let beam = (kind == 0).then_some(Beam { width: n, length_penalty: 1.0 });
         Request {
             n: if kind < 3 { n } else { 1 },

@@ -9,6 +9,7 @@ mod ladder;
 mod limits;
 mod overlap;
 mod policies;
+mod pooling;
 mod service;
 mod walkthrough;
 

@@ -9,6 +9,7 @@ pub(crate) mod fields;
 mod generation;
 mod gguf;
 mod json;
+mod pooling;
 pub(crate) mod quantization;
 mod rope;
 
@@ -20,6 +21,7 @@ use crate::error;
 pub use generation::SamplingDefaults;
 pub(crate) use gguf::of_gguf;
 pub(crate) use json::{of_folder, of_text};
+pub use pooling::PoolingDefaults;
 pub use rope::{Rope, RopeScaling};
 
 /// The architectures that can be run.

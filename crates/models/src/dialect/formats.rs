@@ -32,6 +32,10 @@ pub(super) enum Arguments {
     Json,
     /// `<parameter=NAME>\nVALUE\n</parameter>\n` for each of them; texts stand as they are.
     Tags,
+    /// `NAME=VALUE` as Python writes them, with `, ` between.
+    Python,
+    /// A JSON object that is a message in a channel, as all of the answer is.
+    Channels,
 }
 
 /// How ids of calls look.
@@ -44,7 +48,20 @@ pub(super) enum Ids {
 }
 
 /// All formats. The first row whose signs a template has is its format.
-pub(super) const FORMATS: [ToolFormat; 6] = [
+pub(super) const FORMATS: [ToolFormat; 8] = [
+    ToolFormat {
+        name: "harmony",
+        trigger: "<|channel|>commentary to=functions.",
+        at_start: false,
+        first: "",
+        middle: " <|constrain|>json<|message|>",
+        arguments: Arguments::Channels,
+        close: "",
+        next: "",
+        end: "",
+        ids: Ids::Long,
+        signs: &["<|channel|>", "<|message|>", "<|start|>"],
+    },
     ToolFormat {
         name: "qwen3_coder",
         trigger: "<tool_call>",
@@ -99,6 +116,19 @@ pub(super) const FORMATS: [ToolFormat; 6] = [
         signs: &["[TOOL_CALLS]"],
     },
     ToolFormat {
+        name: "pythonic",
+        trigger: "[",
+        at_start: true,
+        first: "",
+        middle: "(",
+        arguments: Arguments::Python,
+        close: ")",
+        next: ", ",
+        end: "]",
+        ids: Ids::Long,
+        signs: &["tools", "func_name1(params_name1="],
+    },
+    ToolFormat {
         name: "llama3_json",
         trigger: "{\"name\": \"",
         at_start: true,
@@ -147,7 +177,19 @@ impl ToolFormat {
     }
 
     /// The marks of the format that may be tokens of their own.
-    pub(super) fn marks() -> [&'static str; 4] {
-        ["<tool_call>", "</tool_call>", "[TOOL_CALLS]", "[ARGS]"]
+    pub(super) fn marks() -> [&'static str; 11] {
+        [
+            "<tool_call>",
+            "</tool_call>",
+            "[TOOL_CALLS]",
+            "[ARGS]",
+            "<|channel|>",
+            "<|message|>",
+            "<|start|>",
+            "<|end|>",
+            "<|call|>",
+            "<|return|>",
+            "<|constrain|>",
+        ]
     }
 }

@@ -5,10 +5,13 @@
 //! schema; a [`Splitter`] reads the same grammar as the answer comes, and gives out pieces of
 //! content, of reasoning and of calls. Neither guesses: what is no call by the grammar is content.
 //!
-//! `formats` has the formats as a table, `rules` makes grammars of a row, `splitter` reads by it,
-//! `tags` has arguments that are no JSON, `told` tells of tools where a template does not.
+//! `formats` has the formats as a table, `rules` makes grammars of a row, `splitter` reads by it.
+//! `tags` and `python` have arguments that are no JSON, `channels` answers that are messages, and
+//! `told` tells of tools where a template does not.
 
+mod channels;
 mod formats;
+mod python;
 mod rules;
 mod splitter;
 mod tags;
@@ -21,9 +24,11 @@ use serde_json::Value;
 use warpfold_engine::Decode;
 
 use crate::Tokenizer;
+use channels::ChannelReader;
 pub use formats::ToolFormat;
 pub use rules::{ToolChoice, Turn};
-pub use splitter::{Piece, Splitter};
+use splitter::MarkReader;
+pub use splitter::Piece;
 
 /// The marks of reasoning.
 const THINK: [&str; 2] = ["<think>", "</think>"];
@@ -97,6 +102,9 @@ impl Dialect {
     #[must_use]
     pub fn thinking(&self, prompt: &str) -> Thinking {
         let [open, close] = THINK;
+        if self.format.arguments == formats::Arguments::Channels {
+            return Thinking::Maybe;
+        }
         if !self.thinks {
             return Thinking::Never;
         }
@@ -111,7 +119,12 @@ impl Dialect {
     /// Reads an answer.
     #[must_use]
     pub fn splitter(&self, turn: &Turn, thinking: Thinking) -> Splitter {
-        Splitter::new(self.format, turn, thinking)
+        Splitter(match self.format.arguments {
+            formats::Arguments::Channels => {
+                SplitterKind::Channels(ChannelReader::new(turn, thinking == Thinking::Never))
+            }
+            _ => SplitterKind::Marks(MarkReader::new(self.format, turn, thinking)),
+        })
     }
 
     /// A name for a call, of letters and digits that are given.
@@ -136,6 +149,44 @@ impl Dialect {
     #[must_use]
     pub fn shown(&self, tokenizer: Arc<Tokenizer>) -> Arc<dyn Decode> {
         Arc::new(Shown { tokenizer, marks: self.special.values().copied().collect() })
+    }
+}
+
+/// Reads one answer.
+#[derive(Debug, Clone)]
+pub struct Splitter(SplitterKind);
+
+#[derive(Debug, Clone)]
+#[allow(clippy::large_enum_variant, reason = "an answer has one, and marks are most of them")]
+enum SplitterKind {
+    Marks(MarkReader),
+    Channels(ChannelReader),
+}
+
+impl Splitter {
+    /// Calls so far.
+    #[must_use]
+    pub fn num_calls(&self) -> usize {
+        match &self.0 {
+            SplitterKind::Marks(reader) => reader.num_calls(),
+            SplitterKind::Channels(reader) => reader.num_calls(),
+        }
+    }
+
+    /// Adds text, and appends what it makes to `pieces`.
+    pub fn push(&mut self, text: &str, pieces: &mut Vec<Piece>) {
+        match &mut self.0 {
+            SplitterKind::Marks(reader) => reader.push(text, pieces),
+            SplitterKind::Channels(reader) => reader.push(text, pieces),
+        }
+    }
+
+    /// The answer has ended: what was held is content.
+    pub fn finish(&mut self, pieces: &mut Vec<Piece>) {
+        match &mut self.0 {
+            SplitterKind::Marks(reader) => reader.finish(pieces),
+            SplitterKind::Channels(reader) => reader.finish(pieces),
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use serde_json::{Value, json};
 
 use super::formats::{Arguments, ToolFormat};
-use super::{Dialect, THINK, Thinking, Tool, tags};
+use super::{Dialect, THINK, Thinking, Tool, python, tags};
 use crate::grammar::{Grammar, quoted};
 
 /// What one answer may hold.
@@ -34,45 +34,59 @@ pub enum ToolChoice {
     Named(String),
 }
 
+impl ToolChoice {
+    /// Whether a tool may be called.
+    pub(super) fn allows(&self, tool: &Tool) -> bool {
+        match self {
+            Self::Named(name) => tool.name == *name,
+            Self::Auto | Self::Required => true,
+        }
+    }
+}
+
 /// A grammar in the making.
-struct Rules<'a> {
-    format: &'static ToolFormat,
+pub(super) struct Rules<'a> {
+    pub(super) format: &'static ToolFormat,
     special: &'a BTreeMap<&'static str, u32>,
     lark: String,
     parts: Vec<Grammar>,
 }
 
 /// Any text, and none.
-const TEXT: &str = "/(?s:.*)/";
+pub(super) const TEXT: &str = "/(?s:.*)/";
 
 impl Dialect {
     /// The grammar of an answer, or none where any text is right.
     #[must_use]
     pub fn grammar(&self, turn: &Turn, thinking: Thinking) -> Option<Grammar> {
-        if turn.tools.is_empty() && (turn.content.is_none() || thinking == Thinking::Never) {
+        let has_channels = self.format.arguments == Arguments::Channels && turn.content.is_some();
+        if turn.tools.is_empty() && !has_channels && (turn.content.is_none() || thinking == Thinking::Never) {
             return turn.content.clone();
         }
         let mut rules = Rules { format: self.format, special: &self.special, lark: String::new(), parts: Vec::new() };
-        rules.start(turn, thinking);
+        match self.format.arguments {
+            Arguments::Channels => rules.channels(turn),
+            _ => rules.start(turn, thinking),
+        }
         let Rules { lark, parts, .. } = rules;
         Some(Grammar::Parts { lark, parts })
     }
 }
 
 impl Rules<'_> {
-    fn rule(&mut self, name: &str, body: &str) {
+    pub(super) fn rule(&mut self, name: &str, body: &str) {
         // Writing to a text does not fail.
         let _ = writeln!(self.lark, "{name}: {body}");
     }
 
     /// The reference to a grammar of its own.
-    fn part(&mut self, grammar: Grammar) -> String {
+    pub(super) fn part(&mut self, grammar: Grammar) -> String {
         self.parts.push(grammar);
         format!("@part{}", self.parts.len() - 1)
     }
 
     /// A text that stands as it is. Marks that are special tokens are no text.
-    fn literal(&self, text: &str) -> String {
+    pub(super) fn literal(&self, text: &str) -> String {
         let mut items = Vec::new();
         let mut rest = text;
         while !rest.is_empty() {
@@ -88,7 +102,7 @@ impl Rules<'_> {
         items.join(" ")
     }
 
-    fn is_special(&self, mark: &str) -> bool {
+    pub(super) fn is_special(&self, mark: &str) -> bool {
         self.special.contains_key(mark)
     }
 
@@ -119,7 +133,7 @@ impl Rules<'_> {
             }
             (Some(calls), None) if turn.choice == ToolChoice::Auto => {
                 start += &format!("(text | head {calls})");
-                self.head(&but);
+                self.head(turn, &but);
             }
             (Some(calls), _) => {
                 start += &format!("trigger {calls}");
@@ -149,12 +163,18 @@ impl Rules<'_> {
     }
 
     /// Text alone, and text up to the first call.
-    fn head(&mut self, but: &str) {
+    fn head(&mut self, turn: &Turn, but: &str) {
         let (format, any) = (self.format, "(?s:.*)");
         let trigger = escaped(format.trigger);
         if format.at_start {
             self.rule("text", "TEXT");
-            self.rule("TEXT", &format!("{TEXT} & ~/\\s*{trigger}{any}/{but}"));
+            // A trigger of one character is one before the name of a tool alone.
+            let names: Vec<String> = turn.tools.iter().map(|tool| escaped(&tool.name)).collect();
+            let named = match format.arguments {
+                Arguments::Python => format!("{trigger}({}){}", names.join("|"), escaped(format.middle)),
+                _ => trigger,
+            };
+            self.rule("TEXT", &format!("{TEXT} & ~/\\s*{named}{any}/{but}"));
             self.trigger();
             self.rule("head", "trigger");
         } else if self.is_special(format.trigger) {
@@ -174,15 +194,14 @@ impl Rules<'_> {
     /// What follows the trigger.
     fn calls(&mut self, turn: &Turn) -> String {
         let ToolFormat { first, next, end, close, middle, .. } = *self.format;
-        let is_wanted = |tool: &&Tool| match &turn.choice {
-            ToolChoice::Named(name) => tool.name == *name,
-            ToolChoice::Auto | ToolChoice::Required => true,
-        };
         let mut names = Vec::new();
-        for (i, tool) in turn.tools.iter().filter(is_wanted).enumerate() {
+        for (i, tool) in turn.tools.iter().filter(|tool| turn.choice.allows(tool)).enumerate() {
             let head = self.literal(&format!("{}{middle}", tool.name));
             let arguments = match self.format.arguments {
-                Arguments::Json => self.part(Grammar::Json(schema(tool, tool.parameters.clone()))),
+                Arguments::Json | Arguments::Channels => {
+                    self.part(Grammar::Json(schema(tool, tool.parameters.clone())))
+                }
+                Arguments::Python => self.python(i, tool),
                 Arguments::Tags => self.tags(i, tool),
             };
             let close = self.literal(close);
@@ -218,8 +237,57 @@ impl Rules<'_> {
     }
 }
 
+impl Rules<'_> {
+    /// Arguments as Python writes them: each property in its order, those that are not required
+    /// perhaps, and `, ` between two.
+    fn python(&mut self, tool_number: usize, tool: &Tool) -> String {
+        let properties = tags::properties(&tool.parameters);
+        let between = quoted(python::BETWEEN);
+        // What begins with an argument, and what comes after others, from the last property on.
+        let (mut first, mut after) = ("\"\"".to_owned(), "\"\"".to_owned());
+        for (i, property) in properties.iter().enumerate().rev() {
+            let value = self.python_value(tool, property);
+            let name = format!("argument{tool_number}_{i}");
+            self.rule(&name, &format!("{} {value}", quoted(&format!("{}=", property.name))));
+            let [first_name, after_name] = ["first", "after"].map(|kind| format!("{kind}{tool_number}_{i}"));
+            let optional = if property.is_required { "" } else { "?" };
+            self.rule(
+                &first_name,
+                &match property.is_required {
+                    true => format!("{name} {after}"),
+                    false => format!("{name} {after} | {first}"),
+                },
+            );
+            self.rule(&after_name, &format!("({between} {name}){optional} {after}"));
+            (first, after) = (first_name, after_name);
+        }
+        first
+    }
+
+    /// A value: texts in quotes of either kind, words with capitals, all else as JSON.
+    fn python_value(&mut self, tool: &Tool, property: &tags::Property<'_>) -> String {
+        let choices = tags::choices(property.schema).filter(|_| property.is_text);
+        if let Some(choices) = choices {
+            let both = choices.iter().flat_map(|text| [quoted(&quoted(text)), quoted(&python::quoted(text))]);
+            return format!("({})", both.collect::<Vec<_>>().join(" | "));
+        }
+        let json = |rules: &mut Self| {
+            let schema = tags::with_definitions(property.schema, &tool.parameters);
+            rules.part(Grammar::Json(self::schema(tool, schema)))
+        };
+        match property.schema["type"].as_str() {
+            Some("string") if property.is_text => format!("({} | /{}/)", json(self), python::SINGLE),
+            Some("boolean") if property.schema.get("enum").is_none() && property.schema.get("const").is_none() => {
+                "(\"True\" | \"False\")".to_owned()
+            }
+            Some("null") => "\"None\"".to_owned(),
+            _ => json(self),
+        }
+    }
+}
+
 /// A schema of arguments, written with the spaces that models have learned.
-fn schema(tool: &Tool, mut schema: Value) -> Value {
+pub(super) fn schema(tool: &Tool, mut schema: Value) -> Value {
     if let Some(fields) = schema.as_object_mut() {
         let style = json!({
             "whitespace_flexible": false, "item_separator": ", ", "key_separator": ": ",
@@ -231,7 +299,7 @@ fn schema(tool: &Tool, mut schema: Value) -> Value {
 }
 
 /// A text as it stands in a regular expression of Lark.
-fn escaped(text: &str) -> String {
+pub(super) fn escaped(text: &str) -> String {
     let mut regex = String::new();
     for c in text.chars() {
         match c {

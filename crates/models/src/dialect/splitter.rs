@@ -7,7 +7,7 @@
 use serde_json::Value;
 
 use super::formats::{Arguments, ToolFormat};
-use super::{THINK, Thinking, Turn, tags};
+use super::{THINK, Thinking, Turn, python, tags};
 
 /// A part of an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,7 +34,7 @@ pub enum Piece {
 
 /// Reads one answer.
 #[derive(Debug, Clone)]
-pub struct Splitter {
+pub(super) struct MarkReader {
     format: &'static ToolFormat,
     turn: Turn,
     state: State,
@@ -72,13 +72,16 @@ enum State {
     Tags {
         is_first: bool,
     },
+    Python {
+        is_first: bool,
+    },
     Close,
     After,
 }
 
 /// How far a JSON object was read.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct Scan {
+pub(super) struct Scan {
     depth: usize,
     in_text: bool,
     is_escaped: bool,
@@ -94,7 +97,7 @@ enum Step {
     Wrong,
 }
 
-impl Splitter {
+impl MarkReader {
     pub(super) fn new(format: &'static ToolFormat, turn: &Turn, thinking: Thinking) -> Self {
         let state = match thinking {
             Thinking::Never => Self::after_reasoning(turn),
@@ -109,14 +112,12 @@ impl Splitter {
         if turn.tools.is_empty() { State::Plain } else { State::Content { is_after_mark: false } }
     }
 
-    /// Calls so far.
-    #[must_use]
-    pub fn num_calls(&self) -> usize {
+    pub(super) fn num_calls(&self) -> usize {
         self.num_calls
     }
 
     /// Adds text, and appends what it makes to `pieces`.
-    pub fn push(&mut self, text: &str, pieces: &mut Vec<Piece>) {
+    pub(super) fn push(&mut self, text: &str, pieces: &mut Vec<Piece>) {
         self.rest.push_str(text);
         loop {
             match self.step(pieces) {
@@ -128,7 +129,7 @@ impl Splitter {
     }
 
     /// The answer has ended: what was held is content.
-    pub fn finish(&mut self, pieces: &mut Vec<Piece>) {
+    pub(super) fn finish(&mut self, pieces: &mut Vec<Piece>) {
         let rest = std::mem::take(&mut self.rest);
         match self.state {
             State::Reasoning { .. } => reasoning(std::mem::take(&mut self.spaces) + &rest, pieces),
@@ -138,6 +139,13 @@ impl Splitter {
                 content(rest, pieces);
             }
             State::Json(_) => {}
+            State::Python { is_first } => {
+                let rest = rest.strip_prefix(python::BETWEEN).unwrap_or(&rest);
+                if let Some((name, value)) = self.keyword(rest) {
+                    let json = argument(is_first, name, &python::json_of(value));
+                    self.arguments(json, pieces);
+                }
+            }
             // An argument that was cut off.
             State::Tags { is_first } => {
                 let open = rest.strip_prefix(tags::OPEN).and_then(|open| open.split_once(tags::OPENED));
@@ -170,6 +178,7 @@ impl Splitter {
             State::Name => self.name(pieces),
             State::Json(scan) => self.json(scan, pieces),
             State::Tags { is_first } => self.tags(is_first, pieces),
+            State::Python { is_first } => self.python(is_first, pieces),
             State::Close => self.literal(self.format.close, State::After),
             State::After => self.after(),
         }
@@ -220,6 +229,7 @@ impl Splitter {
             return Step::Waits;
         }
         self.rest.drain(..close.len());
+        self.unnamed.clear();
         self.state = State::Content { is_after_mark: true };
         Step::Taken
     }
@@ -248,21 +258,20 @@ impl Splitter {
             return Step::Waits;
         }
         self.rest.drain(..trigger.len());
-        trigger.clone_into(&mut self.unnamed);
+        self.unnamed.push_str(trigger);
         self.state = State::Before { is_first: true };
         Step::Taken
     }
 
     /// Takes the text before a mark that stands at `at`, or what cannot be the beginning of one.
-    /// Spaces at its end wait for what comes next, and are gone if that is the mark.
+    /// Spaces at its end wait for what comes next, and are gone if that is the mark of a call.
     fn take_before(&mut self, at: Option<usize>, mark: &str) -> String {
         let len = at.unwrap_or_else(|| self.rest.len() - held(&self.rest, mark));
         let mut text = std::mem::take(&mut self.spaces) + &self.rest[..len];
         self.rest.drain(..len);
         let spaces = text.split_off(text.trim_end().len());
-        if at.is_none() {
-            self.spaces = spaces;
-        }
+        let kept = if at.is_none() { &mut self.spaces } else { &mut self.unnamed };
+        *kept = spaces;
         text
     }
 
@@ -291,8 +300,9 @@ impl Splitter {
         pieces.push(Piece::Call { number: self.num_calls, name });
         self.num_calls += 1;
         self.state = match self.format.arguments {
-            Arguments::Json => State::Json(Scan::default()),
+            Arguments::Json | Arguments::Channels => State::Json(Scan::default()),
             Arguments::Tags => State::Tags { is_first: true },
+            Arguments::Python => State::Python { is_first: true },
         };
         Step::Taken
     }
@@ -330,12 +340,41 @@ impl Splitter {
         Step::Taken
     }
 
+    /// One argument, or the end of them.
+    fn python(&mut self, is_first: bool, pieces: &mut Vec<Piece>) -> Step {
+        let close = self.format.close;
+        if self.rest.starts_with(close) {
+            self.arguments(if is_first { "{}" } else { "}" }.to_owned(), pieces);
+            self.state = State::Close;
+            return Step::Taken;
+        }
+        let between = if is_first { "" } else { python::BETWEEN };
+        let Some(text) = self.rest.strip_prefix(between) else {
+            return if between.starts_with(&self.rest) { Step::Waits } else { Step::Wrong };
+        };
+        let Some((name, value)) = self.keyword(text) else { return Step::Waits };
+        let Some(end) = python::end_of_value(value) else { return Step::Waits };
+        let json = argument(is_first, name, &python::json_of(&value[..end]));
+        self.rest = value[end..].to_owned();
+        self.arguments(json, pieces);
+        self.state = State::Python { is_first: false };
+        Step::Taken
+    }
+
+    /// The name of an argument of the tool, and what comes after its sign of equality.
+    fn keyword<'a>(&self, text: &'a str) -> Option<(&'a str, &'a str)> {
+        let properties = tags::properties(&self.turn.tools[self.tool].parameters);
+        let is_named = |name: &str| text.strip_prefix(name).is_some_and(|rest| rest.starts_with('='));
+        let name = properties.iter().find(|property| is_named(property.name))?.name;
+        Some((&text[..name.len()], &text[name.len() + 1..]))
+    }
+
     /// An argument as JSON. Texts stand without quotes.
     fn argument(&self, is_first: bool, name: &str, value: &str) -> String {
         let properties = tags::properties(&self.turn.tools[self.tool].parameters);
         let is_text = properties.iter().any(|property| property.name == name && property.is_text);
         let value = if is_text { Value::from(value).to_string() } else { value.to_owned() };
-        format!("{}{}: {value}", if is_first { "{" } else { ", " }, Value::from(name))
+        argument(is_first, name, &value)
     }
 
     fn after(&mut self) -> Step {
@@ -360,7 +399,7 @@ impl Splitter {
 
 impl Scan {
     /// Reads on; the end of the object, if it is there.
-    fn end_of_object(&mut self, text: &str) -> Option<usize> {
+    pub(super) fn end_of_object(&mut self, text: &str) -> Option<usize> {
         for (at, byte) in text.bytes().enumerate() {
             match (self.in_text, byte) {
                 (true, _) if self.is_escaped => self.is_escaped = false,
@@ -378,6 +417,11 @@ impl Scan {
         }
         None
     }
+}
+
+/// An argument of JSON after those before.
+fn argument(is_first: bool, name: &str, json: &str) -> String {
+    format!("{}{}: {json}", if is_first { "{" } else { ", " }, Value::from(name))
 }
 
 /// Bytes at the end that may begin a mark.

@@ -301,6 +301,19 @@ impl Checkpoint {
         Ok(self)
     }
 
+    /// Names tensors as those of a model with a head where they stand without one, as those of
+    /// embedding models do.
+    pub(crate) fn under_model(mut self) -> Self {
+        if self.has("embed_tokens.weight") && !self.has("model.embed_tokens.weight") {
+            let of = |(name, entry): (String, Entry)| match name.starts_with("lm_head.") {
+                true => (name, entry),
+                false => (format!("model.{name}"), entry),
+            };
+            self.entries = std::mem::take(&mut self.entries).into_iter().map(of).collect();
+        }
+        self
+    }
+
     /// Cuts a matrix into others, one below the other: their names, and how many rows each has.
     pub(crate) fn cut(&mut self, name: &str, parts: &[(String, usize)]) -> Result<(), Error> {
         let Some(entry) = self.entries.remove(name) else {

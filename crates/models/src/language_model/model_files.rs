@@ -14,8 +14,8 @@ use crate::layers::{Loader, Shard};
 use crate::network::Network;
 use crate::weights::Placed;
 use crate::{
-    Architecture, ChatTemplate, Error, ModelConfig, RopeScaling, SamplingDefaults, Tokenizer, WeightsDigest, config,
-    template,
+    Architecture, ChatTemplate, Error, ModelConfig, PoolingDefaults, RopeScaling, SamplingDefaults, Tokenizer,
+    WeightsDigest, config, template,
 };
 
 /// A model's files, opened: what it is and how it reads, without its weights.
@@ -25,6 +25,7 @@ pub struct ModelFiles {
     tokenizer: Option<Tokenizer>,
     template: template::Source,
     defaults: SamplingDefaults,
+    pooling: PoolingDefaults,
     pub(crate) checkpoint: Checkpoint,
     /// Whether weights are compared with the files once they are loaded.
     is_verified: bool,
@@ -45,7 +46,7 @@ impl ModelFiles {
             let has_tokenizer = path.join("tokenizer.json").exists();
             let tokenizer = has_tokenizer.then(|| Tokenizer::of_folder(path)).transpose()?;
             let template = template::of_folder(path)?;
-            let mut checkpoint = Checkpoint::open_folder(path)?.recognize(quantization)?.text_half()?;
+            let mut checkpoint = Checkpoint::open_folder(path)?.recognize(quantization)?.text_half()?.under_model();
             if config.architecture == Architecture::Phi3 {
                 cut(&mut checkpoint, &config)?;
             }
@@ -54,6 +55,7 @@ impl ModelFiles {
                 tokenizer,
                 template,
                 defaults,
+                pooling: PoolingDefaults::of_folder(path)?,
                 checkpoint,
                 is_verified: false,
                 is_packed: false,
@@ -71,6 +73,7 @@ impl ModelFiles {
             tokenizer: Some(tokenizer),
             template,
             defaults,
+            pooling: PoolingDefaults::default(),
             checkpoint,
             is_verified: false,
             is_packed: false,
@@ -90,6 +93,7 @@ impl ModelFiles {
             tokenizer: Some(tokenizer),
             template,
             defaults,
+            pooling: PoolingDefaults::default(),
             checkpoint,
             is_verified: false,
             is_packed: false,
@@ -163,6 +167,12 @@ impl ModelFiles {
     #[must_use]
     pub fn sampling_defaults(&self) -> &SamplingDefaults {
         &self.defaults
+    }
+
+    /// How it wants prompts to become embeddings, where nobody says otherwise.
+    #[must_use]
+    pub fn pooling_defaults(&self) -> PoolingDefaults {
+        self.pooling
     }
 
     /// Its tokenizer, if there is one.

@@ -30,8 +30,8 @@ pub(crate) struct StepShape {
 enum Kind {
     /// Each sequence has one row, and each row one sample.
     Decode,
-    /// Sequences of several rows, and samples of some.
-    Mixed { samples: usize },
+    /// Sequences of several rows, samples of some, and hidden states of others.
+    Mixed { samples: usize, hidden: usize },
 }
 
 impl StepShape {
@@ -49,7 +49,7 @@ impl StepShape {
             let width = batch.table_width.next_power_of_two().max(16);
             return Self { rows, sequences: rows, width, kind: Kind::Decode };
         }
-        let kind = Kind::Mixed { samples: batch.samples.len() };
+        let kind = Kind::Mixed { samples: batch.samples.len(), hidden: batch.hidden.len() };
         Self { rows, sequences, width: batch.table_width, kind }
     }
 
@@ -70,7 +70,7 @@ impl StepShape {
 
     /// A step of sequences of several rows.
     pub(crate) const fn mixed(rows: usize, sequences: usize, width: usize, samples: usize) -> Self {
-        Self { rows, sequences, width, kind: Kind::Mixed { samples } }
+        Self { rows, sequences, width, kind: Kind::Mixed { samples, hidden: 0 } }
     }
 
     /// Whether the same shape is likely to come again.
@@ -78,13 +78,23 @@ impl StepShape {
         self.kind == Kind::Decode
     }
 
-    /// Where the lists are among the words of a step: tokens, words that hold those of rows which
-    /// are fed, adapters, positions, slots, lengths, tables,
-    /// where sequences begin, rows of samples. Each begins at a multiple of four words.
+    /// The rows that the network gives, in two: those of samples, and those whose hidden states are
+    /// wanted.
+    pub(crate) fn split(&self, rows: Tensor) -> Result<[Option<Tensor>; 2], Error> {
+        match self.kind {
+            Kind::Decode | Kind::Mixed { hidden: 0, .. } => Ok([Some(rows), None]),
+            Kind::Mixed { samples: 0, .. } => Ok([None, Some(rows)]),
+            Kind::Mixed { samples, .. } => Ok([Some(rows.slice(0, ..samples)?), Some(rows.slice(0, samples..)?)]),
+        }
+    }
+
+    /// The places of the lists among the words of a step: tokens, words that hold those of rows
+    /// which are fed, adapters, positions, slots, lengths, tables, starts of sequences, rows of
+    /// samples and after them of hidden states. Each begins at a multiple of four words.
     fn places(&self) -> [Range<usize>; 9] {
         let (starts, samples) = match self.kind {
             Kind::Decode => (0, 0),
-            Kind::Mixed { samples } => (self.sequences + 1, samples),
+            Kind::Mixed { samples, hidden } => (self.sequences + 1, samples + hidden),
         };
         let (rows, tables) = (self.rows, self.sequences * self.width);
         let lens = [rows, rows, rows, rows, rows, self.sequences, tables, starts, samples];
@@ -129,7 +139,8 @@ impl StepShape {
         }
         if !self.is_decode() {
             put(bytes, starts, batch.cu_q.iter().copied(), 0);
-            put(bytes, samples, batch.samples.iter().map(|sample| sample.row), 0);
+            let rows = batch.samples.iter().map(|sample| sample.row).chain(batch.hidden.iter().copied());
+            put(bytes, samples, rows.collect::<Vec<_>>().into_iter(), 0);
         }
     }
 }
@@ -154,7 +165,7 @@ const NO_ADAPTER: u32 = u32::MAX;
 pub(crate) struct Step<'a> {
     /// The token of each row.
     pub(crate) ids: Tensor,
-    /// Rows whose logits are wanted: all of them, without a list.
+    /// Rows whose logits or hidden states are wanted: all of them, without a list.
     pub(crate) samples: Option<Tensor>,
     /// The adapter of each row.
     pub(crate) adapters: Tensor,

@@ -28,6 +28,12 @@ pub(super) fn now(format: &str) -> Result<String, Error> {
     at(since.as_secs(), format)
 }
 
+/// The time in UTC, as RFC 3339 writes it.
+#[must_use]
+pub fn utc_now() -> String {
+    now("%Y-%m-%dT%H:%M:%SZ").unwrap_or_default()
+}
+
 /// Seconds since 1970 as a format says.
 fn at(seconds: u64, format: &str) -> Result<String, Error> {
     let days = seconds / 86_400;

@@ -159,8 +159,11 @@ fn dialogue(fields: &mut Fields, state: &State) -> Result<Dialogue, ApiError> {
     if let Some(OutputConfig { effort: Some(effort) }) = fields.take("output_config")? {
         take_effort(&mut variables, "output_config", effort)?;
     }
-    let options = ChatOptions { add_generation_prompt: true, variables, ..ChatOptions::default() };
-    Ok(Dialogue { messages, tools: tools(fields)?, options, reasoning, form: None })
+    // A last message of the assistant is the beginning of the answer.
+    let is_begun = |last: &Value| last["role"] == "assistant" && last["content"] != "" && last["tool_calls"].is_null();
+    let goes_on = messages.last().is_some_and(is_begun);
+    let options = ChatOptions { add_generation_prompt: !goes_on, variables, ..ChatOptions::default() };
+    Ok(Dialogue { messages, tools: tools(fields)?, options, goes_on, reasoning, form: None })
 }
 
 fn tools(fields: &mut Fields) -> Result<Tools, ApiError> {

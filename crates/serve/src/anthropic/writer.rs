@@ -77,7 +77,7 @@ impl Messages {
             Some(Finish::Length) => (Some("max_tokens"), None),
             Some(Finish::ConstraintFailed) => (Some("refusal"), None),
             Some(Finish::StopToken(_) | Finish::Constraint) if self.blocks.num_calls() > 0 => (Some("tool_use"), None),
-            Some(Finish::StopToken(_) | Finish::Constraint) => (Some("end_turn"), None),
+            Some(Finish::StopToken(_) | Finish::Constraint | Finish::Pooled) => (Some("end_turn"), None),
         }
     }
 

@@ -33,10 +33,18 @@ pub(crate) struct Wanted {
     pub(crate) usage: StreamUsage,
     /// Answers to each prompt.
     pub(crate) n: usize,
+    /// The most likely of them, which alone are told.
+    pub(crate) num_kept: usize,
     /// How many likely tokens to report with each.
     pub(crate) logprobs: Option<usize>,
+    /// The same for the tokens of the prompt.
+    pub(crate) prompt_logprobs: Option<usize>,
     /// Begin each text with its prompt.
     pub(crate) echo: bool,
+    /// Leave out what comes after that.
+    pub(crate) is_echo_alone: bool,
+    /// The beginning of each message.
+    pub(crate) prefix: String,
     pub(crate) return_token_ids: bool,
     /// The seed that was sent.
     pub(crate) seed: Option<Seed>,
@@ -131,7 +139,9 @@ impl Writer for Answer {
     }
 
     fn whole(&mut self, outputs: Vec<Output>) -> Value {
+        let outputs = self.keep_best(outputs);
         let n = self.wanted.n;
+        let outputs: Vec<Output> = outputs.into_iter().map(|output| self.seen(output)).collect();
         let choices: Vec<Value> = (0..outputs.len())
             .map(|choice| {
                 let Output { seed, ref tokens, ref text, finish, .. } = outputs[choice];
@@ -145,6 +155,10 @@ impl Writer for Answer {
             .collect();
         let mut object = self.envelope(choices.into(), false);
         object["usage"] = self.usage();
+        if let (Kind::Chat(_), Some(num)) = (&self.wanted.kind, self.wanted.prompt_logprobs) {
+            let scored = outputs.first().map_or(&[][..], |output| &output.prompt_logprobs);
+            object["prompt_logprobs"] = logprobs::of_prompt(self.tokenizer.as_deref(), scored, num);
+        }
         object
     }
 
@@ -154,6 +168,13 @@ impl Writer for Answer {
     /// far.
     fn update(&mut self, prompt: usize, update: &Update, out: &mut Vec<u8>) {
         let choice = prompt * self.wanted.n + update.output;
+        let shown = self.wanted.is_echo_alone.then(|| Update {
+            tokens: Vec::new(),
+            text: String::new(),
+            finish: update.finish.map(|_| Finish::Length),
+            ..update.clone()
+        });
+        let update = shown.as_ref().unwrap_or(update);
         self.num_generated += update.tokens.len();
         let is_first = !std::mem::replace(&mut self.choices[choice].has_begun, true);
         let Update { seed, ref tokens, ref text, finish, ref prompt_logprobs, .. } = *update;
@@ -192,6 +213,42 @@ impl Writer for Answer {
 }
 
 impl Answer {
+    /// The answers to each prompt with the highest mean logprob of their tokens. From here on there
+    /// are no others.
+    fn keep_best(&mut self, outputs: Vec<Output>) -> Vec<Output> {
+        let (n, num_kept) = (self.wanted.n, self.wanted.num_kept);
+        if n == num_kept {
+            return outputs;
+        }
+        let mean = |output: &Output| {
+            let sum: f64 = output.tokens.iter().map(|token| f64::from(token.logprob)).sum();
+            sum / output.tokens.len().max(1) as f64
+        };
+        let mut kept = Vec::with_capacity(self.prompts.len() * num_kept);
+        let mut all = outputs.into_iter();
+        for _ in 0..self.prompts.len() {
+            let mut of_prompt: Vec<Output> = all.by_ref().take(n).collect();
+            let scores = of_prompt.first_mut().map(|first| std::mem::take(&mut first.prompt_logprobs));
+            of_prompt.sort_by(|a, b| mean(b).total_cmp(&mean(a)));
+            let left_out = of_prompt.split_off(num_kept.min(of_prompt.len()));
+            self.num_generated += left_out.iter().map(|output| output.tokens.len()).sum::<usize>();
+            if let (Some(first), Some(scores)) = (of_prompt.first_mut(), scores) {
+                first.prompt_logprobs = scores;
+            }
+            kept.append(&mut of_prompt);
+        }
+        self.wanted.n = num_kept;
+        kept
+    }
+
+    /// An answer without what nobody asked for.
+    fn seen(&self, output: Output) -> Output {
+        match self.wanted.is_echo_alone {
+            false => output,
+            true => Output { tokens: Vec::new(), text: String::new(), finish: Some(Finish::Length), ..output },
+        }
+    }
+
     /// What a chat's answer says by its text.
     fn read(&mut self, choice: usize, text: &str, is_over: bool) -> Option<Message> {
         self.choices[choice].reading.as_mut().map(|reading| reading.read(text, is_over))
@@ -264,12 +321,20 @@ impl Answer {
             part.tokens.iter().for_each(|sampled| tokens.push(tokenizer, sampled, num, offset));
             tokens.json()
         });
-        json!({"text": text, "logprobs": logprobs})
+        let mut object = json!({"text": text, "logprobs": logprobs});
+        if let Some(num) = self.wanted.prompt_logprobs {
+            object["prompt_logprobs"] = logprobs::of_prompt(tokenizer, part.prompt_logprobs, num);
+        }
+        object
     }
 
     fn message(&self, part: &Part<'_>, message: &Message, is_chunk: bool) -> Value {
         let tokenizer = self.tokenizer.as_deref();
         let logprobs = self.wanted.logprobs.map(|num| logprobs::of_chat(tokenizer, part.tokens, num));
+        let mut message = message.clone();
+        if part.is_first {
+            message.content.insert_str(0, &self.wanted.prefix);
+        }
         if is_chunk {
             json!({"delta": message.delta(part.is_first), "logprobs": logprobs})
         } else {

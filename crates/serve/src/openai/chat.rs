@@ -28,6 +28,7 @@ pub(crate) async fn complete(
         (Some(_), Some(_)) => return Err(ApiError::field("max_tokens", "max_completion_tokens is there, too")),
         (most, older) => most.or(older),
     };
+    let is_echo = fields.take("echo")?.unwrap_or(false);
     let with_logprobs = fields.take("logprobs")?.unwrap_or(false);
     let top: Option<usize> = fields.take("top_logprobs")?;
     fields.finish()?;
@@ -40,11 +41,23 @@ pub(crate) async fn complete(
         (false, Some(_)) => return Err(ApiError::field("top_logprobs", "logprobs is not true")),
     };
     let request = Request { max_tokens, logprobs, ..request };
+    let prefix = if is_echo { dialogue.last_of_assistant() } else { String::new() };
     let Prepared { mut request, reader } = dialogue.prepare(&state, served, request).await?;
     request.max_tokens = request.max_tokens.or(served.max_new_tokens(request.prompt.len()));
-    let (n, stops) = (request.n, request.stop.clone());
-    let (kind, usage) = (Kind::Chat(reader), delivery.usage());
-    let wanted = Wanted { kind, usage, n, logprobs, echo: false, return_token_ids, seed, stops };
+    let wanted = Wanted {
+        kind: Kind::Chat(reader),
+        usage: delivery.usage(),
+        n: request.n,
+        num_kept: request.n,
+        logprobs,
+        prompt_logprobs: request.prompt_logprobs,
+        echo: false,
+        is_echo_alone: false,
+        prefix,
+        return_token_ids,
+        seed,
+        stops: request.stop.clone(),
+    };
     let answer = Answer::new(&state, served, wanted, request.adapter.as_deref(), vec![request.prompt.clone()]);
     super::respond(&state, served, &tenant, vec![request], answer, delivery != Delivery::Whole).await
 }

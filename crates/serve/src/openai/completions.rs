@@ -36,14 +36,22 @@ pub(crate) async fn complete(
     let max_tokens: Option<usize> = fields.take("max_tokens")?;
     let logprobs: Option<usize> = fields.take("logprobs")?;
     let echo = fields.take("echo")?.unwrap_or(false);
+    let best_of: Option<usize> = fields.take("best_of")?;
     fields.finish()?;
 
     let bounds = state.options.bounds;
     check_at_most("logprobs", logprobs.unwrap_or(0), bounds.logprobs)?;
-    let n = request.n;
+    let num_kept = request.n;
+    let n = best_of.unwrap_or(num_kept);
+    if n < num_kept || n > num_kept && (delivery != Delivery::Whole || request.beam.is_some()) {
+        return Err(ApiError::field("best_of", "it is below n, or goes with a stream or beams, which have no best"));
+    }
     if echo && logprobs.is_some() && n > 1 && delivery != Delivery::Whole {
         return Err(ApiError::field("echo", "with logprobs and n, the answer cannot be streamed"));
     }
+    // To score a prompt alone a token is drawn that nobody sees.
+    let is_echo_alone = echo && max_tokens == Some(0);
+    let max_tokens = if is_echo_alone { Some(1) } else { max_tokens };
     let prompts = prompts.tokens(&state, served).await?;
     check_at_most("prompt", prompts.len(), bounds.prompts)?;
     check_at_most("n", prompts.len().saturating_mul(n), bounds.choices)?;
@@ -52,16 +60,29 @@ pub(crate) async fn complete(
     }
     let request = structured::constrain(&state, form, request).await?;
     let of_prompt = |prompt: &Vec<u32>| Request {
+        n,
         prompt: prompt.clone(),
         max_tokens: Some(max_tokens.unwrap_or(MAX_TOKENS.min(room(served.longest, prompt)))),
-        logprobs,
-        prompt_logprobs: logprobs.filter(|_| echo),
+        // The best are known by their tokens'.
+        logprobs: logprobs.or((n > num_kept).then_some(0)),
+        prompt_logprobs: request.prompt_logprobs.max(logprobs.filter(|_| echo)),
         ..request.clone()
     };
     let requests: Vec<Request> = prompts.iter().map(of_prompt).collect();
-    let stops = request.stop.clone();
-    let (kind, usage) = (Kind::Completion, delivery.usage());
-    let wanted = Wanted { kind, usage, n, logprobs, echo, return_token_ids, seed, stops };
+    let wanted = Wanted {
+        kind: Kind::Completion,
+        usage: delivery.usage(),
+        n,
+        num_kept,
+        logprobs,
+        prompt_logprobs: request.prompt_logprobs,
+        echo,
+        is_echo_alone,
+        prefix: String::new(),
+        return_token_ids,
+        seed,
+        stops: request.stop.clone(),
+    };
     let adapter = requests.first().and_then(|request| request.adapter.as_deref());
     let answer = Answer::new(&state, served, wanted, adapter, prompts);
     super::respond(&state, served, &tenant, requests, answer, delivery != Delivery::Whole).await

@@ -21,6 +21,8 @@ pub(crate) struct Dialogue {
     pub(crate) messages: Vec<Value>,
     pub(crate) tools: Tools,
     pub(crate) options: ChatOptions,
+    /// Whether the answer goes on with the last message.
+    pub(crate) goes_on: bool,
     /// What is done with reasoning.
     pub(crate) reasoning: Reasoning,
     /// What content must look like.
@@ -59,13 +61,20 @@ impl Dialogue {
     /// Takes the fields of a conversation as chat completions have them.
     pub(crate) fn take(fields: &mut Fields, form: Option<Form>) -> Result<Self, ApiError> {
         let messages = history::messages(fields.need("messages")?)?;
-        let add_generation_prompt = fields.take("add_generation_prompt")?.unwrap_or(true);
+        let goes_on = fields.take("continue_final_message")?.unwrap_or(false);
+        let add_generation_prompt = fields.take("add_generation_prompt")?.unwrap_or(!goes_on);
+        if goes_on && add_generation_prompt {
+            return Err(ApiError::field("continue_final_message", "add_generation_prompt begins another message"));
+        }
         let mut variables: Map<String, Value> = fields.take("chat_template_kwargs")?.unwrap_or_default();
         if let Some(documents) = fields.take::<Vec<Value>>("documents")? {
             variables.insert("documents".to_owned(), documents.into());
         }
         if let Some(effort) = fields.take("reasoning_effort")? {
             take_effort(&mut variables, "reasoning_effort", effort)?;
+        }
+        if let Some(verbosity) = fields.take::<String>("verbosity")? {
+            variables.insert("verbosity".to_owned(), verbosity.into());
         }
         if let Some(is_on) = fields.take::<bool>("enable_thinking")? {
             variables.insert("enable_thinking".to_owned(), is_on.into());
@@ -76,7 +85,13 @@ impl Dialogue {
             _ => Reasoning::Apart,
         };
         let options = ChatOptions { add_generation_prompt, variables, ..ChatOptions::default() };
-        Ok(Self { messages, tools: Tools::take(fields)?, options, reasoning, form })
+        Ok(Self { messages, tools: Tools::take(fields)?, options, goes_on, reasoning, form })
+    }
+
+    /// The content of the last message, if it is the assistant's.
+    pub(crate) fn last_of_assistant(&self) -> String {
+        let last = self.messages.last().filter(|message| message["role"] == "assistant");
+        last.and_then(|message| message["content"].as_str()).unwrap_or_default().to_owned()
     }
 
     /// The text of it by the model's template, which is written beside the threads that talk to
@@ -95,7 +110,11 @@ impl Dialogue {
 
     fn render(self, served: &Served) -> Result<String, ApiError> {
         let template = served.text.template.as_ref().ok_or_else(|| ApiError::bad_request(NO_TEMPLATE))?;
-        let Self { mut messages, tools: Tools { mut told, .. }, mut options, .. } = self;
+        let Self { mut messages, tools: Tools { mut told, .. }, mut options, goes_on, .. } = self;
+        if options.variables.contains_key("verbosity") && !template.source().contains("verbosity") {
+            return Err(ApiError::field("verbosity", "the model's chat template knows no such thing"));
+        }
+        let last = messages.last().and_then(|message| message["content"].as_str()).unwrap_or_default().to_owned();
         if !template.source().contains("developer") {
             // OpenAI's name for it, which most templates would leave out.
             for message in messages.iter_mut().filter(|message| message["role"] == "developer") {
@@ -107,7 +126,8 @@ impl Dialogue {
             told.clear();
         }
         options.tools = told;
-        template.render(&messages.into(), &options).map_err(|error| ApiError::from(&error))
+        let text = template.render(&messages.into(), &options).map_err(|error| ApiError::from(&error))?;
+        if goes_on { up_to_end_of(text, &last) } else { Ok(text) }
     }
 
     /// The request of the conversation.
@@ -135,6 +155,17 @@ impl Dialogue {
         let request = Request { prompt, constraint, ..request };
         Ok(Prepared { request, reader: Reader { splitter, reasoning } })
     }
+}
+
+/// The text of a conversation up to the end of its last message, as transformers cuts it: where the
+/// template trims the message, the trimmed one ends it.
+fn up_to_end_of(mut text: String, last: &str) -> Result<String, ApiError> {
+    let at = text.rfind(last.trim()).filter(|_| !last.trim().is_empty());
+    let reason = "the last message has no content that the chat template writes";
+    let at = at.ok_or_else(|| ApiError::field("continue_final_message", reason))?;
+    let whole = last.trim_start();
+    text.truncate(at + if text[at..].starts_with(whole) { whole.len() } else { last.trim().len() });
+    Ok(text)
 }
 
 /// How much a model is to think, by a word: for templates that know of it, and those that can only

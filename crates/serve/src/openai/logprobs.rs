@@ -76,6 +76,21 @@ impl Tokens {
     }
 }
 
+/// The tokens of a prompt as vLLM has them: nothing for the first, then of each its logprob and
+/// those of the likeliest, by their numbers. A rank is known of the likeliest alone.
+pub(crate) fn of_prompt(tokenizer: Option<&Tokenizer>, tokens: &[Sampled], num: usize) -> Value {
+    let entry = |token: u32, logprob: f32, rank: Option<usize>| json!({"logprob": finite(logprob), "rank": rank, "decoded_token": spell(tokenizer, token).text});
+    let of_token = |sampled: &Sampled| {
+        let rank = sampled.top.iter().position(|(token, _)| *token == sampled.token).map(|place| place + 1);
+        let top = (1..).zip(sampled.top.iter().take(num));
+        let mut entries: Map<String, Value> =
+            top.map(|(rank, (token, logprob))| (token.to_string(), entry(*token, *logprob, Some(rank)))).collect();
+        entries.insert(sampled.token.to_string(), entry(sampled.token, sampled.logprob, rank));
+        Value::Object(entries)
+    };
+    std::iter::once(Value::Null).chain(tokens.iter().map(of_token)).collect()
+}
+
 /// The tokens of a chat message.
 pub(crate) fn of_chat(tokenizer: Option<&Tokenizer>, tokens: &[Sampled], num: usize) -> Value {
     let entry = |token: u32, logprob: f32| {

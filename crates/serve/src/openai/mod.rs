@@ -1,4 +1,4 @@
-//! OpenAI's interface: completions, chat completions and the list of models.
+//! OpenAI's interface: completions, chat completions, embeddings and the list of models.
 //!
 //! A handler takes the fields of a request (`params`, `prompt`, `dialogue`), refuses what is left
 //! of them, submits the prompts, and hands the updates to a [`Writer`], which writes them as chunks
@@ -9,6 +9,7 @@ pub(crate) mod blocks;
 pub(crate) mod chat;
 pub(crate) mod completions;
 pub(crate) mod dialogue;
+pub(crate) mod embeddings;
 mod history;
 pub(crate) mod logprobs;
 pub(crate) mod message;
@@ -17,6 +18,7 @@ mod neutral;
 pub(crate) mod params;
 pub(crate) mod prompt;
 pub(crate) mod responses;
+pub(crate) mod scores;
 pub(crate) mod sse;
 pub(crate) mod structured;
 pub(crate) mod tools;
@@ -35,6 +37,9 @@ use crate::state::{Served, State};
 
 /// Writes what is generated in the form of one interface.
 pub(crate) trait Writer: Send + Unpin + 'static {
+    /// The type of a stream.
+    const STREAM_TYPE: &'static str = "text/event-stream; charset=utf-8";
+
     /// Answers to each prompt.
     fn n(&self) -> usize;
 

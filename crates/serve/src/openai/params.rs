@@ -82,6 +82,8 @@ pub(crate) fn take(fields: &mut Fields, state: &State, served: &Served, tenant: 
     let seed = fields.take("seed")?.map(Seed::of).transpose()?;
     let salt: Option<String> = fields.take("cache_salt")?;
     let beam = beam(fields, n)?;
+    let prompt_logprobs = fields.take("prompt_logprobs")?;
+    check_at_most("prompt_logprobs", prompt_logprobs.unwrap_or(0), bounds.logprobs)?;
     // Beams draw nothing.
     let base = if beam.is_some() { Sampling::default() } else { served.text.sampling.sampling() };
     let request = Request {
@@ -94,6 +96,7 @@ pub(crate) fn take(fields: &mut Fields, state: &State, served: &Served, tenant: 
         stop,
         include_stop: fields.take("include_stop_str_in_output")?.unwrap_or(false),
         ignore_eos: fields.take("ignore_eos")?.unwrap_or(false),
+        prompt_logprobs,
         skip_special: fields.take("skip_special_tokens")?.unwrap_or(true),
         salt: salt.map_or_else(|| tenant.salt.clone(), |salt| Arc::from(format!("{}\n{salt}", tenant.salt))),
         adapter,
@@ -102,6 +105,9 @@ pub(crate) fn take(fields: &mut Fields, state: &State, served: &Served, tenant: 
     let delivery = delivery(fields)?;
     if request.beam.is_some() && delivery != Delivery::Whole {
         return Err(ApiError::field("stream", "beam search knows its answers at the end only"));
+    }
+    if prompt_logprobs.is_some() && delivery != Delivery::Whole {
+        return Err(ApiError::field("prompt_logprobs", "the answer cannot be streamed"));
     }
     let return_token_ids = fields.take("return_token_ids")?.unwrap_or(false);
     let form = super::structured::take(fields)?;

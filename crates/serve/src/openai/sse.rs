@@ -31,12 +31,12 @@ struct Events<W> {
 const FRAME_BYTES: usize = 16 << 10;
 
 /// A streamed answer, of which the first update is there.
-pub(crate) fn response(generation: Generation, writer: impl Writer, first: Option<(usize, Update)>) -> Response {
+pub(crate) fn response<W: Writer>(generation: Generation, writer: W, first: Option<(usize, Update)>) -> Response {
     let mut events = Events { generation, writer, pending: Vec::new(), is_over: false };
     first.iter().for_each(|(prompt, update)| events.writer.set_cached(*prompt, update.cached));
     events.writer.begin(&mut events.pending);
     first.into_iter().for_each(|(prompt, update)| events.add(prompt, &update));
-    let mut response = typed("text/event-stream; charset=utf-8", Body::new(events));
+    let mut response = typed(W::STREAM_TYPE, Body::new(events));
     let headers = response.headers_mut();
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
     // Asks proxies not to collect it.

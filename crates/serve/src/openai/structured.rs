@@ -118,7 +118,7 @@ fn lark(field: &str, text: String) -> Result<Grammar, ApiError> {
 }
 
 /// The request with the constraint of a form.
-pub(super) async fn constrain(state: &Arc<State>, form: Option<Form>, request: Request) -> Result<Request, ApiError> {
+pub(crate) async fn constrain(state: &Arc<State>, form: Option<Form>, request: Request) -> Result<Request, ApiError> {
     let Some(Form { grammar, field }) = form else { return Ok(request) };
     let constraint = Some(constraint(state, grammar, field).await?);
     Ok(Request { constraint, ..request })

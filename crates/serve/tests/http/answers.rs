@@ -242,3 +242,62 @@ fn answers_do_not_depend_on_who_else_asks() {
     });
     site.end();
 }
+
+#[test]
+fn the_tokens_of_a_prompt_are_scored_in_vllms_form() {
+    let site = Site::plain();
+    let prompt = [5, 80, 7, 9];
+    let ask = json!({"prompt": prompt, "max_tokens": 2, "temperature": 0, "prompt_logprobs": 2});
+    let scored = site.complete(&ask).with(200)["choices"][0]["prompt_logprobs"].clone();
+    let echo = json!({"prompt": prompt, "max_tokens": 0, "temperature": 0, "logprobs": 2, "echo": true});
+    let echoed = site.complete(&echo).with(200);
+    let (choice, usage) = (&echoed["choices"][0], &echoed["usage"]);
+    // The prompt alone, without the token that was drawn after it.
+    assert_eq!((&usage["completion_tokens"], &choice["finish_reason"]), (&json!(0), &json!("length")));
+    assert_eq!(choice["logprobs"]["tokens"].as_array().map(Vec::len), Some(4));
+    let streamed = site.complete(&and(echo, json!({"stream": true}))).events();
+    let text: String = streamed.iter().filter_map(|event| event["choices"][0]["text"].as_str()).collect();
+    assert_eq!(choice["text"], text);
+    assert_eq!((scored.as_array().map(Vec::len), &scored[0]), (Some(4), &Value::Null));
+    for i in 1..4 {
+        let own = &scored[i][prompt[i].to_string()];
+        assert_eq!(own["logprob"], choice["logprobs"]["token_logprobs"][i]);
+        assert_eq!(own["decoded_token"], choice["logprobs"]["tokens"][i]);
+        let entries = scored[i].as_object().expect("tokens");
+        let ranks: Vec<_> = entries.values().filter_map(|entry| entry["rank"].as_u64()).collect();
+        assert!(ranks.contains(&1) && ranks.contains(&2) && (2..=3).contains(&entries.len()), "{entries:?}");
+    }
+    let messages = json!([{"role": "user", "content": "Hi"}]);
+    let chat = site.chat(&json!({"messages": messages, "max_tokens": 1, "prompt_logprobs": 0})).with(200);
+    let tokens = chat["usage"]["prompt_tokens"].as_u64().expect("a count") as usize;
+    assert_eq!(chat["prompt_logprobs"].as_array().map(Vec::len), Some(tokens));
+    for more in [json!({"prompt_logprobs": 21}), json!({"prompt_logprobs": -1}), json!({"stream": true})] {
+        assert_eq!(site.complete(&and(ask.clone(), more)).with(400)["error"]["param"], "prompt_logprobs");
+    }
+    site.end();
+}
+
+#[test]
+fn the_best_of_several_answers_are_the_likeliest() {
+    let site = Site::plain();
+    let base = json!({"prompt": [[5, 80], [7]], "max_tokens": 6, "seed": 7, "ignore_eos": true, "logprobs": 0});
+    let all = site.complete(&and(base.clone(), json!({"n": 5}))).with(200);
+    let best = site.complete(&and(base, json!({"n": 2, "best_of": 5}))).with(200);
+    let choices = |answer: &Value| answer["choices"].as_array().expect("a list").clone();
+    let mean = |choice: &Value| {
+        let all: Vec<f64> = serde_json::from_value(choice["logprobs"]["token_logprobs"].clone()).expect("numbers");
+        all.iter().sum::<f64>() / all.len() as f64
+    };
+    assert_eq!(choices(&best).len(), 4);
+    for prompt in 0..2 {
+        let mut sorted = choices(&all)[5 * prompt..][..5].to_vec();
+        sorted.sort_by(|a, b| mean(b).total_cmp(&mean(a)));
+        for (i, expected) in sorted[..2].iter().enumerate() {
+            let found = &choices(&best)[2 * prompt + i];
+            assert_eq!((&found["text"], &found["seed"]), (&expected["text"], &expected["seed"]));
+            assert_eq!(found["index"], 2 * prompt + i);
+        }
+    }
+    assert_eq!(best["usage"]["completion_tokens"], all["usage"]["completion_tokens"]);
+    site.end();
+}

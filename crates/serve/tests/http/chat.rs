@@ -91,7 +91,6 @@ fn what_a_chat_cannot_do_is_named() {
         (and(ask(), json!({"max_completion_tokens": 3})), "max_tokens"),
         (and(ask(), json!({"top_logprobs": 3})), "top_logprobs"),
         (and(ask(), json!({"logprobs": true, "top_logprobs": 21})), "top_logprobs"),
-        (and(ask(), json!({"echo": true})), "echo"),
         (and(ask(), json!({"prompt": "a"})), "prompt"),
         (messages(json!([])), "messages"),
         (messages(json!("hi")), "messages"),
@@ -161,5 +160,33 @@ fn a_schema_is_refused_by_a_build_without_schemas() {
         assert!(error["message"].as_str().unwrap().contains("without the feature grammar"), "{error}");
         assert_eq!(error["param"], "response_format");
     }
+    site.end();
+}
+
+#[test]
+fn an_answer_goes_on_with_the_last_message_and_repeats_it_on_request() {
+    let site = Site::plain();
+    let messages = json!([{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "I am "}]);
+    let ask = |more: Value| and(json!({"messages": messages, "max_tokens": 6, "seed": 4, "ignore_eos": true}), more);
+    let on = json!({"continue_final_message": true, "add_generation_prompt": false});
+    let found = site.chat(&ask(on)).with(200);
+    let prompt = json!({"prompt": "user: Hi\nassistant: I am ", "max_tokens": 6, "seed": 4, "ignore_eos": true});
+    let same = site.complete(&prompt).with(200)["choices"][0]["text"].clone();
+    assert_eq!(found["choices"][0]["message"]["content"], same);
+    let echoed = ask(json!({"continue_final_message": true, "echo": true}));
+    let same = format!("I am {}", same.as_str().expect("a text"));
+    assert_eq!(site.chat(&echoed).with(200)["choices"][0]["message"]["content"], same);
+    let events = site.chat(&and(echoed, json!({"stream": true}))).events();
+    let text: String = events.iter().filter_map(|e| e["choices"][0]["delta"]["content"].as_str()).collect();
+    assert_eq!(text, same);
+    let empty = json!([{"role": "assistant", "content": " "}]);
+    for (more, param) in [
+        (json!({"continue_final_message": true, "add_generation_prompt": true}), "continue_final_message"),
+        (json!({"continue_final_message": true, "messages": empty}), "continue_final_message"),
+        (json!({"verbosity": "low"}), "verbosity"),
+    ] {
+        assert_eq!(site.chat(&ask(more)).with(400)["error"]["param"], param);
+    }
+    site.chat(&ask(json!({"verbosity": "medium"}))).with(200);
     site.end();
 }

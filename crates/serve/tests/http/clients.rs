@@ -35,6 +35,11 @@ fn the_anthropic_package_of_python_talks_to_the_server() {
 }
 
 #[test]
+fn the_ollama_package_of_python_talks_to_the_server() {
+    run("OLLAMA_PYTHON", Some(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/ollama_client.py")));
+}
+
+#[test]
 fn async_openai_talks_to_the_server() {
     run("ASYNC_OPENAI", None);
 }

@@ -24,7 +24,6 @@ fn refused(reply: Reply, status: u16, param: Option<&str>, part: &str) {
 fn fields_that_are_unknown_or_not_supported_are_named() {
     let site = Site::plain();
     for (field, value) in [
-        ("best_of", json!(3)),
         ("suffix", json!("b")),
         ("max_completion_tokens", json!(3)),
         ("priority", json!(-5)),
@@ -36,6 +35,8 @@ fn fields_that_are_unknown_or_not_supported_are_named() {
         ask[field] = value;
         refused(site.complete(&ask), 400, Some(field), "unknown or not supported");
     }
+    refused(site.complete(&and(base(), json!({"n": 3, "best_of": 2}))), 400, Some("best_of"), "below n");
+    refused(site.complete(&and(base(), json!({"best_of": 2, "stream": true}))), 400, Some("best_of"), "stream");
     let options = json!({"stream": true, "stream_options": {"include_usage": true, "made_up": 1}});
     refused(site.complete(&and(base(), options)), 400, Some("stream_options"), "made_up");
     site.complete(&and(base(), json!({"best_of": null, "suffix": null, "user": "me"}))).with(200);

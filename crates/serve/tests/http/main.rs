@@ -8,10 +8,12 @@ mod browser;
 mod chat;
 mod client;
 mod clients;
+mod embeddings;
 mod errors;
 mod life;
 mod load;
 mod messages;
+mod ollama;
 mod others;
 mod page;
 #[allow(dead_code, unreachable_pub, reason = "the tests in these files are what is used of them")]

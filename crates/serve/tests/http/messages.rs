@@ -107,3 +107,13 @@ fn what_is_wrong_is_said_as_anthropic_says_it() {
     send(&site, &and(ask(), json!({"max_tokens": 32_000, "stop_sequences": ["e"]}))).with(200);
     site.end();
 }
+
+#[test]
+fn an_answer_goes_on_with_what_the_assistant_has_begun() {
+    let site = Site::roomy(options());
+    let messages = json!([{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "I am"}]);
+    let found = site.post("/v1/messages", &json!({"messages": messages, "max_tokens": 6, "temperature": 0})).with(200);
+    let prompt = json!({"prompt": "user: Hi\nassistant: I am", "max_tokens": 6, "temperature": 0});
+    assert_eq!(found["content"][0]["text"], site.complete(&prompt).with(200)["choices"][0]["text"]);
+    site.end();
+}

@@ -18,7 +18,7 @@ use serde_json::{Map, Value, json};
 use warpfold_engine::Request;
 use warpfold_models::{ChatOptions, Grammar};
 
-use super::dialogue::{Dialogue, Prepared, Reasoning, take_effort};
+use super::dialogue::{Dialogue, Prepared, take_effort};
 use super::params::{check_model, sampling};
 use super::structured::{Form, any_object};
 use super::tools::{Function, Tools};
@@ -175,7 +175,7 @@ fn dialogue(fields: &mut Fields, messages: Vec<Value>) -> Result<Dialogue, ApiEr
     };
     let form = grammar.map(|grammar| Form { grammar, field: "text" });
     let options = ChatOptions { add_generation_prompt: true, variables, ..ChatOptions::default() };
-    Ok(Dialogue { messages, tools: tools(fields)?, options, reasoning: Reasoning::Apart, form })
+    Ok(Dialogue { messages, tools: tools(fields)?, options, form, ..Dialogue::default() })
 }
 
 fn tools(fields: &mut Fields) -> Result<Tools, ApiError> {

@@ -130,7 +130,7 @@ impl Items {
             None => "in_progress",
             Some(Finish::Length) => "incomplete",
             Some(Finish::ConstraintFailed) => "failed",
-            Some(Finish::StopToken(_) | Finish::StopText(_) | Finish::Constraint) => "completed",
+            Some(_) => "completed",
         }
     }
 
