@@ -84,7 +84,7 @@ fn push_scores(
     }
 }
 
-/// What follows the last known token, and each guess; and what follows the tokens that attached
+/// Pushes the samples after the last known token and each guess, and after the tokens that attached
 /// sequences share.
 fn push_samples(
     batch: &mut Batch,
