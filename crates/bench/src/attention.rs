@@ -39,7 +39,7 @@ pub struct Shape {
 
 #[derive(Debug, Clone, Copy)]
 enum Work {
-    /// As many queries as keys.
+    /// Equal numbers of queries and keys.
     Prefill { causal: bool },
     /// One query a sequence, keys in pages of so many tokens.
     Decode { page: u64 },
@@ -87,7 +87,7 @@ pub(super) fn all(is_virtual: bool) -> Vec<Shape> {
 }
 
 impl Shape {
-    /// As the library's family takes it.
+    /// Returns the problem for the library's family.
     #[must_use]
     pub fn problem(self) -> Problem {
         let Self { kv_dtype, batch, heads: [heads, kv_heads], dim, len, work } = self;
@@ -136,7 +136,7 @@ impl Shape {
         }
     }
 
-    /// Of keys and values, and of queries and results.
+    /// Returns the bytes of keys and values, and of queries and results.
     #[must_use]
     pub fn bytes(self) -> u64 {
         let Self { kv_dtype, batch, heads: [heads, kv_heads], dim, len, work } = self;
@@ -272,7 +272,7 @@ fn gcd(a: u64, b: u64) -> u64 {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 
-/// What an attention of a shape reads and writes.
+/// Bytes that an attention of a shape reads and writes.
 #[derive(Debug)]
 pub struct Memory {
     queue: Queue,
@@ -355,7 +355,7 @@ impl Memory {
     }
 }
 
-/// What results of bf16 may differ by: values lie between -1 and 1, and their weights add up to 1.
+/// Tolerance of bf16 results: values are between -1 and 1, and their weights add up to 1.
 const TOLERANCE: f32 = 0.02;
 
 /// The vendor's library, if it has this and gives our results, which are at hand; else why not,

@@ -52,12 +52,12 @@ pub struct Case {
 pub(super) enum Work {
     /// Within the device's memory, by the driver.
     Copy,
-    /// Of each row, or of each column of the transposed matrix.
+    /// Reduction of each row, or of each column of the transposed matrix.
     Reduce {
         reduction: Reduction,
         along: Along,
     },
-    /// Of one row, by atomics.
+    /// Sum of one row by atomics.
     Atomics,
     /// With so many vectors along the rows.
     Rows(RowOp, u64),
@@ -68,7 +68,7 @@ pub(super) enum Work {
     Segments {
         skewed: bool,
     },
-    /// Of as many inputs as the operation takes.
+    /// Elementwise operation on its inputs.
     Map(Operation),
     /// A copy of the transposed matrix.
     Transpose,
@@ -350,7 +350,7 @@ impl Case {
     }
 }
 
-/// Where the segment before the `i`-th one ends.
+/// Returns the end of the segment before the `i`-th one.
 pub(super) fn segment_end([rows, len]: [u64; 2], skewed: bool, i: u64) -> u64 {
     let all = rows * len;
     let end = match i {
@@ -387,7 +387,7 @@ impl Prepared {
         })
     }
 
-    /// What a run writes.
+    /// Returns the buffers that a run writes.
     pub(super) fn outputs(&self) -> Vec<&Buffer<u8>> {
         match self {
             Self::Copy { output, .. } => vec![output],

@@ -10,12 +10,12 @@ use warpfold_kernels::{Dtype, Error};
 use super::data::decode;
 use warpfold::Queue;
 
-/// What the comparison with the reference said.
+/// Result of the comparison with the reference.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Checked {
     /// All samples are right: what they are.
     Right(String),
-    /// Which one is wrong.
+    /// Description of a wrong result.
     Wrong(String),
 }
 
@@ -26,9 +26,9 @@ pub(super) struct Sample {
     pub(super) dtype: Dtype,
     /// The position in the output.
     pub(super) at: u64,
-    /// What it is by the reference.
+    /// Value of the reference.
     pub(super) value: f64,
-    /// How far from that it may be.
+    /// Largest accepted error.
     pub(super) off: f64,
 }
 
@@ -88,7 +88,7 @@ pub(super) fn of_sum(dtype: Dtype, magnitudes: f64) -> f64 {
     }
 }
 
-/// What a result of the type may be off by in itself.
+/// Returns the rounding error of a result of the type.
 fn rounding(dtype: Dtype) -> f64 {
     match dtype {
         Dtype::F64 => 2_f64.powi(-48),

@@ -1,5 +1,5 @@
-//! What determinism costs: a sum of floats by atomics, whose order differs from run to run, to be
-//! held against the shipped sum, whose order is fixed by the shape.
+//! Cost of determinism: a float sum by atomics, whose order differs from run to run, against the
+//! shipped sum, whose order is fixed by the shape.
 
 use warpfold_device::LaunchConfig;
 use warpfold_kernels::elements::{Place, Run, Source};
@@ -72,7 +72,7 @@ fn sum() -> Kernel<(Global<u8>, Global<f32>, u64)> {
     .required_block(BLOCK)
 }
 
-/// What a sum of fixed order, or one that is the same in any order, takes against atomics.
+/// Cost of a sum in fixed order, or of one that is the same in any order, against atomics.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Cost {
     /// The sum: `sum f32 1048576`.

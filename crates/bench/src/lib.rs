@@ -30,7 +30,7 @@ pub use cases::{Case, FAMILIES};
 pub use check::Checked;
 pub use determinism::{Cost, costs};
 
-/// What was measured of a case.
+/// Measurements of a case.
 #[derive(Debug, Clone)]
 pub struct Record {
     /// The family: `softmax`.
@@ -41,14 +41,14 @@ pub struct Record {
     pub bytes: u64,
     /// Launches of one run of the operator.
     pub launches: u64,
-    /// What the comparison of sampled results with a reference said; nothing before it was made.
+    /// Result of comparing samples with a reference; `None` in records that predate the check.
     pub checked: Option<Checked>,
     /// Floating-point (or integer) operations, where they are what takes time.
     pub flops: Option<u64>,
     /// Device time of one run; none on the virtual GPU.
     pub time: Option<Time>,
-    /// What the vendor's library takes for the same, in turns with ours; none where it is not
-    /// installed, or does not have it.
+    /// Time of the vendor's library for the same case, interleaved with ours; `None` where it is
+    /// not installed, or does not support it.
     pub peer: Option<Peer>,
     /// Why it was not timed, where it is installed: what it says.
     pub no_peer: Option<String>,
@@ -83,7 +83,7 @@ impl Record {
         Self { family, case, bytes, launches, checked, flops, time, peer, no_peer, counters }
     }
 
-    /// What was compared with a reference, if all of it was right.
+    /// Returns the description of the comparison, if all results were right.
     #[must_use]
     pub fn right(&self) -> Option<&str> {
         match &self.checked {
@@ -113,7 +113,7 @@ impl Record {
         Some(self.flops? as f64 / self.time?.median.as_secs_f64() / 1e12)
     }
 
-    /// How many times as fast as the peer.
+    /// Returns the speed relative to the peer.
     #[must_use]
     pub fn speed_of_peer(&self) -> Option<f64> {
         Some(self.peer?.time.median.as_secs_f64() / self.time?.median.as_secs_f64())

@@ -15,7 +15,7 @@ use warpfold::Queue;
 
 /// Rounds whose median counts.
 const ROUNDS: usize = 11;
-/// What the copies of a case take together at least: more than any L2.
+/// Total size of a case's copies, at least: more than any L2.
 const ROTATED_BYTES: u64 = 512 << 20;
 
 pub(super) fn measure(device: &Device, case: &Case) -> Result<Record, Error> {
@@ -38,12 +38,12 @@ pub(super) fn measure(device: &Device, case: &Case) -> Result<Record, Error> {
     Ok(Record { checked, time, ..Record::new(family, name, [bytes, prepared[0].launches()], None) })
 }
 
-/// What was timed, as it lies there.
+/// Checks the results that the timed runs left in memory.
 fn checked(queue: &Queue, case: &Case, prepared: &[Prepared]) -> Result<Checked, Error> {
     queue.device().unrecorded(|| compare(queue, prepared.iter().map(Prepared::outputs), &samples(case)?))
 }
 
-/// What has been counted since reports were taken last, as records show it, and launches.
+/// Returns the counters since reports were last taken, as records show them, and the launches.
 pub(super) fn counted(device: &Device) -> (Counters, u64) {
     let reports = device.take_reports();
     let counters = reports.iter().fold(Counters::default(), |sum, launch| added(sum, &launch.report.counters));

@@ -24,7 +24,7 @@ pub(super) struct Product {
     dtype: Dtype,
     f32_math: F32Math,
     sizes: [u64; 3],
-    /// Whether the right matrix lies transposed, as the weights of a layer do.
+    /// The right matrix is transposed, as the weights of a layer are.
     is_transposed: bool,
 }
 
@@ -229,7 +229,7 @@ pub(super) fn round<P>(
     Ok(end.elapsed_since(&start)?.unwrap_or_default() / runs as u32)
 }
 
-/// Of the rounds behind the first, which warms up.
+/// Summarises the rounds after the first, which warms up.
 pub(super) fn summary(times: Vec<Duration>) -> Time {
     let mut times = times[1..].to_vec();
     times.sort_unstable();

@@ -1,4 +1,4 @@
-//! What the operators of [cases](super::cases) give, by formula, for sampled results.
+//! Reference results of the operators of [cases](super::cases), by formula, for sampled results.
 
 use warpfold_kernels::fold::{Cumulative, scan_of};
 use warpfold_kernels::operations::{Operation, map_of};
@@ -100,7 +100,7 @@ fn of_range(x: &Elements, result: Dtype, at: u64, [first, end]: [u64; 2]) -> Sam
     )
 }
 
-/// What goes into a result, with how often.
+/// Returns the inputs of a result, with their multiplicities.
 fn items(x: &Elements, case: &Case, along: Along, at: u64) -> Vec<(f64, f64)> {
     let Case { rows, len, .. } = *case;
     match along {
@@ -182,7 +182,7 @@ fn mapped(operation: Operation, x: f64) -> f64 {
     }
 }
 
-/// By its series, for magnitudes up to 1.
+/// The error function by its series, for magnitudes up to 1.
 fn erf(x: f64) -> f64 {
     let (mut term, mut sum) = (x, x);
     for n in 1..30 {

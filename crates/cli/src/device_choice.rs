@@ -88,7 +88,7 @@ fn several_of(names: &[&str], count: Option<usize>) -> Result<Vec<Device>, Failu
     }
 }
 
-/// What to say of a virtual GPU that nobody asked for.
+/// Returns the note that the program fell back to the virtual GPU.
 fn fallback_note(device: &Device) -> Option<String> {
     device.fallback_reason().map(|reason| format!("note: on {device}, as no CUDA GPU can be used: {reason}"))
 }

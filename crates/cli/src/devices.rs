@@ -64,7 +64,7 @@ fn cuda(notes: &mut Vec<String>) -> Vec<Device> {
     }
 }
 
-/// How each GPU reaches the others, if there are several.
+/// Formats the links between GPUs, if there are several.
 fn links(devices: &[Device], is_measured: bool) -> Result<String, Failure> {
     let gpus: Vec<&Device> = devices.iter().filter(|device| !device.is_virtual()).collect();
     if gpus.len() < 2 {

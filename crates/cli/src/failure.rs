@@ -4,7 +4,7 @@ use std::fmt;
 
 use warpfold_device as device;
 
-/// What went wrong, as the caller of the program has to tell it apart.
+/// The class of an error, which decides the exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Reason {
     Usage,
@@ -55,7 +55,7 @@ impl Failure {
     }
 }
 
-/// What clap takes a word for that it does not know, as the program says it of its own names.
+/// Formats clap's error about an unknown word in the program's own words.
 fn meant(error: &clap::Error) -> String {
     use clap::error::{ContextKind, ContextValue};
 

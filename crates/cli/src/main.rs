@@ -75,7 +75,7 @@ enum Command {
     Draw(draw::Draw),
 }
 
-/// How a command that did not fail ended.
+/// The outcome of a command that did not fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ending {
     /// Nothing is wrong.

@@ -1,4 +1,4 @@
-//! Where reports go: standard output, for a reader who may leave early, or a file.
+//! Writes reports to a file or to standard output, whose reader may close it early.
 
 use std::io::{ErrorKind, Write};
 use std::path::PathBuf;
@@ -20,7 +20,7 @@ pub(crate) enum Form {
     Html,
 }
 
-/// What stands at the top of the page of a ladder whose rungs are no kernels.
+/// The header of the page of a ladder without kernels.
 #[derive(Debug)]
 pub(crate) struct Rungs<'a> {
     pub ladder: &'a str,

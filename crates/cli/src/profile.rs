@@ -13,7 +13,7 @@ use crate::failure::Failure;
 use crate::output;
 use crate::table::{Table, grouped, time};
 
-/// What to record of a run.
+/// Profiling options of a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
 #[command(next_help_heading = "Profile")]
 pub(crate) struct Options {
@@ -31,7 +31,7 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// Whether anything is asked for.
+    /// Returns whether any profiling option is set.
     pub(crate) fn is_any(&self) -> bool {
         *self != Self::default()
     }
@@ -65,7 +65,7 @@ impl Options {
         Ok(Some(recorded).filter(|_| self.profile))
     }
 
-    /// As [`Self::finish`], and prints the tables.
+    /// Does the same as [`Self::finish`], and prints the tables.
     pub(crate) fn finish_and_print(&self, device: &Device) -> Result<(), Failure> {
         self.finish(device)?.map_or(Ok(()), |recorded| output::print(&format!("\n{}", tables(&recorded))))
     }
@@ -81,7 +81,7 @@ impl Options {
         Ok(())
     }
 
-    /// Whether the tables are asked for.
+    /// Returns whether the tables are printed.
     pub(crate) fn is_printed(&self) -> bool {
         self.profile
     }
@@ -92,7 +92,7 @@ pub(crate) fn tables(recorded: &Recorded) -> String {
     format!("{}\n{}", table(&recorded.activities).render(), call_table(&recorded.calls).render())
 }
 
-/// As JSON.
+/// Formats a recording as JSON.
 pub(crate) fn json(recorded: &Recorded) -> Value {
     let activities: Vec<_> = recorded.activities.iter().map(Json::from).collect();
     let calls = recorded.calls.iter().map(|call| {
@@ -109,8 +109,8 @@ pub(crate) fn json(recorded: &Recorded) -> Value {
     json!({ "activities": activities, "calls": calls.collect::<Vec<_>>() })
 }
 
-/// As a Chrome trace: host and device as two threads, times in microseconds ("Trace Event Format",
-/// complete events).
+/// Formats a recording as a Chrome trace: host and device as two threads, times in microseconds
+/// ("Trace Event Format", complete events).
 fn trace(recorded: &Recorded) -> Value {
     let micros = |time: Duration| time.as_secs_f64() * 1e6;
     let name = |thread: u32, name: &str| json!({ "name": "thread_name", "ph": "M", "pid": 1, "tid": thread, "args": { "name": name } });

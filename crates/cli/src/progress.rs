@@ -1,5 +1,4 @@
-//! How far a long run is, for somebody who watches: a bar on standard error, if that is a terminal;
-//! now and then a line, if it is a file or a pipe.
+//! Progress of long runs: a bar if standard error is a terminal, else an occasional line.
 
 use std::fmt;
 use std::io::{IsTerminal, Write};
@@ -32,7 +31,7 @@ impl Progress {
         Self { bar, lines: Some(Lines::start(PAUSES)) }
     }
 
-    /// What runs; how many blocks it has is not known yet, and never on CUDA.
+    /// Starts a task; its number of blocks is not known yet, and never on CUDA.
     pub(crate) fn begin(&self, what: impl Into<String>) {
         let what = what.into();
         self.tell(|now| *now = Now { what: what.clone(), began: Some(Instant::now()), ..Now::default() });
@@ -106,7 +105,7 @@ fn style(template: &str) -> ProgressStyle {
 /// Seconds between lines: a short run has none, a long one fills no log.
 const PAUSES: [u64; 3] = [10, 20, 60];
 
-/// What is going on.
+/// The task in progress.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Now {
     what: String,

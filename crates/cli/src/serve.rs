@@ -18,48 +18,44 @@ use crate::model::{
 };
 use crate::{Ending, output};
 
-/// Serves a language model over HTTP, with OpenAI's interface, and a page at / to talk to it.
+/// Serves a language model over HTTP with the OpenAI API, and a chat page at /.
 ///
 /// Example: warpfold serve SmolLM2-135M-Instruct.gguf --port 8000. SIGTERM or Ctrl-C lets requests
 /// end; a second one does not. Exit codes: 0 asked to end, 2 bad input, 4 a run failed.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Serve {
-    /// A folder with config.json, safetensors and tokenizer.json; a .gguf file; a name such as
-    /// Qwen/Qwen3-0.6B of those in the Hugging Face cache; hf:Qwen/Qwen3-0.6B, which comes from the
-    /// hub where it is not there; or warpfold-tales, which is part of the program and is taken
-    /// without a name.
+    /// A folder with config.json, safetensors and tokenizer.json; a .gguf file; a name in the
+    /// Hugging Face cache, such as Qwen/Qwen3-0.6B; hf:Qwen/Qwen3-0.6B, which is downloaded if the
+    /// cache lacks it; or warpfold-tales, the built-in model and the default.
     model: Option<String>,
-    /// The address to listen at; 0.0.0.0 is every one of this machine.
+    /// Address to listen on; 0.0.0.0 for all interfaces.
     #[arg(long, value_name = "IP", default_value = "127.0.0.1")]
     host: IpAddr,
-    /// The port to listen at; 0 takes any that is free.
+    /// Port to listen on; 0 for any free port.
     #[arg(long, value_name = "N", default_value_t = 8000)]
     port: u16,
-    /// A key that requests must present; may be given several times. Requests of different keys
+    /// API key that requests must present; may be given several times. Requests of different keys
     /// share no prefix cache, and get equal shares of the engine.
     #[arg(long, value_name = "K")]
     api_key: Vec<String>,
-    /// A file of such keys, one per line: arguments of a program are seen by others.
+    /// File of API keys, one per line; unlike arguments, its content is not visible to other users.
     #[arg(long, value_name = "FILE")]
     api_key_file: Option<PathBuf>,
-    /// An origin whose pages may read answers, such as http://localhost:3000, or *; may be given
-    /// several times.
+    /// Allowed CORS origin, such as http://localhost:3000, or *; may be given several times.
     #[arg(long, value_name = "ORIGIN")]
     cors: Vec<String>,
-    /// The name of the model in requests and answers; may be given several times. Unless given, that
-    /// of its folder or file.
+    /// Model name in requests and answers; may be given several times. Default: the name of its
+    /// folder or file.
     #[arg(long, value_name = "NAME")]
     served_model_name: Vec<String>,
-    /// A chat template, instead of the model's own.
+    /// Chat template to use instead of the model's own.
     #[arg(long, value_name = "FILE.jinja")]
     chat_template: Option<PathBuf>,
-    /// The format in which the model writes calls of tools, instead of that of its chat template:
-    /// hermes, llama3_json, mistral, mistral_spaced, mistral_args, qwen3_coder, pythonic or
-    /// harmony.
+    /// Tool call format to use instead of that of the model's chat template: hermes, llama3_json,
+    /// mistral, mistral_spaced, mistral_args, qwen3_coder, pythonic or harmony.
     #[arg(long, value_name = "NAME", value_parser = parse_tool_format)]
     tool_format: Option<&'static ToolFormat>,
-    /// Whose sampling holds where nobody says otherwise: auto is the model's
-    /// generation_config.json, none is nobody's.
+    /// Default sampling: auto reads the model's generation_config.json, none ignores it.
     #[arg(long, value_name = "WHOSE", default_value = "auto")]
     generation_config: GenerationConfig,
     /// Which hidden states become an embedding: that of the last token, the mean of all, or that of
@@ -70,42 +66,40 @@ pub(crate) struct Serve {
     engine: EngineOptions,
     #[command(flatten)]
     adapters: AdapterOptions,
-    /// Requests that may wait for the engine; one more is told to come again.
+    /// Most requests that wait for the engine; further ones are told to retry.
     #[arg(long, value_name = "N", default_value_t = Bounds::default().waiting)]
     max_waiting: usize,
-    /// Connections at a time.
+    /// Most simultaneous connections.
     #[arg(long, value_name = "N", default_value_t = Bounds::default().connections)]
     max_connections: usize,
-    /// Bytes of a request's body at most.
+    /// Largest request body in bytes.
     #[arg(long, value_name = "B", default_value_t = Bounds::default().body_bytes)]
     max_body_bytes: usize,
-    /// How long requests may go on after SIGTERM, in seconds.
+    /// Seconds that requests may take to finish after SIGTERM.
     #[arg(long, value_name = "S", default_value_t = Bounds::default().drain_time.as_secs())]
     drain_seconds: u64,
-    /// The type that is computed in: f32, f16 or bf16; unless given that of the weights (bf16 of
-    /// quantized ones).
+    /// Compute type: f32, f16 or bf16. Default: that of the weights (bf16 for quantized ones).
     #[arg(long, value_name = "DTYPE", value_parser = parse_dtype)]
     dtype: Option<Dtype>,
-    /// Form of quantized weights on the device: stored as in the file, or converted to the type
-    /// that is computed in, with the same answers bit by bit. Unless given stored on Hopper GPUs,
-    /// converted elsewhere.
+    /// Storage of quantized weights on the device: stored keeps the codes of the file, converted
+    /// decodes them to the compute type; answers are the same bit by bit. Default: stored on Hopper
+    /// GPUs, converted elsewhere.
     #[arg(long, value_name = "HOW")]
     weights: Option<WeightStorage>,
-    /// virtual, virtual:h200, virtual:a100 or cuda:N; unless given what WARPFOLD_DEVICE says, or
-    /// the best there is.
+    /// virtual, virtual:h200, virtual:a100 or cuda:N. Default: WARPFOLD_DEVICE, or the best device
+    /// available.
     #[arg(long, value_name = "DEVICE")]
     device: Option<String>,
-    /// Compare the weights on the device with the files once they are loaded, and print a digest of
-    /// them, which /v1/models and system_fingerprint have, too; a difference is an error that names
-    /// the tensor.
+    /// Compare the loaded weights with the files, and print their digest, which /v1/models and
+    /// system_fingerprint report, too; a difference is an error that names the tensor.
     #[arg(long)]
     verify_weights: bool,
 }
 
-/// Bytes of the cache on the virtual GPU, whose memory is the host's, where nobody says.
+/// Default size of the cache in bytes on the virtual GPU, whose memory is the host's.
 const VIRTUAL_KV_BYTES: u64 = 1 << 30;
 
-/// The longest sequence that the cache must hold where nobody says.
+/// Default of the longest sequence that the cache must hold.
 const LEAST_LEN: usize = 2048;
 
 impl Serve {

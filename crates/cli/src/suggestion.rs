@@ -1,4 +1,4 @@
-//! What a name that does not exist was probably meant to be.
+//! Suggests a similar name for an unknown one.
 
 /// `; did you mean 'reduce'?`, where one of the names is close enough to what was written.
 pub(crate) fn did_you_mean<'a>(written: &str, names: impl IntoIterator<Item = &'a str>) -> String {

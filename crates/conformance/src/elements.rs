@@ -15,7 +15,7 @@ pub fn values_of(dtype: Dtype, bytes: &[u8]) -> Vec<f32> {
     }
 }
 
-/// Whether two results differ by no more than rounding does, measured by the largest element.
+/// Returns whether two results differ by rounding only, measured by the largest element.
 #[must_use]
 pub fn are_close(dtype: Dtype, left: &[u8], right: &[u8]) -> bool {
     let (left, right) = (values_of(dtype, left), values_of(dtype, right));

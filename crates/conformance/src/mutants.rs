@@ -9,7 +9,7 @@ use warpfold_device::{Buffer, Element, Error, LaunchConfig};
 use warpfold_lang::{Global, kernel};
 use warpfold_ptx::{Immediate, Instruction, Item, Module, Opcode, Operand, Statement};
 
-/// What is taken away.
+/// The kind of removal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mutation {
     /// The whole instruction: a barrier, a fence, a wait.
@@ -31,7 +31,7 @@ pub enum Mutation {
 pub struct Mutant {
     /// The instruction, as it was.
     pub instruction: String,
-    /// What it has lost.
+    /// The mutation applied.
     pub mutation: Mutation,
     /// The text.
     pub text: String,
@@ -41,15 +41,15 @@ pub struct Mutant {
 const ORDERS: &[&str] = &["acq_rel", "release", "acquire"];
 /// Scopes beyond the block.
 const WIDE: [&str; 4] = ["cluster", "gpu", "sys", "gl"];
-/// What has a scope that cannot be another one.
+/// Instructions that mention a scope which cannot be changed.
 const UNSCOPED: [&str; 3] = ["async", "proxy", "mbarrier_init"];
 
 fn has_one_of(instruction: &Instruction, names: &[&str]) -> bool {
     names.iter().any(|name| instruction.has(name))
 }
 
-/// What an instruction can lose. `bar.warp.sync` waits as well: lanes may run apart behind a
-/// branch.
+/// Returns the mutation of an instruction, if there is one. `bar.warp.sync` waits as well: lanes
+/// may run apart behind a branch.
 fn mutation_of(instruction: &Instruction) -> Option<Mutation> {
     let has_one_of = |names: &[&str]| has_one_of(instruction, names);
     let is_deleted = match instruction.opcode {
@@ -80,14 +80,15 @@ pub fn touch<T: Element>(buffer: &mut Buffer<T>) -> Result<(), Error> {
 }
 
 impl Mutant {
-    /// Whether what it has lost is a wait for the launch before.
+    /// Returns whether the mutant lacks a wait for the previous launch.
     #[must_use]
     pub fn overlaps(&self) -> bool {
         self.instruction.starts_with("griddepcontrol")
     }
 }
 
-/// Whether a mutant is of those that are tried: one in six, or all with `WARPFOLD_ALL_TESTS` set.
+/// Returns whether a mutant is among those tested: one in six, or all with `WARPFOLD_ALL_TESTS`
+/// set.
 #[must_use]
 pub fn is_sampled(kernel: &str, number: usize) -> bool {
     crate::sample::tries_all() || (number + kernel.len()).is_multiple_of(6)
@@ -136,7 +137,7 @@ pub fn weakened(text: &str) -> Vec<Mutant> {
     all
 }
 
-/// What becomes of an instruction, if anything.
+/// A function from an instruction to its mutation, if any.
 type Change = fn(&Instruction) -> Option<Mutation>;
 
 fn each_mutant(text: &str, change: Change) -> Vec<Mutant> {

@@ -1,4 +1,4 @@
-//! What one step asks of the model: flat arrays, as kernels take them.
+//! The model's input for one step: flat arrays, as kernels take them.
 
 use std::sync::Arc;
 
@@ -22,11 +22,11 @@ pub struct Batch {
     pub ids: Vec<u32>,
     /// The absolute position of each row.
     pub positions: Vec<u32>,
-    /// Where each row writes: `block * block_size + offset`. A row whose position came with a
+    /// Slot that each row writes: `block * block_size + offset`. A row whose position came with a
     /// prefix hit is run for its logits alone and writes to the null block (slots below
     /// `block_size`), as padding does; its keys and values are in the cache.
     pub slots: Vec<u32>,
-    /// Where the rows of each sequence begin, and where the last ones end.
+    /// Start of each sequence's rows, then the end of the last (`cu_seqlens`).
     pub cu_q: Vec<u32>,
     /// Positions that each sequence has in the cache once its rows are written.
     pub kv_lens: Vec<u32>,
@@ -35,7 +35,7 @@ pub struct Batch {
     pub tables: Vec<BlockId>,
     /// Blocks in a row of `tables`.
     pub table_width: usize,
-    /// Who each sequence is, for those who check.
+    /// Identity of each sequence, for checkers.
     pub sequences: Vec<SequenceId>,
     /// The adapter of each sequence, if it has one.
     pub adapters: Vec<Option<u32>>,
@@ -53,7 +53,7 @@ pub struct Batch {
 pub struct Feed {
     /// The row. Its place in [`Batch::ids`] holds 0.
     pub row: u32,
-    /// Which of the samples of the step before.
+    /// Index among the samples of the previous step.
     pub sample: u32,
 }
 
@@ -80,7 +80,7 @@ impl Batch {
         self.cu_q.last().map_or(0, |end| *end as usize)
     }
 
-    /// Whether there is nothing to run.
+    /// Returns whether there is nothing to run.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.ids.is_empty()
@@ -96,13 +96,13 @@ impl Batch {
 /// A row whose logits are wanted, and what for.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct SampleRow {
-    /// Which row of the batch.
+    /// Row of the batch.
     pub row: u32,
     /// The absolute position of the token that is drawn: that of the row and one more.
     pub position: u32,
     /// The key of the noise.
     pub seed: u64,
-    /// How to draw.
+    /// Sampling parameters.
     pub sampling: Arc<Sampling>,
     /// Tokens so far in increasing order, where penalties ask for them.
     pub counts: Option<Arc<Vec<TokenCount>>>,
@@ -111,8 +111,8 @@ pub struct SampleRow {
     /// Tokens that must not be drawn: those that end a sequence, before it has its least length; or
     /// those that a constraint rules out.
     pub banned: Option<Arc<[u32]>>,
-    /// How many of the most likely tokens to report beside the log-probability of the one that is
-    /// drawn; neither where there is no number.
+    /// Number of most likely tokens to report beside the log-probability of the drawn one; `None`
+    /// reports neither.
     pub top: Option<usize>,
     /// A token to be measured instead of drawn.
     pub given: Option<u32>,
@@ -127,12 +127,12 @@ impl SampleRow {
     }
 }
 
-/// How often a token is there.
+/// Number of occurrences of a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TokenCount {
     /// The token.
     pub token: u32,
-    /// How often it was generated; 0 if it is in the prompt only.
+    /// Occurrences among the generated tokens; 0 if it is in the prompt only.
     pub in_output: u32,
 }
 

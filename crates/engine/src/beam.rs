@@ -28,7 +28,8 @@ struct Candidate {
     score: f64,
 }
 
-/// How many continuations each beam must offer, so that enough are left without those that end it.
+/// Returns the number of continuations that each beam must offer, so that enough remain without
+/// those that end it.
 pub(crate) fn num_candidates(group: &Group, beam: Beam) -> usize {
     2 * beam.width + group.rules.stop_ids.len()
 }

@@ -1,11 +1,11 @@
-//! How an engine is set up.
+//! Configuration of an engine.
 
 use std::time::Duration;
 
 use crate::error::{Error, config};
 use crate::model::Limits;
 
-/// Which requests a step runs.
+/// Scheduling policy: the choice of requests for a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Policy {
     /// Waits until a batch is full or a time is over, pads its prompts to the longest, and keeps
@@ -45,7 +45,7 @@ impl std::str::FromStr for Policy {
     }
 }
 
-/// How sequences get their blocks.
+/// Allocation of blocks to sequences.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Allocator {
     /// Neighbouring blocks for the longest that the sequence may become, when it starts. Nothing is
@@ -58,7 +58,7 @@ pub enum Allocator {
     PrefixCaching,
 }
 
-/// What happens to the blocks of a preempted request.
+/// Treatment of the blocks of a preempted request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Preemption {
     /// Swaps groups of several sequences, and single ones longer than `swap_above`; recomputes the
@@ -92,9 +92,9 @@ impl Default for Speculation {
 /// The settings of an engine.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Config {
-    /// Which requests a step runs.
+    /// Scheduling policy.
     pub policy: Policy,
-    /// How sequences get their blocks.
+    /// Allocation of blocks to sequences.
     pub allocator: Allocator,
     /// Positions in a block.
     pub block_size: usize,
@@ -110,7 +110,7 @@ pub struct Config {
     pub max_len: Option<usize>,
     /// The share of blocks that admission leaves free while something runs.
     pub watermark: f64,
-    /// What happens to the blocks of a preempted request.
+    /// Treatment of the blocks of a preempted request.
     pub preemption: Preemption,
     /// A single sequence with more computed tokens than this is swapped rather than recomputed
     /// under
@@ -130,7 +130,7 @@ pub struct Config {
     /// Answers are the same. It takes turns without it where the next step depends on what was
     /// drawn (penalties, constraints, beams, guesses), and when [`Config::trace`] is asked for.
     pub overlap: bool,
-    /// How long the first request of a static batch waits for others.
+    /// Time that the first request of a static batch waits for others.
     pub static_wait: Duration,
     /// Keeps what each step did, for [`crate::Engine::trace`].
     pub trace: bool,

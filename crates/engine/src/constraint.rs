@@ -3,12 +3,12 @@
 use std::fmt;
 use std::sync::Arc;
 
-/// What an answer must look like. It follows one answer: the engine tells it each token, and asks
-/// which ones may come next.
+/// Constraint on an answer. It follows one answer: the engine tells it each token, and asks which
+/// ones may come next.
 ///
 /// The answer is a function of the tokens alone, so that it never depends on the schedule.
 pub trait Constraint: fmt::Debug + Send {
-    /// What may come after the tokens that were pushed. `vocab` is how many tokens there are.
+    /// Returns the tokens allowed after those pushed. `vocab` is the number of tokens.
     fn next(&mut self, vocab: usize) -> Next;
 
     /// A token was drawn, one of those that might come next.
@@ -24,7 +24,7 @@ impl Clone for Box<dyn Constraint> {
     }
 }
 
-/// What a constraint says about the next token.
+/// A constraint's answer about the next token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Next {
     /// A bit for each token, the first in the lowest bit of the first word: whether it may come.

@@ -12,7 +12,7 @@ pub trait Decode: Send + Sync {
     /// Appends the bytes of a token. A token that is unknown has none.
     fn append(&self, token: u32, bytes: &mut Vec<u8>);
 
-    /// Whether the token is a mark and no text: the end of a sequence, a role.
+    /// Returns whether the token is a control token without text: the end of a sequence, a role.
     fn is_special(&self, token: u32) -> bool;
 }
 
@@ -35,7 +35,7 @@ impl fmt::Debug for Detokenizer {
     }
 }
 
-/// What a token adds to the text.
+/// Text that a token adds.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Piece {
     /// Text that is final.
@@ -76,7 +76,7 @@ impl Detokenizer {
         None
     }
 
-    /// What is left when the answer ends.
+    /// Returns the remaining text at the end of the answer.
     pub fn finish(&mut self) -> String {
         let mut text = String::new();
         self.finish_to(&mut text);
@@ -115,7 +115,8 @@ impl Detokenizer {
     }
 }
 
-/// How many leading bytes no later byte can change: all but an unfinished character at the end.
+/// Returns the number of leading bytes that no later byte can change: all but an unfinished
+/// character at the end.
 fn complete(bytes: &[u8]) -> usize {
     let mut rest = bytes;
     loop {

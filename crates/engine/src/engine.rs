@@ -107,7 +107,7 @@ impl<M: Model> Engine<M> {
         self.try_step(done).map_err(|(step, source)| self.fail(step, source))
     }
 
-    /// Whether every request has ended.
+    /// Returns whether every request has ended.
     #[must_use]
     pub fn is_idle(&self) -> bool {
         self.scheduler.is_idle() && self.in_flight.is_empty()
@@ -157,7 +157,7 @@ impl<M: Model> Engine<M> {
         Metrics { now, ..self.scheduler.metrics.clone() }
     }
 
-    /// What the last step did, if [`Config::trace`] asks for it.
+    /// Returns the trace of the last step, if [`Config::trace`] asks for it.
     #[must_use]
     pub fn trace(&self) -> Option<&StepTrace> {
         self.trace.as_ref()
@@ -219,7 +219,7 @@ impl<M: Model> Engine<M> {
         Ok(updates)
     }
 
-    /// Whether the step after the one that runs can be planned now.
+    /// Returns whether the step after the running one can be planned now.
     fn may_overlap(&self) -> bool {
         let config = &self.scheduler.config;
         let can_follow = |f: &Flight| f.ticket.is_some() && f.plan.is_predictable && !f.plan.is_short;

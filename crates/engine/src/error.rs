@@ -1,8 +1,8 @@
-//! What can go wrong, with what was expected against what was found.
+//! Errors, with the expected and the found value.
 
 use crate::request::RequestId;
 
-/// What a model reports when a step fails.
+/// The error type of a model's step.
 pub type ModelError = Box<dyn std::error::Error + Send + Sync>;
 
 /// An error of the engine, one pointer wide.
@@ -13,7 +13,7 @@ pub struct Error {
 }
 
 impl Error {
-    /// Which error it is.
+    /// Returns the kind of error.
     #[must_use]
     pub fn kind(&self) -> &ErrorKind {
         &self.kind
@@ -35,7 +35,7 @@ pub enum ErrorKind {
     Config {
         /// The option of the program that sets it.
         option: &'static str,
-        /// What was expected against what was found.
+        /// The expected and the found value.
         reason: String,
     },
     /// A field of a request that is outside its range, or does not go with another one.
@@ -43,7 +43,7 @@ pub enum ErrorKind {
     Request {
         /// The field of the request.
         field: &'static str,
-        /// What was expected against what was found.
+        /// The expected and the found value.
         reason: String,
     },
     /// A prompt, or a prompt with its `max_tokens`, beyond the longest sequence that the model
@@ -72,17 +72,17 @@ pub enum ErrorKind {
         need_bytes: u64,
         /// Blocks that there are.
         have: usize,
-        /// What is missing.
+        /// Bytes missing.
         missing_bytes: u64,
     },
     /// There is too little memory for a cache of even one sequence.
     #[error("{missing_bytes} bytes of device memory are missing for the KV cache: {reason}; {advice}")]
     Memory {
-        /// What is missing.
+        /// Bytes missing.
         missing_bytes: u64,
         /// The arithmetic in words.
         reason: String,
-        /// Which flags give it.
+        /// Flags that avoid the error.
         advice: &'static str,
     },
     /// The model has no room for the cache.
@@ -97,7 +97,7 @@ pub enum ErrorKind {
         num_host_blocks: usize,
         /// Bytes of a block.
         block_bytes: u64,
-        /// What the model says.
+        /// The error of the model.
         source: ModelError,
     },
     /// Too many requests wait.
@@ -105,7 +105,7 @@ pub enum ErrorKind {
     Overloaded {
         /// Requests that wait.
         waiting: usize,
-        /// How many may.
+        /// The limit.
         limit: usize,
     },
     /// The service takes no more requests.
@@ -118,7 +118,7 @@ pub enum ErrorKind {
         step: u64,
         /// The requests that ended with it.
         failed: Vec<RequestId>,
-        /// What the model says.
+        /// The error of the model.
         source: ModelError,
     },
 }

@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::ladder::{Answers, Outcome, Rung, mixed_job, run};
 use crate::scripted::Scripted;
 
-/// What is asked for, in a sentence without its full stop.
+/// The task, in a sentence without its full stop.
 pub const TASK: &str = "Serve 64 requests of mixed lengths, of up to 256 tokens each, from a cache of 1,024 slots";
 
 const MAX_LEN: usize = 256;
@@ -21,26 +21,26 @@ const SEED: u64 = 7;
 /// A bound, and what the settings reach.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Goal {
-    /// What is counted.
+    /// The quantity.
     pub of: &'static str,
     /// The most that it may be.
     pub at_most: f64,
-    /// What it is.
+    /// The value reached.
     pub reached: f64,
 }
 
 impl Goal {
-    /// Whether the settings keep within the bound.
+    /// Returns whether the value is within the bound.
     #[must_use]
     pub fn is_met(&self) -> bool {
         self.reached <= self.at_most
     }
 }
 
-/// What became of some settings; prints itself line by line.
+/// The judgement of some settings; prints itself line by line.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Judgement {
-    /// Whether each answer is what it is when a request is served alone.
+    /// Every answer equals that of the same request served alone.
     pub is_right: bool,
     /// Each goal.
     pub goals: Vec<Goal>,
@@ -49,7 +49,7 @@ pub struct Judgement {
 }
 
 impl Judgement {
-    /// Whether the answers are right and every goal is met.
+    /// Returns whether the answers are right and every goal is met.
     #[must_use]
     pub fn is_passed(&self) -> bool {
         self.is_right && self.goals.iter().all(Goal::is_met)

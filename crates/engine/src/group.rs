@@ -33,7 +33,7 @@ pub(crate) struct Group {
     /// Tokens that the attached sequences share with the leader.
     pub(crate) fork_at: usize,
     pub(crate) seed: u64,
-    /// Of the tokens of the prompt from the second on, as far as they are scored.
+    /// Logprobs of the prompt's tokens from the second one, as far as they are scored.
     pub(crate) prompt_logprobs: Vec<Sampled>,
     pub(crate) are_prompt_logprobs_reported: bool,
     /// The embedding that is asked for, as far as it has come.
@@ -71,15 +71,15 @@ impl Group {
         self.seqs.iter().enumerate().filter(|(_, s)| s.is_attached)
     }
 
-    /// Whether it is known who runs what in the next step before it is known what was drawn: not if
-    /// beams choose, and not if the draw after it depends on it.
+    /// Returns whether the next step can be planned before the drawn tokens are known: not with
+    /// beams, and not if the draw after it depends on them.
     pub(crate) fn is_predictable(&self) -> bool {
         let depends = |s: &Sequence| s.counts.is_some() || s.constraint.is_some();
         self.request.beam.is_none() && self.num_scores_missing() == 0 && !self.seqs.iter().any(depends)
     }
 
-    /// How many leading tokens of the leader may be skipped when they are found in the cache: all
-    /// but the one whose logits are wanted first.
+    /// Returns the number of leading tokens that a prefix hit may skip: all but the one whose
+    /// logits are wanted first.
     pub(crate) fn max_hit(&self) -> usize {
         if self.num_scores_missing() > 0 {
             return 0;

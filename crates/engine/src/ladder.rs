@@ -20,9 +20,9 @@ use crate::trace::StepTrace;
 /// One idea.
 #[derive(Debug, Clone)]
 pub struct Rung {
-    /// As the program names it.
+    /// Name on the command line.
     pub name: &'static str,
-    /// What it changes, in a sentence.
+    /// The change, in a sentence.
     pub change: &'static str,
     /// The engine that has it.
     pub config: Config,
@@ -103,7 +103,7 @@ const END: u32 = 0;
 #[derive(Debug)]
 struct Ending<M> {
     inner: M,
-    /// Which samples of the steps in flight are the last ones of their answers.
+    /// Samples of the steps in flight that end their answers.
     ends: VecDeque<Vec<bool>>,
 }
 
@@ -149,7 +149,7 @@ impl<M: Model> Model for Ending<M> {
     }
 }
 
-/// What a rung took for the job.
+/// Result of a rung on the job.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Outcome {
     /// The rung's name.
@@ -178,11 +178,11 @@ pub struct Outcome {
     pub preemptions: u64,
     /// Tokens of prompts that were found in the cache.
     pub prefix_hits: u64,
-    /// Where the slots were, as shares of all, over all steps.
+    /// Use of the slots, as shares of all, over all steps.
     pub slots: SlotUse,
 }
 
-/// Where the slots of the cache are. All shares sum to 1.
+/// Use of the cache's slots. All shares sum to 1.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct SlotUse {
     /// They hold keys and values.
@@ -216,7 +216,7 @@ pub fn climb<M: Model>(model: impl FnMut() -> M, job: &[Request], rungs: &[Rung]
     Ok(outcomes)
 }
 
-/// What each step of a rung does for a job, one after the other.
+/// Runs a job with a rung and returns the trace of each step.
 ///
 /// # Errors
 /// Those of [`climb`].

@@ -8,7 +8,7 @@ use crate::scheduler::Scheduler;
 pub struct Metrics {
     /// Steps that ran rows.
     pub steps: u64,
-    /// Those that were prepared while the step before ran.
+    /// Steps that were prepared while the previous one ran.
     pub overlapped_steps: u64,
     /// Tokens that they drew for answers that the step before had ended.
     pub discarded_tokens: u64,
@@ -46,11 +46,11 @@ pub struct Metrics {
     pub aborted: u64,
     /// Requests that ended because the model failed.
     pub failed: u64,
-    /// What there is now.
+    /// Current values.
     pub now: Gauges,
 }
 
-/// What there is at one time.
+/// Values at one time.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Gauges {
     /// Groups that run.

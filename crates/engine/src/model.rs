@@ -7,7 +7,7 @@ use crate::error::ModelError;
 use crate::request::Adapter;
 use crate::sampling::Sampled;
 
-/// What the engine must know of a model.
+/// Limits of a model that the engine depends on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
     /// Tokens are below this.
@@ -40,7 +40,7 @@ pub struct CacheShape {
 /// never depend on who else is served rests on that, and [`crate::scripted`] shows how it is
 /// tested.
 pub trait Model {
-    /// What the engine must know of it.
+    /// Returns the limits of the model.
     fn limits(&self) -> Limits;
 
     /// Makes room for the cache. Called once, before any step.
@@ -72,8 +72,9 @@ pub trait Model {
         Err("the model takes no adapters".into())
     }
 
-    /// Whether [`Model::submit`] returns before its step has run, so that the engine prepares the
-    /// next one meanwhile. Such a model draws the tokens of [`Batch::feeds`] into its rows itself.
+    /// Returns whether [`Model::submit`] returns before its step has run, so that the engine
+    /// prepares the next one meanwhile. Such a model draws the tokens of [`Batch::feeds`] into its
+    /// rows itself.
     fn overlaps(&self) -> bool {
         false
     }

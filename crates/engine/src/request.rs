@@ -1,4 +1,4 @@
-//! What a user asks for, and what comes back.
+//! Requests of users, and their answers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,7 @@ pub struct RequestId(pub u64);
 pub struct Request {
     /// Tokens of the prompt.
     pub prompt: Vec<u32>,
-    /// How to draw.
+    /// Sampling parameters.
     pub sampling: Sampling,
     /// Answers to the prompt. Each has a seed of its own: the request's, plus its number.
     pub n: usize,
@@ -41,26 +41,26 @@ pub struct Request {
     pub ignore_eos: bool,
     /// Leaves special tokens out of the text.
     pub skip_special: bool,
-    /// How many likely tokens to report with each generated one. Beams report their own alone.
+    /// Number of likely tokens to report with each generated one. Beams report their own alone.
     pub logprobs: Option<usize>,
     /// The same for the tokens of the prompt.
     pub prompt_logprobs: Option<usize>,
     /// One vector of the prompt instead of tokens after it.
     pub pooling: Option<Pooling>,
-    /// What each answer must look like; it ends where nothing more may come.
+    /// Constraint on each answer, which ends when no token is allowed.
     pub constraint: Option<Box<dyn Constraint>>,
     /// Requests of a lower number run first.
     pub priority: i32,
     /// Prefixes are shared only between requests of the same salt, and of the same adapter.
     pub salt: Arc<str>,
-    /// What is added to the model's weights.
+    /// LoRA adapter of the model's weights.
     pub adapter: Option<Arc<Adapter>>,
 }
 
 /// Weights that a model adds to its own for the requests that name them (LoRA).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Adapter {
-    /// Where the model has them.
+    /// Slot of the adapter in the model.
     pub slot: u32,
     /// A number that no other adapter of the model ever has, also in the same slot.
     pub id: u64,
@@ -109,13 +109,13 @@ impl Request {
         }
     }
 
-    /// The embedding of a prompt.
+    /// Returns the request for the embedding of a prompt.
     #[must_use]
     pub fn embedding(prompt: Vec<u32>, pooling: Pooling) -> Self {
         Self { pooling: Some(pooling), ..Self::new(prompt) }
     }
 
-    /// What comes before its first block.
+    /// Returns the prefix before the first block.
     pub(crate) fn root(&self) -> Parent {
         Parent::Root { salt: self.salt.clone(), adapter: self.adapter.as_ref().map(|adapter| adapter.id) }
     }
@@ -216,16 +216,16 @@ impl Finish {
     }
 }
 
-/// What a step adds to an answer.
+/// The part of an answer that a step adds.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Update {
-    /// Whose answer.
+    /// Request of the answer.
     pub request: RequestId,
-    /// Which of its answers.
+    /// Index of the answer in its request.
     pub output: usize,
     /// The answer's seed.
     pub seed: u64,
-    /// What was generated.
+    /// Generated tokens.
     pub tokens: Vec<Sampled>,
     /// Text that is final.
     pub text: String,
@@ -246,13 +246,13 @@ pub struct Update {
 pub struct Output {
     /// The key of the noise that drew it.
     pub seed: u64,
-    /// What was generated.
+    /// Generated tokens.
     pub tokens: Vec<Sampled>,
     /// The same as text, if the engine can decode.
     pub text: String,
     /// Why it ended.
     pub finish: Option<Finish>,
-    /// What was asked of the prompt; with answer 0 only.
+    /// Requested logprobs of the prompt; with answer 0 only.
     pub prompt_logprobs: Vec<Sampled>,
     /// The embedding, where that was asked for.
     pub embedding: Vec<f32>,

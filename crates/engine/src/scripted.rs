@@ -16,7 +16,7 @@ use crate::model::{CacheShape, Limits, Model, Ticket};
 use crate::request::Adapter;
 use crate::sampling::{Sampled, sample};
 
-/// What a position leaves in the cache.
+/// Cache content of a position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Written {
     position: u32,
@@ -36,7 +36,7 @@ pub struct Scripted {
     is_batch_dependent: bool,
     fails_at: Option<u64>,
     overlaps: bool,
-    /// What submitted steps answer, as far as nobody has waited for it.
+    /// Samples of submitted steps that nobody has waited for.
     answers: VecDeque<Result<Vec<Sampled>, String>>,
     /// Tokens that the last submitted step drew.
     drawn: Vec<u32>,

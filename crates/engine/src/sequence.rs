@@ -10,7 +10,7 @@ use crate::error::{Error, request};
 use crate::request::Finish;
 use crate::sampling::Sampled;
 
-/// When sequences of a group end.
+/// Stop conditions of a group's sequences.
 #[derive(Debug, Clone)]
 pub(crate) struct StopRules {
     /// Tokens that end one.
@@ -24,20 +24,20 @@ pub(crate) struct StopRules {
 /// A token that a step draws which still runs.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Pending {
-    /// Which of the step's samples.
+    /// Index among the step's samples.
     pub(crate) sample: u32,
-    /// Whether the sequence ends with it, whatever it is.
+    /// Ends the sequence with this token, whatever it is.
     is_last: bool,
 }
 
-/// What stands for it among the tokens.
+/// Placeholder for a token that is not drawn yet.
 const UNKNOWN: u32 = u32::MAX;
 
 /// A prompt and one continuation of it.
 #[derive(Debug, Clone)]
 pub(crate) struct Sequence {
     pub(crate) id: SequenceId,
-    /// Which answer of the request it becomes.
+    /// Index of the answer in its request.
     pub(crate) output: usize,
     pub(crate) seed: u64,
     pub(crate) tokens: Vec<u32>,
@@ -51,17 +51,17 @@ pub(crate) struct Sequence {
     pub(crate) is_attached: bool,
     /// The last step that may touch its blocks.
     pub(crate) last_step: u64,
-    /// How often each token was generated, where penalties ask for it.
+    /// Number of occurrences of each generated token, where penalties need it.
     pub(crate) counts: Option<Arc<Vec<TokenCount>>>,
     /// Continuations of a beam that waits for the other beams.
     pub(crate) candidates: Option<Vec<(u32, f32)>>,
     /// The sum of its logprobs.
     pub(crate) score: f64,
-    /// What was generated and not yet reported.
+    /// Generated tokens that are not reported yet.
     pub(crate) fresh: Vec<Sampled>,
     pub(crate) fresh_text: String,
     pub(crate) text: Option<Detokenizer>,
-    /// What the answer must look like, and what that says of its next token.
+    /// Constraint on the answer, and its state for the next token.
     pub(crate) constraint: Option<Constrained>,
     pub(crate) finish: Option<Finish>,
 }
@@ -145,7 +145,7 @@ impl Sequence {
         self.pending = Some(Pending { sample, is_last: self.tokens.len() >= rules.max_total });
     }
 
-    /// How many tokens are known.
+    /// Returns the number of known tokens.
     pub(crate) fn num_known(&self) -> usize {
         self.tokens.len() - usize::from(self.pending.is_some())
     }

@@ -20,7 +20,7 @@ use crate::metrics::Metrics;
 use crate::model::Model;
 use crate::request::{Adapter, Request, RequestId, Update};
 
-/// How a service takes requests.
+/// Options of a service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
     /// Requests that may wait; one more is refused.
@@ -33,11 +33,10 @@ impl Default for Options {
     }
 }
 
-/// What a request's client is told, in this order: updates until all its answers have ended, or an
-/// error.
+/// Events of a request, in this order: updates until all its answers have ended, or an error.
 pub type Event = Result<Update, Error>;
 
-/// Where events go. It is called on the engine's thread and must not wait; `false` gives the
+/// Receiver of events. It is called on the engine's thread and must not wait; `false` gives the
 /// request up.
 pub type Sink = Box<dyn FnMut(Event) -> bool + Send>;
 
@@ -102,7 +101,7 @@ impl Service {
         Self { client: Client { commands, last_ticket: Arc::default() }, thread: Some(thread) }
     }
 
-    /// What sends requests here.
+    /// Returns a handle that sends requests to this service.
     #[must_use]
     pub fn client(&self) -> Client {
         self.client.clone()
@@ -213,8 +212,7 @@ struct Worker<M> {
     is_draining: bool,
 }
 
-/// How long a step that ran nothing is followed by nothing: a static batch waits for a time to be
-/// over.
+/// Pause after a step that ran nothing: a static batch waits for a time to pass.
 const PAUSE: Duration = Duration::from_millis(1);
 
 impl<M: Model> Worker<M> {

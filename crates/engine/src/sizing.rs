@@ -1,4 +1,4 @@
-//! How many blocks there are: arithmetic with every term, and a dry run that must agree with it.
+//! Number of cache blocks: arithmetic with every term, and a dry run that must agree with it.
 //!
 //! Device blocks are what is left of the usable memory over the bytes of a block; one of them is
 //! the null block. Host blocks are the bytes for swapping over the same. A model runs
@@ -47,7 +47,7 @@ pub struct Memory {
     pub activation_bytes: u64,
     /// Left alone: the driver's own, graphs, fragmentation.
     pub reserve_bytes: u64,
-    /// What the cache gets, whatever the other terms say (`--kv-bytes`).
+    /// Bytes of the cache, whatever the other terms are (`--kv-bytes`).
     pub kv_bytes: Option<u64>,
     /// Host memory for swapping (`--swap-bytes`).
     pub swap_bytes: u64,
@@ -77,7 +77,7 @@ pub struct Sizing {
     pub block_size: usize,
     /// Bytes of a block.
     pub block_bytes: u64,
-    /// What the device's cache gets.
+    /// Bytes of the device's cache.
     pub cache_bytes: u64,
     /// Blocks on the device, the null block not counted.
     pub num_blocks: usize,
@@ -107,7 +107,7 @@ impl Sizing {
         Ok(Self { memory, block_size, block_bytes, cache_bytes, num_blocks, num_host_blocks })
     }
 
-    /// How many sequences of this length fit at a time.
+    /// Returns the number of sequences of this length that fit at the same time.
     #[must_use]
     pub fn sequences_of(&self, len: usize) -> usize {
         self.num_blocks / len.div_ceil(self.block_size).max(1)

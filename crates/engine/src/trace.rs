@@ -1,4 +1,4 @@
-//! What a step did, as values that print: queues, tables, references, copies, swaps.
+//! Traces of steps, as values that print: queues, tables, references, copies, swaps.
 
 use std::fmt;
 
@@ -61,7 +61,7 @@ pub enum Wait {
         needed: usize,
         /// Free blocks.
         free: usize,
-        /// Those of them that are kept.
+        /// The kept ones among them.
         kept: usize,
     },
     /// Free blocks do not lie side by side.
@@ -97,13 +97,13 @@ impl fmt::Display for Wait {
 /// A sequence after the step.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SequenceTrace {
-    /// Whose it is.
+    /// Request of the sequence.
     pub request: RequestId,
     /// Its number.
     pub id: SequenceId,
     /// Its tokens.
     pub len: usize,
-    /// Those whose keys and values are there.
+    /// Tokens whose keys and values are in the cache.
     pub computed: usize,
     /// Its blocks with their references.
     pub table: Vec<(BlockId, u32)>,

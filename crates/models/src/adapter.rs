@@ -31,7 +31,7 @@ impl AdapterRoom {
 #[derive(Debug)]
 pub(crate) struct Pair {
     pub(crate) rank: usize,
-    /// What their product is multiplied by.
+    /// Scale of the product A·B.
     pub(crate) scale: f32,
     /// `[rank, inputs]`.
     pub(crate) down: Vec<f32>,
@@ -49,7 +49,7 @@ impl Pair {
 #[derive(Debug)]
 pub struct AdapterWeights {
     pub(crate) path: PathBuf,
-    /// By the names of matrices of the model, without `.weight`.
+    /// Pairs by the names of the model's matrices, without `.weight`.
     pub(crate) pairs: BTreeMap<String, Pair>,
 }
 

@@ -3,7 +3,7 @@
 use warpfold::{Draw, DrawRows};
 use warpfold_engine::{SampleRow, Sampled, TokenCount};
 
-/// What the samples of a batch ask for.
+/// Fills the draw parameters of a batch's samples.
 pub(crate) fn rows_of(samples: &[SampleRow], rows: &mut DrawRows) {
     rows.clear();
     let mut counts = Vec::new();
@@ -40,8 +40,8 @@ pub(crate) fn num_words(samples: &[SampleRow]) -> usize {
     samples.len() * (2 + 2 * top.next_power_of_two())
 }
 
-/// What was drawn, from little-endian words of the device; `tops` says how many likely tokens each
-/// sample wants.
+/// Decodes the drawn tokens from little-endian words of the device; `tops` is the number of likely
+/// tokens for each sample.
 pub(crate) fn sampled(words: &[u8], tops: &[usize], vocab: usize) -> Vec<Sampled> {
     let word = |bytes: &[u8]| u32::from_le_bytes(bytes.try_into().expect("a word has four bytes"));
     let pair = |bytes: &[u8]| (word(&bytes[..4]), f32::from_bits(word(&bytes[4..8])));

@@ -1,5 +1,4 @@
-//! What the largest step takes of a device's memory: measured, to be held against what was
-//! computed.
+//! Measures the device memory of the largest step, to compare it with the computed size.
 
 use warpfold_engine::sizing::largest_batch;
 use warpfold_engine::{CacheShape, Config, Model};

@@ -1,4 +1,4 @@
-//! What can go wrong with a model: which file, which field or tensor, and what was expected.
+//! Errors of models: which file, which field or tensor, and what was expected.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ pub struct Error {
 }
 
 impl Error {
-    /// Which error it is.
+    /// Returns the kind of error.
     #[must_use]
     pub fn kind(&self) -> &ErrorKind {
         &self.kind
@@ -53,7 +53,7 @@ pub enum ErrorKind {
     Read {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// Error of the operating system.
         source: std::io::Error,
     },
     /// A file that is not what it should be.
@@ -61,7 +61,7 @@ pub enum ErrorKind {
     File {
         /// The file.
         path: PathBuf,
-        /// What was expected against what was found.
+        /// The expected and the found value.
         reason: String,
     },
     /// A tensor that is missing, or not what the model needs.
@@ -71,7 +71,7 @@ pub enum ErrorKind {
         path: PathBuf,
         /// Its name in the file.
         tensor: String,
-        /// What was expected against what was found.
+        /// The expected and the found value.
         reason: String,
     },
     /// Weights on a device that are not those of the files.
@@ -81,7 +81,7 @@ pub enum ErrorKind {
         path: PathBuf,
         /// The name of the tensor, as Hugging Face has it.
         tensor: String,
-        /// What was expected against what was found.
+        /// The expected and the found value.
         reason: String,
     },
     /// A field of a configuration that is missing or wrong.
@@ -91,7 +91,7 @@ pub enum ErrorKind {
         path: PathBuf,
         /// The field.
         field: String,
-        /// What was expected against what was found.
+        /// The expected and the found value.
         reason: String,
     },
     /// Something real that this crate does not do.
@@ -99,7 +99,7 @@ pub enum ErrorKind {
     Unsupported {
         /// The file that asks for it.
         path: PathBuf,
-        /// What it asks for.
+        /// The unsupported feature.
         what: String,
     },
     /// A text that cannot be made into tokens.
@@ -119,9 +119,9 @@ pub enum ErrorKind {
     Split {
         /// Devices.
         count: usize,
-        /// What is split.
+        /// The thing to split.
         what: &'static str,
-        /// How many of them there are.
+        /// The number found.
         found: usize,
     },
     /// A mixture of experts, which is not split over devices.
@@ -138,7 +138,7 @@ pub enum ErrorKind {
     Tensors(warpfold::Error),
 }
 
-/// What a model said through the engine's interface.
+/// Converts an error that a model reported through the engine's interface.
 pub(crate) fn of_model(source: ModelError) -> Error {
     match source.downcast::<Error>() {
         Ok(error) => *error,

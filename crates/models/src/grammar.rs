@@ -6,7 +6,7 @@ use warpfold_engine::Constraint;
 use crate::error::ErrorKind;
 use crate::{Error, Tokenizer};
 
-/// What an answer must look like.
+/// Constraint on an answer.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Grammar {
     /// JSON of a schema, without spaces and lines that nobody needs: models that draw them go on
@@ -117,7 +117,7 @@ fn compact(schema: &Value) -> Value {
     schema
 }
 
-/// How deep brackets stand in each other.
+/// Returns the nesting depth of brackets.
 fn depth(text: &str) -> usize {
     let (mut deepest, mut depth) = (0, 0_usize);
     for byte in text.bytes() {

@@ -20,9 +20,9 @@ use crate::layers::StepShape;
 pub(crate) struct Graphs {
     /// Nothing for those that came once.
     steps: BTreeMap<StepShape, Option<Box<Captured>>>,
-    /// Of steps that are captured: those of so many rows, or of one shape.
+    /// Logits of captured steps: by number of rows, or by shape.
     logits: BTreeMap<(usize, Option<StepShape>), Tensor>,
-    /// Whether steps write the logits that they are given.
+    /// Steps write to a shared logits tensor.
     shares_logits: bool,
 }
 

@@ -31,7 +31,7 @@ pub struct LanguageModel {
     network: Network,
     weight_bytes: u64,
     weights_digest: Option<WeightsDigest>,
-    /// Whether weights of few bits stay as they are.
+    /// Quantized weights stay packed.
     is_packed: bool,
     /// Adapters that there is room for.
     adapters: Option<AdapterRoom>,
@@ -40,9 +40,9 @@ pub struct LanguageModel {
     arena: Arena,
     /// Steps that were captured, unless every step runs launch by launch.
     graphs: Option<Graphs>,
-    /// What is captured as soon as there is a cache.
+    /// Steps to capture as soon as there is a cache.
     pub(crate) ahead: Option<Ahead>,
-    /// Of the next step, and of the one before it, which may still run.
+    /// Pinned memory of the next step, and of the previous one, which may still run.
     pinned: [Pinned; 2],
     drawn: Drawn,
     /// Steps that nobody has waited for, the oldest first.
@@ -57,7 +57,7 @@ fn known(cache: &mut Option<Cache>) -> Result<&mut Cache, Error> {
     cache.as_mut().ok_or_else(|| ErrorKind::Batch("there is no cache yet".to_owned()).into())
 }
 
-/// What gives the launches of a step.
+/// The forward pass of a step.
 struct Forward<'a> {
     network: &'a Network,
     cache: &'a mut Cache,
@@ -108,7 +108,7 @@ impl Ahead {
     const WIDTH: usize = 128;
 }
 
-/// What the last step drew, for rows of the next one.
+/// Tokens drawn by the last step, inputs of the next one.
 struct Drawn {
     words: Tensor,
     /// Words of a sample; the first is the token.
@@ -126,11 +126,11 @@ impl Drawn {
 
 /// A step that was submitted.
 struct Running {
-    /// Which pinned memory it has.
+    /// Index of its pinned memory.
     pinned: usize,
-    /// Bytes of what it draws, and of hidden states.
+    /// Bytes of its answers, and of its hidden states.
     num_bytes: [usize; 2],
-    /// How many likely tokens each sample wants.
+    /// Number of likely tokens for each sample.
     tops: Vec<usize>,
 }
 
@@ -138,9 +138,9 @@ struct Running {
 struct Pinned {
     /// Tokens, positions, slots, lengths, tables.
     words: HostBuffer<u8>,
-    /// How tokens are drawn.
+    /// Sampling parameters.
     records: HostBuffer<u8>,
-    /// What was drawn.
+    /// Drawn tokens.
     answers: HostBuffer<u8>,
     /// Hidden states, in 32 bits.
     hidden: HostBuffer<u8>,
@@ -165,8 +165,7 @@ impl Pinned {
 struct Cache {
     layers: Vec<PagedCache>,
     angles: [Angles; 2],
-    /// What is swapped goes over a stream of its own: a layer waits for its own pages alone, while
-    /// the layers before it run.
+    /// Stream of swap copies: a layer waits for its own pages only, while the layers before it run.
     copies: Stream,
     /// Blocks on the host, each with the pages of all layers one after the other.
     host: HostBuffer<u8>,

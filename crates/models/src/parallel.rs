@@ -20,7 +20,7 @@ use crate::error::{self, ErrorKind};
 use crate::layers::{Shard, check_split};
 use crate::{Error, LanguageModel, ModelFiles, WeightsDigest};
 
-/// How long a rank waits for another one, whose launches may take long on a virtual GPU.
+/// Time limit for another rank, whose launches may take long on a virtual GPU.
 const PATIENCE: Duration = Duration::from_secs(600);
 
 /// Bytes that a rank on a GPU exchanges at a time: a quarter of the sums of a prefill of 8,192 rows
@@ -56,7 +56,7 @@ pub struct ParallelModel {
     weights_digest: Option<WeightsDigest>,
 }
 
-/// What a rank is to do with its part of the model.
+/// Work of a rank on its shard of the model.
 type Job = Box<dyn FnOnce(&mut LanguageModel) + Send>;
 
 /// A rank's thread. It ends when nobody has jobs for it any more.
@@ -116,7 +116,8 @@ impl ModelFiles {
         Ok(ParallelModel::new(models, self.compare(&placed)?))
     }
 
-    /// Whether so many devices can share the model: they divide its heads, and the sums over K.
+    /// Checks that this number of devices can share the model: they divide its heads, and the sums
+    /// over K.
     ///
     /// # Errors
     /// [`ErrorKind::Split`] names both numbers; [`ErrorKind::SplitExperts`].
@@ -151,13 +152,13 @@ impl ParallelModel {
         self.weight_bytes
     }
 
-    /// As [`LanguageModel::weights_digest`]: the same number for any number of devices.
+    /// The digest of [`LanguageModel::weights_digest`]: the same number for any number of devices.
     #[must_use]
     pub fn weights_digest(&self) -> Option<WeightsDigest> {
         self.weights_digest
     }
 
-    /// As [`LanguageModel::activation_bytes`], on the device that needs the most.
+    /// The size of [`LanguageModel::activation_bytes`], on the device that needs the most.
     ///
     /// # Errors
     /// If a rank is gone.
@@ -166,7 +167,7 @@ impl ParallelModel {
         Ok(all.into_iter().max().unwrap_or(0))
     }
 
-    /// As [`LanguageModel::dry_run`], on all devices together; gives the most that one took.
+    /// Runs [`LanguageModel::dry_run`] on all devices together; returns the largest result.
     ///
     /// # Errors
     /// As [`LanguageModel::dry_run`].
@@ -218,7 +219,7 @@ impl ParallelModel {
     }
 }
 
-/// Whether an error says that another rank failed.
+/// Returns whether an error only reports that another rank failed.
 fn is_echo(error: &Error) -> bool {
     match error.kind() {
         ErrorKind::Group(error) => {

@@ -5,7 +5,7 @@ use std::io;
 use serde::Serialize;
 use serde_json::ser::{CharEscape, CompactFormatter, Formatter, PrettyFormatter, Serializer};
 
-/// How `json.dumps` is asked to write.
+/// Formatting options of `json.dumps`.
 #[derive(Debug, Clone)]
 pub(crate) struct Style {
     pub(crate) item_separator: String,

@@ -6,8 +6,8 @@ use std::path::Path;
 use crate::Architecture;
 use crate::files::{Blocks, Format};
 
-/// What stands beside an architecture: models, the fixture with answers of numpy, and what numpy
-/// itself was compared with.
+/// Documentation of an architecture: models, the fixture with answers of numpy, and the reference
+/// of numpy itself.
 fn told(architecture: Architecture, name: &str) -> [&'static str; 3] {
     let is_half = name.ends_with("ForConditionalGeneration");
     match architecture {
@@ -29,7 +29,7 @@ fn told(architecture: Architecture, name: &str) -> [&'static str; 3] {
     }
 }
 
-/// What a format of safetensors is, by the name of its fixture.
+/// Describes a safetensors format by the name of its fixture.
 fn format_of(fixture: &str) -> [&'static str; 2] {
     match fixture {
         "awq" => ["AWQ, 4 bits, `gemm`", ""],

@@ -1,4 +1,4 @@
-//! How a conversation becomes the text of a prompt: by the model's own chat template.
+//! Renders a conversation as a prompt with the model's own chat template.
 //!
 //! Templates are Jinja, written for Python, and get what `transformers` gives them: methods of
 //! strings and dictionaries, `raise_exception`, which refuses a conversation, `strftime_now` (in
@@ -30,7 +30,7 @@ pub struct ChatTemplate {
     eos: String,
 }
 
-/// What a template is told beside the messages.
+/// Variables of a template other than the messages.
 #[derive(Debug, Clone, Default)]
 pub struct ChatOptions {
     /// Ends the prompt where the model's answer begins.
@@ -154,7 +154,7 @@ fn wrong(error: &minijinja::Error) -> Error {
     ErrorKind::Template(detail + &line).into()
 }
 
-/// What files say of chat, not parsed: a model may be used without.
+/// Chat settings of the files, not parsed: a model may be used without.
 #[derive(Debug, Default)]
 pub(crate) struct Source {
     text: Option<String>,

@@ -41,7 +41,7 @@ pub struct WarmUp {
     compilers: Vec<JoinHandle<Result<Work, Error>>>,
 }
 
-/// What a warm-up did.
+/// Result of a warm-up.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Warmed {
     /// Kernels that are loaded.
@@ -52,7 +52,7 @@ pub struct Warmed {
     pub threads: usize,
 }
 
-/// What one thread did.
+/// Work of one thread.
 #[derive(Debug, Default)]
 struct Work {
     kernels: usize,

@@ -42,13 +42,13 @@ impl Device {
         Ok(Self { device, interrupt })
     }
 
-    /// What it is called: `NVIDIA H200`.
+    /// Returns the name: `NVIDIA H200`.
     #[getter]
     fn name(&self) -> &str {
         self.device.name()
     }
 
-    /// Whether it is the virtual GPU.
+    /// Returns whether it is the virtual GPU.
     #[getter]
     fn is_virtual(&self) -> bool {
         self.device.is_virtual()
@@ -103,7 +103,8 @@ impl Device {
         self.device.set_checks(checks).map_err(|error| of_tensors(py, &error.into()))
     }
 
-    /// What each launch did since the last call: kernel, grid, block, counters, findings.
+    /// Returns the reports of launches since the last call: kernel, grid, block, counters,
+    /// findings.
     fn take_reports<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyDict>>> {
         let reports = self.device.take_reports();
         let of = |launch: &warpfold_device::LaunchReport| {

@@ -11,7 +11,7 @@ pub(crate) fn raise(py: Python<'_>, class: &str, message: &str) -> PyErr {
     made.map_or_else(|error| error, PyErr::from_value)
 }
 
-/// What the simulator says of a program or a launch.
+/// Converts an error of the simulator about a program or a launch.
 pub(crate) fn of_simulator(py: Python<'_>, error: &sim::Error) -> PyErr {
     let class = match error {
         sim::Error::Syntax(_) | sim::Error::Unsupported { .. } | sim::Error::Invalid { .. } => "PtxError",
@@ -23,7 +23,7 @@ pub(crate) fn of_simulator(py: Python<'_>, error: &sim::Error) -> PyErr {
     raise(py, class, &error.to_string())
 }
 
-/// What a tensor or an operator says.
+/// Converts an error of a tensor or an operator.
 pub(crate) fn of_tensors(py: Python<'_>, error: &warpfold::Error) -> PyErr {
     let class = match error.kind() {
         ErrorKind::Device(_) => "DeviceError",

@@ -58,7 +58,7 @@ impl Memory {
         Ok(runs.into_iter().map(|run| (run.start - address, run.end - address)).collect())
     }
 
-    /// What the checks say of a copy of so many bytes to the host: a list of one finding, or none.
+    /// Returns the findings of a copy of `num_bytes` to the host: a list of one, or none.
     fn host_read<'py>(&self, py: Python<'py>, address: u64, num_bytes: u64) -> PyResult<Bound<'py, PyList>> {
         let found = self.memory.host_read(address, num_bytes).map_err(|error| of_simulator(py, &error))?;
         report::findings(py, found.as_slice())
@@ -71,7 +71,7 @@ impl Memory {
 pub(crate) struct Program {
     memory: Arc<sim::Memory>,
     program: sim::Program,
-    /// Of each kernel the types of its parameters that are single elements.
+    /// Types of each kernel's scalar parameters.
     types: Vec<(String, Vec<Option<ScalarType>>)>,
 }
 
@@ -86,7 +86,7 @@ impl Program {
         Ok(Self { memory, program, types: parameter_types(ptx) })
     }
 
-    /// What each kernel declares, as dictionaries in text order.
+    /// Returns the declarations of each kernel, as dictionaries in text order.
     fn kernels<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyDict>>> {
         self.program.kernels().iter().map(|kernel| self.describe(py, kernel)).collect()
     }

@@ -42,7 +42,7 @@ pub(crate) fn operate(
     Ok(results.into_iter().map(|tensor| Tensor { tensor, device: device.clone_ref(py) }).collect())
 }
 
-/// What a dictionary has under a name; `None` where it has nothing.
+/// Takes a value from a dictionary; `None` where there is none.
 fn take<T: for<'py> FromPyObjectOwned<'py>>(options: &Bound<'_, PyDict>, name: &str) -> PyResult<Option<T>> {
     match options.get_item(name)? {
         Some(value) if !value.is_none() => Ok(Some(value.extract().map_err(Into::into)?)),

@@ -29,7 +29,7 @@ pub(crate) fn counters<'py>(py: Python<'py>, counters: &sim::Counters) -> PyResu
     Ok(into)
 }
 
-/// Where an instruction comes from, innermost call first: file, line, column of each.
+/// Returns the source frames of an instruction, innermost call first: file, line, column of each.
 fn frames(source: Option<&sim::Source>) -> Vec<(&str, u32, u32)> {
     let lines = source.into_iter().flat_map(sim::Source::lines);
     lines.map(|line| (line.file.as_str(), line.line, line.column)).collect()
@@ -64,7 +64,7 @@ pub(crate) fn findings<'py>(py: Python<'py>, findings: &[sim::Finding]) -> PyRes
     Ok(list)
 }
 
-/// What each instruction did, each a dictionary.
+/// Returns the counters of each instruction as a dictionary.
 pub(crate) fn instructions<'py>(
     py: Python<'py>,
     instructions: &[sim::InstructionCounters],

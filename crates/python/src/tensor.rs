@@ -35,7 +35,7 @@ impl Tensor {
         Ok(Self { tensor, device: self.device.clone_ref(py) })
     }
 
-    /// As [`Self::view`], of what may take long.
+    /// Variant of [`Self::view`] for operations that may take long.
     fn run(
         &self,
         py: Python<'_>,

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use pyo3::prelude::*;
 
-/// How often signals are looked for.
+/// Interval between checks for signals.
 const SIGNALS: Duration = Duration::from_millis(50);
 
 /// Does work without the interpreter's lock. If a signal's handler raises, `interrupt` is set, the

@@ -31,7 +31,7 @@ impl Tensor {
         (self + 3.0)?.relu6()? / 6.0
     }
 
-    /// As [`Tensor::hardsigmoid`].
+    /// Alias of [`Tensor::hardsigmoid`].
     ///
     /// # Errors
     /// Those of [`Tensor::relu`].
@@ -103,7 +103,7 @@ impl Tensor {
         (self.exp()? + self.neg()?.exp()?)? * 0.5
     }
 
-    /// What is after the decimal point, with the sign of `x`.
+    /// The fractional part, with the sign of `x`.
     ///
     /// # Errors
     /// Those of [`Tensor::trunc`].

@@ -56,7 +56,7 @@ pub(crate) struct Memory {
     /// There until it is dropped or taken.
     buffer: Option<Buffer<u8>>,
     arena: Option<Arena>,
-    /// Who has the memory if not the buffer; is dropped when nobody uses it any more.
+    /// The owner of foreign memory; dropped with its last user.
     owner: Option<Box<dyn Send + Sync>>,
     /// The stream on which the owner frees, where that is known: it waits for us there.
     freed_on: Option<Stream>,
@@ -77,7 +77,7 @@ impl Memory {
         memory
     }
 
-    /// Whether somebody else keeps it.
+    /// Returns whether foreign code owns the memory.
     pub(crate) fn is_foreign(&self) -> bool {
         self.owner.is_some()
     }

@@ -77,7 +77,7 @@ impl Tensor {
         }
     }
 
-    /// What is added to something that stays as it is: -0 to floats, as 0 would make -0 to 0.
+    /// The addend that leaves every value unchanged: -0 for floats, as 0 would turn -0 into 0.
     fn nothing(&self) -> Number {
         if self.dtype().is_float() { Number::Float(-0.0) } else { Number::Integer(0) }
     }
@@ -118,7 +118,7 @@ methods! {
     mul Mul;
     /// `self / other`; also `&x / &y`.
     div Div;
-    /// What the division towards zero leaves; also `&x % &y`.
+    /// The remainder of truncated division; also `&x % &y`.
     rem Rem;
     /// `self` to the power of `other`.
     pow Pow;
@@ -126,25 +126,25 @@ methods! {
     maximum Maximum;
     /// The smaller one; NaN if either is.
     minimum Minimum;
-    /// Whether they are equal, as `bool`.
+    /// Compares for equality, as `bool`.
     eq Eq;
-    /// Whether they differ, as `bool`.
+    /// Compares for inequality, as `bool`.
     ne Ne;
-    /// Whether `self` is less, as `bool`.
+    /// Compares `self < other`, as `bool`.
     lt Lt;
-    /// Whether `self` is less or equal, as `bool`.
+    /// Compares `self <= other`, as `bool`.
     le Le;
-    /// Whether `self` is greater, as `bool`.
+    /// Compares `self > other`, as `bool`.
     gt Gt;
-    /// Whether `self` is greater or equal, as `bool`.
+    /// Compares `self >= other`, as `bool`.
     ge Ge;
-    /// As [`Tensor::add`]: every operation broadcasts.
+    /// Alias of [`Tensor::add`]: every operation broadcasts.
     broadcast_add Add;
-    /// As [`Tensor::sub`].
+    /// Alias of [`Tensor::sub`].
     broadcast_sub Sub;
-    /// As [`Tensor::mul`].
+    /// Alias of [`Tensor::mul`].
     broadcast_mul Mul;
-    /// As [`Tensor::div`].
+    /// Alias of [`Tensor::div`].
     broadcast_div Div;
     /// `self & other`, of `bool` and of the bits of integers.
     logical_and And;
@@ -152,47 +152,47 @@ methods! {
     logical_or Or;
     /// `self ^ other`, of `bool` and of the bits of integers.
     logical_xor Xor;
-    /// As [`Tensor::maximum`].
+    /// Alias of [`Tensor::maximum`].
     broadcast_maximum Maximum;
-    /// As [`Tensor::minimum`].
+    /// Alias of [`Tensor::minimum`].
     broadcast_minimum Minimum;
-    /// As [`Tensor::pow`].
+    /// Alias of [`Tensor::pow`].
     broadcast_pow Pow;
-    /// As [`Tensor::eq`].
+    /// Alias of [`Tensor::eq`].
     broadcast_eq Eq;
-    /// As [`Tensor::ne`].
+    /// Alias of [`Tensor::ne`].
     broadcast_ne Ne;
-    /// As [`Tensor::lt`].
+    /// Alias of [`Tensor::lt`].
     broadcast_lt Lt;
-    /// As [`Tensor::le`].
+    /// Alias of [`Tensor::le`].
     broadcast_le Le;
-    /// As [`Tensor::gt`].
+    /// Alias of [`Tensor::gt`].
     broadcast_gt Gt;
-    /// As [`Tensor::ge`].
+    /// Alias of [`Tensor::ge`].
     broadcast_ge Ge;
-    /// As [`Tensor::sub`].
+    /// Alias of [`Tensor::sub`].
     subtract Sub;
-    /// As [`Tensor::mul`].
+    /// Alias of [`Tensor::mul`].
     multiply Mul;
-    /// As [`Tensor::div`].
+    /// Alias of [`Tensor::div`].
     divide Div;
-    /// As [`Tensor::rem`].
+    /// Alias of [`Tensor::rem`].
     fmod Rem;
-    /// As [`Tensor::ne`].
+    /// Alias of [`Tensor::ne`].
     not_equal Ne;
-    /// As [`Tensor::lt`].
+    /// Alias of [`Tensor::lt`].
     less Lt;
-    /// As [`Tensor::le`].
+    /// Alias of [`Tensor::le`].
     less_equal Le;
-    /// As [`Tensor::gt`].
+    /// Alias of [`Tensor::gt`].
     greater Gt;
-    /// As [`Tensor::ge`].
+    /// Alias of [`Tensor::ge`].
     greater_equal Ge;
-    /// As [`Tensor::logical_and`].
+    /// Alias of [`Tensor::logical_and`].
     bitwise_and And;
-    /// As [`Tensor::logical_or`].
+    /// Alias of [`Tensor::logical_or`].
     bitwise_or Or;
-    /// As [`Tensor::logical_xor`].
+    /// Alias of [`Tensor::logical_xor`].
     bitwise_xor Xor;
     /// The larger one; the number if the other is NaN.
     fmax Fmax;
@@ -222,7 +222,7 @@ impl Tensor {
         quotient.sub(&is_above.to_dtype(quotient.dtype())?)
     }
 
-    /// What [`Tensor::floor_divide`] leaves: of the sign of the divisor, as Python's `%`.
+    /// The remainder of [`Tensor::floor_divide`]: has the sign of the divisor, as Python's `%`.
     ///
     /// # Errors
     /// Those of [`Tensor::div`].
@@ -268,7 +268,7 @@ impl Tensor {
         self.maximum(low)?.minimum(high)
     }
 
-    /// As [`Tensor::clamp`].
+    /// Alias of [`Tensor::clamp`].
     ///
     /// # Errors
     /// Those of [`Tensor::add`].
@@ -308,8 +308,8 @@ impl Tensor {
         self + (x * y)? * value
     }
 
-    /// Whether elements are close, as `bool`: equal, or no further from each other than `atol +
-    /// rtol * |other|`.
+    /// Compares elements with a tolerance, as `bool`: equal, or `|self - other| <= atol + rtol *
+    /// |other|`.
     ///
     /// # Errors
     /// Those of [`Tensor::add`].
@@ -318,7 +318,7 @@ impl Tensor {
         self.sub(other)?.abs()?.le(&reach)?.logical_or(&self.eq(other)?)
     }
 
-    /// Whether all elements are close: see [`Tensor::isclose`]. Waits for the device.
+    /// Returns whether all elements are close: see [`Tensor::isclose`]. Waits for the device.
     ///
     /// # Errors
     /// Those of [`Tensor::add`].
@@ -326,7 +326,7 @@ impl Tensor {
         self.isclose(other, rtol, atol)?.is_true_everywhere()
     }
 
-    /// Whether shapes and all elements are equal. Waits for the device.
+    /// Returns whether shapes and all elements are equal. Waits for the device.
     ///
     /// # Errors
     /// [`ErrorKind::DtypeMismatch`], and what the device says.

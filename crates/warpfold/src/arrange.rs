@@ -9,7 +9,7 @@ use crate::{Shape, Tensor};
 
 /// Axes moved, taken apart and repeated.
 impl Tensor {
-    /// As [`Tensor::transpose`].
+    /// Alias of [`Tensor::transpose`].
     ///
     /// # Errors
     /// Those of [`Tensor::transpose`].
@@ -17,7 +17,7 @@ impl Tensor {
         self.transpose(first, second)
     }
 
-    /// As [`Tensor::transpose`].
+    /// Alias of [`Tensor::transpose`].
     ///
     /// # Errors
     /// Those of [`Tensor::transpose`].
@@ -37,7 +37,7 @@ impl Tensor {
         self.permute(&order)
     }
 
-    /// As [`Tensor::movedim`].
+    /// Alias of [`Tensor::movedim`].
     ///
     /// # Errors
     /// Those of [`Tensor::movedim`].
@@ -86,7 +86,7 @@ impl Tensor {
         self.broadcast(other.shape())
     }
 
-    /// As [`Tensor::broadcast`].
+    /// Alias of [`Tensor::broadcast`].
     ///
     /// # Errors
     /// Those of [`Tensor::broadcast`].
@@ -234,7 +234,7 @@ impl Tensor {
         self.unsqueeze(axis as isize + 1)?.broadcast(repeated)?.reshape(merged)
     }
 
-    /// As [`Tensor::repeat`].
+    /// Alias of [`Tensor::repeat`].
     ///
     /// # Errors
     /// Those of [`Tensor::repeat`].
@@ -251,7 +251,7 @@ impl Tensor {
         Self::cat(&[self.slice(axis, ..start)?, source.clone(), self.slice(axis, end..)?], axis)
     }
 
-    /// As [`Tensor::cat`].
+    /// Alias of [`Tensor::cat`].
     ///
     /// # Errors
     /// Those of [`Tensor::cat`].

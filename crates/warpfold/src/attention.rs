@@ -7,7 +7,7 @@ use warpfold_kernels::{Dtype, Error, ErrorKind};
 use crate::Tensor;
 use crate::tensor::Allocated;
 
-/// Which axis of a tensor of heads is which.
+/// Axis order of a tensor of heads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum HeadLayout {
     /// `[batch, heads, length, head size]`.
@@ -17,7 +17,7 @@ pub enum HeadLayout {
     Bshd,
 }
 
-/// How tokens and heads lie in a page.
+/// Order of tokens and heads in a page of the KV cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum PageLayout {
     /// `[pages, tokens of a page, heads, head size]`.
@@ -68,18 +68,18 @@ pub struct Attention<'a> {
     output_dtype: Option<Dtype>,
 }
 
-/// What attention gives.
+/// The results of attention.
 #[derive(Debug, Clone)]
 pub struct Attended {
-    /// Of the queries' shape, with the head size of the values. Of the queries' type (of 8-bit
-    /// queries `f32`), unless [`Attention::output_dtype`] says otherwise.
+    /// The output, in the shape of the queries with the head size of the values. Of the queries'
+    /// type (of 8-bit queries `f32`), unless [`Attention::output_dtype`] says otherwise.
     pub output: Tensor,
     /// The logarithm of the sum of exponentials of each row, `f32`: `[batch, heads, length]`, or
     /// `[total, heads]` of packed queries.
     pub lse: Tensor,
 }
 
-/// Where the keys and values of a paged cache are.
+/// The keys and values of a paged cache.
 #[derive(Debug, Clone, Copy)]
 pub struct PagedKeys<'a> {
     /// Pages of keys.
@@ -181,7 +181,7 @@ impl<'a> Attention<'a> {
         Self { sinks: Some(sinks), ..self }
     }
 
-    /// How many of the keys each sequence has, `[batch]` of `i32`: [`Attention::run`] sees no
+    /// Sets the number of keys of each sequence, `[batch]` of `i32`: [`Attention::run`] sees no
     /// others, and the last query of a causal attention sees the last of them. Read on the device;
     /// more keys than there are count as all of them.
     #[must_use]
@@ -195,28 +195,28 @@ impl<'a> Attention<'a> {
         Self { score: Some(score.clone()), ..self }
     }
 
-    /// Which axis is which, of queries, keys, values and the output.
+    /// Sets the axis order of queries, keys, values and the output.
     #[must_use]
     pub fn layout(self, layout: HeadLayout) -> Self {
         Self { layout, ..self }
     }
 
-    /// How tokens and heads lie in a page.
+    /// Sets the order of tokens and heads in a page.
     #[must_use]
     pub fn page_layout(self, page_layout: PageLayout) -> Self {
         Self { page_layout, ..self }
     }
 
-    /// What queries, keys and values are multiplied by: the scales of 8-bit floats.
+    /// Sets the per-tensor scales of 8-bit queries, keys and values.
     #[must_use]
     pub fn tensor_scales(self, [queries, keys, values]: [f64; 3]) -> Self {
         Self { tensor_scales: [queries, keys, values], ..self }
     }
 
-    /// What tensor cores multiply: `f8e4m3`, for queries, keys and values of that type on Hopper.
-    /// Products of them are exact, as without it, but weights are rounded to `f8e4m3`, too: a
-    /// result is off by up to 1/16 of the largest value, mostly by much less. What it depends on is
-    /// the same. Without it, 8-bit queries are computed in `f32` on CUDA cores.
+    /// Sets the input type of the tensor cores: `f8e4m3`, for queries, keys and values of that type
+    /// on Hopper. Products of them are exact, as without it, but weights are rounded to `f8e4m3`,
+    /// too: a result is off by up to 1/16 of the largest value, mostly by much less. What it
+    /// depends on is the same. Without it, 8-bit queries are computed in `f32` on CUDA cores.
     ///
     /// ```
     /// use warpfold::{Attention, Device, Dtype, Profile, Tensor};

@@ -1,4 +1,4 @@
-//! Which axes of a tensor an operator works along.
+//! The axes of a tensor that an operator works along.
 
 use std::ops::{Range, RangeFrom, RangeFull, RangeInclusive, RangeTo, RangeToInclusive};
 
@@ -32,7 +32,7 @@ pub enum Axes<'a> {
     One(isize),
     /// These, in a list of their own.
     List(AxisList),
-    /// Those from a position up to another one, which is not among them; `None` is the end.
+    /// A half-open range of axes; `None` is the end.
     Range(isize, Option<isize>),
 }
 
@@ -68,7 +68,7 @@ impl D {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AxisList {
     axes: [isize; MAX_RANK],
-    /// How many there are, or would be if there were room.
+    /// Number of axes, including those beyond the capacity.
     len: usize,
 }
 
@@ -81,7 +81,7 @@ impl AxisList {
 }
 
 impl Axes<'_> {
-    /// As positions in order.
+    /// Returns the axes as sorted positions.
     ///
     /// # Errors
     /// [`AxisOutOfRange`](crate::ErrorKind::AxisOutOfRange),
@@ -92,7 +92,7 @@ impl Axes<'_> {
         normalize_axes(&self.named(rank)?, rank)
     }
 
-    /// As positions in the order in which they were named.
+    /// Returns the axes as positions in the order given.
     pub(crate) fn in_order(self, rank: usize) -> Result<Vec<usize>, Error> {
         let named = self.named(rank)?;
         // Ranges and repetitions are looked at together, positions one by one.
@@ -100,7 +100,7 @@ impl Axes<'_> {
         Ok(named.iter().map(|axis| if *axis < 0 { axis + rank as isize } else { *axis } as usize).collect())
     }
 
-    /// As they were named.
+    /// Returns the axes as given, negative ones included.
     pub(crate) fn named(self, rank: usize) -> Result<Vec<isize>, Error> {
         let ends = rank as isize;
         Ok(match self {

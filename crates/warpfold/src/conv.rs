@@ -168,7 +168,7 @@ impl Conv2d {
         self
     }
 
-    /// Where the channels lie: with [`Layout::Nhwc`] images are `[N, H, W, C]`, filters
+    /// Sets the memory layout: with [`Layout::Nhwc`] images are `[N, H, W, C]`, filters
     /// `[K, R, S, C]`.
     #[must_use]
     pub const fn layout(mut self, layout: Layout) -> Self {
@@ -183,7 +183,7 @@ impl Conv2d {
         self
     }
 
-    /// What is done to the sums.
+    /// Sets the activation of the epilogue.
     #[must_use]
     pub const fn activation(mut self, activation: Activation) -> Self {
         self.activation = Some(activation);

@@ -339,7 +339,7 @@ impl From<&Self> for Queue {
     }
 }
 
-/// What [`Tensor::new`] takes: a number, or arrays, slices and `Vec`s of what it takes.
+/// Arguments of [`Tensor::new`]: a number, or arrays, slices and `Vec`s of arguments.
 pub trait Nested {
     /// The type of the numbers.
     type Element: TensorElement;

@@ -16,7 +16,7 @@ pub struct Experts {
     pub down: Tensor,
     /// Experts of a row.
     pub chosen: usize,
-    /// What the weights of the chosen experts sum to.
+    /// Normalisation of the weights of the chosen experts.
     pub weights: Weights,
 }
 

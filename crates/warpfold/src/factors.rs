@@ -46,7 +46,7 @@ impl Tensor {
         self.of_ranks("outer", 1, other, 1)?.unsqueeze(1)? * other
     }
 
-    /// As [`Tensor::matmul`], which broadcasts.
+    /// Alias of [`Tensor::matmul`], which broadcasts.
     ///
     /// # Errors
     /// Those of [`Tensor::matmul`].

@@ -8,7 +8,7 @@ use crate::rowwise::{rows, rows_with};
 use crate::tensor::First;
 use crate::{Axes, NormInputs, Tensor};
 
-/// What a norm gives in addition to its result.
+/// The results of an in-place norm other than its output.
 #[derive(Debug, Clone)]
 pub struct NormedInPlace {
     /// The statistics, as [`Tensor::layer_norm`] and [`Tensor::rms_norm`] give them: of layer norm
@@ -28,7 +28,7 @@ pub struct NormedInPlace {
 /// see, with [`OverlappingOutput`](crate::ErrorKind::OverlappingOutput) for a tensor that repeats
 /// elements, and as the operator does that gives a new tensor.
 impl Tensor {
-    /// As [`Tensor::softmax`].
+    /// Overwrites the tensor with its [`Tensor::softmax`].
     ///
     /// ```
     /// use warpfold::{Axes, Device, ErrorKind, Profile, Tensor};
@@ -50,7 +50,7 @@ impl Tensor {
         rows(RowOp::Softmax { scale: 1.0 }, First::Overwritten(self), &[], &[], axes).map(drop)
     }
 
-    /// As [`Tensor::masked_softmax`].
+    /// Overwrites the tensor with its [`Tensor::masked_softmax`].
     ///
     /// # Errors
     /// Those of this family, above.
@@ -64,7 +64,7 @@ impl Tensor {
         rows(RowOp::Softmax { scale }, First::Overwritten(self), &[mask], &[], axes).map(drop)
     }
 
-    /// As [`Tensor::log_softmax`].
+    /// Overwrites the tensor with its [`Tensor::log_softmax`].
     ///
     /// # Errors
     /// Those of this family, above.
@@ -73,7 +73,7 @@ impl Tensor {
         rows(RowOp::LogSoftmax { scale: 1.0 }, First::Overwritten(self), &[], &[], axes).map(drop)
     }
 
-    /// As [`Tensor::layer_norm`].
+    /// Overwrites the tensor with its [`Tensor::layer_norm`].
     ///
     /// # Errors
     /// Those of this family, above.
@@ -86,7 +86,7 @@ impl Tensor {
         self.norm_in_place(RowOp::LayerNorm(inputs.norm()?), axes, inputs)
     }
 
-    /// As [`Tensor::rms_norm`].
+    /// Overwrites the tensor with its [`Tensor::rms_norm`].
     ///
     /// # Errors
     /// Those of this family, above.
@@ -105,7 +105,7 @@ impl Tensor {
         Ok(NormedInPlace { stats: done.stats, sum: done.results.into_iter().next() })
     }
 
-    /// As [`Tensor::abs_max_scale`]; gives the magnitudes.
+    /// Overwrites the tensor with its [`Tensor::abs_max_scale`]; returns the magnitudes.
     ///
     /// # Errors
     /// Those of this family, above.
@@ -114,7 +114,8 @@ impl Tensor {
         Ok(rows(RowOp::AbsMaxScale, First::Overwritten(self), &[], &[], axes)?.stats.remove(0))
     }
 
-    /// As [`Tensor::rowwise`]; gives the results but the first, then the statistics.
+    /// Overwrites the tensor with its [`Tensor::rowwise`]; returns the results but the first, then
+    /// the statistics.
     ///
     /// # Errors
     /// [`DtypeMismatch`](crate::ErrorKind::DtypeMismatch) unless the operator's first result has

@@ -11,7 +11,7 @@ use warpfold_lang::Val;
 
 use crate::{Shape, Tensor};
 
-/// What is taken of one axis; negative positions count from the end.
+/// The index into one axis; negative positions count from the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Index {
     /// One position; the axis goes.
@@ -20,7 +20,7 @@ pub enum Index {
     Range(isize, Option<isize>),
 }
 
-/// What [`Tensor::i`] takes: an [`Index`] for each of the first axes.
+/// Arguments of [`Tensor::i`]: an [`Index`] for each of the first axes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Indices(Vec<Index>);
 
@@ -263,8 +263,8 @@ impl Tensor {
         }
     }
 
-    /// Where this tensor, of `bool` or integers, is true (or not zero) the first element, else the
-    /// second, broadcast to their common shape.
+    /// Selects elements of `on_true` where this tensor, of `bool` or integers, is true (or not
+    /// zero), else of `on_false`, broadcast to their common shape.
     ///
     /// # Errors
     /// [`ErrorKind::ShapeMismatch`], [`ErrorKind::DtypeMismatch`].
@@ -295,7 +295,7 @@ impl Tensor {
         self.broadcast(shape)
     }
 
-    /// As [`Tensor::broadcast_as`].
+    /// Alias of [`Tensor::broadcast_as`].
     ///
     /// # Errors
     /// [`ErrorKind::ShapeMismatch`].

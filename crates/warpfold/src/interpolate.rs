@@ -6,7 +6,7 @@ use warpfold_kernels::pooling::Kind;
 use crate::pooling::refused;
 use crate::{ImageLayout, Pool, Tensor};
 
-/// How elements between those of an image are made.
+/// Interpolation modes for elements between those of an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Interpolation {
     /// The nearest element, of any type: that at `⌊i·size/n⌋`.
@@ -16,7 +16,7 @@ pub enum Interpolation {
     NearestExact,
     /// A mixture of the two neighbours along each axis; of floats of 16 to 64 bits.
     Linear {
-        /// Whether the centres of the first and last elements stay where they are, not the edges.
+        /// Aligns the centres of the corner elements instead of their outer edges.
         align_corners: bool,
     },
     /// A mixture of the four neighbours along each axis by cubic convolution, as PyTorch's
@@ -37,7 +37,7 @@ impl Interpolation {
         }
     }
 
-    /// Whether a factor says more than the sizes that it gives.
+    /// Returns whether the exact factor matters beyond the output size that it gives.
     const fn heeds_factors(self) -> bool {
         !matches!(self, Self::Linear { align_corners: true } | Self::Cubic { align_corners: true })
     }
@@ -67,7 +67,7 @@ impl Tensor {
         self.interpolate_in(sizes, mode, ImageLayout::Nchw)
     }
 
-    /// As [`Tensor::interpolate`], with channels where the layout says.
+    /// Variant of [`Tensor::interpolate`] with a choice of memory layout.
     ///
     /// # Errors
     /// Those of [`Tensor::interpolate`].
@@ -96,7 +96,7 @@ impl Tensor {
         self.interpolate_by_in(factors, mode, ImageLayout::Nchw)
     }
 
-    /// As [`Tensor::interpolate_by`], with channels where the layout says.
+    /// Variant of [`Tensor::interpolate_by`] with a choice of memory layout.
     ///
     /// # Errors
     /// Those of [`Tensor::interpolate_by`].
@@ -136,7 +136,7 @@ impl Tensor {
         self.interpolate(&[len], Interpolation::Nearest)
     }
 
-    /// As [`Tensor::upsample_nearest1d`], as candle's.
+    /// Alias of [`Tensor::upsample_nearest1d`], as candle calls it.
     ///
     /// # Errors
     /// Those of [`Tensor::interpolate`].
@@ -152,7 +152,7 @@ impl Tensor {
         self.interpolate(&[height, width], Interpolation::Nearest)
     }
 
-    /// As [`Tensor::upsample_nearest2d`], as candle's.
+    /// Alias of [`Tensor::upsample_nearest2d`], as candle calls it.
     ///
     /// # Errors
     /// Those of [`Tensor::interpolate`].

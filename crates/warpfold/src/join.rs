@@ -161,9 +161,9 @@ impl Tensor {
 /// list of all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PartSizes<'a> {
-    /// Of each part.
+    /// Size of each part; the last may be smaller.
     Each(usize),
-    /// Of all parts, one after the other.
+    /// Sizes of all parts, concatenated.
     List(&'a [usize]),
 }
 

@@ -97,7 +97,7 @@ pub use warpfold_device as device;
 pub use warpfold_kernels as kernels;
 pub use warpfold_lang as lang;
 
-/// What most programs use, of all crates: `use warpfold::prelude::*`.
+/// Common items of all crates: `use warpfold::prelude::*`.
 pub mod prelude {
     pub use warpfold_device::{Buffer, Device, LaunchConfig, Profile, Stream};
     pub use warpfold_lang::{
@@ -145,5 +145,5 @@ pub use warpfold_kernels::reductions;
 pub use warpfold_kernels::sampling::{Draw, Rows as DrawRows};
 pub use warpfold_kernels::{Dtype, Dtype as DType, Error, ErrorKind};
 
-/// What may fail: with [`Error`] unless another error is said.
+/// A `Result` whose error defaults to [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;

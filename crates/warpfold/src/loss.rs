@@ -80,7 +80,7 @@ impl Tensor {
         self.sum_all()?.div(&labelled.to_dtype(self.dtype())?)
     }
 
-    /// As [`Tensor::huber_loss`], divided by `beta`: the mean, as PyTorch's.
+    /// The [`Tensor::huber_loss`] divided by `beta`: the mean, as PyTorch's.
     ///
     /// # Errors
     /// Those of [`Tensor::sub`].

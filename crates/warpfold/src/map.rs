@@ -32,9 +32,9 @@ impl Tensor {
         map_with(map, First::Read(self), others)
     }
 
-    /// As [`Tensor::map`], with the result in this tensor's memory. No clone and no view of it may
-    /// be left, not even among the other inputs, as some elements are written before others are
-    /// read.
+    /// Variant of [`Tensor::map`] with the result in this tensor's memory. No clone and no view of
+    /// it may be left, not even among the other inputs, as some elements are written before others
+    /// are read.
     ///
     /// ```
     /// use warpfold::{Device, Dtype, ErrorKind, Profile, Tensor};
@@ -107,8 +107,8 @@ impl Tensor {
         Ok(elementwise(operation, First::Read(self), others, options)?.remove(0))
     }
 
-    /// As [`Tensor::elementwise`], with the result in this tensor's memory, under the rules of
-    /// [`Tensor::map_in_place`].
+    /// Variant of [`Tensor::elementwise`] with the result in this tensor's memory, under the rules
+    /// of [`Tensor::map_in_place`].
     ///
     /// # Errors
     /// Those of [`Tensor::elementwise`] and [`Tensor::map_in_place`].
@@ -137,7 +137,7 @@ impl Tensor {
         if self.layout().is_contiguous() { Ok(self.clone()) } else { self.copy() }
     }
 
-    /// As [`Tensor::copy`].
+    /// Alias of [`Tensor::copy`].
     ///
     /// # Errors
     /// What the device says.

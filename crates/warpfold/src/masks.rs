@@ -38,7 +38,7 @@ impl Tensor {
         Self::from_vec(positions.concat(), (count, rank), self.queue())
     }
 
-    /// As [`Tensor::nonzero`].
+    /// Alias of [`Tensor::nonzero`].
     ///
     /// # Errors
     /// Those of [`Tensor::ne`].
@@ -55,13 +55,13 @@ impl Tensor {
         self.flatten_all()?.index_select(&Self::from_vec(positions.clone(), positions.len(), self.queue())?, 0)
     }
 
-    /// Where elements are not zero, counted in C order.
+    /// Returns the positions of non-zero elements in C order.
     fn true_positions(&self) -> Result<Vec<i64>, Error> {
         let truths = self.ne(0)?.to_bytes()?;
         Ok((0_i64..).zip(truths).filter(|(_, truth)| *truth != 0).map(|(position, _)| position).collect())
     }
 
-    /// How often each of the integers from 0 up to the largest comes, as `i32`.
+    /// Counts the occurrences of each integer from 0 to the largest, as `i32`.
     ///
     /// # Errors
     /// [`ErrorKind::Operand`] for negative numbers, [`ErrorKind::Unsupported`] unless the elements
@@ -91,7 +91,7 @@ impl Tensor {
         self.flatten_all()?.index_select(&positions.flatten_all()?, 0)?.reshape(positions.shape())
     }
 
-    /// As [`Tensor::gather`], as PyTorch and NumPy call it.
+    /// Alias of [`Tensor::gather`], as PyTorch and NumPy call it.
     ///
     /// # Errors
     /// Those of [`Tensor::gather`].

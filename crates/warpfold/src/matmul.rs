@@ -84,10 +84,10 @@ impl Matmul {
         Self::default()
     }
 
-    /// What the elements of the left matrix are to be multiplied by, `f32` in the device's memory:
-    /// one number, or `[M]` or `[.., M, 1]`, a number for each row (`[.., 1, 1]`: for each product
-    /// of a batch). Kernels multiply the sums by it, before all else. As it is read when the kernel
-    /// runs, a graph that is played again takes what is there then.
+    /// Sets the scale of the left matrix, `f32` in the device's memory: one number, or `[M]` or
+    /// `[.., M, 1]`, a number for each row (`[.., 1, 1]`: for each product of a batch). Kernels
+    /// multiply the sums by it, before all else. As it is read when the kernel runs, a graph that
+    /// is played again takes what is there then.
     ///
     /// ```
     /// use warpfold::{Device, Dtype, Matmul, Profile, Tensor};
@@ -115,8 +115,8 @@ impl Matmul {
         self
     }
 
-    /// What the result is multiplied by after all else, one `f32` in the device's memory: brings it
-    /// into the range of eight bits.
+    /// Sets the scale applied last to the result, one `f32` in the device's memory: maps it to the
+    /// range of 8-bit types.
     #[must_use]
     pub fn scale_result(mut self, scale: &Tensor) -> Self {
         self.standard.scale_result = Some(scale.clone());
@@ -144,7 +144,7 @@ impl Matmul {
         self
     }
 
-    /// What is done to the sum of product and bias.
+    /// Sets the activation, applied to the sum of product and bias.
     #[must_use]
     pub const fn activation(mut self, activation: Activation) -> Self {
         self.standard.activation = Some(activation);
@@ -305,8 +305,8 @@ impl Matmul {
         Ok(output.finish())
     }
 
-    /// As [`Matmul::run`], over the elements of a tensor of the result's shape and type, which lie
-    /// side by side. No clone and no view of it may be left.
+    /// Variant of [`Matmul::run`] that writes to a contiguous tensor of the result's shape and
+    /// type. No clone and no view of it may be left.
     ///
     /// # Errors
     /// [`ErrorKind::SharedMemory`], [`ErrorKind::DtypeMismatch`], [`ErrorKind::LengthMismatch`] for

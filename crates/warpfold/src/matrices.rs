@@ -21,7 +21,7 @@ impl MatrixView {
         Ok(Self { tensor: tensor.clone(), layout })
     }
 
-    /// Where the matrices lie from the memory's first element on.
+    /// Returns the strides and the alignment of the matrices.
     pub(crate) fn matrix(&self) -> Result<Matrix, Error> {
         let address = self.tensor.view_of_all()?.address();
         Ok(Matrix { alignment: alignment_of([address]), ..matrix(self.tensor.dtype(), &self.layout) })
@@ -39,7 +39,7 @@ pub(crate) fn matrix(dtype: Dtype, layout: &Layout) -> Matrix {
     Matrix { row_stride, column_stride, batch_strides, ..Matrix::rows(dtype, 0) }
 }
 
-/// What a scale has numbers for.
+/// The granularity of a scale.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ScaleOf {
     Rows,
@@ -47,7 +47,7 @@ pub(crate) enum ScaleOf {
     All,
 }
 
-/// What two shapes make of a product.
+/// The GEMM sizes of two shapes.
 pub(crate) struct Shapes {
     pub(crate) m: usize,
     pub(crate) n: usize,

@@ -171,7 +171,8 @@ impl Matmul {
         Ok(output.finish())
     }
 
-    /// As [`Matmul::run_packed`], over the elements of a tensor: see [`Matmul::run_into`].
+    /// Variant of [`Matmul::run_packed`] that writes to an existing tensor: see
+    /// [`Matmul::run_into`].
     ///
     /// # Errors
     /// Those of [`Matmul::run_packed`] and [`Matmul::run_into`].

@@ -73,7 +73,7 @@ pub struct NewTokens<'a> {
     pub slots: &'a Tensor,
 }
 
-/// How keys are turned on their way to the cache, and queries beside them.
+/// Rotary embedding of keys before they are cached, and of the queries beside them.
 #[derive(Debug)]
 pub struct CacheRotary<'a> {
     /// Cosines: a row for each position, a column for each pair of elements of a head that is
@@ -83,7 +83,7 @@ pub struct CacheRotary<'a> {
     pub sin: &'a Tensor,
     /// The position of each token, `[tokens]` of `i32` or `i64`.
     pub positions: &'a Tensor,
-    /// Which elements of a head are a pair.
+    /// The pairing of a head's elements.
     pub pairs: Pairs,
     /// Queries `[tokens, heads, head size]` that are turned in their place; their memory is theirs
     /// alone.
@@ -136,7 +136,7 @@ impl PagedCache {
         &self.values
     }
 
-    /// How tokens and heads lie in a page.
+    /// Returns the order of tokens and heads in a page.
     #[must_use]
     pub const fn layout(&self) -> PageLayout {
         self.layout
@@ -148,8 +148,8 @@ impl PagedCache {
         self.scales
     }
 
-    /// What sequences with these pages and lengths attend to. [`Attention`](crate::Attention) is to
-    /// be told the layout and the scales.
+    /// Returns the pages that sequences with these block tables and lengths attend to.
+    /// [`Attention`](crate::Attention) is to be told the layout and the scales.
     #[must_use]
     pub const fn pages<'a>(&'a self, block_table: &'a Tensor, lens: &'a Tensor) -> PagedKeys<'a> {
         PagedKeys { keys: &self.keys, values: &self.values, block_table, lens }
@@ -204,7 +204,7 @@ impl PagedCache {
         queue.run(&Heads, problem, &views, &mut outputs)
     }
 
-    /// What plans know of it, and of the slots that are written.
+    /// Describes the cache and the written slots to the planner.
     pub(crate) fn cache_of(&self, slots: TensorSpec) -> Cache {
         let order = if self.layout == PageLayout::Nhd { [0, 1, 2, 3] } else { [0, 2, 1, 3] };
         let pages = [&self.keys, &self.values]
@@ -292,8 +292,8 @@ fn page_bytes(tensor: &Tensor, page: u32) -> Result<Range<usize>, Error> {
     Ok(page as usize * bytes..(page as usize + 1) * bytes)
 }
 
-/// What of a rotary embedding the plan needs to know, and positions, cosines, sines as they are
-/// read.
+/// Returns the planner's description of a rotary embedding, with positions, cosines and sines as
+/// kernels read them.
 fn of_rotary([cos, sin, positions]: [&Tensor; 3], pairs: Pairs, tokens: usize) -> Result<(Rotary, [Tensor; 3]), Error> {
     let [rows, columns] = *cos.shape() else {
         return Err(refused(format!("cosines have 2 axes, not {}", cos.rank())));

@@ -9,7 +9,7 @@ use warpfold_kernels::{Dtype, Error, ErrorKind};
 use crate::tensor::Allocated;
 use crate::{Axes, ImageLayout, Shape, Tensor};
 
-/// What the positions of a pooling count.
+/// Meaning of the positions that a pooling returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum PoolIndices {
     /// The elements of the whole tensor in C order, as ONNX's `MaxPool` has it.
@@ -21,7 +21,7 @@ pub enum PoolIndices {
     Channel,
 }
 
-/// Which windows there are.
+/// The windows of a pooling.
 #[derive(Debug, Clone)]
 enum Windows {
     Of(Vec<usize>),
@@ -140,14 +140,14 @@ impl Pool {
         self
     }
 
-    /// Where the channels lie.
+    /// Sets the memory layout.
     #[must_use]
     pub const fn layout(mut self, layout: ImageLayout) -> Self {
         self.layout = layout;
         self
     }
 
-    /// What positions count.
+    /// Sets the meaning of the positions.
     #[must_use]
     pub const fn indices(mut self, indices: PoolIndices) -> Self {
         self.indices = indices;
@@ -189,8 +189,7 @@ impl Pool {
         Ok((results, positions.expect("positions were asked for")))
     }
 
-    /// What is asked of images: a problem whose tensors are `[N, C, D, H, W]`, and the shape of the
-    /// results.
+    /// Checks the images; returns a problem over `[N, C, D, H, W]`, and the shape of the results.
     fn check(&self, images: &Tensor, has_positions: bool) -> Result<(Problem, Vec<usize>), Error> {
         let rank = images.rank();
         let axes = rank.wrapping_sub(2);
@@ -297,7 +296,7 @@ impl Pool {
     }
 }
 
-/// Where each axis of a tensor is among `[N, C, D, H, W]`.
+/// Returns the position in `[N, C, D, H, W]` of each axis of a tensor.
 fn order(rank: usize, layout: ImageLayout) -> Vec<usize> {
     let spatial = 5 - (rank - 2)..5;
     match layout {

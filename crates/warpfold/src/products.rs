@@ -50,7 +50,7 @@ impl Tensor {
         Ok(output.finish())
     }
 
-    /// How often each of the integers below `bins` comes, as `i32`; other integers are passed over.
+    /// Counts the occurrences of each integer in `0..bins`, as `i32`; other integers are skipped.
     ///
     /// # Errors
     /// [`ErrorKind::Unsupported`] unless the elements are integers.
@@ -81,8 +81,8 @@ impl Tensor {
         }
     }
 
-    /// As [`Tensor::gather_rows`], for indices that the caller knows to name rows: waits for
-    /// nothing and can be captured. An index that names none gives a row of zeros.
+    /// Variant of [`Tensor::gather_rows`] for indices known to be in bounds: does not synchronise
+    /// and can be captured. An index that names none gives a row of zeros.
     ///
     /// # Errors
     /// Those of [`Tensor::gather_rows`] but the first.

@@ -28,13 +28,13 @@ struct Inner {
     cache: Arc<PlanCache>,
     /// Nothing for a queue that does what it is given.
     outline: Option<Outline>,
-    /// Where tensors take their memory from, if not from the device.
+    /// Arena for tensors of the queue; without one they are allocated by the device.
     arena: Mutex<Option<Arena>>,
-    /// What random tensors are drawn from: the device's draws for the queue of its default stream.
+    /// Random number generator: the device's own for the queue of its default stream.
     draws: Arc<Draws>,
 }
 
-/// What a queue does that plans and runs nothing.
+/// State of a queue that only plans (dry run).
 struct Outline {
     /// Problems that were planned.
     planned: Mutex<HashSet<Key>>,
@@ -123,7 +123,7 @@ impl Queue {
         queue
     }
 
-    /// Whether it [plans and does nothing](Self::outline).
+    /// Returns whether the queue [only plans](Self::outline).
     pub(crate) fn is_outline(&self) -> bool {
         self.inner.outline.is_some()
     }
@@ -152,7 +152,7 @@ impl Queue {
         self.inner.draws.next()
     }
 
-    /// How many problems were planned and how many were known, so far.
+    /// Returns the numbers of problems planned and found in the plan cache so far.
     #[must_use]
     pub fn plan_counts(&self) -> PlanCounts {
         self.inner.cache.counts()

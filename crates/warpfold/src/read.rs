@@ -1,5 +1,5 @@
-//! What a tensor is asked for: sizes as numbers, elements as Rust's numbers and nested `Vec`s,
-//! copies on other devices.
+//! Reads tensors: sizes as numbers, elements as Rust's numbers and nested `Vec`s, copies on other
+//! devices.
 
 use warpfold_device::Device;
 use warpfold_kernels::{Error, ErrorKind};
@@ -14,7 +14,7 @@ impl Tensor {
         self.shape()
     }
 
-    /// As [`Tensor::dim`], as PyTorch calls it.
+    /// Alias of [`Tensor::dim`], as PyTorch calls it.
     ///
     /// # Errors
     /// Those of [`Tensor::dim`].
@@ -66,7 +66,7 @@ impl Tensor {
         self.len()
     }
 
-    /// Whether the elements are contiguous in C order.
+    /// Returns whether the elements are contiguous in C order.
     #[must_use]
     pub fn is_contiguous(&self) -> bool {
         self.layout().is_contiguous()
@@ -128,7 +128,7 @@ impl Tensor {
         }
     }
 
-    /// As [`Tensor::to_scalar`].
+    /// Alias of [`Tensor::to_scalar`].
     ///
     /// # Errors
     /// Those of [`Tensor::to_scalar`].
@@ -136,7 +136,7 @@ impl Tensor {
         self.to_scalar()
     }
 
-    /// As [`Tensor::to_scalar`].
+    /// Alias of [`Tensor::to_scalar`].
     ///
     /// # Errors
     /// Those of [`Tensor::to_scalar`].

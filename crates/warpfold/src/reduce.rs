@@ -47,7 +47,7 @@ methods! {
     sum sum_keepdim sum_all Sum;
     /// The product. Of integers it has 64 bits.
     product product_keepdim product_all Product;
-    /// As [`Tensor::product`].
+    /// Alias of [`Tensor::product`].
     prod prod_keepdim prod_all Product;
     /// The mean; of nothing NaN.
     mean mean_keepdim mean_all Mean;
@@ -55,15 +55,15 @@ methods! {
     min min_keepdim min_all Min;
     /// The largest element; NaN if there is one.
     max max_keepdim max_all Max;
-    /// As [`Tensor::min`].
+    /// Alias of [`Tensor::min`].
     amin amin_keepdim amin_all Min;
-    /// As [`Tensor::max`].
+    /// Alias of [`Tensor::max`].
     amax amax_keepdim amax_all Max;
-    /// Whether any element is not zero.
+    /// Tests if any element is not zero.
     any any_keepdim any_all Any;
-    /// Whether no element is zero.
+    /// Tests if no element is zero.
     all all_keepdim all_all All;
-    /// How many elements are not zero.
+    /// The number of elements that are not zero.
     count_nonzero count_nonzero_keepdim count_nonzero_all CountNonzero;
     /// The position of the smallest element in the folded axes: of equals the first, of NaN the
     /// first.
@@ -75,7 +75,7 @@ methods! {
     l1_norm l1_norm_keepdim l1_norm_all L1;
     /// The root of the sum of squares.
     l2_norm l2_norm_keepdim l2_norm_all L2;
-    /// As [`Tensor::l2_norm`].
+    /// Alias of [`Tensor::l2_norm`].
     norm norm_keepdim norm_all L2;
     /// The largest magnitude.
     abs_max abs_max_keepdim abs_max_all AbsMax;
@@ -83,7 +83,7 @@ methods! {
     sum_squares sum_squares_keepdim sum_squares_all SumSquares;
     /// The logarithm of the sum of exponentials.
     log_sum_exp log_sum_exp_keepdim log_sum_exp_all LogSumExp;
-    /// As [`Tensor::log_sum_exp`].
+    /// Alias of [`Tensor::log_sum_exp`].
     logsumexp logsumexp_keepdim logsumexp_all LogSumExp;
     /// The mean of squared distances from the mean.
     variance variance_keepdim variance_all Variance;
@@ -154,7 +154,8 @@ impl Tensor {
         fold_with(fold, &[self], axes.into())
     }
 
-    /// As [`Tensor::fold`], of this tensor and another one of the same shape, or repeated to it.
+    /// Variant of [`Tensor::fold`] over this tensor and another one of the same or a broadcastable
+    /// shape.
     ///
     /// # Errors
     /// [`ShapeMismatch`](crate::ErrorKind::ShapeMismatch), and those of [`Tensor::fold`].
@@ -172,7 +173,7 @@ impl Tensor {
         Ok(self.reduce(Reduction::Variance, axes, options)?.remove(0))
     }
 
-    /// As [`Tensor::var`], with the axes in the result, of size 1.
+    /// Variant of [`Tensor::var`] that keeps the axes with size 1.
     ///
     /// # Errors
     /// Those of [`Tensor::reduce`].
@@ -181,7 +182,7 @@ impl Tensor {
         self.var(axes)?.keep_axes(axes, self.rank())
     }
 
-    /// As [`Tensor::var`], over all axes.
+    /// Variant of [`Tensor::var`] over all axes.
     ///
     /// # Errors
     /// Those of [`Tensor::reduce`].
@@ -198,7 +199,7 @@ impl Tensor {
         Ok(self.reduce(Reduction::StandardDeviation, axes, options)?.remove(0))
     }
 
-    /// As [`Tensor::std`], with the axes in the result, of size 1.
+    /// Variant of [`Tensor::std`] that keeps the axes with size 1.
     ///
     /// # Errors
     /// Those of [`Tensor::reduce`].
@@ -207,7 +208,7 @@ impl Tensor {
         self.std(axes)?.keep_axes(axes, self.rank())
     }
 
-    /// As [`Tensor::std`], over all axes.
+    /// Variant of [`Tensor::std`] over all axes.
     ///
     /// # Errors
     /// Those of [`Tensor::reduce`].
@@ -314,7 +315,7 @@ impl Tensor {
         Ok((values.permute(&back)?, positions.permute(&back)?))
     }
 
-    /// As [`Tensor::top_k`].
+    /// Alias of [`Tensor::top_k`].
     ///
     /// # Errors
     /// Those of [`Tensor::top_k`].

@@ -8,12 +8,12 @@ use warpfold_kernels::{Error, ErrorKind};
 use crate::Tensor;
 use crate::tensor::Allocated;
 
-/// What may be chosen of a rotary embedding.
+/// Options of a rotary embedding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RotaryOptions {
-    /// Which elements of a head are a pair: those at the same place of its halves, unless chosen.
+    /// The pairing of a head's elements: by default an element of one half with that of the other.
     pub pairs: Pairs,
-    /// How many elements of a head are turned: all of them, unless chosen.
+    /// Number of elements of a head to rotate: all of them by default.
     pub rotary_dim: Option<usize>,
     /// Heads of a tensor of three axes.
     pub num_heads: Option<usize>,

@@ -8,7 +8,7 @@ use warpfold_kernels::{Dtype, Error, ErrorKind};
 use crate::tensor::{Allocated, First, expect_inputs};
 use crate::{Axes, Tensor};
 
-/// What a norm takes beside its input.
+/// Optional inputs of a norm.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NormInputs<'a> {
     /// Multiplies each position of the normalised axes; of their shape, or broadcast to it.
@@ -18,7 +18,7 @@ pub struct NormInputs<'a> {
     pub bias: Option<&'a Tensor>,
     /// Is added to the input before; of its shape, or broadcast to it.
     pub residual: Option<&'a Tensor>,
-    /// What is added under the root: 1e-5 by default.
+    /// The epsilon added to the variance or mean square: 1e-5 by default.
     pub eps: Option<f64>,
 }
 
@@ -35,10 +35,10 @@ impl<'a> NormInputs<'a> {
     }
 }
 
-/// What layer norm gives.
+/// The results of layer norm.
 #[derive(Debug, Clone)]
 pub struct LayerNormed {
-    /// Of the input's shape.
+    /// The normalised input.
     pub result: Tensor,
     /// The mean of each row, in the type that is computed in: `f64` if an input has it, else `f32`.
     /// Normalised axes have size 1.
@@ -49,10 +49,10 @@ pub struct LayerNormed {
     pub sum: Option<Tensor>,
 }
 
-/// What RMS norm gives.
+/// The results of RMS norm.
 #[derive(Debug, Clone)]
 pub struct RmsNormed {
-    /// Of the input's shape.
+    /// The normalised input.
     pub result: Tensor,
     /// The reciprocal of the root mean square of each row, in the type that is computed in: `f64`
     /// if an input has it, else `f32`. Normalised axes have size 1.
@@ -249,9 +249,9 @@ fn two(done: Done) -> Result<(Tensor, Tensor), Error> {
     Ok((only(done.results)?, only(done.stats)?))
 }
 
-/// What a row operator gave.
+/// The results of a row operator.
 pub(crate) struct Done {
-    /// Of the input's shape; without the one that overwrites the first input.
+    /// The results, in the input's shape; without the one that overwrites the first input.
     pub(crate) results: Vec<Tensor>,
     /// With axes of size 1 where the rows were.
     pub(crate) stats: Vec<Tensor>,

@@ -7,7 +7,7 @@ use warpfold_kernels::{Error, ErrorKind};
 
 use crate::Tensor;
 
-/// What becomes of elements that several sources go to.
+/// The reduction of sources that go to the same element.
 #[derive(Clone, Copy)]
 struct Combination {
     operator: &'static str,
@@ -73,9 +73,9 @@ impl Tensor {
         self.scattered(indices, source, axis, Combination::sum("scatter_add"))
     }
 
-    /// As [`Tensor::scatter`], with a sum, a product, the largest or the smallest of all that goes
-    /// to an element and, with `include_self`, the element itself. A NaN is the largest and the
-    /// smallest.
+    /// Variant of [`Tensor::scatter`] that writes the sum, product, maximum or minimum of all
+    /// sources of an element and, with `include_self`, the element itself. A NaN is the largest and
+    /// the smallest.
     ///
     /// ```
     /// use warpfold::reductions::Reduction;
@@ -133,7 +133,7 @@ impl Tensor {
         self.indexed(indices, source, axis, Combination::last("index_copy"))
     }
 
-    /// As [`Tensor::index_add`], combined as [`Tensor::scatter_reduce`] says.
+    /// Variant of [`Tensor::index_add`] with the reductions of [`Tensor::scatter_reduce`].
     ///
     /// # Errors
     /// Those of this family, above; [`ErrorKind::Operand`] for another reduction.

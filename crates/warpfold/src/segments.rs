@@ -66,7 +66,7 @@ impl Tensor {
         ])
     }
 
-    /// What stands for an element that there is not: NaN, or the smallest.
+    /// Returns the padding value: NaN, or the smallest.
     fn filler(&self) -> Result<Self, Error> {
         let bits = 8 * self.dtype.bytes();
         let number = match self.dtype {

@@ -28,8 +28,8 @@ impl Tensor {
         self.in_order(axis, false)
     }
 
-    /// As [`Tensor::sort`], the largest first, and NaN before all numbers. Equal elements keep
-    /// their order here, too.
+    /// Variant of [`Tensor::sort`] in descending order, with NaN before all numbers. Equal elements
+    /// keep their order here, too.
     ///
     /// # Errors
     /// Those of [`Tensor::sort`].

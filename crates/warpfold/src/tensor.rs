@@ -147,8 +147,8 @@ impl Tensor {
         self.copy_part_from_pinned(0, bytes)
     }
 
-    /// As [`copy_from_pinned`](Self::copy_from_pinned) for some of the elements, in their order:
-    /// those from the one with the number `first` on.
+    /// Variant of [`copy_from_pinned`](Self::copy_from_pinned) for consecutive elements, from the
+    /// one at `first`.
     ///
     /// # Errors
     /// [`ErrorKind::LengthMismatch`] unless the elements lie side by side and there are as many
@@ -251,7 +251,7 @@ impl Tensor {
         self.layout.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether the tensor has no elements.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.layout.is_empty()
@@ -348,7 +348,7 @@ impl Tensor {
         ErrorKind::Operand { operator: "device_elements", reason }.into()
     }
 
-    /// Where the bytes of a contiguous tensor begin, and how many there are.
+    /// Returns the address and the byte count of a contiguous tensor.
     fn span_of_bytes(&self) -> Result<(usize, usize), Error> {
         if !self.layout.is_contiguous() {
             let reason = format!("the strides {:?} of {:?} are not contiguous", self.layout.strides(), self.shape());
@@ -370,7 +370,7 @@ impl Tensor {
         Ok(memory.view_mut(start..)?)
     }
 
-    /// What plans know of it.
+    /// Describes the tensor to the planner.
     pub(crate) fn spec(&self) -> TensorSpec {
         TensorSpec::new(self.dtype, self.layout.clone(), self.address())
     }
@@ -474,7 +474,7 @@ impl Allocated {
         Ok(Self { queue: queue.clone(), buffer, layout, dtype })
     }
 
-    /// What plans know of it.
+    /// Describes the tensor to the planner.
     pub(crate) fn spec(&self) -> TensorSpec {
         TensorSpec::new(self.dtype, self.layout.clone(), self.buffer.address())
     }

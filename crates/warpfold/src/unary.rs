@@ -63,7 +63,7 @@ methods! {
     relu Relu;
     /// `x / 2 * (1 + erf(x / sqrt(2)))`, as PyTorch's default.
     gelu Gelu;
-    /// As [`Tensor::gelu`].
+    /// Alias of [`Tensor::gelu`].
     gelu_erf Gelu;
     /// GELU by the hyperbolic tangent.
     gelu_tanh GeluTanh;
@@ -91,16 +91,16 @@ methods! {
     sign Sign;
     /// Every bit of integers the other way.
     bitwise_not Not;
-    /// Whether `x` is NaN, as `bool`.
+    /// Tests if `x` is NaN, as `bool`.
     isnan IsNan;
-    /// Whether `x` is infinite, as `bool`.
+    /// Tests if `x` is infinite, as `bool`.
     isinf IsInf;
-    /// Whether `x` is neither infinite nor NaN, as `bool`.
+    /// Tests if `x` is neither infinite nor NaN, as `bool`.
     isfinite IsFinite;
 }
 
 impl Tensor {
-    /// Whether `x` is 0, as `bool`; of integers, every bit the other way.
+    /// Tests if `x` is 0, as `bool`; complements the bits of integers.
     ///
     /// # Errors
     /// What the device says.

@@ -8,9 +8,9 @@ use crate::tensor::Allocated;
 use crate::{Axes, Tensor};
 
 impl Tensor {
-    /// How many different elements there are along some axes together, as `i64`. All NaN are one
-    /// element, and so are -0 and +0; of nothing there are none. Takes four to eight words of 64
-    /// bits per element while it runs, fewer for elements of 8 and 16 bits.
+    /// Counts the distinct elements along some axes together, as `i64`. All NaN are one element,
+    /// and so are -0 and +0; of nothing there are none. Takes four to eight words of 64 bits per
+    /// element while it runs, fewer for elements of 8 and 16 bits.
     ///
     /// ```
     /// use warpfold::{Axes, Device, Profile, Tensor};
@@ -51,7 +51,7 @@ pub struct Unique {
     pub first_indices: Tensor,
     /// For each element (in C order, or along the axis) which of the values it is, as `i64`.
     pub inverse: Tensor,
-    /// How often each comes, as `i64`.
+    /// Number of occurrences of each distinct element, as `i64`.
     pub counts: Tensor,
     axis: Option<usize>,
 }
@@ -73,7 +73,7 @@ impl Unique {
     }
 }
 
-/// What elements are distinct.
+/// Distinct elements.
 impl Tensor {
     /// The distinct elements, from the smallest up, with the position of the first of each, which
     /// of them each element is, and their counts. All NaN are one element, the last, and so are -0

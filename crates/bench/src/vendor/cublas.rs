@@ -15,7 +15,7 @@ const NAMES: [&str; 6] = [
     "cublas64_12.dll",
 ];
 
-/// What is multiplied, and how: the pairs of types that are compared.
+/// Pairs of operand types that are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum CublasTypes {
     /// `f32`, on CUDA cores.
@@ -65,7 +65,7 @@ pub struct CublasProduct {
     pub n: usize,
     /// Columns of `a`, rows of `b`.
     pub k: usize,
-    /// Whether `b` lies transposed: `n` rows of `k`.
+    /// `b` is transposed: `n` rows of `k`.
     pub b_is_transposed: bool,
     /// The element types.
     pub types: CublasTypes,

@@ -75,7 +75,7 @@ type Multiply = unsafe extern "C" fn(
 #[derive(Debug)]
 pub struct CublasLt {
     operation: Owned,
-    /// Of `b`, `a` and `c` in its columns-first order.
+    /// Layouts of `b`, `a` and `c` in its column-major order.
     layouts: [Owned; 3],
     handle: Owned,
     multiply: Multiply,

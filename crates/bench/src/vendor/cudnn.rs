@@ -65,7 +65,7 @@ pub struct CudnnConvolution {
     pub padding: [u32; 2],
     /// Pixels from element to element of a filter.
     pub dilation: [u32; 2],
-    /// Whether channels lie behind the pixels, of images, filters and result.
+    /// Channels are the last axis of images, filters and result.
     pub channels_last: bool,
     /// The types.
     pub types: CudnnTypes,
@@ -127,7 +127,7 @@ pub struct Cudnn {
     forward: Forward,
     algorithm: c_int,
     workspace: Buffer<u8>,
-    /// Of images, filters, window and result.
+    /// Descriptors of images, filters, window and result.
     descriptors: [Owned; 4],
     handle: Owned,
     // Behind what it created, so that it is unloaded last.

@@ -23,7 +23,7 @@ pub struct CudnnAttention {
     pub len: usize,
     /// Elements of a head.
     pub dim: usize,
-    /// Whether a query sees no later keys.
+    /// Applies a causal mask.
     pub causal: bool,
     /// The factor of scores.
     pub scale: f32,

@@ -141,7 +141,7 @@ impl Backend {
         if status == 0 { Ok(()) } else { Err(self.vendor.failed_because(call, status, self.reason(of))) }
     }
 
-    /// What the library says about its last error, which was of this.
+    /// Returns the library's message for its last error, caused by `of`.
     fn reason(&self, of: &str) -> String {
         let mut text = [0_u8; 2048];
         if let Some(last_error) = self.last_error {
@@ -233,7 +233,7 @@ impl Backend {
         Err(reason.unwrap_or_else(none))
     }
 
-    /// What a heuristic found.
+    /// Returns the configurations that a heuristic finds.
     fn configs(&self, heuristic: &Descriptor) -> Result<Vec<Descriptor>, Error> {
         const RESULTS: c_int = 202;
         let Descriptor { owned: Owned { handle, .. }, name } = heuristic;
@@ -288,12 +288,12 @@ impl Backend {
     }
 }
 
-/// Where a tensor's elements are.
+/// Memory space of a tensor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
-    /// In memory of the device.
+    /// Memory of the device.
     Device,
-    /// In memory of the host: one number.
+    /// Memory of the host: one number.
     Host,
     /// Nowhere: from operation to operation.
     Virtual,
@@ -319,7 +319,7 @@ pub(super) struct Graph<'a> {
     backend: &'a Backend,
     tensors: Vec<Descriptor>,
     operations: Vec<Descriptor>,
-    /// What operations are of.
+    /// Settings of the operations.
     settings: Vec<Descriptor>,
 }
 

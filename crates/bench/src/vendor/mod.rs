@@ -62,8 +62,8 @@ impl Vendor {
         symbol.map(|symbol| *symbol).map_err(|_| self.failed(name, NOTHING))
     }
 
-    /// What a function creates that takes no more than a place for it, with the function that
-    /// destroys it.
+    /// Creates a handle by a function whose only argument is its address, to be destroyed by
+    /// `destroy`.
     ///
     /// # Safety
     /// Those are the types of both; what is created is dropped before the library.

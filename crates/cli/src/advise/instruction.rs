@@ -1,4 +1,4 @@
-//! What an instruction's text says of its accesses.
+//! Memory accesses of an instruction, read from its text.
 
 use warpfold_sim::InstructionCounters;
 

@@ -8,15 +8,15 @@ use super::subject::Subject;
 /// A change to make.
 #[derive(Debug, PartialEq)]
 pub(super) struct Change {
-    /// In a word: `width`.
+    /// Short name, such as `width`.
     pub name: &'static str,
-    /// What to do.
+    /// The advice itself.
     pub text: String,
-    /// Where: the line of the source if it is known, else of the PTX.
+    /// Source line if it is known, else the line of the PTX.
     pub place: Option<String>,
 }
 
-/// What a kernel does for each warp, and by which instructions.
+/// Work of a kernel per warp, and the instructions that do it.
 struct Work<'a> {
     subject: &'a Subject,
     warps: f64,
@@ -43,7 +43,7 @@ impl<'a> Work<'a> {
         self.all(parts).max_by_key(|i| i.executions)
     }
 
-    /// Whether it multiplies tiles rather than folding or moving: many products for each load.
+    /// Returns whether the kernel multiplies tiles: many FMAs for each global load.
     fn is_product(&self) -> bool {
         self.multiply_adds > 4 * self.subject.counters.global_load_requests
     }

@@ -13,13 +13,13 @@ pub(super) struct Point {
     /// The question: `coalesced`.
     pub name: &'static str,
     pub is_fine: bool,
-    /// What the number is a share of, or counts.
+    /// The measured share or count.
     pub number: f64,
     /// The number in words.
     pub found: String,
     /// The instruction that gives most of it: its line in the PTX, and its text.
     pub line: Option<(u32, String)>,
-    /// What would mend it, where something is to be mended.
+    /// The remedy, if one is needed.
     pub mend: Option<String>,
 }
 
@@ -219,7 +219,7 @@ fn intensity(subject: &Subject) -> Option<f64> {
     (sectors > 0).then(|| share(subject.counters.thread_instructions, 32 * sectors))
 }
 
-/// Whether memory is the limit rather than issue slots.
+/// Returns whether memory bandwidth is the limit rather than issue slots.
 pub(super) fn is_light(subject: &Subject) -> bool {
     intensity(subject).is_some_and(|number| number < balance(subject.arch.number))
 }

@@ -1,4 +1,4 @@
-//! What is judged: a kernel with its text, its launch and what it counted.
+//! The kernel under review: its text, its launch and its counters.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,7 +14,7 @@ use crate::failure::Failure;
 pub(super) struct Subject {
     pub kernel: String,
     pub launches: u64,
-    /// Of the first launch.
+    /// Grid of the first launch.
     pub grid: [u32; 3],
     pub block: [u32; 3],
     pub counters: Counters,
@@ -34,7 +34,7 @@ pub(super) struct Subject {
 pub(super) struct Texts(Arc<Mutex<BTreeMap<String, String>>>);
 
 impl Texts {
-    /// Of a device, from now on.
+    /// Starts to collect the kernels that a device loads.
     pub(super) fn of(device: &Device) -> Self {
         let texts = Self::default();
         let seen = texts.clone();

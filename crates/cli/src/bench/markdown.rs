@@ -8,7 +8,7 @@ use serde::Deserialize;
 use crate::failure::Failure;
 use crate::table::{grouped, time};
 
-/// What a file may hold, any number of it one after the other.
+/// The kinds of record in a file, which may hold several records.
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
 enum Recorded {
@@ -26,7 +26,7 @@ struct Run {
     cases: Vec<Case>,
 }
 
-/// What a record says of its check: results against a reference, or answers against the same
+/// The check that a record mentions: results against a reference, or answers against the same
 /// requests alone.
 #[derive(Debug, Deserialize)]
 struct Answers {
@@ -36,12 +36,12 @@ struct Answers {
 /// Records from this second on (2026-11-27, UTC) have no figures without a check.
 const CHECKED_SINCE: u64 = 1_795_737_600;
 
-/// Whether a record was made before there were checks.
+/// Returns whether a record predates the checks.
 fn is_unchecked(unix_seconds: Option<u64>) -> bool {
     unix_seconds.is_some_and(|seconds| seconds < CHECKED_SINCE)
 }
 
-/// What tables of such records say.
+/// The note in tables of such records.
 const UNCHECKED: &str = "; recorded before results were checked";
 
 #[derive(Debug, Deserialize)]
@@ -49,7 +49,7 @@ struct Case {
     family: String,
     case: String,
     launches: Option<u64>,
-    /// What was compared with the reference; a run that differs is no record.
+    /// What was compared with the reference; a run with differing results is not recorded.
     checked: Option<String>,
     seconds: Option<f64>,
     least_seconds: Option<f64>,
@@ -59,7 +59,7 @@ struct Case {
     teraflops_per_second: Option<f64>,
     peer: Option<String>,
     speed_of_peer: Option<f64>,
-    /// What was found to limit the case: written into the record by hand.
+    /// The limit of the case, written into the record by hand.
     limited_by: Option<String>,
 }
 
@@ -87,7 +87,7 @@ struct Rung {
     seconds: Option<f64>,
     gigabytes_per_second: Option<f64>,
     teraflops_per_second: Option<f64>,
-    /// As a case has it.
+    /// The limit of the case.
     limited_by: Option<String>,
 }
 
@@ -228,7 +228,7 @@ impl LadderRun {
 }
 
 impl LadderProblem {
-    /// As `--size` takes it.
+    /// Returns the size in the form that `--size` takes.
     pub(crate) fn size(&self) -> String {
         self.size.as_str().map_or_else(|| self.size.to_string(), str::to_owned)
     }
@@ -273,7 +273,7 @@ fn lines(rows: &[Vec<String>]) -> String {
     line(heading) + &rule + &rest.iter().map(line).collect::<String>()
 }
 
-/// When a run was, and how fast a copy was then.
+/// Formats the date of a run and the copy bandwidth measured with it.
 fn origin(unix_seconds: Option<u64>, copy: Option<f64>) -> String {
     let day = unix_seconds.map_or_else(String::new, |seconds| {
         let [year, month, day] = date(seconds);

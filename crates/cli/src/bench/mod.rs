@@ -51,7 +51,7 @@ pub(crate) struct Bench {
 /// The family that shares are of.
 const COPY: &str = "copy";
 
-/// What is measured apart from operators.
+/// Benchmarks other than those of operators.
 #[derive(Debug, Subcommand)]
 enum Other {
     #[cfg(feature = "engine")]
@@ -181,7 +181,7 @@ fn text(device: &str, records: &[Record], copy: Option<f64>) -> String {
     format!("on {device}\n{note}\n{}\n{}{costs}", table.render(), checked_text(records))
 }
 
-/// How many results were compared, and a line for each case that is wrong.
+/// Formats the number of compared results, and a line for each wrong case.
 fn checked_text(records: &[Record]) -> String {
     let wrong = records.iter().filter_map(|record| Some(format!("wrong: {}: {}\n", record.case, record.wrong()?)));
     let wrong: String = wrong.collect();

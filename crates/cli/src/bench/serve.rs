@@ -82,7 +82,7 @@ pub(crate) struct Serve {
     to: ReportTo,
 }
 
-/// What is measured, ready.
+/// A benchmark that is set up to run.
 struct Bed {
     name: String,
     load: Load,
@@ -91,7 +91,7 @@ struct Bed {
     service: Option<Service>,
 }
 
-/// What was measured.
+/// The measurements of a benchmark.
 struct Measured {
     name: String,
     runs: Vec<(Pace, Summary)>,

@@ -68,7 +68,7 @@ fn charts(title: &str, job: Job, policies: &[(&str, &str, Policy, usize)]) -> Re
     Ok(slots_svg(title, &policies.iter().map(chart).collect::<Result<Vec<_>, Failure>>()?))
 }
 
-/// What each step did.
+/// Runs a job and returns the trace of each step.
 fn traces(job: Job, policy: Policy, budget: usize) -> Result<Vec<StepTrace>, Failure> {
     let config = Config {
         policy,

@@ -97,7 +97,7 @@ impl Check {
     }
 }
 
-/// What the judge says, and what to do then.
+/// Formats the judgement and the next thing to do.
 fn text(exercise: &Exercise, judgement: &Judgement, progress: &Progress) -> String {
     let mut text = judgement.to_string();
     for warning in judgement.findings.iter().filter(|finding| finding.severity == Severity::Warning) {

@@ -24,7 +24,7 @@ use progress::Progress;
 pub(crate) struct ExerciseArgs {
     #[command(subcommand)]
     command: Command,
-    /// Where the files are, and in `.warpfold` there what was passed.
+    /// Folder of the exercise files; progress is kept in its `.warpfold`.
     #[arg(long, global = true, value_name = "DIR", default_value = "exercises")]
     folder: PathBuf,
 }

@@ -1,4 +1,4 @@
-//! What was tried, passed and hinted at, in a file beside the exercises.
+//! Attempts, passes and hints of each exercise, in a file beside the exercises.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -10,11 +10,11 @@ use crate::failure::Failure;
 /// One exercise.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 pub(super) struct State {
-    /// How many kernels were judged.
+    /// Number of kernels judged.
     pub(super) tries: u32,
-    /// Whether one of them passed.
+    /// Set once an attempt has passed.
     pub(super) passed: bool,
-    /// How many hints were seen.
+    /// Number of hints shown.
     pub(super) hints: usize,
 }
 

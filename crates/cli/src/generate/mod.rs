@@ -28,8 +28,8 @@ use options::Answer;
 use report::Watched;
 use requests::{Asked, Prompt};
 
-/// Answers prompts with a language model: a folder as Hugging Face has it, a .gguf file, or,
-/// without a MODEL, the one that is part of the program and tells tales.
+/// Answers prompts with a language model: a Hugging Face folder, a .gguf file, or, without a MODEL,
+/// the built-in one, which tells stories.
 ///
 /// Example: warpfold generate SmolLM2-135M-Instruct.gguf "The capital of France is" --max-tokens 8
 /// --temperature 0. An answer never depends on which other prompts are answered beside it, nor on
@@ -37,70 +37,67 @@ use requests::{Asked, Prompt};
 /// Exit codes: 0 done, 2 bad input, 4 a run failed.
 #[derive(Debug, Args)]
 pub(crate) struct Generate {
-    /// A folder with config.json, safetensors and tokenizer.json; a .gguf file; a name such as
-    /// Qwen/Qwen3-0.6B of those in the Hugging Face cache; hf:Qwen/Qwen3-0.6B, which comes from the
-    /// hub where it is not there; or warpfold-tales, which is part of the program and is taken
-    /// without a name.
+    /// A folder with config.json, safetensors and tokenizer.json; a .gguf file; a name in the
+    /// Hugging Face cache, such as Qwen/Qwen3-0.6B; hf:Qwen/Qwen3-0.6B, which is downloaded if the
+    /// cache lacks it; or warpfold-tales, the built-in model and the default.
     model: Option<String>,
-    /// What the model is to continue; several give an answer each. The model that ships begins a
-    /// tale without.
+    /// Prompts to continue, one answer each. The built-in model starts a story without one.
     #[arg(value_name = "PROMPT")]
     prompts: Vec<String>,
     /// A prompt as tokens, such as 1,2,3.
     #[arg(long, value_name = "IDS", value_delimiter = ',')]
     prompt_tokens: Vec<u32>,
-    /// Prompts of a file, one JSON object a line: `prompt` or `prompt_tokens`, and any of
-    /// max_tokens, temperature, top_k, top_p, min_p, seed, n, stop, ignore_eos, logprobs. What a
-    /// line does not say is as the options here say.
+    /// File of prompts, one JSON object per line: `prompt` or `prompt_tokens`, and any of
+    /// max_tokens, temperature, top_k, top_p, min_p, seed, n, stop, ignore_eos, logprobs. Omitted
+    /// fields take the values of the options here.
     #[arg(long, value_name = "FILE.jsonl")]
     requests: Option<PathBuf>,
     #[command(flatten)]
     answer: Answer,
     #[command(flatten)]
     engine: EngineOptions,
-    /// A low-rank adapter that is added to the model's weights: a folder as PEFT writes it.
+    /// LoRA adapter to apply to the model: a folder in PEFT's format.
     #[arg(long, value_name = "PATH")]
     lora: Option<PathBuf>,
-    /// Whose sampling holds where nobody says otherwise: auto is the model's
-    /// generation_config.json, none is nobody's.
+    /// Default sampling: auto reads the model's generation_config.json, none ignores it.
     #[arg(long, value_name = "WHOSE", default_value = "auto")]
     generation_config: GenerationConfig,
-    /// The type that is computed in: f32, f16 or bf16; unless given that of the weights (bf16 of
-    /// quantized ones).
+    /// Compute type: f32, f16 or bf16. Default: that of the weights (bf16 for quantized ones).
     #[arg(long, value_name = "DTYPE", value_parser = parse_dtype)]
     dtype: Option<Dtype>,
-    /// Form of quantized weights on the device: stored as in the file, or converted to the type
-    /// that is computed in, with the same answers bit by bit. Unless given stored on Hopper GPUs,
-    /// converted elsewhere.
+    /// Storage of quantized weights on the device: stored keeps the codes of the file, converted
+    /// decodes them to the compute type; answers are the same bit by bit. Default: stored on Hopper
+    /// GPUs, converted elsewhere.
     #[arg(long, value_name = "HOW")]
     weights: Option<WeightStorage>,
-    /// virtual, virtual:h200, virtual:a100 or cuda:N; unless given what WARPFOLD_DEVICE says, or
-    /// the best there is.
+    /// virtual, virtual:h200, virtual:a100 or cuda:N. Default: WARPFOLD_DEVICE, or the best device
+    /// available.
     #[arg(long, value_name = "DEVICE")]
     device: Option<String>,
-    /// Each prompt that is a text is what a user says: it is put into the model's chat template.
+    /// Apply the model's chat template: each text prompt becomes a user message.
     #[arg(long)]
     chat: bool,
-    /// Each answer is JSON of the schema in this file.
+    /// JSON schema that each answer must match.
     #[arg(long, value_name = "FILE.json")]
     json_schema: Option<PathBuf>,
-    /// A line of JSON for each prompt, in their order, as soon as it and those before are answered.
+    /// Print a line of JSON per prompt, in their order, as soon as it and those before are
+    /// answered.
     #[arg(long)]
     json: bool,
-    /// Where the lines go, instead of standard output. Prompts whose answers a file has already are
-    /// not answered again.
+    /// Write to this file instead of standard output. Prompts that the file already answers are
+    /// skipped.
     #[arg(short, long, value_name = "FILE.jsonl", requires = "json")]
     output: Option<PathBuf>,
-    /// Print what each step does on standard error: rows, copies, swaps, the three queues, block
+    /// Print a trace of each step on standard error: rows, copies, swaps, the three queues, block
     /// tables with reference counts.
     #[arg(long)]
     trace: bool,
-    /// Measure the largest step and print the sizes of the cache on standard error, with every
-    /// term. A GPU measures always.
+    /// Measure the largest step and print every term of the cache size on standard error. A GPU
+    /// always measures.
     #[arg(long)]
     sizes: bool,
-    /// Compare the weights on the device with the files once they are loaded, and print a digest of
-    /// them on standard error; a difference is an error that names the tensor.
+    /// Compare the loaded weights with the files, and print their digest on standard error; a
+    /// difference is an error that names the tensor.
     #[arg(long)]
     verify_weights: bool,
 }
@@ -293,7 +290,7 @@ fn template(files: &ModelFiles) -> Result<ChatTemplate, Failure> {
 /// Answers by request.
 type Answers = BTreeMap<RequestId, Vec<Output>>;
 
-/// What a tokenizer is wanted for, where a model has none.
+/// Returns the tokenizer, or a usage error that names the option which needs one.
 fn needed<'a>(tokenizer: Option<&'a Tokenizer>, what: &str) -> Result<&'a Tokenizer, Failure> {
     tokenizer.ok_or_else(|| Failure::usage(format!("{what} needs a tokenizer, and the model has no tokenizer.json")))
 }

@@ -3,47 +3,46 @@
 use clap::Args;
 use serde::Deserialize;
 
-/// How an answer is drawn, and when it ends. A line of a file of requests has the same.
+/// Sampling and stop options of an answer. Lines of a request file have the same fields.
 #[derive(Debug, Clone, Args)]
 pub(super) struct Answer {
-    /// Tokens of an answer at most; unless given 128, or as many as the model has room for.
+    /// Most tokens of an answer. Default: 128, or as many as the model has room for.
     #[arg(long, value_name = "N")]
     pub(super) max_tokens: Option<usize>,
-    /// Divides the logits; 0 takes the most likely token, always. Unless given, this and the three
-    /// that follow are those of the model's generation_config.json, or 1, all, 1 and 0.
+    /// Sampling temperature; 0 is greedy. The defaults of this and the next three options are those
+    /// of the model's generation_config.json, or 1, all, 1 and 0.
     #[arg(long, value_name = "T", allow_negative_numbers = true)]
     pub(super) temperature: Option<f32>,
-    /// Draw from the K most likely tokens.
+    /// Sample from the K most likely tokens.
     #[arg(long, value_name = "K")]
     pub(super) top_k: Option<u32>,
-    /// Draw from the fewest most likely tokens whose probabilities sum to this.
+    /// Sample from the fewest most likely tokens whose probabilities sum to this.
     #[arg(long, value_name = "P", allow_negative_numbers = true)]
     pub(super) top_p: Option<f32>,
-    /// Draw from tokens at least this likely, relative to the most likely one.
+    /// Sample from tokens at least this likely, relative to the most likely one.
     #[arg(long, value_name = "P", allow_negative_numbers = true)]
     pub(super) min_p: Option<f32>,
-    /// The key of the draws: the same seed gives the same answer. Drawn unless given, and part of
-    /// what --json prints.
+    /// Random seed: the same seed gives the same answer. Random by default, and printed by --json.
     #[arg(long, value_name = "S")]
     pub(super) seed: Option<u64>,
-    /// Answers to each prompt.
+    /// Number of answers to each prompt.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(super) n: usize,
-    /// Beam search that keeps W hypotheses, instead of draws.
+    /// Use beam search with W beams instead of sampling.
     #[arg(long, value_name = "W")]
     pub(super) beam: Option<usize>,
-    /// A text that ends an answer and is not part of it; may be given several times.
+    /// Stop string: ends an answer and is not part of it; may be given several times.
     #[arg(long, value_name = "TEXT")]
     pub(super) stop: Vec<String>,
-    /// Go on after the tokens that end a text.
+    /// Continue after end-of-sequence tokens.
     #[arg(long)]
     pub(super) ignore_eos: bool,
-    /// With --json, the logprob of each token and of the K most likely ones.
+    /// Add the logprob of each token and of the K most likely ones; needs --json.
     #[arg(long, value_name = "K")]
     pub(super) logprobs: Option<usize>,
 }
 
-/// A line of a file of requests.
+/// A line of a request file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Line {
@@ -69,7 +68,7 @@ enum Stop {
 }
 
 impl Line {
-    /// The options with what the line says instead.
+    /// Returns the options, overridden by those of the line.
     pub(super) fn over(self, base: &Answer) -> Answer {
         let base = base.clone();
         Answer {

@@ -1,4 +1,4 @@
-//! What `generate` prints.
+//! Output of `generate`.
 
 use serde::Serialize;
 use warpfold_engine::{Engine, Model, Output, Request, Sampled};
@@ -55,12 +55,12 @@ pub(super) fn text(opening: &str, outputs: &[Output]) -> Result<(), Failure> {
     output::print(&(texts.join("\n\n") + "\n"))
 }
 
-/// What is shown while answers come.
+/// The progress that is printed while answers are generated.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Watched {
     /// The text of the only answer.
     pub(super) text: bool,
-    /// What each step did, on standard error.
+    /// Print a trace of each step on standard error.
     pub(super) steps: bool,
 }
 

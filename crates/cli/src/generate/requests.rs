@@ -10,17 +10,17 @@ use super::needed;
 use super::options::{Answer, Line};
 use crate::failure::Failure;
 
-/// What requests need to know of a model.
+/// Properties of a model that requests depend on.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Asked<'a> {
     pub(super) tokenizer: Option<&'a Tokenizer>,
     /// Makes a conversation of each prompt that is a text.
     pub(super) chat: Option<&'a ChatTemplate>,
-    /// How to draw where nobody says it.
+    /// Sampling defaults of requests that set nothing.
     pub(super) defaults: &'a SamplingDefaults,
-    /// What the model takes.
+    /// Limits of the model.
     pub(super) limits: &'a Limits,
-    /// What every answer must look like.
+    /// Constraint on every answer.
     pub(super) constraint: Option<&'a dyn Constraint>,
 }
 
@@ -37,7 +37,7 @@ impl Asked<'_> {
 /// Tokens of an answer where nobody says how many.
 const MAX_TOKENS: usize = 128;
 
-/// What is to be continued.
+/// The text or the tokens to continue.
 pub(super) enum Prompt {
     Text(String),
     Tokens(Vec<u32>),

@@ -1,4 +1,4 @@
-//! Which kernel a name means.
+//! Looks up a kernel by name.
 
 use std::collections::BTreeSet;
 

@@ -107,8 +107,8 @@ fn described(info: &KernelInfo, built: &Built, block: [u32; 3]) -> Vec<String> {
         .collect()
 }
 
-/// What a plan has under way on a multiprocessor with so many threads; an H200 needs 48 KiB to be
-/// as fast as its memory.
+/// Formats the bytes in flight per multiprocessor; an H200 needs 48 KiB to reach its memory
+/// bandwidth.
 fn bytes_text(a_thread: u64, threads: u32) -> String {
     let bytes = a_thread * u64::from(threads);
     format!("{a_thread} bytes per thread, {:.1} KiB per multiprocessor", bytes as f64 / 1024.0)

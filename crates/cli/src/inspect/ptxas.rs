@@ -9,7 +9,7 @@ use warpfold_sim::Arch;
 
 use crate::failure::Failure;
 
-/// What ptxas says about a kernel.
+/// Resource usage of a kernel as ptxas reports it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Figures {
     pub registers: u32,

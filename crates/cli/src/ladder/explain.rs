@@ -10,7 +10,7 @@ use crate::Ending;
 use crate::failure::Failure;
 use crate::output::ReportTo;
 
-/// What is drawn unless elements are given.
+/// Default elements of the picture.
 const ELEMENTS: [f32; 8] = [3.0, 1.0, 7.0, 0.0, 4.0, 1.0, 6.0, 3.0];
 
 /// Threads of a warp: whose lanes a step leaves idle.

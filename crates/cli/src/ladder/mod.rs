@@ -68,8 +68,7 @@ pub(crate) struct Ladder {
     /// Columns of the matrix; of gemv alone.
     #[arg(long, value_name = "N")]
     columns: Option<usize>,
-    /// How many times as many elements a thread of `coarsened` takes: 2, 4 or 8; of reduce-lessons
-    /// alone.
+    /// Coarsening factor of the rung `coarsened` in reduce-lessons: 2, 4 or 8.
     #[arg(long, value_name = "N")]
     factor: Option<usize>,
     /// Print the Rust source of the rungs that --rung names.
@@ -78,7 +77,7 @@ pub(crate) struct Ladder {
     /// Draw the trees step by step, instead of running the ladder; of reduce alone.
     #[arg(long, conflicts_with = "profile")]
     explain: bool,
-    /// What --explain adds up: numbers such as 3,1,7,0.
+    /// Elements for --explain to add: numbers such as 3,1,7,0.
     #[arg(
         long,
         value_name = "X,Y,…",
@@ -95,7 +94,7 @@ pub(crate) struct Ladder {
     /// devices.
     #[arg(long, value_name = "N")]
     devices: Option<usize>,
-    /// Which checks to run; all needs the virtual GPU.
+    /// Checks to run; all needs the virtual GPU.
     #[arg(long, default_value = "none")]
     check: Check,
     /// Add the L1 hit rate, counted in a model of the cache; needs the virtual GPU.
@@ -287,7 +286,7 @@ impl Ladder {
     }
 }
 
-/// What ladders that move bytes take.
+/// Options of ladders that move bytes.
 struct Asked<'a> {
     size: Option<&'a str>,
     rungs: &'a [String],
@@ -415,7 +414,7 @@ fn ending(report: &LadderReport) -> Result<Ending, Failure> {
 /// Ladders whose rungs are no kernels.
 const OTHERS: [&str; 4] = [allocation::NAME, ladders_of_copies::NAME, ladders_of_devices::NAME, serving::NAME];
 
-/// What ladders there are: `a, b or c`
+/// Lists the names of the ladders: `a, b or c`
 fn names() -> String {
     let names: Vec<_> = ladders::LADDERS.iter().map(|ladder| ladder.name).collect();
     let names: Vec<_> = names.into_iter().chain(OTHERS).collect();

@@ -1,11 +1,11 @@
-//! What is said before a problem that takes the virtual GPU minutes.
+//! The note before a problem that takes minutes on the virtual GPU.
 
 use warpfold_ladders::ladder as ladders;
 
 /// Floating-point operations that every rung does within seconds on the virtual GPU.
 const QUICK_FLOPS: u64 = 1 << 30;
 
-/// What is said before the first rung of a problem that takes the virtual GPU minutes.
+/// Returns the note before the first rung of a problem that takes minutes on the virtual GPU.
 pub(super) fn note(ladder: &ladders::Ladder, size: usize, now: &ladders::Progress) -> Option<String> {
     let is_first = now.rung_idx == 0 && now.blocks.is_none() && size != ladder.default_size;
     let flops = now.flops.filter(|flops| is_first && *flops > QUICK_FLOPS)?;

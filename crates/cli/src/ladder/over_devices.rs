@@ -21,7 +21,7 @@ const SIZE: usize = 1 << 16;
 /// Elements at the end of a ladder, at most: they come from the host.
 const LARGEST_BESIDE: usize = 1 << 20;
 
-/// What a rung gives: the sum, and bytes that left a device.
+/// The results of a rung: the sum, and the bytes sent by a device.
 struct Rung {
     name: &'static str,
     changed: &'static str,

@@ -5,7 +5,7 @@ use warpfold_report::table::Table;
 
 use crate::bench::markdown::LadderRun;
 
-/// What `BENCHMARKS.md` is made of, too.
+/// The records that `BENCHMARKS.md` is generated from, too.
 const RECORDS: &str = include_str!("../../records/ladders.json");
 
 /// The record of a ladder for the elements of a run: that of the run's size, or else of another.

@@ -44,7 +44,7 @@ pub(super) fn rung_names() -> Vec<&'static str> {
     rungs(&Config::default()).iter().map(|rung| rung.name).collect()
 }
 
-/// What is asked of the ladder.
+/// Options of the ladder.
 #[derive(Debug)]
 pub(super) struct Asked<'a> {
     pub(super) size: Option<&'a str>,
@@ -181,7 +181,7 @@ pub(super) fn run(asked: &Asked<'_>, device: &Device) -> Result<Ending, Failure>
     Ok(Ending::Clean)
 }
 
-/// What all rungs have in common.
+/// Returns the configuration that all rungs start from.
 pub(crate) fn base(block_size: usize) -> Config {
     Config {
         block_size,
@@ -249,7 +249,7 @@ fn counted<M: Model>(
     Ok(climb(|| models.pop().expect("there is a model for each rung"), job, rungs)?)
 }
 
-/// How often a rung is timed at most, and for how long it is timed again.
+/// Most timed runs of a rung, and the time after which no further run starts.
 const RUNS: usize = 5;
 const PATIENCE: Duration = Duration::from_secs(3);
 
@@ -312,7 +312,7 @@ fn text(report: &Report) -> String {
     page
 }
 
-/// What continuous batching buys over static batches, in a sentence; nothing unless both ran.
+/// Formats the gain of continuous over static batching; empty unless both ran.
 fn gain(rungs: &[RungReport]) -> String {
     let of = |name| rungs.iter().find(|rung| rung.name == name);
     let (Some(old), Some(new)) = (of("static"), of("continuous")) else { return String::new() };

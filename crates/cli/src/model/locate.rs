@@ -1,4 +1,4 @@
-//! Where a model is: a path, or a name in the local cache of the Hugging Face hub.
+//! Locates a model: by path, or by name in the local cache of the Hugging Face hub.
 
 use std::env;
 use std::fs;
@@ -9,7 +9,7 @@ use warpfold_models::SHIPPED;
 use super::hub::Named;
 use crate::failure::Failure;
 
-/// What stands before the name of a model that is to come from the hub.
+/// Prefix of the names of models on the Hugging Face hub.
 const HUB: &str = "hf:";
 
 /// The folder or file of a model.

@@ -25,7 +25,7 @@ pub(crate) use locate::name;
 pub(crate) use options::{EngineOptions, Room};
 pub(crate) use place::{Place, PlacedModel};
 
-/// Whether the model that is part of the program is meant.
+/// Returns whether the built-in model is selected.
 pub(crate) fn is_shipped(model: Option<&str>) -> bool {
     model.is_none_or(|model| model == SHIPPED && !Path::new(model).exists())
 }
@@ -38,10 +38,10 @@ pub(crate) fn open(model: Option<&str>) -> Result<ModelFiles, Failure> {
     }
 }
 
-/// Whether a model's own sampling holds where nobody says otherwise.
+/// Source of the default sampling parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum GenerationConfig {
-    /// That of the model's generation_config.json.
+    /// The model's generation_config.json.
     Auto,
     /// Temperature 1, and no other rule.
     None,
@@ -112,7 +112,7 @@ pub(crate) fn load(
     Ok(model)
 }
 
-/// What a warm-up did, as a line.
+/// Formats the result of a warm-up as a line.
 pub(crate) fn told(warmed: &Warmed) -> String {
     let Warmed { kernels, time, threads } = warmed;
     format!("{kernels} kernels compiled in {:.2} s, by {threads} threads beside the loading\n", time.as_secs_f64())
@@ -138,7 +138,7 @@ pub(crate) fn dry_run(model: &mut PlacedModel, config: &Config, sizing: &Sizing)
     Ok(peak)
 }
 
-/// How long steps are captured before the first request.
+/// Time limit of step capture before the first request.
 const CAPTURE_TIME: Duration = Duration::from_secs(1);
 
 #[cfg(test)]

@@ -10,63 +10,61 @@ use warpfold_models::Steps;
 use super::PlacedModel;
 use crate::failure::Failure;
 
-/// How the engine runs. None of these changes an answer.
+/// Options of the engine. None of these changes an answer.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct EngineOptions {
-    /// Rows of a step at most.
+    /// Most rows (tokens) per step.
     #[arg(long, value_name = "N", default_value_t = 8192)]
     pub(crate) budget: usize,
-    /// Sequences that run at a time at most.
+    /// Most sequences that run at the same time.
     #[arg(long, value_name = "N", default_value_t = 256)]
     pub(crate) max_seqs: usize,
-    /// The longest sequence, if less than the model's.
+    /// Longest sequence, if less than the model's.
     #[arg(long, value_name = "N")]
     pub(crate) max_len: Option<usize>,
-    /// Positions of a block of the KV cache.
+    /// Tokens per block of the KV cache.
     #[arg(long, value_name = "N", default_value_t = 16)]
     pub(crate) block_size: usize,
-    /// Blocks of the KV cache; unless given as many as can be needed.
+    /// Number of KV cache blocks. Default: as many as can be needed.
     #[arg(long, value_name = "N", conflicts_with = "kv_bytes")]
     pub(crate) kv_blocks: Option<usize>,
-    /// Bytes of the KV cache, instead of --kv-blocks.
+    /// Size of the KV cache in bytes, instead of --kv-blocks.
     #[arg(long, value_name = "B")]
     pub(crate) kv_bytes: Option<u64>,
-    /// The share of the device's free memory that may be used.
+    /// Share of the device's free memory to use.
     #[arg(long, value_name = "SHARE", default_value_t = 0.9, allow_negative_numbers = true)]
     pub(crate) memory: f64,
-    /// Bytes of host memory to which preempted requests are swapped; without any they are
-    /// recomputed.
+    /// Bytes of host memory for the KV cache of preempted requests; at 0 they are recomputed.
     #[arg(long, value_name = "B", default_value_t = 0)]
     pub(crate) swap_bytes: u64,
-    /// Devices that share the model: the one that --device names and those after it, or those of
-    /// its list (`--device cuda:0,cuda:1`). An answer is the same by every number of them; without
-    /// this option one device adds in another order, and last bits of logprobs may differ.
+    /// Number of tensor-parallel devices: the one that --device names and those after it, or those
+    /// of its list (`--device cuda:0,cuda:1`). An answer is the same for every number of them;
+    /// without this option one device adds in another order, and last bits of logprobs may differ.
     #[arg(long, visible_alias = "devices", value_name = "N")]
     pub(crate) tensor_parallel: Option<usize>,
-    /// static, orca, vllm-v0 or continuous.
+    /// Scheduling policy: static, orca, vllm-v0 or continuous.
     #[arg(long, value_name = "P", default_value = "continuous")]
     pub(crate) policy: Policy,
-    /// Do not look for prefixes that are in the cache.
+    /// Disable prefix caching.
     #[arg(long)]
     pub(crate) no_prefix_cache: bool,
-    /// Tokens to guess at a time, as they followed the last tokens before, and to check in one
-    /// step; 0 guesses none.
+    /// Tokens to draft per step by prompt lookup and verify in the next; 0 disables speculation.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) speculate: usize,
-    /// Do not prepare a step while the one before runs.
+    /// Disable overlap: do not prepare a step while the previous one runs.
     #[arg(long)]
     pub(crate) no_overlap: bool,
-    /// Do not compile kernels and capture steps before the first request, which then waits for what
-    /// it needs. The virtual GPU compiles nothing, and is never warmed up.
+    /// Skip the warm-up: do not compile kernels and capture steps before the first request, which
+    /// then waits for what it needs. The virtual GPU compiles nothing, and is never warmed up.
     #[arg(long)]
     pub(crate) no_warm_up: bool,
-    /// The probability that a running request is preempted at the beginning of a step, to see that
-    /// answers stay.
+    /// Probability that a running request is preempted at the start of a step, to test that answers
+    /// stay the same.
     #[arg(long, value_name = "P", default_value_t = 0.0, allow_negative_numbers = true)]
     pub(crate) inject_preemptions: f64,
 }
 
-/// What the cache should have room for.
+/// The sequences that the cache must have room for.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Room {
     /// One sequence of this length, at least.
@@ -83,7 +81,7 @@ fn guesses(num_drafts: usize) -> Speculation {
 }
 
 impl EngineOptions {
-    /// What to warm up for: steps with sequences of up to `max_len` positions.
+    /// Returns the steps to warm up for: sequences of up to `max_len` positions.
     pub(crate) fn steps(&self, max_len: usize) -> Option<Steps> {
         let Self { budget, max_seqs, block_size, .. } = *self;
         let longest = self.max_len.map_or(max_len, |len| len.min(max_len));

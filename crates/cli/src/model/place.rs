@@ -1,4 +1,4 @@
-//! Where a model runs, on one device or on several, and the model there.
+//! A model on one device or on several.
 
 use std::any::Any;
 use std::fmt;
@@ -120,7 +120,7 @@ impl PlacedModel {
         }
     }
 
-    /// What stands above sizes: that they are of each device.
+    /// Returns the heading of sizes: that they are per device, if there are several.
     pub(crate) fn heading(&self) -> String {
         match self.num_devices() {
             1 => String::new(),
@@ -167,7 +167,7 @@ impl PlacedModel {
         }
     }
 
-    /// What was done before the first request.
+    /// Returns the result of the warm-up.
     pub(crate) fn warmed(&self) -> Option<&Warmed> {
         match self {
             Self::One { warmed, .. } | Self::Parallel { warmed, .. } => warmed.as_ref(),

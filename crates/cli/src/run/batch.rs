@@ -9,7 +9,7 @@ use super::command::Command;
 use crate::failure::Failure;
 use crate::{Ending, output};
 
-/// What became of a line.
+/// The result of a line.
 #[derive(Debug, Serialize)]
 struct Outcome<'a> {
     line: usize,

@@ -1,4 +1,4 @@
-//! What the checks found in the launches of an operator.
+//! Findings of the checks in the launches of an operator.
 
 use warpfold_device::{LaunchReport, Severity};
 

@@ -16,7 +16,7 @@ use crate::suggestion::did_you_mean;
 #[derive(Debug, Default, PartialEq, Args, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(super) struct Command {
-    /// The operator: see --list.
+    /// Operator name: see --list.
     #[arg(value_name = "OP", required_unless_present_any = ["list", "batch"])]
     op: Option<String>,
     /// The inputs, in the operator's order.
@@ -25,45 +25,45 @@ pub(super) struct Command {
     /// An output, in the operator's order; the last ones may be left out.
     #[arg(short = 'o', long = "output", value_name = "OUT.npy")]
     outputs: Vec<PathBuf>,
-    /// Axes to work along, such as 0,-1. Unless given all of them, or the last for softmax, norms,
-    /// scans and top-k.
+    /// Axes to work along, such as 0,-1. Default: all of them, or the last for softmax, norms,
+    /// scans and top-k. Unless given all of them, or the last for softmax, norms, scans and top-k.
     #[arg(long, value_name = "AXES", value_delimiter = ',', allow_hyphen_values = true)]
     #[serde(default, deserialize_with = "one_or_more")]
     axes: Option<Vec<isize>>,
-    /// Keep folded axes, of size 1.
+    /// Keep reduced axes with size 1.
     #[arg(long)]
     #[serde(default)]
     keepdims: bool,
-    /// What is added so that nothing is divided by zero.
+    /// Small number added to denominators to avoid a division by zero.
     #[arg(long, value_name = "E")]
     eps: Option<f64>,
-    /// Of equals take the last, not the first.
+    /// Take the last of equal elements, not the first.
     #[arg(long)]
     #[serde(default)]
     last: bool,
-    /// How many of the largest.
+    /// Number of largest elements to return.
     #[arg(long, value_name = "K")]
     k: Option<usize>,
-    /// Scan up to each element without it.
+    /// Exclusive scan: leave each element out of its own result.
     #[arg(long)]
     #[serde(default)]
     exclusive: bool,
-    /// Scan from the end.
+    /// Scan from the end of the axis.
     #[arg(long)]
     #[serde(default)]
     reverse: bool,
-    /// The result's element type.
+    /// Element type of the result.
     #[arg(long, value_name = "DTYPE")]
     #[serde(default, deserialize_with = "dtype")]
     dtype: Option<Dtype>,
-    /// Pass over NaN.
+    /// Skip NaN.
     #[arg(long)]
     #[serde(default, alias = "ignore_nan")]
     ignore_nan: bool,
-    /// What is subtracted from the count in the divisor of a variance.
+    /// Correction of a variance: its divisor is the count minus this number.
     #[arg(long, value_name = "N")]
     ddof: Option<usize>,
-    /// Take the mean first, then the distances from it.
+    /// Compute the mean first, then the squared deviations from it (two passes).
     #[arg(long)]
     #[serde(default, alias = "two_pass")]
     two_pass: bool,
@@ -73,25 +73,25 @@ pub(super) struct Command {
     /// Overlap above which a box is suppressed.
     #[arg(long, value_name = "T")]
     threshold: Option<f64>,
-    /// The label that has no loss.
+    /// Label that does not contribute to the loss (ignore_index).
     #[arg(long, value_name = "LABEL", allow_hyphen_values = true)]
     #[serde(alias = "ignore_index")]
     ignore_index: Option<i64>,
-    /// Take the matrix by its columns.
+    /// Use the transposed matrix.
     #[arg(long)]
     #[serde(default)]
     transpose: bool,
-    /// The factor.
+    /// Scale factor.
     #[arg(long, value_name = "A", allow_hyphen_values = true)]
     alpha: Option<f64>,
-    /// The addend.
+    /// Number to add.
     #[arg(long, value_name = "B", allow_hyphen_values = true)]
     beta: Option<f64>,
-    /// Take the left matrix by its columns.
+    /// Use the transposed left matrix.
     #[arg(long)]
     #[serde(default, alias = "transpose_a")]
     transpose_a: bool,
-    /// Take the right matrix by its columns.
+    /// Use the transposed right matrix.
     #[arg(long)]
     #[serde(default, alias = "transpose_b")]
     transpose_b: bool,
@@ -103,156 +103,155 @@ pub(super) struct Command {
     #[arg(long, value_name = "IN.npy")]
     #[serde(alias = "scale_b")]
     scale_b: Option<PathBuf>,
-    /// One number that the result is multiplied by, after all else.
+    /// Scale of the result, applied last.
     #[arg(long, value_name = "IN.npy")]
     #[serde(alias = "scale_result")]
     scale_result: Option<PathBuf>,
-    /// Another input, which is added before the activation.
+    /// Input added before the activation.
     #[arg(long, value_name = "IN.npy")]
     bias: Option<PathBuf>,
-    /// What is done to the result: relu, gelu, gelu-tanh, silu, sigmoid or tanh.
+    /// Activation applied to the result: relu, gelu, gelu-tanh, silu, sigmoid or tanh.
     #[arg(long, value_name = "NAME")]
     activation: Option<String>,
-    /// Pixels from one position of a filter to the next, such as 2 or 2,1: unless given 1, and of a
-    /// pooling the window.
+    /// Stride in pixels, such as 2 or 2,1. Default: 1, and the window size for pooling.
     #[arg(long, value_name = "N", value_delimiter = ',')]
     #[serde(default, deserialize_with = "one_or_more")]
     stride: Option<Vec<usize>>,
-    /// Zeros on either side of an image, such as 1 or 1,0; of a pooling also those before, then those
-    /// after it, such as 0,0,1,1.
+    /// Zero padding on either side of an image, such as 1 or 1,0; for pooling also all starts, then
+    /// all ends, such as 0,0,1,1.
     #[arg(long, value_name = "N", value_delimiter = ',')]
     #[serde(default, deserialize_with = "one_or_more")]
     padding: Option<Vec<usize>>,
-    /// Pixels from one element of a filter to the next, such as 2 or 1,2.
+    /// Dilation in pixels, such as 2 or 1,2.
     #[arg(long, value_name = "N", value_delimiter = ',')]
     #[serde(default, deserialize_with = "one_or_more")]
     dilation: Option<Vec<usize>>,
-    /// Groups of channels, each with its filters.
+    /// Number of channel groups.
     #[arg(long, value_name = "N")]
     groups: Option<usize>,
-    /// A query sees no later keys: the last one the last key (bottom-right), or the first one the
+    /// Causal mask: aligns the last query with the last key (bottom-right), or the first with the
     /// first (top-left).
     #[arg(long, value_name = "CORNER", num_args = 0..=1, require_equals = true, default_missing_value = "bottom-right")]
     causal: Option<String>,
-    /// The factor of scores, 1/sqrt(head size) unless given.
+    /// Scale of the scores. Default: 1/sqrt(head size).
     #[arg(long, value_name = "S", allow_hyphen_values = true)]
     scale: Option<f64>,
-    /// Keep scores below C: C tanh(score / C).
+    /// Soft cap of the scores: C tanh(score / C).
     #[arg(long, value_name = "C")]
     softcap: Option<f64>,
-    /// Keys that a query sees, its own position the last of them.
+    /// Sliding window: keys that a query sees, the last at its own position.
     #[arg(long, value_name = "W")]
     window: Option<usize>,
-    /// Keys that a query sees before its own position at most; -1 for all.
+    /// Most keys that a query sees before its own position; -1 for all.
     #[arg(long, value_name = "L", allow_hyphen_values = true)]
     #[serde(alias = "window_left")]
     window_left: Option<i64>,
-    /// Keys that a query sees after its own position at most; -1 for all.
+    /// Most keys that a query sees after its own position; -1 for all.
     #[arg(long, value_name = "R", allow_hyphen_values = true)]
     #[serde(alias = "window_right")]
     window_right: Option<i64>,
-    /// How tokens and heads lie in a page: nhd or hnd.
+    /// Order of tokens and heads in a page: nhd or hnd.
     #[arg(long, value_name = "NAME")]
     #[serde(alias = "page_layout")]
     page_layout: Option<String>,
-    /// Take neighbours for pairs, not elements at the same place of both halves.
+    /// Rotate adjacent elements as pairs (interleaved), not the two halves of a head.
     #[arg(long)]
     #[serde(default)]
     interleaved: bool,
-    /// Elements of a head that are turned, all of them unless given.
+    /// Elements of a head to rotate. Default: all.
     #[arg(long, value_name = "N")]
     #[serde(alias = "rotary_dim")]
     rotary_dim: Option<usize>,
-    /// Heads of a tensor of three axes.
+    /// Number of heads of a tensor with three axes.
     #[arg(long, value_name = "H")]
     #[serde(alias = "num_heads")]
     num_heads: Option<usize>,
-    /// The scale of 8-bit queries.
+    /// Scale of 8-bit queries.
     #[arg(long, value_name = "X")]
     #[serde(alias = "scale_q")]
     scale_q: Option<f64>,
-    /// The scale of 8-bit keys.
+    /// Scale of 8-bit keys.
     #[arg(long, value_name = "X")]
     #[serde(alias = "scale_k")]
     scale_k: Option<f64>,
-    /// The scale of 8-bit values.
+    /// Scale of 8-bit values.
     #[arg(long, value_name = "X")]
     #[serde(alias = "scale_v")]
     scale_v: Option<f64>,
-    /// What tensor cores multiply: f8e4m3, of 8-bit queries, keys and values (sm_90a).
+    /// Input type of the tensor cores: f8e4m3, for 8-bit queries, keys and values (sm_90a).
     #[arg(long, value_name = "TYPE")]
     products: Option<String>,
-    /// Where channels lie: nchw or nhwc; or heads: bhsd or bshd.
+    /// Memory layout of images (nchw or nhwc) or of heads (bhsd or bshd).
     #[arg(long, value_name = "NAME")]
     layout: Option<String>,
-    /// What a sum, a product, a minimum or a maximum starts with, such as -inf.
+    /// Initial value of a sum, a product, a minimum or a maximum, such as -inf.
     #[arg(long, value_name = "X", allow_hyphen_values = true)]
     #[serde(default, deserialize_with = "number")]
     initial: Option<f64>,
-    /// Where the segments of one dimension begin, and where the last one ends: each is reduced or
-    /// scanned by itself.
+    /// Offsets of one-dimensional segments: the start of each, then the end of the last. Each
+    /// segment is reduced or scanned by itself.
     #[arg(long, value_name = "IN.npy")]
     offsets: Option<PathBuf>,
-    /// Elements of a window, such as 3 or 3,2.
+    /// Window size, such as 3 or 3,2.
     #[arg(long, value_name = "N", value_delimiter = ',')]
     #[serde(default, deserialize_with = "one_or_more")]
     kernel: Option<Vec<usize>>,
-    /// Windows that share the image evenly (adaptive pooling), such as 7 or 1,1.
+    /// Output size of adaptive pooling, such as 7 or 1,1.
     #[arg(long, value_name = "N", value_delimiter = ',')]
     #[serde(default, deserialize_with = "one_or_more", alias = "output_size")]
     output_size: Option<Vec<usize>>,
-    /// How many times as long interpolation makes axes, such as 2 or 1.5,2.
+    /// Factors by which interpolation lengthens axes, such as 2 or 1.5,2.
     #[arg(long, value_name = "X", value_delimiter = ',')]
     #[serde(default, deserialize_with = "one_or_more", alias = "scale_factor")]
     scale_factor: Option<Vec<f64>>,
-    /// A last window may leave the padded image.
+    /// Let the last window leave the padded image (ceil_mode).
     #[arg(long)]
     #[serde(default, alias = "ceil_mode")]
     ceil_mode: bool,
-    /// Means count padding as zeros.
+    /// Include padding in means, as zeros.
     #[arg(long)]
     #[serde(default, alias = "count_include_pad")]
     count_include_pad: bool,
-    /// The exponent of a norm.
+    /// Exponent of a norm.
     #[arg(long, value_name = "P")]
     p: Option<usize>,
-    /// What positions of a pooling count: tensor, column-major or channel.
+    /// Meaning of the positions that a pooling returns: tensor, column-major or channel.
     #[arg(long, value_name = "NAME")]
     indices: Option<String>,
-    /// Distinct values in the order in which they come first.
+    /// Keep distinct values in the order of their first occurrence.
     #[arg(long)]
     #[serde(default)]
     unsorted: bool,
-    /// The largest first.
+    /// Sort in descending order.
     #[arg(long)]
     #[serde(default)]
     descending: bool,
-    /// How scatters combine what goes to one element: sum, prod, max or min. Unless given the last
+    /// Reduction of scatters into the same element: sum, prod, max or min. Default: the last one
     /// wins.
     #[arg(long, value_name = "HOW")]
     reduce: Option<String>,
-    /// Scatters leave the element itself out of what they combine.
+    /// Leave the element itself out of the reduction of a scatter.
     #[arg(long)]
     #[serde(default, alias = "exclude_self")]
     exclude_self: bool,
-    /// How interpolation makes elements: nearest (unless given), nearest-exact, linear or cubic.
+    /// Interpolation mode: nearest (default), nearest-exact, linear or cubic.
     #[arg(long, value_name = "MODE")]
     mode: Option<String>,
-    /// Linear and cubic interpolation keep the centres of the first and last elements in place.
+    /// Align the centres of the corner elements in linear and cubic interpolation.
     #[arg(long)]
     #[serde(default, alias = "align_corners")]
     align_corners: bool,
-    /// The bits of a row do not depend on the rows beside it.
+    /// Batch-invariant: the bits of a row do not depend on the other rows.
     #[arg(long)]
     #[serde(default, alias = "batch_invariant")]
     batch_invariant: bool,
-    /// Write the first result where the first input was, in the memory of the device.
+    /// Write the first result over the first input in device memory.
     #[arg(long)]
     #[serde(default, alias = "in_place")]
     in_place: bool,
-    /// What the bytes of the inputs mean, one type an input or one for the first: bf16 in a file of
-    /// uint16, f8e4m3 or f8e5m2 in one of uint8 or of bytes without a type. One of 8 bits is that
-    /// of all inputs of uint8 where the first input has wider elements.
+    /// Element types of the inputs, one for each or one for the first: bf16 for a file of uint16,
+    /// f8e4m3 or f8e5m2 for one of uint8 or of untyped bytes. A single 8-bit type applies to all
+    /// uint8 inputs if the first input has wider elements.
     #[arg(long, value_name = "DTYPES", value_delimiter = ',')]
     #[serde(default, deserialize_with = "dtypes", alias = "input_dtype")]
     input_dtype: Vec<Dtype>,
@@ -263,7 +262,7 @@ fn dtype<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Dtype>, D::Error> 
     name.map(|name| name.parse().map_err(serde::de::Error::custom)).transpose()
 }
 
-/// What JSON may spell as one or as a list of them.
+/// A value that JSON may give as one element or as a list.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum OneOrMore<T> {
@@ -284,7 +283,7 @@ fn one_or_more<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Resul
     Ok(Option::<OneOrMore<T>>::deserialize(from)?.map(Vec::from))
 }
 
-/// JSON has no infinities: they are strings there, as the program takes them.
+/// JSON has no infinities: they are strings, as on the command line.
 fn number<'de, D: Deserializer<'de>>(from: D) -> Result<Option<f64>, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged)]
@@ -382,7 +381,7 @@ impl Command {
         }
     }
 
-    /// Says before a device is looked for what is wrong with names and files.
+    /// Checks names and files before a device is opened.
     pub(super) fn prepare(&self) -> Result<Prepared<'_>, Failure> {
         let prepared = self.prepare_for_counts()?;
         if self.outputs.is_empty() {
@@ -436,12 +435,12 @@ impl Command {
         Ok(array)
     }
 
-    /// Whether one float type of 8 bits is given, and the first input has wider elements.
+    /// Returns whether one 8-bit float type is given, and the first input has wider elements.
     fn is_of_bytes(&self, dtype: Dtype, first: &Array) -> bool {
         self.input_dtype.len() == 1 && dtype.is_float() && dtype.bytes() == 1 && first.dtype.bytes() > 1
     }
 
-    /// Such a type is that of the inputs that are bytes: keys and values of eight bits.
+    /// Applies such a type to the inputs that are bytes: keys and values of eight bits.
     fn take_bytes(&self, paths: &[&PathBuf], inputs: &mut [Array]) -> Result<(), Failure> {
         let ([dtype], [first, others @ ..]) = (&self.input_dtype[..], inputs) else { return Ok(()) };
         if !self.is_of_bytes(*dtype, first) {

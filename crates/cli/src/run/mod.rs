@@ -42,7 +42,7 @@ pub(crate) struct Run {
     /// Print the L1 hit rate of each kernel, counted in a model of the cache; needs the virtual GPU.
     #[arg(long)]
     l1: bool,
-    /// Which checks to run; all needs the virtual GPU, and prints what each launch did wrong.
+    /// Checks to run; all needs the virtual GPU, and prints the findings of each launch.
     #[arg(long, default_value = "none")]
     check: Check,
     #[command(flatten)]
@@ -125,7 +125,7 @@ impl Run {
     }
 }
 
-/// What each kernel found in the model of the L1, in the order of first launches.
+/// Formats the L1 hit rates of each kernel, in the order of first launches.
 fn l1_table(launches: &[LaunchReport]) -> Table {
     let mut kernels: Vec<(&str, u64, Counters)> = Vec::new();
     for launch in launches {

@@ -10,7 +10,7 @@ use crate::table::grouped;
 /// Columns beside the text.
 const HEADING: &str = "    executions   inactive   conflicts     sectors";
 
-/// What the instructions of a line did.
+/// Counts summed over the instructions of a line.
 #[derive(Debug, Default, Clone, Copy)]
 struct Sums {
     executions: u64,

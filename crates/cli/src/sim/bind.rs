@@ -83,15 +83,15 @@ impl Bindings {
         self.outputs.iter().map(|output| output.save(memory)).collect()
     }
 
-    /// What is wrong with copying the outputs to the host.
+    /// Returns the findings of copying the outputs to the host.
     pub(super) fn unwritten(&self, memory: &Memory) -> Result<Vec<Finding>, Failure> {
         let findings = self.outputs.iter().filter(|output| output.bytes > 0);
         let findings = findings.map(|output| memory.host_read(output.address, output.bytes).map_err(Failure::from));
         findings.filter_map(Result::transpose).collect()
     }
 
-    /// What a device was given to do for one launch of the kernel: the arrays, the launch, the
-    /// outputs.
+    /// Records the device's work for one launch of the kernel: the uploads, the launch, the
+    /// downloads.
     pub(super) fn traffic(&self, kernel: &str) -> Recorded {
         let activity = |kind, calls: usize, bytes| Activity { kind, calls: calls as u64, bytes, time: None };
         let (to, from) = (self.uploads.iter().sum(), self.outputs.iter().map(|output| output.bytes).sum());
@@ -205,7 +205,7 @@ fn upload(memory: &Memory, path: &Path, array: &Array) -> Result<u64, Failure> {
     Ok(address)
 }
 
-/// What findings call the array in a file.
+/// Returns the name of a file's array in findings.
 fn name(path: &Path) -> String {
     path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
 }

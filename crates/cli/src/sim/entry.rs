@@ -1,4 +1,4 @@
-//! Which kernel is meant: entries by any unique part of their names, and a list of them.
+//! Selects a kernel by any unique part of its name, and lists the kernels of a module.
 
 use warpfold_ptx::{Module, PtrAttribute};
 use warpfold_sim::{KernelInfo, Program, demangled};
@@ -68,7 +68,7 @@ pub(super) fn list(program: &Program, module: &Module) -> String {
     if text.is_empty() { "no kernels\n".to_owned() } else { text }
 }
 
-/// What a kernel says of its launch.
+/// Formats the launch bounds that a kernel declares.
 fn launch(kernel: &KernelInfo) -> String {
     let size = |[x, y, z]: [u32; 3]| format!("{x}x{y}x{z}");
     let mut parts = vec![match (kernel.required_block, kernel.max_threads) {

@@ -9,7 +9,7 @@ use super::options::Tool;
 use super::source_text::SourceText;
 use crate::table::{grouped, wrapped};
 
-/// What is shown of a report.
+/// The part of a report that is shown.
 #[derive(Debug)]
 pub(super) struct Picked {
     /// The groups to show; `follows_from` counts in this list.
@@ -59,7 +59,7 @@ impl Picked {
         Self { groups: groups.collect(), hidden: kept.len() - shown.len(), suppressed, unused, kinds, consequences }
     }
 
-    /// Whether any finding that counts is an error.
+    /// Returns whether any finding that counts is an error.
     pub(super) fn has_errors(&self) -> bool {
         self.kinds.keys().any(|(severity, _)| severity.0 == Severity::Error)
     }
@@ -162,7 +162,7 @@ fn counted(picked: &Picked) -> String {
     text
 }
 
-/// What a clean run was looked at for.
+/// Returns the line of a run without findings, which names the checks.
 fn nothing(sim: &Sim) -> String {
     match (sim.shown.tool, sim.check) {
         (Some(tool), _) => format!("no findings: looked for {}, nothing else", tool.looks_for()),

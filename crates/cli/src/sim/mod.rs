@@ -63,7 +63,7 @@ pub(crate) struct Sim {
     /// Threads per block in x, y, z. Not needed if the kernel says so itself (`.reqntid`).
     #[arg(long, value_name = "X[,Y[,Z]]", value_parser = sizes)]
     block: Option<[u32; 3]>,
-    /// Blocks a cluster in x, y, z.
+    /// Cluster size in blocks (x, y, z).
     #[arg(long, value_name = "X[,Y[,Z]]", value_parser = cluster)]
     cluster: Option<[u32; 3]>,
     /// A cooperative launch: all blocks are resident at once, as `grid.sync()` needs.
@@ -104,8 +104,8 @@ pub(crate) struct Sim {
     /// Bytes of device memory: arrays, variables and the heap beyond them are refused.
     #[arg(long, value_name = "BYTES", default_value_t = MEMORY_BYTES)]
     memory: u64,
-    /// Which checks to run: none stops at what hardware traps, all finds races, uninitialised reads
-    /// and more.
+    /// Checks to run: none stops at what hardware traps, all finds races, uninitialised reads and
+    /// more.
     #[arg(long, default_value = "none")]
     check: Check,
     /// Count hits in a model of the L1 data cache, which the report describes.
@@ -123,7 +123,7 @@ pub(crate) struct Sim {
     shown: options::Shown,
 }
 
-/// Which text is annotated.
+/// The text to annotate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Annotate {
     /// The PTX.
@@ -132,10 +132,10 @@ pub(crate) enum Annotate {
     Source,
 }
 
-/// What the command was given to run.
+/// The parsed input of the command.
 #[derive(Debug)]
 struct Input {
-    /// What Triton says of the kernel, if it is Triton's.
+    /// Triton's metadata of the kernel, if Triton compiled it.
     compiled: Option<Compiled>,
     /// The PTX file, as it was named.
     file: PathBuf,
@@ -147,13 +147,13 @@ impl Input {
         Program::load(memory, &self.text, arch).map_err(|error| blame(&self.file, error))
     }
 
-    /// Where the files of source are looked for: beside the PTX.
+    /// Returns the source files, which are looked for beside the PTX.
     fn source(&self) -> SourceText {
         SourceText::of(self.file.parent().unwrap_or(Path::new(".")))
     }
 }
 
-/// What ran.
+/// A finished run.
 #[derive(Debug)]
 struct Ran<'a> {
     /// The PTX file, as it was named.
@@ -168,7 +168,7 @@ struct Ran<'a> {
     source: &'a SourceText,
 }
 
-/// Which checks to run.
+/// Checks to run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Check {
     /// Only what hardware traps.
@@ -230,7 +230,7 @@ impl Sim {
         Ok(if picked.has_errors() { Ending::Code(self.shown.error_exitcode) } else { Ending::Clean })
     }
 
-    /// Whether the run is checked for more than what hardware traps.
+    /// Returns whether the run is checked for more than what hardware traps.
     fn is_checked(&self) -> bool {
         self.shown.tool.is_some() || self.check == Check::All
     }
@@ -380,7 +380,7 @@ fn stop_after(time: Duration) -> Arc<AtomicBool> {
     flag
 }
 
-/// A time of more than no seconds.
+/// Parses a positive duration in seconds.
 fn seconds(text: &str) -> Result<Duration, String> {
     let wrong = || format!("'{text}' is not a number of seconds above 0");
     let number: f64 = text.parse().map_err(|_| wrong())?;

@@ -1,11 +1,11 @@
-//! What of a report is wanted, and what is done about it: options that other checkers have, too.
+//! Options that filter findings and set the exit code, as other checkers have them.
 
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use warpfold_sim::FindingKind;
 
-/// Which findings are shown, and what the exit code makes of them.
+/// Options that select the findings shown and how they affect the exit code.
 #[derive(Debug, Args)]
 pub(super) struct Shown {
     /// Look for one class of findings, as compute-sanitizer's tools do; instead of --check.
@@ -40,7 +40,7 @@ pub(super) enum Tool {
 }
 
 impl Tool {
-    /// Whose finding it is.
+    /// Returns the tool that reports a kind of finding.
     pub(super) fn of(kind: FindingKind) -> Self {
         use FindingKind as K;
         match kind {
@@ -51,7 +51,7 @@ impl Tool {
         }
     }
 
-    /// What it looks for.
+    /// Describes the findings of the tool.
     pub(super) const fn looks_for(self) -> &'static str {
         match self {
             Self::Memcheck => "accesses out of bounds, misaligned and after free, leaks",

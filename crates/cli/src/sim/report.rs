@@ -1,4 +1,4 @@
-//! How a run is reported: tables for people, JSON for programs.
+//! Reports of a run: tables for people, JSON for programs.
 
 use std::collections::BTreeMap;
 
@@ -45,9 +45,9 @@ struct Json<'a> {
     /// The model that L1 hits were counted in.
     #[serde(skip_serializing_if = "Option::is_none")]
     l1_model: Option<String>,
-    /// What NVIDIA's profiler calls the counters.
+    /// The counters under the names of NVIDIA's profiler.
     metrics: BTreeMap<&'static str, &'static str>,
-    /// Whether the run ended at a fault.
+    /// Set if the run ended at a fault.
     aborted: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     instructions: Option<Vec<json::Instruction<'a>>>,
@@ -124,7 +124,7 @@ fn json<'a>(sim: &'a Sim, run: &'a Ran<'_>, report: &'a Report, picked: &'a Pick
     }
 }
 
-/// What ran, in a line.
+/// Formats the kernel and its launch as a line.
 fn subtitle(sim: &Sim, run: &Ran<'_>, report: &Report) -> String {
     let size = |[x, y, z]: [u32; 3]| format!("{x}x{y}x{z}");
     format!(

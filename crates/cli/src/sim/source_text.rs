@@ -14,7 +14,7 @@ pub(super) struct SourceText {
 }
 
 impl SourceText {
-    /// Of PTX in a folder.
+    /// Returns the sources of PTX in a folder.
     pub(super) fn of(folder: &Path) -> Self {
         Self { folder: folder.to_owned(), files: RefCell::default() }
     }
@@ -71,7 +71,7 @@ fn declared(lines: &[String], name: &str, elements: u64) -> Option<Vec<u64>> {
     shapes.next()
 }
 
-/// What follows a word in a line.
+/// Returns the rest of a line after a word.
 fn after_word<'a>(line: &'a str, word: &str) -> Option<&'a str> {
     let is_part = |c: char| c.is_alphanumeric() || c == '_';
     line.match_indices(word).find_map(|(at, _)| {

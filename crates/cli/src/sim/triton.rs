@@ -15,7 +15,7 @@ pub(super) struct Compiled {
     pub(super) metadata: Metadata,
 }
 
-/// What of Triton's metadata a launch needs; fields that a version lacks are as if not asked for.
+/// The part of Triton's metadata that a launch needs; fields that a version lacks count as unset.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub(super) struct Metadata {
     /// The entry.

@@ -18,7 +18,7 @@ pub struct Access {
 /// The offset of a lane that takes no part.
 pub const IDLE: u32 = u32::MAX;
 
-/// Which access.
+/// Kind of access.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// `ld.shared.u8`
@@ -46,12 +46,13 @@ pub enum Kind {
 pub struct Mark {
     /// The offset of each lane.
     pub pattern: fn(u32) -> u32,
-    /// What it costs.
+    /// Cost of the access.
     pub cost: u64,
 }
 
 impl Kind {
-    /// Whether it accesses global memory, which costs sectors; shared memory costs wavefronts.
+    /// Returns whether it accesses global memory, which costs sectors; shared memory costs
+    /// wavefronts.
     #[must_use]
     pub fn is_global(self) -> bool {
         match self {

@@ -7,17 +7,17 @@ use super::accesses::Access;
 pub struct Case {
     /// A short name.
     pub name: &'static str,
-    /// What is asked.
+    /// The question.
     pub question: &'static str,
-    /// What is run, and how the answer shows.
+    /// The experiment that answers it.
     pub probe: Probe,
     /// The plausible models, each with what it predicts; no two predict the same.
     pub models: &'static [Model],
     /// The name of the model that the virtual GPU implements.
     pub virtual_gpu: &'static str,
-    /// Where in the simulator it is implemented.
+    /// Location of the behaviour in the simulator's source.
     pub source: &'static str,
-    /// Whether the PTX ISA decides the question.
+    /// The authority: whether the PTX ISA decides the question.
     pub rule: Rule,
 }
 
@@ -30,7 +30,7 @@ pub struct Model {
     pub predicts: u64,
 }
 
-/// How a device is asked.
+/// Experiments on a device.
 #[derive(Debug, Clone, Copy)]
 pub enum Probe {
     /// A warp computes a value: lines of PTX in the frame of `value.ptx`, and their two inputs.
@@ -44,7 +44,7 @@ pub enum Probe {
     Access(Access),
 }
 
-/// Who decides a question.
+/// Authority that decides a question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rule {
     /// The PTX ISA: every device must follow the model of the virtual GPU. Names the section.
@@ -53,12 +53,12 @@ pub enum Rule {
     Hardware,
 }
 
-/// What a device answered.
+/// Answer of a device.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Observed {
     /// The value that was stored.
     Value(u64),
-    /// What an access costs: counted on the virtual GPU, interpolated from cycles on hardware.
+    /// Cost of an access: counted on the virtual GPU, interpolated from cycles on hardware.
     Cost(f64),
 }
 

@@ -3,7 +3,7 @@
 use super::case::{Case, Observed, Rule, say};
 use super::measure::Failure;
 
-/// What stands in the hardware column where there is no hardware.
+/// Text of the hardware column without hardware.
 pub const NOT_MEASURED: &str = "not measured: no NVIDIA GPU at hand";
 
 /// The first two lines.

@@ -226,5 +226,6 @@ pub const CASES: &[Case] = &[
     },
 ];
 
-/// How many n / 41 the product n * rn(1 / 41) rounds to the nearest number, n from 1 to 32.
+/// Number of n from 1 to 32 for which the product n * rn(1 / 41) rounds to the number nearest to
+/// `n / 41`.
 const DIV_FULL_PRODUCTS: u64 = 19;

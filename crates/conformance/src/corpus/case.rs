@@ -42,11 +42,11 @@ pub struct Case {
     pub block: u32,
     /// Dynamic shared memory in bytes.
     pub shared_bytes: u32,
-    /// Whether all blocks have to be resident at once.
+    /// Requires all blocks to be resident at the same time.
     pub is_cooperative: bool,
-    /// Whether blocks run one after the other: what is found depends on which access comes first.
+    /// Runs blocks one after the other: findings depend on which access comes first.
     pub is_in_order: bool,
-    /// Whether it is launched a second time, which may overlap the first.
+    /// Launches the kernel a second time, which may overlap the first.
     pub is_programmatic: bool,
     /// One for each parameter.
     pub args: Vec<Argument>,
@@ -61,13 +61,13 @@ pub struct Argument {
     pub name: String,
     /// The type of the elements, or of the number.
     pub width: Width,
-    /// What is passed.
+    /// Content of the argument.
     pub content: Content,
-    /// What the buffer holds after the run, where the file says so.
+    /// Expected content of the buffer after the run, if the file has it.
     pub expected: Option<Vec<Element>>,
 }
 
-/// What an argument is.
+/// Kinds of arguments.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Content {
     /// A buffer with these elements.
@@ -81,7 +81,8 @@ pub enum Content {
 }
 
 impl Content {
-    /// How many elements can be read back after a run; `None` for a number and for a freed buffer.
+    /// Returns the number of elements readable after a run; `None` for a number and for a freed
+    /// buffer.
     #[must_use]
     pub fn readable_len(&self) -> Option<usize> {
         match self {
@@ -95,11 +96,11 @@ impl Content {
 /// The planted defect of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
-    /// What kind of rule it breaks.
+    /// Kind of the finding.
     pub kind: FindingKind,
     /// The least severity with which it has to be reported.
     pub severity: Severity,
-    /// What has to occur in the name of the address.
+    /// Text that the name of the address must contain.
     pub place: Option<String>,
     /// Lines at which it may be reported: the annotated one, then the alternatives.
     pub lines: Vec<u32>,

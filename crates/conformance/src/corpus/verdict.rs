@@ -4,7 +4,7 @@ use warpfold_sim::{Access, Finding, FindingKind, Report, Severity};
 
 use super::case::{Case, Fault};
 
-/// What a run did.
+/// Outcome of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outcome {
     /// Counters and findings.
@@ -61,8 +61,8 @@ fn judge_fault(fault: &Fault, outcome: &Outcome) -> Vec<String> {
     problems
 }
 
-/// Whether a finding is the planted fault. The two sides of a race may be reported either way
-/// round.
+/// Returns whether a finding is the planted fault. The two sides of a race may be reported either
+/// way round.
 fn is_planted(fault: &Fault, finding: &Finding) -> bool {
     let line = finding.access.line;
     let lines_agree = match (fault.other, finding.other.as_ref().map(|o| o.line)) {
@@ -90,7 +90,7 @@ fn describe(fault: &Fault) -> String {
     text
 }
 
-/// What a finding should tell and does not.
+/// Returns the details that a finding lacks.
 fn incomplete(case: &Case, finding: &Finding) -> Vec<String> {
     let mut missing = incomplete_access(case, &finding.access);
     if finding.kernel != case.kernel {

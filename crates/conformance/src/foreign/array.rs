@@ -35,7 +35,7 @@ impl DType {
 /// A flat array in device byte order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Array {
-    /// What the bytes mean.
+    /// Element type of the bytes.
     pub dtype: DType,
     /// The elements, little endian, one after the other.
     pub bytes: Vec<u8>,

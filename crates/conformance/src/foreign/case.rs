@@ -23,7 +23,7 @@ pub struct Case {
     /// Dynamic shared memory in bytes.
     #[serde(default)]
     pub shared: u32,
-    /// Whether the blocks wait for one another.
+    /// Launches cooperatively: blocks wait for one another.
     #[serde(default)]
     pub cooperative: bool,
     /// One a parameter, in order.
@@ -36,10 +36,10 @@ pub struct Case {
     /// Counters that are exact arithmetic, by the name of their field.
     #[serde(default)]
     pub counters: BTreeMap<String, u64>,
-    /// What the checks find, as `severity: kind`, each once; nothing in most cases.
+    /// Expected findings of the checks, as `severity: kind`, each once; mostly none.
     #[serde(default)]
     pub findings: BTreeSet<String>,
-    /// What the kernel prints.
+    /// Expected output of `printf`.
     #[serde(default)]
     pub stdout: String,
 }
@@ -125,11 +125,11 @@ pub struct Buffer {
     pub dtype: DType,
     /// Extent in each dimension.
     pub shape: Vec<usize>,
-    /// Where the elements come from.
+    /// Source of the elements.
     pub values: Values,
 }
 
-/// Where elements come from. Everything is a function of this value alone.
+/// Sources of elements. Everything is a function of this value alone.
 #[expect(missing_docs, reason = "the names of the fields say it")]
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]

@@ -2,7 +2,7 @@
 
 use std::fmt::Debug;
 
-/// What a reference answers: nothing, or the first difference in words.
+/// Result of a reference: nothing, or the first difference in words.
 pub type Outcome = Result<(), String>;
 
 /// Every element as expected, bit for bit (floats: pass their bits).

@@ -9,8 +9,8 @@ use super::case::{Arg, Case};
 use super::run::Run;
 use super::{fixtures, generate, reference};
 
-/// Whether PTX for `target` runs on an `arch` device: architecture-specific PTX only on that one,
-/// other on all later.
+/// Returns whether PTX for `target` runs on an `arch` device: architecture-specific PTX only on
+/// that one, other on all later.
 #[must_use]
 pub fn runs_on(target: Arch, arch: Arch) -> bool {
     if target.specific { target.number == arch.number } else { target.number <= arch.number }

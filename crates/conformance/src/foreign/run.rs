@@ -1,4 +1,4 @@
-//! What a reference sees of a launch.
+//! The view of a launch that a reference gets.
 
 use super::array::{Array, Element};
 use super::case::{Arg, Case};
@@ -8,9 +8,10 @@ use super::case::{Arg, Case};
 pub struct Run<'a> {
     /// The case.
     pub case: &'a Case,
-    /// What each argument held before; none for scalars and for buffers that start uninitialised.
+    /// Content of each argument before the launch; none for scalars and for buffers that start
+    /// uninitialised.
     pub before: Vec<Option<Array>>,
-    /// What each buffer holds afterwards.
+    /// Content of each buffer after the launch.
     pub after: Vec<Option<Array>>,
 }
 

@@ -1,8 +1,8 @@
-//! What a register of a proof holds: its width, its edge values, its random ones.
+//! Kinds of registers in a proof: width, edge values, random values.
 
 use super::Random;
 
-/// What an input or result is.
+/// Kind of an input or a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// A predicate, as 0 or 1.

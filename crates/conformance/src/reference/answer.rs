@@ -1,11 +1,11 @@
-//! What an operator has to give: a value with the error that it may have, for every element.
+//! Expected results of an operator: a value with an error bound for every element.
 
 use std::fmt;
 
 use super::array::{Array, Value, bits};
 use super::dtype::Dtype;
 
-/// What one element may be.
+/// Accepted values of one element.
 #[derive(Debug, Clone, Copy)]
 pub enum Answer {
     /// This value; the sign of a zero and the payload of a NaN do not matter.
@@ -16,7 +16,7 @@ pub enum Answer {
     Near {
         /// The exact result, as far as an `f64` has it.
         value: f64,
-        /// How far off a result may be before it is rounded to its type.
+        /// Error bound before rounding to the type.
         error: f64,
     },
     /// An integer that is a rounding, ties to even, of a number at most `error` away, kept within
@@ -24,7 +24,7 @@ pub enum Answer {
     Rounded {
         /// The exact result.
         value: f64,
-        /// How far off it may be before it is rounded.
+        /// Error bound before rounding.
         error: f64,
         /// The largest magnitude.
         limit: f64,
@@ -59,7 +59,7 @@ impl Answer {
         if value.is_finite() && !error.is_finite() { Self::Anything } else { Self::Near { value, error } }
     }
 
-    /// Whether a result of this type is right.
+    /// Returns whether a result of this type is right.
     #[must_use]
     pub fn accepts(self, dtype: Dtype, got: Value) -> bool {
         match (self, got) {
@@ -106,14 +106,14 @@ impl Answer {
     }
 }
 
-/// What an operator has to give as one of its outputs.
+/// Expected content of one output of an operator.
 #[derive(Debug, Clone)]
 pub struct Expected {
     /// The element type; where the issue leaves it open, any of several.
     pub dtypes: Vec<Dtype>,
     /// Sizes, outermost first.
     pub shape: Vec<usize>,
-    /// What each element may be, in C order.
+    /// Accepted values of each element, in C order.
     pub answers: Vec<Answer>,
 }
 
@@ -183,7 +183,7 @@ impl fmt::Display for Shown {
     }
 }
 
-/// What an answer asks for.
+/// Formats an answer of a type.
 struct Wanted(Dtype, Answer);
 
 impl fmt::Display for Wanted {

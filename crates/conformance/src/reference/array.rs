@@ -12,7 +12,7 @@ pub enum Value {
 }
 
 impl Value {
-    /// As a float; integers beyond 2^53 are rounded.
+    /// Converts to a float; integers beyond 2^53 are rounded.
     #[must_use]
     pub fn float(self) -> f64 {
         match self {
@@ -34,13 +34,13 @@ impl Value {
         }
     }
 
-    /// Whether it is a float that is not a number.
+    /// Returns whether it is a NaN.
     #[must_use]
     pub fn is_nan(self) -> bool {
         matches!(self, Self::Float(x) if x.is_nan())
     }
 
-    /// Whether it counts as true: everything but zero.
+    /// Returns whether it counts as true: everything but zero.
     #[must_use]
     pub fn is_true(self) -> bool {
         match self {
@@ -117,7 +117,7 @@ impl Array {
     }
 }
 
-/// What `dtype` has for a value of the same kind: rounded, wrapped, or 0 and 1.
+/// Converts a value of the same kind to `dtype`: rounded, wrapped, or 0 and 1.
 #[must_use]
 pub fn fit(dtype: Dtype, value: Value) -> Value {
     match value {

@@ -13,7 +13,7 @@ pub const NAMES: &[&str] = &[
     "and", "or", "xor", "shl", "shr",
 ];
 
-/// Those that take the bits of integers.
+/// Operators on the bits of integers.
 pub const OF_BITS: &[&str] = &["and", "or", "xor", "shl", "shr"];
 
 /// The function of every pair.

@@ -18,7 +18,7 @@ pub struct Options {
     pub eps: Option<f64>,
     /// The last of several equal extremes instead of the first.
     pub last: bool,
-    /// How many to take.
+    /// Number of elements to take.
     pub k: Option<usize>,
     /// A scan without the element itself.
     pub exclusive: bool,
@@ -36,7 +36,7 @@ pub struct Options {
     pub ignore_index: Option<i64>,
     /// The matrix is taken transposed.
     pub transpose: bool,
-    /// What is taken from the count that a variance is divided by.
+    /// Correction subtracted from the count in the divisor of a variance.
     pub ddof: usize,
     /// The factor of the scores of a softmax, and of a scale.
     pub alpha: Option<f64>,
@@ -64,7 +64,7 @@ pub struct Options {
     pub dilation: Option<Vec<usize>>,
     /// Groups of channels.
     pub groups: Option<usize>,
-    /// Where channels lie.
+    /// Memory layout of images or heads.
     pub layout: Option<String>,
     /// Rows do not feel one another.
     pub batch_invariant: bool,
@@ -135,7 +135,7 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     OPERATORS.iter().chain(elementwise).copied()
 }
 
-/// What a call has to give, output by output.
+/// Computes the expected outputs of a call.
 ///
 /// # Errors
 ///

@@ -73,8 +73,8 @@ impl Dtype {
         self.row().2
     }
 
-    /// How a `.npy` header names it. The one-byte floats have no name there and are stored as
-    /// bytes.
+    /// Returns the type string of a `.npy` header. The one-byte floats have no name there and are
+    /// stored as bytes.
     #[must_use]
     pub fn type_string(self) -> &'static str {
         self.row().3
@@ -86,13 +86,13 @@ impl Dtype {
         TABLE.iter().find(|row| row.3 == text).map(|row| row.0)
     }
 
-    /// Whether it is a float.
+    /// Returns whether it is a float.
     #[must_use]
     pub fn is_float(self) -> bool {
         matches!(self, F8E4M3 | F8E5M2 | F16 | Bf16 | F32 | F64)
     }
 
-    /// Whether it is an integer that can be negative.
+    /// Returns whether it is a signed integer.
     #[must_use]
     pub fn is_signed(self) -> bool {
         matches!(self, I8 | I16 | I32 | I64)

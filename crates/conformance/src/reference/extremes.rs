@@ -13,7 +13,7 @@ use super::axes::{Lanes, Refused};
 use super::call::Call;
 use super::dtype::Dtype;
 
-/// How many different elements: NaN is one of them, and so is zero.
+/// Counts distinct elements: NaN is one of them, and so is zero.
 fn different(lane: &[Value]) -> usize {
     let key = |value: &Value| match *value {
         Value::Int(i) => (i, 0),
@@ -64,7 +64,7 @@ fn refuse_empty(call: &Call<'_>, lanes: &Lanes) -> Result<(), Refused> {
     if is_empty { Refused::because(format!("{} of no elements", call.op)) } else { Ok(()) }
 }
 
-/// How two numbers compare; none is NaN.
+/// Compares two numbers; none is NaN.
 fn compare(left: Value, right: Value) -> Ordering {
     match (left, right) {
         (Value::Int(a), Value::Int(b)) => a.cmp(&b),

@@ -11,7 +11,7 @@ pub struct Format {
     pub exponent_bits: u32,
     /// Bits of the mantissa, without the hidden one.
     pub mantissa_bits: u32,
-    /// Whether all exponent bits set means infinity or NaN; e4m3 has numbers there and one NaN.
+    /// Reserves the highest exponent for infinity and NaN; e4m3 has numbers there and one NaN.
     pub has_infinity: bool,
 }
 

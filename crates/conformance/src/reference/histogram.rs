@@ -5,7 +5,7 @@ use super::axes::Refused;
 use super::call::Call;
 use super::dtype::Dtype;
 
-/// How often each bin occurs; what has no bin is left out.
+/// Counts the values of each bin; values without a bin are left out.
 pub(super) fn expected(call: &Call<'_>) -> Result<Vec<Expected>, Refused> {
     let x = call.input(0)?;
     if x.dtype.is_float() {

@@ -145,7 +145,7 @@ fn result(asked: Option<Dtype>, of: Dtype) -> Dtype {
     })
 }
 
-/// What products of integers do not have.
+/// Returns the type or option that integer products do not support.
 fn not_of_integers(dtype: Dtype, options: &Options) -> Option<&'static str> {
     let activation = options.activation.as_deref();
     let numbers = [options.alpha, options.beta];

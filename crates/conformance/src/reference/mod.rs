@@ -1,5 +1,5 @@
-//! What every operator of the program has to give, written from NumPy's and ONNX's documents, apart
-//! from the kernels.
+//! Expected results of every operator, written from NumPy's and ONNX's documents, independently of
+//! the kernels.
 //!
 //! Start with [`call`]: a call of an operator by name, and [`call::expected`], which says what it
 //! has to give or that it has to be refused. An [`answer`] is a value with the error that it may

@@ -25,9 +25,9 @@ fn cast(call: &Call<'_>) -> Result<Vec<Expected>, Refused> {
     Ok(vec![Expected::new(to, &x.shape, x.values.iter().map(|&v| converted(to, v)).collect())])
 }
 
-/// As NumPy converts: integers wrap, fractions are cut, everything but zero is true. Floats of one
-/// byte saturate, as in ONNX. What no integer holds, and an infinity where there is none, is
-/// anything.
+/// Converts as NumPy does: integers wrap, fractions are truncated, everything but zero is true.
+/// Floats of one byte saturate, as in ONNX. What no integer holds, and an infinity where there is
+/// none, is anything.
 fn converted(to: Dtype, value: Value) -> Answer {
     match value {
         v if to == Dtype::Bool => Answer::bool(v.is_true()),

@@ -9,7 +9,7 @@ use super::exact;
 use super::reduce::{log_sum_exp_of, moments, variance_with_error};
 use super::tolerance;
 
-/// What is added inside the root of a norm unless a call says otherwise.
+/// Default epsilon of a norm.
 const EPS: f64 = 1e-5;
 /// The label that cross-entropy leaves out unless a call says otherwise.
 const IGNORE_INDEX: i64 = -100;
@@ -102,7 +102,7 @@ fn vector<'a>(call: &Call<'a>, index: usize, len: usize) -> Result<Option<&'a Ar
     }
 }
 
-/// What a norm makes of one row.
+/// A normalised row.
 struct Normed {
     answers: Vec<Answer>,
     mean: Answer,

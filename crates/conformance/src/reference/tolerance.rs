@@ -1,4 +1,4 @@
-//! How far off a result may be, as functions of type, length and magnitudes.
+//! Error bounds of results, as functions of type, length and magnitudes.
 //!
 //! Sums follow from the tree: |error| <= c * log2(n) * eps * sum|x| (N. Higham, "Accuracy and
 //! Stability of Numerical Algorithms", section 4.2: a term meets as many roundings as the tree is
@@ -22,22 +22,23 @@ pub fn sum_relative(dtype: Dtype, n: usize) -> f64 {
     SUM_CONSTANT * (n.max(1) as f64).log2() * epsilon(dtype)
 }
 
-/// Of a sum of `n` terms whose magnitudes sum to `magnitude`. Without a bound if they overflow on
-/// their way.
+/// Error bound of a sum of `n` terms whose magnitudes sum to `magnitude`. Without a bound if they
+/// overflow on their way.
 #[must_use]
 pub fn sum(dtype: Dtype, n: usize, magnitude: f64) -> f64 {
     if magnitude > dtype.accumulator().format().max() { f64::INFINITY } else { sum_relative(dtype, n) * magnitude }
 }
 
-/// Of a sum of `n` terms that were themselves rounded once: products, squares.
+/// Error bound of a sum of `n` terms that were themselves rounded once: products, squares.
 #[must_use]
 pub fn sum_of_products(dtype: Dtype, n: usize, magnitude: f64) -> f64 {
     let tiny = n as f64 * dtype.accumulator().format().min_denormal();
     sum(dtype, n, magnitude) + 0.5 * epsilon(dtype) * magnitude + tiny
 }
 
-/// Of a sum of `n` products in any order, in at most 64 parts: each addition rounds once. Tensor
-/// cores keep about 14 bits of sums of eight-bit floats (sm_90) until they are added up outside.
+/// Error bound of a sum of `n` products in any order, in at most 64 parts: each addition rounds
+/// once. Tensor cores keep about 14 bits of sums of eight-bit floats (sm_90) until they are added
+/// up outside.
 #[must_use]
 pub fn chain_of_products(dtype: Dtype, n: usize, magnitude: f64) -> f64 {
     let format = dtype.accumulator().format();
@@ -48,7 +49,7 @@ pub fn chain_of_products(dtype: Dtype, n: usize, magnitude: f64) -> f64 {
     0.5 * (n as f64 + 64.0) * epsilon(dtype) * magnitude + n as f64 * format.min_denormal() + of_tensor_cores
 }
 
-/// Of a product of `n` factors: each of the `n - 1` multiplications rounds once.
+/// Error bound of a product of `n` factors: each of the `n - 1` multiplications rounds once.
 #[must_use]
 pub fn product(dtype: Dtype, n: usize, value: f64) -> f64 {
     n.saturating_sub(1) as f64 * epsilon(dtype) * value.abs()
@@ -60,20 +61,20 @@ pub fn exponential_relative(dtype: Dtype, t: f64) -> f64 {
     epsilon(dtype) * (4.0 + 2.0 * t.abs())
 }
 
-/// Of a logarithm, which is absolute around one.
+/// Error bound of a logarithm, which is absolute around one.
 #[must_use]
 pub fn logarithm(dtype: Dtype, value: f64) -> f64 {
     4.0 * epsilon(dtype) * (1.0 + value.abs())
 }
 
-/// Of max + log(sum of exponentials) over `n` terms.
+/// Error bound of max + log(sum of exponentials) over `n` terms.
 #[must_use]
 pub fn log_sum_exp(dtype: Dtype, n: usize, max: f64) -> f64 {
     let eps = epsilon(dtype);
     sum_relative(dtype, n) + eps * (8.0 + 2.0 * (n.max(1) as f64).ln() + 2.0 * max.abs())
 }
 
-/// Of a variance, from a root mean square `rms` of the data and the variance itself.
+/// Error bound of a variance, from the root mean square `rms` of the data and the variance itself.
 ///
 /// First order: the terms and their sum. Second order: the mean is itself rounded, which Welford's
 /// update and the two-pass form feel by deviation times eps * rms, and by its square. A difference
@@ -86,7 +87,7 @@ pub fn variance(dtype: Dtype, n: usize, variance: f64, rms: f64) -> f64 {
     if n <= 1 { 0.0 } else { eps * (variance + variance.sqrt() * rms) + (eps * rms).powi(2) + tiny }
 }
 
-/// Of a square root or a division that follows: two units of the result.
+/// Error bound of a subsequent square root or division: `count` units of the result.
 #[must_use]
 pub fn units(dtype: Dtype, count: f64, value: f64) -> f64 {
     count * epsilon(dtype) * value.abs()

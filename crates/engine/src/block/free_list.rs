@@ -23,12 +23,12 @@ impl FreeList {
         Self { next, prev, len: num_blocks }
     }
 
-    /// How many are free.
+    /// Returns the number of free blocks.
     pub(crate) fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether a block is free. One that is not links to itself.
+    /// Returns whether a block is free. One that is not links to itself.
     pub(crate) fn contains(&self, id: BlockId) -> bool {
         id != NULL_BLOCK && self.next[id as usize] != id
     }

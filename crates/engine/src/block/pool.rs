@@ -12,7 +12,7 @@ struct Block {
     /// The last step that may touch it.
     fence: u64,
     is_retired: bool,
-    /// What it holds, if it can be hit.
+    /// Hash key of the content, if it can be hit.
     key: Option<Key>,
 }
 
@@ -58,7 +58,7 @@ impl Pool {
         self.blocks[id as usize].refs
     }
 
-    /// Whether holding the block takes one from the free ones.
+    /// Returns whether the block is free, so that a reference to it takes a free block.
     pub(crate) fn is_free(&self, id: BlockId) -> bool {
         self.free.contains(id)
     }
@@ -83,7 +83,7 @@ impl Pool {
         Some(run)
     }
 
-    /// Where [`Self::take_run`] finds its blocks.
+    /// Finds the consecutive blocks for [`Self::take_run`].
     pub(crate) fn find_run(&self, len: usize) -> Option<BlockId> {
         let last = BlockId::try_from(self.num_blocks()).expect("the number of a block has 32 bits");
         let mut found = 0;

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use super::BlockId;
 
-/// What comes before a block.
+/// The prefix before a block.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Parent {
     /// Nothing. Sequences with different salts or adapters share no prefix.
@@ -19,7 +19,7 @@ pub(crate) enum Parent {
     Node(u64),
 }
 
-/// What a block holds.
+/// Content of a block.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Key {
     parent: Parent,
@@ -65,7 +65,7 @@ impl PrefixIndex {
         assert!(self.entries.remove(key).is_some(), "a block with a key is not in the index");
     }
 
-    /// How many blocks can be hit.
+    /// Returns the number of blocks that can be hit.
     pub(crate) fn len(&self) -> usize {
         self.entries.len()
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{BlockCopy, BlockId, Pool, Table};
 
-/// How many different blocks the tables name.
+/// Counts the distinct blocks of the tables.
 pub(crate) fn num_unique<'a>(tables: impl Iterator<Item = &'a Table>) -> usize {
     let mut ids: Vec<BlockId> = tables.flat_map(|t| t.blocks.iter().copied()).collect();
     ids.sort_unstable();

@@ -1,4 +1,4 @@
-//! Where the positions of one sequence lie.
+//! Block table: locations of the positions of one sequence.
 
 use super::{BlockId, Pool};
 

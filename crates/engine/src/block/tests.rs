@@ -9,7 +9,8 @@ use crate::sampling::philox;
 const BLOCKS: usize = 24;
 const ROUNDS: u32 = 100_000;
 
-/// What the pool should know: references, what each block holds, and until when steps may touch it.
+/// Expected state of the pool: references, content of each block, and the last step that may access
+/// it.
 #[derive(Default)]
 struct Expected {
     refs: BTreeMap<BlockId, u32>,

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use super::{BlockCopy, BlockId, Pool, Table};
 
-/// How many blocks writing the given positions takes from the pool, exactly.
+/// Returns the exact number of blocks that writing the positions takes from the pool.
 ///
 /// Of the holders of a shared block that all write, the last one writes in place: a group that fits
 /// the pool by arithmetic must also fit by this count.
@@ -61,7 +61,7 @@ pub(crate) fn prepare(
     }
 }
 
-/// Which blocks that the table has are written.
+/// Returns the existing blocks of the table that are written.
 fn written(table: &Table, positions: &Range<usize>, block_size: usize) -> Range<usize> {
     let start = positions.start.max(table.cached);
     if start >= positions.end {

@@ -1,5 +1,4 @@
-//! How the next token is drawn: parameters, noise, and the reference that a device's sampler is
-//! compared with.
+//! Sampling of the next token: parameters, noise, and the reference for a device's sampler.
 //!
 //! A draw is a function of logits, parameters, seed and absolute position, so that it never depends
 //! on what else is in the batch, on the schedule, or on what was drawn before. [`sample`] says

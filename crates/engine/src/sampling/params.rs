@@ -1,4 +1,4 @@
-//! What a request says about drawing.
+//! Sampling parameters of a request.
 
 use crate::error::{Error, request};
 
@@ -49,7 +49,7 @@ impl Sampling {
         Self { temperature: 0.0, ..Self::default() }
     }
 
-    /// Whether a draw depends on which tokens came before, beyond the logits.
+    /// Returns whether a draw depends on the previous tokens other than through the logits.
     #[must_use]
     pub fn has_penalties(&self) -> bool {
         self.presence_penalty != 0.0 || self.frequency_penalty != 0.0 || self.repetition_penalty != 1.0

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use super::{Sampling, gumbel};
 use crate::batch::SampleRow;
 
-/// What a row of logits gives.
+/// Sample of a row of logits.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Sampled {
     /// The token that was drawn, or the one that was given.
@@ -114,7 +114,7 @@ fn ranked(values: impl Iterator<Item = f64>) -> impl Iterator<Item = u32> {
     all.into_iter().map(|(id, _)| id)
 }
 
-/// What is no number cannot be drawn; the two zeros are one.
+/// Maps a logit to a comparable value: NaN cannot be drawn, and the two zeros are one.
 fn value(logit: f32) -> f64 {
     if logit.is_nan() { f64::NEG_INFINITY } else { f64::from(logit) + 0.0 }
 }

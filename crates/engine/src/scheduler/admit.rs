@@ -8,7 +8,7 @@ use crate::config::Allocator;
 use crate::group::{Group, Key};
 use crate::trace::Wait;
 
-/// Where a group will start.
+/// Start of a group: its prefix, slots and blocks.
 #[derive(Debug, Default)]
 struct Placement {
     /// Blocks that hold its first tokens.
@@ -47,7 +47,7 @@ impl Scheduler {
         }
     }
 
-    /// Where a group can start now, or why it cannot: the prefix that the cache has, then slots,
+    /// Returns the start of a group, or the reason to wait: checks the cached prefix, then slots,
     /// budget and blocks.
     fn place(&self, plan: &Plan, group: &Group, wants: Wants) -> Result<Placement, Wait> {
         let seats = self.config.max_seqs.saturating_sub(self.num_slots());

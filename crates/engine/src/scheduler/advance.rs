@@ -6,10 +6,10 @@ use crate::block::{blocks_needed, prepare};
 use crate::group::Group;
 use crate::speculate::drafts;
 
-/// Which rows a policy gives.
+/// Rows that a policy schedules.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Wants {
-    /// As many as the budget has, of any sequence.
+    /// All that fit the budget, of any sequence.
     Chunks,
     /// All that a sequence needs, or none.
     Whole,

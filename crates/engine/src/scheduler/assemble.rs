@@ -88,7 +88,7 @@ fn push_scores(
     }
 }
 
-/// The hidden states that are asked for and missing, as far as these rows have them.
+/// Pushes the requested hidden states that are still missing and that these rows compute.
 fn push_hidden(
     batch: &mut Batch,
     targets: &mut Vec<Target>,
@@ -103,7 +103,7 @@ fn push_hidden(
     }
 }
 
-/// What follows the last known token, and each guess; and what follows the tokens that attached
+/// Pushes the samples after the last known token and each guess, and after the tokens that attached
 /// sequences share.
 fn push_samples(
     batch: &mut Batch,

@@ -1,4 +1,4 @@
-//! What the model answered, applied: tokens, prefixes, forks, ends.
+//! Applies the model's samples: tokens, prefixes, forks, ends.
 
 use super::Scheduler;
 use super::plan::{Plan, Scheduled, Target, Use};
@@ -158,7 +158,7 @@ impl Scheduler {
     }
 }
 
-/// What is new of each sequence.
+/// Pushes the update of each sequence.
 fn push_updates(group: &mut Group, new: &mut Vec<Update>) {
     let embedding = group.embedding.take();
     for seq in group.seqs.iter_mut().filter(|s| !s.fresh.is_empty() || embedding.is_some()) {

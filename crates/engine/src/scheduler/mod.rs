@@ -1,4 +1,4 @@
-//! Which sequences run in a step, with which rows, in which blocks.
+//! Scheduler: sequences of a step, their rows and their blocks.
 //!
 //! A [`Group`] is waiting, running or swapped; each queue is ordered by priority and arrival.
 //! [`Scheduler::plan`] asks the policy (one file each: `static_batch`, `orca`, `vllm_v0`,
@@ -49,14 +49,15 @@ pub(crate) struct Scheduler {
     pub(crate) pool: Pool,
     pub(crate) host: Pool,
     pub(crate) waiting: BTreeMap<Key, Group>,
-    /// In order when a step is planned; what it admits or resumes comes last until the next one.
+    /// Running groups, sorted when a step is planned; groups admitted or resumed by it are last
+    /// until the next one.
     pub(crate) running: Vec<Group>,
     pub(crate) swapped: BTreeMap<Key, Group>,
     pub(crate) metrics: Metrics,
     pub(crate) now: Duration,
     /// No request comes after those that are there.
     pub(crate) is_draining: bool,
-    /// Whether `running` is in order.
+    /// Set while `running` is sorted.
     is_sorted: bool,
     /// Counts how often groups that run have changed places.
     order: u64,
@@ -194,7 +195,7 @@ impl Scheduler {
         self.running.push(group);
     }
 
-    /// Whether every request has ended.
+    /// Returns whether every request has ended.
     pub(crate) fn is_idle(&self) -> bool {
         self.waiting.is_empty() && self.running.is_empty() && self.swapped.is_empty()
     }
@@ -238,7 +239,7 @@ impl Scheduler {
 }
 
 impl Config {
-    /// Whether sequences may hold a block together.
+    /// Returns whether sequences may share a block.
     pub(crate) fn shares(&self) -> bool {
         self.allocator != Allocator::Contiguous && self.kv_cache
     }

@@ -1,4 +1,4 @@
-//! What a step will do: rows, copies, and whose answers are whose.
+//! Plan of a step: rows, copies, and the sequence of each sample.
 
 use crate::batch::Moves;
 use crate::group::{Group, Key};
@@ -8,7 +8,7 @@ use crate::trace::Wait;
 /// Rows of one sequence.
 #[derive(Debug, Clone)]
 pub(crate) struct Rows {
-    /// Which sequence of its group.
+    /// Index of the sequence in its group.
     pub(crate) seq: usize,
     /// The first position.
     pub(crate) start: usize,
@@ -31,7 +31,7 @@ impl Rows {
 /// Rows of a group.
 #[derive(Debug, Clone)]
 pub(crate) struct Scheduled {
-    /// Which of the running groups.
+    /// Index of the running group.
     pub(crate) group: usize,
     key: Key,
     /// The group has ended since.
@@ -39,12 +39,12 @@ pub(crate) struct Scheduled {
     pub(crate) rows: Rows,
 }
 
-/// What an answer of the model is for.
+/// Destination of a sample.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Target {
-    /// Which of [`Plan::scheduled`] has the row.
+    /// Index of the row in [`Plan::scheduled`].
     pub(crate) scheduled: usize,
-    /// Which of its sequences.
+    /// Index of its sequence.
     pub(crate) seq: usize,
     pub(crate) use_: Use,
 }
@@ -66,7 +66,7 @@ pub(crate) struct Plan {
     pub(crate) step: u64,
     /// The order of groups, as numbers: it changes when one of them does.
     pub(crate) order: u64,
-    /// In order of groups.
+    /// Scheduled sequences, sorted by group.
     pub(crate) scheduled: Vec<Scheduled>,
     /// One for each of the batch's samples, then one for each of its hidden states.
     pub(crate) targets: Vec<Target>,
@@ -85,7 +85,7 @@ pub(crate) struct Plan {
     /// It leaves out for whom something would have to be preempted, which no plan that is ahead may
     /// do.
     pub(crate) is_short: bool,
-    /// What comes after it can be planned before its tokens are known.
+    /// The next step can be planned before this one's tokens are known.
     pub(crate) is_predictable: bool,
     /// Slots that were free in sum but not side by side, when a group wanted them.
     pub(crate) external_slots: usize,
@@ -103,12 +103,12 @@ impl Plan {
         Self { step, budget, is_ahead, scheduled: self.scheduled, targets: self.targets, ..Self::default() }
     }
 
-    /// Whether there is nothing to do.
+    /// Returns whether there is nothing to do.
     pub(crate) fn is_empty(&self) -> bool {
         self.num_rows == 0 && self.padding == 0 && self.moves == Moves::default()
     }
 
-    /// Whether groups may start: not where running ones have no room.
+    /// Returns whether groups may start: not while running ones lack blocks.
     pub(crate) fn may_start(&self) -> bool {
         self.num_preempted == 0 && !self.is_short
     }

@@ -73,7 +73,7 @@ impl Scheduler {
         }
     }
 
-    /// Whether the device has blocks for what was swapped out and for one more token of each
+    /// Returns whether the device has blocks to swap a group in, and for one more token of each
     /// sequence.
     fn can_resume(&self, group: &Group) -> bool {
         let reserve = if self.num_slots() > 0 { self.config.watermark_blocks() } else { 0 };

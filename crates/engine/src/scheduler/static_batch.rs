@@ -60,7 +60,7 @@ impl Scheduler {
         self.waiting.extend(held.into_iter().flatten());
     }
 
-    /// As many rows for every slot of the batch as the longest needs.
+    /// Pads every slot of the batch to the rows of the longest.
     fn pad(&self, plan: &mut Plan) {
         let longest = plan.scheduled.iter().map(|s| s.rows.len()).max().unwrap_or(0);
         let waits = |g: &Group| g.seqs.iter().filter(|s| s.is_attached).count();

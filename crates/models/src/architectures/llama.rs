@@ -21,7 +21,7 @@ struct Layer {
     mlp: FeedForward,
 }
 
-/// What a layer does with each row by itself.
+/// The feed-forward part of a layer.
 #[derive(Debug)]
 enum FeedForward {
     One(Mlp),
@@ -40,7 +40,7 @@ impl FeedForward {
 /// The norms of a layer's heads, where an architecture has them.
 pub(super) type HeadNorms = fn(&mut Loader<'_>, &str, &ModelConfig) -> Result<Option<[Norm; 2]>, Error>;
 
-/// In what an architecture may differ from Llama.
+/// The parts in which an architecture may differ from Llama.
 #[derive(Clone, Copy)]
 pub(super) struct Parts {
     pub(super) head_norms: HeadNorms,

@@ -12,7 +12,7 @@ use crate::files::read_small_text;
 #[derive(Debug)]
 pub(crate) struct Fields {
     pub(crate) path: PathBuf,
-    /// What stands before the names of fields in messages.
+    /// Prefix of field names in messages.
     prefix: String,
     object: Map<String, Value>,
 }

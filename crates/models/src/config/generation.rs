@@ -1,4 +1,4 @@
-//! How a model wants to be drawn from: `generation_config.json`.
+//! Sampling defaults of a model: `generation_config.json`.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use warpfold_engine::Sampling;
 use super::fields::Fields;
 use crate::Error;
 
-/// What a model's publisher says of sampling; it holds where nobody says otherwise.
+/// Sampling parameters recommended by a model's publisher, used where a request sets none.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct SamplingDefaults {
     /// Divides the logits.
@@ -25,7 +25,7 @@ pub struct SamplingDefaults {
 }
 
 impl SamplingDefaults {
-    /// Those of a `generation_config.json`, as vLLM takes them.
+    /// Reads a `generation_config.json` as vLLM does.
     pub(crate) fn read(fields: &Fields) -> Result<Self, Error> {
         let number = |name| Ok::<_, Error>(fields.number(name)?.map(|number| number as f32));
         let top_k = fields.size("top_k")?.filter(|k| *k > 0);
@@ -58,7 +58,7 @@ impl SamplingDefaults {
     }
 }
 
-/// What is said, with nothing where nothing is.
+/// Lists the parameters that are set; empty if none is.
 impl fmt::Display for SamplingDefaults {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = |value: Option<&dyn ToString>| value.map(ToString::to_string);

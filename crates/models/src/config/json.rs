@@ -176,7 +176,7 @@ fn experts(fields: &Fields, architecture: Architecture, layers: usize) -> Result
     }))
 }
 
-/// How far each layer sees.
+/// Returns the attention window of each layer.
 fn windows(fields: &Fields, architecture: Architecture, layers: usize) -> Result<Vec<Option<usize>>, Error> {
     if layers > super::MAX_LAYERS {
         return Err(fields.wrong("num_hidden_layers", format!("{layers} is more than {}", super::MAX_LAYERS)));

@@ -1,4 +1,5 @@
-//! What a model is: its architecture and sizes, from `config.json` or from the metadata of GGUF.
+//! Configuration of a model: its architecture and sizes, from `config.json` or from the metadata of
+//! GGUF.
 //!
 //! `json` reads both dialects of Hugging Face (`rope_theta` and `rope_scaling`, or
 //! `rope_parameters`); `gguf` reads llama.cpp's keys. Both end in [`ModelConfig::validate`], so
@@ -77,7 +78,7 @@ pub struct ExpertsConfig {
     pub chosen: usize,
     /// Elements of a row inside of an expert.
     pub inner: usize,
-    /// Whether the weights of the chosen experts sum to 1.
+    /// Normalises the weights of the chosen experts to sum to 1.
     pub is_normalized: bool,
     /// Layers that have one MLP instead.
     pub dense_layers: Vec<usize>,
@@ -86,7 +87,7 @@ pub struct ExpertsConfig {
 /// A model's architecture and sizes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ModelConfig {
-    /// Which function of its weights it is.
+    /// Architecture of the model.
     pub architecture: Architecture,
     /// Tokens.
     pub vocab: usize,
@@ -104,23 +105,23 @@ pub struct ModelConfig {
     pub num_kv_heads: usize,
     /// Elements of a head.
     pub head_dim: usize,
-    /// What is added below the root of a norm.
+    /// Epsilon of the norms.
     pub norm_eps: f64,
-    /// How positions turn queries and keys.
+    /// Rotary embedding of queries and keys.
     pub rope: Rope,
     /// The same in local layers, if it is another way.
     pub local_rope: Option<Rope>,
-    /// Which layers are local.
+    /// Layers that use local attention.
     pub local_layers: Vec<bool>,
-    /// How many positions a layer sees, by layer; `None` for all.
+    /// Attention window in positions, by layer; `None` for all.
     pub windows: Vec<Option<usize>>,
     /// The factor of scores; `1 / sqrt(head_dim)` without.
     pub attention_scale: Option<f64>,
-    /// Whether queries, keys and values have a bias.
+    /// Adds a bias to queries, keys and values.
     pub has_qkv_bias: bool,
-    /// Whether the output of attention has a bias.
+    /// Adds a bias to the output of attention.
     pub has_output_bias: bool,
-    /// Whether the embedding is the head's weights too; if nothing is said, where there is no head.
+    /// Ties the embedding to the head's weights; if unset, they are tied where there is no head.
     pub is_tied: Option<bool>,
     /// Positions that the model was made for.
     pub max_len: usize,

@@ -13,7 +13,7 @@ pub(crate) fn of_text(text: &str) -> Result<Quantization, Error> {
     read(&Fields::parse(std::path::Path::new("config.json"), text)?)
 }
 
-/// How the weights of a folder are stored.
+/// Reads how the weights of a folder are quantized.
 pub(super) fn read(fields: &Fields) -> Result<Quantization, Error> {
     let found = ["quantization_config", "compression_config"].into_iter().find(|name| fields.get(name).is_some());
     let Some(quantization) = found.map(|name| fields.object(name)).transpose()?.flatten() else {

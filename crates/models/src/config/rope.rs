@@ -5,28 +5,28 @@ use std::path::Path;
 use crate::Error;
 use crate::error;
 
-/// How positions become angles.
+/// Rotary embedding: the map from positions to angles.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rope {
     /// The base: pair `i` of `n` turns by `theta^(-i / n)` a position.
     pub theta: f64,
-    /// How angles are scaled beyond what the model was first trained for.
+    /// Scaling of the angles for contexts beyond the original training length.
     pub scaling: RopeScaling,
 }
 
-/// How angles are scaled.
+/// Scaling of the angles.
 #[derive(Debug, Clone, PartialEq)]
 pub enum RopeScaling {
     /// Not at all.
     None,
     /// All by the same factor.
     Linear {
-        /// What they are divided by.
+        /// Divisor of the angles.
         factor: f64,
     },
     /// Slow ones divided by a factor, fast ones kept, those between blended: Llama 3.1.
     Llama3 {
-        /// What slow angles are divided by.
+        /// Divisor of the low-frequency angles.
         factor: f64,
         /// Turns within the first length below which an angle is slow.
         low_freq_factor: f64,
@@ -66,8 +66,8 @@ impl Rope {
         }
     }
 
-    /// By how much each pair of a head turns a position. As transformers computes it: in `f32` but
-    /// for the powers.
+    /// Returns the angle per position of each pair of a head. As transformers computes it: in `f32`
+    /// but for the powers.
     #[must_use]
     pub fn frequencies(&self, head_dim: usize) -> Vec<f32> {
         let plain = (0..head_dim / 2).map(|i| self.theta.powf(-((2 * i) as f64) / head_dim as f64) as f32);

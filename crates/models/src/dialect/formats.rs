@@ -7,11 +7,11 @@
 /// A format of calls. Names are those of vLLM's parsers where it has them.
 #[derive(Debug, PartialEq, Eq)]
 pub struct ToolFormat {
-    /// What it is called.
+    /// Name of the format.
     pub name: &'static str,
-    /// What ends the text before the first call, and does not occur in it.
+    /// Text that starts the first call, and does not occur before it.
     pub(super) trigger: &'static str,
-    /// Whether calls come at the start of an answer alone, and text never begins with the trigger.
+    /// Calls come only at the start of an answer, and text never begins with the trigger.
     pub(super) at_start: bool,
     pub(super) first: &'static str,
     pub(super) middle: &'static str,
@@ -19,13 +19,13 @@ pub struct ToolFormat {
     pub(super) close: &'static str,
     pub(super) next: &'static str,
     pub(super) end: &'static str,
-    /// How the name of a call is made, which some templates are particular about.
+    /// Form of the ids of calls, which some templates restrict.
     pub(super) ids: Ids,
-    /// What a template has in it that writes this format.
+    /// Substrings that identify a template of this format.
     signs: &'static [&'static str],
 }
 
-/// How arguments are written.
+/// Encoding of arguments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Arguments {
     /// A JSON object.
@@ -38,7 +38,7 @@ pub(super) enum Arguments {
     Channels,
 }
 
-/// How ids of calls look.
+/// Form of the ids of calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ids {
     /// `call_` and 24 letters and digits, as OpenAI's.
@@ -143,7 +143,7 @@ pub(super) const FORMATS: [ToolFormat; 8] = [
     },
 ];
 
-/// What Hermes and Qwen write, and models whose template knows no tools are told to.
+/// The format of Hermes and Qwen, also taught to models whose template knows no tools.
 pub(super) const HERMES: ToolFormat = ToolFormat {
     name: "hermes",
     trigger: "<tool_call>",

@@ -1,4 +1,4 @@
-//! How a model writes what is more than text: calls of tools, and reasoning before an answer.
+//! Tool calls and reasoning in the output of a model.
 //!
 //! A [`Dialect`] is found in a model's chat template. [`Dialect::grammar`] is the grammar that an
 //! answer with tools is generated under, so that each call names a tool and has arguments of its
@@ -36,27 +36,26 @@ const THINK: [&str; 2] = ["<think>", "</think>"];
 /// A tool that a model may call.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tool {
-    /// What calls name.
+    /// Name used by calls.
     pub name: String,
     /// The JSON schema of its arguments.
     pub parameters: Value,
-    /// Whether a schema that cannot be kept to is refused. Otherwise what cannot be kept to is left
-    /// out of it.
+    /// Refuses a schema that cannot be enforced. Otherwise its unenforceable parts are ignored.
     pub is_strict: bool,
 }
 
-/// How one model writes.
+/// The output format of a model.
 #[derive(Debug, Clone)]
 pub struct Dialect {
     format: &'static ToolFormat,
-    /// Whether the template tells of tools by itself.
+    /// The template lists the tools by itself.
     is_told_by_template: bool,
     thinks: bool,
     /// Marks that are tokens and no text.
     special: BTreeMap<&'static str, u32>,
 }
 
-/// Where an answer begins.
+/// State of reasoning at the start of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Thinking {
     /// The model does not reason, or the prompt has said that it shall not.
@@ -92,13 +91,14 @@ impl Dialect {
         self.format
     }
 
-    /// Whether the template writes tools and calls by itself. Otherwise [`Dialect::tell`] does.
+    /// Returns whether the template writes tools and calls by itself. Otherwise [`Dialect::tell`]
+    /// does.
     #[must_use]
     pub fn is_told_by_template(&self) -> bool {
         self.is_told_by_template
     }
 
-    /// How an answer to a prompt begins.
+    /// Returns the state of reasoning in which an answer to a prompt begins.
     #[must_use]
     pub fn thinking(&self, prompt: &str) -> Thinking {
         let [open, close] = THINK;

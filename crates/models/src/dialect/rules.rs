@@ -9,23 +9,23 @@ use super::formats::{Arguments, ToolFormat};
 use super::{Dialect, THINK, Thinking, Tool, python, tags};
 use crate::grammar::{Grammar, quoted};
 
-/// What one answer may hold.
+/// Constraints on one answer.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Turn {
     /// Tools that may be called; calls are read only where there are some.
     pub tools: Vec<Tool>,
-    /// Whether one is called.
+    /// Choice of tools to call.
     pub choice: ToolChoice,
     /// At most one call.
     pub is_single: bool,
-    /// What content must look like.
+    /// Grammar of the content.
     pub content: Option<Grammar>,
 }
 
-/// Whether a tool is called.
+/// Choice of tools to call.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum ToolChoice {
-    /// As the model likes.
+    /// The model decides.
     #[default]
     Auto,
     /// One at least.
@@ -191,7 +191,7 @@ impl Rules<'_> {
         }
     }
 
-    /// What follows the trigger.
+    /// Returns the grammar after the trigger.
     fn calls(&mut self, turn: &Turn) -> String {
         let ToolFormat { first, next, end, close, middle, .. } = *self.format;
         let mut names = Vec::new();

@@ -12,9 +12,9 @@ use super::{THINK, Thinking, Turn, python, tags};
 /// A part of an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Piece {
-    /// What the answer says.
+    /// Content of the answer.
     Content(String),
-    /// What was thought before.
+    /// Reasoning before the answer.
     Reasoning(String),
     /// A call begins. Calls are numbered in their order.
     Call {
@@ -42,7 +42,7 @@ pub(super) struct MarkReader {
     rest: String,
     /// Spaces that a mark takes if one comes next.
     spaces: String,
-    /// What was read of a call that has no name yet.
+    /// Text of a call whose name is not known yet.
     unnamed: String,
     /// The tool that the last call names.
     tool: usize,
@@ -79,7 +79,7 @@ enum State {
     After,
 }
 
-/// How far a JSON object was read.
+/// Scanner state within a JSON object.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Scan {
     depth: usize,
@@ -87,7 +87,7 @@ pub(super) struct Scan {
     is_escaped: bool,
 }
 
-/// What comes of a step.
+/// Result of a step.
 enum Step {
     /// There may be another.
     Taken,
@@ -157,7 +157,7 @@ impl MarkReader {
         }
     }
 
-    /// What does not follow the grammar is content, with what was read of a call that has no name.
+    /// Emits the pending text as content when it does not follow the grammar.
     fn give_up(&mut self, pieces: &mut Vec<Piece>) {
         content(std::mem::take(&mut self.unnamed), pieces);
         self.state = State::Plain;

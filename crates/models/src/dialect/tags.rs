@@ -2,14 +2,14 @@
 
 use serde_json::Value;
 
-/// What ends a value.
+/// Text after a value.
 pub(super) const CLOSE: &str = "\n</parameter>\n";
 
-/// What begins a value of any name.
+/// Text before a value of any name.
 pub(super) const OPEN: &str = "<parameter=";
 pub(super) const OPENED: &str = ">\n";
 
-/// What begins the value of a name.
+/// Returns the text before the value of a name.
 pub(super) fn open(name: &str) -> String {
     format!("{OPEN}{name}{OPENED}")
 }
@@ -30,8 +30,8 @@ pub(super) fn properties(schema: &Value) -> Vec<Property<'_>> {
     all.map(|(name, schema)| Property { name, schema, is_required: required(name), is_text: is_text(schema) }).collect()
 }
 
-/// Whether a schema is of texts, and of such that may stand without quotes. Other rules than a
-/// choice are kept to where a text is JSON.
+/// Returns whether a schema is of strings that may stand without quotes. Other rules than a choice
+/// are enforced where a string is JSON.
 fn is_text(schema: &Value) -> bool {
     const PLAIN: [&str; 6] = ["type", "title", "description", "default", "examples", "enum"];
     let is_plain = |fields: &serde_json::Map<String, Value>| fields.keys().all(|key| PLAIN.contains(&key.as_str()));

@@ -24,7 +24,7 @@ pub(crate) enum Blocks {
     Mxfp4,
 }
 
-/// What the codes of the IQ4 formats stand for: steps that are closer near zero.
+/// Values of the codes of the IQ4 formats: steps that are finer near zero.
 const IQ4: [i8; 16] = [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113];
 
 /// Twice the values of e2m1.
@@ -74,7 +74,7 @@ impl Blocks {
         }
     }
 
-    /// How a device stores them.
+    /// Returns the storage scheme on a device.
     pub(crate) const fn scheme(self) -> Scheme {
         let four = Scheme::symmetric(4, 8);
         let of_bytes = Scheme { zero: 0, scale: Scale::Byte, offset: Offset::Byte, ..four };

@@ -1,4 +1,4 @@
-//! What devices should hold of tensors: digests of the files, read for this alone.
+//! Digests of tensors read from the files, to compare with the device's copies.
 //!
 //! The files are read from their beginning to their end, in rows, by other code than that which
 //! brings them to devices: what both do wrong in the same way is what they share, the formats of
@@ -14,16 +14,16 @@ use super::{Checkpoint, Entry, Format, Storage, format};
 use crate::Error;
 use crate::error;
 
-/// How devices hold the values of a tensor.
+/// Representation of a tensor's values on devices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Held {
     pub(crate) dtype: Dtype,
-    /// Whether 1 was added.
+    /// Set if 1 was added.
     pub(crate) plus_one: bool,
 }
 
 impl Held {
-    /// As the files say, in a type.
+    /// Describes the values of the files converted to a type.
     pub(crate) const fn plain(dtype: Dtype) -> Self {
         Self { dtype, plus_one: false }
     }
@@ -41,7 +41,7 @@ struct Chunk<'a> {
 /// Elements of a chunk, more or less: what a core's own cache takes.
 const CHUNK: usize = 1 << 18;
 
-/// What chunks begin at a multiple of, in elements: the largest block of the formats.
+/// Alignment of chunks in elements: the largest block of the formats.
 const ALIGNMENT: usize = 256;
 
 // THRESHOLD: more cores have nothing to read; tested by

@@ -1,4 +1,4 @@
-//! How elements are stored: floats, and the blocks of GGUF.
+//! Storage formats of elements: floats, and the blocks of GGUF.
 
 use std::num::NonZero;
 use std::ops::Range;
@@ -61,7 +61,7 @@ impl Format {
         }
     }
 
-    /// Whether values are numbers that nothing has to say more about.
+    /// Returns whether values are plain integers without scales.
     pub(crate) const fn is_integer(self) -> bool {
         matches!(self, Self::U8 | Self::I8 | Self::I32 | Self::I64)
     }

@@ -13,7 +13,7 @@ use super::{Entry, Format, Storage, checked_len, open};
 use crate::Error;
 use crate::error;
 
-/// What a file says before its weights.
+/// The part of a file before its weights.
 #[derive(Debug)]
 pub(crate) struct Header {
     pub(crate) path: PathBuf,
@@ -125,7 +125,7 @@ fn is_gemma(metadata: &BTreeMap<String, Value>) -> bool {
     matches!(metadata.get("general.architecture"), Some(Value::Text(name)) if name.starts_with("gemma"))
 }
 
-/// Where the reader is in a file.
+/// A read position in a file.
 struct Cursor<'a> {
     path: &'a Path,
     reader: BufReader<&'a File>,

@@ -58,11 +58,11 @@ pub(crate) struct Reading {
 }
 
 impl Reading {
-    /// What programs read by.
+    /// Default settings of reads.
     pub(crate) const SHIPPED: Self = Self { threads: 4, large_bytes: 4 << 20, stage_bytes: 32 << 20 };
 }
 
-/// What a file holds: on disk, or as part of the program.
+/// Content of a file: on disk, or in the program.
 #[derive(Debug)]
 enum Content {
     File(File),
@@ -121,7 +121,7 @@ fn read_exact_at(file: &File, mut start: u64, mut bytes: &mut [u8]) -> io::Resul
 /// A tensor in a file.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Entry {
-    /// Which file.
+    /// Index of the file.
     pub(crate) file: usize,
     /// Its name there.
     pub(crate) stored_name: String,
@@ -134,14 +134,14 @@ pub(crate) struct Entry {
     quantized: Option<Box<quantized::Quantized>>,
 }
 
-/// How stored values differ from those of Hugging Face.
+/// Difference of stored values from those of Hugging Face.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Storage {
     /// Not at all.
     Plain,
     /// Rows of each head in llama.cpp's order, in which the pairs of a rotation are neighbours.
     PairedRows {
-        /// How many heads there are.
+        /// Number of heads.
         heads: usize,
     },
     /// 1 was added: llama.cpp stores Gemma's norms so.
@@ -268,12 +268,12 @@ impl Checkpoint {
         self.entries.get(name).map_or(0, |entry| entry.len() as u64)
     }
 
-    /// Whether there is such a tensor.
+    /// Returns whether there is a tensor of this name.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.entries.contains_key(name)
     }
 
-    /// How the values of a tensor are stored, if it is there.
+    /// Returns the storage format of a tensor, if it is there.
     pub(crate) fn format(&self, name: &str) -> Option<Format> {
         self.entries.get(name).map(|entry| entry.format)
     }

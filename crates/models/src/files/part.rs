@@ -10,7 +10,7 @@ use super::{Blocks, Checkpoint, Content, Entry, Format, Reading, Storage, format
 use crate::Error;
 use crate::error;
 
-/// What is read of a tensor.
+/// The part of a tensor to read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Part {
     /// All of it.
@@ -83,8 +83,8 @@ impl Checkpoint {
         Ok((entry, place, is_of_blocks, bytes))
     }
 
-    /// Where a part of a tensor lies in its file, if it lies there in one piece and becomes what is
-    /// wanted element by element.
+    /// Locates a part of a tensor in its file, if it is contiguous there and can be converted element
+    /// by element.
     pub(crate) fn stored(&self, name: &str, shape: &[usize], part: &Part, dtype: Dtype) -> Option<Stored<'_>> {
         let entry = self.entries.get(name).filter(|entry| entry.shape == shape && entry.storage == Storage::Plain)?;
         let (place, block) = (Place::of(entry, part), entry.format.block_len());
@@ -126,12 +126,12 @@ impl Checkpoint {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Coded {
     Blocks(Blocks),
-    /// Those of several tensors.
+    /// Quantized values of several tensors.
     Quantized(Scheme),
 }
 
 impl Coded {
-    /// How a device stores them.
+    /// Returns the storage scheme on a device.
     pub(crate) const fn scheme(self) -> Scheme {
         match self {
             Self::Blocks(blocks) => blocks.scheme(),
@@ -211,7 +211,7 @@ impl Stored<'_> {
     }
 }
 
-/// Where a part lies in a tensor, as a matrix of its outermost axis and the rest.
+/// Location of a part in a tensor, as a matrix of its outermost axis and the rest.
 #[derive(Debug, Clone)]
 struct Place {
     rows: Range<usize>,
@@ -230,7 +230,7 @@ impl Place {
         }
     }
 
-    /// Whether the pieces of all rows begin and end with blocks of so many elements.
+    /// Returns whether the pieces of all rows are aligned to blocks of `len` elements.
     fn is_of_blocks(&self, len: usize) -> bool {
         let (is_even, columns) = (|at: usize| at.is_multiple_of(len), &self.columns);
         if columns.len() == self.width {

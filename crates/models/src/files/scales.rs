@@ -1,4 +1,4 @@
-//! What 8-bit floats are multiplied by: a tensor beside theirs.
+//! Scales of 8-bit floats, stored in a tensor of their own.
 //!
 //! `X.weight` has `X.weight_scale_inv` (DeepSeek's and Qwen's fp8, a scale a block) or
 //! `X.weight_scale` (compressed-tensors, fbgemm: a scale for all, or for each row). Blocks have a

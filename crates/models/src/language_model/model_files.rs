@@ -27,9 +27,9 @@ pub struct ModelFiles {
     defaults: SamplingDefaults,
     pooling: PoolingDefaults,
     pub(crate) checkpoint: Checkpoint,
-    /// Whether weights are compared with the files once they are loaded.
+    /// Compares weights with the files after loading.
     is_verified: bool,
-    /// Whether weights of few bits stay as they are.
+    /// Quantized weights stay packed.
     is_packed: bool,
     /// Adapters that models have room for.
     adapters: Option<AdapterRoom>,
@@ -157,13 +157,13 @@ impl ModelFiles {
         &self.checkpoint
     }
 
-    /// What the model is.
+    /// Returns the model's configuration.
     #[must_use]
     pub fn config(&self) -> &ModelConfig {
         &self.config
     }
 
-    /// How it wants to be drawn from, where nobody says otherwise.
+    /// Returns the sampling parameters for requests that set none.
     #[must_use]
     pub fn sampling_defaults(&self) -> &SamplingDefaults {
         &self.defaults
@@ -239,8 +239,8 @@ impl ModelFiles {
         self.is_verified.then(|| WeightsDigest::of(&self.checkpoint, placed)).transpose()
     }
 
-    /// As [`ModelFiles::load`], what one of several devices has of the model, and where it has it,
-    /// if that is to be compared.
+    /// Variant of [`ModelFiles::load`] for one of several devices: its shard, and the addresses of
+    /// the weights if they are to be verified.
     pub(crate) fn load_shard(
         &self,
         queue: &Queue,

@@ -18,7 +18,7 @@ pub(crate) struct Adapted {
     inputs: usize,
     /// The rank that there is room for, of each part.
     rank: usize,
-    /// Whether columns of two parts come in turns, eight at a time.
+    /// Columns of two parts alternate in groups of eight.
     is_in_turns: bool,
 }
 
@@ -40,12 +40,12 @@ impl Adapted {
         Ok(Some(Box::new(Self { adapters, parts: parts.to_vec(), inputs, rank, is_in_turns })))
     }
 
-    /// What is added to the sums of rows.
+    /// Returns the LoRA terms to add to the rows.
     pub(super) fn run(&self, x: &Tensor, of_rows: &Tensor) -> Result<Tensor, Error> {
         Ok(self.adapters.run(x, of_rows)?)
     }
 
-    /// Whether a matrix of this name is one of those here.
+    /// Returns whether a matrix of this name is one of these.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.parts.iter().any(|(part, _)| part == name)
     }

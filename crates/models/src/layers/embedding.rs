@@ -15,7 +15,7 @@ pub(crate) struct Embedding {
 }
 
 impl Embedding {
-    /// Of weights `[vocab, hidden]`; rows are given in a type.
+    /// Creates an embedding of weights `[vocab, hidden]`; rows are returned in `dtype`.
     pub(super) const fn new(weight: Weight, dtype: Dtype) -> Self {
         Self { weight, dtype }
     }

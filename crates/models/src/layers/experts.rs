@@ -6,12 +6,12 @@ use super::{Linear, Loader};
 use crate::config::ExpertsConfig;
 use crate::{Error, ModelConfig};
 
-/// What the tensors of a mixture are called.
+/// Names of a mixture's tensors.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ExpertNames {
-    /// Of the mixture in its layer.
+    /// Name of the mixture in its layer.
     pub(crate) mixture: &'static str,
-    /// Of gate, up and down in an expert.
+    /// Names of gate, up and down in an expert.
     pub(crate) parts: [&'static str; 3],
 }
 

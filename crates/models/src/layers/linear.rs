@@ -24,9 +24,9 @@ pub(crate) struct Linear {
     /// Parts of the sums, which are added in a balanced tree: products over what devices may share
     /// have several, whether they share it or not.
     pub(super) parts: usize,
-    /// Who has the other parts of the sums.
+    /// The shard, if other devices hold further parts of the sums.
     pub(super) shard: Option<Shard>,
-    /// What adapters add to the sums, where the model may have some.
+    /// Adapter terms, where the model may have adapters.
     pub(super) adapted: Option<Box<Adapted>>,
 }
 
@@ -77,7 +77,7 @@ impl Linear {
         self.adapted.as_deref_mut()
     }
 
-    /// Whether the model may have adapters.
+    /// Returns whether the model may have adapters.
     pub(crate) const fn is_adapted(&self) -> bool {
         self.adapted.is_some()
     }
@@ -100,7 +100,7 @@ impl Linear {
         }
     }
 
-    /// As [`Self::forward_f32`], over what a tensor has.
+    /// Variant of [`Self::forward_f32`] that writes to an existing tensor.
     pub(crate) fn forward_f32_into(&self, x: &Tensor, result: &mut Tensor) -> Result<(), Error> {
         let product = self.product().dtype(Dtype::F32);
         match &self.weight {

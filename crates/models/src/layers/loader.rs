@@ -30,11 +30,11 @@ pub(crate) struct Loader<'a> {
     /// Pinned memory that bytes of files go through: one part is read while the one before is
     /// copied.
     pub(crate) stages: [HostBuffer<u8>; 2],
-    /// Whether tensors get their sizes alone, and no file is read.
+    /// Only allocates tensors and reads no file.
     pub(crate) is_outline: bool,
-    /// Where tensors of the files lie on the device, if somebody wants to know.
+    /// Addresses of the loaded tensors, if they are requested.
     pub(crate) placed: Option<Vec<Placed>>,
-    /// Whether weights of few bits stay as they are, where kernels can multiply them so.
+    /// Quantized weights stay packed where kernels can multiply them.
     pub(crate) is_packed: bool,
     /// Adapters that there is to be room for.
     pub(crate) adapters: Option<AdapterRoom>,
@@ -208,7 +208,7 @@ impl Loader<'_> {
         self.rows(&parts.iter().map(of).collect::<Vec<_>>(), columns)
     }
 
-    /// As [`Loader::linear`], of which a device has some columns of each.
+    /// Variant of [`Loader::linear`] for a device's share of the columns of each matrix.
     pub(crate) fn columns(
         &mut self,
         parts: &[(String, usize)],
@@ -269,7 +269,7 @@ impl Loader<'_> {
         Linear::new(Weight::Plain(weight), None)
     }
 
-    /// Whether one of matrices consists of several tensors, which are read at once.
+    /// Returns whether a matrix consists of several tensors that are read together.
     fn is_quantized(&self, both: &[Lines; 2]) -> bool {
         let is_so = |lines: &Lines| self.checkpoint.format(&lines.name) == Some(Format::Quantized);
         both.iter().any(is_so) && !self.is_outline
@@ -338,9 +338,9 @@ impl Loader<'_> {
 /// Lines of a tensor of the files.
 pub(super) struct Lines {
     pub(super) name: String,
-    /// How many there are.
+    /// Number over all devices.
     pub(super) all: usize,
-    /// Which of them the device has.
+    /// Range of this device.
     pub(super) own: Range<usize>,
 }
 

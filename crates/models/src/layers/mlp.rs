@@ -71,7 +71,7 @@ pub(crate) struct Mlp {
     gate_up: Linear,
     down: Linear,
     gating: Gating,
-    /// Whether the gate is part of the product into it.
+    /// The gate is part of the input GEMM.
     is_gated: bool,
     intermediate: usize,
 }

@@ -1,5 +1,5 @@
-//! What architectures are made of: products, norms, attention over the paged cache, gated MLPs,
-//! mixtures of them.
+//! Building blocks of architectures: linear layers, norms, attention over the paged cache, gated
+//! MLPs, mixtures of experts.
 
 mod adapted;
 mod attention;

@@ -16,7 +16,7 @@ struct Rows {
     num: usize,
 }
 
-/// What rows are read from.
+/// The table that rows are read from.
 enum Source {
     /// Nothing: no file is read.
     Outline,

@@ -22,7 +22,7 @@ pub(crate) const PARTS: usize = 8;
 /// A device's place among those that share a model.
 #[derive(Debug, Clone)]
 pub(crate) struct Shard {
-    /// What it does with the others; nothing where steps are planned and not run.
+    /// Communicator with the other devices; none where steps are planned and not run.
     link: Option<Arc<Communicator>>,
     rank: usize,
     count: usize,
@@ -46,12 +46,12 @@ impl Shard {
         Ok(Self { link: None, rank: 0, count, kv_copies: count.div_ceil(config.num_kv_heads) })
     }
 
-    /// What it does with the others.
+    /// Returns the communicator with the other devices.
     pub(crate) fn communicator(&self) -> Option<&Communicator> {
         self.link.as_deref()
     }
 
-    /// Whether it is the first, which draws.
+    /// Returns whether this is the first rank, which draws.
     pub(crate) fn is_first(&self) -> bool {
         self.rank == 0
     }
@@ -88,7 +88,7 @@ impl Shard {
         parts_of(own * self.count) / self.count
     }
 
-    /// Whether other devices have parts of the sums.
+    /// Returns whether other devices hold parts of the sums.
     pub(super) const fn is_shared(&self) -> bool {
         self.count > 1
     }
@@ -141,7 +141,7 @@ pub(crate) fn parts_of(len: usize) -> usize {
     (0..=PARTS.ilog2()).rev().map(|i| 1 << i).find(|parts| len.is_multiple_of(*parts)).unwrap_or(1)
 }
 
-/// Whether a model can be split over so many devices.
+/// Checks that a model can be split over `count` devices.
 pub(crate) fn check(config: &ModelConfig, count: usize) -> Result<(), Error> {
     let refused = |what: &'static str, found: usize| ErrorKind::Split { count, what, found }.into();
     if count == 0 || !PARTS.is_multiple_of(count) {

@@ -1,4 +1,4 @@
-//! What the layers of a step share: where its rows belong, and the cache.
+//! Data that the layers of a step share: sequences of the rows, and the cache.
 
 use std::ops::Range;
 
@@ -15,8 +15,7 @@ pub(crate) struct Angles {
     pub(crate) sin: Tensor,
 }
 
-/// How many of everything a step has: all that its launches depend on, but for the numbers that
-/// they read on the device.
+/// Sizes of a step: everything its launches depend on, except the numbers they read on the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct StepShape {
     pub(crate) rows: usize,
@@ -73,13 +72,12 @@ impl StepShape {
         Self { rows, sequences, width, kind: Kind::Mixed { samples, hidden: 0 } }
     }
 
-    /// Whether the same shape is likely to come again.
+    /// Returns whether the same shape is likely to recur.
     pub(crate) fn is_decode(&self) -> bool {
         self.kind == Kind::Decode
     }
 
-    /// The rows that the network gives, in two: those of samples, and those whose hidden states are
-    /// wanted.
+    /// Splits the network's rows into those of samples and those whose hidden states are requested.
     pub(crate) fn split(&self, rows: Tensor) -> Result<[Option<Tensor>; 2], Error> {
         match self.kind {
             Kind::Decode | Kind::Mixed { hidden: 0, .. } => Ok([Some(rows), None]),
@@ -88,9 +86,9 @@ impl StepShape {
         }
     }
 
-    /// The places of the lists among the words of a step: tokens, words that hold those of rows
-    /// which are fed, adapters, positions, slots, lengths, tables, starts of sequences, rows of
-    /// samples and after them of hidden states. Each begins at a multiple of four words.
+    /// Returns the ranges of the lists in the words of a step: tokens, words that hold those of
+    /// rows which are fed, adapters, positions, slots, lengths, tables, starts of sequences, rows
+    /// of samples and after them of hidden states. Each begins at a multiple of four words.
     fn places(&self) -> [Range<usize>; 9] {
         let (starts, samples) = match self.kind {
             Kind::Decode => (0, 0),
@@ -171,21 +169,21 @@ pub(crate) struct Step<'a> {
     pub(crate) adapters: Tensor,
     positions: Tensor,
     slots: Tensor,
-    /// Where the rows of each sequence begin; without it each has one.
+    /// First row of each sequence; without it each has one row.
     cu_q: Option<Tensor>,
     kv_lens: Tensor,
     table: Tensor,
     angles: [&'a Angles; 2],
-    /// Of each layer.
+    /// Cache of each layer.
     caches: &'a mut [PagedCache],
 }
 
-/// Which angles a layer turns by.
+/// The rotary angles of a layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Turn {
-    /// Those of [`crate::ModelConfig::rope`].
+    /// Angles of [`crate::ModelConfig::rope`].
     Global,
-    /// Those of [`crate::ModelConfig::local_rope`].
+    /// Angles of [`crate::ModelConfig::local_rope`].
     Local,
 }
 

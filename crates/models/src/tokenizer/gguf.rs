@@ -27,13 +27,13 @@ const UNKNOWN: i64 = 2;
 const CONTROL: i64 = 3;
 const USER_DEFINED: i64 = 4;
 
-/// How text becomes tokens, as the parts of a `tokenizer.json`.
+/// Rules of tokenization, as the parts of a `tokenizer.json`.
 struct Rules {
     model: Json,
     normalizer: Json,
     pre_tokenizer: Json,
     decoder: Json,
-    /// Whether a token comes before every text where the file does not say.
+    /// Default for a token before every text where the file does not set it.
     has_bos: bool,
 }
 
@@ -163,7 +163,8 @@ fn byte_level(use_regex: bool) -> Json {
     json!({"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": use_regex})
 }
 
-/// How words are split before merging, and how text is normalised, by llama.cpp's name for it.
+/// Returns the splitting of words before merging and the normalisation of text for llama.cpp's name
+/// of them.
 fn pre_tokenizer(name: &str) -> Option<(Json, Json)> {
     let sequence =
         |first: Json, use_regex| json!({"type": "Sequence", "pretokenizers": [first, byte_level(use_regex)]});

@@ -23,7 +23,7 @@ pub struct Tokenizer {
     /// The bytes of each token.
     pieces: Vec<Box<[u8]>>,
     is_special: Vec<bool>,
-    /// What comes before every text, unless the rules of `inner` say it.
+    /// Token before every text, unless the rules of `inner` add it.
     bos: Option<u32>,
 }
 
@@ -100,7 +100,7 @@ impl Tokenizer {
         self.inner.token_to_id(token)
     }
 
-    /// Whether there are none.
+    /// Returns whether there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.pieces.is_empty()

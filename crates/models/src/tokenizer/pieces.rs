@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-/// How a vocabulary spells bytes.
+/// Encoding of bytes in a vocabulary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Spelling {
     /// A character for each byte (GPT-2): printable ones are themselves, the others from U+0100 on.
@@ -51,7 +51,7 @@ impl Spelling {
     }
 }
 
-/// Whether GPT-2 spells a byte by the character of the same number.
+/// Returns whether GPT-2 represents a byte by the character of the same code point.
 const fn is_itself(byte: u8) -> bool {
     matches!(byte, 33..=126 | 161..=172 | 174..=255)
 }

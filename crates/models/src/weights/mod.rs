@@ -29,7 +29,7 @@ impl fmt::Display for WeightsDigest {
     }
 }
 
-/// Where a device holds elements of a tensor of the files.
+/// Location on a device of elements of a tensor of the files.
 #[derive(Debug)]
 pub(crate) struct Placed {
     /// The tensor.
@@ -98,7 +98,7 @@ impl View {
     }
 }
 
-/// What devices hold of one tensor: parts and their digests.
+/// The devices' parts of one tensor, with their digests.
 type Parts<'a> = Vec<(&'a Placed, u64)>;
 
 impl WeightsDigest {

@@ -25,7 +25,7 @@ use crate::Tensor;
 pub struct Operator {
     /// Its name: `layer-norm`.
     pub name: &'static str,
-    /// What it takes and gives, in a line: `X → sum over the axes`.
+    /// Inputs and outputs in a line: `X → sum over the axes`.
     pub summary: &'static str,
     /// Inputs, at least and at most, but for offsets of segments.
     pub inputs: (usize, usize),
@@ -38,7 +38,7 @@ pub struct Operator {
 }
 
 impl Operator {
-    /// Whether it takes so many inputs and these options.
+    /// Returns an error unless the operator takes this number of inputs and these options.
     ///
     /// # Errors
     /// [`ErrorKind::NumInputs`], [`ErrorKind::OptionNotTaken`].

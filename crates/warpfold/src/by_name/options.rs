@@ -1,4 +1,4 @@
-//! What may be chosen of an operator.
+//! Options of an operator.
 
 use warpfold_kernels::Dtype;
 
@@ -13,7 +13,7 @@ macro_rules! options {
         }
 
         impl Choice {
-            /// As the program takes it: `keepdims`.
+            /// Returns the name on the command line: `keepdims`.
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self {
@@ -29,7 +29,7 @@ macro_rules! options {
         }
 
         impl Options {
-            /// Those that are chosen.
+            /// Iterates over the options that are set.
             pub fn chosen(&self) -> impl Iterator<Item = Choice> {
                 [$((self.$field.is_some(), Choice::$choice)),*].into_iter().filter(|entry| entry.0).map(|entry| entry.1)
             }
@@ -42,11 +42,11 @@ options! {
     Axes "axes" axes: Vec<isize>;
     /// Keep folded axes, of size 1.
     Keepdims "keepdims" keepdims: bool;
-    /// What is added so that nothing is divided by zero.
+    /// Small number added to denominators to avoid a division by zero.
     Eps "eps" eps: f64;
-    /// Of equals the last, not the first.
+    /// Take the last of equal elements, not the first.
     Last "last" last: bool;
-    /// How many of the largest.
+    /// Number of largest elements to return.
     K "k" k: usize;
     /// Each result without its own element.
     Exclusive "exclusive" exclusive: bool;
@@ -56,7 +56,7 @@ options! {
     Dtype "dtype" dtype: Dtype;
     /// Pass over NaN.
     IgnoreNan "ignore-nan" ignore_nan: bool;
-    /// What is subtracted from the count in the divisor of a variance.
+    /// Correction of a variance: its divisor is the count minus this number.
     Ddof "ddof" ddof: usize;
     /// First the mean, then the distances from it.
     TwoPass "two-pass" two_pass: bool;
@@ -84,7 +84,7 @@ options! {
     ScaleResult "scale-result" scale_result: bool;
     /// The last input is a bias.
     Bias "bias" bias: bool;
-    /// What is done to the result: relu, gelu, gelu-tanh, silu, sigmoid or tanh.
+    /// Activation applied to the result: relu, gelu, gelu-tanh, silu, sigmoid or tanh.
     Activation "activation" activation: String;
     /// Pixels from one position of a filter to the next: one number, or one down and one across.
     Stride "stride" stride: Vec<usize>;
@@ -94,11 +94,11 @@ options! {
     Dilation "dilation" dilation: Vec<usize>;
     /// Groups of channels.
     Groups "groups" groups: usize;
-    /// Whether a query sees no later keys: bottom-right or top-left.
+    /// Alignment of the causal mask: bottom-right or top-left.
     Causal "causal" causal: String;
     /// The factor of scores.
     Scale "scale" scale: f64;
-    /// What scores are kept below.
+    /// Soft cap of the scores.
     Softcap "softcap" softcap: f64;
     /// Keys that a query sees.
     Window "window" window: usize;
@@ -106,7 +106,7 @@ options! {
     WindowLeft "window-left" window_left: i64;
     /// Keys that a query sees after its own position at most; -1 for all.
     WindowRight "window-right" window_right: i64;
-    /// How tokens and heads lie in a page: nhd or hnd.
+    /// Order of tokens and heads in a page: nhd or hnd.
     PageLayout "page-layout" page_layout: String;
     /// Pairs are neighbours, not those at the same place of both halves.
     Interleaved "interleaved" interleaved: bool;
@@ -120,11 +120,11 @@ options! {
     ScaleK "scale-k" scale_k: f64;
     /// The scale of the values.
     ScaleV "scale-v" scale_v: f64;
-    /// What tensor cores multiply: f8e4m3.
+    /// Input type of the tensor cores: f8e4m3.
     Products "products" products: String;
-    /// Where channels lie (nchw or nhwc), or heads (bhsd or bshd).
+    /// Memory layout of images (nchw or nhwc) or of heads (bhsd or bshd).
     Layout "layout" layout: String;
-    /// What a reduction starts with: a sum is added to it, a maximum compared with it.
+    /// Initial value of a reduction: added to a sum, compared with a maximum.
     Initial "initial" initial: f64;
     /// The last input says where segments begin.
     Offsets "offsets" offsets: bool;
@@ -132,7 +132,7 @@ options! {
     Kernel "kernel" kernel: Vec<usize>;
     /// Windows that share the axes evenly, likewise.
     OutputSize "output-size" output_size: Vec<usize>;
-    /// How many times as long axes become, likewise.
+    /// Factors by which axes grow, likewise.
     ScaleFactor "scale-factor" scale_factor: Vec<f64>;
     /// A last window may leave the padded image.
     CeilMode "ceil-mode" ceil_mode: bool;
@@ -140,17 +140,17 @@ options! {
     CountIncludePad "count-include-pad" count_include_pad: bool;
     /// The exponent of a norm.
     P "p" p: usize;
-    /// What positions count: tensor, column-major or channel.
+    /// Meaning of the positions that a pooling returns: tensor, column-major or channel.
     Indices "indices" indices: String;
-    /// In the order in which values come first.
+    /// Keep values in the order of their first occurrence.
     Unsorted "unsorted" unsorted: bool;
     /// The largest first.
     Descending "descending" descending: bool;
-    /// How what goes to one element is combined: sum, prod, max or min.
+    /// Reduction of scatters into the same element: sum, prod, max or min.
     Reduce "reduce" reduce: String;
     /// The element itself is not among what is combined.
     ExcludeSelf "exclude-self" exclude_self: bool;
-    /// How elements between those of an image are made: nearest, nearest-exact, linear or cubic.
+    /// Interpolation mode: nearest, nearest-exact, linear or cubic.
     Mode "mode" mode: String;
     /// The centres of the first and last elements stay where they are, not the edges.
     AlignCorners "align-corners" align_corners: bool;

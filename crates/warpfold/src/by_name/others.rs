@@ -151,7 +151,7 @@ fn out_of_range(operator: &Operator, option: &'static str, expected: &str) -> Er
     ErrorKind::OptionOutOfRange { op: operator.name.to_owned(), option, expected: expected.to_owned() }.into()
 }
 
-/// What both forms of attention have in common.
+/// Builds the options that both forms of attention share.
 fn attention_of<'a>(operator: &Operator, options: &Options) -> Result<Attention<'a>, Error> {
     let mut attention = match options.causal.as_deref() {
         None => Attention::new(),
@@ -223,7 +223,7 @@ fn attention(operator: &Operator, inputs: &[Tensor], options: &Options) -> Resul
     Ok(vec![output, lse])
 }
 
-/// How many keys each sequence has, none of them more than there are.
+/// Checks key lengths against the number of keys, and converts them to `i32`.
 fn key_lens(lens: &Tensor, most: usize) -> Result<Tensor, Error> {
     let reason = |reason: String| Error::from(ErrorKind::Operand { operator: "attention", reason });
     let found: Vec<i64> = match lens.dtype() {

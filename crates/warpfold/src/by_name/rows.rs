@@ -11,7 +11,7 @@ use crate::tensor::First;
 /// The operator of a row of the table with its options.
 type Chosen = fn(&Options) -> Result<RowOp, Error>;
 
-/// What inputs are beside the first.
+/// The kind of inputs after the first.
 #[derive(Debug, Clone, Copy)]
 enum Others {
     /// Rows as well.

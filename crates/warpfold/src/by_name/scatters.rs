@@ -49,7 +49,7 @@ fn axis(operator: &Operator, options: &Options) -> Result<isize, Error> {
     }
 }
 
-/// How sources are combined, and whether with the element that is there.
+/// Returns the reduction of sources, and whether it includes the element itself.
 fn reduction(operator: &Operator, options: &Options) -> Result<Option<(Reduction, bool)>, Error> {
     let exclude_self = options.exclude_self == Some(true);
     let op = || operator.name.to_owned();

@@ -10,7 +10,7 @@ use super::dtype::{not_given, not_taken};
 use crate::tensor::walk;
 use crate::{Queue, Tensor, TensorElement};
 
-/// What an operation gives for operands of the CPU.
+/// Runs an operation on operands of the CPU.
 pub(super) fn forward<const N: usize>(
     op: &Op<N>,
     operands: [(&CpuStorage, &Layout); N],

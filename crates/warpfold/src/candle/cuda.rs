@@ -17,7 +17,7 @@ use super::dtype::{not_given, not_taken, of_candle};
 use crate::arena::Memory;
 use crate::{Queue, Tensor, TensorElement};
 
-/// What an operation gives for operands of a CUDA device.
+/// Runs an operation on operands of a CUDA device.
 pub(super) fn forward<const N: usize>(
     op: &Op<N>,
     owners: &[candle_core::Tensor; N],

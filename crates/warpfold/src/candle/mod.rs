@@ -38,7 +38,7 @@ use warpfold_kernels::{Error, ErrorKind};
 
 use crate::{Queue, Tensor};
 
-/// What an operation computes of so many operands.
+/// The function of an operation with `N` operands.
 type Forward<const N: usize> = dyn Fn([&Tensor; N]) -> Result<Tensor, Error> + Send + Sync;
 
 /// The gradients of the operands, of the operands, the result and its gradient.

@@ -30,9 +30,9 @@ pub struct Version {
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Device {
-    /// Which kind, such as [`CPU`].
+    /// Device type, such as [`CPU`].
     pub kind: i32,
-    /// Which of that kind.
+    /// Index among the devices of that type.
     pub id: i32,
 }
 
@@ -54,7 +54,7 @@ pub struct DataType {
 pub struct Tensor {
     /// The memory.
     pub data: *mut c_void,
-    /// Where it is.
+    /// The device that holds the memory.
     pub device: Device,
     /// Dimensions.
     pub ndim: i32,
@@ -74,24 +74,24 @@ pub struct Tensor {
 pub struct Managed {
     /// The tensor.
     pub tensor: Tensor,
-    /// What the producer keeps.
+    /// Private data of the producer.
     pub context: *mut c_void,
     /// Gives it back; may be null.
     pub deleter: Option<unsafe extern "C" fn(*mut Self)>,
 }
 
-/// Of the flags: who gets the memory may not write to it.
+/// Flag: the consumer may not write to the memory.
 pub const READ_ONLY: u64 = 1;
-/// Of the flags: the memory is a copy, made for who gets it.
+/// Flag: the memory is a copy, made for the consumer.
 pub const IS_COPIED: u64 = 2;
 
 /// `DLManagedTensorVersioned`, of capsules named "dltensor_versioned".
 #[repr(C)]
 #[derive(Debug)]
 pub struct ManagedVersioned {
-    /// Of the structure.
+    /// Version of the structure.
     pub version: Version,
-    /// What the producer keeps.
+    /// Private data of the producer.
     pub context: *mut c_void,
     /// Gives it back; may be null.
     pub deleter: Option<unsafe extern "C" fn(*mut Self)>,
@@ -118,7 +118,7 @@ pub trait Form: sealed::Sealed + Sized + 'static {
     /// The tensor.
     fn tensor(&self) -> &Tensor;
 
-    /// What the producer keeps.
+    /// Private data of the producer.
     fn context(&self) -> *mut c_void;
 
     /// The producer's function that takes it back.

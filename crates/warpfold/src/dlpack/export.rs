@@ -93,7 +93,7 @@ impl<F: Form> Drop for Exported<F> {
     }
 }
 
-/// What a structure of ours points to.
+/// The allocations that an exported structure points to.
 struct Kept {
     _tensor: Tensor,
     shape: Vec<i64>,

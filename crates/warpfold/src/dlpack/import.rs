@@ -40,7 +40,7 @@ fn refuse(reason: String) -> Error {
     ErrorKind::Operand { operator: "from_dlpack", reason }.into()
 }
 
-/// What a structure says, in our terms.
+/// The content of an imported structure in our types.
 struct Found {
     device: abi::Device,
     dtype: Dtype,

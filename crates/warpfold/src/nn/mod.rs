@@ -26,7 +26,7 @@ pub use weights::VarBuilder;
 
 use crate::{Error, Tensor};
 
-/// What makes a tensor of a tensor: a layer, or a closure.
+/// A map from tensor to tensor: a layer, or a closure.
 pub trait Module {
     /// Computes.
     ///
@@ -42,7 +42,7 @@ impl<F: Fn(&Tensor) -> Result<Tensor, Error>> Module for F {
 }
 
 impl Tensor {
-    /// What a layer, or a closure, makes of this tensor.
+    /// Applies a layer or a closure to this tensor.
     ///
     /// # Errors
     /// Those of the layer.

@@ -66,7 +66,7 @@ impl VarBuilder {
         self.dtype
     }
 
-    /// Whether there is such a tensor.
+    /// Returns whether there is a tensor of this name.
     #[must_use]
     pub fn contains_tensor(&self, name: &str) -> bool {
         self.tensors.contains_key(&self.full_name(name))

@@ -4,7 +4,7 @@ use warpfold_kernels::Dtype;
 
 use super::types;
 
-/// What a header says.
+/// The fields of a header.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Header {
     pub type_string: String,

@@ -66,7 +66,7 @@ pub fn npz_of<'a>(arrays: impl IntoIterator<Item = (&'a str, &'a Array)>) -> Res
 }
 
 impl Array {
-    /// As a `.npy` file.
+    /// Serialises the tensor as a `.npy` file.
     #[must_use]
     pub fn to_npy(&self) -> Vec<u8> {
         let mut file = header::text(self.dtype, &self.shape);

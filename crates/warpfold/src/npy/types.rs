@@ -2,7 +2,7 @@
 
 use warpfold_kernels::Dtype;
 
-/// How a `.npy` header names a type. NumPy has no `bf16`: it stands there as the package
+/// Returns the type string of a `.npy` header. NumPy has no `bf16`: it stands there as the package
 /// `ml_dtypes` writes it; floats of eight bits stand as plain bytes, since their own name there
 /// does not tell the formats apart.
 pub(super) fn type_string(dtype: Dtype) -> &'static str {
@@ -31,7 +31,7 @@ pub(super) fn of_type_string(text: &str) -> Option<Dtype> {
     Dtype::ALL.into_iter().find(|dtype| is_known && type_string(*dtype)[1..] == *rest)
 }
 
-/// Whether the bytes of an element begin with the highest.
+/// Returns whether elements are big-endian.
 pub(super) fn is_big_endian(text: &str) -> bool {
     text.strip_prefix('>').is_some_and(has_order)
 }

@@ -47,7 +47,7 @@ fn quote(text: &mut String, name: &str) {
     text.push('"');
 }
 
-/// What a header says of each tensor; what it says of the whole (`__metadata__`) is read over.
+/// Parses the entries of the tensors; `__metadata__` is skipped.
 pub(super) fn parse(text: &[u8]) -> Result<Vec<Entry>, String> {
     let text = std::str::from_utf8(text).map_err(|_| "the header is not UTF-8".to_owned())?;
     let mut reader = Reader { text, at: 0 };

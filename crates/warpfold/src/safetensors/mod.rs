@@ -118,8 +118,8 @@ impl Tensor {
     }
 }
 
-/// Where the data begins, and what there is, each of it within the data and of the length that its
-/// shape needs.
+/// Reads the offset of the data and the entries, each checked to lie within the data and to match
+/// the length of its shape.
 fn entries(file: &mut impl Read, len: u64) -> Result<(u64, Vec<Entry>), String> {
     let mut word = [0; 8];
     file.read_exact(&mut word).map_err(|_| format!("{len} bytes have no header"))?;
@@ -144,7 +144,7 @@ fn refused(reason: &str) -> Error {
     ErrorKind::Operand { operator: "safetensors", reason: reason.to_owned() }.into()
 }
 
-/// How the format names an element type.
+/// Returns the format's name of an element type.
 fn type_name(dtype: Dtype) -> &'static str {
     match dtype {
         Dtype::Bool => "BOOL",

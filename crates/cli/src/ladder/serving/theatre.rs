@@ -15,7 +15,7 @@ type Run = (BlockId, u32, u32);
 /// A sequence as the page has it: request, sequence, positions computed, tokens, and its blocks.
 type Row = (u64, SequenceId, usize, usize, Vec<Run>);
 
-/// What the page plays of a rung.
+/// The data of a rung for the animation on the page.
 #[derive(Debug, Serialize)]
 pub(super) struct Theatre {
     name: &'static str,

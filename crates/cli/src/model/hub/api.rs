@@ -30,7 +30,7 @@ pub(super) struct RemoteFile {
     pub(super) digest: Digest,
 }
 
-/// What the content of a file is known by.
+/// The hash that identifies the content of a file.
 pub(super) enum Digest {
     /// SHA-256 of the content: large files.
     Content(String),
@@ -156,8 +156,8 @@ fn is_digest(text: &str, len: usize) -> bool {
     text.len() == len && text.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
 }
 
-/// Whether a file of a model is read: weights in one of the forms in which they are there, and what
-/// is small.
+/// Returns whether a file of the repository is downloaded: weights in one of the available formats,
+/// and the small files.
 fn is_wanted(name: &str, file: Option<&str>, all: &[String]) -> bool {
     if let Some(file) = file {
         return name == file;

@@ -30,7 +30,7 @@ pub(super) struct Named {
 }
 
 impl Named {
-    /// What `OWNER/NAME`, `OWNER/NAME@REVISION` and `OWNER/NAME/FILE.gguf` name.
+    /// Parses `OWNER/NAME`, `OWNER/NAME@REVISION` or `OWNER/NAME/FILE.gguf`.
     pub(super) fn parse(text: &str) -> Result<Self, Failure> {
         let wrong =
             || Failure::usage(format!("hf:{text} is none of OWNER/NAME, OWNER/NAME@REVISION, OWNER/NAME/FILE.gguf"));
@@ -57,7 +57,7 @@ impl Named {
     }
 }
 
-/// Whether a part of a path is a name, and leads nowhere else.
+/// Returns whether a path component is a plain name that cannot leave its folder.
 fn is_plain(part: &str) -> bool {
     let is_known = |c: char| c.is_ascii_alphanumeric() || "-_.+".contains(c);
     !part.is_empty() && part.len() <= 200 && !part.starts_with('.') && part.chars().all(is_known)
@@ -90,7 +90,7 @@ pub(super) fn locate(named: &Named, cache: &Path) -> Result<PathBuf, Failure> {
     bring(&hub, named, cache, &remote)
 }
 
-/// What the cache has of a model.
+/// Returns the cached copy of a model.
 fn cached(named: &Named, cache: &Path) -> Option<PathBuf> {
     let folder = named.folder(cache);
     let refs = fs::read_to_string(folder.join("refs").join(&named.revision));

@@ -63,11 +63,11 @@ pub(super) fn float_functions(run: &Run<'_>) -> Outcome {
 
 /// Absolute error of the approximate sine and cosine on [-pi, pi].
 const TRIGONOMETRIC: fn(f64, f64) -> f64 = |_, _| 2.0 * 0.000_000_672;
-/// Of the approximate exponential: the argument times log2(e) is rounded, then two units.
+/// Error of the approximate exponential: the argument times log2(e) is rounded, then two units.
 const EXPONENTIAL: fn(f64, f64) -> f64 = |x, y| ulps32(4.0 + 2.0 * x.abs(), y);
-/// Of the approximate logarithm: absolute near 1.
+/// Error of the approximate logarithm: absolute near 1.
 const LOGARITHM: fn(f64, f64) -> f64 = |_, y| 2f64.powi(-21) + ulps32(2.0, y);
-/// Of x^1.7 through both.
+/// Error of x^1.7 through both.
 const POWER: fn(f64, f64) -> f64 = |x, y| ulps32(16.0 + 8.0 * p32(x).ln().abs(), y);
 
 /// The same source with `-use_fast_math`: approximations, denormals flushed.
@@ -157,8 +157,8 @@ pub(super) fn double_large_angles(run: &Run<'_>) -> Outcome {
 
 const ROUNDS: [Round; 4] = [Round::NearestTiesToEven, Round::TowardZero, Round::TowardPositive, Round::TowardNegative];
 
-/// What both precisions answer: four sums, the distance between the directed products, the
-/// quotient.
+/// Returns the answers of both precisions: four sums, the distance between the directed products,
+/// the quotient.
 fn roundings<F: Float>(x: F, y: F) -> [F; 6] {
     let sum = |round| x.add_r(y, round).value;
     let product = |round| x.mul_r(y, round).value;

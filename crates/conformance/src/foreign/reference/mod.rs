@@ -1,5 +1,5 @@
-//! What is right: for each reference name of a case, a function that computes the outputs its own
-//! way and compares.
+//! References: for each reference name of a case, a function that computes the outputs
+//! independently and compares.
 //!
 //! Nothing here uses the simulator's arithmetic. Integers are Rust's, float functions the f64 ones
 //! of the platform, roundings and half precision a soft-float library's.

@@ -41,9 +41,9 @@ pub(crate) struct Quantized {
     group: usize,
     /// The group of each column, where those are no neighbours.
     order: Option<Entry>,
-    /// Whether a row of the tensors is a column of the matrix.
+    /// Rows of the tensors are columns of the matrix.
     is_transposed: bool,
-    /// How devices keep it, where they can and are asked to.
+    /// Storage scheme on devices that support it, if requested.
     pub(super) scheme: Option<Scheme>,
 }
 
@@ -52,11 +52,11 @@ pub(crate) struct Quantized {
 struct Plane {
     entry: Entry,
     bits: usize,
-    /// Whether codes of a unit are below one another, instead of side by side.
+    /// Codes of a unit are in one column instead of one row.
     is_down: bool,
-    /// Where the codes of a unit are in it, if not from its lowest bits on.
+    /// Positions of the codes in a unit, if not from its lowest bits upwards.
     places: Option<&'static [usize]>,
-    /// What codes are changed by: the sign of bytes.
+    /// XOR mask of the codes: the sign of bytes.
     flip: u8,
     /// Units side by side.
     width: usize,
@@ -82,7 +82,7 @@ impl Plane {
     }
 }
 
-/// What codes stand for.
+/// Values of the codes.
 #[derive(Debug, Clone, PartialEq)]
 enum Numbers {
     Themselves,
@@ -91,7 +91,7 @@ enum Numbers {
     Table(Entry),
 }
 
-/// What is subtracted from codes.
+/// Zero points, which are subtracted from codes.
 #[derive(Debug, Clone, PartialEq)]
 enum Zeros {
     All(u8),
@@ -102,7 +102,7 @@ enum Zeros {
     },
 }
 
-/// How the scales of groups are stored.
+/// Storage of the scales of groups.
 #[derive(Debug, Clone, PartialEq)]
 enum Scales {
     Floats(Entry),
@@ -149,7 +149,7 @@ impl Quantized {
     }
 }
 
-/// What is read of a matrix before its values.
+/// Parts of a matrix that are read before its values.
 struct Read {
     codes: Vec<u8>,
     zeros: Vec<u8>,
@@ -257,7 +257,7 @@ impl Quantized {
         }
     }
 
-    /// Where the tensors have a row and a column.
+    /// Returns the position in the tensors of a row and a column.
     fn place(&self, row: usize, column: usize) -> [usize; 2] {
         if self.is_transposed { [column, row] } else { [row, column] }
     }

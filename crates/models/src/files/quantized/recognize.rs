@@ -5,7 +5,7 @@ use crate::Error;
 use crate::error;
 use crate::files::{Checkpoint, Entry, Format};
 
-/// What a `config.json` says of how its weights are stored.
+/// Quantization of the weights as declared by `config.json`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Quantization {
     /// Numbers, among them 8-bit floats with scales beside them.
@@ -15,7 +15,7 @@ pub(crate) enum Quantization {
     /// AutoGPTQ's and GPTQModel's.
     Gptq {
         bits: usize,
-        /// What is added to stored zero points: 1 in the first version of the format.
+        /// Offset of stored zero points: 1 in the first version of the format.
         zeros_plus: u8,
     },
     CompressedTensors,
@@ -24,7 +24,7 @@ pub(crate) enum Quantization {
     BitsAndBytes,
 }
 
-/// Where AWQ has eight neighbours in a word.
+/// Order of eight adjacent AWQ values in a word.
 const AWQ_PLACES: &[usize] = &[0, 4, 1, 5, 2, 6, 3, 7];
 
 /// bitsandbytes has the first of two in the high half of a byte.
