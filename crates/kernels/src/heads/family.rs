@@ -110,7 +110,7 @@ fn plan_tensors(
     if tokens * of_token == 0 {
         return Ok(plan);
     }
-    let config = units::Config {
+    let config = units::UnitsConfig {
         turn,
         dtype,
         write: cache.as_ref().map(|Cache { slots, pages, scale_bits }| units::WriteConfig {
@@ -142,7 +142,7 @@ fn plan_product(
     let (dtype, head_dim) = problem.heads();
     let mut tensors = vec![product, queries, &cache.pages[0], &cache.pages[1], &rotary.tables[0], &rotary.tables[1]];
     tensors.extend(norms.iter().flat_map(|norms| &norms.scales));
-    let config = lanes::Config {
+    let config = lanes::LanesConfig {
         dtype,
         lists: cache.slots.dtype,
         head_dim: head_dim as u32,

@@ -25,7 +25,7 @@ use crate::fold::{Cumulative, Prefix, ScanOrder, scan_of};
 use crate::plan::{Family, Operand, OperandSpec, Plan, Planned, Planner, Step, TensorSpec, grid_size};
 use crate::{AnyKernel, Dtype, Error, ErrorKind};
 
-use kernel::{BLOCK, CHUNK, Config, SortArgs, Stage};
+use kernel::{BLOCK, CHUNK, SortArgs, SortConfig, Stage};
 use radix::RadixArgs;
 
 // THRESHOLD: longer rows are refused; tested by
@@ -90,7 +90,7 @@ impl Family for Sort {
         let keys = is_long.then(|| plan.add_scratch(all * 8));
         let key_positions = (is_long && dtype.bytes() == 8).then(|| plan.add_scratch(all * 4));
         let add = |plan: &mut Plan, stage: Stage, pairs: u64, sequence: u64, distance: u64| -> Result<(), Error> {
-            let config = Config { dtype, descending, stage };
+            let config = SortConfig { dtype, descending, stage };
             let blocks = grid_size(all.div_ceil(2).div_ceil(pairs))?;
             let args = SortArgs::<Planned> {
                 rows: input,
@@ -155,7 +155,7 @@ fn by_digits(
         let pairs = |digit: usize, is_there: bool| is_there.then(|| buffers[digit % 2]).unzip();
         let ((keys, key_positions), (to_keys, to_positions)) = (pairs(i + 1, !is_first), pairs(i, !is_last));
         let step = |part, counts| {
-            let config = radix::Config { dtype, descending, is_first, part };
+            let config = radix::RadixConfig { dtype, descending, is_first, part };
             let args = RadixArgs::<Planned> {
                 rows: input,
                 sorted,
@@ -180,9 +180,9 @@ fn by_digits(
 
 /// Kernels as they ship, to be assembled and compared.
 pub(crate) fn kernels() -> Vec<AnyKernel> {
-    let of = |dtype, descending, stage| kernel::kernel_of(&Config { dtype, descending, stage });
+    let of = |dtype, descending, stage| kernel::kernel_of(&SortConfig { dtype, descending, stage });
     let by_digit =
-        |dtype, descending, is_first, part| radix::kernel_of(&radix::Config { dtype, descending, is_first, part });
+        |dtype, descending, is_first, part| radix::kernel_of(&radix::RadixConfig { dtype, descending, is_first, part });
     let moved = |is_last| radix::Part::Move { is_last };
     vec![
         by_digit(Dtype::F32, false, true, radix::Part::Count),

@@ -96,14 +96,14 @@ impl Family for UniqueTables {
             return Ok(plan);
         }
         let args = TableArgs::<Planned> { rows: input, tables, len: rows * row_len, row_len, capacity };
-        let kernel = planner.kernel(Config(dtype), |Config(dtype)| kernel::kernel_of(*dtype));
+        let kernel = planner.kernel(UniqueConfig(dtype), |UniqueConfig(dtype)| kernel::kernel_of(*dtype));
         Ok(plan.step(Step::new(kernel, LaunchConfig::new(blocks, BLOCK)).with(args)?))
     }
 }
 
 /// What the kernel is built for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-struct Config(Dtype);
+struct UniqueConfig(Dtype);
 
 /// Kernels as they ship, to be assembled and compared.
 pub(crate) fn kernels() -> Vec<AnyKernel> {

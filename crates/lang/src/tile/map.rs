@@ -39,12 +39,24 @@ impl<T: Element> Received for TensorMap<T> {
 
     fn receive(position: usize) -> Self {
         crate::params::declare::<Self>(position);
-        let address = parameter_address(position);
-        Self { address: Val::from_raw(address), is_read_once: false, element: PhantomData }
+        Self::of_param(position)
     }
 }
 
 impl<T: Element> TensorMap<T> {
+    /// The map that is a parameter.
+    pub(crate) fn of_param(position: usize) -> Self {
+        let address = Val::from_raw(parameter_address(position));
+        Self { address, is_read_once: false, element: PhantomData }
+    }
+
+    /// The map for elements of another type of the same size.
+    #[must_use]
+    pub const fn reinterpret<U: Element>(self) -> TensorMap<U> {
+        let Self { address, is_read_once, .. } = self;
+        TensorMap { address, is_read_once, element: PhantomData }
+    }
+
     /// The map whose loads tell the L2 to give up what they brought before all else: for a tensor
     /// that every launch reads once, beside others that it reads again and again.
     #[must_use]
