@@ -17,7 +17,7 @@ use super::swapped::{SwappedArgs, SwappedConfig, SwappedTile, attend_swapped};
 use super::wgmma::{self, MappedArgs, MappedKeys, WgmmaConfig, WgmmaTile, attend_wgmma, mapped_keys, maps};
 use crate::matmul::tensor_map;
 use crate::plan::{Family, MemoryMap, Operand, OperandSpec, Plan, Planned, Planner, Step, grid_size, within_limit};
-use crate::{AnyKernel, Dtype, Error, ErrorKind};
+use crate::{AnyKernel, Dtype, Error, ErrorKind, Shipped};
 
 /// The family of attentions.
 ///
@@ -386,7 +386,7 @@ const HOPPER_SHARED_BYTES: u32 = 227 << 10;
 
 /// Kernels as they ship, with the threads of their blocks, to be assembled and compared: with one
 /// part and with several, of every type, and with every option.
-pub(crate) fn kernels() -> Vec<(AnyKernel, u32)> {
+pub(crate) fn kernels() -> Vec<Shipped> {
     let of = |dtype, kv_dtype, dims, queries, keys| Problem {
         kv_dtype,
         causal: Some(Causal::BottomRight),
@@ -435,7 +435,7 @@ pub(crate) fn kernels() -> Vec<(AnyKernel, u32)> {
         let split = config(true);
         let parts: [AnyKernel; 2] = [attend(&split).into(), merge(&split).into()];
         let parts = segments.then_some(parts).into_iter().flatten();
-        std::iter::once(attend(&config(false)).into()).chain(parts).map(|kernel| (kernel, simt::BLOCK)).collect()
+        std::iter::once(attend(&config(false)).into()).chain(parts).collect()
     };
     // Parts differ from the whole in little else than where their states go: one of a kind is
     // shown.
@@ -447,13 +447,13 @@ pub(crate) fn kernels() -> Vec<(AnyKernel, u32)> {
         };
         let config = |split| {
             let common = AttentionConfig::new(problem, tile(split).rows(), wide, split, segments);
-            (make_wgmma(&wgmma_config(problem, common, tile(split)).0), tile(split).threads())
+            make_wgmma(&wgmma_config(problem, common, tile(split)).0)
         };
         let merged = || {
             let tile = WgmmaTile { consumers: 1, ping_pong: false, ..tile(true) };
             let common =
                 AttentionConfig { merges: true, ..AttentionConfig::new(problem, tile.rows(), wide, true, segments) };
-            (make_wgmma(&wgmma_config(problem, common, tile).0), tile.threads())
+            make_wgmma(&wgmma_config(problem, common, tile).0)
         };
         if segments && is_decode(problem) { vec![config(false), config(true), merged()] } else { vec![config(false)] }
     };
@@ -463,17 +463,17 @@ pub(crate) fn kernels() -> Vec<(AnyKernel, u32)> {
         let tile = mma_tile(problem, &limits);
         let config = |split| {
             let common = AttentionConfig::new(problem, tile.rows(), wide, split, segments);
-            (make_mma(&mma_config(problem, common, tile)), tile.threads())
+            make_mma(&mma_config(problem, common, tile))
         };
         let merged = || {
             let common =
                 AttentionConfig { merges: true, ..AttentionConfig::new(problem, tile.rows(), wide, true, segments) };
-            (make_mma(&mma_config(problem, common, tile)), tile.threads())
+            make_mma(&mma_config(problem, common, tile))
         };
         if segments && is_decode(problem) { vec![config(false), config(true), merged()] } else { vec![config(false)] }
     };
     let of_problem = |problem: &Problem| {
-        let cuda_cores: Vec<_> = on_cuda_cores(problem);
+        let cuda_cores: Vec<AnyKernel> = on_cuda_cores(problem);
         let of_tensor_cores = || [on_tensor_cores(problem), by_mma(problem)].concat();
         let tensor_cores = if suits_tensor_cores(problem) { of_tensor_cores() } else { Vec::new() };
         cuda_cores.into_iter().chain(tensor_cores)
@@ -493,7 +493,7 @@ pub(crate) fn kernels() -> Vec<(AnyKernel, u32)> {
         let tile = SwappedTile::choose(problem, rows, [segments && !split, false], HOPPER_SHARED_BYTES);
         let tile = tile.expect("a swapped product is possible");
         let common = AttentionConfig { merges, ..AttentionConfig::new(problem, tile.rows, wide, split, segments) };
-        (make_swapped(&swapped_config(problem, common, tile).0), SwappedTile::THREADS)
+        make_swapped(&swapped_config(problem, common, tile).0)
     };
     let cached = of(Dtype::Bf16, Dtype::F8E4M3, [128, 128], few.clone(), pages(128));
     let four = Queries::Packed { batch: 3, total: 12, strides: [8 * 256, 256, 1] };
@@ -523,5 +523,5 @@ pub(crate) fn kernels() -> Vec<(AnyKernel, u32)> {
     let wide_of_segments = of(Dtype::F16, Dtype::F16, [256, 256], dense(256), keys(4096, 256));
     let more = [small, small_with_all, wide, wide_of_segments];
     let problems = problems.iter().flat_map(of_problem).chain(of_bytes.iter().flat_map(on_tensor_cores));
-    problems.chain(more.iter().flat_map(by_mma)).chain(cached).collect()
+    Shipped::each(problems.chain(more.iter().flat_map(by_mma)).chain(cached))
 }

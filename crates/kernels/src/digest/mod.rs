@@ -20,7 +20,7 @@ use kernel::{BLOCK, DigestArgs, DigestConfig, WORDS};
 use crate::layout::{Dim, Layout, dims};
 use crate::plan::{Family, OperandSpec, Plan, Planned, Planner, Step, TensorSpec};
 use crate::walk::walk_of;
-use crate::{AnyKernel, Dtype, Error};
+use crate::{Dtype, Error, Shipped};
 
 // THRESHOLD: blocks walk over what is left; tested by
 // crates/kernels/tests/operations/walks.rs::elements_beyond_the_grid_are_digested_by_the_blocks_that_there_are
@@ -105,7 +105,7 @@ impl Family for Digest {
 }
 
 /// Kernels as they ship, to be assembled and compared.
-pub(crate) fn kernels() -> Vec<AnyKernel> {
+pub(crate) fn kernels() -> Vec<Shipped> {
     let listed = [(Dtype::U16, true, 1), (Dtype::U16, true, 3), (Dtype::U32, true, 2), (Dtype::U16, false, 2)];
-    listed.map(|(bits, is_grouped, rank)| kernel::kernel_of(&DigestConfig { bits, is_grouped, rank })).to_vec()
+    Shipped::each(listed.map(|(bits, is_grouped, rank)| kernel::kernel_of(&DigestConfig { bits, is_grouped, rank })))
 }

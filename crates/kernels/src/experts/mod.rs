@@ -21,7 +21,7 @@ mod route;
 use warpfold_device::LaunchConfig;
 
 use crate::plan::{Family, Operand, OperandSpec, Plan, Planned, Planner, Step, grid_size, grid_size_y};
-use crate::{AnyKernel, Dtype, Error, ErrorKind};
+use crate::{AnyKernel, Dtype, Error, ErrorKind, Shipped};
 use dots::{CombineArgs, Dots, DotsArgs, DotsConfig, TILE, WARPS, combine, dots};
 use route::{RouteArgs, group, route};
 
@@ -194,17 +194,15 @@ impl Kernel {
 }
 
 /// Kernels as they ship, to be assembled and compared.
-pub(crate) fn kernels() -> Vec<AnyKernel> {
+pub(crate) fn kernels() -> Vec<Shipped> {
     let config = |dots| DotsConfig { dtype: Dtype::Bf16, dots, width: 8 };
-    [
+    let listed = [
         Kernel::Route(Weights::Normalized),
         Kernel::Route(Weights::Share),
         Kernel::Dots(config(Dots::Gated)),
         Kernel::Dots(config(Dots::Down)),
         Kernel::Combine(Dtype::Bf16),
         Kernel::Group,
-    ]
-    .iter()
-    .map(Kernel::make)
-    .collect()
+    ];
+    Shipped::each(listed.iter().map(Kernel::make))
 }

@@ -13,7 +13,7 @@ use warpfold_device::LaunchConfig;
 use kernel::{GatherArgs, GatherConfig};
 
 use crate::plan::{Family, OperandSpec, Plan, Planned, Planner, Step, grid_size};
-use crate::{AnyKernel, Dtype, Error, ErrorKind};
+use crate::{Dtype, Error, ErrorKind, Shipped};
 
 // THRESHOLD: fewer blocks share long rows, by no more than these in y; tested by
 // crates/kernels/tests/parts/plans.rs::long_rows_are_gathered_by_no_more_blocks_than_fill_a_gpu
@@ -116,7 +116,7 @@ impl Family for Gather {
 }
 
 /// Kernels as they ship, to be assembled and compared.
-pub(crate) fn kernels() -> Vec<AnyKernel> {
+pub(crate) fn kernels() -> Vec<Shipped> {
     let configs = [(Dtype::I64, 16, 256), (Dtype::I32, 2, 8)];
-    configs.map(|(indices, access, lanes)| kernel::kernel_of(&GatherConfig { indices, access, lanes })).to_vec()
+    Shipped::each(configs.map(|(indices, access, lanes)| kernel::kernel_of(&GatherConfig { indices, access, lanes })))
 }

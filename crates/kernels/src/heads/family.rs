@@ -5,7 +5,7 @@ use warpfold_device::LaunchConfig;
 use super::{Cache, Heads, MAX_UNITS, Norms, Problem, Queries, Rotary, Source, lanes, turn::HeadTurn, units};
 use super::{Pairs, lanes::LaneArgs, units::UnitArgs};
 use crate::plan::{Family, Plan, Planned, Planner, Step, TensorSpec, grid_size};
-use crate::{AnyKernel, Error, ErrorKind};
+use crate::{Error, ErrorKind, Shipped};
 
 impl Family for Heads {
     type Problem = Problem;
@@ -186,6 +186,6 @@ fn plan_product(
 }
 
 /// Kernels as they ship, to be assembled and compared.
-pub(crate) fn kernels() -> Vec<AnyKernel> {
-    units::kernels().into_iter().chain(lanes::kernels()).collect()
+pub(crate) fn kernels() -> Vec<Shipped> {
+    Shipped::each(units::kernels().into_iter().chain(lanes::kernels()))
 }

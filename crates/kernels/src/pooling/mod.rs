@@ -28,7 +28,7 @@ mod kernel;
 use warpfold_device::LaunchConfig;
 
 use crate::plan::{Family, OperandSpec, Plan, Planned, Planner, Step, TensorSpec, grid_size, within_limit};
-use crate::{AnyKernel, Dtype, Error, ErrorKind};
+use crate::{Dtype, Error, ErrorKind, Shipped};
 
 use kernel::{BLOCK, PoolArgs, PoolConfig, Ratio, Steps};
 
@@ -263,7 +263,7 @@ impl Family for Pooling {
 }
 
 /// Kernels as they ship, to be assembled and compared.
-pub(crate) fn kernels() -> Vec<AnyKernel> {
+pub(crate) fn kernels() -> Vec<Shipped> {
     let regular = |window, stride, before| Steps::Regular {
         window,
         stride,
@@ -288,7 +288,7 @@ pub(crate) fn kernels() -> Vec<AnyKernel> {
     let mean = Kind::Mean { include_padding: false };
     let (nearest, linear) = (|exact| Kind::Nearest { exact }, |align_corners| Kind::Linear { align_corners });
     let (cubic, ratio) = (Kind::Cubic { align_corners: false }, Some(0.4_f64.to_bits()));
-    vec![
+    Shipped::each([
         of(Kind::Max, Dtype::F32, regular(3, 2, 1), false, false, 1),
         of(Kind::Max, Dtype::F32, regular(3, 2, 1), true, false, 1),
         of(Kind::Max, Dtype::Bf16, regular(2, 2, 0), false, true, 8),
@@ -301,5 +301,5 @@ pub(crate) fn kernels() -> Vec<AnyKernel> {
         of(linear(false), Dtype::F32, Steps::Linear { align_corners: false, ratio: None }, false, false, 1),
         of(linear(true), Dtype::F16, Steps::Linear { align_corners: true, ratio: None }, false, true, 8),
         of(cubic, Dtype::F32, Steps::Cubic { align_corners: false, ratio }, false, false, 1),
-    ]
+    ])
 }

@@ -26,7 +26,7 @@ use warpfold_device::LaunchConfig;
 use crate::plan::{Family, MAX_BLOCKS_Y, OperandSpec, Plan, Planned, Planner, Step, grid_size};
 use crate::reductions::Reduction;
 use crate::sort::{self, Sort};
-use crate::{AnyKernel, Dtype, Error, ErrorKind};
+use crate::{Dtype, Error, ErrorKind, Shipped};
 
 use kernel::{ScatterArgs, ScatterConfig};
 use places::PlaceArgs;
@@ -180,17 +180,17 @@ impl Problem {
 }
 
 /// Kernels as they ship, to be assembled and compared.
-pub(crate) fn kernels() -> Vec<AnyKernel> {
+pub(crate) fn kernels() -> Vec<Shipped> {
     let place = |indices, keys, by_element| places::kernel_of(&places::PlacesConfig { indices, keys, by_element });
     let scatter = |dtype, keys, combine, include_table, lanes| {
         kernel::kernel_of(&ScatterConfig::new(dtype, keys, combine, include_table, lanes))
     };
-    vec![
+    Shipped::each([
         place(Dtype::I64, Dtype::U32, true),
         place(Dtype::U64, Dtype::U64, false),
         scatter(Dtype::F32, Dtype::U32, Some(Reduction::Sum), true, 1),
         scatter(Dtype::Bf16, Dtype::U32, Some(Reduction::Sum), true, 64),
         scatter(Dtype::I64, Dtype::U64, Some(Reduction::Max), false, 1),
         scatter(Dtype::F16, Dtype::U32, None, true, 256),
-    ]
+    ])
 }

@@ -23,7 +23,7 @@ use warpfold_device::LaunchConfig;
 
 use crate::fold::{Cumulative, Prefix, ScanOrder, scan_of};
 use crate::plan::{Family, Operand, OperandSpec, Plan, Planned, Planner, Step, TensorSpec, grid_size};
-use crate::{AnyKernel, Dtype, Error, ErrorKind};
+use crate::{Dtype, Error, ErrorKind, Shipped};
 
 use kernel::{BLOCK, CHUNK, SortArgs, SortConfig, Stage};
 use radix::RadixArgs;
@@ -179,12 +179,12 @@ fn by_digits(
 }
 
 /// Kernels as they ship, to be assembled and compared.
-pub(crate) fn kernels() -> Vec<AnyKernel> {
+pub(crate) fn kernels() -> Vec<Shipped> {
     let of = |dtype, descending, stage| kernel::kernel_of(&SortConfig { dtype, descending, stage });
     let by_digit =
         |dtype, descending, is_first, part| radix::kernel_of(&radix::RadixConfig { dtype, descending, is_first, part });
     let moved = |is_last| radix::Part::Move { is_last };
-    vec![
+    Shipped::each([
         by_digit(Dtype::F32, false, true, radix::Part::Count),
         by_digit(Dtype::I64, true, false, radix::Part::Count),
         by_digit(Dtype::U8, false, true, moved(true)),
@@ -195,5 +195,5 @@ pub(crate) fn kernels() -> Vec<AnyKernel> {
         of(Dtype::I64, false, Stage::Rows { log_len: CHUNK.ilog2(), is_part: true }),
         of(Dtype::F64, false, Stage::Distant),
         of(Dtype::Bf16, false, Stage::Merge { is_last: true }),
-    ]
+    ])
 }

@@ -23,7 +23,7 @@ use warpfold_device::LaunchConfig;
 use kernel::TableArgs;
 
 use crate::plan::{Family, OperandSpec, Plan, Planned, Planner, Step};
-use crate::{AnyKernel, Dtype, Error, ErrorKind};
+use crate::{Dtype, Error, ErrorKind, Shipped};
 
 /// Threads per block.
 const BLOCK: u32 = 256;
@@ -106,7 +106,7 @@ impl Family for UniqueTables {
 struct UniqueConfig(Dtype);
 
 /// Kernels as they ship, to be assembled and compared.
-pub(crate) fn kernels() -> Vec<AnyKernel> {
+pub(crate) fn kernels() -> Vec<Shipped> {
     let tables = [Dtype::Bf16, Dtype::I64, Dtype::F64].map(kernel::kernel_of);
-    tables.into_iter().chain(runs::kernels()).collect()
+    Shipped::each(tables.into_iter().chain(runs::kernels()))
 }

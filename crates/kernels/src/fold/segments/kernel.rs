@@ -41,7 +41,7 @@ params! {
         /// Blocks that fold parts of huge segments.
         helpers: u64,
         /// Elements from an item to the next, of each input.
-        item_strides: [u64; MAX_INPUTS],
+        item_steps: [u64; MAX_INPUTS],
     }
 }
 
@@ -149,9 +149,7 @@ impl Body<'_> {
             let pointer = match step {
                 StrideKind::Zero => base,
                 StrideKind::Unit => base.at(position * bytes).at(further * bytes as u32),
-                StrideKind::Any => {
-                    base.at((position + further.cast::<u64>()) * self.args.item_strides.at(input) * bytes)
-                }
+                StrideKind::Any => base.at((position + further.cast::<u64>()) * self.args.item_steps.at(input) * bytes),
             };
             Place { pointer, run: if step == StrideKind::Zero { Run::Same } else { Run::Narrow } }
         };

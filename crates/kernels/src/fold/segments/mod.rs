@@ -28,7 +28,7 @@ pub(crate) use kernel::SegmentsAlgorithm;
 
 use super::Fold;
 use super::family::add_workspace;
-use crate::list::Shipped;
+use crate::Shipped;
 use crate::plan::{Family, Key, Operand, OperandSpec, Plan, Planned, Planner, Step, TensorSpec};
 use crate::reductions::{self, Options, Reduction};
 use crate::{Dtype, Error};
@@ -102,7 +102,7 @@ impl SegmentedFold<'_> {
             segments: *num_segments,
             len: choice.len,
             helpers: choice.helpers,
-            item_strides: choice.strides,
+            item_steps: choice.strides,
         };
         plan.step(Step::new(kernel, launch).with(args).expect("addresses and numbers fit"))
     }

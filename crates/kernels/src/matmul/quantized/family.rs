@@ -15,7 +15,7 @@ use super::layout::{BLOCK_ROWS, DEPTH, PackedShape};
 use super::scheme::Scheme;
 use super::{dequantize, kernel};
 use crate::plan::{Family, Operand, OperandSpec, Plan, Planned, Planner, Step, grid_size};
-use crate::{AnyKernel, Dtype, Error};
+use crate::{Dtype, Error, Shipped};
 
 /// Rows of a block's tile at most.
 const TILE_ROWS: u64 = 128;
@@ -254,7 +254,7 @@ fn tile_rows(m: u64) -> (u32, u64) {
 
 /// The kernels for the list of all: every way that codes, scales and offsets are stored, and every
 /// shape of tile.
-pub(in crate::matmul) fn shipped() -> Vec<(AnyKernel, u32)> {
+pub(in crate::matmul) fn shipped() -> Vec<Shipped> {
     use super::scheme::{Offset, Scale};
 
     /// Twice the values of e2m1.
@@ -292,15 +292,11 @@ pub(in crate::matmul) fn shipped() -> Vec<(AnyKernel, u32)> {
         of(six, 128, 4096, Epilogue::new()),
         of(k_quant, 128, 28_672, Epilogue::new()),
     ];
-    let target = crate::target_of(warpfold_device::Profile::H200);
-    let (limits, kernels) = (warpfold_device::Profile::H200.limits(), crate::plan::KernelCache::default());
-    let planner = Planner::new(&target, &limits, &kernels);
-    let products = plain.chain(shapes).map(|problem| Quantized.plan(&problem, &planner));
     let shape = PackedShape { rows: 4096, columns: 4096 };
-    let matrices = schemes.map(|scheme| Dequantize.plan(&(scheme, shape, Dtype::Bf16), &planner));
     let rows = super::GatherProblem { indices: Dtype::I32, count: 8, scheme: six, shape, dtype: Dtype::Bf16 };
-    let rows = super::GatherRows.plan(&rows, &planner);
-    let plans = products.chain(matrices).chain([rows]);
-    let steps = plans.flat_map(|plan| plan.expect("a listed problem has a plan").steps);
-    steps.map(|step| (step.kernel, step.config.block[0])).collect()
+    Shipped::of_plans(|planner| {
+        let products = plain.chain(shapes).map(|problem| Quantized.plan(&problem, planner));
+        let matrices = schemes.map(|scheme| Dequantize.plan(&(scheme, shape, Dtype::Bf16), planner));
+        products.chain(matrices).chain([super::GatherRows.plan(&rows, planner)]).collect()
+    })
 }

@@ -139,7 +139,7 @@ impl<'a, T: Multiplicand> Block<'a, T> {
         let dims = if is_batch { 0..BATCH_RANK } else { 0..0 };
         let [source_a, source_b] = match im2col {
             None => [args.batch_a, args.batch_b]
-                .map(|strides| Source::Matrix(dims.clone().map(|dim| strides.at(dim)).collect())),
+                .map(|batch| Source::Matrix(dims.clone().map(|dim| batch.at(dim)).collect())),
             Some(im2col) => {
                 let size = [args.height.get().cast(), args.width.get().cast()];
                 [Source::Pixels(im2col, size), Source::Filters(im2col)]
