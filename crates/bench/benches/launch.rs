@@ -15,7 +15,7 @@ use warpfold_kernels::matmul::{Algorithm, Choice, Epilogue, Matmul, Problem};
 use warpfold_kernels::plan::{Arg, Family, TensorSpec};
 use warpfold_kernels::reductions::{Options, Reduction, fold_of};
 use warpfold_kernels::{AnyKernel, Dtype, Workspace};
-use warpfold_lang::{Array, Global, TensorMap, Val, kernel};
+use warpfold_lang::{Global, TensorMap, Val, kernel, params};
 
 type Failure = Box<dyn std::error::Error>;
 
@@ -69,37 +69,34 @@ fn product(device: &Device, dtype: Dtype) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Words of the numbers that a product takes, but for its factors': sizes, strides of the result
+/// and the inputs, scalars.
+const NUMBERS: usize = 4 + 6 * (1 + Epilogue::MAX_INPUTS) + Epilogue::MAX_SCALARS;
+
+params! {
+    struct ThreadArgs {
+        factors: [Global<u8>; 2],
+        result: Global<u8>, inputs: [Global<u8>; Epilogue::MAX_INPUTS],
+        numbers: [u64; NUMBERS + 13],
+    }
+}
+
+params! {
+    struct WarpgroupArgs {
+        a: TensorMap<bf16>, b: TensorMap<bf16>, c: TensorMap<bf16>,
+        result: Global<u8>, inputs: [Global<u8>; Epilogue::MAX_INPUTS],
+        numbers: [u64; NUMBERS + 9],
+    }
+}
+
 /// A kernel that takes what the products on CUDA cores and by warps take.
 fn empty_simt() -> AnyKernel {
-    kernel(
-        "empty_simt",
-        |_: Global<u8>,
-         _: Global<u8>,
-         _: Array<u32, 8>,
-         _: Array<i64, 13>,
-         _: Global<u8>,
-         _: [Global<u8>; Epilogue::MAX_INPUTS],
-         _: Array<i64, { Epilogue::NUM_STRIDES }>,
-         _: Array<f64, { Epilogue::MAX_SCALARS }>| {},
-    )
-    .into()
+    kernel("empty_simt", |_: ThreadArgs| {}).into()
 }
 
 /// A kernel that takes what the product by warpgroups takes.
 fn empty_wgmma() -> AnyKernel {
-    kernel(
-        "empty_wgmma",
-        |_: TensorMap<bf16>,
-         _: TensorMap<bf16>,
-         _: TensorMap<bf16>,
-         _: Array<u32, 8>,
-         _: Array<i64, 13>,
-         _: Global<u8>,
-         _: [Global<u8>; Epilogue::MAX_INPUTS],
-         _: Array<i64, { Epilogue::NUM_STRIDES }>,
-         _: Array<f64, { Epilogue::MAX_SCALARS }>| {},
-    )
-    .into()
+    kernel("empty_wgmma", |_: WarpgroupArgs| {}).into()
 }
 
 fn main() -> Result<(), Failure> {

@@ -31,7 +31,8 @@ impl Family for SumByAtomics {
     fn plan(&self, len: &u64, planner: &Planner<'_>) -> Result<Plan, Error> {
         let blocks = len.div_ceil(u64::from(BLOCK * WIDTH * UNROLL)).clamp(1, MAX_BLOCKS) as u32;
         let step = Step::new(planner.kernel("sum by atomics", |_| sum()), LaunchConfig::new(blocks, BLOCK))
-            .operands([Operand::Input(0), Operand::Output(0)], 2)
+            .arg(Operand::Input(0))
+            .arg(Operand::Output(0))
             .arg(Arg::value(*len));
         Ok(Plan::new("sum by atomics")
             .input(OperandSpec::new("the elements", len * 4, 16))

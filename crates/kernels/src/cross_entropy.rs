@@ -104,13 +104,13 @@ pub struct Problem {
 
 /// What its kernels are built for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-struct Config {
+struct CrossEntropyConfig {
     logits: Dtype,
     labels: Dtype,
     ignored: i64,
 }
 
-impl Config {
+impl CrossEntropyConfig {
     /// # Errors
     /// [`ErrorKind::Unsupported`] unless logits are floats and labels integers.
     fn of(problem: &Problem) -> Result<Self, Error> {
@@ -152,7 +152,7 @@ impl Family for CrossEntropyLoss {
 
     fn plan(&self, problem: &Problem, planner: &Planner<'_>) -> Result<Plan, Error> {
         let Problem { logits, labels, .. } = problem;
-        let configuration = Config::of(problem)?;
+        let config = CrossEntropyConfig::of(problem)?;
         let (shape, rows) = (logits.layout.shape(), labels.layout.shape());
         if shape.split_last().is_none_or(|(_, of_rows)| of_rows != rows) {
             return Err(labels_do_not_fit(shape, rows));
@@ -168,7 +168,7 @@ impl Family for CrossEntropyLoss {
             .choice("a fold of each row");
         let inputs = [(Operand::Input(0), logits.clone()), (Operand::Input(1), repeated)];
         let outputs = [Operand::Output(0), Operand::Output(1)];
-        let fold = configuration.fold().with_key(Key::of(configuration));
+        let fold = config.fold().with_key(Key::of(config));
         add_fold(&mut plan, &fold, &inputs, &[shape.len() - 1], outputs, planner)?;
         Ok(plan)
     }

@@ -209,7 +209,7 @@ impl<A: NamedParams, F: Fn(A) + Send + Sync + 'static> Body<Named<A>> for F {
     type Args = A;
 
     fn record(&self) {
-        self(A::receive());
+        self(crate::named::receive::<A>());
     }
 }
 

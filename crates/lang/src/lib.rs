@@ -91,8 +91,8 @@ pub use memory::{
     fence_sequential, local, shared, shared_named, wait_for_copies,
 };
 pub use named::{
-    FieldPlace, FieldShape, NamedArgument, NamedParam, NamedParams, Numbers, Recorded, Side, declare_fields,
-    layout_of_fields,
+    FieldPlace, FieldPlaces, FieldShape, Lazy, NamedArgument, NamedParam, NamedParams, Numbers, Recorded, Several,
+    Side, layout_of,
 };
 pub use params::{Argument, Arguments, Array, Layout, Param, Params, Received, Sink, Slot};
 pub use print::{PrintArgs, Printable, print};

@@ -6,12 +6,13 @@
 //! few parameters.
 
 use std::fmt::Debug;
+use std::marker::PhantomData;
 
 use warpfold_ptx::ScalarType;
 
-use crate::params::{Array, Layout, Param, Params, Sink, declare_one};
+use crate::params::{Array, Layout, Param, Params, Sink, declare_one, load_once};
 use crate::types::{Element, Scalar};
-use crate::{Global, Strided, Val, untyped};
+use crate::{Global, Strided, TensorMap, Val, untyped};
 
 /// A side of a launch, which decides the field types of a [`params!`](crate::params!) structure.
 pub trait Side: Copy + Debug {
@@ -21,8 +22,12 @@ pub trait Side: Copy + Debug {
     type Pointers<T: Element, const N: usize>: Debug;
     /// A [`Strided`] tensor.
     type Tensor<const RANK: usize>: Debug;
+    /// A [`TensorMap`].
+    type Map<T: Element>: Debug;
     /// A number.
     type Scalar<T: Element + Param>: Debug;
+    /// A [`Lazy`] number.
+    type Lazy<T: Element + Param>: Debug;
     /// An array of numbers.
     type Array<T: Element + Param, const N: usize>: Debug;
     /// A parameter that a launch may omit.
@@ -38,52 +43,74 @@ impl Side for Recorded {
     type Pointer<T: Element> = Global<T>;
     type Pointers<T: Element, const N: usize> = [Global<T>; N];
     type Tensor<const RANK: usize> = Strided<RANK>;
+    type Map<T: Element> = TensorMap<T>;
     type Scalar<T: Element + Param> = Val<T>;
+    type Lazy<T: Element + Param> = Lazy<T>;
     type Array<T: Element + Param, const N: usize> = Array<T, N>;
     type Optional<P: NamedParam> = P::On<Self>;
 }
 
-/// Space that a field takes in a kernel's parameters.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct FieldShape {
-    /// Number of addresses.
-    pub pointers: usize,
-    /// Alignment of the memory at the addresses.
-    pub pointee_align: u32,
-    /// Bytes of the field's numbers.
-    pub bytes: u32,
-    /// Alignment of the numbers.
-    pub align: u32,
+/// Number that is loaded once, at its first use; an unused one costs nothing.
+#[derive(Debug, Clone, Copy)]
+pub struct Lazy<T> {
+    place: FieldPlace,
+    number: PhantomData<fn() -> T>,
 }
 
-/// Positions of a field's parameters.
+impl<T: Element + Param> Lazy<T> {
+    /// The number.
+    #[track_caller]
+    #[must_use]
+    pub fn get(self) -> Val<T> {
+        Val::from_raw(load_once(self.place.position, self.place.offset, T::TYPE))
+    }
+}
+
+/// As many parameters of one kind: an array of [`params!`](crate::params!) structures.
+#[derive(Debug)]
+pub struct Several<P, const N: usize>(PhantomData<P>);
+
+/// A piece of a kernel's parameters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FieldShape {
+    /// An address, a parameter of its own; the alignment of what is there.
+    Address(u32),
+    /// A tensor map, a parameter of its own.
+    Map,
+    /// So many bytes of the numbers, and their alignment.
+    Numbers(u32, u32),
+}
+
+/// Position of a [`FieldShape`] in the parameters.
 #[derive(Debug, Clone, Copy)]
 pub struct FieldPlace {
-    /// Index of the parameter with its first address, if it has any.
-    pub pointer: usize,
-    /// Index of the parameter with all numbers.
-    pub numbers: usize,
-    /// Offset of the field's own numbers in that parameter.
+    /// The parameter.
+    pub position: usize,
+    /// Bytes before it there.
     pub offset: u32,
 }
 
+/// Positions of all pieces, in the order of the fields.
+pub type FieldPlaces = std::vec::IntoIter<FieldPlace>;
+
 /// A type of a field of a [`params!`](crate::params!) structure: [`Global`], an array of them,
-/// [`Strided`], a scalar, an array of scalars, an `Option` of one of these.
+/// [`Strided`], [`TensorMap`], a scalar, [`Lazy`] or not, an array of scalars, another such
+/// structure, [`Several`] of these, an `Option` of one of these.
 pub trait NamedParam: 'static {
     /// The field on a side.
     type On<S: Side>: Debug;
-    /// Space that the field takes in the parameters.
-    const SHAPE: FieldShape;
 
-    /// The field in the kernel.
-    fn receive(place: FieldPlace) -> Self::On<Recorded>;
+    /// Adds what it takes of the parameters.
+    fn shapes(shapes: &mut Vec<FieldShape>);
+
+    /// The field in the kernel, which takes a place for each of its shapes.
+    fn receive(places: &mut FieldPlaces) -> Self::On<Recorded>;
 }
 
 /// A [`params!`](crate::params!) structure on the kernel's side.
-pub trait NamedParams: Params {
-    /// Declares all parameters and reads them.
-    fn receive() -> Self;
-}
+pub trait NamedParams: Params + NamedParam<On<Recorded> = Self> {}
+
+impl<P: Params + NamedParam<On<Recorded> = Self>> NamedParams for P {}
 
 /// A host value for a field of type `P`: gives its address to the sink, and its numbers to those of
 /// the structure.
@@ -119,124 +146,218 @@ impl Numbers {
     }
 }
 
-/// Parameter places of all fields of a structure.
-struct Places {
-    fields: Vec<FieldPlace>,
-    pointers: Vec<u32>,
-    bytes: u32,
-    align: u32,
+/// The parameters of a structure: its own ones, then its numbers.
+struct Shapes {
+    shapes: Vec<FieldShape>,
+    /// How many there are before the numbers.
+    own: usize,
 }
 
-impl Places {
-    fn of(shapes: &[FieldShape]) -> Self {
-        let of_field = |shape: &FieldShape| std::iter::repeat_n(shape.pointee_align, shape.pointers);
-        let pointers: Vec<u32> = shapes.iter().flat_map(of_field).collect();
-        let (mut pointer, mut bytes, mut align) = (0, 0_u32, 1);
-        let mut place = |shape: &FieldShape| {
-            let offset = bytes.next_multiple_of(shape.align);
-            let place = FieldPlace { pointer, numbers: pointers.len(), offset };
-            (bytes, align) = (if shape.bytes > 0 { offset + shape.bytes } else { bytes }, align.max(shape.align));
-            pointer += shape.pointers;
-            place
+impl Shapes {
+    fn of<P: NamedParam>() -> Self {
+        let mut shapes = Vec::new();
+        P::shapes(&mut shapes);
+        let own = shapes.iter().filter(|shape| !matches!(shape, FieldShape::Numbers(..))).count();
+        Self { shapes, own }
+    }
+
+    /// Positions of all, bytes of the numbers, and their alignment.
+    fn places(&self) -> (Vec<FieldPlace>, u32, u32) {
+        let (mut next, mut bytes, mut most) = (0, 0_u32, 1);
+        let mut place = |shape: &FieldShape| match *shape {
+            FieldShape::Numbers(len, align) => {
+                let offset = bytes.next_multiple_of(align);
+                (bytes, most) = (offset + len, most.max(align));
+                FieldPlace { position: self.own, offset }
+            }
+            FieldShape::Address(_) | FieldShape::Map => {
+                next += 1;
+                FieldPlace { position: next - 1, offset: 0 }
+            }
         };
-        let fields = shapes.iter().map(&mut place).collect();
-        Self { fields, pointers, bytes, align }
+        let places = self.shapes.iter().map(&mut place).collect();
+        (places, bytes, most)
     }
 }
 
-/// The layout of fields, for [`params!`](crate::params!).
+/// The layout of a structure, for [`params!`](crate::params!).
 #[doc(hidden)]
 #[must_use]
-pub fn layout_of_fields(shapes: &[FieldShape]) -> Layout {
-    let Places { pointers, bytes, align, .. } = Places::of(shapes);
+pub fn layout_of<P: NamedParam>() -> Layout {
+    let shapes = Shapes::of::<P>();
     let mut layout = Layout::default();
-    pointers.iter().for_each(|_| layout.push(ScalarType::U64, 8, 8));
+    for shape in &shapes.shapes {
+        match shape {
+            FieldShape::Address(_) => layout.push(ScalarType::U64, 8, 8),
+            FieldShape::Map => layout.push(ScalarType::B8, MAP_BYTES, MAP_ALIGN),
+            FieldShape::Numbers(..) => {}
+        }
+    }
+    let (_, bytes, align) = shapes.places();
     if bytes > 0 {
         layout.push(ScalarType::B8, bytes, align);
     }
     layout
 }
 
-/// Declares the parameters of fields, for [`params!`](crate::params!).
-#[doc(hidden)]
-pub fn declare_fields(shapes: &[FieldShape]) -> impl Iterator<Item = FieldPlace> {
-    let Places { fields, pointers, bytes, align } = Places::of(shapes);
-    for (position, align) in pointers.iter().enumerate() {
-        declare_one(position, ScalarType::U64, 8, Some(*align), None);
+/// Declares all parameters of a structure and reads them.
+pub(crate) fn receive<P: NamedParam>() -> P::On<Recorded> {
+    let shapes = Shapes::of::<P>();
+    let own = shapes.shapes.iter().filter(|shape| !matches!(shape, FieldShape::Numbers(..)));
+    for (position, shape) in own.enumerate() {
+        match *shape {
+            FieldShape::Address(align) => declare_one(position, ScalarType::U64, 8, Some(align), None),
+            FieldShape::Map | FieldShape::Numbers(..) => {
+                declare_one(position, ScalarType::B8, MAP_ALIGN, None, Some(MAP_BYTES))
+            }
+        }
     }
+    let (places, bytes, align) = shapes.places();
     if bytes > 0 {
-        declare_one(pointers.len(), ScalarType::B8, align, None, Some(bytes));
+        declare_one(shapes.own, ScalarType::B8, align, None, Some(bytes));
     }
-    fields.into_iter()
+    P::receive(&mut places.into_iter())
 }
 
-const fn pointers(pointers: usize, pointee_align: u32) -> FieldShape {
-    FieldShape { pointers, pointee_align, bytes: 0, align: 1 }
+/// Size and alignment of a tensor map.
+const MAP_BYTES: u32 = <TensorMap<u8> as Param>::BYTES;
+const MAP_ALIGN: u32 = <TensorMap<u8> as Param>::ALIGN;
+
+/// The place of a field's next shape.
+fn next(places: &mut FieldPlaces) -> FieldPlace {
+    places.next().expect("there is a place for each shape")
 }
 
 impl<T: Element> NamedParam for Global<T> {
     type On<S: Side> = S::Pointer<T>;
-    const SHAPE: FieldShape = pointers(1, T::BYTES);
 
-    fn receive(place: FieldPlace) -> Self {
-        Self::of_param(place.pointer)
+    fn shapes(shapes: &mut Vec<FieldShape>) {
+        shapes.push(FieldShape::Address(T::BYTES));
+    }
+
+    fn receive(places: &mut FieldPlaces) -> Self {
+        Self::of_param(next(places).position)
     }
 }
 
 impl<T: Element, const N: usize> NamedParam for [Global<T>; N] {
     type On<S: Side> = S::Pointers<T, N>;
-    const SHAPE: FieldShape = pointers(N, T::BYTES);
 
-    fn receive(place: FieldPlace) -> Self {
-        std::array::from_fn(|i| Global::of_param(place.pointer + i))
+    fn shapes(shapes: &mut Vec<FieldShape>) {
+        shapes.extend([FieldShape::Address(T::BYTES); N]);
+    }
+
+    fn receive(places: &mut FieldPlaces) -> Self {
+        std::array::from_fn(|_| <Global<T> as NamedParam>::receive(places))
     }
 }
 
 impl<const RANK: usize> NamedParam for Strided<RANK> {
     type On<S: Side> = S::Tensor<RANK>;
-    const SHAPE: FieldShape = FieldShape { bytes: 12 * RANK as u32, align: 8, ..pointers(1, 1) };
 
-    fn receive(place: FieldPlace) -> Self {
-        Self::of_param(Global::of_param(place.pointer), place.numbers, place.offset)
+    fn shapes(shapes: &mut Vec<FieldShape>) {
+        shapes.extend([FieldShape::Address(1), FieldShape::Numbers(12 * RANK as u32, 8)]);
+    }
+
+    fn receive(places: &mut FieldPlaces) -> Self {
+        let (base, numbers) = (next(places), next(places));
+        Self::of_param(Global::of_param(base.position), numbers.position, numbers.offset)
+    }
+}
+
+impl<T: Element> NamedParam for TensorMap<T> {
+    type On<S: Side> = S::Map<T>;
+
+    fn shapes(shapes: &mut Vec<FieldShape>) {
+        shapes.push(FieldShape::Map);
+    }
+
+    fn receive(places: &mut FieldPlaces) -> Self {
+        Self::of_param(next(places).position)
     }
 }
 
 impl<T: Element + Param> NamedParam for T {
     type On<S: Side> = S::Scalar<T>;
-    const SHAPE: FieldShape = FieldShape { bytes: <T as Param>::BYTES, align: T::ALIGN, ..pointers(0, 1) };
 
-    fn receive(place: FieldPlace) -> Val<T> {
-        Val::from_raw(untyped::load_param(place.numbers, place.offset.into(), T::TYPE))
+    fn shapes(shapes: &mut Vec<FieldShape>) {
+        shapes.push(FieldShape::Numbers(<T as Param>::BYTES, T::ALIGN));
+    }
+
+    fn receive(places: &mut FieldPlaces) -> Val<T> {
+        let FieldPlace { position, offset } = next(places);
+        Val::from_raw(untyped::load_param(position, offset.into(), T::TYPE))
+    }
+}
+
+impl<T: Element + Param> NamedParam for Lazy<T> {
+    type On<S: Side> = S::Lazy<T>;
+
+    fn shapes(shapes: &mut Vec<FieldShape>) {
+        T::shapes(shapes);
+    }
+
+    fn receive(places: &mut FieldPlaces) -> Self {
+        Self { place: next(places), number: PhantomData }
     }
 }
 
 impl<T: Element + Param + Scalar, const N: usize> NamedParam for [T; N] {
     type On<S: Side> = S::Array<T, N>;
-    const SHAPE: FieldShape = FieldShape { bytes: Self::BYTES, ..T::SHAPE };
 
-    fn receive(place: FieldPlace) -> Array<T, N> {
-        Array::of_param(place.numbers, place.offset)
+    fn shapes(shapes: &mut Vec<FieldShape>) {
+        shapes.push(FieldShape::Numbers(Self::BYTES, <T as Param>::ALIGN));
+    }
+
+    fn receive(places: &mut FieldPlaces) -> Array<T, N> {
+        let FieldPlace { position, offset } = next(places);
+        Array::of_param(position, offset)
+    }
+}
+
+impl<P: NamedParam, const N: usize> NamedParam for Several<P, N> {
+    type On<S: Side> = [P::On<S>; N];
+
+    fn shapes(shapes: &mut Vec<FieldShape>) {
+        (0..N).for_each(|_| P::shapes(shapes));
+    }
+
+    fn receive(places: &mut FieldPlaces) -> [P::On<Recorded>; N] {
+        std::array::from_fn(|_| P::receive(places))
+    }
+}
+
+impl<P: NamedParam, S: Sink, A: NamedArgument<P, S>, const N: usize> NamedArgument<Several<P, N>, S> for [A; N] {
+    fn pass(self, sink: &mut S, numbers: &mut Numbers) -> Result<(), S::Error> {
+        self.into_iter().try_for_each(|argument| argument.pass(sink, numbers))
     }
 }
 
 impl<P: NamedParam> NamedParam for Option<P> {
     type On<S: Side> = S::Optional<P>;
-    const SHAPE: FieldShape = P::SHAPE;
 
-    fn receive(place: FieldPlace) -> P::On<Recorded> {
-        P::receive(place)
+    fn shapes(shapes: &mut Vec<FieldShape>) {
+        P::shapes(shapes);
+    }
+
+    fn receive(places: &mut FieldPlaces) -> P::On<Recorded> {
+        P::receive(places)
     }
 }
 
 impl<P: NamedParam, S: Sink, A: NamedArgument<P, S>> NamedArgument<Option<P>, S> for Option<A> {
     fn pass(self, sink: &mut S, numbers: &mut Numbers) -> Result<(), S::Error> {
-        let FieldShape { pointers, bytes, align, .. } = P::SHAPE;
         if let Some(argument) = self {
             return argument.pass(sink, numbers);
         }
-        (0..pointers).try_for_each(|_| sink.push(&[0; 8], 8))?;
-        numbers.push(&vec![0; bytes as usize], align as usize);
-        Ok(())
+        Shapes::of::<P>().shapes.into_iter().try_for_each(|shape| match shape {
+            FieldShape::Address(_) => sink.push(&[0; 8], 8),
+            FieldShape::Map => sink.push(&[0; MAP_BYTES as usize], MAP_ALIGN as usize),
+            FieldShape::Numbers(bytes, align) => {
+                numbers.push(&vec![0; bytes as usize], align as usize);
+                Ok(())
+            }
+        })
     }
 }
 
@@ -297,25 +418,39 @@ macro_rules! params {
 
         impl $crate::Params for $name {
             fn layout() -> $crate::Layout {
-                $crate::layout_of_fields(&[$(<$ty as $crate::NamedParam>::SHAPE),*])
+                $crate::layout_of::<Self>()
             }
         }
 
-        impl $crate::NamedParams for $name {
-            fn receive() -> Self {
-                let mut places = $crate::declare_fields(&[$(<$ty as $crate::NamedParam>::SHAPE),*]);
-                let mut next = || places.next().expect("there is a place for each field");
-                Self { $($field: <$ty as $crate::NamedParam>::receive(next())),* }
+        impl $crate::NamedParam for $name {
+            type On<S: $crate::Side> = $name<S>;
+
+            fn shapes(shapes: &mut ::std::vec::Vec<$crate::FieldShape>) {
+                $(<$ty as $crate::NamedParam>::shapes(shapes);)*
+            }
+
+            fn receive(places: &mut $crate::FieldPlaces) -> Self {
+                Self { $($field: <$ty as $crate::NamedParam>::receive(places)),* }
+            }
+        }
+
+        impl<S: $crate::Side, K: $crate::Sink> $crate::NamedArgument<$name, K> for $name<S>
+        where
+            $(<$ty as $crate::NamedParam>::On<S>: $crate::NamedArgument<$ty, K>),*
+        {
+            fn pass(self, sink: &mut K, numbers: &mut $crate::Numbers) -> ::std::result::Result<(), K::Error> {
+                $($crate::NamedArgument::<$ty, K>::pass(self.$field, sink, numbers)?;)*
+                ::std::result::Result::Ok(())
             }
         }
 
         impl<S: $crate::Side, K: $crate::Sink> $crate::Arguments<$name, K> for $name<S>
         where
-            $(<$ty as $crate::NamedParam>::On<S>: $crate::NamedArgument<$ty, K>),*
+            Self: $crate::NamedArgument<$name, K>,
         {
             fn pass_all(self, sink: &mut K) -> ::std::result::Result<(), K::Error> {
                 let mut numbers = $crate::Numbers::default();
-                $($crate::NamedArgument::<$ty, K>::pass(self.$field, sink, &mut numbers)?;)*
+                $crate::NamedArgument::<$name, K>::pass(self, sink, &mut numbers)?;
                 numbers.finish(sink)
             }
         }

@@ -66,7 +66,7 @@
 
 use warpfold_ptx::{self as ptx, ScalarType, StateSpace};
 
-use crate::named::{NamedArgument, Numbers};
+use crate::named::{Lazy, NamedArgument, Numbers};
 use crate::recorder::{Computed, Raw, with};
 use crate::types::{Element, Scalar, Type};
 use crate::{Global, Val, intrinsics, untyped};
@@ -90,14 +90,6 @@ impl<T: Param + Scalar, const N: usize> Param for [T; N] {
     const PTX_TYPE: ScalarType = T::PTX_TYPE;
     const BYTES: u32 = T::BYTES * N as u32;
     const ALIGN: u32 = T::ALIGN;
-    const LEN: Option<u32> = Some(N as u32);
-}
-
-/// Several pointers, passed as an array whose last ones may be absent. For untyped launches only.
-impl<T: Element, const N: usize> Param for [Global<T>; N] {
-    const PTX_TYPE: ScalarType = ScalarType::U64;
-    const BYTES: u32 = 8 * N as u32;
-    const ALIGN: u32 = 8;
     const LEN: Option<u32> = Some(N as u32);
 }
 
@@ -128,15 +120,6 @@ impl<T: Element> Received for Global<T> {
     fn receive(position: usize) -> Self {
         declare::<Self>(position);
         Self::of_param(position)
-    }
-}
-
-impl<T: Element, const N: usize> Received for [Global<T>; N] {
-    type Param = Self;
-
-    fn receive(position: usize) -> Self {
-        declare::<Self>(position);
-        std::array::from_fn(|i| Global::new(Val::from_raw(untyped::load_param(position, 8 * i as i64, Type::U64))))
     }
 }
 
@@ -310,6 +293,11 @@ macro_rules! scalar_params {
             fn pass(self, _: &mut S, numbers: &mut Numbers) -> Result<(), S::Error> {
                 numbers.push(&self.to_le_bytes(), size_of::<$rust>());
                 Ok(())
+            }
+        }
+        impl<S: Sink> NamedArgument<Lazy<$rust>, S> for $rust {
+            fn pass(self, sink: &mut S, numbers: &mut Numbers) -> Result<(), S::Error> {
+                NamedArgument::<$rust, S>::pass(self, sink, numbers)
             }
         }
         impl<S: Sink, const N: usize> NamedArgument<[$rust; N], S> for [$rust; N] {

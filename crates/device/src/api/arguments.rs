@@ -34,23 +34,6 @@ impl<'a> Arguments<'a> {
         self
     }
 
-    /// Adds the addresses of memory that the kernel reads as one array of `len` pointers, padded
-    /// with zeros.
-    ///
-    /// # Panics
-    /// If there are more.
-    #[must_use]
-    pub fn inputs<T: Element>(mut self, views: impl IntoIterator<Item = View<'a, T>>, len: usize) -> Self {
-        let mut addresses = vec![0_u64; len];
-        for (i, view) in views.into_iter().enumerate() {
-            addresses[i] = view.address();
-            self.parameters.grant(view.address(), view.num_bytes(), false);
-            self.memory.push((view.memory().clone(), Access::Read));
-        }
-        self.push(bytemuck::cast_slice(&addresses), 8);
-        self
-    }
-
     /// Adds the address of memory that the kernel writes, or reads and writes.
     #[must_use]
     pub fn output<T: Element>(mut self, view: impl Into<ViewMut<'a, T>>) -> Self {

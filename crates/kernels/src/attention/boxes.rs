@@ -3,7 +3,7 @@
 use warpfold_lang::{Barrier, Element, TensorMap, Tile, Val, thread_idx, when};
 
 use super::config::Launch;
-use super::work::{Item, KeyLens, Size};
+use super::work::{Item, KeyLens};
 
 /// Starts the copies of the tile of keys, or of values, from `first` on. The first threads of the
 /// block come here: of pages each has a box, with the page that [`page_of_box`] found for it. One
@@ -30,7 +30,7 @@ pub(super) fn load_boxes<T: Element>(
     when(thread.lt(tile.rows() / box_keys), || {
         let row = thread * box_keys;
         let position = first + row;
-        let page_size = launch.size(Size::Page);
+        let page_size = launch.args.page.get();
         for (column, panel) in tile.panels() {
             let to = panel.at(row * tile.panel_columns());
             map.load(to, [Val::constant(column), position % page_size, item.kv_head, page], barrier);
@@ -48,5 +48,5 @@ pub(super) fn page_of_box(
     // A page beyond the sequence is no page: what comes in its place is not looked at.
     let row = (thread_idx().x * box_keys).min(tile_keys - box_keys);
     let position = (number * tile_keys + row).min(item.num_keys.max(1) - 1);
-    launch.page(item, position / launch.size(Size::Page)).cast::<u32>()
+    launch.page(item, position / launch.args.page.get()).cast::<u32>()
 }

@@ -1,17 +1,12 @@
 //! What attention kernels are built for, and what they are launched with: common to all of them.
 
-use warpfold_lang::{Array, Global, Swizzle, Val};
+use warpfold_lang::Swizzle;
 
+use super::args::AttentionArgs;
 use super::problem::{MaskLayout, Problem, Score};
-use super::work::{KeyLens, Lists, SIZES, STRIDES, Size, WorkConfig};
+use super::work::WorkConfig;
 use super::{Keys, Queries};
 use crate::Dtype;
-
-/// Scale, soft cap and its reciprocal, scale of values.
-pub(super) const FLOATS: usize = 4;
-
-/// Inputs at most: queries, keys, values, mask, sinks, and three lists.
-pub(super) const MAX_INPUTS: usize = 8;
 
 /// Columns that a head takes in shared memory: whole panels.
 pub(super) const fn padded(dim: u32) -> u32 {
@@ -31,7 +26,7 @@ pub(super) const fn swizzle(row_bytes: u32) -> Swizzle {
 
 /// What decides on the code of a kernel, whichever it is.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct Config {
+pub(super) struct AttentionConfig {
     pub(super) work: WorkConfig,
     pub(super) dtype: Dtype,
     pub(super) kv_dtype: Dtype,
@@ -58,7 +53,7 @@ pub(super) struct Config {
     pub(super) merges: bool,
 }
 
-impl Config {
+impl AttentionConfig {
     /// For tiles of so many rows; `wide` says how many elements of a type are accessed at once, where
     /// tensors allow it.
     pub(super) fn new(problem: &Problem, rows: u32, wide: fn(Dtype) -> u64, split: bool, segments: bool) -> Self {
@@ -144,50 +139,16 @@ impl Config {
         let options: String = options.iter().filter(|(_, on)| *on).map(|(name, _)| *name).collect();
         format!("{dtype}_{kv_dtype}_{head_dim}_{value_dim}{options}")
     }
-
-    /// The tensors: inputs come in a fixed order, without those that are missing.
-    pub(super) fn tensors(&self, inputs: [Global<u8>; MAX_INPUTS], out: Global<u8>, lse: Global<f32>) -> Tensors {
-        let mut inputs = inputs.into_iter();
-        let first = [inputs.next(), inputs.next(), inputs.next()].map(|input| input.expect("there are three"));
-        let mut next = |is_there: bool| if is_there { inputs.next().expect("there are eight") } else { first[0] };
-        let (mask, sinks) = (next(self.mask.is_some()), next(self.sinks.is_some()));
-        let cu_queries = next(self.work.packed).reinterpret::<i32>();
-        let key_lens = next(self.work.key_lens != KeyLens::Same).reinterpret::<i32>();
-        let block_table = next(self.paged).reinterpret::<i32>();
-        let lists = Lists { cu_queries, key_lens, block_table };
-        let [q, k, v] = first;
-        Tensors { q, k, v, mask, sinks, lists, out, lse }
-    }
-}
-
-/// The tensors of a launch. Those that a problem does not have are never looked at.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Tensors {
-    pub(super) q: Global<u8>,
-    pub(super) k: Global<u8>,
-    pub(super) v: Global<u8>,
-    pub(super) mask: Global<u8>,
-    pub(super) sinks: Global<u8>,
-    pub(super) lists: Lists,
-    pub(super) out: Global<u8>,
-    pub(super) lse: Global<f32>,
 }
 
 /// A kernel that is being recorded: what it is built for, and what it will be launched with.
 #[derive(Clone, Copy)]
 pub(super) struct Launch<'a> {
-    pub(super) config: &'a Config,
-    pub(super) tensors: Tensors,
-    pub(super) sizes: Array<u32, SIZES>,
-    pub(super) strides: Array<i64, STRIDES>,
-    pub(super) floats: Array<f32, FLOATS>,
+    pub(super) config: &'a AttentionConfig,
+    pub(super) args: AttentionArgs,
 }
 
 impl Launch<'_> {
-    pub(super) fn size(&self, which: Size) -> Val<u32> {
-        self.sizes.at(which as usize)
-    }
-
     /// Tiles of so many keys that a segment has.
     pub(super) fn tiles_of_segment(&self, keys: u32) -> u32 {
         self.config.work.segment / keys

@@ -4,20 +4,20 @@ use half::{bf16, f16};
 use warpfold_device::{LaunchConfig, Limits, Profile, TensorLayout};
 use warpfold_lang::F8E4M3;
 
+use super::args::{AttentionArgs, HeadsArgs};
 use super::choice::{Algorithm, Choice, Order, items, num_segments, rows_per_head, suits_tensor_cores};
-use super::config::{Config, MAX_INPUTS};
+use super::config::AttentionConfig;
 use super::copy_rows::wide;
 use super::factor::LOG2_LARGEST_E4M3_WEIGHT;
 use super::merge::merge;
 use super::mma::{self, MmaConfig, MmaTile, attend_mma};
 use super::problem::{Causal, Keys, MaskLayout, Problem, Queries};
 use super::simt::{self, attend};
-use super::swapped::{SwappedConfig, SwappedTile, attend_swapped};
-use super::wgmma::{self, MappedKeys, WgmmaConfig, WgmmaTile, attend_wgmma, mapped_keys, maps};
-use super::work::Size;
-use crate::matmul::{no_map, tensor_map};
-use crate::plan::{Arg, Family, Operand, OperandSpec, Plan, Planner, Step, grid_size, within_limit};
-use crate::{AnyKernel, Dtype, Error, ErrorKind};
+use super::swapped::{SwappedArgs, SwappedConfig, SwappedTile, attend_swapped};
+use super::wgmma::{self, MappedArgs, MappedKeys, WgmmaConfig, WgmmaTile, attend_wgmma, mapped_keys, maps};
+use crate::matmul::tensor_map;
+use crate::plan::{Family, MemoryMap, Operand, OperandSpec, Plan, Planned, Planner, Step, grid_size, within_limit};
+use crate::{AnyKernel, Dtype, Error, ErrorKind, Shipped};
 
 /// The family of attentions.
 ///
@@ -58,47 +58,36 @@ impl Attention {
         }
         let has_segments = segments > 1 && order == Order::Segments;
         let (items, rows) = (items(problem, algorithm), algorithm.rows());
-        let config = Config { merges, ..Config::new(problem, rows, algorithm.wide(), splits > 1, has_segments) };
+        let config = AttentionConfig {
+            merges,
+            ..AttentionConfig::new(problem, rows, algorithm.wide(), splits > 1, has_segments)
+        };
         if config.pairs && algorithm != Algorithm::Simt {
             plan.outputs[0].alignment = if config.quads { 16 } else { 2 * problem.output.bytes() };
         }
         let num_sms = u64::from(planner.limits.num_sms).max(1);
         let grid = grid_size((items * splits).min(num_sms * algorithm.blocks_per_sm()))?;
         let kernel = Shape::new(problem, &config, algorithm, planner);
-        let states = if has_segments && splits == 1 && kernel.state_words > 0 {
-            plan.add_scratch(4 * u64::from(grid) * u64::from(kernel.state_words)).into()
-        } else {
-            Arg::Null
-        };
-        let partials = if splits > 1 {
-            let of_segment = problem.rows() * u64::from(config.partial_words());
-            plan.add_scratch(4 * num_segments(problem) * of_segment).into()
-        } else {
-            Arg::Null
-        };
-        let sizes = sizes(problem, choice, items * splits)?;
-        let step = |kernel: AnyKernel, launch, before: Vec<Arg>, counter: Option<Arg>| {
-            let inputs = (0..plan.inputs.len()).map(Operand::Input).collect();
-            let lse = if problem.lse { Arg::Pointer(Operand::Output(1)) } else { Arg::Null };
-            let step = before
-                .into_iter()
-                .fold(Step::new(kernel, launch), Step::arg)
-                .arg(Arg::Pointers { operands: inputs, len: MAX_INPUTS })
-                .arg(Operand::Output(0))
-                .arg(lse)
-                .arg(states.clone())
-                .arg(partials.clone());
-            counter.into_iter().fold(step, Step::arg).words(&sizes).words(&strides(problem)).words(&floats(problem))
-        };
-        let launch = LaunchConfig::new(grid, kernel.threads).dynamic_shared(kernel.shared_bytes);
-        let counter = (algorithm != Algorithm::Simt).then_some(Arg::Pointer(Operand::Tickets));
-        let main = step(kernel.kernel, launch, kernel.maps, counter);
+        let has_states = has_segments && splits == 1 && kernel.state_words > 0;
+        let states = has_states.then(|| plan.add_scratch(4 * u64::from(grid) * u64::from(kernel.state_words)));
+        let of_segment = problem.rows() * u64::from(config.partial_words());
+        let partials = (splits > 1).then(|| plan.add_scratch(4 * num_segments(problem) * of_segment));
+        let counter = (algorithm != Algorithm::Simt).then_some(Operand::Tickets);
+        let args = AttentionArgs { states, partials, counter, ..args(problem, choice, items * splits)? };
+        let uncounted = AttentionArgs { counter: None, ..args };
         let merge = (splits > 1 && !merges).then(|| {
             let kernel = planner.kernel(Merge(config), |Merge(config)| merge(config));
-            Ok::<_, Error>(step(kernel, LaunchConfig::new(grid_size(items)?, simt::BLOCK), Vec::new(), None))
+            Step::new(kernel, LaunchConfig::new(grid_size(items)?, simt::BLOCK)).with(uncounted)
         });
+        let launch = LaunchConfig::new(grid, kernel.threads).dynamic_shared(kernel.shared_bytes);
+        let main = Step::new(kernel.kernel, launch);
+        let main = match kernel.maps {
+            TensorMaps::None => main.with(args),
+            TensorMaps::Swapped([k, v]) => main.with(SwappedArgs { k, v, common: args }),
+            TensorMaps::Wgmma([q, k, v]) => main.with(MappedArgs { q, k, v, common: args }),
+        };
         plan.tickets = u64::from(algorithm != Algorithm::Simt) + if merges { items } else { 0 };
-        plan.steps.push(main);
+        plan.steps.push(main?);
         plan.steps.extend(merge.transpose()?);
         Ok(plan)
     }
@@ -110,24 +99,33 @@ struct Shape {
     threads: u32,
     shared_bytes: u32,
     state_words: u32,
-    /// Tensor maps of queries, keys and values.
-    maps: Vec<Arg>,
+    maps: TensorMaps,
+}
+
+/// Tensor maps that the main kernel takes.
+enum TensorMaps {
+    None,
+    /// Keys and values.
+    Swapped([MemoryMap; 2]),
+    /// Queries, keys and values.
+    Wgmma([Option<MemoryMap>; 3]),
 }
 
 impl Shape {
-    fn new(problem: &Problem, config: &Config, algorithm: Algorithm, planner: &Planner<'_>) -> Self {
+    fn new(problem: &Problem, config: &AttentionConfig, algorithm: Algorithm, planner: &Planner<'_>) -> Self {
         let tile = match algorithm {
             Algorithm::Wgmma(tile) => tile,
             Algorithm::Swapped(tile) => {
                 let (config, layouts) = swapped_config(problem, config.clone(), tile);
-                let map = |(input, layout)| tensor_map(Operand::Input(input), layout, problem.kv_dtype);
-                let Config { head_dim, value_dim, .. } = config.common;
+                let [k, v] = layouts;
+                let map = |input, layout| tensor_map(Operand::Input(input), layout, problem.kv_dtype);
+                let AttentionConfig { head_dim, value_dim, .. } = config.common;
                 return Self {
                     kernel: planner.kernel(config.clone(), make_swapped),
                     threads: SwappedTile::THREADS,
                     shared_bytes: tile.shared_bytes([head_dim, value_dim], config.common.folds()),
                     state_words: 0,
-                    maps: (1..).zip(layouts).map(map).collect(),
+                    maps: TensorMaps::Swapped([map(1, k), map(2, v)]),
                 };
             }
             Algorithm::Mma(tile) => {
@@ -137,7 +135,7 @@ impl Shape {
                     threads: tile.threads(),
                     shared_bytes: tile.shared_bytes(config.common.head_dim, config.common.value_dim),
                     state_words: mma::state_words_of_block(&config),
-                    maps: Vec::new(),
+                    maps: TensorMaps::None,
                 };
             }
             Algorithm::Simt => {
@@ -146,25 +144,29 @@ impl Shape {
                     threads: simt::BLOCK,
                     shared_bytes: simt::shared_bytes(config),
                     state_words: simt::state_words_of_block(config),
-                    maps: Vec::new(),
+                    maps: TensorMaps::None,
                 };
             }
         };
         let (config, [queries, keys, values]) = wgmma_config(problem, config.clone(), tile);
         let map = |input, layout: Option<TensorLayout>| {
-            layout.map_or_else(no_map, |layout| tensor_map(Operand::Input(input), layout, problem.dtype))
+            layout.map(|layout| tensor_map(Operand::Input(input), layout, problem.dtype))
         };
         Self {
             kernel: planner.kernel(config.clone(), make_wgmma),
             threads: tile.threads(),
             shared_bytes: tile.shared_bytes(config.common.head_dim, config.common.value_dim),
             state_words: wgmma::state_words_of_block(&config),
-            maps: vec![map(0, queries), map(1, keys), map(2, values)],
+            maps: TensorMaps::Wgmma([map(0, queries), map(1, keys), map(2, values)]),
         }
     }
 }
 
-fn wgmma_config(problem: &Problem, common: Config, tile: WgmmaTile) -> (WgmmaConfig, [Option<TensorLayout>; 3]) {
+fn wgmma_config(
+    problem: &Problem,
+    common: AttentionConfig,
+    tile: WgmmaTile,
+) -> (WgmmaConfig, [Option<TensorLayout>; 3]) {
     let maps = maps(problem, tile);
     let (maps_keys, [keys, values]) = match maps.keys {
         Some(MappedKeys { keys, values, of_box }) => (Some(of_box), [Some(keys), values]),
@@ -176,7 +178,7 @@ fn wgmma_config(problem: &Problem, common: Config, tile: WgmmaTile) -> (WgmmaCon
 }
 
 /// Input of [`SwappedTile::choose`] for keys that TMA can read.
-fn swapped_config(problem: &Problem, common: Config, tile: SwappedTile) -> (SwappedConfig, [TensorLayout; 2]) {
+fn swapped_config(problem: &Problem, common: AttentionConfig, tile: SwappedTile) -> (SwappedConfig, [TensorLayout; 2]) {
     let mapped = mapped_keys(problem, (1, tile.keys), true).expect("TMA reads keys and values of a swapped product");
     let values = mapped.values.expect("values were asked for");
     let config = SwappedConfig { common, tile, box_keys: mapped.of_box, is_plain: is_plain(problem) };
@@ -200,7 +202,7 @@ pub(super) fn mma_tile(problem: &Problem, limits: &Limits) -> MmaTile {
     MmaTile::choose([problem.head_dim, problem.value_dim].map(|dim| dim as u32), is_plain(problem), limits)
 }
 
-fn mma_config(problem: &Problem, common: Config, tile: MmaTile) -> MmaConfig {
+fn mma_config(problem: &Problem, common: AttentionConfig, tile: MmaTile) -> MmaConfig {
     MmaConfig { is_plain: is_plain(problem), common, tile }
 }
 
@@ -221,7 +223,7 @@ fn make_wgmma(config: &WgmmaConfig) -> AnyKernel {
 
 /// What the kernel that merges is built for.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Merge(Config);
+struct Merge(AttentionConfig);
 
 impl Family for Attention {
     type Problem = Problem;
@@ -318,58 +320,65 @@ fn operands(problem: &Problem) -> Plan {
 
 // THRESHOLD: a size that a kernel takes as 32 bits is refused from 2^31 on; tested by
 // crates/kernels/tests/parts/plans.rs::sizes_that_attention_takes_as_32_bits_are_refused_beyond_them
-fn sizes(problem: &Problem, choice: Choice, items: u64) -> Result<[u32; super::work::SIZES], Error> {
-    let mut sizes = [0; super::work::SIZES];
-    let mut too_large = None;
-    let mut set = |size: Size, value: u64| match within_limit("a size of an attention", value) {
-        Ok(value) => sizes[size as usize] = value,
-        Err(error) => too_large = Some(error),
-    };
-    set(Size::Batch, problem.batch());
-    set(Size::Tiles, tiles(problem, choice.algorithm));
-    set(Size::KvHeads, problem.kv_heads);
-    set(Size::Group, problem.group());
-    if let Queries::Dense { len, .. } = problem.queries {
-        set(Size::Queries, len);
-    }
-    set(Size::Keys, problem.max_keys());
-    if let Keys::Paged { page, width, .. } = problem.keys {
-        set(Size::Page, page);
-        set(Size::Width, width);
-    }
-    set(Size::Splits, choice.splits);
-    set(Size::Segments, choice.segments);
-    set(Size::Items, items);
+/// The arguments but for scratch memory.
+fn args(problem: &Problem, choice: Choice, num_items: u64) -> Result<AttentionArgs<Planned>, Error> {
+    let size = |value: u64| within_limit("a size of an attention", value);
     // A wider one sees every key, and positions with it are numbers of 32 bits.
-    for (size, window) in [(Size::WindowLeft, problem.window_left), (Size::WindowRight, problem.window_right)] {
-        set(size, window.unwrap_or(0).min(1 << 30).into());
-    }
-    set(Size::MaskKeys, problem.mask.map_or(0, |mask| mask.keys));
-    set(Size::Rows, problem.rows());
-    set(Size::Section, section(problem));
-    too_large.map_or(Ok(sizes), Err)
-}
-
-fn strides(problem: &Problem) -> [i64; super::work::STRIDES] {
-    let [k_strides, v_strides] = problem.keys.strides();
-    let (queries, results) = match problem.queries {
-        Queries::Dense { strides, out_strides, .. } => (strides, out_strides),
+    let window = |window: Option<u32>| window.unwrap_or(0).min(1 << 30);
+    let mut inputs = (3..).map(Operand::Input);
+    let mut input = |is_there: bool| if is_there { inputs.next() } else { None };
+    let heads =
+        |memory, [sequence, head, position, element]: [i64; 4]| HeadsArgs { memory, sequence, head, position, element };
+    let (is_packed, queries, q, out) = match problem.queries {
+        Queries::Dense { len, strides, out_strides: [b, h, s], .. } => (false, len, strides, [b, h, s, 1]),
         Queries::Packed { strides: [position, head, element], .. } => {
             let (heads, dim) = (problem.heads as i64, problem.value_dim as i64);
-            ([0, head, position, element], [0, dim, heads * dim])
+            (true, 0, [0, head, position, element], [0, dim, heads * dim, 1])
         }
     };
-    let mask = problem.mask.map_or([0; 4], |mask| mask.strides);
-    let all = [&queries[..], k_strides, v_strides, &results, &mask].concat();
-    all.try_into().expect("four, four, four, three and four")
-}
-
-fn floats(problem: &Problem) -> [f32; super::config::FLOATS] {
+    let [k, v] = problem.keys.strides();
+    let (page, width) = match problem.keys {
+        Keys::Paged { page, width, .. } => (page, width),
+        _ => (0, 0),
+    };
     let softcap = problem.softcap_bits.map_or(1.0, f32::from_bits);
-    let value_scale = f32::from_bits(problem.value_scale_bits);
     // Weights of 8-bit floats go further than to 1.
     let largest = if problem.products.is_some() { 2_f32.powi(LOG2_LARGEST_E4M3_WEIGHT) } else { 1.0 };
-    [f32::from_bits(problem.scale_bits), softcap, 1.0 / softcap, value_scale / largest]
+    Ok(AttentionArgs {
+        q: heads(Operand::Input(0), q),
+        k: heads(Operand::Input(1), *k),
+        v: heads(Operand::Input(2), *v),
+        mask: problem.mask.and_then(|mask| Some(heads(input(true)?, mask.strides))),
+        sinks: input(problem.sinks.is_some()),
+        cu_queries: input(is_packed),
+        key_lens: input(!matches!(problem.keys, Keys::Dense { .. })),
+        block_table: input(matches!(problem.keys, Keys::Paged { .. })),
+        out: heads(Operand::Output(0), out),
+        lse: problem.lse.then_some(Operand::Output(1)),
+        states: None,
+        partials: None,
+        counter: None,
+        batch: size(problem.batch())?,
+        tiles: size(tiles(problem, choice.algorithm))?,
+        kv_heads: size(problem.kv_heads)?,
+        group: size(problem.group())?,
+        queries: size(queries)?,
+        keys: size(problem.max_keys())?,
+        page: size(page)?,
+        width: size(width)?,
+        splits: size(choice.splits)?,
+        segments: size(choice.segments)?,
+        items: size(num_items)?,
+        window_left: window(problem.window_left),
+        window_right: window(problem.window_right),
+        mask_keys: size(problem.mask.map_or(0, |mask| mask.keys))?,
+        rows: size(problem.rows())?,
+        section: size(section(problem))?,
+        scale: f32::from_bits(problem.scale_bits),
+        value_scale: f32::from_bits(problem.value_scale_bits) / largest,
+        softcap,
+        softcap_reciprocal: 1.0 / softcap,
+    })
 }
 
 /// Shared memory of a block on Hopper.
@@ -377,7 +386,7 @@ const HOPPER_SHARED_BYTES: u32 = 227 << 10;
 
 /// Kernels as they ship, with the threads of their blocks, to be assembled and compared: with one
 /// part and with several, of every type, and with every option.
-pub(crate) fn kernels() -> Vec<(AnyKernel, u32)> {
+pub(crate) fn kernels() -> Vec<Shipped> {
     let of = |dtype, kv_dtype, dims, queries, keys| Problem {
         kv_dtype,
         causal: Some(Causal::BottomRight),
@@ -422,11 +431,11 @@ pub(crate) fn kernels() -> Vec<(AnyKernel, u32)> {
     ];
     let on_cuda_cores = |problem: &Problem| {
         let segments = num_segments(problem) > 1;
-        let config = |split| Config::new(problem, simt::ROWS, simt::wide, split, segments);
+        let config = |split| AttentionConfig::new(problem, simt::ROWS, simt::wide, split, segments);
         let split = config(true);
         let parts: [AnyKernel; 2] = [attend(&split).into(), merge(&split).into()];
         let parts = segments.then_some(parts).into_iter().flatten();
-        std::iter::once(attend(&config(false)).into()).chain(parts).map(|kernel| (kernel, simt::BLOCK)).collect()
+        std::iter::once(attend(&config(false)).into()).chain(parts).collect()
     };
     // Parts differ from the whole in little else than where their states go: one of a kind is
     // shown.
@@ -437,13 +446,14 @@ pub(crate) fn kernels() -> Vec<(AnyKernel, u32)> {
             WgmmaTile::choose(problem, rows_per_head(problem), [segments && !split, false], HOPPER_SHARED_BYTES)
         };
         let config = |split| {
-            let common = Config::new(problem, tile(split).rows(), wide, split, segments);
-            (make_wgmma(&wgmma_config(problem, common, tile(split)).0), tile(split).threads())
+            let common = AttentionConfig::new(problem, tile(split).rows(), wide, split, segments);
+            make_wgmma(&wgmma_config(problem, common, tile(split)).0)
         };
         let merged = || {
             let tile = WgmmaTile { consumers: 1, ping_pong: false, ..tile(true) };
-            let common = Config { merges: true, ..Config::new(problem, tile.rows(), wide, true, segments) };
-            (make_wgmma(&wgmma_config(problem, common, tile).0), tile.threads())
+            let common =
+                AttentionConfig { merges: true, ..AttentionConfig::new(problem, tile.rows(), wide, true, segments) };
+            make_wgmma(&wgmma_config(problem, common, tile).0)
         };
         if segments && is_decode(problem) { vec![config(false), config(true), merged()] } else { vec![config(false)] }
     };
@@ -452,17 +462,18 @@ pub(crate) fn kernels() -> Vec<(AnyKernel, u32)> {
         let limits = Profile::A100.limits();
         let tile = mma_tile(problem, &limits);
         let config = |split| {
-            let common = Config::new(problem, tile.rows(), wide, split, segments);
-            (make_mma(&mma_config(problem, common, tile)), tile.threads())
+            let common = AttentionConfig::new(problem, tile.rows(), wide, split, segments);
+            make_mma(&mma_config(problem, common, tile))
         };
         let merged = || {
-            let common = Config { merges: true, ..Config::new(problem, tile.rows(), wide, true, segments) };
-            (make_mma(&mma_config(problem, common, tile)), tile.threads())
+            let common =
+                AttentionConfig { merges: true, ..AttentionConfig::new(problem, tile.rows(), wide, true, segments) };
+            make_mma(&mma_config(problem, common, tile))
         };
         if segments && is_decode(problem) { vec![config(false), config(true), merged()] } else { vec![config(false)] }
     };
     let of_problem = |problem: &Problem| {
-        let cuda_cores: Vec<_> = on_cuda_cores(problem);
+        let cuda_cores: Vec<AnyKernel> = on_cuda_cores(problem);
         let of_tensor_cores = || [on_tensor_cores(problem), by_mma(problem)].concat();
         let tensor_cores = if suits_tensor_cores(problem) { of_tensor_cores() } else { Vec::new() };
         cuda_cores.into_iter().chain(tensor_cores)
@@ -481,8 +492,8 @@ pub(crate) fn kernels() -> Vec<(AnyKernel, u32)> {
         let (rows, segments) = (rows_per_head(problem), num_segments(problem) > 1);
         let tile = SwappedTile::choose(problem, rows, [segments && !split, false], HOPPER_SHARED_BYTES);
         let tile = tile.expect("a swapped product is possible");
-        let common = Config { merges, ..Config::new(problem, tile.rows, wide, split, segments) };
-        (make_swapped(&swapped_config(problem, common, tile).0), SwappedTile::THREADS)
+        let common = AttentionConfig { merges, ..AttentionConfig::new(problem, tile.rows, wide, split, segments) };
+        make_swapped(&swapped_config(problem, common, tile).0)
     };
     let cached = of(Dtype::Bf16, Dtype::F8E4M3, [128, 128], few.clone(), pages(128));
     let four = Queries::Packed { batch: 3, total: 12, strides: [8 * 256, 256, 1] };
@@ -512,5 +523,5 @@ pub(crate) fn kernels() -> Vec<(AnyKernel, u32)> {
     let wide_of_segments = of(Dtype::F16, Dtype::F16, [256, 256], dense(256), keys(4096, 256));
     let more = [small, small_with_all, wide, wide_of_segments];
     let problems = problems.iter().flat_map(of_problem).chain(of_bytes.iter().flat_map(on_tensor_cores));
-    problems.chain(more.iter().flat_map(by_mma)).chain(cached).collect()
+    Shipped::each(problems.chain(more.iter().flat_map(by_mma)).chain(cached))
 }

@@ -24,6 +24,7 @@
 //! every type, and for f16 and bf16 `wgmma`, on the tensor cores of Hopper, and `mma`, on those of
 //! other GPUs; both share `softmax`, `copy_rows` and `factor`. `choice` says which, and `family` plans.
 
+mod args;
 mod boxes;
 mod choice;
 mod config;

@@ -1,10 +1,11 @@
 //! The end of a row: its result and log-sum-exp, or a partial result for the launch that merges.
 
-use warpfold_lang::{Bf16x2, F16x2, Global, Lanes, Val, lane_id, shfl_xor, warp_id, when};
+use warpfold_lang::{Bf16x2, F16x2, Global, Lanes, Lazy, Val, lane_id, shfl_xor, warp_id, when};
 
+use super::args::{AttentionArgs, HeadsArgs};
 use super::config::Launch;
 use super::state::{State, log_sum_exp};
-use super::work::{Item, Row, Size, bytes_at};
+use super::work::{Item, Row, bytes_at};
 use crate::Dtype;
 use crate::elements::{load, store};
 
@@ -70,22 +71,23 @@ impl Launch<'_> {
     /// Writes the result of a row that exists (or, by quads, of any row: nothing where there is
     /// none). An attention sink is one more logit without a value.
     pub(super) fn finish(&self, item: &Item, row: &Row, state: &State, columns: Columns) {
-        let Self { config, tensors, strides, floats, .. } = *self;
-        let stride = |i: usize| strides.at(12 + i);
+        let Self { config, args } = *self;
         let mut state = state.clone();
         if let Some(dtype) = config.sinks {
-            let sink = load::<f32, _>(dtype, tensors.sinks.at(row.head.mul_wide(dtype.bytes() as u32)), 1, false)[0];
+            let sink = load::<f32, _>(dtype, args.sinks.at(row.head.mul_wide(dtype.bytes() as u32)), 1, false)[0];
             let score = sink * std::f32::consts::LOG2_E;
             let weight = score.eq(f32::NEG_INFINITY).select(0.0, 1.0);
             let output = vec![Val::constant(0.0); state.output.len()];
             state = state.combine(&State { max: score, sum: weight, output });
         }
-        let factor = state.sum.eq(0.0).select(0.0, floats.at(3) / state.sum);
+        let factor = state.sum.eq(0.0).select(0.0, args.value_scale.get() / state.sum);
         let query = item.first_query + row.query;
         let sequence = if config.work.packed { Val::constant(0) } else { item.sequence };
-        let index = [sequence, row.head, query].into_iter().enumerate();
-        let index = index.map(|(i, n)| n.cast::<i64>() * stride(i)).reduce(|a, b| a + b).expect("there are three");
-        let out = tensors.out.at(bytes_at(config.output, index));
+        let HeadsArgs { memory, sequence: of_sequence, head, position, .. } = args.out;
+        let index = [(sequence, of_sequence), (row.head, head), (query, position)];
+        let index = index.into_iter().map(|(n, stride)| n.cast::<i64>() * stride.get());
+        let index = index.reduce(|sum, term| sum + term).expect("there are three");
+        let out = memory.at(bytes_at(config.output, index));
         // A zero has no sign: which it had would depend on how many tiles were passed over.
         let values: Vec<_> = state.output.iter().map(|value| *value * factor + 0.0).collect();
         let by_quads = self.stores_quads(columns);
@@ -103,7 +105,7 @@ impl Launch<'_> {
         if config.lse {
             let is_writing = columns.is_first_lane();
             when(if by_quads { is_writing & row.exists } else { is_writing }, || {
-                tensors.lse.at(self.lse_index(item, row, query)).set(log_sum_exp(state.max, state.sum));
+                args.lse.at(self.lse_index(item, row, query)).set(log_sum_exp(state.max, state.sum));
             });
         }
     }
@@ -127,8 +129,9 @@ impl Launch<'_> {
 
     /// `[batch, heads, queries]`, or `[total, heads]` where sequences are packed.
     fn lse_index(&self, item: &Item, row: &Row, query: Val<u32>) -> Val<u64> {
-        let of = |size: Size| self.size(size).cast::<u64>();
-        let (heads, queries) = (of(Size::KvHeads) * of(Size::Group), of(Size::Queries));
+        let AttentionArgs { kv_heads, group, queries, .. } = self.args;
+        let of = |size: Lazy<u32>| size.get().cast::<u64>();
+        let (heads, queries) = (of(kv_heads) * of(group), of(queries));
         if self.config.work.packed {
             query.cast::<u64>() * heads + row.head.cast::<u64>()
         } else {
@@ -137,13 +140,13 @@ impl Launch<'_> {
     }
 
     /// Where the state of a row after one segment lies: weighted values, maximum, sum.
-    pub(super) fn partial(&self, partials: Global<f32>, item: &Item, row: Val<u32>, segment: Val<u32>) -> Global<f32> {
-        let (group, queries) = (self.size(Size::Group), self.size(Size::Queries));
+    pub(super) fn partial(&self, item: &Item, row: Val<u32>, segment: Val<u32>) -> Global<f32> {
+        let (group, queries) = (self.args.group.get(), self.args.queries.get());
         let first = if self.config.work.packed { item.first_query } else { item.sequence * queries };
-        let of_sequence = first * group * self.size(Size::KvHeads);
+        let of_sequence = first * group * self.args.kv_heads.get();
         let number = of_sequence + item.kv_head * item.num_rows + item.first_row + row;
-        let number = segment.mul_wide(self.size(Size::Rows)) + number.cast::<u64>();
-        partials.at(number * u64::from(self.config.partial_words()))
+        let number = segment.mul_wide(self.args.rows.get()) + number.cast::<u64>();
+        self.args.partials.at(number * u64::from(self.config.partial_words()))
     }
 
     /// Leaves the state of a row for the launch that merges.

@@ -4,16 +4,17 @@
 //! shared memory, one for each lane; then their values, whose columns are dealt to the lanes.
 
 use warpfold_lang::{
-    Array, Global, GlobalSpace, Kernel, Shared, Val, Var, block_idx, dynamic_shared, grid_dim, kernel, lane_id, range,
+    Global, GlobalSpace, Kernel, Shared, Val, Var, block_idx, dynamic_shared, grid_dim, kernel, lane_id, range,
     shfl_xor, sync_threads, thread_idx, var, wait_for_dependencies, warp_id, when,
 };
 
 use super::TILE;
-use super::config::{Config, FLOATS, Launch, MAX_INPUTS};
+use super::args::{AttentionArgs, HeadsArgs};
+use super::config::{AttentionConfig, Launch};
 use super::output::Columns;
 use super::running::{RowStates, Running, state_words};
 use super::state::{State, shift};
-use super::work::{Item, Row, SIZES, STRIDES, Size, bytes_at, find};
+use super::work::{Item, Row, bytes_at, find};
 use crate::Dtype;
 use crate::elements::load;
 
@@ -31,50 +32,36 @@ pub(super) const fn wide(_: Dtype) -> u64 {
 
 /// Columns of a key in shared memory, and words from one key to the next: four more than a multiple
 /// of 32, so that lanes that read four words each of their keys meet no bank twice.
-fn key_row(config: &Config) -> (u32, u32) {
+fn key_row(config: &AttentionConfig) -> (u32, u32) {
     (config.head_dim.next_multiple_of(4), config.head_dim.next_multiple_of(32) + 4)
 }
 
 /// Values of a row that a lane has.
-pub(super) fn columns(config: &Config) -> u32 {
+pub(super) fn columns(config: &AttentionConfig) -> u32 {
     config.value_dim.div_ceil(32)
 }
 
 /// Words of the scratch memory of a block that folds several segments.
-pub(super) fn state_words_of_block(config: &Config) -> u32 {
+pub(super) fn state_words_of_block(config: &AttentionConfig) -> u32 {
     BLOCK * state_words(WARP_ROWS, columns(config))
 }
 
 /// Words of shared memory: queries, keys or values, weights.
-fn shared_words(config: &Config) -> [u32; 3] {
+fn shared_words(config: &AttentionConfig) -> [u32; 3] {
     let (columns_of_key, pitch) = key_row(config);
     let values = TILE * columns(config) * 32;
     [ROWS * columns_of_key, (TILE * pitch).max(values), WARPS * TILE * WARP_ROWS]
 }
 
 /// Bytes of shared memory of a block.
-pub(super) fn shared_bytes(config: &Config) -> u32 {
+pub(super) fn shared_bytes(config: &AttentionConfig) -> u32 {
     4 * shared_words(config).iter().sum::<u32>()
 }
-
-/// What the kernel takes: inputs; results and log-sum-exp; running and partial states; sizes,
-/// strides, floats.
-pub(super) type Attend = Kernel<(
-    [Global<u8>; MAX_INPUTS],
-    Global<u8>,
-    Global<f32>,
-    Global<f32>,
-    Global<f32>,
-    [u32; SIZES],
-    [i64; STRIDES],
-    [f32; FLOATS],
-)>;
 
 /// A kernel that is being recorded.
 struct Block<'a> {
     launch: Launch<'a>,
     running: Option<Running<GlobalSpace>>,
-    partials: Global<f32>,
     queries: Shared<f32>,
     /// Keys, then values.
     tile: Shared<f32>,
@@ -126,38 +113,28 @@ impl RowStates for Rows {
 }
 
 /// The kernel.
-pub(super) fn attend(config: &Config) -> Attend {
+pub(super) fn attend(config: &AttentionConfig) -> Kernel<AttentionArgs> {
     let config = config.clone();
     let name = format!("attention_simt_{}", config.name());
-    let body = move |inputs: [Global<u8>; MAX_INPUTS],
-                     out: Global<u8>,
-                     lse: Global<f32>,
-                     states: Global<f32>,
-                     partials: Global<f32>,
-                     sizes: Array<u32, SIZES>,
-                     strides: Array<i64, STRIDES>,
-                     floats: Array<f32, FLOATS>| {
+    let body = move |args: AttentionArgs| {
         wait_for_dependencies();
         // Contract: any grid; a block takes every `gridDim.x`-th item. With segments, scratch for
         // the states of each thread of the grid.
         let [queries, tile, weights] = shared_words(&config);
         let shared = dynamic_shared::<f32>(queries + tile + weights);
-        let tensors = config.tensors(inputs, out, lse);
-        let launch = Launch { config: &config, tensors, sizes, strides, floats };
         let running = config.segments.then(|| {
             let of_block = Val::constant(state_words_of_block(&config)).mul_wide(block_idx().x);
-            Running::new(states.at(of_block), (thread_idx().x, BLOCK), [WARP_ROWS, columns(&config)])
+            Running::new(args.states.at(of_block), (thread_idx().x, BLOCK), [WARP_ROWS, columns(&config)])
         });
         let block = Block {
-            launch,
+            launch: Launch { config: &config, args },
             running,
-            partials,
             queries: shared.at(warp_id() * (WARP_ROWS * key_row(&config).0)),
             tile: shared.at(queries),
             weights: shared.at(warp_id() * (TILE * WARP_ROWS) + (queries + tile)),
         };
-        range(block_idx().x, sizes.at(Size::Items as usize), grid_dim().x, |number| {
-            let item = find(&config.work, sizes, &tensors.lists, number);
+        range(block_idx().x, args.items.get(), grid_dim().x, |number| {
+            let item = find(&config.work, &args, number);
             when(item.exists, || block.attend(&item));
         });
     };
@@ -169,7 +146,7 @@ impl Block<'_> {
     fn attend(&self, item: &Item) {
         let Self { launch, .. } = self;
         let work = &launch.config.work;
-        let rows: Vec<Row> = (0..WARP_ROWS).map(|i| item.row(launch.sizes, warp_id() * WARP_ROWS + i)).collect();
+        let rows: Vec<Row> = (0..WARP_ROWS).map(|i| item.row(&launch.args, warp_id() * WARP_ROWS + i)).collect();
         self.load_queries(item, &rows);
         let state = Rows::new(columns(launch.config));
         let (begin, end) = item.keys;
@@ -189,7 +166,7 @@ impl Block<'_> {
         if work.split {
             each_segment(&|segment| {
                 write(&|i, _, number| {
-                    let place = launch.partial(self.partials, item, number, segment);
+                    let place = launch.partial(item, number, segment);
                     launch.write_partial(place, &state.get(i), Columns::Strided);
                 });
             });
@@ -208,13 +185,13 @@ impl Block<'_> {
 
     /// Queries of the warp, converted to f32, with zeros behind each.
     fn load_queries(&self, item: &Item, rows: &[Row]) {
-        let Launch { config, tensors, strides, .. } = self.launch;
+        let Launch { config, args } = self.launch;
         let columns = key_row(config).0;
         for (row, i) in rows.iter().zip(0_u32..) {
             let first = self.launch.place_of_query(item, row);
             range(lane_id() * 4, columns, 128_u32, |column| {
-                let stride = strides.at(3);
-                let q = Elements { memory: tensors.q, dtype: config.dtype, wide: config.wide[0], first, stride };
+                let stride = args.q.element.get();
+                let q = Elements { memory: args.q.memory, dtype: config.dtype, wide: config.wide[0], first, stride };
                 let values = four(&q, column, config.head_dim, Val::constant(true));
                 self.queries.at(column + i * columns).set_vec(values);
             });
@@ -225,14 +202,14 @@ impl Block<'_> {
     fn segment(&self, item: &Item, rows: &[Row], state: &Rows, (begin, end): (Val<u32>, Val<u32>)) {
         state.reset();
         range(begin & !(TILE - 1), end, TILE, |first| {
-            let Launch { config, tensors, .. } = self.launch;
-            self.load_tile(item, first, (tensors.k, self.launch.key_strides(0)), config.head_dim, key_row(config).1);
+            let Launch { config, args } = self.launch;
+            self.load_tile(item, first, args.k, config.head_dim, key_row(config).1);
             sync_threads();
             let scores = self.scores(item, rows, first + lane_id());
             self.push_scores(state, &scores);
             sync_threads();
             let pitch = columns(config) * 32;
-            self.load_tile(item, first, (tensors.v, self.launch.key_strides(1)), config.value_dim, pitch);
+            self.load_tile(item, first, args.v, config.value_dim, pitch);
             sync_threads();
             self.push_values(state);
             sync_threads();
@@ -244,16 +221,10 @@ impl Block<'_> {
     }
 
     /// Brings 32 keys or values to shared memory; zeros beyond the last one, whatever lies there.
-    fn load_tile(
-        &self,
-        item: &Item,
-        first: Val<u32>,
-        (memory, strides): (Global<u8>, [Val<i64>; 4]),
-        dim: u32,
-        pitch: u32,
-    ) {
+    fn load_tile(&self, item: &Item, first: Val<u32>, tensor: HeadsArgs, dim: u32, pitch: u32) {
         // Whole multiples of 32 columns, zeros behind the last one: lanes that go on in the next
         // row then meet no others in a bank, and lanes have columns that values do not.
+        let (strides, memory) = (tensor.strides(), tensor.memory);
         let units = dim.next_multiple_of(32) / 4;
         let (dtype, wide) = (self.launch.config.kv_dtype, self.launch.config.wide[1]);
         range(thread_idx().x, TILE * units, BLOCK, |unit| {

@@ -1,13 +1,13 @@
 //! From scores to weights, in the registers of tensor cores, and what their rows have come to.
 
-use warpfold_lang::{Global, Lanes, Multiplicand, Val, Vars, WarpgroupSums, fold_quad, vars, when};
+use warpfold_lang::{Lanes, Multiplicand, Val, Vars, WarpgroupSums, fold_quad, vars, when};
 
 use super::config::Launch;
 use super::factor::Factor;
 use super::output::Columns;
 use super::running::RowStates;
 use super::state::{State, shift};
-use super::work::{Item, Row, Size};
+use super::work::{Item, Row};
 
 /// Maximum and sum of a thread's two rows; the sum is of its own columns alone.
 pub(super) type Stats = Vars<[[Val<f32>; 2]; 2]>;
@@ -40,14 +40,13 @@ impl<T: Multiplicand<Sum = f32>> Results<T> {
     pub(super) fn write_partials(
         &self,
         launch: &Launch<'_>,
-        partials: Global<f32>,
         (item, rows): (&Item, [Row; 2]),
         segment: Val<u32>,
         number: impl Fn(usize) -> Val<u32>,
     ) {
         for (i, row) in rows.iter().enumerate() {
             when(row.exists, || {
-                let place = launch.partial(partials, item, number(i), segment);
+                let place = launch.partial(item, number(i), segment);
                 launch.write_partial(place, &self.get(i as u32), Columns::Pairs);
             });
         }
@@ -107,7 +106,7 @@ impl<T: Factor> Scores<'_, T> {
     /// and of what was before; returns what multiplies what was before.
     pub(super) fn softmax(&self, first: Val<u32>, before: [[Val<f32>; 2]; 2], stats: &Stats) -> [Val<f32>; 2] {
         let [old, sums] = before;
-        let scale = self.launch.floats.at(0) * std::f32::consts::LOG2_E;
+        let scale = self.launch.args.scale.get() * std::f32::consts::LOG2_E;
         if self.is_plain {
             when(self.launch.has_edge(self.item, self.positions, first, self.keys), || self.mask(first));
         } else {
@@ -136,7 +135,8 @@ impl<T: Factor> Scores<'_, T> {
     fn mask(&self, first: Val<u32>) {
         let work = &self.launch.config.work;
         let start = (first + WarpgroupSums::<T>::first_column()).cast::<i32>();
-        let [left, right] = [Size::WindowLeft, Size::WindowRight].map(|size| self.launch.size(size).cast::<i32>());
+        let [left, right] =
+            [self.launch.args.window_left, self.launch.args.window_right].map(|size| size.get().cast::<i32>());
         let ends = self.rows.map(|row| {
             let mut end = self.item.num_keys.cast::<i32>();
             if work.causal.is_some() {

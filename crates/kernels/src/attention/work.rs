@@ -3,53 +3,12 @@
 //! Rows of one head of keys are `(query, head of the group)`, the heads side by side, in tiles. So
 //! decode with grouped queries fills a tile, and keys are loaded once for a group.
 
-use warpfold_lang::{Array, Global, Lanes, Val, ballot, lane_id, range, shfl, var, when};
+use warpfold_lang::{Global, Lanes, Val, ballot, lane_id, range, shfl, var, when};
 
+use super::args::AttentionArgs;
 use super::problem::{Causal, Keys, Problem, Queries};
 use super::segment_keys;
 use crate::Dtype;
-
-/// Positions of the sizes that kernels take by value.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Size {
-    /// Sequences.
-    Batch,
-    /// Tiles of rows of each sequence, or of all together at most.
-    Tiles,
-    /// Heads of keys.
-    KvHeads,
-    /// Query heads of each.
-    Group,
-    /// Queries of a sequence.
-    Queries,
-    /// Keys of a sequence at most.
-    Keys,
-    /// Tokens of a page.
-    Page,
-    /// Entries of a row of the block table.
-    Width,
-    /// Parts that keys are split into.
-    Splits,
-    /// Segments of a part.
-    Segments,
-    /// Everything that there is to do.
-    Items,
-    /// Keys of a window before a query's position.
-    WindowLeft,
-    /// Keys that the mask has.
-    MaskKeys,
-    /// Rows of all sequences and heads.
-    Rows,
-    /// Heads of keys, of all sequences, that are attended to before the next ones.
-    Section,
-    /// Keys of a window after a query's position.
-    WindowRight,
-}
-
-/// How many sizes there are.
-pub(super) const SIZES: usize = 16;
-/// Strides of queries, keys, values (4 each), results (3), mask (4).
-pub(super) const STRIDES: usize = 19;
 
 /// What decides on the code of the search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -100,17 +59,6 @@ impl WorkConfig {
     }
 }
 
-/// The lists that are read on the device.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Lists {
-    /// Where the queries of each sequence begin.
-    pub(super) cu_queries: Global<i32>,
-    /// Where the keys of each sequence begin, or how many there are.
-    pub(super) key_lens: Global<i32>,
-    /// The pages of each sequence.
-    pub(super) block_table: Global<i32>,
-}
-
 /// One thing to do.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Item {
@@ -135,41 +83,36 @@ pub(super) struct Item {
     pub(super) keys: (Val<u32>, Val<u32>),
 }
 
-fn size(sizes: Array<u32, SIZES>, which: Size) -> Val<u32> {
-    sizes.at(which as usize)
-}
-
 /// Finds an item. All lanes of a warp come here together, and all of them find it.
-pub(super) fn find(config: &WorkConfig, sizes: Array<u32, SIZES>, lists: &Lists, item: Val<u32>) -> Item {
-    let of = |which| size(sizes, which);
-    let (splits, kv_heads, batch, group) = (of(Size::Splits), of(Size::KvHeads), of(Size::Batch), of(Size::Group));
+pub(super) fn find(config: &WorkConfig, args: &AttentionArgs, item: Val<u32>) -> Item {
+    let (splits, kv_heads, batch, group) = (args.splits.get(), args.kv_heads.get(), args.batch.get(), args.group.get());
     let (split, number) = if config.split { (item % splits, item / splits) } else { (Val::constant(0), item) };
     let (kv_head, (sequence, tile, exists)) = if config.packed {
-        (number % kv_heads, find_packed(config, lists.cu_queries, batch, group, number / kv_heads))
+        (number % kv_heads, find_packed(config, args.cu_queries, batch, group, number / kv_heads))
     } else {
         // Heads by sections, whose keys the L2 holds; of each the last tiles first: with a causal
         // mask they take longest.
-        let (section, tiles) = (of(Size::Section), of(Size::Tiles));
+        let (section, tiles) = (args.section.get(), args.tiles.get());
         let first = number / (section * tiles) * section;
         let (in_section, heads) = (number - first * tiles, (batch * kv_heads - first).min(section));
         let head = first + in_section % heads;
         (head % kv_heads, (head / kv_heads, tiles - 1 - in_section / heads, Val::constant(true)))
     };
     let (first_query, num_queries) = if config.packed {
-        let first = lists.cu_queries.at(sequence).get_or(0, exists);
-        let next = lists.cu_queries.at(sequence + 1).get_or(0, exists);
+        let first = args.cu_queries.at(sequence).get_or(0, exists);
+        let next = args.cu_queries.at(sequence + 1).get_or(0, exists);
         (first.cast::<u32>(), (next - first).cast::<u32>())
     } else {
-        (Val::constant(0), of(Size::Queries))
+        (Val::constant(0), args.queries.get())
     };
     // Whatever the lists say, no more than the plan has room for.
-    let bounded = |len: Val<i32>| len.max(0).cast::<u32>().min(of(Size::Keys));
+    let bounded = |len: Val<i32>| len.max(0).cast::<u32>().min(args.keys.get());
     let (first_key, num_keys) = match config.key_lens {
-        KeyLens::Same => (Val::constant(0), of(Size::Keys)),
-        KeyLens::Listed => (Val::constant(0), bounded(lists.key_lens.at(sequence).get_or(0, exists))),
+        KeyLens::Same => (Val::constant(0), args.keys.get()),
+        KeyLens::Listed => (Val::constant(0), bounded(args.key_lens.at(sequence).get_or(0, exists))),
         KeyLens::Packed => {
-            let first = lists.key_lens.at(sequence).get_or(0, exists);
-            let next = lists.key_lens.at(sequence + 1).get_or(0, exists);
+            let first = args.key_lens.at(sequence).get_or(0, exists);
+            let next = args.key_lens.at(sequence + 1).get_or(0, exists);
             (first.cast::<u32>(), bounded(next - first))
         }
     };
@@ -184,14 +127,14 @@ pub(super) fn find(config: &WorkConfig, sizes: Array<u32, SIZES>, lists: &Lists,
     if config.causal.is_some() {
         end = end.min(position(last_row) + 1);
     } else if config.window_right {
-        end = end.min(position(last_row) + of(Size::WindowRight).cast::<i32>() + 1);
+        end = end.min(position(last_row) + args.window_right.get().cast::<i32>() + 1);
     }
     let mut begin = Val::constant(0_i32);
     if config.window_left {
-        begin = begin.max(position(first_row) - of(Size::WindowLeft).cast::<i32>());
+        begin = begin.max(position(first_row) - args.window_left.get().cast::<i32>());
     }
     if config.split {
-        let part = of(Size::Segments) * config.segment;
+        let part = args.segments.get() * config.segment;
         begin = begin.max((split * part).cast::<i32>());
         end = end.min((split * part + part).cast::<i32>());
     }
@@ -240,8 +183,8 @@ fn find_packed(
 
 impl Item {
     /// A row of the tile as it is found in tensors; rows beyond the last are the last.
-    pub(super) fn row(&self, sizes: Array<u32, SIZES>, row: Val<u32>) -> Row {
-        let group = size(sizes, Size::Group);
+    pub(super) fn row(&self, args: &AttentionArgs, row: Val<u32>) -> Row {
+        let group = args.group.get();
         let number = self.first_row + row;
         let inside = number.min(self.num_rows - 1);
         let query = inside / group;

@@ -1,14 +1,11 @@
 //! The parameters of the kernels of this folder.
 
-use warpfold_lang::{Global, Kernel, Scalar, Strided, Val, params};
+use warpfold_lang::{Kernel, Scalar, Strided, Val, params};
 
 use super::problem::Problem;
 use crate::layout::Layout;
-use crate::matmul::{
-    EpilogueOperands, MAX_INPUTS, MAX_SCALARS, Problem as Product, SIZES, STRIDES, scalar_words, size_words,
-    stride_words,
-};
-use crate::plan::{Operand, Planned, TensorSpec, first_of};
+use crate::matmul::{EpilogueArgs, Problem as Product, ProductSizes};
+use crate::plan::{Operand, Planned, TensorSpec};
 
 params! {
     /// Parameters of a convolution.
@@ -21,11 +18,8 @@ params! {
         group_of_images: i64, group_of_filters: i64,
         /// Pixels of a row, and of a channel, of the result.
         result_width: u32, result_pixels: u32,
-        /// Sizes of the product.
-        product: [u32; SIZES],
-        /// What the epilogue takes.
-        result: Global<u8>, inputs: [Global<u8>; MAX_INPUTS],
-        strides: [i64; STRIDES], scalars: [f64; MAX_SCALARS],
+        product: ProductSizes,
+        end: EpilogueArgs,
     }
 }
 
@@ -35,12 +29,7 @@ pub(super) type Convolution = Kernel<ConvArgs>;
 impl ConvArgs {
     /// Rows and columns of the product.
     pub(super) fn lines(&self) -> [Val<u32>; 2] {
-        [0, 1].map(|i| self.product.at(i))
-    }
-
-    pub(super) const fn epilogue(&self) -> EpilogueOperands {
-        let Self { result, inputs, strides, scalars, .. } = *self;
-        EpilogueOperands { result, inputs, strides, scalars }
+        [self.product.m.get(), self.product.n.get()]
     }
 
     /// Where an image's channels of a group begin, in elements.
@@ -77,10 +66,7 @@ pub(super) fn args_of(
         group_of_filters: (num_filters / groups * depth) as i64,
         result_width: result_width as u32,
         result_pixels: problem.num_pixels() as u32,
-        product: size_words(product, product.k, 1),
-        result: Operand::Output(0),
-        inputs: first_of(inputs.iter().copied()),
-        strides: stride_words(product),
-        scalars: scalar_words(&product.epilogue),
+        product: product.sizes(product.k, 1),
+        end: product.end(Operand::Output(0), inputs),
     }
 }

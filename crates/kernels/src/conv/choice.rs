@@ -184,24 +184,24 @@ impl Choice {
         EpilogueKey::new(&self.product())
     }
 
-    pub(super) fn direct(&self) -> direct::Config {
+    pub(super) fn direct(&self) -> direct::DirectConfig {
         let Problem { dtype, filters, groups, .. } = self.problem;
         let geometry = Geometry::of(&self.problem);
-        direct::Config { dtype, geometry, filters: (filters / groups) as u32, epilogue: self.epilogue_key() }
+        direct::DirectConfig { dtype, geometry, filters: (filters / groups) as u32, epilogue: self.epilogue_key() }
     }
 
-    pub(super) fn planes(&self, tile: Tile) -> planes::Config {
+    pub(super) fn planes(&self, tile: Tile) -> planes::PlanesConfig {
         let geometry = Geometry::of(&self.problem);
-        planes::Config { geometry, tile, filters: self.problem.filters as u32, epilogue: self.epilogue_key() }
+        planes::PlanesConfig { geometry, tile, filters: self.problem.filters as u32, epilogue: self.epilogue_key() }
     }
 
-    pub(super) fn patches(&self, tile: PatchTile) -> patches::Config {
+    pub(super) fn patches(&self, tile: PatchTile) -> patches::PatchesConfig {
         let Problem { dtype, filters, .. } = self.problem;
         let geometry = Geometry::of(&self.problem);
-        patches::Config { dtype, geometry, tile, filters: filters as u32, epilogue: self.epilogue_key() }
+        patches::PatchesConfig { dtype, geometry, tile, filters: filters as u32, epilogue: self.epilogue_key() }
     }
 
-    pub(super) fn implicit(&self, tile: Tile) -> implicit::Config {
+    pub(super) fn implicit(&self, tile: Tile) -> implicit::ImplicitConfig {
         let geometry = Geometry::of(&self.problem);
         let is_last = geometry.order == super::Order::ChannelsLast;
         // Channels of a pixel lie side by side only where they come last; those of all groups do
@@ -209,7 +209,7 @@ impl Choice {
         let wide_pixels = is_last && geometry.channels.is_multiple_of(4);
         let wide_filters = geometry.depth().is_multiple_of(4);
         let wide = [wide_pixels, wide_filters];
-        implicit::Config { dtype: self.problem.dtype, geometry, tile, wide, epilogue: self.epilogue_key() }
+        implicit::ImplicitConfig { dtype: self.problem.dtype, geometry, tile, wide, epilogue: self.epilogue_key() }
     }
 }
 

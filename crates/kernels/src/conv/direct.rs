@@ -14,7 +14,7 @@ pub(super) const BLOCK: u32 = 256;
 
 /// What decides on the code of the kernel.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct Config {
+pub(super) struct DirectConfig {
     pub(super) dtype: Dtype,
     pub(super) geometry: Geometry,
     /// Filters of a group.
@@ -23,8 +23,8 @@ pub(super) struct Config {
 }
 
 /// Each thread computes one element of the result: neighbours in memory, so neighbours in a warp.
-pub(super) fn direct<A: Accumulator>(configuration: &Config) -> Convolution {
-    let Config { dtype, geometry, filters: filters_of_group, epilogue } = configuration.clone();
+pub(super) fn direct<A: Accumulator>(config: &DirectConfig) -> Convolution {
+    let DirectConfig { dtype, geometry, filters: filters_of_group, epilogue } = config.clone();
     let name = format!("conv_direct_{dtype}_{}_f{filters_of_group}_{}", geometry.key(), epilogue.key());
     let body = move |args: ConvArgs| {
         wait_for_dependencies();
@@ -61,11 +61,7 @@ pub(super) fn direct<A: Accumulator>(configuration: &Config) -> Convolution {
             // Epilogue
             let flat = image_idx.cast::<u32>();
             let position = BatchCoord { flat, each: [Val::constant(0), flat, Val::constant(0)] };
-            EpilogueWriter::<A>::new(&epilogue, args.epilogue(), [m, n], position).store_inside(
-                &[sum.get()],
-                row,
-                column,
-            );
+            EpilogueWriter::<A>::new(&epilogue, args.end, [m, n], position).store_inside(&[sum.get()], row, column);
         });
     };
     kernel(name, body).required_block(BLOCK)

@@ -11,7 +11,6 @@ use super::patches::{self, patches};
 use super::planes::{self, planes};
 use super::problem::Problem;
 use super::wgmma;
-use crate::matmul::with_epilogue;
 use crate::plan::{Family, Operand, OperandSpec, Plan, Planner, Step};
 use crate::{AnyKernel, Dtype, Error};
 
@@ -24,25 +23,25 @@ pub struct Conv;
 /// A kernel of this folder.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Kernel {
-    Direct(Dtype, direct::Config),
-    Implicit(Dtype, implicit::Config),
-    Planes(planes::Config),
-    Patches(patches::Config),
-    Mma(mma::Config),
+    Direct(Dtype, direct::DirectConfig),
+    Implicit(Dtype, implicit::ImplicitConfig),
+    Planes(planes::PlanesConfig),
+    Patches(patches::PatchesConfig),
+    Mma(mma::MmaConvConfig),
 }
 
 fn make(kernel: &Kernel) -> AnyKernel {
     match kernel {
-        Kernel::Direct(Dtype::F64, configuration) => direct::<f64>(configuration).into(),
-        Kernel::Direct(_, configuration) => direct::<f32>(configuration).into(),
-        Kernel::Implicit(Dtype::F64, configuration) => implicit::<f64>(configuration).into(),
-        Kernel::Implicit(_, configuration) => implicit::<f32>(configuration).into(),
-        Kernel::Planes(configuration) => planes(configuration).into(),
-        Kernel::Patches(configuration) => patches(configuration).into(),
-        Kernel::Mma(configuration) => match configuration.dtype {
-            Dtype::F16 => mma::<f16>(configuration).into(),
-            Dtype::Bf16 => mma::<bf16>(configuration).into(),
-            _ => mma::<f32>(configuration).into(),
+        Kernel::Direct(Dtype::F64, config) => direct::<f64>(config).into(),
+        Kernel::Direct(_, config) => direct::<f32>(config).into(),
+        Kernel::Implicit(Dtype::F64, config) => implicit::<f64>(config).into(),
+        Kernel::Implicit(_, config) => implicit::<f32>(config).into(),
+        Kernel::Planes(config) => planes(config).into(),
+        Kernel::Patches(config) => patches(config).into(),
+        Kernel::Mma(config) => match config.dtype {
+            Dtype::F16 => mma::<f16>(config).into(),
+            Dtype::Bf16 => mma::<bf16>(config).into(),
+            _ => mma::<f32>(config).into(),
         },
     }
 }
@@ -73,14 +72,13 @@ impl Conv {
         let accumulator = problem.accumulator();
         let kernel = match choice.algorithm {
             Algorithm::Wgmma(tile) => {
-                let step = wgmma::step(problem, tile, config, [images, filters], planner);
-                plan.steps.push(with_epilogue(step, Operand::Output(0), &inputs, &product));
-                return plan;
+                let step = wgmma::step(problem, tile, config, [images, filters], &inputs, planner);
+                return plan.step(step.expect("the problem was checked"));
             }
             Algorithm::Direct => Kernel::Direct(accumulator, choice.direct()),
             Algorithm::Implicit(tile) => Kernel::Implicit(accumulator, choice.implicit(tile)),
             Algorithm::Patches(tile) => Kernel::Patches(choice.patches(tile)),
-            Algorithm::Mma(tile) => Kernel::Mma(mma::configuration(problem, tile, choice.epilogue_key())),
+            Algorithm::Mma(tile) => Kernel::Mma(mma::config(problem, tile, choice.epilogue_key())),
             Algorithm::Planes(tile) => Kernel::Planes(choice.planes(tile)),
         };
         let args = args_of(problem, &product, [images, filters], &inputs);

@@ -12,7 +12,7 @@ use crate::matmul::{
 
 /// What decides on the code of the kernel.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct Config {
+pub(super) struct ImplicitConfig {
     pub(super) dtype: Dtype,
     pub(super) geometry: Geometry,
     pub(super) tile: Tile,
@@ -22,8 +22,8 @@ pub(super) struct Config {
 }
 
 /// Each block computes a tile of one group's result of one image.
-pub(super) fn implicit<A: Accumulator>(configuration: &Config) -> Convolution {
-    let Config { dtype, geometry, tile, wide: [wide_pixels, wide_filters], epilogue } = configuration.clone();
+pub(super) fn implicit<A: Accumulator>(config: &ImplicitConfig) -> Convolution {
+    let ImplicitConfig { dtype, geometry, tile, wide: [wide_pixels, wide_filters], epilogue } = config.clone();
     if let Err(rule) = tile.validate() {
         panic!("{rule}");
     }
@@ -73,7 +73,7 @@ pub(super) fn implicit<A: Accumulator>(configuration: &Config) -> Convolution {
             sums.add_products(supplies, [Val::constant(0), Val::constant(geometry.depth())]);
         }
         // Epilogue
-        let writer = EpilogueWriter::<A>::new(&epilogue, args.epilogue(), lines, block.position);
+        let writer = EpilogueWriter::<A>::new(&epilogue, args.end, lines, block.position);
         sums.store(&writer, first);
     };
     kernel(format!("conv_implicit_{rows}x{columns}_{key}"), body).required_block(tile.threads())

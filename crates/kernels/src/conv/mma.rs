@@ -19,7 +19,7 @@ use crate::{Dtype, Error};
 
 /// What decides on the code of the kernel.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct Config {
+pub(super) struct MmaConvConfig {
     pub(super) dtype: Dtype,
     pub(super) geometry: Geometry,
     pub(super) tile: MmaTile,
@@ -76,9 +76,9 @@ pub(super) fn choice(problem: &Problem, arch: Arch, limits: &Limits) -> Result<(
     matmul::mma_tile(&product(problem), factors * dtype.bytes(), arch, limits)
 }
 
-pub(super) fn configuration(problem: &Problem, tile: MmaTile, epilogue: EpilogueKey) -> Config {
+pub(super) fn config(problem: &Problem, tile: MmaTile, epilogue: EpilogueKey) -> MmaConvConfig {
     let piece = piece(problem).expect("plans with warps are made for channels that they can copy");
-    Config { dtype: problem.dtype, geometry: Geometry::of(problem), tile, piece, epilogue }
+    MmaConvConfig { dtype: problem.dtype, geometry: Geometry::of(problem), tile, piece, epilogue }
 }
 
 /// The pixels of a block's tile of the result under each element of the filters.
@@ -138,11 +138,11 @@ impl<T: Multiplicand> StageLoader<T> for Pixels<T> {
 }
 
 /// Each block computes a tile of pixels and filters of a group.
-pub(super) fn mma<T: Multiplicand>(configuration: &Config) -> Convolution
+pub(super) fn mma<T: Multiplicand>(config: &MmaConvConfig) -> Convolution
 where
     T::Sum: Accumulator + Sum,
 {
-    let Config { dtype, geometry, tile, piece, epilogue } = configuration.clone();
+    let MmaConvConfig { dtype, geometry, tile, piece, epilogue } = config.clone();
     if let Err(rule) = tile.validate() {
         panic!("{rule}");
     }
@@ -169,7 +169,7 @@ where
         let sums = WarpTile::new(tile);
         sums.add_products([&pixels, &filters], [Val::constant(0), Val::constant(depth)]);
         // Epilogue
-        let writer = EpilogueWriter::<T::Sum>::new(&epilogue, args.epilogue(), lines, work.position);
+        let writer = EpilogueWriter::<T::Sum>::new(&epilogue, args.end, lines, work.position);
         sums.store(&writer, first);
     };
     kernel(String::from(name), body).required_block(tile.threads()).min_blocks(1)

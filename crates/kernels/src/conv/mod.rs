@@ -47,14 +47,12 @@ pub(crate) use geometry::Order;
 pub use patch_tile::PatchTile;
 pub use problem::{Layout, Problem, Window};
 
-use warpfold_device::Profile;
-
 use crate::matmul::{Activation, Epilogue, F32Math, MmaTile, Tile, WgmmaTile};
-use crate::plan::{KernelCache, Planner};
-use crate::{AnyKernel, Dtype, target_of};
+use crate::plan::Family;
+use crate::{Dtype, Shipped};
 
 /// Kernels of both kinds and layouts.
-pub(crate) fn kernels() -> Vec<AnyKernel> {
+pub(crate) fn kernels() -> Vec<Shipped> {
     let window = |padding| Window { stride: [2, 2], padding: [padding; 2], dilation: [1, 1] };
     let problem = |dtype, layout, channels, groups| Problem {
         dtype,
@@ -71,9 +69,6 @@ pub(crate) fn kernels() -> Vec<AnyKernel> {
         epilogue: Epilogue::new().add().activate(Activation::Relu),
     };
     let tf32 = |problem| Problem { f32_math: F32Math::Tf32, ..problem };
-    let (target, limits) = (target_of(Profile::H200), &Profile::H200.limits());
-    let kernels = KernelCache::default();
-    let planner = Planner::new(&target, limits, &kernels);
     let chosen = [
         problem(Dtype::F32, Layout::Nchw, 3, 1),
         problem(Dtype::F32, Layout::Nhwc, 64, 1),
@@ -95,8 +90,10 @@ pub(crate) fn kernels() -> Vec<AnyKernel> {
         (tf32(problem(Dtype::F32, Layout::Nhwc, 16, 1)), Algorithm::Wgmma(WgmmaTile::SMALL)),
         (tf32(problem(Dtype::F32, Layout::Nchw, 20, 1)), Algorithm::Wgmma(WgmmaTile::FLAT)),
     ];
-    let chosen = chosen.into_iter().map(|problem| Choice::new(problem, target.arch, limits));
-    let told = told.into_iter().map(|(problem, algorithm)| Choice::with(problem, limits, algorithm));
-    let plan = |choice: Result<_, _>| Conv.plan_with(&choice.expect("it is possible"), &planner);
-    chosen.chain(told).flat_map(|choice| plan(choice).steps).map(|step| step.kernel).collect()
+    Shipped::of_plans(|planner| {
+        let told = told.into_iter().map(|(problem, algorithm)| {
+            Ok(Conv.plan_with(&Choice::with(problem, planner.limits, algorithm)?, planner))
+        });
+        chosen.iter().map(|problem| Conv.plan(problem, planner)).chain(told).collect()
+    })
 }

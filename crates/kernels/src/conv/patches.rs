@@ -30,7 +30,7 @@ const UNROLLED: u32 = 9;
 
 /// What decides on the code of the kernel.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct Config {
+pub(super) struct PatchesConfig {
     pub(super) dtype: Dtype,
     pub(super) geometry: Geometry,
     pub(super) tile: PatchTile,
@@ -292,8 +292,8 @@ impl Tiles {
 }
 
 /// Each block computes the results of its filters in tile after tile.
-pub(super) fn patches(configuration: &Config) -> Convolution {
-    let Config { dtype, geometry, tile, filters: num_filters, epilogue } = configuration.clone();
+pub(super) fn patches(config: &PatchesConfig) -> Convolution {
+    let PatchesConfig { dtype, geometry, tile, filters: num_filters, epilogue } = config.clone();
     if let Err(rule) = tile.validate() {
         panic!("{rule}");
     }
@@ -354,7 +354,7 @@ pub(super) fn patches(configuration: &Config) -> Convolution {
             // Epilogue
             let none = Val::constant(0);
             let position = BatchCoord { flat: image_idx, each: [none, image_idx, none] };
-            let writer = EpilogueWriter::<f32>::new(&epilogue, args.epilogue(), [m, n], position);
+            let writer = EpilogueWriter::<f32>::new(&epilogue, args.end, [m, n], position);
             let x = first[1] + roles.column;
             let [height, width] = tiles.size;
             for (j, sums) in (0..ROWS).zip(sums.sums.chunks_exact(FILTERS as usize)) {

@@ -22,7 +22,7 @@ use crate::{Dtype, Error};
 
 /// What decides on the code of the kernel.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct Config {
+pub(super) struct PlanesConfig {
     pub(super) geometry: Geometry,
     pub(super) tile: Tile,
     /// Filters in all.
@@ -87,7 +87,7 @@ pub(super) fn repack(problem: &Problem) -> ChannelsLast {
         TensorSpec::new(Dtype::F32, layout, 0)
     };
     ChannelsLast {
-        configuration: repack::Config {
+        config: repack::RepackConfig {
             element_bytes: 4,
             channels: problem.filters as u32,
             padded: padded(problem) as u32,
@@ -154,8 +154,8 @@ impl TileLoader<f32> for Pixels {
 }
 
 /// Each block computes a tile of filters and pixels.
-pub(super) fn planes(configuration: &Config) -> Convolution {
-    let Config { geometry, tile, filters: num_filters, epilogue } = configuration.clone();
+pub(super) fn planes(config: &PlanesConfig) -> Convolution {
+    let PlanesConfig { geometry, tile, filters: num_filters, epilogue } = config.clone();
     if let Err(rule) = tile.validate() {
         panic!("{rule}");
     }
@@ -193,7 +193,7 @@ pub(super) fn planes(configuration: &Config) -> Convolution {
         let sums = Sums::<f32>::new(tile);
         sums.add_products([&filters, &pixels], [Val::constant(0), Val::constant(geometry.depth())]);
         // Epilogue
-        let writer = EpilogueWriter::<f32>::new(&epilogue, args.epilogue(), lines, block.position);
+        let writer = EpilogueWriter::<f32>::new(&epilogue, args.end, lines, block.position);
         let of_image = args.result_pixels;
         // Between the pixels of two images lie the planes of the other filters.
         let place = |pixel: Val<u32>| pixel / of_image * (of_image * (num_filters - 1)) + pixel;

@@ -8,7 +8,7 @@
 
 use super::problem::{Layout, Problem};
 use crate::plan::TensorSpec;
-use crate::repack::{ChannelsLast, Config};
+use crate::repack::{ChannelsLast, RepackConfig};
 
 /// Bytes of a row of a stage at most.
 const ROW_BYTES: u64 = 128;
@@ -169,7 +169,7 @@ impl TensorCoreLayout {
             TensorSpec::new(dtype, crate::layout::Layout::new(shape, strides).expect("a problem is counted"), 0)
         };
         ChannelsLast {
-            configuration: Config {
+            config: RepackConfig {
                 element_bytes: self.element_bytes as u32,
                 channels: channels as u32,
                 padded: self.channels as u32,

@@ -12,7 +12,7 @@ use warpfold_lang::Arch;
 use super::problem::{Layout, Problem};
 use super::tensor_core_layout::TensorCoreLayout;
 use crate::matmul::{
-    self, ArchRates, EpilogueKey, F32Math, Im2col, MATRICES, Matrix, OperandMajor, WgmmaConfiguration, WgmmaTile,
+    self, ArchRates, EpilogueKey, F32Math, Im2col, Matrix, OperandMajor, WgmmaArgs, WgmmaProductConfig, WgmmaTile,
 };
 use crate::plan::{Operand, Planner, Step};
 use crate::{Dtype, Error};
@@ -77,12 +77,12 @@ pub(super) fn choice(problem: &Problem, arch: Arch, limits: &Limits) -> Result<(
     Ok((clocks + if tc_layout.needs_repack() { matmul::copy_clocks(bytes, ArchRates::of(arch)) } else { 0.0 }, tile))
 }
 
-pub(super) fn configuration(problem: &Problem, tile: WgmmaTile) -> WgmmaConfiguration {
+pub(super) fn kernel_config(problem: &Problem, tile: WgmmaTile) -> WgmmaProductConfig {
     let Problem { dtype, result, layout, filters, window, .. } = *problem;
     let is_copied = layout == Layout::Nhwc && matches!(result, Dtype::F16 | Dtype::Bf16) && filters.is_multiple_of(8);
     let tc_layout = TensorCoreLayout::of(problem);
     let of_rows = |walk: [u32; 2], across: u32| [walk[0], if tc_layout.is_merged() { across } else { walk[1] }];
-    WgmmaConfiguration {
+    WgmmaProductConfig {
         dtype,
         tile,
         majors: [OperandMajor::K; 2],
@@ -163,30 +163,29 @@ fn swizzle(row_bytes: u32) -> MapSwizzle {
     }
 }
 
-/// The step that convolves images with filters, but for its epilogue.
+/// The step that convolves images with filters.
 pub(super) fn step(
     problem: &Problem,
     tile: WgmmaTile,
     config: LaunchConfig,
-    [images, filters]: [Operand; 2],
+    tensors: [Operand; 2],
+    inputs: &[Operand],
     planner: &Planner<'_>,
-) -> Step {
-    let (product, configuration) = (product(problem), configuration(problem, tile));
-    let of_result = match configuration.copied {
-        Some(dtype) => {
-            let rows = TensorLayout::matrix(product.m, product.n, product.n, 64, 64, MapSwizzle::Bytes128);
-            matmul::tensor_map(Operand::Output(0), rows, dtype)
-        }
-        None => matmul::no_map(),
+) -> Result<Step, Error> {
+    let ([images, filters], product, kernel) = (tensors, product(problem), kernel_config(problem, tile));
+    let rows = || TensorLayout::matrix(product.m, product.n, product.n, 64, 64, MapSwizzle::Bytes128);
+    let [height, width] = problem.result_size().map(|size| size as i64);
+    let args = WgmmaArgs {
+        a: matmul::tensor_map(images, images_map(problem, tile), problem.dtype),
+        b: matmul::tensor_map(filters, filters_map(problem, tile), problem.dtype),
+        c: kernel.copied.map(|dtype| matmul::tensor_map(Operand::Output(0), rows(), dtype)),
+        sizes: product.sizes(product.k, 1),
+        batch_a: [0; 3],
+        batch_b: [0; 3],
+        part_stride: 0,
+        height,
+        width,
+        end: product.end(Operand::Output(0), inputs),
     };
-    let mut words = [0_i64; MATRICES];
-    for (word, size) in words.iter_mut().zip(problem.result_size()) {
-        *word = size as i64;
-    }
-    Step::new(planner.kernel(configuration, matmul::make_wgmma), config)
-        .arg(matmul::tensor_map(images, images_map(problem, tile), problem.dtype))
-        .arg(matmul::tensor_map(filters, filters_map(problem, tile), problem.dtype))
-        .arg(of_result)
-        .words(&matmul::size_words(&product, product.k, 1))
-        .words(&words)
+    Step::new(planner.kernel(kernel, matmul::make_wgmma), config).with(args)
 }

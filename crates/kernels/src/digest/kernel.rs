@@ -18,7 +18,7 @@ pub(super) const WORDS: usize = walk_words(2);
 
 /// What the kernel is built for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct Config {
+pub(super) struct DigestConfig {
     /// The unsigned type of the elements' size.
     pub(super) bits: Dtype,
     /// Whether the innermost dimension is one of groups.
@@ -39,8 +39,8 @@ params! {
     }
 }
 
-pub(super) fn kernel_of(config: &Config) -> AnyKernel {
-    let Config { bits, is_grouped, rank } = *config;
+pub(super) fn kernel_of(config: &DigestConfig) -> AnyKernel {
+    let DigestConfig { bits, is_grouped, rank } = *config;
     let body = move |args: DigestArgs| {
         let DigestArgs { from, sum, count, first, dims } = args;
         overlap_launches();

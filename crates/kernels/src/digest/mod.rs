@@ -15,12 +15,12 @@ mod kernel;
 use warpfold_device::LaunchConfig;
 
 use host::GROUP;
-use kernel::{BLOCK, Config, DigestArgs, WORDS};
+use kernel::{BLOCK, DigestArgs, DigestConfig, WORDS};
 
 use crate::layout::{Dim, Layout, dims};
 use crate::plan::{Family, OperandSpec, Plan, Planned, Planner, Step, TensorSpec};
 use crate::walk::walk_of;
-use crate::{AnyKernel, Dtype, Error};
+use crate::{Dtype, Error, Shipped};
 
 // THRESHOLD: blocks walk over what is left; tested by
 // crates/kernels/tests/operations/walks.rs::elements_beyond_the_grid_are_digested_by_the_blocks_that_there_are
@@ -37,7 +37,7 @@ pub struct Digest;
 pub struct Problem {
     bytes: u64,
     alignment: u64,
-    config: Config,
+    config: DigestConfig,
     /// Groups, or elements.
     count: u64,
     /// The place of the first.
@@ -66,7 +66,7 @@ impl Problem {
             *inner = Dim { size: inner.size / GROUP, strides: vec![GROUP as i64; 2] };
         }
         let count = if is_grouped { len / GROUP } else { len };
-        let config = Config { bits, is_grouped, rank: dims.len() };
+        let config = DigestConfig { bits, is_grouped, rank: dims.len() };
         let (bytes, alignment) = (tensor.bytes(), tensor.alignment());
         Ok(Self { bytes, alignment, config, count, first, dims: walk_of(&dims) })
     }
@@ -105,7 +105,7 @@ impl Family for Digest {
 }
 
 /// Kernels as they ship, to be assembled and compared.
-pub(crate) fn kernels() -> Vec<AnyKernel> {
+pub(crate) fn kernels() -> Vec<Shipped> {
     let listed = [(Dtype::U16, true, 1), (Dtype::U16, true, 3), (Dtype::U32, true, 2), (Dtype::U16, false, 2)];
-    listed.map(|(bits, is_grouped, rank)| kernel::kernel_of(&Config { bits, is_grouped, rank })).to_vec()
+    Shipped::each(listed.map(|(bits, is_grouped, rank)| kernel::kernel_of(&DigestConfig { bits, is_grouped, rank })))
 }

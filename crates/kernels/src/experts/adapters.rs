@@ -6,7 +6,7 @@
 
 use warpfold_device::LaunchConfig;
 
-use super::dots::{Config, Dots, DotsArgs, TILE};
+use super::dots::{Dots, DotsArgs, DotsConfig, TILE};
 use super::route::RouteArgs;
 use super::{BLOCK, Kernel, Problem, Weights};
 use crate::plan::{Family, Operand, OperandSpec, Plan, Planned, Planner, Step, grid_size, grid_size_y};
@@ -89,7 +89,7 @@ impl Family for Adapters {
                 weights: Weights::Share,
                 alignment,
             };
-            let config = Config { dtype, dots: Dots::Down, width: neighbours.width(len) };
+            let config = DotsConfig { dtype, dots: Dots::Down, width: neighbours.width(len) };
             let across = grid_size_y(columns.div_ceil(config.columns().into()).max(1))?;
             let args = DotsArgs::<Planned> {
                 x,

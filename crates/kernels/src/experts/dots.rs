@@ -28,14 +28,14 @@ pub(super) enum Dots {
 
 /// What the kernel is built for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct Config {
+pub(super) struct DotsConfig {
     pub(super) dtype: Dtype,
     pub(super) dots: Dots,
     /// Neighbours that a lane loads at once.
     pub(super) width: u32,
 }
 
-impl Config {
+impl DotsConfig {
     /// Columns of results of a warp.
     const fn of_warp(self) -> u32 {
         match self.dots {
@@ -111,9 +111,9 @@ params! {
 
 /// A warp the products of some columns with the rows of a tile: its lanes share the elements of a
 /// dot product, neighbours in turn.
-pub(super) fn dots(config: &Config) -> AnyKernel {
+pub(super) fn dots(config: &DotsConfig) -> AnyKernel {
     let config = *config;
-    let Config { dtype, dots, width } = config;
+    let DotsConfig { dtype, dots, width } = config;
     let bytes = dtype.bytes();
     let body = move |args: DotsArgs| {
         let DotsArgs { x, weights, results, order, starts, experts: num_experts, chosen, columns, len } = args;

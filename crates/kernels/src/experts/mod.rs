@@ -21,8 +21,8 @@ mod route;
 use warpfold_device::LaunchConfig;
 
 use crate::plan::{Family, Operand, OperandSpec, Plan, Planned, Planner, Step, grid_size, grid_size_y};
-use crate::{AnyKernel, Dtype, Error, ErrorKind};
-use dots::{CombineArgs, Config, Dots, DotsArgs, TILE, WARPS, combine, dots};
+use crate::{AnyKernel, Dtype, Error, ErrorKind, Shipped};
+use dots::{CombineArgs, Dots, DotsArgs, DotsConfig, TILE, WARPS, combine, dots};
 use route::{RouteArgs, group, route};
 
 pub use adapters::{Adapters, AdaptersProblem};
@@ -136,7 +136,7 @@ impl Family for Experts {
         // Products: each expert may end with a tile that is not full.
         let tiles = grid_size((slots / u64::from(TILE) + experts.min(slots)).max(1))?;
         let mut multiply = |dots: Dots, [x, weights, results]: [Operand; 3], columns: u64, len: u64| {
-            let config = Config { dtype, dots, width: problem.width(len) };
+            let config = DotsConfig { dtype, dots, width: problem.width(len) };
             // THRESHOLD: columns beyond the grid in y are refused; tested by
             // crates/kernels/tests/parts/plans.rs::experts_wider_than_a_grid_are_refused
             let across = grid_size_y(columns.div_ceil(config.columns().into()).max(1))?;
@@ -178,7 +178,7 @@ impl Family for Experts {
 enum Kernel {
     Route(Weights),
     Group,
-    Dots(Config),
+    Dots(DotsConfig),
     Combine(Dtype),
 }
 
@@ -194,17 +194,15 @@ impl Kernel {
 }
 
 /// Kernels as they ship, to be assembled and compared.
-pub(crate) fn kernels() -> Vec<AnyKernel> {
-    let config = |dots| Config { dtype: Dtype::Bf16, dots, width: 8 };
-    [
+pub(crate) fn kernels() -> Vec<Shipped> {
+    let config = |dots| DotsConfig { dtype: Dtype::Bf16, dots, width: 8 };
+    let listed = [
         Kernel::Route(Weights::Normalized),
         Kernel::Route(Weights::Share),
         Kernel::Dots(config(Dots::Gated)),
         Kernel::Dots(config(Dots::Down)),
         Kernel::Combine(Dtype::Bf16),
         Kernel::Group,
-    ]
-    .iter()
-    .map(Kernel::make)
-    .collect()
+    ];
+    Shipped::each(listed.iter().map(Kernel::make))
 }

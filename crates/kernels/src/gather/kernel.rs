@@ -13,7 +13,7 @@ pub(super) const UNROLL: u32 = 4;
 
 /// What the kernel is built for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Config {
+pub struct GatherConfig {
     /// The type of the indices.
     pub indices: Dtype,
     /// Bytes of an access: 1 to 16.
@@ -35,8 +35,8 @@ params! {
     }
 }
 
-pub(super) fn kernel_of(config: &Config) -> AnyKernel {
-    let Config { indices: dtype, access, lanes } = *config;
+pub(super) fn kernel_of(config: &GatherConfig) -> AnyKernel {
+    let GatherConfig { indices: dtype, access, lanes } = *config;
     let body = move |args: GatherArgs| {
         let GatherArgs { indices, table, output, bad_position, count, rows, row_stride, accesses, part } = args;
         overlap_launches();

@@ -10,10 +10,10 @@ mod kernel;
 
 use warpfold_device::LaunchConfig;
 
-use kernel::{Config, GatherArgs};
+use kernel::{GatherArgs, GatherConfig};
 
 use crate::plan::{Family, OperandSpec, Plan, Planned, Planner, Step, grid_size};
-use crate::{AnyKernel, Dtype, Error, ErrorKind};
+use crate::{Dtype, Error, ErrorKind, Shipped};
 
 // THRESHOLD: fewer blocks share long rows, by no more than these in y; tested by
 // crates/kernels/tests/parts/plans.rs::long_rows_are_gathered_by_no_more_blocks_than_fill_a_gpu
@@ -57,7 +57,7 @@ pub struct Problem {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Choice {
     /// The kernel.
-    pub config: Config,
+    pub config: GatherConfig,
     /// The launch; `None` if there are no indices.
     pub launch: Option<LaunchConfig>,
     /// Accesses of a row that a block takes.
@@ -77,7 +77,7 @@ impl Problem {
         let access = 1 << together.trailing_zeros().min(4);
         let accesses = self.row_bytes / access;
         let lanes = accesses.div_ceil(kernel::UNROLL.into()).next_power_of_two().min(kernel::BLOCK.into()) as u32;
-        let config = Config { indices: self.indices, access: access as u32, lanes };
+        let config = GatherConfig { indices: self.indices, access: access as u32, lanes };
         let blocks = grid_size(self.count.div_ceil(u64::from(kernel::BLOCK / lanes)))?;
         let tile = u64::from(lanes * kernel::UNROLL);
         let wanted = (ENOUGH_BLOCKS / u64::from(blocks.max(1))).clamp(1, accesses.div_ceil(tile).max(1));
@@ -116,7 +116,7 @@ impl Family for Gather {
 }
 
 /// Kernels as they ship, to be assembled and compared.
-pub(crate) fn kernels() -> Vec<AnyKernel> {
+pub(crate) fn kernels() -> Vec<Shipped> {
     let configs = [(Dtype::I64, 16, 256), (Dtype::I32, 2, 8)];
-    configs.map(|(indices, access, lanes)| kernel::kernel_of(&Config { indices, access, lanes })).to_vec()
+    Shipped::each(configs.map(|(indices, access, lanes)| kernel::kernel_of(&GatherConfig { indices, access, lanes })))
 }

@@ -16,12 +16,12 @@ pub(super) const BLOCK: u32 = 256;
 
 /// What the kernel is built for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct Config {
+pub(super) struct SequenceConfig {
     pub(super) kind: Kind,
     pub(super) dtype: Dtype,
 }
 
-impl Config {
+impl SequenceConfig {
     /// Neighbours that a thread makes at a time: as many as four random words are enough for.
     pub(super) fn per_thread(self) -> u32 {
         if self.kind == Kind::Integers || self.dtype == Dtype::F64 { 2 } else { 4 }
@@ -46,8 +46,8 @@ fn halves(x: Val<u64>) -> [Val<u32>; 2] {
     [x.cast::<u32>(), (x >> 32).cast::<u32>()]
 }
 
-pub(super) fn kernel_of(config: Config) -> AnyKernel {
-    let Config { kind, dtype } = config;
+pub(super) fn kernel_of(config: SequenceConfig) -> AnyKernel {
+    let SequenceConfig { kind, dtype } = config;
     let per_thread = config.per_thread();
     let body = move |args: SequenceArgs| {
         let SequenceArgs { output, len, .. } = args;

@@ -9,11 +9,11 @@ mod kernel;
 
 use warpfold_device::LaunchConfig;
 
-use kernel::{BLOCK, Config, SequenceArgs};
+use kernel::{BLOCK, SequenceArgs, SequenceConfig};
 
 use crate::operations::Number;
 use crate::plan::{Family, OperandSpec, Plan, Planned, Planner, Step};
-use crate::{AnyKernel, Dtype, Error, ErrorKind};
+use crate::{Dtype, Error, ErrorKind, Shipped};
 
 // THRESHOLD: blocks walk over what is left; tested by
 // crates/kernels/tests/operations/walks.rs::elements_beyond_the_grid_are_generated_by_the_blocks_that_there_are
@@ -75,7 +75,7 @@ pub enum Distribution {
 /// A tensor that is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Problem {
-    config: Config,
+    config: SequenceConfig,
     len: u64,
     /// Two numbers of the sequence, as bits, the seed and the draw.
     numbers: [u64; 4],
@@ -142,7 +142,7 @@ impl Problem {
             Sequence::Arithmetic { .. } => [0, 0],
             Sequence::Random { seed, draw, .. } => [seed, draw],
         };
-        Ok(Self { config: Config { kind, dtype }, len, numbers: [a, b, seed, draw] })
+        Ok(Self { config: SequenceConfig { kind, dtype }, len, numbers: [a, b, seed, draw] })
     }
 }
 
@@ -164,7 +164,7 @@ impl Family for Generate {
 }
 
 /// Kernels as they ship, to be assembled and compared.
-pub(crate) fn kernels() -> Vec<AnyKernel> {
+pub(crate) fn kernels() -> Vec<Shipped> {
     let listed = [
         (Kind::Floats, Dtype::F32),
         (Kind::Whole, Dtype::I64),
@@ -173,5 +173,5 @@ pub(crate) fn kernels() -> Vec<AnyKernel> {
         (Kind::Normal, Dtype::F64),
         (Kind::Integers, Dtype::U8),
     ];
-    listed.map(|(kind, dtype)| kernel::kernel_of(Config { kind, dtype })).to_vec()
+    Shipped::each(listed.map(|(kind, dtype)| kernel::kernel_of(SequenceConfig { kind, dtype })))
 }

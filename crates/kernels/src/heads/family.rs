@@ -5,7 +5,7 @@ use warpfold_device::LaunchConfig;
 use super::{Cache, Heads, MAX_UNITS, Norms, Problem, Queries, Rotary, Source, lanes, turn::HeadTurn, units};
 use super::{Pairs, lanes::LaneArgs, units::UnitArgs};
 use crate::plan::{Family, Plan, Planned, Planner, Step, TensorSpec, grid_size};
-use crate::{AnyKernel, Error, ErrorKind};
+use crate::{Error, ErrorKind, Shipped};
 
 impl Family for Heads {
     type Problem = Problem;
@@ -110,7 +110,7 @@ fn plan_tensors(
     if tokens * of_token == 0 {
         return Ok(plan);
     }
-    let config = units::Config {
+    let config = units::UnitsConfig {
         turn,
         dtype,
         write: cache.as_ref().map(|Cache { slots, pages, scale_bits }| units::WriteConfig {
@@ -142,7 +142,7 @@ fn plan_product(
     let (dtype, head_dim) = problem.heads();
     let mut tensors = vec![product, queries, &cache.pages[0], &cache.pages[1], &rotary.tables[0], &rotary.tables[1]];
     tensors.extend(norms.iter().flat_map(|norms| &norms.scales));
-    let config = lanes::Config {
+    let config = lanes::LanesConfig {
         dtype,
         lists: cache.slots.dtype,
         head_dim: head_dim as u32,
@@ -186,6 +186,6 @@ fn plan_product(
 }
 
 /// Kernels as they ship, to be assembled and compared.
-pub(crate) fn kernels() -> Vec<AnyKernel> {
-    units::kernels().into_iter().chain(lanes::kernels()).collect()
+pub(crate) fn kernels() -> Vec<Shipped> {
+    Shipped::each(units::kernels().into_iter().chain(lanes::kernels()))
 }

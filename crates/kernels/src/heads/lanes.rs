@@ -11,7 +11,7 @@ use crate::{AnyKernel, Dtype};
 
 /// What the kernel is built for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct Config {
+pub(super) struct LanesConfig {
     pub(super) dtype: Dtype,
     pub(super) lists: Dtype,
     pub(super) head_dim: u32,
@@ -20,7 +20,7 @@ pub(super) struct Config {
     pub(super) normed: bool,
 }
 
-impl Config {
+impl LanesConfig {
     fn name(self) -> String {
         let Self { dtype, lists, head_dim, width, normed } = self;
         format!("heads_product_{dtype}_{lists}_{head_dim}_{width}{}", if normed { "_normed" } else { "" })
@@ -124,7 +124,7 @@ params! {
     }
 }
 
-pub(super) fn kernel_of(config: &Config) -> AnyKernel {
+pub(super) fn kernel_of(config: &LanesConfig) -> AnyKernel {
     let config = *config;
     let body = move |args: LaneArgs| {
         overlap_launches();
@@ -174,7 +174,7 @@ pub(super) fn kernel_of(config: &Config) -> AnyKernel {
 
 /// Kernels as they ship, to be assembled and compared.
 pub(super) fn kernels() -> Vec<AnyKernel> {
-    let of = |dtype, head_dim, width, normed| Config { dtype, lists: Dtype::I32, head_dim, width, normed };
+    let of = |dtype, head_dim, width, normed| LanesConfig { dtype, lists: Dtype::I32, head_dim, width, normed };
     [of(Dtype::Bf16, 128, 8, true), of(Dtype::Bf16, 128, 8, false), of(Dtype::F32, 80, 1, true)]
         .iter()
         .map(kernel_of)

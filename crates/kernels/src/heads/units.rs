@@ -14,7 +14,7 @@ pub(super) const BLOCK: u32 = 256;
 
 /// What the kernel is built for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct Config {
+pub(super) struct UnitsConfig {
     pub(super) turn: HeadTurn,
     pub(super) dtype: Dtype,
     /// The write of keys and values.
@@ -65,7 +65,7 @@ params! {
     }
 }
 
-impl Config {
+impl UnitsConfig {
     fn name(&self) -> KernelName {
         let Self { turn: HeadTurn { pairs, head_dim, rotary_dim, width }, dtype, write, rotary, queries } = *self;
         let pairs = if pairs == Pairs::Halves { "halves" } else { "interleaved" };
@@ -86,7 +86,7 @@ impl Config {
     }
 }
 
-pub(super) fn kernel_of(config: &Config) -> AnyKernel {
+pub(super) fn kernel_of(config: &UnitsConfig) -> AnyKernel {
     let config = *config;
     let body = move |args: UnitArgs| {
         overlap_launches();
@@ -117,7 +117,7 @@ pub(super) fn kernel_of(config: &Config) -> AnyKernel {
 
 /// What a thread has to do.
 struct Work {
-    config: Config,
+    config: UnitsConfig,
     args: UnitArgs,
     /// The index of the token.
     tokens: Vec<Val<u32>>,
@@ -218,7 +218,7 @@ impl Work {
 
 /// Kernels as they ship, to be assembled and compared.
 pub(super) fn kernels() -> Vec<AnyKernel> {
-    let of = |(pairs, rotary_dim, width), dtype, rotary| Config {
+    let of = |(pairs, rotary_dim, width), dtype, rotary| UnitsConfig {
         turn: HeadTurn { pairs, head_dim: 128, rotary_dim, width },
         dtype,
         write: None,
@@ -232,9 +232,9 @@ pub(super) fn kernels() -> Vec<AnyKernel> {
     let configs = [
         of(turned, Dtype::Bf16, listed),
         of((Pairs::Interleaved, 64, 4), Dtype::F32, Some((Dtype::F32, None))),
-        Config { write: to(Dtype::Bf16, false), queries: in_place, ..of(turned, Dtype::Bf16, listed) },
-        Config { write: to(Dtype::F8E4M3, true), queries: None, ..of(kept(8), Dtype::F16, None) },
-        Config { write: to(Dtype::F32, false), queries: None, ..of(kept(4), Dtype::F32, None) },
+        UnitsConfig { write: to(Dtype::Bf16, false), queries: in_place, ..of(turned, Dtype::Bf16, listed) },
+        UnitsConfig { write: to(Dtype::F8E4M3, true), queries: None, ..of(kept(8), Dtype::F16, None) },
+        UnitsConfig { write: to(Dtype::F32, false), queries: None, ..of(kept(4), Dtype::F32, None) },
     ];
     configs.iter().map(kernel_of).collect()
 }

@@ -12,14 +12,14 @@ pub struct Histogram;
 
 /// What decides on the code of a kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-struct Config {
+struct HistogramConfig {
     value_bytes: u64,
     block: u32,
     algorithm: Algorithm,
 }
 
-fn make(configuration: &Config) -> AnyKernel {
-    let Config { value_bytes, block, algorithm } = *configuration;
+fn make(config: &HistogramConfig) -> AnyKernel {
+    let HistogramConfig { value_bytes, block, algorithm } = *config;
     match (value_bytes, algorithm) {
         (1, Algorithm::Global) => global::<u8>(block).into(),
         (2, Algorithm::Global) => global::<u16>(block).into(),
@@ -50,9 +50,9 @@ impl Family for Histogram {
         if let Some(config) = choice.launch {
             let block = config.block[0];
             plan.bytes_in_flight = Some(super::walk::bytes_under_way(block));
-            let configuration = Config { value_bytes: dtype.bytes(), block, algorithm: choice.algorithm };
-            let step = Step::new(planner.kernel(configuration, make), config);
-            let step = step.operands([Operand::Input(0), Operand::Output(0)], 2);
+            let kernel = HistogramConfig { value_bytes: dtype.bytes(), block, algorithm: choice.algorithm };
+            let step = Step::new(planner.kernel(kernel, make), config);
+            let step = step.arg(Operand::Input(0)).arg(Operand::Output(0));
             plan.steps.push(step.arg(Arg::value(len)).arg(Arg::value(choice.limit)));
         }
         Ok(plan)

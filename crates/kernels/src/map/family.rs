@@ -81,7 +81,7 @@ impl Code {
 
 /// What a kernel is built for.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Config {
+struct MapConfig {
     map: Key,
     algorithm: Algorithm,
 }
@@ -207,16 +207,16 @@ impl Map {
         outputs: impl IntoIterator<Item = Operand>,
         planner: &Planner<'_>,
     ) -> Option<Step> {
-        let configuration = Config { map: self.key.clone(), algorithm: choice.algorithm.clone() };
-        let make = |configuration: &Config| -> AnyKernel {
-            match &configuration.algorithm {
+        let config = MapConfig { map: self.key.clone(), algorithm: choice.algorithm.clone() };
+        let make = |config: &MapConfig| -> AnyKernel {
+            match &config.algorithm {
                 Algorithm::Strips(strips) => strips::kernel_of((self.code)(), strips.clone()),
                 Algorithm::Tiles(tiles) => tiles::kernel_of((self.code)(), tiles.clone()),
             }
         };
         choice.launch.map(|launch| {
             let args = choice.geometry.args(inputs, outputs, problem.scalars);
-            Step::new(planner.kernel(configuration, make), launch).with(args).expect("addresses and numbers fit")
+            Step::new(planner.kernel(config, make), launch).with(args).expect("addresses and numbers fit")
         })
     }
 }

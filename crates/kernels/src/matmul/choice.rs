@@ -14,14 +14,14 @@ use super::eligibility::{
 use super::epilogue::Epilogue;
 use super::epilogue_writer::EpilogueKey;
 use super::load::Load;
-use super::mma::{MmaConfiguration, MmaTile};
+use super::mma::{MmaProductConfig, MmaTile};
 use super::operand_major::OperandMajor;
 use super::problem::{BATCH_RANK, Matrix, Problem, refused};
 use super::rates::ArchRates;
-use super::simt::Configuration;
+use super::simt::SimtConfig;
 use super::split_k_reduce;
 use super::tile::Tile;
-use super::wgmma::{self, WgmmaConfiguration, WgmmaTile};
+use super::wgmma::{self, WgmmaProductConfig, WgmmaTile};
 use crate::plan::grid_size;
 use crate::{Dtype, Error};
 
@@ -258,25 +258,25 @@ impl Choice {
     }
 
     /// What decides on the code of a kernel for CUDA cores.
-    pub(super) fn configuration(&self, tile: Tile) -> Configuration {
+    pub(super) fn simt_config(&self, tile: Tile) -> SimtConfig {
         let first = self.multiplied();
         let Problem { m, n, k, a, b, .. } = first;
         let loads = [Load::of(&a, m, k), Load::of(&b.transposed(), n, k)];
         let has_rest = !k.is_multiple_of(tile.depth.into());
-        Configuration { tile, loads, has_rest, epilogue: EpilogueKey::new(&first) }
+        SimtConfig { tile, loads, has_rest, epilogue: EpilogueKey::new(&first) }
     }
 
     /// What decides on the code of a `mma.sync` kernel.
-    pub(super) fn mma_configuration(&self, tile: MmaTile) -> MmaConfiguration {
+    pub(super) fn mma_config(&self, tile: MmaTile) -> MmaProductConfig {
         let first = self.multiplied();
         let dtype = first.a.dtype;
         let pieces = pieces_of(&first).expect("plans with warps are made for factors that they can copy");
         let has_rest = !first.k.is_multiple_of(tile.depth(dtype.bytes() as u32).into());
-        MmaConfiguration { dtype, tile, pieces, has_rest, epilogue: EpilogueKey::new(&first) }
+        MmaProductConfig { dtype, tile, pieces, has_rest, epilogue: EpilogueKey::new(&first) }
     }
 
     /// What decides on the code of a WGMMA kernel.
-    pub(super) fn wgmma_configuration(&self, tile: WgmmaTile) -> WgmmaConfiguration {
+    pub(super) fn wgmma_config(&self, tile: WgmmaTile) -> WgmmaProductConfig {
         let first = self.multiplied();
         let Problem { m, n, a, c, batch, .. } = first;
         let is_gated = first.epilogue.gate_activation().is_some();
@@ -288,7 +288,7 @@ impl Choice {
             && wgmma::is_for_tma(&c, m, n, batch)
             && c.batch_strides_differ(batch);
         let majors = majors_of(&first).expect("plans with warpgroups are made for factors that copies bring");
-        WgmmaConfiguration {
+        WgmmaProductConfig {
             dtype: a.dtype,
             tile,
             majors,

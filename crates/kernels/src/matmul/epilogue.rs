@@ -140,8 +140,6 @@ impl Epilogue {
     pub const MAX_INPUTS: usize = MAX_INPUTS;
     /// Numbers of the launch at most.
     pub const MAX_SCALARS: usize = MAX_SCALARS;
-    /// Strides that a kernel takes, of the result and all inputs.
-    pub const NUM_STRIDES: usize = super::epilogue_writer::STRIDES;
 
     /// The sums as they are.
     #[must_use]

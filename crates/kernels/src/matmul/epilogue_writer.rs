@@ -1,24 +1,18 @@
 //! How a kernel applies the epilogue and stores the result.
 //!
-//! Every main loop uses it. The kernel receives [`EpilogueOperands`] after its own parameters,
+//! Every main loop uses it. The kernel receives [`EpilogueArgs`] after its own parameters,
 //! makes an [`EpilogueWriter`] for its position in the batch, and hands it neighbours of a row by
 //! [`EpilogueWriter::store_row`].
 
-use warpfold_lang::{Array, Global, Registers, Val, when, when_else};
+use warpfold_lang::{Global, Registers, Val, when, when_else};
 
 use super::accumulator::Accumulator;
-use super::epilogue::{Epilogue, MAX_INPUTS, MAX_SCALARS, OutputCoord, Step};
+use super::args::{EpilogueArgs, MatrixArgs};
+use super::epilogue::{OutputCoord, Step};
 use super::gate::Gate;
 use super::problem::{BATCH_RANK, Matrix, Problem};
 use crate::Dtype;
 use crate::elements;
-
-/// Words that say where a tensor's elements lie: the first, strides of rows and columns, strides of
-/// the batch.
-const WORDS: usize = 3 + BATCH_RANK;
-
-/// Words of the result and all inputs.
-pub(crate) const STRIDES: usize = (1 + MAX_INPUTS) * WORDS;
 
 /// Neighbours of a row that are stored, and loaded, as one where memory allows it.
 pub(crate) const GROUP: u32 = 4;
@@ -123,38 +117,6 @@ impl EpilogueKey {
     }
 }
 
-/// What a kernel receives for its end: the memory of the result and of inputs, where their elements
-/// lie, and the numbers of the launch.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct EpilogueOperands {
-    /// The result's memory.
-    pub result: Global<u8>,
-    /// The inputs' memory; anything where there are fewer.
-    pub inputs: [Global<u8>; MAX_INPUTS],
-    /// For the result and each input: first element, strides of rows, columns and batch.
-    pub strides: Array<i64, STRIDES>,
-    /// The numbers of the launch.
-    pub scalars: Array<f64, MAX_SCALARS>,
-}
-
-/// The words of [`EpilogueOperands::strides`] for a problem.
-#[must_use]
-pub(crate) fn stride_words(problem: &Problem) -> [i64; STRIDES] {
-    let mut words = [0; STRIDES];
-    for (place, matrix) in words.chunks_mut(WORDS).zip(std::iter::once(&problem.c).chain(&problem.inputs)) {
-        place.copy_from_slice(&matrix.words([problem.m, problem.result_columns()], problem.batch));
-    }
-    words
-}
-
-/// The words of [`EpilogueOperands::scalars`] for an epilogue.
-#[must_use]
-pub(crate) fn scalar_words(epilogue: &Epilogue) -> [f64; MAX_SCALARS] {
-    let mut words = [0.0; MAX_SCALARS];
-    words[..epilogue.scalars().len()].copy_from_slice(epilogue.scalars());
-    words
-}
-
 /// Where a block is in the batch.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct BatchCoord {
@@ -197,29 +159,23 @@ impl<'a, A: Accumulator> EpilogueWriter<'a, A> {
     #[must_use]
     pub(crate) fn new(
         key: &'a EpilogueKey,
-        outputs: EpilogueOperands,
+        outputs: EpilogueArgs,
         [m, n]: [Val<u32>; 2],
         position: BatchCoord,
     ) -> Self {
-        let tensor = |index: usize, access: TensorAccess, memory: Global<u8>| {
-            let word = |i: usize| outputs.strides.at(index * WORDS + i);
-            let first = position
-                .each
-                .iter()
-                .enumerate()
-                .fold(word(0), |first, (dim, place)| place.cast::<i64>().mul_add(word(3 + dim), first));
-            let first = memory.at(first * access.dtype.bytes() as i64);
-            Tensor { access, first, strides: [word(1), word(2)] }
+        let tensor = |access: TensorAccess, matrix: MatrixArgs| {
+            let first = matrix.memory.at(matrix.offset(&position) * access.dtype.bytes() as i64);
+            Tensor { access, first, strides: [matrix.row.get(), matrix.column.get()] }
         };
-        let inputs = key.inputs.iter().zip(outputs.inputs).enumerate();
+        let inputs = key.inputs.iter().zip(outputs.inputs);
         let is_number = |step: &&Step| matches!(step, Step::Scale | Step::AddScaled);
         let num_scalars = key.steps.iter().filter(is_number).count();
         Self {
             key,
             sizes: [m, n],
             flat: position.flat,
-            result: tensor(0, key.result, outputs.result),
-            inputs: inputs.map(|(index, (access, memory))| Input::new(tensor(index + 1, *access, memory))).collect(),
+            result: tensor(key.result, outputs.result),
+            inputs: inputs.map(|(access, matrix)| Input::new(tensor(*access, matrix))).collect(),
             scalars: (0..num_scalars).map(|i| outputs.scalars.at(i).cast()).collect(),
         }
     }

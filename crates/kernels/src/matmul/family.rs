@@ -5,18 +5,18 @@ use warpfold_device::{L2Promotion, Limits, TensorLayout};
 use warpfold_lang::{F8E4M3, F8E5M2};
 
 use super::algorithm::Algorithm;
+use super::args::{ProductArgs, WgmmaArgs};
 use super::choice::Choice;
 use super::eligibility::{can_add_tree, tma_majors};
-use super::epilogue::MAX_INPUTS;
-use super::epilogue_writer::{EpilogueKey, scalar_words, stride_words};
-use super::mma::{MmaConfiguration, mma};
+use super::epilogue_writer::EpilogueKey;
+use super::mma::{MmaProductConfig, mma};
 use super::operand_major::OperandMajor;
 use super::problem::{Matrix, Problem};
-use super::simt::{Configuration, matrix_words, simt, size_words};
-use super::split_k_reduce::{self, ReduceConfiguration, split_k_reduce};
-use super::wgmma::{WgmmaConfiguration, WgmmaTile, layout, wgmma};
+use super::simt::{SimtConfig, simt};
+use super::split_k_reduce::{self, SplitKConfig, SplitKReduceArgs, split_k_reduce};
+use super::wgmma::{WgmmaProductConfig, WgmmaTile, layout, wgmma};
 use super::{gate, repack, vector};
-use crate::plan::{Arg, Family, MemoryMap, Operand, Plan, Planner, Step};
+use crate::plan::{Family, MemoryMap, Operand, Plan, Planner, Step};
 use crate::{AnyKernel, Dtype, Error};
 
 /// The family of products of matrices, and of batches of them.
@@ -30,9 +30,9 @@ pub struct Matmul;
 /// A kernel of this folder.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Kernel {
-    Simt(Dtype, Configuration),
-    Mma(MmaConfiguration),
-    Reduce(ReduceConfiguration),
+    Simt(Dtype, SimtConfig),
+    Mma(MmaProductConfig),
+    Reduce(SplitKConfig),
 }
 
 /// A kernel that is generic over what sums are kept in.
@@ -50,34 +50,34 @@ macro_rules! for_accumulator {
 
 fn make(kernel: &Kernel) -> AnyKernel {
     match kernel {
-        Kernel::Simt(accumulator, configuration) => for_accumulator!(*accumulator, simt(configuration)),
-        Kernel::Mma(configuration) => make_mma(configuration),
-        Kernel::Reduce(configuration) => for_accumulator!(configuration.accumulator, split_k_reduce(configuration)),
+        Kernel::Simt(accumulator, config) => for_accumulator!(*accumulator, simt(config)),
+        Kernel::Mma(config) => make_mma(config),
+        Kernel::Reduce(config) => for_accumulator!(config.accumulator, split_k_reduce(config)),
     }
 }
 
 /// The `mma.sync` kernel, by the type of its factors.
-fn make_mma(configuration: &MmaConfiguration) -> AnyKernel {
-    match configuration.dtype {
-        Dtype::F16 => AnyKernel::from(mma::<f16>(configuration)),
-        Dtype::Bf16 => AnyKernel::from(mma::<bf16>(configuration)),
-        Dtype::F32 => AnyKernel::from(mma::<f32>(configuration)),
-        Dtype::I8 => AnyKernel::from(mma::<i8>(configuration)),
-        Dtype::U8 => AnyKernel::from(mma::<u8>(configuration)),
+fn make_mma(config: &MmaProductConfig) -> AnyKernel {
+    match config.dtype {
+        Dtype::F16 => AnyKernel::from(mma::<f16>(config)),
+        Dtype::Bf16 => AnyKernel::from(mma::<bf16>(config)),
+        Dtype::F32 => AnyKernel::from(mma::<f32>(config)),
+        Dtype::I8 => AnyKernel::from(mma::<i8>(config)),
+        Dtype::U8 => AnyKernel::from(mma::<u8>(config)),
         dtype => unreachable!("no plan multiplies {dtype} by warps"),
     }
 }
 
 /// The WGMMA kernel, by the type of its factors.
-pub(crate) fn make_wgmma(configuration: &WgmmaConfiguration) -> AnyKernel {
-    match configuration.dtype {
-        Dtype::F16 => AnyKernel::from(wgmma::<f16>(configuration)),
-        Dtype::Bf16 => AnyKernel::from(wgmma::<bf16>(configuration)),
-        Dtype::F32 => AnyKernel::from(wgmma::<f32>(configuration)),
-        Dtype::F8E4M3 => AnyKernel::from(wgmma::<F8E4M3>(configuration)),
-        Dtype::F8E5M2 => AnyKernel::from(wgmma::<F8E5M2>(configuration)),
-        Dtype::I8 => AnyKernel::from(wgmma::<i8>(configuration)),
-        Dtype::U8 => AnyKernel::from(wgmma::<u8>(configuration)),
+pub(crate) fn make_wgmma(config: &WgmmaProductConfig) -> AnyKernel {
+    match config.dtype {
+        Dtype::F16 => AnyKernel::from(wgmma::<f16>(config)),
+        Dtype::Bf16 => AnyKernel::from(wgmma::<bf16>(config)),
+        Dtype::F32 => AnyKernel::from(wgmma::<f32>(config)),
+        Dtype::F8E4M3 => AnyKernel::from(wgmma::<F8E4M3>(config)),
+        Dtype::F8E5M2 => AnyKernel::from(wgmma::<F8E5M2>(config)),
+        Dtype::I8 => AnyKernel::from(wgmma::<i8>(config)),
+        Dtype::U8 => AnyKernel::from(wgmma::<u8>(config)),
         dtype => unreachable!("no plan multiplies {dtype} by warpgroups"),
     }
 }
@@ -103,7 +103,7 @@ impl Family for Matmul {
             return self.plan_parts(plan, &problem, &memory, planner);
         }
         let choice = Choice::new(problem, planner.target.arch, planner.limits)?;
-        multiply(&mut plan, &memory, &choice, planner);
+        multiply(&mut plan, &memory, &choice, planner)?;
         Ok(plan)
     }
 }
@@ -142,7 +142,7 @@ impl Matmul {
         plan.choice = format!("{}; then their sums, in a tree", products.choice);
         let sums = plan.add_scratch(parts * m * n * Dtype::F32.bytes());
         plan.append(products, &[(memory.a, 0), (memory.b, 0)], &[(sums, 0)]);
-        add_parts(&mut plan, problem, sums, &memory.inputs, planner);
+        add_parts(&mut plan, problem, sums, &memory.inputs, planner)?;
         Ok(plan)
     }
 
@@ -152,21 +152,32 @@ impl Matmul {
     /// [`ErrorKind::Operand`](crate::ErrorKind::Operand) for a matrix larger than any memory.
     pub fn plan_with(&self, choice: &Choice, planner: &Planner<'_>) -> Result<Plan, Error> {
         let mut plan = operands(&choice.problem)?;
-        multiply(&mut plan, &Memory::of(&choice.problem), choice, planner);
+        multiply(&mut plan, &Memory::of(&choice.problem), choice, planner)?;
         Ok(plan)
     }
 }
 
 /// Adds the launch that adds the parts of `k` in a tree, from sums of `f32` one part after the
 /// other.
-pub(super) fn add_parts(plan: &mut Plan, problem: &Problem, sums: Operand, inputs: &[Operand], planner: &Planner<'_>) {
+pub(super) fn add_parts(
+    plan: &mut Plan,
+    problem: &Problem,
+    sums: Operand,
+    inputs: &[Operand],
+    planner: &Planner<'_>,
+) -> Result<(), Error> {
     let Problem { m, n, k, k_parts, .. } = *problem;
-    let Some(config) = split_k_reduce::launch(m * n, n) else { return };
+    let Some(config) = split_k_reduce::launch(m * n, n) else { return Ok(()) };
     let (tree, epilogue) = (Some(k_parts as u32), EpilogueKey::new(problem));
-    let kernel = Kernel::Reduce(ReduceConfiguration { accumulator: Dtype::F32, tree, epilogue });
-    let sizes = size_words(problem, k / k_parts, k_parts as u32);
-    let step = Step::new(planner.kernel(kernel, make), config).arg(sums).words(&sizes).arg(Arg::value((m * n) as i64));
-    plan.steps.push(with_epilogue(step, Operand::Output(0), inputs, problem));
+    let kernel = Kernel::Reduce(SplitKConfig { accumulator: Dtype::F32, tree, epilogue });
+    let args = SplitKReduceArgs {
+        sums,
+        part_stride: (m * n) as i64,
+        sizes: problem.sizes(k / k_parts, k_parts as u32),
+        end: problem.end(Operand::Output(0), inputs),
+    };
+    plan.steps.push(Step::new(planner.kernel(kernel, make), config).with(args)?);
+    Ok(())
 }
 
 /// A plan without launches.
@@ -199,59 +210,57 @@ impl Memory {
 }
 
 /// Adds the launches of a choice.
-fn multiply(plan: &mut Plan, memory: &Memory, choice: &Choice, planner: &Planner<'_>) {
+fn multiply(plan: &mut Plan, memory: &Memory, choice: &Choice, planner: &Planner<'_>) -> Result<(), Error> {
     plan.choice = choice.to_string();
-    let Some(config) = choice.launch() else { return };
+    let Some(config) = choice.launch() else { return Ok(()) };
     let (problem, result) = (choice.multiplied(), Operand::Output(0));
     let is_split = choice.has_reduce();
     let (sums, inputs) =
         if is_split { (plan.add_scratch(choice.sums_bytes()), &[][..]) } else { (result, &memory.inputs[..]) };
-    let part_stride = if is_split { choice.num_results() } else { 0 };
-    let sizes = size_words(&problem, choice.part, choice.num_parts);
+    let part_stride = if is_split { choice.num_results() as i64 } else { 0 };
+    let (sizes, end) = (problem.sizes(choice.part, choice.num_parts), problem.end(sums, inputs));
+    let by_threads = |kernel: Kernel| {
+        let [a, b] = problem.factors(memory.a, memory.b);
+        Step::new(planner.kernel(kernel, make), config).with(ProductArgs { a, b, sizes, part_stride, end })
+    };
     let step = match choice.algorithm {
-        Algorithm::Simt(tile) => {
-            let kernel = Kernel::Simt(choice.accumulator(), choice.configuration(tile));
-            Step::new(planner.kernel(kernel, make), config).arg(memory.a).arg(memory.b)
-        }
-        Algorithm::Mma(tile) => {
-            let kernel = Kernel::Mma(choice.mma_configuration(tile));
-            Step::new(planner.kernel(kernel, make), config).arg(memory.a).arg(memory.b)
-        }
+        Algorithm::Simt(tile) => by_threads(Kernel::Simt(choice.accumulator(), choice.simt_config(tile))),
+        Algorithm::Mma(tile) => by_threads(Kernel::Mma(choice.mma_config(tile))),
         Algorithm::Wgmma(tile) | Algorithm::SwapAb(tile) => {
-            let configuration = choice.wgmma_configuration(tile);
+            let kernel = choice.wgmma_config(tile);
             let is_turned = matches!(choice.algorithm, Algorithm::SwapAb(_));
             let factors = if is_turned { [memory.b, memory.a] } else { [memory.a, memory.b] };
-            let step = Step::new(planner.kernel(configuration.clone(), make_wgmma), config);
-            with_maps(step, &configuration, &problem, factors, sums)
+            let (a, b, c) = maps(&kernel, &problem, factors, sums);
+            let [batch_a, batch_b] = [&problem.a, &problem.b].map(Matrix::walked_strides);
+            let args = WgmmaArgs { a, b, c, sizes, batch_a, batch_b, part_stride, height: 0, width: 0, end };
+            Step::new(planner.kernel(kernel, make_wgmma), config).with(args)
         }
     };
-    let step = step.words(&sizes).words(&matrix_words(&problem, part_stride));
-    plan.steps.push(with_epilogue(step, sums, inputs, &problem));
+    plan.steps.push(step?);
     if let Some(config) = choice.fold() {
         let epilogue = EpilogueKey::new(&choice.problem);
-        let kernel = Kernel::Reduce(ReduceConfiguration { accumulator: choice.accumulator(), tree: None, epilogue });
-        let step = Step::new(planner.kernel(kernel, make), config).arg(sums).words(&sizes);
-        let step = step.arg(Arg::value(part_stride as i64));
-        plan.steps.push(with_epilogue(step, result, &memory.inputs, &choice.problem));
+        let kernel = Kernel::Reduce(SplitKConfig { accumulator: choice.accumulator(), tree: None, epilogue });
+        let args = SplitKReduceArgs { sums, part_stride, sizes, end: choice.problem.end(result, &memory.inputs) };
+        plan.steps.push(Step::new(planner.kernel(kernel, make), config).with(args)?);
     }
+    Ok(())
 }
 
-/// Adds the tensor maps of the WGMMA kernel.
-fn with_maps(
-    step: Step,
-    configuration: &WgmmaConfiguration,
+/// The tensor maps of the WGMMA kernel: of both factors, and of the result where copies store it.
+fn maps(
+    config: &WgmmaProductConfig,
     problem: &Problem,
     factors: [Operand; 2],
     result: Operand,
-) -> Step {
-    let WgmmaConfiguration { dtype, tile, is_batch, copied, rows, .. } = *configuration;
+) -> (MemoryMap, MemoryMap, Option<MemoryMap>) {
+    let WgmmaProductConfig { dtype, tile, is_batch, copied, rows, .. } = *config;
     let Problem { m, n, k, ref a, ref b, ref c, .. } = *problem;
     let batch = is_batch.then_some(problem.batch);
     let depth = tile.depth(dtype.bytes() as u32) / tile.panels;
     // What passes by once is fetched by single lines of the cache, which pieces of 128 bytes of a
     // row are: by pairs of lines, more of what the other half of L2 has comes twice. Weights of
     // 8192 x 8192, H200, 2026-11-21: 33.1 us so, 34.8 by pairs (8 rows); 35.1, 36.1 (128 rows).
-    let is_for_few = configuration.read_once.contains(&true);
+    let is_for_few = config.read_once.contains(&true);
     let l2_promotion = if is_for_few { L2Promotion::Bytes128 } else { L2Promotion::Bytes256 };
     let map = |operand: Operand, matrix: &Matrix, sizes: [u64; 2], boxes: [u32; 2]| {
         let layout = TensorLayout { l2_promotion, ..layout(matrix, sizes, batch, boxes) };
@@ -261,31 +270,15 @@ fn with_maps(
         OperandMajor::K => map(operand, matrix, [lines, k], [line_box, 128]),
         OperandMajor::Mn => map(operand, &matrix.transposed(), [k, lines], [depth, 128]),
     };
-    let [major_a, major_b] = configuration.majors;
-    let step = step.arg(factor(factors[0], a, m, major_a, rows));
-    let step = step.arg(factor(factors[1], &b.transposed(), n, major_b, tile.copied_columns()));
-    match copied.and(configuration.result_panel()) {
-        Some(columns) => {
-            step.arg(map(result, c, [m, problem.result_columns()], [rows.min(64), columns * c.dtype.bytes() as u32]))
-        }
-        None => step.arg(no_map()),
-    }
+    let [major_a, major_b] = config.majors;
+    let copied = copied
+        .and(config.result_panel())
+        .map(|columns| map(result, c, [m, problem.result_columns()], [rows.min(64), columns * c.dtype.bytes() as u32]));
+    let a = factor(factors[0], a, m, major_a, rows);
+    (a, factor(factors[1], &b.transposed(), n, major_b, tile.copied_columns()), copied)
 }
 
 /// A tensor map of memory from its beginning on.
-pub(crate) fn tensor_map(operand: Operand, layout: TensorLayout, dtype: Dtype) -> Arg {
-    Arg::TensorMap(Box::new(MemoryMap { operand, layout, first: 0, element_bytes: dtype.bytes() }))
-}
-
-/// What stands for a tensor map that the kernel does not look at.
-pub(crate) fn no_map() -> Arg {
-    Arg::Bytes { bytes: vec![0; 128], alignment: 64 }
-}
-
-/// Adds what a kernel takes for its epilogue.
-pub(crate) fn with_epilogue(step: Step, result: Operand, inputs: &[Operand], problem: &Problem) -> Step {
-    step.arg(result)
-        .arg(Arg::Pointers { operands: inputs.to_vec(), len: MAX_INPUTS })
-        .words(&stride_words(problem))
-        .words(&scalar_words(&problem.epilogue))
+pub(crate) const fn tensor_map(operand: Operand, layout: TensorLayout, dtype: Dtype) -> MemoryMap {
+    MemoryMap { operand, layout, first: 0, element_bytes: dtype.bytes() }
 }

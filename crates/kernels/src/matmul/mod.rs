@@ -20,6 +20,7 @@
 
 mod accumulator;
 mod algorithm;
+mod args;
 mod choice;
 mod cost;
 mod eligibility;
@@ -27,6 +28,7 @@ mod epilogue;
 mod epilogue_writer;
 mod family;
 mod gate;
+mod kernels;
 mod load;
 mod main_loop;
 mod mma;
@@ -35,7 +37,6 @@ mod problem;
 pub mod quantized;
 mod rates;
 mod repack;
-mod shipped;
 mod simt;
 mod split_k_reduce;
 mod tile;
@@ -46,12 +47,10 @@ mod wgmma;
 
 pub(crate) use accumulator::Accumulator;
 pub use algorithm::Algorithm;
+pub(crate) use args::{EpilogueArgs, ProductSizes, WgmmaArgs};
 pub use choice::Choice;
 pub use epilogue::{Activation, Epilogue, OutputCoord};
-pub(crate) use epilogue::{MAX_INPUTS, MAX_SCALARS};
-pub(crate) use epilogue_writer::{
-    BatchCoord, EpilogueKey, EpilogueOperands, EpilogueWriter, STRIDES, scalar_words, stride_words,
-};
+pub(crate) use epilogue_writer::{BatchCoord, EpilogueKey, EpilogueWriter};
 pub use family::Matmul;
 pub(crate) use load::Load;
 pub use mma::MmaTile;
@@ -61,16 +60,16 @@ pub use problem::{BatchInvariance, F32Math, Matrix, Problem};
 pub(crate) use split_k_reduce::split_k_reduce;
 pub use tile::Tile;
 pub use wgmma::WgmmaTile;
-pub(crate) use wgmma::{Im2col, WgmmaConfiguration, wgmma};
+pub(crate) use wgmma::{Im2col, WgmmaProductConfig, wgmma};
 
 pub(crate) use choice::{mma_tile, simt_tile, wgmma_tile};
 pub(crate) use cost::{LAUNCH_CLOCKS, copy_clocks};
-pub(crate) use family::{make_wgmma, no_map, tensor_map, with_epilogue};
+pub(crate) use family::{make_wgmma, tensor_map};
+pub(crate) use kernels::kernels;
 pub(crate) use load::MatrixLoader;
 pub(crate) use main_loop::Sums;
 pub(crate) use mma::{Ring, StageLoader, Strided, WarpTile};
 pub(crate) use rates::ArchRates;
-pub(crate) use shipped::kernels;
-pub(crate) use simt::{Block, MATRICES, SIZES, size_words};
+pub(crate) use simt::Block;
 pub(crate) use tile_loader::{LoadUnit, TileLoader, Unit, Units};
 pub(crate) use tile_scheduler::TileScheduler;

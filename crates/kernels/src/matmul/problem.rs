@@ -72,15 +72,6 @@ impl Matrix {
         matrix
     }
 
-    /// Where the first element is, and strides: of rows and columns, then of the batch, as kernels
-    /// take them.
-    pub(super) fn words(&self, sizes: [u64; 2], batch: [u64; MAX_BATCH_RANK]) -> [i64; 3 + BATCH_RANK] {
-        let mut words = [0; 3 + BATCH_RANK];
-        words[..3].copy_from_slice(&[self.first(sizes, batch) as i64, self.row_stride, self.column_stride]);
-        words[3..].copy_from_slice(&self.batch_strides[MAX_BATCH_RANK - BATCH_RANK..]);
-        words
-    }
-
     /// Batch, rows and columns as one layout.
     pub(super) fn layout(&self, [rows, columns]: [u64; 2], batch: [u64; MAX_BATCH_RANK]) -> Result<Layout, Error> {
         let shape = batch.into_iter().chain([rows, columns]).map(|size| size as usize).collect();

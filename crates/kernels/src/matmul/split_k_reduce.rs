@@ -2,12 +2,11 @@
 //! epilogue.
 
 use warpfold_device::LaunchConfig;
-use warpfold_lang::{Array, Global, Kernel, Val, block_idx, kernel, range, thread_idx, var, when};
+use warpfold_lang::{Global, Kernel, Val, block_idx, kernel, params, range, thread_idx, var, when};
 
 use super::accumulator::Accumulator;
-use super::epilogue::{MAX_INPUTS, MAX_SCALARS};
-use super::epilogue_writer::{BatchCoord, EpilogueKey, EpilogueOperands, EpilogueWriter, GROUP, STRIDES};
-use super::simt::SIZES;
+use super::args::{EpilogueArgs, ProductSizes};
+use super::epilogue_writer::{BatchCoord, EpilogueKey, EpilogueWriter, GROUP};
 use crate::fold::pairwise_sums;
 use crate::overlap::overlap_launches;
 use crate::{Dtype, elements};
@@ -15,10 +14,16 @@ use crate::{Dtype, elements};
 /// Threads of a block.
 pub(super) const BLOCK: u32 = 256;
 
-/// What the kernel takes: the parts' sums, sizes, elements of a part, and what its
-/// [end](EpilogueOperands) takes.
-pub(crate) type SplitKReduce<A> =
-    Kernel<(Global<A>, [u32; SIZES], i64, Global<u8>, [Global<u8>; MAX_INPUTS], [i64; STRIDES], [f64; MAX_SCALARS])>;
+params! {
+    /// Parameters of the kernel.
+    pub(crate) struct SplitKReduceArgs {
+        /// The sums of all parts, and elements of one.
+        sums: Global<u8>,
+        part_stride: i64,
+        sizes: ProductSizes,
+        end: EpilogueArgs,
+    }
+}
 
 /// Neighbours of a row that a thread takes: a group where rows are whole groups.
 const fn width(columns: u64) -> u32 {
@@ -33,7 +38,7 @@ pub(super) fn launch(results: u64, columns: u64) -> Option<LaunchConfig> {
 
 /// What decides on the code of the kernel.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct ReduceConfiguration {
+pub(crate) struct SplitKConfig {
     /// The type of the sums.
     pub accumulator: Dtype,
     /// The number of parts that are added in a balanced tree; else they are added in their order.
@@ -44,21 +49,15 @@ pub(crate) struct ReduceConfiguration {
 
 /// A thread takes an element of the result, or a group of neighbours.
 #[must_use]
-pub(crate) fn split_k_reduce<A: Accumulator>(configuration: &ReduceConfiguration) -> SplitKReduce<A> {
-    let ReduceConfiguration { tree, epilogue, .. } = configuration.clone();
+pub(crate) fn split_k_reduce<A: Accumulator>(config: &SplitKConfig) -> Kernel<SplitKReduceArgs> {
+    let SplitKConfig { tree, epilogue, .. } = config.clone();
     let width = if epilogue.is_whole() { GROUP } else { 1 };
     let order = tree.map_or_else(String::new, |parts| format!("tree{parts}_"));
     let name = format!("matmul_split_k_reduce_{order}{}_{}", A::DTYPE, epilogue.key());
-    let body = move |parts: Global<A>,
-                     sizes: Array<u32, SIZES>,
-                     part_stride: Val<i64>,
-                     result: Global<u8>,
-                     inputs: [Global<u8>; MAX_INPUTS],
-                     strides: Array<i64, STRIDES>,
-                     scalars: Array<f64, MAX_SCALARS>| {
+    let body = move |SplitKReduceArgs { sums: parts, part_stride, sizes, end: outputs }: SplitKReduceArgs| {
         overlap_launches();
         // Roles
-        let (m, n) = (sizes.at(0), sizes.at(1));
+        let (m, n, parts) = (sizes.m.get(), sizes.n.get(), parts.reinterpret::<A>());
         let thread = block_idx().x.cast::<u64>() * u64::from(BLOCK) + thread_idx().x.cast::<u64>();
         let element = thread * u64::from(width);
         when(element.lt(part_stride.cast::<u64>()), || {
@@ -73,7 +72,7 @@ pub(crate) fn split_k_reduce<A: Accumulator>(configuration: &ReduceConfiguration
                 }
                 None => {
                     let sums: Vec<_> = load(Val::constant(0)).into_iter().map(|first| var::<A>(first)).collect();
-                    range(1_u32, sizes.at(4), 1_u32, |part| {
+                    range(1_u32, sizes.parts.get(), 1_u32, |part| {
                         let next = load(part.cast());
                         sums.iter().zip(next).for_each(|(sum, next)| sum.update(|sum| sum + next));
                     });
@@ -85,9 +84,8 @@ pub(crate) fn split_k_reduce<A: Accumulator>(configuration: &ReduceConfiguration
             let column = (element - row_of_all * n.cast::<u64>()).cast::<u32>();
             let flat = (row_of_all / m.cast::<u64>()).cast::<u32>();
             let row = (row_of_all - flat.cast::<u64>() * m.cast::<u64>()).cast::<u32>();
-            let rest = flat / sizes.at(7);
-            let each = [rest / sizes.at(6), rest % sizes.at(6), flat % sizes.at(7)];
-            let outputs = EpilogueOperands { result, inputs, strides, scalars };
+            let rest = flat / sizes.batch.at(2);
+            let each = [rest / sizes.batch.at(1), rest % sizes.batch.at(1), flat % sizes.batch.at(2)];
             let writer = EpilogueWriter::<A>::new(&epilogue, outputs, [m, n], BatchCoord { flat, each });
             writer.store_inside(&sums, row, column);
         });

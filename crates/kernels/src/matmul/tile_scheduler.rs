@@ -1,10 +1,11 @@
 //! The tile scheduler of tensor-core kernels: which tile, of which product and part of K, a block
 //! computes when.
 
-use warpfold_lang::{Array, Val};
+use warpfold_lang::Val;
 
+use super::args::ProductSizes;
 use super::epilogue_writer::BatchCoord;
-use super::simt::{SIZES, divide};
+use super::simt::divide;
 
 /// Tiles of the result in scheduler of a few rows, column by column within a band: what runs at
 /// once shares rows and columns.
@@ -20,7 +21,7 @@ pub(crate) struct TileScheduler {
     /// Whether there is more than one product. Where there is not, a block knows its work some
     /// divisions sooner.
     is_batch: bool,
-    sizes: Array<u32, SIZES>,
+    sizes: ProductSizes,
     /// Rows of clusters, and columns of blocks.
     down: Val<u32>,
     across: Val<u32>,
@@ -39,9 +40,9 @@ pub(crate) struct TileWork {
 }
 
 impl TileScheduler {
-    pub(crate) fn new(block: [u32; 2], cluster: u32, band: u32, sizes: Array<u32, SIZES>) -> Self {
+    pub(crate) fn new(block: [u32; 2], cluster: u32, band: u32, sizes: ProductSizes) -> Self {
         let tiles = |size: Val<u32>, side: u32| (size - 1) / side + 1;
-        let (down, across) = (tiles(sizes.at(0), cluster * block[0]), tiles(sizes.at(1), block[1]));
+        let (down, across) = (tiles(sizes.m.get(), cluster * block[0]), tiles(sizes.n.get(), block[1]));
         Self { block, cluster, band, is_split: false, is_batch: true, sizes, down, across }
     }
 
@@ -58,8 +59,9 @@ impl TileScheduler {
 
     /// Pieces of work, each for a cluster.
     pub(crate) fn num(&self) -> Val<u32> {
-        let parts = if self.is_split { Val::constant(1) } else { self.sizes.at(4) };
-        self.down * self.across * parts * self.sizes.at(5) * self.sizes.at(6) * self.sizes.at(7)
+        let parts = if self.is_split { Val::constant(1) } else { self.sizes.parts.get() };
+        let batch = self.sizes.batch;
+        self.down * self.across * parts * batch.at(0) * batch.at(1) * batch.at(2)
     }
 
     /// The work number `i` of one product in one part, all columns of a row side by side: for rows
@@ -72,7 +74,7 @@ impl TileScheduler {
             column: column * self.block[1],
             part: none,
             begin: none,
-            end: self.sizes.at(2),
+            end: self.sizes.k.get(),
             position: BatchCoord { flat: none, each: [none; 3] },
         }
     }
@@ -80,7 +82,7 @@ impl TileScheduler {
     /// The work number `i` of the block with a rank in its cluster.
     pub(crate) fn work(&self, i: Val<u32>, rank: Val<u32>) -> TileWork {
         let Self { block: [block_m, block_n], cluster, band: most, is_split, is_batch, sizes, down, across } = *self;
-        let (k, part_len, parts) = (sizes.at(2), sizes.at(3), sizes.at(4));
+        let (k, part_len, parts) = (sizes.k.get(), sizes.part.get(), sizes.parts.get());
         let none = Val::constant(0);
         let (rest, i) = if is_split && !is_batch { (none, i) } else { divide(i, down * across) };
         let (flat, part, rank) = match (is_split, is_batch) {
@@ -92,8 +94,8 @@ impl TileScheduler {
             }
         };
         let each = if is_batch {
-            let (rest, inner) = divide(flat, sizes.at(7));
-            let (outer, middle) = divide(rest, sizes.at(6));
+            let (rest, inner) = divide(flat, sizes.batch.at(2));
+            let (outer, middle) = divide(rest, sizes.batch.at(1));
             [outer, middle, inner]
         } else {
             [none; 3]

@@ -34,7 +34,7 @@ use sweep::sweep;
 
 use warpfold_lang::{Global, params};
 
-use crate::AnyKernel;
+use crate::Shipped;
 
 /// Boxes of a word of bits.
 const GROUP: u32 = 64;
@@ -60,6 +60,6 @@ params! {
 }
 
 /// Kernels as they ship, to be assembled and compared.
-pub(crate) fn kernels() -> Vec<AnyKernel> {
-    vec![rank(), overlaps(), sweep()]
+pub(crate) fn kernels() -> Vec<Shipped> {
+    Shipped::each([rank(), overlaps(), sweep()])
 }

@@ -13,7 +13,7 @@
 //! What each of them does beyond Rust's operator of the same name stands at its variant.
 
 mod binary;
-mod listed;
+mod kernels;
 mod number;
 mod table;
 mod ternary;
@@ -22,7 +22,7 @@ mod unary;
 use std::fmt;
 use std::str::FromStr;
 
-pub(crate) use listed::kernels;
+pub(crate) use kernels::kernels;
 pub use number::Number;
 
 use warpfold_lang::{Val, WideFloat};

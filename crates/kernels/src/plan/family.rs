@@ -53,11 +53,11 @@ impl<'a> Planner<'a> {
     }
 
     /// The kernel of a configuration: see [`KernelCache::get`].
-    pub fn kernel<C, K>(&self, configuration: C, make: impl FnOnce(&C) -> K) -> AnyKernel
+    pub fn kernel<C, K>(&self, config: C, make: impl FnOnce(&C) -> K) -> AnyKernel
     where
         C: Any + Debug + Eq + Hash + Send + Sync,
         K: Into<AnyKernel>,
     {
-        self.kernels.get(configuration, make)
+        self.kernels.get(config, make)
     }
 }

@@ -28,15 +28,15 @@ impl Default for KernelCache {
 impl KernelCache {
     /// The kernel of a configuration, made when it is first asked for. The type of the
     /// configuration belongs to one family, and its value decides on every line of the kernel.
-    pub fn get<C, K>(&self, configuration: C, make: impl FnOnce(&C) -> K) -> AnyKernel
+    pub fn get<C, K>(&self, config: C, make: impl FnOnce(&C) -> K) -> AnyKernel
     where
         C: Any + Debug + Eq + Hash + Send + Sync,
         K: Into<AnyKernel>,
     {
-        let key = Key::of(configuration);
+        let key = Key::of(config);
         self.find(&key).unwrap_or_else(|| {
-            let configuration = key.value::<C>().expect("the key of a configuration");
-            self.keep(&key, make(configuration).into())
+            let config = key.value::<C>().expect("the key of a config");
+            self.keep(&key, make(config).into())
         })
     }
 

@@ -211,7 +211,7 @@ impl Plan {
     ///
     /// # Panics
     /// If there is not one memory for each operand, and where memory from a later byte on would
-    /// have to be filled or be in an array of addresses.
+    /// have to be filled.
     pub fn append(&mut self, other: Self, inputs: &[(Operand, u64)], outputs: &[(Operand, u64)]) {
         assert_eq!(
             (inputs.len(), outputs.len()),
@@ -234,7 +234,7 @@ impl Plan {
         self.tickets = self.tickets.max(other.tickets);
         self.marks = self.marks.max(other.marks);
         self.fills.extend(other.fills.into_iter().map(|fill| Fill { operand: whole(fill.operand), ..fill }));
-        self.steps.extend(other.steps.into_iter().map(|step| step.with_operands(&place, &whole)));
+        self.steps.extend(other.steps.into_iter().map(|step| step.with_operands(&place)));
     }
 
     /// Says which algorithm was chosen.

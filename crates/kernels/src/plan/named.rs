@@ -1,10 +1,10 @@
 //! Arguments of a step by name: the host's side of [`params!`](warpfold_lang::params!) structures.
 
 use warpfold_lang::{
-    self as lang, Arguments, Global, NamedArgument, NamedParam, Numbers, Param, Params, Side, Sink, Strided,
+    self as lang, Arguments, Global, NamedArgument, NamedParam, Numbers, Param, Params, Side, Sink, Strided, TensorMap,
 };
 
-use super::{Arg, Operand, OperandSpec, Plan, Step, TensorSpec};
+use super::{Arg, MemoryMap, Operand, OperandSpec, Plan, Step, TensorSpec};
 use crate::layout::Layout;
 use crate::{Error, ErrorKind};
 
@@ -16,7 +16,9 @@ impl Side for Planned {
     type Pointer<T: lang::Element> = Operand;
     type Pointers<T: lang::Element, const N: usize> = [Option<Operand>; N];
     type Tensor<const RANK: usize> = TensorArg;
+    type Map<T: lang::Element> = MemoryMap;
     type Scalar<T: lang::Element + Param> = T;
+    type Lazy<T: lang::Element + Param> = T;
     type Array<T: lang::Element + Param, const N: usize> = [T; N];
     type Optional<P: NamedParam> = Option<P::On<Self>>;
 }
@@ -109,6 +111,13 @@ impl<T: lang::Element> NamedArgument<Global<T>, Step> for Operand {
 impl<T: lang::Element, const N: usize> NamedArgument<[Global<T>; N], Step> for [Option<Operand>; N] {
     fn pass(self, step: &mut Step, _: &mut Numbers) -> Result<(), Error> {
         step.args.extend(self.map(|operand| operand.map_or(Arg::Null, Arg::from)));
+        Ok(())
+    }
+}
+
+impl<T: lang::Element> NamedArgument<TensorMap<T>, Step> for MemoryMap {
+    fn pass(self, step: &mut Step, _: &mut Numbers) -> Result<(), Error> {
+        step.args.push(Arg::TensorMap(Box::new(self)));
         Ok(())
     }
 }

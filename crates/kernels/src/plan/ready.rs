@@ -186,21 +186,10 @@ impl<'a, 'b: 'a> Memories<'a, 'b> {
         }
     }
 
-    fn read(&mut self, operand: Operand) -> View<'a, u8> {
-        match self.resolve(operand) {
-            Operand::Input(i) => self.inputs[i].clone().expect("resolved to an input that is there"),
-            operand => self.written(operand).0.take().expect("an array of addresses has each memory once").into(),
-        }
-    }
-
     fn add(&mut self, arguments: Arguments<'a>, arg: &Arg) -> Result<Arguments<'a>, Error> {
         match arg {
             Arg::Pointer(operand) => self.pointer(arguments, *operand, 0),
             Arg::PointerAt(operand, first) => self.pointer(arguments, *operand, *first),
-            Arg::Pointers { operands, len } => {
-                let views: Vec<_> = operands.iter().map(|operand| self.read(*operand)).collect();
-                Ok(arguments.inputs(views, *len))
-            }
             Arg::Null => Ok(arguments.value(0_u64)),
             Arg::Bytes { bytes, alignment } => Ok(arguments.raw(bytes, *alignment)),
             Arg::TensorMap(_) => unreachable!("these are added by the launch itself"),

@@ -39,13 +39,6 @@ pub enum Arg {
     Pointer(Operand),
     /// The address of an element of a memory, in bytes from its beginning.
     PointerAt(Operand, u64),
-    /// An array of addresses, followed by zeros up to `len`.
-    Pointers {
-        /// The memories.
-        operands: Vec<Operand>,
-        /// Entries of the array.
-        len: usize,
-    },
     /// The null pointer: an operand that this problem does not have.
     Null,
     /// A tensor map for TMA.
@@ -86,21 +79,8 @@ impl Step {
         self
     }
 
-    /// Adds the addresses of memories, and null pointers up to `len` arguments.
-    #[must_use]
-    pub fn operands(mut self, operands: impl IntoIterator<Item = Operand>, len: usize) -> Self {
-        let before = self.args.len();
-        self.args.extend(operands.into_iter().map(Arg::Pointer));
-        self.args.resize(before + len, Arg::Null);
-        self
-    }
-
     /// The same launch in other memory: each operand becomes the one of `place`, from a byte on.
-    pub(super) fn with_operands(
-        self,
-        place: &dyn Fn(Operand) -> (Operand, u64),
-        whole: &dyn Fn(Operand) -> Operand,
-    ) -> Self {
+    pub(super) fn with_operands(self, place: &dyn Fn(Operand) -> (Operand, u64)) -> Self {
         let pointer = |operand: Operand, first: u64| match place(operand) {
             (operand, 0) if first == 0 => Arg::Pointer(operand),
             (operand, before) => Arg::PointerAt(operand, before + first),
@@ -108,9 +88,6 @@ impl Step {
         let arg = |arg: Arg| match arg {
             Arg::Pointer(operand) => pointer(operand, 0),
             Arg::PointerAt(operand, first) => pointer(operand, first),
-            Arg::Pointers { operands, len } => {
-                Arg::Pointers { operands: operands.into_iter().map(whole).collect(), len }
-            }
             Arg::TensorMap(map) => {
                 let (operand, before) = place(map.operand);
                 Arg::TensorMap(Box::new(MemoryMap { operand, first: before + map.first, ..*map }))
@@ -125,25 +102,13 @@ impl Step {
         let is_pointer = |arg: &Arg| matches!(arg, Arg::Pointer(to) | Arg::PointerAt(to, _) if *to == operand);
         self.args.iter().any(is_pointer)
     }
-
-    /// Adds numbers that the kernel takes by value as one array.
-    #[must_use]
-    pub fn words<T: Element>(self, words: &[T]) -> Self {
-        self.arg(Arg::words(words))
-    }
 }
 
 impl Arg {
     /// A number by value.
     #[must_use]
     pub fn value<T: Element>(value: T) -> Self {
-        Self::words(&[value])
-    }
-
-    /// Numbers by value, one array.
-    #[must_use]
-    pub fn words<T: Element>(words: &[T]) -> Self {
-        Self::Bytes { bytes: bytemuck::cast_slice(words).to_vec(), alignment: size_of::<T>() }
+        Self::Bytes { bytes: bytemuck::bytes_of(&value).to_vec(), alignment: size_of::<T>() }
     }
 }
 

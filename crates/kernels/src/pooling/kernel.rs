@@ -1,8 +1,8 @@
 //! The kernel of pooling: a thread for each place of the results.
 
 use warpfold_lang::{
-    Global, Integer, Kernel, Signed, Strided, Val, Var, WideFloat, block_idx, kernel, params, range, thread_idx, var,
-    wait_for_dependencies, when,
+    Global, Integer, Kernel, Lazy, Signed, Strided, Val, Var, WideFloat, block_idx, kernel, params, range, thread_idx,
+    var, wait_for_dependencies, when,
 };
 
 use super::Kind;
@@ -18,7 +18,7 @@ const MAX_UNROLLED: u32 = 32;
 
 /// What the kernel is built for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct Config {
+pub(super) struct PoolConfig {
     pub(super) kind: Kind,
     pub(super) dtype: Dtype,
     /// Along depth, rows, columns.
@@ -61,7 +61,7 @@ pub(super) enum Steps {
 /// quotient of their sizes.
 pub(super) type Ratio = Option<u64>;
 
-impl Config {
+impl PoolConfig {
     /// Elements of a window, where all of them are alike.
     fn taps(&self) -> Option<u32> {
         let window = |steps: &Steps| match steps {
@@ -120,7 +120,7 @@ macro_rules! in_compute_type {
     };
 }
 
-pub(super) fn kernel_of(config: &Config) -> AnyKernel {
+pub(super) fn kernel_of(config: &PoolConfig) -> AnyKernel {
     match (config.kind, config.dtype) {
         (Kind::Max, dtype) => in_compute_type!(dtype, largest(config)),
         (Kind::Nearest { .. }, dtype) => in_compute_type!(dtype, nearest(config)),
@@ -138,8 +138,8 @@ params! {
         images: Strided<5>, results: Strided<5>,
         /// With the strides of the results.
         positions: Option<Global<i64>>,
-        /// From one image, channel, depth, row, column to the next in what positions count.
-        position_strides: [i64; 5],
+        /// From one image, channel, and depth, row, column to the next in what positions count.
+        position_image: Lazy<i64>, position_channel: Lazy<i64>, position_axes: [i64; 3],
         /// Channels in groups of the width.
         groups: u32,
         /// Places of the results.
@@ -150,7 +150,7 @@ params! {
 type Pool = Kernel<PoolArgs>;
 
 /// The largest element of each window.
-fn largest<C: Compute>(config: &Config) -> Pool {
+fn largest<C: Compute>(config: &PoolConfig) -> Pool {
     let config = *config;
     recorded(config, move |place| {
         let width = config.width as usize;
@@ -192,7 +192,7 @@ fn lowest<C: Compute>(dtype: Dtype) -> C {
 }
 
 /// The mean or the norm of each window.
-fn folded<C: Compute + WideFloat + Signed>(config: &Config) -> Pool {
+fn folded<C: Compute + WideFloat + Signed>(config: &PoolConfig) -> Pool {
     let config = *config;
     recorded(config, move |place| {
         let sums: Vec<Var<C>> = (0..config.width).map(|_| var(Val::constant(C::ZERO))).collect();
@@ -223,12 +223,12 @@ fn folded<C: Compute + WideFloat + Signed>(config: &Config) -> Pool {
 }
 
 /// The nearest element.
-fn nearest<C: Compute>(config: &Config) -> Pool {
+fn nearest<C: Compute>(config: &PoolConfig) -> Pool {
     recorded(*config, |place| place.each::<C>(&|values, _, _| place.store(values, None)))
 }
 
 /// A mixture of neighbours.
-fn mixture<C: Compute + WideFloat + Signed>(config: &Config) -> Pool {
+fn mixture<C: Compute + WideFloat + Signed>(config: &PoolConfig) -> Pool {
     let first_axis = config.first_axis;
     recorded(*config, move |place| place.store::<C>(&place.mixed(first_axis, place.from), None))
 }
@@ -257,7 +257,7 @@ fn power<C: Compute>(x: Val<C>, p: u32) -> Val<C> {
 }
 
 /// The kernel that does something at each place of the results.
-fn recorded(config: Config, body: impl Fn(&Place) + Send + Sync + 'static) -> Pool {
+fn recorded(config: PoolConfig, body: impl Fn(&Place) + Send + Sync + 'static) -> Pool {
     let record = move |args: PoolArgs| {
         wait_for_dependencies();
         // Contract: a thread for each place, for `width` channels of it.
@@ -278,7 +278,7 @@ fn recorded(config: Config, body: impl Fn(&Place) + Send + Sync + 'static) -> Po
                 to + at[axis].cast::<i64>() * args.results.stride(2 + axis)
             });
             let position = match config.has_positions {
-                true => image * args.position_strides.at(0) + channel * args.position_strides.at(1),
+                true => image * args.position_image.get() + channel * args.position_channel.get(),
                 false => Val::constant(0),
             };
             body(&Place { config, args, spans, from, to, position });
@@ -289,7 +289,7 @@ fn recorded(config: Config, body: impl Fn(&Place) + Send + Sync + 'static) -> Po
 
 /// The image, the group of channels and the place in it of a position in the results.
 fn places<T: Compute + Integer>(
-    config: &Config,
+    config: &PoolConfig,
     position: Val<T>,
     groups: Val<T>,
     windows: impl Fn(usize) -> Val<T>,
@@ -444,7 +444,7 @@ impl Span {
 
 /// A place of the results, where a thread is.
 struct Place {
-    config: Config,
+    config: PoolConfig,
     args: PoolArgs,
     spans: [Option<Span>; 3],
     /// The first element of its channel in the images, of its results, and in what positions count.
@@ -468,7 +468,7 @@ impl Place {
         inside: Option<Val<bool>>,
         visit: &dyn Fn(&[Val<C>], Val<i64>, Option<Val<bool>>),
     ) {
-        let Config { dtype, width, has_positions, .. } = self.config;
+        let PoolConfig { dtype, width, has_positions, .. } = self.config;
         let Some(span) = self.spans.get(axis).copied().flatten() else {
             let values = load::<C, _>(dtype, self.args.images.base().at(from * dtype.bytes() as i64), width, width > 1);
             return visit(&values, position, inside);
@@ -480,15 +480,14 @@ impl Place {
                 (Some(a), Some(b)) => Some(a & b),
                 (a, b) => a.or(b),
             };
-            let position =
-                if has_positions { position + at * self.args.position_strides.at(2 + axis) } else { position };
+            let position = if has_positions { position + at * self.args.position_axes.at(axis) } else { position };
             self.along(axis + 1, from + at * self.args.images.stride(2 + axis), position, inside, visit);
         });
     }
 
     /// The mixture of the neighbours from an axis on.
     fn mixed<C: Compute + WideFloat + Signed>(&self, axis: usize, from: Val<i64>) -> Vec<Val<C>> {
-        let Config { dtype, width, .. } = self.config;
+        let PoolConfig { dtype, width, .. } = self.config;
         let Some(span) = self.spans.get(axis).copied().flatten() else {
             return load::<C, _>(dtype, self.args.images.base().at(from * dtype.bytes() as i64), width, width > 1);
         };
@@ -506,7 +505,7 @@ impl Place {
     }
 
     fn store<C: Compute>(&self, values: &[Val<C>], position: Option<Val<i64>>) {
-        let Config { dtype, width, .. } = self.config;
+        let PoolConfig { dtype, width, .. } = self.config;
         store(dtype, self.args.results.base().at(self.to * dtype.bytes() as i64), values, width > 1);
         if let Some(position) = position {
             self.args.positions.at(self.to).set(position);

@@ -28,9 +28,9 @@ mod kernel;
 use warpfold_device::LaunchConfig;
 
 use crate::plan::{Family, OperandSpec, Plan, Planned, Planner, Step, TensorSpec, grid_size, within_limit};
-use crate::{AnyKernel, Dtype, Error, ErrorKind};
+use crate::{Dtype, Error, ErrorKind, Shipped};
 
-use kernel::{BLOCK, Config, PoolArgs, Ratio, Steps};
+use kernel::{BLOCK, PoolArgs, PoolConfig, Ratio, Steps};
 
 /// The family of poolings. The input is the image, outputs are the results and, where positions are
 /// asked for, these, as `i64`.
@@ -170,7 +170,7 @@ impl Problem {
     }
 
     /// What the kernel is built for.
-    fn config(&self) -> Result<(Config, u64), Error> {
+    fn config(&self) -> Result<(PoolConfig, u64), Error> {
         let bytes = self.images.dtype.bytes();
         let (sizes, results) = (self.images.layout.shape(), self.results.layout.shape());
         let [from, to] = [&self.images, &self.results].map(|spec| spec.layout.strides());
@@ -216,7 +216,7 @@ impl Problem {
             is_one && sizes[2 + axis] == 1 && results[2 + axis] == 1
         };
         let len: u64 = results.iter().map(|size| *size as u64).product::<u64>() / width;
-        let config = Config {
+        let config = PoolConfig {
             kind: self.kind,
             // Of what is moved only the bits count.
             dtype: if matches!(self.kind, Kind::Nearest { .. }) { self.images.dtype.bits() } else { self.images.dtype },
@@ -239,6 +239,7 @@ impl Family for Pooling {
         let (config, len) = problem.config()?;
         let Problem { images, results, positions, .. } = problem;
         let mut plan = Plan::new("pooling").choice(format_args!("{config:?}"));
+        let [position_image, position_channel, position_axes @ ..] = positions.unwrap_or_default();
         let args = PoolArgs::<Planned> {
             images: plan.read("the images", images),
             results: plan.write("the results", results),
@@ -246,7 +247,9 @@ impl Family for Pooling {
                 let bytes = results.bytes() / results.dtype.bytes() * 8;
                 plan.add_output(OperandSpec::new("the positions", bytes, 8))
             }),
-            position_strides: positions.unwrap_or_default(),
+            position_image,
+            position_channel,
+            position_axes,
             groups: within_limit("the channels", images.layout.shape()[1] as u64)? / config.width,
             len,
         };
@@ -260,7 +263,7 @@ impl Family for Pooling {
 }
 
 /// Kernels as they ship, to be assembled and compared.
-pub(crate) fn kernels() -> Vec<AnyKernel> {
+pub(crate) fn kernels() -> Vec<Shipped> {
     let regular = |window, stride, before| Steps::Regular {
         window,
         stride,
@@ -270,7 +273,7 @@ pub(crate) fn kernels() -> Vec<AnyKernel> {
         leaves: before > 0,
     };
     let of = |kind, dtype, steps: Steps, has_positions, channels_last, width| {
-        let config = Config {
+        let config = PoolConfig {
             kind,
             dtype,
             steps: [regular(1, 1, 0), steps, steps],
@@ -285,7 +288,7 @@ pub(crate) fn kernels() -> Vec<AnyKernel> {
     let mean = Kind::Mean { include_padding: false };
     let (nearest, linear) = (|exact| Kind::Nearest { exact }, |align_corners| Kind::Linear { align_corners });
     let (cubic, ratio) = (Kind::Cubic { align_corners: false }, Some(0.4_f64.to_bits()));
-    vec![
+    Shipped::each([
         of(Kind::Max, Dtype::F32, regular(3, 2, 1), false, false, 1),
         of(Kind::Max, Dtype::F32, regular(3, 2, 1), true, false, 1),
         of(Kind::Max, Dtype::Bf16, regular(2, 2, 0), false, true, 8),
@@ -298,5 +301,5 @@ pub(crate) fn kernels() -> Vec<AnyKernel> {
         of(linear(false), Dtype::F32, Steps::Linear { align_corners: false, ratio: None }, false, false, 1),
         of(linear(true), Dtype::F16, Steps::Linear { align_corners: true, ratio: None }, false, true, 8),
         of(cubic, Dtype::F32, Steps::Cubic { align_corners: false, ratio }, false, false, 1),
-    ]
+    ])
 }

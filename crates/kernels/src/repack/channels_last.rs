@@ -38,7 +38,7 @@ params! {
 
 /// What decides on the code of the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct Config {
+pub(crate) struct RepackConfig {
     /// Bytes of an element: 2 or 4.
     pub(crate) element_bytes: u32,
     /// Channels before.
@@ -47,7 +47,7 @@ pub(crate) struct Config {
     pub(crate) padded: u32,
 }
 
-impl Config {
+impl RepackConfig {
     const fn pixel_bytes(self) -> u32 {
         self.padded * self.element_bytes
     }
@@ -80,7 +80,7 @@ impl Config {
 /// Images and filters that are repacked. Of what stays where it lies there are no pixels.
 #[derive(Debug, Clone)]
 pub(crate) struct ChannelsLast {
-    pub(crate) configuration: Config,
+    pub(crate) config: RepackConfig,
     /// Images, channels, rows, columns.
     pub(crate) tensors: [TensorSpec; 2],
     /// Pixels of a row where they go.
@@ -94,7 +94,7 @@ pub(crate) struct ChannelsLast {
 impl ChannelsLast {
     /// Bytes that images and filters take afterwards.
     pub(crate) fn bytes(&self) -> [u64; 2] {
-        self.pixels.map(|pixels| pixels * u64::from(self.configuration.pixel_bytes()))
+        self.pixels.map(|pixels| pixels * u64::from(self.config.pixel_bytes()))
     }
 
     /// Adds the launch that repacks two tensors, and gives the memory where they are then.
@@ -104,7 +104,7 @@ impl ChannelsLast {
         tensors: [plan::Operand; 2],
         planner: &Planner<'_>,
     ) -> [plan::Operand; 2] {
-        let blocks = self.pixels.map(|pixels| self.configuration.num_blocks(pixels));
+        let blocks = self.pixels.map(|pixels| self.config.num_blocks(pixels));
         let config = LaunchConfig::new(blocks.iter().sum::<u64>() as u32, BLOCK);
         let to = self.bytes().map(|bytes| (bytes > 0).then(|| plan.add_scratch(bytes)));
         let args = RepackArgs::<Planned> {
@@ -119,7 +119,7 @@ impl ChannelsLast {
             images_pixels: self.pixels[0] as u32,
             filters_pixels: self.pixels[1] as u32,
         };
-        let step = Step::new(planner.kernel(self.configuration, repack), config);
+        let step = Step::new(planner.kernel(self.config, repack), config);
         plan.steps.push(step.with(args).expect("a convolution that was checked has sizes of 32 bits"));
         [0, 1].map(|i| to[i].unwrap_or(tensors[i]))
     }
@@ -127,7 +127,7 @@ impl ChannelsLast {
 
 /// A tensor and where it goes, while the kernel is recorded.
 struct Job {
-    configuration: Config,
+    config: RepackConfig,
     from: Strided<4>,
     to: Global<u8>,
     /// The block's number among those of the tensor.
@@ -139,14 +139,14 @@ struct Job {
 }
 
 /// The kernel.
-fn repack(configuration: &Config) -> Kernel<RepackArgs> {
-    let configuration = *configuration;
-    let Config { element_bytes, channels, padded } = configuration;
+fn repack(config: &RepackConfig) -> Kernel<RepackArgs> {
+    let config = *config;
+    let RepackConfig { element_bytes, channels, padded } = config;
     let body = move |args: RepackArgs| {
         wait_for_dependencies();
         let block = block_idx().x;
         let images = || Job {
-            configuration,
+            config,
             from: args.images,
             to: args.to_images,
             block,
@@ -155,7 +155,7 @@ fn repack(configuration: &Config) -> Kernel<RepackArgs> {
             pixels: args.images_pixels,
         };
         let filters = || Job {
-            configuration,
+            config,
             from: args.filters,
             to: args.to_filters,
             block: block - args.blocks,
@@ -181,7 +181,7 @@ struct Pixel {
 
 impl Job {
     fn run(&self) {
-        match (self.configuration.is_direct(), self.configuration.element_bytes) {
+        match (self.config.is_direct(), self.config.element_bytes) {
             (true, 2) => self.write_pixel::<u16>(),
             (true, _) => self.write_pixel::<u32>(),
             (false, 2) => self.turn::<u16>(),
@@ -208,7 +208,7 @@ impl Job {
     where
         Val<E>: Operand<E>,
     {
-        let Config { element_bytes, channels, .. } = self.configuration;
+        let RepackConfig { element_bytes, channels, .. } = self.config;
         let place = channel.cast::<i64>() * self.from.stride(1) + pixel.first;
         let from = self.from.base().at(place * i64::from(element_bytes)).reinterpret::<E>();
         from.get_or(Val::constant(E::ZERO), pixel.is_inside & channel.lt(channels))
@@ -216,7 +216,7 @@ impl Job {
 
     /// Where a channel of a pixel goes.
     fn place(&self, pixel: Val<u32>, channel: Val<u32>) -> Global<u32> {
-        let Config { element_bytes, padded, .. } = self.configuration;
+        let RepackConfig { element_bytes, padded, .. } = self.config;
         let place = pixel.cast::<u64>() * u64::from(padded) + channel.cast::<u64>();
         self.to.at(place * u64::from(element_bytes)).reinterpret::<u32>()
     }
@@ -228,7 +228,7 @@ impl Job {
     {
         let pixel = self.pixel(self.block * BLOCK + thread_idx().x);
         when(pixel.exists, || {
-            let channels = 0..self.configuration.padded;
+            let channels = 0..self.config.padded;
             let values: Vec<_> = channels.map(|channel| self.get::<E>(&pixel, Val::constant(channel))).collect();
             let words = words(&values);
             let to = self.place(pixel.number, Val::constant(0));
@@ -248,8 +248,8 @@ impl Job {
     where
         Val<E>: Operand<E>,
     {
-        let Config { element_bytes, padded, .. } = self.configuration;
-        let (channels, across) = (self.configuration.tile_channels(), self.configuration.across());
+        let RepackConfig { element_bytes, padded, .. } = self.config;
+        let (channels, across) = (self.config.tile_channels(), self.config.across());
         // Shared-memory map: a word more than a plane's pixels, so that neither side meets a bank
         // twice.
         let pitch = PIXELS + 4 / element_bytes;

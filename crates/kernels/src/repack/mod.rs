@@ -8,5 +8,5 @@
 mod channels_last;
 mod strided;
 
-pub(crate) use channels_last::{ChannelsLast, Config};
+pub(crate) use channels_last::{ChannelsLast, RepackConfig};
 pub(crate) use strided::{Strided, strided};

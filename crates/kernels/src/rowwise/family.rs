@@ -66,7 +66,7 @@ pub(crate) struct Types {
 
 /// What a kernel is built for.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Config {
+struct RowsConfig {
     operator: Key,
     algorithm: Algorithm,
 }
@@ -230,8 +230,8 @@ impl RowWise {
                 planner,
             )?;
         }
-        let configuration = Config { operator: self.key.clone(), algorithm: choice.algorithm.clone() };
-        let step = Step::new(planner.kernel(configuration, |configuration| code.kernel(configuration)), launch);
+        let config = RowsConfig { operator: self.key.clone(), algorithm: choice.algorithm.clone() };
+        let step = Step::new(planner.kernel(config, |config| code.kernel(config)), launch);
         plan.steps.push(step.with(RowArgs::<Planned> {
             inputs: first_of(rows.iter().map(|(operand, _)| *operand)),
             columns: first_of(columns.iter().map(|(operand, _)| *operand)),
@@ -284,8 +284,8 @@ impl RowWise {
 }
 
 impl Code {
-    fn kernel(&self, configuration: &Config) -> AnyKernel {
-        match &configuration.algorithm {
+    fn kernel(&self, config: &RowsConfig) -> AnyKernel {
+        match &config.algorithm {
             Algorithm::OnChip(shape) => on_chip::kernel_of(self.clone(), shape.clone()),
             Algorithm::Long(shape) => long::kernel_of(self.clone(), shape.clone()),
         }

@@ -27,7 +27,7 @@ use warpfold_device::LaunchConfig;
 use warpfold_lang::{Global, params};
 
 use crate::plan::{Family, OperandSpec, Plan, Planned, Planner, Step, grid_size};
-use crate::{AnyKernel, Error, ErrorKind};
+use crate::{AnyKernel, Error, ErrorKind, Shipped};
 
 /// Logits of a block of the first launch.
 pub const CHUNK: u32 = 2048;
@@ -349,9 +349,9 @@ impl Family for Sample {
 }
 
 /// Kernels as they ship, to be assembled and compared.
-pub(crate) fn kernels() -> Vec<AnyKernel> {
+pub(crate) fn kernels() -> Vec<Shipped> {
     let finish = |wide, filtered, top| Kernel::Finish(draw::Finish { wide, filtered, top, id_bits: 20 });
     let finish = [finish(true, false, false), finish(true, true, true), finish(false, true, true)];
     let partial = [true, false].map(|wide| Kernel::Partial { wide });
-    [Kernel::Edit].iter().chain(&finish).chain(&partial).map(Kernel::make).collect()
+    Shipped::each([Kernel::Edit].iter().chain(&finish).chain(&partial).map(Kernel::make))
 }

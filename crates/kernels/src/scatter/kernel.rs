@@ -15,7 +15,7 @@ const UNROLL: u32 = 4;
 
 /// What the kernel is built for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct Config {
+pub(super) struct ScatterConfig {
     dtype: Dtype,
     keys: Dtype,
     combine: Option<Reduction>,
@@ -23,7 +23,7 @@ pub(super) struct Config {
     lanes: u32,
 }
 
-impl Config {
+impl ScatterConfig {
     /// `lanes`, a power of two up to the block, threads share a part.
     pub(super) fn new(dtype: Dtype, keys: Dtype, combine: Option<Reduction>, include_table: bool, lanes: u32) -> Self {
         // Of what is moved only the bits count; of truths a sum is the largest, a product the
@@ -49,7 +49,7 @@ params! {
     }
 }
 
-pub(super) fn kernel_of(config: &Config) -> AnyKernel {
+pub(super) fn kernel_of(config: &ScatterConfig) -> AnyKernel {
     match config.dtype {
         Dtype::U32 => typed::<u32>(*config),
         Dtype::U64 => typed::<u64>(*config),
@@ -60,8 +60,8 @@ pub(super) fn kernel_of(config: &Config) -> AnyKernel {
     }
 }
 
-fn typed<C: Compute>(config: Config) -> AnyKernel {
-    let Config { dtype, keys: key_type, combine, include_table, lanes } = config;
+fn typed<C: Compute>(config: ScatterConfig) -> AnyKernel {
+    let ScatterConfig { dtype, keys: key_type, combine, include_table, lanes } = config;
     let body = move |args: ScatterArgs| {
         let ScatterArgs { keys, order, source, table, count, places, outer, inner } = args;
         wait_for_dependencies();

@@ -26,9 +26,9 @@ use warpfold_device::LaunchConfig;
 use crate::plan::{Family, MAX_BLOCKS_Y, OperandSpec, Plan, Planned, Planner, Step, grid_size};
 use crate::reductions::Reduction;
 use crate::sort::{self, Sort};
-use crate::{AnyKernel, Dtype, Error, ErrorKind};
+use crate::{Dtype, Error, ErrorKind, Shipped};
 
-use kernel::{Config, ScatterArgs};
+use kernel::{ScatterArgs, ScatterConfig};
 use places::PlaceArgs;
 
 /// Threads of a block.
@@ -129,7 +129,7 @@ impl Family for Scatter {
         let keys = if places < u64::from(u32::MAX) { Dtype::U32 } else { Dtype::U64 };
         let [unsorted, sorted, order] = [keys.bytes(), keys.bytes(), 8].map(|bytes| plan.add_scratch(count * bytes));
 
-        let config = places::Config { indices: *indices, keys, by_element: problem.is_by_element() };
+        let config = places::PlacesConfig { indices: *indices, keys, by_element: problem.is_by_element() };
         let blocks = grid_size(count.div_ceil(BLOCK.into()))?;
         let [sizes, steps] = problem.sizes_and_steps();
         let args = PlaceArgs::<Planned> {
@@ -150,7 +150,7 @@ impl Family for Scatter {
         plan.append(Sort.plan(&rows, planner)?, &[(unsorted, 0)], &[(sorted, 0), (order, 0)]);
 
         let lanes = part.clamp(1, BLOCK.into()).next_power_of_two() as u32;
-        let config = Config::new(*dtype, keys, *combine, *include_table, lanes);
+        let config = ScatterConfig::new(*dtype, keys, *combine, *include_table, lanes);
         let blocks = grid_size(count.div_ceil(u64::from(BLOCK / lanes)))?;
         // THRESHOLD: blocks of a part walk over what is left; tested by
         // crates/kernels/tests/operations/walks.rs::parts_beyond_the_grid_are_scattered_by_the_blocks_that_there_are
@@ -180,17 +180,17 @@ impl Problem {
 }
 
 /// Kernels as they ship, to be assembled and compared.
-pub(crate) fn kernels() -> Vec<AnyKernel> {
-    let place = |indices, keys, by_element| places::kernel_of(&places::Config { indices, keys, by_element });
+pub(crate) fn kernels() -> Vec<Shipped> {
+    let place = |indices, keys, by_element| places::kernel_of(&places::PlacesConfig { indices, keys, by_element });
     let scatter = |dtype, keys, combine, include_table, lanes| {
-        kernel::kernel_of(&Config::new(dtype, keys, combine, include_table, lanes))
+        kernel::kernel_of(&ScatterConfig::new(dtype, keys, combine, include_table, lanes))
     };
-    vec![
+    Shipped::each([
         place(Dtype::I64, Dtype::U32, true),
         place(Dtype::U64, Dtype::U64, false),
         scatter(Dtype::F32, Dtype::U32, Some(Reduction::Sum), true, 1),
         scatter(Dtype::Bf16, Dtype::U32, Some(Reduction::Sum), true, 64),
         scatter(Dtype::I64, Dtype::U64, Some(Reduction::Max), false, 1),
         scatter(Dtype::F16, Dtype::U32, None, true, 256),
-    ]
+    ])
 }

@@ -8,7 +8,7 @@ use crate::{AnyKernel, Dtype};
 
 /// What the kernel is built for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct Config {
+pub(super) struct PlacesConfig {
     /// The type of the indices.
     pub(super) indices: Dtype,
     /// The type of the places: without a sign, and with room for one that no table has.
@@ -34,8 +34,8 @@ params! {
     }
 }
 
-pub(super) fn kernel_of(config: &Config) -> AnyKernel {
-    let Config { indices: dtype, keys: key_type, by_element } = *config;
+pub(super) fn kernel_of(config: &PlacesConfig) -> AnyKernel {
+    let PlacesConfig { indices: dtype, keys: key_type, by_element } = *config;
     let body = move |args: PlaceArgs| {
         let PlaceArgs { indices, keys, bad_position, count, size, stride, shape, steps, last_axis } = args;
         wait_for_dependencies();

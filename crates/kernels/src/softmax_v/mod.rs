@@ -37,7 +37,7 @@ pub struct Problem {
 
 /// What the kernel is built for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-struct Config {
+struct SoftmaxVConfig {
     dtype: Dtype,
     /// Columns of the values that the threads of a block take at once: the others take other
     /// positions of the same columns.
@@ -93,8 +93,8 @@ impl Family for SoftmaxV {
         let (len, width) = (within_limit("a row", *len as u64)?, within_limit("the width", *width as u64)?);
         let blocks = grid_size(batch.iter().product::<usize>() as u64 * (*rows as u64).div_ceil(ROWS.into()))?;
         let columns = width.next_power_of_two().clamp(32, 32 * ROWS);
-        let configuration = Config { dtype: scores.dtype, columns };
-        let mut plan = Plan::new("softmax-v").choice(format_args!("{configuration:?}"));
+        let config = SoftmaxVConfig { dtype: scores.dtype, columns };
+        let mut plan = Plan::new("softmax-v").choice(format_args!("{config:?}"));
         let inputs = [("the scores", scores), ("the values", values)];
         let [read_scores, read_values] = inputs.map(|(name, spec)| (plan.add_input(spec.operand(name)), spec));
         let output = plan.add_output(results.operand("the results"));
@@ -110,12 +110,12 @@ impl Family for SoftmaxV {
             width,
         };
         let launch = LaunchConfig::new(blocks, 32 * ROWS);
-        Ok(plan.step(Step::new(planner.kernel(configuration, kernel_of), launch).with(args)?))
+        Ok(plan.step(Step::new(planner.kernel(config, kernel_of), launch).with(args)?))
     }
 }
 
-fn kernel_of(configuration: &Config) -> AnyKernel {
-    let Config { dtype, columns } = *configuration;
+fn kernel_of(config: &SoftmaxVConfig) -> AnyKernel {
+    let SoftmaxVConfig { dtype, columns } = *config;
     match dtype {
         Dtype::F64 => kernel::softmax_v::<f64>(dtype, dtype, columns),
         Dtype::F8E4M3 | Dtype::F8E5M2 => kernel::softmax_v::<f32>(dtype, Dtype::F32, columns),

@@ -14,7 +14,7 @@ pub(super) const CHUNK: u32 = 2 * BLOCK;
 
 /// What the kernel is built for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct Config {
+pub(super) struct SortConfig {
     pub(super) dtype: Dtype,
     pub(super) descending: bool,
     pub(super) stage: Stage,
@@ -73,9 +73,9 @@ params! {
     }
 }
 
-pub(super) fn kernel_of(config: &Config) -> AnyKernel {
+pub(super) fn kernel_of(config: &SortConfig) -> AnyKernel {
     let config = *config;
-    let Config { dtype, descending, stage } = config;
+    let SortConfig { dtype, descending, stage } = config;
     let is_wide = dtype.bytes() == 8;
     let body = move |args: SortArgs| {
         let SortArgs { rows, sorted, positions, keys, key_positions, num_rows, len, padded, sequence, distance } = args;

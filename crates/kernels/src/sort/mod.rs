@@ -23,9 +23,9 @@ use warpfold_device::LaunchConfig;
 
 use crate::fold::{Cumulative, Prefix, ScanOrder, scan_of};
 use crate::plan::{Family, Operand, OperandSpec, Plan, Planned, Planner, Step, TensorSpec, grid_size};
-use crate::{AnyKernel, Dtype, Error, ErrorKind};
+use crate::{Dtype, Error, ErrorKind, Shipped};
 
-use kernel::{BLOCK, CHUNK, Config, SortArgs, Stage};
+use kernel::{BLOCK, CHUNK, SortArgs, SortConfig, Stage};
 use radix::RadixArgs;
 
 // THRESHOLD: longer rows are refused; tested by
@@ -90,7 +90,7 @@ impl Family for Sort {
         let keys = is_long.then(|| plan.add_scratch(all * 8));
         let key_positions = (is_long && dtype.bytes() == 8).then(|| plan.add_scratch(all * 4));
         let add = |plan: &mut Plan, stage: Stage, pairs: u64, sequence: u64, distance: u64| -> Result<(), Error> {
-            let config = Config { dtype, descending, stage };
+            let config = SortConfig { dtype, descending, stage };
             let blocks = grid_size(all.div_ceil(2).div_ceil(pairs))?;
             let args = SortArgs::<Planned> {
                 rows: input,
@@ -155,7 +155,7 @@ fn by_digits(
         let pairs = |digit: usize, is_there: bool| is_there.then(|| buffers[digit % 2]).unzip();
         let ((keys, key_positions), (to_keys, to_positions)) = (pairs(i + 1, !is_first), pairs(i, !is_last));
         let step = |part, counts| {
-            let config = radix::Config { dtype, descending, is_first, part };
+            let config = radix::RadixConfig { dtype, descending, is_first, part };
             let args = RadixArgs::<Planned> {
                 rows: input,
                 sorted,
@@ -179,12 +179,12 @@ fn by_digits(
 }
 
 /// Kernels as they ship, to be assembled and compared.
-pub(crate) fn kernels() -> Vec<AnyKernel> {
-    let of = |dtype, descending, stage| kernel::kernel_of(&Config { dtype, descending, stage });
+pub(crate) fn kernels() -> Vec<Shipped> {
+    let of = |dtype, descending, stage| kernel::kernel_of(&SortConfig { dtype, descending, stage });
     let by_digit =
-        |dtype, descending, is_first, part| radix::kernel_of(&radix::Config { dtype, descending, is_first, part });
+        |dtype, descending, is_first, part| radix::kernel_of(&radix::RadixConfig { dtype, descending, is_first, part });
     let moved = |is_last| radix::Part::Move { is_last };
-    vec![
+    Shipped::each([
         by_digit(Dtype::F32, false, true, radix::Part::Count),
         by_digit(Dtype::I64, true, false, radix::Part::Count),
         by_digit(Dtype::U8, false, true, moved(true)),
@@ -195,5 +195,5 @@ pub(crate) fn kernels() -> Vec<AnyKernel> {
         of(Dtype::I64, false, Stage::Rows { log_len: CHUNK.ilog2(), is_part: true }),
         of(Dtype::F64, false, Stage::Distant),
         of(Dtype::Bf16, false, Stage::Merge { is_last: true }),
-    ]
+    ])
 }

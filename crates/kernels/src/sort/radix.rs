@@ -28,7 +28,7 @@ const WARPS: u32 = BLOCK / 32;
 
 /// What a kernel is built for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct Config {
+pub(super) struct RadixConfig {
     pub(super) dtype: Dtype,
     pub(super) descending: bool,
     /// Whether it reads the rows themselves, and no pairs.
@@ -61,9 +61,9 @@ params! {
     }
 }
 
-pub(super) fn kernel_of(config: &Config) -> AnyKernel {
+pub(super) fn kernel_of(config: &RadixConfig) -> AnyKernel {
     let config = *config;
-    let Config { dtype, descending, is_first, part } = config;
+    let RadixConfig { dtype, descending, is_first, part } = config;
     let is_wide = dtype.bytes() == 8;
     let body = move |args: RadixArgs| {
         let RadixArgs { rows, sorted, positions, keys, key_positions, .. } = args;

@@ -23,7 +23,7 @@ use warpfold_device::LaunchConfig;
 use kernel::TableArgs;
 
 use crate::plan::{Family, OperandSpec, Plan, Planned, Planner, Step};
-use crate::{AnyKernel, Dtype, Error, ErrorKind};
+use crate::{Dtype, Error, ErrorKind, Shipped};
 
 /// Threads per block.
 const BLOCK: u32 = 256;
@@ -96,17 +96,17 @@ impl Family for UniqueTables {
             return Ok(plan);
         }
         let args = TableArgs::<Planned> { rows: input, tables, len: rows * row_len, row_len, capacity };
-        let kernel = planner.kernel(Config(dtype), |Config(dtype)| kernel::kernel_of(*dtype));
+        let kernel = planner.kernel(UniqueConfig(dtype), |UniqueConfig(dtype)| kernel::kernel_of(*dtype));
         Ok(plan.step(Step::new(kernel, LaunchConfig::new(blocks, BLOCK)).with(args)?))
     }
 }
 
 /// What the kernel is built for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-struct Config(Dtype);
+struct UniqueConfig(Dtype);
 
 /// Kernels as they ship, to be assembled and compared.
-pub(crate) fn kernels() -> Vec<AnyKernel> {
+pub(crate) fn kernels() -> Vec<Shipped> {
     let tables = [Dtype::Bf16, Dtype::I64, Dtype::F64].map(kernel::kernel_of);
-    tables.into_iter().chain(runs::kernels()).collect()
+    Shipped::each(tables.into_iter().chain(runs::kernels()))
 }

@@ -109,7 +109,7 @@ impl Shipped {
         let mut tickets = Some(tickets.view_mut()?);
         let input = |operand: &Operand| match operand {
             Operand::Input(i) => inputs[*i].clone(),
-            _ => unreachable!("lists are of inputs"),
+            _ => unreachable!("tensor maps are of inputs"),
         };
         let mut arguments = Arguments::new();
         for arg in &plan.steps[0].args {
@@ -117,7 +117,7 @@ impl Shipped {
                 Arg::TensorMap(map) => {
                     arguments.tensor_map(&input(&map.operand).tensor_map_of::<bf16>(map.first, &map.layout)?)
                 }
-                Arg::Pointers { operands, len } => arguments.inputs(operands.iter().map(input), *len),
+                Arg::Pointer(operand @ Operand::Input(_)) => arguments.input(input(operand)),
                 Arg::Pointer(Operand::Output(_)) => arguments.output(results.take().expect("there is one result")),
                 Arg::Pointer(Operand::Scratch(_)) => arguments.output(scratch.take().expect("there is one of scratch")),
                 Arg::Pointer(Operand::Tickets) => {
@@ -125,7 +125,7 @@ impl Shipped {
                 }
                 Arg::Null => arguments.value(0_u64),
                 Arg::Bytes { bytes, alignment } => arguments.raw(bytes, *alignment),
-                Arg::Pointer(Operand::Input(_) | Operand::Marks) | Arg::PointerAt(..) => {
+                Arg::Pointer(Operand::Marks) | Arg::PointerAt(..) => {
                     unreachable!("attention takes no such argument")
                 }
             };

@@ -38,12 +38,24 @@ impl<T: Element> Received for TensorMap<T> {
 
     fn receive(position: usize) -> Self {
         crate::params::declare::<Self>(position);
-        let address = parameter_address(position);
-        Self { address: Val::from_raw(address), is_read_once: false, element: PhantomData }
+        Self::of_param(position)
     }
 }
 
 impl<T: Element> TensorMap<T> {
+    /// Returns the map at a parameter position.
+    pub(crate) fn of_param(position: usize) -> Self {
+        let address = Val::from_raw(parameter_address(position));
+        Self { address, is_read_once: false, element: PhantomData }
+    }
+
+    /// Returns the map for elements of another type of the same size.
+    #[must_use]
+    pub const fn reinterpret<U: Element>(self) -> TensorMap<U> {
+        let Self { address, is_read_once, .. } = self;
+        TensorMap { address, is_read_once, element: PhantomData }
+    }
+
     /// The map with an L2 evict-first policy for its loads: for a tensor that each launch reads
     /// once, beside others that are reused.
     #[must_use]

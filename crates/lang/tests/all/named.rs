@@ -31,7 +31,9 @@ impl Side for Host {
     type Pointer<T: Element> = Address;
     type Pointers<T: Element, const N: usize> = [Option<Address>; N];
     type Tensor<const RANK: usize> = Matrix<RANK>;
+    type Map<T: Element> = [u8; 128];
     type Scalar<T: Element + Param> = T;
+    type Lazy<T: Element + Param> = T;
     type Array<T: Element + Param, const N: usize> = [T; N];
     type Optional<P: NamedParam> = Option<P::On<Self>>;
 }

@@ -33,7 +33,6 @@ pub(super) struct Attending<'a, T: Multiplicand> {
     /// Where what only the end of an item needs waits, for this thread: wide results leave too few
     /// registers.
     waiting: Option<Shared<u32>>,
-    partials: Global<f32>,
     /// One for each tile of rows, where the last of its blocks combines parts.
     tickets: Global<u32>,
 }
@@ -54,12 +53,7 @@ impl<T: Multiplicand> Queries<'_, T> {
 }
 
 impl<'a, T: Factor> Attending<'a, T> {
-    pub(super) fn new(
-        config: &'a MmaConfig,
-        launch: Launch<'a>,
-        [states, partials]: [Global<f32>; 2],
-        tickets: Global<u32>,
-    ) -> Self {
+    pub(super) fn new(config: &'a MmaConfig, launch: Launch<'a>) -> Self {
         let (common, num) = (&config.common, config.tile.keys);
         // Shared-memory map
         let of = |count, rows, dim: u32| tiles::<T>(count, rows, padded(dim), swizzle(2 * padded(dim)));
@@ -71,7 +65,7 @@ impl<'a, T: Factor> Attending<'a, T> {
         let has_running = common.segments && !common.work.split;
         let running = || {
             let of_block = Val::constant(state_words_of_block(config)).mul_wide(block_idx().x);
-            Running::new(states.at(of_block), (thread_idx().x, THREADS), [2, columns / 4])
+            Running::new(launch.args.states.at(of_block), (thread_idx().x, THREADS), [2, columns / 4])
         };
         Self {
             config,
@@ -85,8 +79,7 @@ impl<'a, T: Factor> Attending<'a, T> {
             results: Results { sums: WarpgroupSums::new(columns), stats: stats() },
             waiting: (has_running && columns > 128).then(|| shared(3 * THREADS).at(thread_idx().x)),
             running: has_running.then(running),
-            partials,
-            tickets,
+            tickets: launch.args.counter.at(1),
         }
     }
 
@@ -95,8 +88,8 @@ impl<'a, T: Factor> Attending<'a, T> {
     pub(super) fn attend(&self, item: &Item) {
         let Self { config, launch, results, .. } = self;
         let keys = config.tile.keys;
-        let rows = WarpgroupSums::<T>::rows().map(|row| item.row(launch.sizes, row));
-        let positions = [0, 15].map(|row: u32| item.row(launch.sizes, warp_id() * 16 + row).position);
+        let rows = WarpgroupSums::<T>::rows().map(|row| item.row(&launch.args, row));
+        let positions = [0, 15].map(|row: u32| item.row(&launch.args, warp_id() * 16 + row).position);
         // Where rows are few, as in decode, the other warps copy.
         let has_rows = (item.first_row + warp_id() * 16).lt(item.num_rows);
         let scores =
@@ -128,14 +121,14 @@ impl<'a, T: Factor> Attending<'a, T> {
         results.fold_sums();
         let item = &self.bring_back(item);
         // Computed again: registers are few in the loop.
-        let rows = WarpgroupSums::<T>::rows().map(|row| item.row(launch.sizes, row));
+        let rows = WarpgroupSums::<T>::rows().map(|row| item.row(&launch.args, row));
         if launch.config.work.split {
             when(begin.lt(end), || {
                 self.write_partials(item, rows, (end - 1) / self.launch.tiles_of_segment(self.config.tile.keys))
             });
             if launch.config.merges {
                 let team = Team { thread: thread_idx().x, threads: THREADS, sync: &sync_threads };
-                merge_if_last(launch, self.partials, self.tickets, item, &team);
+                merge_if_last(launch, self.tickets, item, &team);
             }
             return;
         }
@@ -226,9 +219,9 @@ impl<'a, T: Factor> Attending<'a, T> {
     }
 
     fn write_partials(&self, item: &Item, rows: [Row; 2], segment: Val<u32>) {
-        let Self { launch, results, partials, .. } = self;
+        let Self { launch, results, .. } = self;
         let number = |i: usize| WarpgroupSums::<T>::rows()[i];
-        results.write_partials(launch, *partials, (item, rows), segment, number);
+        results.write_partials(launch, (item, rows), segment, number);
     }
 }
 

@@ -79,14 +79,14 @@ impl Launch<'_> {
 
     /// Begins to copy the rows of an item.
     pub(super) fn copy_queries<T: Factor>(&self, item: &Item, to: &Pieces<T>) {
-        let Self { config, tensors, strides, sizes, .. } = *self;
+        let Self { config, args } = *self;
         // Rows beyond the last are the last.
-        let place = |row: Val<u32>| (self.place_of_query(item, &item.row(sizes, row)), Val::constant(true));
+        let place = |row: Val<u32>| (self.place_of_query(item, &item.row(&args, row)), Val::constant(true));
         if config.wide[0] {
             let rows = (0..to.num_rows()).map(|i| place(to.row + i * to.together()));
-            to.copy(Val::constant(0), tensors.q, rows);
+            to.copy(Val::constant(0), args.q.memory, rows);
         } else {
-            let from = From { memory: tensors.q, dtype: config.dtype, wide: false, stride: strides.at(3) };
+            let from = From { memory: args.q.memory, dtype: config.dtype, wide: false, stride: args.q.element.get() };
             copy_rows(to.tiles.at(0), to.dim, (THREADS, UNROLL), from, &place);
         }
     }
@@ -99,8 +99,9 @@ impl Launch<'_> {
         first: Val<u32>,
         (to, stage): (&Pieces<T>, Val<u32>),
     ) {
-        let Self { config, tensors, .. } = *self;
-        let (strides, memory) = (self.key_strides(which), [tensors.k, tensors.v][which]);
+        let Self { config, args } = *self;
+        let tensor = [args.k, args.v][which];
+        let (strides, memory) = (tensor.strides(), tensor.memory);
         let place = |row: Val<u32>| {
             let key = first + row;
             (self.place_of_key(item, key.min(item.num_keys - 1), strides), key.lt(item.num_keys))

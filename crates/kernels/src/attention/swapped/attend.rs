@@ -2,9 +2,9 @@
 //! keys.
 
 use warpfold_lang::{
-    Cursor, Global, HalfOfPair, Lanes, Major, Pipeline, Shared, SharedSpace, Val, Var, WarpgroupFragment,
-    WarpgroupSums, fence_async, lane_id, load_matrices, range, sync_warp, sync_warpgroup, thread_idx, var, warp_id,
-    wgmma_commit, wgmma_fence, wgmma_wait, when,
+    Cursor, HalfOfPair, Lanes, Major, Pipeline, Shared, SharedSpace, Val, Var, WarpgroupFragment, WarpgroupSums,
+    fence_async, lane_id, load_matrices, range, sync_warp, sync_warpgroup, thread_idx, var, warp_id, wgmma_commit,
+    wgmma_fence, wgmma_wait, when,
 };
 
 use super::super::config::padded;
@@ -36,7 +36,6 @@ pub(super) struct Attending<'a, T: Factor + HalfOfPair> {
     /// Whether the results have been begun in this segment.
     has_begun: Var<bool>,
     running: Option<Running<SharedSpace>>,
-    partials: Global<f32>,
 }
 
 /// The states of a thread's rows of queries, which are columns of sums.
@@ -70,7 +69,7 @@ impl<T: Factor> RowStates for Results<T> {
 }
 
 impl<'a, T: Factor + HalfOfPair> Attending<'a, T> {
-    pub(super) fn new(block: &'a Block<'a, T>, at: Cursors, partials: Global<f32>) -> Self {
+    pub(super) fn new(block: &'a Block<'a, T>, at: Cursors) -> Self {
         let (config, tile) = (block.launch.config, block.config.tile);
         let [head, value] = [config.head_dim, config.value_dim].map(padded);
         let (warp, lane) = (warp_id() & 3, lane_id());
@@ -96,7 +95,6 @@ impl<'a, T: Factor + HalfOfPair> Attending<'a, T> {
             places: Places::new(block),
             has_begun: var(false),
             running: block.states.map(|states| Running::new(states, thread, [tile.rows / 4, 2 * num_values])),
-            partials,
         }
     }
 
@@ -147,7 +145,7 @@ impl<'a, T: Factor + HalfOfPair> Attending<'a, T> {
             when(begin.lt(end), || self.write_partials(item, &rows, (end - 1) / of_segment));
             if launch.config.merges {
                 let team = Team { thread: thread_idx().x - 128, threads: 128, sync: &sync_warpgroup };
-                merge_if_last(&launch, self.partials, self.block.tickets, item, &team);
+                merge_if_last(&launch, self.block.tickets, item, &team);
             }
             return;
         }
@@ -173,7 +171,7 @@ impl<'a, T: Factor + HalfOfPair> Attending<'a, T> {
         let numbers = rows_of_thread(self.block.config.tile.rows);
         for ((row, number), i) in rows.iter().zip(numbers).zip(0_u32..) {
             when(row.exists, || {
-                let place = launch.partial(self.partials, item, number, segment);
+                let place = launch.partial(item, number, segment);
                 launch.write_partial(place, &self.results.get(i), Columns::Transposed);
             });
         }

@@ -2,39 +2,32 @@
 //! and multiplies.
 
 use warpfold_lang::{
-    Array, Cursor, Global, HalfOfPair, Kernel, Pipeline, Shared, TensorMap, Tile, TileCounter, Tiles, Val,
-    dynamic_shared, kernel, lane_id, launch_dependents, setmaxnreg_dec, setmaxnreg_inc, sync_threads, thread_idx, tile,
-    tiles, warp_id, warpgroup_idx, when, when_else,
+    Cursor, Global, HalfOfPair, Kernel, Pipeline, Shared, TensorMap, Tile, TileCounter, Tiles, Val, dynamic_shared,
+    kernel, lane_id, launch_dependents, params, setmaxnreg_dec, setmaxnreg_inc, sync_threads, thread_idx, tile, tiles,
+    warp_id, warpgroup_idx, when, when_else,
 };
 
-use super::super::config::{Config, FLOATS, Launch, MAX_INPUTS, padded, swizzle};
+use super::super::args::AttentionArgs;
+use super::super::config::{AttentionConfig, Launch, padded, swizzle};
 use super::super::factor::Factor;
-use super::super::work::{Item, SIZES, STRIDES, Size, find};
+use super::super::work::{Item, find};
 use super::attend::Attending;
 use super::load::Loader;
 use super::tile::{GAP, QUERIES, SwappedTile};
 use crate::overlap::overlap_launches;
 
-/// What the kernel takes: maps of keys and values; inputs; results and log-sum-exp; what other
-/// kernels keep states in; partial states; the counter of items; sizes, strides, floats.
-pub(in crate::attention) type AttendSwapped = Kernel<(
-    TensorMap<u8>,
-    TensorMap<u8>,
-    [Global<u8>; MAX_INPUTS],
-    Global<u8>,
-    Global<f32>,
-    Global<f32>,
-    Global<f32>,
-    Global<u32>,
-    [u32; SIZES],
-    [i64; STRIDES],
-    [f32; FLOATS],
-)>;
+params! {
+    /// Parameters of the kernel: also maps of keys and values.
+    pub(in crate::attention) struct SwappedArgs {
+        k: TensorMap<u8>, v: TensorMap<u8>,
+        common: AttentionArgs,
+    }
+}
 
 /// What decides on the code of the kernel.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(in crate::attention) struct SwappedConfig {
-    pub(in crate::attention) common: Config,
+    pub(in crate::attention) common: AttentionConfig,
     pub(in crate::attention) tile: SwappedTile,
     /// Keys of a box.
     pub(in crate::attention) box_keys: u32,
@@ -86,27 +79,16 @@ pub(super) struct Block<'a, T> {
 pub(super) type Cursors = [Cursor; 2];
 
 /// The kernel.
-pub(in crate::attention) fn attend_swapped<T: Factor + HalfOfPair>(config: &SwappedConfig) -> AttendSwapped {
+pub(in crate::attention) fn attend_swapped<T: Factor + HalfOfPair>(config: &SwappedConfig) -> Kernel<SwappedArgs> {
     let config = config.clone();
     let (name, blocks) = (config.name(), config.tile.blocks);
     // Registers of threads that load and of threads that multiply: 64Ki are shared by all.
     let registers = (blocks == 2).then_some((40, 216));
-    let body = move |k: TensorMap<u8>,
-                     v: TensorMap<u8>,
-                     inputs: [Global<u8>; MAX_INPUTS],
-                     out: Global<u8>,
-                     lse: Global<f32>,
-                     _: Global<f32>,
-                     partials: Global<f32>,
-                     counter: Global<u32>,
-                     sizes: Array<u32, SIZES>,
-                     strides: Array<i64, STRIDES>,
-                     floats: Array<f32, FLOATS>| {
+    let body = move |SwappedArgs { k, v, common: args }: SwappedArgs| {
         // Contract: any grid, no larger than there are items; `counter`, and tickets behind it where
         // the last block merges, are zero, and are again at the end.
-        let common = &config.common;
-        let launch = Launch { config: common, tensors: common.tensors(inputs, out, lse), sizes, strides, floats };
-        let block = Block::<T>::new(&config, launch, [k, v], counter);
+        let launch = Launch { config: &config.common, args };
+        let block = Block::<T>::new(&config, launch, [k, v]);
         when(thread_idx().x.eq(0), || block.init());
         sync_threads();
         overlap_launches();
@@ -131,7 +113,7 @@ pub(in crate::attention) fn attend_swapped<T: Factor + HalfOfPair>(config: &Swap
             },
             || {
                 registers.iter().for_each(|(_, multiplies)| setmaxnreg_inc(*multiplies));
-                let attending = Attending::new(&block, at, partials);
+                let attending = Attending::new(&block, at);
                 block.each_item(|item| attending.attend(item));
             },
         );
@@ -140,7 +122,7 @@ pub(in crate::attention) fn attend_swapped<T: Factor + HalfOfPair>(config: &Swap
 }
 
 impl<'a, T: Factor + HalfOfPair> Block<'a, T> {
-    fn new(config: &'a SwappedConfig, launch: Launch<'a>, maps: [TensorMap<u8>; 2], counter: Global<u32>) -> Self {
+    fn new(config: &'a SwappedConfig, launch: Launch<'a>, maps: [TensorMap<u8>; 2]) -> Self {
         let SwappedTile { rows, keys, stages, .. } = config.tile;
         let [head, value] = [config.common.head_dim, config.common.value_dim].map(padded);
         let queries = tiles(QUERIES, rows, head, swizzle(2 * head));
@@ -159,8 +141,8 @@ impl<'a, T: Factor + HalfOfPair> Block<'a, T> {
             factors: dynamic_shared(rows),
             sums: dynamic_shared(rows),
             states: launch.config.folds().then(|| dynamic_shared(config.tile.state_words(config.common.value_dim))),
-            items: TileCounter::new(counter, launch.size(Size::Items)),
-            tickets: counter.at(1),
+            items: TileCounter::new(launch.args.counter, launch.args.items.get()),
+            tickets: launch.args.counter.at(1),
         }
     }
 
@@ -175,9 +157,9 @@ impl<'a, T: Factor + HalfOfPair> Block<'a, T> {
     }
 
     fn each_item(&self, body: impl FnOnce(&Item)) {
-        let Launch { config, sizes, tensors, .. } = self.launch;
+        let Launch { config, args } = self.launch;
         self.items.consume(|number: Val<u32>| {
-            let item = find(&config.work, sizes, &tensors.lists, number);
+            let item = find(&config.work, &args, number);
             when(item.exists, || body(&item));
         });
     }

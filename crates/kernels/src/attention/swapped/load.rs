@@ -53,9 +53,9 @@ impl<'a, T: Factor + HalfOfPair> Loader<'a, T> {
         let (rows, pieces) = (tile.rows(), tile.columns() / 16);
         range(thread_idx().x - 32, rows * pieces, LOADING, |unit| {
             let (number, column) = (unit % rows, unit / rows * 16);
-            let row = item.row(launch.sizes, number);
+            let row = item.row(&launch.args, number);
             let start = launch.place_of_query(item, &row) + column.cast::<i64>();
-            let from = launch.tensors.q.at(bytes_at(config.dtype, start)).reinterpret::<u32>();
+            let from = launch.args.q.memory.at(bytes_at(config.dtype, start)).reinterpret::<u32>();
             let words = [0, 4].map(|i| from.at(i).get_vec_or::<4>(0_u32, column.lt(config.head_dim))).concat();
             for (half, order) in [(0, 0x5410), (8, 0x7632)] {
                 let pairs = [0, 1, 2, 3].map(|i| words[2 * i].prmt(words[2 * i + 1], order));

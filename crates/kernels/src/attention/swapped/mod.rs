@@ -19,5 +19,5 @@ mod softmax;
 mod tile;
 mod widen;
 
-pub(super) use kernel::{SwappedConfig, attend_swapped};
+pub(super) use kernel::{SwappedArgs, SwappedConfig, attend_swapped};
 pub use tile::SwappedTile;

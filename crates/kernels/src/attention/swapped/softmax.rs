@@ -9,7 +9,7 @@ use warpfold_lang::{
 use super::super::config::Launch;
 use super::super::factor::Factor;
 use super::super::state::shift;
-use super::super::work::{Item, Row, Size};
+use super::super::work::{Item, Row};
 use super::kernel::Block;
 use super::tile::GAP;
 
@@ -127,7 +127,7 @@ impl<T: Factor + HalfOfPair> Block<'_, T> {
         (maxima, keeps): (&[Var<f32>], Val<bool>),
     ) -> Vec<Val<f32>> {
         let (launch, rows) = (&self.launch, self.config.tile.rows);
-        let scale = launch.floats.at(0) * std::f32::consts::LOG2_E;
+        let scale = launch.args.scale.get() * std::f32::consts::LOG2_E;
         let own = first + (warp_id() & 3) * 16 + (lane_id() >> 2);
         let is_plain = self.config.is_plain;
         if is_plain {
@@ -213,7 +213,7 @@ impl<T: Factor + HalfOfPair> Block<'_, T> {
     /// Minus infinity where a key is not seen: each row of queries sees an interval of keys.
     fn mask(&self, scored: &Scored<'_>, scores: &[WarpgroupSums<T>], own: Val<u32>) {
         let (launch, work) = (&self.launch, &self.launch.config.work);
-        let [left, right] = [Size::WindowLeft, Size::WindowRight].map(|size| launch.size(size).cast::<i32>());
+        let [left, right] = [launch.args.window_left, launch.args.window_right].map(|size| size.get().cast::<i32>());
         let own = own.cast::<i32>();
         let interval = |row: &Row| {
             let mut end = scored.item.num_keys.cast::<i32>();
@@ -240,7 +240,7 @@ impl<T: Factor + HalfOfPair> Block<'_, T> {
 
 /// Positions of the first and the last of a tile's rows, and what each of a thread's rows is.
 pub(super) fn rows_of(launch: &Launch<'_>, item: &Item, rows: u32) -> ([Val<i32>; 2], Vec<Row>) {
-    let of = |row: Val<u32>| item.row(launch.sizes, row);
+    let of = |row: Val<u32>| item.row(&launch.args, row);
     let positions = [0, rows - 1].map(|row| of(Val::constant(row)).position);
     (positions, rows_of_thread(rows).into_iter().map(of).collect())
 }

@@ -1,6 +1,6 @@
 //! Sizes of the tiles of a block.
 
-use super::super::config::{Config, padded};
+use super::super::config::{AttentionConfig, padded};
 use super::super::copy_rows::wide;
 use super::super::problem::Problem;
 use super::super::running::state_words;
@@ -59,7 +59,7 @@ impl SwappedTile {
             return None;
         }
         let (rows, keys) = (rows_per_head.next_power_of_two().clamp(8, MOST_ROWS) as u32, tile_keys(problem));
-        let is_wide = Config::new(problem, rows, wide, false, false).wide == [true; 2];
+        let is_wide = AttentionConfig::new(problem, rows, wide, false, false).wide == [true; 2];
         if !is_wide || mapped_keys(problem, (1, keys), true).is_none() {
             return None;
         }

@@ -1,8 +1,8 @@
 //! The warpgroups that multiply: scores, weights, weighted values, tile after tile of keys.
 
 use warpfold_lang::{
-    Cursor, Global, GlobalSpace, Major, Multiplicand, NamedBarrier, NamedBarriers, Operands, Pipeline, SharedSpace,
-    Val, Var, WarpgroupFragment, WarpgroupSums, block_idx, fence_async, lane_id, range, thread_idx, var, warpgroup_idx,
+    Cursor, GlobalSpace, Major, Multiplicand, NamedBarrier, NamedBarriers, Operands, Pipeline, SharedSpace, Val, Var,
+    WarpgroupFragment, WarpgroupSums, block_idx, fence_async, lane_id, range, thread_idx, var, warpgroup_idx,
     wgmma_commit, wgmma_fence, wgmma_wait, when,
 };
 
@@ -26,7 +26,6 @@ pub(super) struct Attending<'a, T: Multiplicand> {
     /// Whether the results have been begun in this segment.
     has_begun: Var<bool>,
     running: Option<Before>,
-    partials: Global<f32>,
     /// Where changes wait, if they do.
     pending: Option<Pending>,
 }
@@ -101,7 +100,7 @@ impl Before {
 }
 
 impl<'a, T: Factor> Attending<'a, T> {
-    pub(super) fn new(block: &'a Block<'a, T>, at: Cursors, states: Global<f32>, partials: Global<f32>) -> Self {
+    pub(super) fn new(block: &'a Block<'a, T>, at: Cursors) -> Self {
         let tile = block.config.tile;
         let (columns, threads) = (block.value_columns(), 128 * tile.consumers);
         let thread = (thread_idx().x - 128, threads);
@@ -109,7 +108,11 @@ impl<'a, T: Factor> Attending<'a, T> {
             Some(states) => Before::Shared(Running::new(states, thread, [2, columns / 4])),
             None => {
                 let words = Val::constant(tile.state_words(block.launch.config.value_dim));
-                Before::Scratch(Running::new(states.at(words.mul_wide(block_idx().x)), thread, [2, columns / 4]))
+                Before::Scratch(Running::new(
+                    block.launch.args.states.at(words.mul_wide(block_idx().x)),
+                    thread,
+                    [2, columns / 4],
+                ))
             }
         };
         Self {
@@ -121,7 +124,6 @@ impl<'a, T: Factor> Attending<'a, T> {
             results: Results { sums: WarpgroupSums::new(columns), stats: stats() },
             has_begun: var(false),
             running: block.launch.config.folds().then(running),
-            partials,
             pending: block.config.defers().then(Pending::new),
         }
     }
@@ -131,8 +133,8 @@ impl<'a, T: Factor> Attending<'a, T> {
         let Block { config, launch, rings: [ring_q, ring], .. } = *self.block;
         let [at_q, at] = self.at;
         let first_row = self.own * 64;
-        let rows = WarpgroupSums::<T>::rows().map(|row| item.row(launch.sizes, row + first_row));
-        let positions = [0, 63].map(|row: u32| item.row(launch.sizes, first_row + row).position);
+        let rows = WarpgroupSums::<T>::rows().map(|row| item.row(&launch.args, row + first_row));
+        let positions = [0, 63].map(|row: u32| item.row(&launch.args, first_row + row).position);
         let Results { sums, stats } = &self.results;
         let (keys, is_plain) = (config.tile.keys, config.is_plain);
         let scores = Scores { launch, keys, is_plain, item, rows, positions, sums: &self.scores };
@@ -190,7 +192,7 @@ impl<'a, T: Factor> Attending<'a, T> {
                 let threads = 128 * config.tile.consumers;
                 let sync = || NamedBarrier { id: OF_CONSUMERS, threads }.sync();
                 let team = Team { thread: thread_idx().x - 128, threads, sync: &sync };
-                merge_if_last(&launch, self.partials, self.block.tickets, item, &team);
+                merge_if_last(&launch, self.block.tickets, item, &team);
             }
             return;
         }
@@ -201,9 +203,9 @@ impl<'a, T: Factor> Attending<'a, T> {
     }
 
     fn write_partials(&self, item: &Item, rows: [Row; 2], segment: Val<u32>) {
-        let Self { block, results, partials, .. } = self;
+        let Self { block, results, .. } = self;
         let number = |i: usize| WarpgroupSums::<T>::rows()[i] + self.own * 64;
-        results.write_partials(&block.launch, *partials, (item, rows), segment, number);
+        results.write_partials(&block.launch, (item, rows), segment, number);
     }
 
     fn turns(&self) -> Option<NamedBarriers> {

@@ -1,14 +1,15 @@
 //! The kernel and its roles: a thread that draws items, warps that load, warpgroups that multiply.
 
 use warpfold_lang::{
-    Array, Cursor, Global, Kernel, Major, Pipeline, Shared, TensorMap, TileCounter, Tiles, Val, dynamic_shared, kernel,
-    lane_id, launch_dependents, setmaxnreg_dec, setmaxnreg_inc, sync_threads, thread_idx, tiles, warp_id,
+    Cursor, Global, Kernel, Major, Pipeline, Shared, TensorMap, TileCounter, Tiles, Val, dynamic_shared, kernel,
+    lane_id, launch_dependents, params, setmaxnreg_dec, setmaxnreg_inc, sync_threads, thread_idx, tiles, warp_id,
     warpgroup_idx, when, when_else,
 };
 
-use super::super::config::{Config, FLOATS, Launch, MAX_INPUTS, padded, swizzle};
+use super::super::args::AttentionArgs;
+use super::super::config::{AttentionConfig, Launch, padded, swizzle};
 use super::super::factor::Factor;
-use super::super::work::{Item, SIZES, STRIDES, Size, find};
+use super::super::work::{Item, find};
 use super::attend::Attending;
 use super::load::Loader;
 use super::tile::WgmmaTile;
@@ -20,27 +21,18 @@ pub(super) const LOADERS: u32 = 3;
 /// Threads that load.
 pub(super) const LOADING: u32 = 32 * LOADERS;
 
-/// What the kernel takes: maps of queries, keys and values; inputs; results and log-sum-exp; running
-/// and partial states; the counter of items; sizes, strides, floats.
-pub(in crate::attention) type AttendWgmma<T> = Kernel<(
-    TensorMap<T>,
-    TensorMap<T>,
-    TensorMap<T>,
-    [Global<u8>; MAX_INPUTS],
-    Global<u8>,
-    Global<f32>,
-    Global<f32>,
-    Global<f32>,
-    Global<u32>,
-    [u32; SIZES],
-    [i64; STRIDES],
-    [f32; FLOATS],
-)>;
+params! {
+    /// Parameters of the kernel: also maps of what TMA brings.
+    pub(in crate::attention) struct MappedArgs {
+        q: Option<TensorMap<u8>>, k: Option<TensorMap<u8>>, v: Option<TensorMap<u8>>,
+        common: AttentionArgs,
+    }
+}
 
 /// What decides on the code of the kernel.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(in crate::attention) struct WgmmaConfig {
-    pub(in crate::attention) common: Config,
+    pub(in crate::attention) common: AttentionConfig,
     pub(in crate::attention) tile: WgmmaTile,
     /// Whether TMA brings queries.
     pub(in crate::attention) maps_queries: bool,
@@ -103,7 +95,7 @@ pub(super) struct Block<'a, T> {
 pub(super) type Cursors = [Cursor; 2];
 
 /// The kernel.
-pub(in crate::attention) fn attend_wgmma<T: Factor>(config: &WgmmaConfig) -> AttendWgmma<T> {
+pub(in crate::attention) fn attend_wgmma<T: Factor>(config: &WgmmaConfig) -> Kernel<MappedArgs> {
     let config = config.clone();
     let (name, tile) = (config.name(), config.tile);
     // Registers of threads that load and of threads that multiply: 64Ki are shared by all.
@@ -118,24 +110,12 @@ pub(in crate::attention) fn attend_wgmma<T: Factor>(config: &WgmmaConfig) -> Att
         2 => Some((40, 232)),
         _ => Some((32, 160)),
     };
-    let body = move |q: TensorMap<T>,
-                     k: TensorMap<T>,
-                     v: TensorMap<T>,
-                     inputs: [Global<u8>; MAX_INPUTS],
-                     out: Global<u8>,
-                     lse: Global<f32>,
-                     states: Global<f32>,
-                     partials: Global<f32>,
-                     counter: Global<u32>,
-                     sizes: Array<u32, SIZES>,
-                     strides: Array<i64, STRIDES>,
-                     floats: Array<f32, FLOATS>| {
+    let body = move |MappedArgs { q, k, v, common: args }: MappedArgs| {
         // Contract: any grid, no larger than there are items; `counter`, and tickets behind it where
         // the last block merges, are zero, and are again at the end. With segments, scratch for the
         // states of each thread that multiplies, unless shared memory has them.
-        let common = &config.common;
-        let launch = Launch { config: common, tensors: common.tensors(inputs, out, lse), sizes, strides, floats };
-        let block = Block::<T>::new(&config, launch, [q, k, v], counter);
+        let launch = Launch { config: &config.common, args };
+        let block = Block::<T>::new(&config, launch, [q, k, v].map(TensorMap::reinterpret));
         when(thread_idx().x.eq(0), || block.init());
         sync_threads();
         overlap_launches();
@@ -156,7 +136,7 @@ pub(in crate::attention) fn attend_wgmma<T: Factor>(config: &WgmmaConfig) -> Att
             },
             || {
                 registers.iter().for_each(|(_, multiplies)| setmaxnreg_inc(*multiplies));
-                let attending = Attending::new(&block, at, states, partials);
+                let attending = Attending::new(&block, at);
                 attending.begin();
                 block.each_item(|item| attending.attend(item));
                 attending.end();
@@ -167,7 +147,7 @@ pub(in crate::attention) fn attend_wgmma<T: Factor>(config: &WgmmaConfig) -> Att
 }
 
 impl<'a, T: Factor> Block<'a, T> {
-    fn new(config: &'a WgmmaConfig, launch: Launch<'a>, maps: [TensorMap<T>; 3], counter: Global<u32>) -> Self {
+    fn new(config: &'a WgmmaConfig, launch: Launch<'a>, maps: [TensorMap<T>; 3]) -> Self {
         let WgmmaTile { consumers, keys, stages, .. } = config.tile;
         let [head, value] = [config.common.head_dim, config.common.value_dim].map(padded);
         // Where heads of keys and of values differ, a stage has room for the wider ones.
@@ -185,8 +165,8 @@ impl<'a, T: Factor> Block<'a, T> {
             stages: [stage(keys, head), values],
             rings: [Pipeline::new(1), Pipeline::new(stages)],
             states: config.tile.keeps_states.then(|| dynamic_shared(config.tile.state_words(config.common.value_dim))),
-            items: TileCounter::new(counter, launch.size(Size::Items)),
-            tickets: counter.at(1),
+            items: TileCounter::new(launch.args.counter, launch.args.items.get()),
+            tickets: launch.args.counter.at(1),
         }
     }
 
@@ -210,9 +190,9 @@ impl<'a, T: Factor> Block<'a, T> {
     }
 
     fn each_item(&self, body: impl FnOnce(&Item)) {
-        let Launch { config, sizes, tensors, .. } = self.launch;
+        let Launch { config, args } = self.launch;
         self.items.consume(|number: Val<u32>| {
-            let item = find(&config.work, sizes, &tensors.lists, number);
+            let item = find(&config.work, &args, number);
             when(item.exists, || body(&item));
         });
     }

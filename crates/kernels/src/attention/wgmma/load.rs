@@ -5,7 +5,7 @@ use warpfold_lang::{Cursor, Major, Pipeline, Tile, Val, Var, fence_async, range,
 use super::super::boxes::{load_boxes, page_of_box};
 use super::super::copy_rows::{From, copy_rows};
 use super::super::factor::Factor;
-use super::super::work::{Item, Row, Size};
+use super::super::work::{Item, Row};
 use super::kernel::{Block, Cursors, LOADING as THREADS, WgmmaConfig};
 use super::transpose_rows::transpose_rows;
 
@@ -75,7 +75,7 @@ impl<'a, T: Factor> Loader<'a, T> {
     fn queries_by_tma(&self, item: &Item) {
         let Block { queries, rings, maps, launch, .. } = self.block;
         let barrier = rings[0].full(self.at[0]);
-        let group = launch.size(Size::Group);
+        let group = launch.args.group.get();
         when(thread_idx().x.eq(0), || {
             barrier.arrive_expect(queries.len() * queries.at(0).bytes());
             for i in 0..queries.len() {
@@ -91,14 +91,18 @@ impl<'a, T: Factor> Loader<'a, T> {
 
     fn queries_by_threads(&self, item: &Item) {
         let Block { queries, rings, launch, .. } = self.block;
-        let (config, strides) = (launch.config, launch.strides);
+        let config = launch.config;
         for i in 0..queries.len() {
             let place = |row: Val<u32>| {
-                let row: Row = item.row(launch.sizes, row + 64 * i);
+                let row: Row = item.row(&launch.args, row + 64 * i);
                 (launch.place_of_query(item, &row), Val::constant(true))
             };
-            let from =
-                From { memory: launch.tensors.q, dtype: config.dtype, wide: config.wide[0], stride: strides.at(3) };
+            let from = From {
+                memory: launch.args.q.memory,
+                dtype: config.dtype,
+                wide: config.wide[0],
+                stride: launch.args.q.element.get(),
+            };
             copy_rows(queries.at(i), config.head_dim, (THREADS, unroll::<T>(&from)), from, &place);
         }
         hand_over(rings[0], self.at[0]);
@@ -132,9 +136,9 @@ impl<'a, T: Factor> Loader<'a, T> {
     fn keys_by_threads(&self, item: &Item, which: usize, first: Val<u32>) {
         let launch = &self.block.launch;
         let config = launch.config;
-        let strides = launch.key_strides(which);
-        let (memory, dim) =
-            if which == 0 { (launch.tensors.k, config.head_dim) } else { (launch.tensors.v, config.value_dim) };
+        let (tensor, dim) =
+            if which == 0 { (launch.args.k, config.head_dim) } else { (launch.args.v, config.value_dim) };
+        let (strides, memory) = (tensor.strides(), tensor.memory);
         let place = |row: Val<u32>| {
             let key = first + row;
             (launch.place_of_key(item, key.min(item.num_keys - 1), strides), key.lt(item.num_keys))

@@ -15,7 +15,7 @@ mod maps;
 mod tile;
 mod transpose_rows;
 
-pub(super) use kernel::{WgmmaConfig, attend_wgmma, state_words_of_block};
+pub(super) use kernel::{MappedArgs, WgmmaConfig, attend_wgmma, state_words_of_block};
 pub(super) use maps::{MappedKeys, mapped_keys, maps};
 pub use tile::WgmmaTile;
 pub(super) use tile::{RESERVED, SM_RESERVED, tile_keys};

@@ -8,9 +8,9 @@ use warpfold_device::Profile;
 use warpfold_lang::Val;
 
 use super::{Direction, Prefix, Scan, ScanOrder};
+use crate::Shipped;
 use crate::elements::{Compute, Sink, Source};
 use crate::fold::{Extreme, InSegments, Monoid, Nan, Product, Side, Sum};
-use crate::list::Shipped;
 use crate::plan::{Key, TensorSpec};
 use crate::reductions::total;
 use crate::{Dtype, Error, ErrorKind};

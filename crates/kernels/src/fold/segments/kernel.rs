@@ -40,8 +40,8 @@ params! {
         segments: u64, len: u64,
         /// Blocks that fold parts of huge segments.
         helpers: u64,
-        /// Of the inputs.
-        strides: [u64; MAX_INPUTS],
+        /// Elements from an item to the next, of each input.
+        item_steps: [u64; MAX_INPUTS],
     }
 }
 
@@ -149,7 +149,7 @@ impl Body<'_> {
             let pointer = match step {
                 StrideKind::Zero => base,
                 StrideKind::Unit => base.at(position * bytes).at(further * bytes as u32),
-                StrideKind::Any => base.at((position + further.cast::<u64>()) * self.args.strides.at(input) * bytes),
+                StrideKind::Any => base.at((position + further.cast::<u64>()) * self.args.item_steps.at(input) * bytes),
             };
             Place { pointer, run: if step == StrideKind::Zero { Run::Same } else { Run::Narrow } }
         };

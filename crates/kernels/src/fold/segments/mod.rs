@@ -28,7 +28,7 @@ pub(crate) use kernel::SegmentsAlgorithm;
 
 use super::Fold;
 use super::family::add_workspace;
-use crate::list::Shipped;
+use crate::Shipped;
 use crate::plan::{Family, Key, Operand, OperandSpec, Plan, Planned, Planner, Step, TensorSpec};
 use crate::reductions::{self, Options, Reduction};
 use crate::{Dtype, Error};
@@ -88,8 +88,8 @@ impl SegmentedFold<'_> {
             .input(OperandSpec::new("the offsets", bytes, offsets.bytes()))
             .choice(format_args!("{choice:?}"));
         let Some(launch) = choice.launch_on(planner.limits) else { return plan };
-        let configuration = (fold.clone(), choice.algorithm.clone());
-        let kernel = planner.kernel(configuration, |(_, algorithm)| kernel::kernel_of(definition, algorithm));
+        let config = (fold.clone(), choice.algorithm.clone());
+        let kernel = planner.kernel(config, |(_, algorithm)| kernel::kernel_of(definition, algorithm));
         let offset_list = Operand::Input(inputs.len());
         let (inputs, outputs) = definition.operands();
         let (workspace, tickets) = add_workspace(&mut plan, choice.workspace_words, choice.tickets);
@@ -102,7 +102,7 @@ impl SegmentedFold<'_> {
             segments: *num_segments,
             len: choice.len,
             helpers: choice.helpers,
-            strides: choice.strides,
+            item_steps: choice.strides,
         };
         plan.step(Step::new(kernel, launch).with(args).expect("addresses and numbers fit"))
     }

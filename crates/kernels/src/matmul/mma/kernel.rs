@@ -1,6 +1,6 @@
 //! The GEMM kernel by `mma.sync`.
 
-use warpfold_lang::{Array, Global, Multiplicand, Sum, Val, block_idx, kernel, wait_for_dependencies};
+use warpfold_lang::{Kernel, Multiplicand, Sum, Val, block_idx, kernel, wait_for_dependencies};
 
 use super::main_loop::WarpTile;
 use super::pieces::Pieces;
@@ -9,15 +9,13 @@ use super::tile::MmaTile;
 use crate::Dtype;
 use crate::kernel_name::KernelName;
 use crate::matmul::accumulator::Accumulator;
-use crate::matmul::epilogue::{MAX_INPUTS, MAX_SCALARS};
-use crate::matmul::epilogue_writer::{EpilogueKey, EpilogueOperands, EpilogueWriter, STRIDES};
-use crate::matmul::problem::BATCH_RANK;
-use crate::matmul::simt::{MATRICES, SIZES, Simt};
+use crate::matmul::args::{MatrixArgs, ProductArgs};
+use crate::matmul::epilogue_writer::{EpilogueKey, EpilogueWriter};
 use crate::matmul::tile_scheduler::TileScheduler;
 
 /// What decides on the code of the kernel.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct MmaConfiguration {
+pub(crate) struct MmaProductConfig {
     /// The type of both factors.
     pub dtype: Dtype,
     /// The tiles.
@@ -32,36 +30,27 @@ pub(crate) struct MmaConfiguration {
 
 /// The kernel for factors of one type; it takes what that for CUDA cores takes.
 #[must_use]
-pub(crate) fn mma<T: Multiplicand>(configuration: &MmaConfiguration) -> Simt
+pub(crate) fn mma<T: Multiplicand>(config: &MmaProductConfig) -> Kernel<ProductArgs>
 where
     T::Sum: Accumulator + Sum,
 {
-    let MmaConfiguration { tile: shape, pieces, has_rest, epilogue, .. } = configuration.clone();
+    let MmaProductConfig { tile: shape, pieces, has_rest, epilogue, .. } = config.clone();
     if let Err(rule) = shape.validate() {
         panic!("{rule}");
     }
-    let body = move |a: Global<u8>,
-                     b: Global<u8>,
-                     sizes: Array<u32, SIZES>,
-                     strides: Array<i64, MATRICES>,
-                     result: Global<u8>,
-                     inputs: [Global<u8>; MAX_INPUTS],
-                     ends: Array<i64, STRIDES>,
-                     scalars: Array<f64, MAX_SCALARS>| {
+    let body = move |ProductArgs { a, b, sizes, part_stride, end: outputs }: ProductArgs| {
         wait_for_dependencies();
         // Shared-memory map
         let sides = [shape.rows(), shape.columns()];
         let rings = [0, 1].map(|i| Ring::<T>::new(pieces[i], shape, sides[i]));
         // Roles
         let work = TileScheduler::new(sides, 1, shape.band, sizes).work(block_idx().x, Val::constant(0));
-        let (first, lines) = ([work.row, work.column], [sizes.at(0), sizes.at(1)]);
-        let strided = |which: usize, ring: Ring<T>, memory: Global<u8>| {
-            let word = |i: usize| strides.at(which * (3 + BATCH_RANK) + i);
-            let in_batch =
-                |first: Val<i64>, dim: usize| work.position.each[dim].cast::<i64>().mul_add(word(3 + dim), first);
-            let memory = memory.reinterpret::<T>().at((0..BATCH_RANK).fold(word(0), in_batch));
+        let (first, lines) = ([work.row, work.column], [sizes.m.get(), sizes.n.get()]);
+        let strided = |which: usize, ring: Ring<T>, matrix: MatrixArgs| {
+            let memory = matrix.memory.reinterpret::<T>().at(matrix.offset(&work.position));
             let end = has_rest.then_some(work.end);
-            Strided::new(ring, memory, [word(1), word(2)], [first[which], lines[which]], end)
+            let strides = [matrix.row.get(), matrix.column.get()];
+            Strided::new(ring, memory, strides, [first[which], lines[which]], end)
         };
         let [ring_a, ring_b] = rings;
         let (of_a, of_b) = (strided(0, ring_a, a), strided(1, ring_b, b));
@@ -70,16 +59,15 @@ where
         sums.add_products([&of_a, &of_b], [work.begin, work.end]);
         // Epilogue
         let bytes = epilogue.result_bytes() as i64;
-        let result = result.at(work.part.cast::<i64>() * strides.at(MATRICES - 1) * bytes);
-        let outputs = EpilogueOperands { result, inputs, strides: ends, scalars };
+        let outputs = outputs.result_at(work.part.cast::<i64>() * part_stride.get() * bytes);
         let writer = EpilogueWriter::<T::Sum>::new(&epilogue, outputs, lines, work.position);
         sums.store(&writer, first);
     };
-    kernel(name(configuration), body).required_block(shape.threads()).min_blocks(1)
+    kernel(name(config), body).required_block(shape.threads()).min_blocks(1)
 }
 
-fn name(configuration: &MmaConfiguration) -> String {
-    let MmaConfiguration { dtype, tile, pieces, has_rest, epilogue } = configuration;
+fn name(config: &MmaProductConfig) -> String {
+    let MmaProductConfig { dtype, tile, pieces, has_rest, epilogue } = config;
     let [a, b] = pieces.map(Pieces::key);
     let name = KernelName::new("matmul_mma").part(tile.key()).part(dtype).part(a).part(b);
     name.part_if(*has_rest, "rest").part(epilogue.key()).into()

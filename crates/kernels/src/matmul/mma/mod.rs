@@ -6,7 +6,7 @@ mod pieces;
 mod ring;
 mod tile;
 
-pub(crate) use kernel::{MmaConfiguration, mma};
+pub(crate) use kernel::{MmaProductConfig, mma};
 pub(crate) use main_loop::{StageLoader, WarpTile};
 pub(crate) use pieces::Pieces;
 pub(crate) use ring::{Ring, Strided};

@@ -1,6 +1,6 @@
 //! The kernel that writes weights of few bits as a matrix of numbers.
 
-use warpfold_lang::{Array, Global, block_idx, kernel, lane_id, warp_id, when};
+use warpfold_lang::{Global, Lazy, Val, block_idx, kernel, lane_id, params, warp_id, when};
 
 use super::super::simt::divide;
 use super::decode::{Decoder, Place, Zeros};
@@ -16,17 +16,25 @@ pub(super) const THREADS: u32 = 128;
 
 /// What decides on the code of the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct Configuration {
+pub(super) struct DequantizeConfig {
     pub(super) dtype: Dtype,
     pub(super) scheme: Scheme,
 }
 
+params! {
+    /// Parameters of the kernel: packed weights, a matrix, its shape.
+    pub(super) struct DequantizeArgs {
+        weights: Global<u8>, to: Global<u8>,
+        rows: Lazy<u32>, columns: Lazy<u32>,
+    }
+}
+
 /// A block writes the weights of a piece; rows of the matrix lie side by side.
-pub(super) fn kernel_of(configuration: &Configuration) -> AnyKernel {
-    let Configuration { dtype, scheme } = *configuration;
-    let body = move |weights: Global<u8>, to: Global<u8>, sizes: Array<u32, 2>| {
+pub(super) fn kernel_of(config: &DequantizeConfig) -> AnyKernel {
+    let DequantizeConfig { dtype, scheme } = *config;
+    let body = move |DequantizeArgs { weights, to, rows, columns }: DequantizeArgs| {
         overlap_launches();
-        let [rows, columns] = [0, 1].map(|i| sizes.at(i));
+        let (rows, columns) = (rows.get(), columns.get());
         let (half, number) = divide(block_idx().x, num_pieces(columns));
         let piece = weights.at(block_idx().x.cast::<i64>() * i64::from(scheme.piece_bytes()));
         let (warp, lane) = (warp_id(), lane_id());
@@ -43,7 +51,7 @@ pub(super) fn kernel_of(configuration: &Configuration) -> AnyKernel {
 }
 
 /// Writes a thread's weights of a piece to a row, from a column on.
-pub(super) fn write(decoder: &Decoder, dtype: Dtype, [first, columns]: [warpfold_lang::Val<u32>; 2], line: Global<u8>) {
+pub(super) fn write(decoder: &Decoder, dtype: Dtype, [first, columns]: [Val<u32>; 2], line: Global<u8>) {
     let bytes = dtype.bytes() as u32;
     let to = line.at(first * bytes);
     for step in 0..STEPS {

@@ -4,16 +4,18 @@ use warpfold_device::LaunchConfig;
 
 use super::super::epilogue::Activation;
 use super::super::epilogue_writer::EpilogueKey;
-use super::super::family::{Matmul, add_parts, tensor_map, with_epilogue};
+use super::super::family::{Matmul, add_parts, tensor_map};
 use super::super::operand_major::OperandMajor;
 use super::super::problem::{BatchInvariance, Matrix, refused};
 use super::super::wgmma::{layout, tma_major};
 use super::super::{self as matmul, Epilogue};
+use super::dequantize::{DequantizeArgs, DequantizeConfig};
+use super::kernel::{FewRowsArgs, FewRowsConfig};
 use super::layout::{BLOCK_ROWS, DEPTH, PackedShape};
 use super::scheme::Scheme;
 use super::{dequantize, kernel};
-use crate::plan::{Family, Operand, OperandSpec, Plan, Planner, Step, grid_size};
-use crate::{AnyKernel, Dtype, Error};
+use crate::plan::{Family, Operand, OperandSpec, Plan, Planned, Planner, Step, grid_size};
+use crate::{Dtype, Error, Shipped};
 
 /// Rows of a block's tile at most.
 const TILE_ROWS: u64 = 128;
@@ -86,7 +88,7 @@ impl Family for Quantized {
                 let sums = plan.add_scratch(product.k_parts * m * n * Dtype::F32.bytes());
                 plan.steps.push(choice.step(&Problem { product, scheme: *scheme }, sums, planner)?);
                 let inputs: Vec<_> = (2..2 + inputs.len()).map(Operand::Input).collect();
-                add_parts(&mut plan, &problem.product, sums, &inputs, planner);
+                add_parts(&mut plan, &problem.product, sums, &inputs, planner)?;
             }
             None => as_matrix(&mut plan, problem, planner)?,
         }
@@ -143,10 +145,10 @@ fn decoded(
     if blocks == 0 {
         return Ok(None);
     }
-    let kernel = planner.kernel(dequantize::Configuration { dtype, scheme }, dequantize::kernel_of);
+    let kernel = planner.kernel(DequantizeConfig { dtype, scheme }, dequantize::kernel_of);
     let config = LaunchConfig::new(grid_size(blocks)?, dequantize::THREADS);
-    let step = Step::new(kernel, config).arg(from).arg(to);
-    Ok(Some(step.words(&[shape.rows as u32, shape.columns as u32])))
+    let args = DequantizeArgs::<Planned> { weights: from, to, rows: shape.rows as u32, columns: shape.columns as u32 };
+    Ok(Some(Step::new(kernel, config).with(args)?))
 }
 
 /// The family that writes packed weights as a matrix. The input are the weights, the output a
@@ -202,10 +204,9 @@ impl Choice {
         // crates/kernels/tests/matmul/quantized.rs::few_outputs_are_shared_by_twice_as_many_blocks
         let halves = if blocks <= num_sms && !is_gated { 1 } else { 2 };
         let blocks_of_sm = (blocks * u64::from(3 - halves) * parts).div_ceil(num_sms).min(4) as u32;
-        let stage = kernel::Configuration::stage_bytes(scheme, halves, rows);
+        let stage = FewRowsConfig::stage_bytes(scheme, halves, rows);
         let stages = (SM_BYTES / blocks_of_sm / stage).max(3).min(SM_BYTES / stage).min(16);
-        let needed =
-            problem.shape().pieces().div_ceil(parts).div_ceil(kernel::Configuration::pieces(halves, rows).into());
+        let needed = problem.shape().pieces().div_ceil(parts).div_ceil(FewRowsConfig::pieces(halves, rows).into());
         let stages = stages.min(needed.max(2) as u32);
         Some(Self { rows, tiles, halves, stages })
     }
@@ -214,7 +215,7 @@ impl Choice {
         let Problem { product, scheme } = problem;
         let matmul::Problem { m, n, k, a, .. } = *product;
         let Self { rows, tiles, halves, stages } = *self;
-        let configuration = kernel::Configuration {
+        let kernel = FewRowsConfig {
             dtype: a.dtype,
             scheme: *scheme,
             rows,
@@ -226,13 +227,17 @@ impl Choice {
         };
         let blocks = n.div_ceil(BLOCK_ROWS.into()) * 2 / u64::from(halves) * tiles * product.k_parts;
         let config = LaunchConfig::new(grid_size(blocks)?, kernel::THREADS);
-        let map = tensor_map(Operand::Input(0), layout(&a, [m, k], None, [rows, 128]), a.dtype);
-        let step = Step::new(planner.kernel(configuration, kernel::make), config)
-            .arg(Operand::Input(1))
-            .arg(map)
-            .words(&[m as u32, n as u32, k as u32, tiles as u32]);
         let inputs: Vec<_> = (2..2 + product.inputs.len()).map(Operand::Input).collect();
-        Ok(with_epilogue(step, result, &inputs, product))
+        let args = FewRowsArgs {
+            weights: Operand::Input(1),
+            x: tensor_map(Operand::Input(0), layout(&a, [m, k], None, [rows, 128]), a.dtype),
+            rows: m as u32,
+            outputs: n as u32,
+            k: k as u32,
+            tiles: tiles as u32,
+            end: product.end(result, &inputs),
+        };
+        Step::new(planner.kernel(kernel, kernel::make), config).with(args)
     }
 }
 
@@ -249,7 +254,7 @@ fn tile_rows(m: u64) -> (u32, u64) {
 
 /// The kernels for the list of all: every way that codes, scales and offsets are stored, and every
 /// shape of tile.
-pub(in crate::matmul) fn shipped() -> Vec<(AnyKernel, u32)> {
+pub(in crate::matmul) fn shipped() -> Vec<Shipped> {
     use super::scheme::{Offset, Scale};
 
     /// Twice the values of e2m1.
@@ -287,15 +292,11 @@ pub(in crate::matmul) fn shipped() -> Vec<(AnyKernel, u32)> {
         of(six, 128, 4096, Epilogue::new()),
         of(k_quant, 128, 28_672, Epilogue::new()),
     ];
-    let target = crate::target_of(warpfold_device::Profile::H200);
-    let (limits, kernels) = (warpfold_device::Profile::H200.limits(), crate::plan::KernelCache::default());
-    let planner = Planner::new(&target, &limits, &kernels);
-    let products = plain.chain(shapes).map(|problem| Quantized.plan(&problem, &planner));
     let shape = PackedShape { rows: 4096, columns: 4096 };
-    let matrices = schemes.map(|scheme| Dequantize.plan(&(scheme, shape, Dtype::Bf16), &planner));
     let rows = super::GatherProblem { indices: Dtype::I32, count: 8, scheme: six, shape, dtype: Dtype::Bf16 };
-    let rows = super::GatherRows.plan(&rows, &planner);
-    let plans = products.chain(matrices).chain([rows]);
-    let steps = plans.flat_map(|plan| plan.expect("a listed problem has a plan").steps);
-    steps.map(|step| (step.kernel, step.config.block[0])).collect()
+    Shipped::of_plans(|planner| {
+        let products = plain.chain(shapes).map(|problem| Quantized.plan(&problem, planner));
+        let matrices = schemes.map(|scheme| Dequantize.plan(&(scheme, shape, Dtype::Bf16), planner));
+        products.chain(matrices).chain([super::GatherRows.plan(&rows, planner)]).collect()
+    })
 }

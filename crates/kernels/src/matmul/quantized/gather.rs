@@ -1,7 +1,7 @@
 //! Rows of weights of few bits by index, as numbers: `output[i] = W[indices[i]]`.
 
 use warpfold_device::LaunchConfig;
-use warpfold_lang::{Array, Global, block_idx, kernel, range, thread_idx, when, when_else};
+use warpfold_lang::{Global, Lazy, Val, block_idx, kernel, params, range, thread_idx, when, when_else};
 
 use super::super::problem::refused;
 use super::decode::{Decoder, Place, Zeros};
@@ -11,7 +11,7 @@ use super::scheme::Scheme;
 use crate::elements::{load_position, store};
 use crate::kernel_name::KernelName;
 use crate::overlap::overlap_launches;
-use crate::plan::{Family, Operand, OperandSpec, Plan, Planner, Step, grid_size};
+use crate::plan::{Family, Operand, OperandSpec, Plan, Planned, Planner, Step, grid_size};
 use crate::{AnyKernel, Dtype, Error};
 
 /// Threads of a block, which has a row: four have a piece of it.
@@ -54,26 +54,38 @@ impl Family for GatherRows {
             return Ok(plan);
         }
         let config = LaunchConfig::new(grid_size(count)?, THREADS);
-        let step = Step::new(planner.kernel((indices, dtype, scheme), kernel_of), config)
-            .arg(Operand::Input(0))
-            .arg(Operand::Input(1))
-            .arg(Operand::Output(0))
-            .words(&[shape.rows as u32, shape.columns as u32]);
+        let args = GatherArgs::<Planned> {
+            indices: Operand::Input(0),
+            weights: Operand::Input(1),
+            rows: shape.rows as u32,
+            columns: shape.columns as u32,
+            to: Operand::Output(0),
+        };
+        let step = Step::new(planner.kernel((indices, dtype, scheme), kernel_of), config).with(args)?;
         Ok(plan.step(step).choice(format!("{count} rows of {scheme}")))
     }
 }
 
-fn kernel_of(configuration: &(Dtype, Dtype, Scheme)) -> AnyKernel {
-    let (indices, dtype, scheme) = *configuration;
-    let body = move |of: Global<u8>, weights: Global<u8>, to: Global<u8>, sizes: Array<u32, 2>| {
+params! {
+    /// Parameters of the kernel: indices, packed weights, the shape of these, the rows.
+    struct GatherArgs {
+        indices: Global<u8>, weights: Global<u8>,
+        rows: Lazy<u32>, columns: Lazy<u32>,
+        to: Global<u8>,
+    }
+}
+
+fn kernel_of(config: &(Dtype, Dtype, Scheme)) -> AnyKernel {
+    let (indices, dtype, scheme) = *config;
+    let body = move |GatherArgs { indices: of, weights, rows, columns, to }: GatherArgs| {
         overlap_launches();
-        let [rows, columns] = [0, 1].map(|i| sizes.at(i));
+        let (rows, columns) = (rows.get(), columns.get());
         let place = block_idx().x.cast::<i64>();
         let row = load_position(indices, of.at(place * indices.bytes() as i64), rows.cast());
         let line = to.at(place * columns.cast::<i64>() * dtype.bytes() as i64);
         let num = num_pieces(columns);
         let quad = thread_idx().x & 3;
-        let each = |body: &dyn Fn(warpfold_lang::Val<u32>)| range(thread_idx().x >> 2, num, THREADS / 4, body);
+        let each = |body: &dyn Fn(Val<u32>)| range(thread_idx().x >> 2, num, THREADS / 4, body);
         let known = || {
             let row = row.cast::<u32>();
             let half = (row / 64) * 2 + ((row >> 3) & 1);
@@ -90,7 +102,7 @@ fn kernel_of(configuration: &(Dtype, Dtype, Scheme)) -> AnyKernel {
                 for pair in 0..4 * STEPS / 2 {
                     let column = number * DEPTH + (8 * pair + quad * 2);
                     when(column.lt(columns), || {
-                        let zeros = [warpfold_lang::Val::<f32>::constant(0.0); 2];
+                        let zeros = [Val::<f32>::constant(0.0); 2];
                         store(dtype, line.at(column * dtype.bytes() as u32), &zeros, true);
                     });
                 }

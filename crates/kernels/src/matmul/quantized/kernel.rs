@@ -8,14 +8,15 @@
 
 use half::bf16;
 use warpfold_lang::{
-    Array, Cursor, Global, HalfOfPair, Kernel, Major, Multiplicand, Pair, Pipeline, Shared, Swizzle, TensorMap, Tiles,
+    Cursor, Global, HalfOfPair, Kernel, Lazy, Major, Multiplicand, Pair, Pipeline, Shared, Swizzle, TensorMap, Tiles,
     Val, WarpgroupFragment, WarpgroupSums, block_idx, dynamic_shared, fence_async, kernel, lane_id, launch_dependents,
-    range, sync_threads, sync_warp, thread_idx, tiles, wait_for_dependencies, wait_for_dependencies_after_constants,
-    warp_id, warpgroup_idx, wgmma_commit, wgmma_fence, wgmma_wait, when, when_else,
+    params, range, sync_threads, sync_warp, thread_idx, tiles, wait_for_dependencies,
+    wait_for_dependencies_after_constants, warp_id, warpgroup_idx, wgmma_commit, wgmma_fence, wgmma_wait, when,
+    when_else,
 };
 
-use super::super::epilogue::{MAX_INPUTS, MAX_SCALARS};
-use super::super::epilogue_writer::{BatchCoord, EpilogueKey, EpilogueOperands, EpilogueWriter, STRIDES};
+use super::super::args::EpilogueArgs;
+use super::super::epilogue_writer::{BatchCoord, EpilogueKey, EpilogueWriter};
 use super::super::simt::divide;
 use super::decode::{Decoder, Place, Zeros};
 use super::layout::{BLOCK_ROWS, DEPTH, num_pieces};
@@ -34,21 +35,19 @@ const FRAGMENT: u32 = DEPTH / 2;
 /// Rows of a block whose stages have two pieces, at most.
 const FEW_ROWS: u32 = 64;
 
-/// What the kernel takes: weights, a map of the rows, sizes (rows, outputs, steps of K, tiles of
-/// rows), and what its [end](EpilogueOperands) takes.
-pub(super) type FewRows<T> = Kernel<(
-    Global<u8>,
-    TensorMap<T>,
-    [u32; 4],
-    Global<u8>,
-    [Global<u8>; MAX_INPUTS],
-    [i64; STRIDES],
-    [f64; MAX_SCALARS],
-)>;
+params! {
+    /// Parameters of the kernel.
+    pub(super) struct FewRowsArgs {
+        weights: Global<u8>, x: TensorMap<u8>,
+        /// Rows of `x`, outputs, steps of K, tiles of rows.
+        rows: Lazy<u32>, outputs: Lazy<u32>, k: Lazy<u32>, tiles: Lazy<u32>,
+        end: EpilogueArgs,
+    }
+}
 
 /// What decides on the code of the kernel.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct Configuration {
+pub(super) struct FewRowsConfig {
     /// The type of the rows.
     pub(super) dtype: Dtype,
     pub(super) scheme: Scheme,
@@ -64,7 +63,7 @@ pub(super) struct Configuration {
     pub(super) epilogue: EpilogueKey,
 }
 
-impl Configuration {
+impl FewRowsConfig {
     /// Pieces along K of a stage: a warp decodes as much between two barriers with one half as with
     /// two. (Of two pieces of two halves ptxas serialises the products: C7513.)
     pub(super) const fn pieces(halves: u32, rows: u32) -> u32 {
@@ -90,20 +89,14 @@ impl Configuration {
 }
 
 /// The kernel for rows of one type.
-pub(super) fn few_rows<T: Multiplicand<Sum = f32> + HalfOfPair>(configuration: &Configuration) -> FewRows<T> {
-    let shared = configuration.clone();
-    let body = move |weights: Global<u8>,
-                     x: TensorMap<T>,
-                     sizes: Array<u32, 4>,
-                     result: Global<u8>,
-                     inputs: [Global<u8>; MAX_INPUTS],
-                     ends: Array<i64, STRIDES>,
-                     scalars: Array<f64, MAX_SCALARS>| {
+pub(super) fn few_rows<T: Multiplicand<Sum = f32> + HalfOfPair>(config: &FewRowsConfig) -> Kernel<FewRowsArgs> {
+    let shared = config.clone();
+    let body = move |args: FewRowsArgs| {
         launch_dependents();
-        let block = Block::new(&shared, weights, x, sizes);
+        let block = Block::<T>::new(&shared, args);
         when(thread_idx().x.eq(0), || {
             block.ring.init(1, 4);
-            x.prefetch();
+            block.x.prefetch();
         });
         sync_threads();
         if shared.weights {
@@ -112,10 +105,9 @@ pub(super) fn few_rows<T: Multiplicand<Sum = f32> + HalfOfPair>(configuration: &
         } else {
             wait_for_dependencies();
         }
-        let outputs = EpilogueOperands { result, inputs, strides: ends, scalars };
-        when_else(warpgroup_idx().eq(1), || when(block.copies(), || block.copy()), || block.multiply(outputs));
+        when_else(warpgroup_idx().eq(1), || when(block.copies(), || block.copy()), || block.multiply());
     };
-    kernel(configuration.name(), body).required_block(THREADS).min_blocks(1)
+    kernel(config.name(), body).required_block(THREADS).min_blocks(1)
 }
 
 /// A part of K of several.
@@ -128,9 +120,9 @@ struct PartOfK {
 
 /// What both roles of a block use.
 struct Block<'a, T> {
-    configuration: &'a Configuration,
+    config: &'a FewRowsConfig,
+    args: FewRowsArgs,
     x: TensorMap<T>,
-    sizes: Array<u32, 4>,
     /// The first piece of each half in memory, and where pieces go.
     pieces: Vec<Global<u8>>,
     packed: Shared<u8>,
@@ -145,28 +137,28 @@ struct Block<'a, T> {
 }
 
 impl<'a, T: Multiplicand<Sum = f32> + HalfOfPair> Block<'a, T> {
-    fn new(configuration: &'a Configuration, weights: Global<u8>, x: TensorMap<T>, sizes: Array<u32, 4>) -> Self {
-        let &Configuration { scheme, rows, halves, stages, .. } = configuration;
+    fn new(config: &'a FewRowsConfig, args: FewRowsArgs) -> Self {
+        let &FewRowsConfig { scheme, rows, halves, stages, .. } = config;
         // Shared-memory map
-        let along = Configuration::pieces(halves, rows);
+        let along = FewRowsConfig::pieces(halves, rows);
         let tiles = tiles::<T>(stages, rows, along * DEPTH, Swizzle::Bytes128);
         let packed = dynamic_shared::<u8>(stages * halves * along * scheme.piece_bytes());
         // Roles: tiles of rows that share weights stand side by side in the grid.
-        let (parts, block) = (configuration.parts, block_idx().x);
-        let pieces = num_pieces(sizes.at(2));
+        let (parts, block) = (config.parts, block_idx().x);
+        let pieces = num_pieces(args.k.get());
         let (block, of_k, num) = if parts == 1 {
             (block, None, pieces / along)
         } else {
             // Each part is whole stages: there are no pieces behind them.
-            let num = sizes.at(2) / (parts * along * DEPTH);
+            let num = args.k.get() / (parts * along * DEPTH);
             let number = block & (parts - 1);
             (block >> parts.ilog2(), Some(PartOfK { number, stage: number * num }), num)
         };
-        let (part, tile) = divide(block, sizes.at(3));
+        let (part, tile) = divide(block, args.tiles.get());
         let half_bytes = pieces.cast::<i64>() * i64::from(scheme.piece_bytes());
         let first_half = part * halves;
         let piece = |half: u32| {
-            let first = weights.at((first_half + half).cast::<i64>() * half_bytes);
+            let first = args.weights.at((first_half + half).cast::<i64>() * half_bytes);
             let skipped = |part: PartOfK| (part.stage * (along * scheme.piece_bytes())).cast::<i64>();
             of_k.map_or(first, |part| first.at(skipped(part)))
         };
@@ -179,7 +171,7 @@ impl<'a, T: Multiplicand<Sum = f32> + HalfOfPair> Block<'a, T> {
         };
         let first = [tile * rows, output];
         let ring = Pipeline::new(stages);
-        Self { configuration, x, sizes, pieces, packed, rows: tiles, ring, num, of_k, first }
+        Self { config, args, x: args.x.reinterpret(), pieces, packed, rows: tiles, ring, num, of_k, first }
     }
 
     /// Whether this thread starts copies.
@@ -190,26 +182,26 @@ impl<'a, T: Multiplicand<Sum = f32> + HalfOfPair> Block<'a, T> {
     /// Where the pieces of a half lie in a stage.
     fn half(&self, stage: Val<u32>, half: u32) -> Shared<u8> {
         let bytes = self.half_bytes();
-        self.packed.at(stage * (self.configuration.halves * bytes)).at(half * bytes)
+        self.packed.at(stage * (self.config.halves * bytes)).at(half * bytes)
     }
 
     /// Bytes of a stage's pieces of a half.
     fn half_bytes(&self) -> u32 {
-        let Configuration { scheme, halves, rows, .. } = self.configuration;
-        Configuration::pieces(*halves, *rows) * scheme.piece_bytes()
+        let FewRowsConfig { scheme, halves, rows, .. } = self.config;
+        FewRowsConfig::pieces(*halves, *rows) * scheme.piece_bytes()
     }
 
     /// Steps of K of a stage.
     fn depth(&self) -> u32 {
-        let Configuration { halves, rows, .. } = self.configuration;
-        Configuration::pieces(*halves, *rows) * DEPTH
+        let FewRowsConfig { halves, rows, .. } = self.config;
+        FewRowsConfig::pieces(*halves, *rows) * DEPTH
     }
 
     /// Begins a stage: its bytes are told, its weights are on their way.
     fn copy_weights(&self, at: Cursor, number: Val<u32>) {
-        let &Configuration { scheme, rows, halves, .. } = self.configuration;
+        let &FewRowsConfig { scheme, rows, halves, .. } = self.config;
         let (full, bytes) = (self.ring.full(at), self.half_bytes());
-        full.arrive_expect(Configuration::stage_bytes(scheme, halves, rows));
+        full.arrive_expect(FewRowsConfig::stage_bytes(scheme, halves, rows));
         for (half, from) in (0..).zip(&self.pieces) {
             let from = from.at(number.cast::<i64>() * i64::from(bytes));
             self.half(at.stage(), half).copy_bulk(from, bytes, full);
@@ -219,7 +211,7 @@ impl<'a, T: Multiplicand<Sum = f32> + HalfOfPair> Block<'a, T> {
     /// Fills the ring with the first weights.
     fn copy_weights_ahead(&self) {
         let at = self.ring.start();
-        range(0_u32, self.num.min(self.configuration.stages), 1, |number| {
+        range(0_u32, self.num.min(self.config.stages), 1, |number| {
             self.copy_weights(at, number);
             at.advance();
         });
@@ -233,8 +225,8 @@ impl<'a, T: Multiplicand<Sum = f32> + HalfOfPair> Block<'a, T> {
                 self.ring.acquire(at);
                 self.copy_weights(at, number);
             };
-            if self.configuration.weights {
-                when(number.ge(self.configuration.stages), weights);
+            if self.config.weights {
+                when(number.ge(self.config.stages), weights);
             } else {
                 weights();
             }
@@ -246,8 +238,8 @@ impl<'a, T: Multiplicand<Sum = f32> + HalfOfPair> Block<'a, T> {
     }
 
     /// Decodes and multiplies stage after stage, then stores.
-    fn multiply(&self, outputs: EpilogueOperands) {
-        let &Configuration { scheme, halves, rows, .. } = self.configuration;
+    fn multiply(&self) {
+        let &FewRowsConfig { scheme, halves, rows, .. } = self.config;
         let sums = WarpgroupSums::<T>::new(rows);
         // ptxas serialises products whose registers are set twice before a loop's end.
         let products = self.depth() / FRAGMENT;
@@ -257,7 +249,7 @@ impl<'a, T: Multiplicand<Sum = f32> + HalfOfPair> Block<'a, T> {
         range(0_u32, self.num, 1, |number| {
             self.ring.wait(at);
             let tile = self.rows.at(at.stage());
-            for piece in 0..Configuration::pieces(halves, rows) {
+            for piece in 0..FewRowsConfig::pieces(halves, rows) {
                 let place_of = |half: u32| self.half(at.stage(), half).at(piece * scheme.piece_bytes());
                 let decode = |half: u32| Decoder::load(scheme, place_of(half), place, Zeros::Unsigned);
                 let decoders: Vec<_> = (0..halves).map(decode).collect();
@@ -290,21 +282,21 @@ impl<'a, T: Multiplicand<Sum = f32> + HalfOfPair> Block<'a, T> {
             at.advance();
         });
         wgmma_wait(0);
-        self.store(&sums, outputs);
+        self.store(&sums);
     }
 
-    fn store(&self, sums: &WarpgroupSums<T>, outputs: EpilogueOperands) {
-        let Configuration { halves, epilogue, .. } = self.configuration;
-        let result = self.of_k.map_or(outputs.result, |part| {
-            let results = (self.sizes.at(0) * self.sizes.at(1)).cast::<i64>();
-            outputs.result.at(part.number.cast::<i64>() * results * epilogue.result_bytes() as i64)
+    fn store(&self, sums: &WarpgroupSums<T>) {
+        let FewRowsConfig { halves, epilogue, .. } = self.config;
+        let FewRowsArgs { rows, outputs, end, .. } = self.args;
+        let end = self.of_k.map_or(end, |part| {
+            let results = (rows.get() * outputs.get()).cast::<i64>();
+            end.result_at(part.number.cast::<i64>() * results * epilogue.result_bytes() as i64)
         });
-        let outputs = EpilogueOperands { result, ..outputs };
         let gate = epilogue.gate();
-        let columns = if gate.is_some() { self.sizes.at(1) >> 1 } else { self.sizes.at(1) };
+        let columns = if gate.is_some() { outputs.get() >> 1 } else { outputs.get() };
         let zero = Val::constant(0);
         let position = BatchCoord { flat: zero, each: [zero; 3] };
-        let writer = EpilogueWriter::<f32>::new(epilogue, outputs, [self.sizes.at(0), columns], position);
+        let writer = EpilogueWriter::<f32>::new(epilogue, end, [rows.get(), columns], position);
         let [row, output] = self.first;
         // A row of the sums is an output, a pair of them two rows of `x`.
         let pairs: Vec<_> = sums.pairs().collect();
@@ -340,10 +332,10 @@ fn left_factor<P: Pair>(decoders: &[Decoder], step: u32) -> [Val<P>; 4] {
 }
 
 /// The kernel, by the type of its rows.
-pub(super) fn make(configuration: &Configuration) -> crate::AnyKernel {
-    match configuration.dtype {
-        Dtype::F16 => few_rows::<half::f16>(configuration).into(),
-        Dtype::Bf16 => few_rows::<bf16>(configuration).into(),
+pub(super) fn make(config: &FewRowsConfig) -> crate::AnyKernel {
+    match config.dtype {
+        Dtype::F16 => few_rows::<half::f16>(config).into(),
+        Dtype::Bf16 => few_rows::<bf16>(config).into(),
         dtype => unreachable!("no plan multiplies {dtype} by weights of few bits in one launch"),
     }
 }

@@ -5,20 +5,20 @@ use warpfold_lang::{
     var, warpgroup_idx, wgmma_commit, wgmma_fence, wgmma_wait, when,
 };
 
-use super::kernel::{Block, WgmmaConfiguration};
+use super::kernel::{Block, WgmmaProductConfig};
 use super::rings::RingCursor;
-use super::store::{Results, Store};
+use super::store::Store;
 use super::tile::WgmmaTile;
 use crate::fold::pairwise_sums;
 use crate::matmul::accumulator::Accumulator;
 use crate::matmul::tile_scheduler::TileWork;
 
 /// What every warpgroup but the first does.
-pub(super) fn consume<T: Multiplicand>(block: &Block<'_, T>, at: RingCursor, warpgroup: Val<u32>, results: Results)
+pub(super) fn consume<T: Multiplicand>(block: &Block<'_, T>, at: RingCursor, warpgroup: Val<u32>)
 where
     T::Sum: Accumulator + Sum,
 {
-    let WgmmaConfiguration { tile, is_promoted, parts, .. } = *block.configuration;
+    let WgmmaProductConfig { tile, is_promoted, parts, .. } = *block.config;
     if tile.consumers == 2 {
         setmaxnreg_inc(232);
     }
@@ -31,7 +31,7 @@ where
     let store = Store::<T::Sum>::new(block, first);
     block.each_work(&|work| {
         // What the epilogue reads once for all is in flight while the sums are made.
-        let writer = store.writer(block, results, work);
+        let writer = store.writer(block, work);
         let pairs = match &tree {
             Some(tree) => tree.fold(&main_loop, sums, work),
             None => {
@@ -39,7 +39,7 @@ where
                 totals.as_ref().map_or_else(|| sums.pairs().collect(), |totals| totals.pairs(sums))
             }
         };
-        store.put(block, results, &writer, &pairs, work);
+        store.put(block, &writer, &pairs, work);
     });
     store.end();
 }
@@ -107,8 +107,8 @@ impl<T: Multiplicand<Sum: Accumulator + Sum>> MainLoop<'_, T> {
     fn add_products(&self, sums: &WarpgroupSums<T>, step: Val<u32>, work: &TileWork) {
         let Block { a, b, rings, .. } = self.block;
         let [(_, at_a), (_, at_b)] = rings.each(self.at);
-        let eight_rows = self.block.configuration.tile.eight_rows;
-        let factors = (0..self.block.configuration.tile.panels).map(|panel| {
+        let eight_rows = self.block.config.tile.eight_rows;
+        let factors = (0..self.block.config.tile.panels).map(|panel| {
             let tile_a = a.panel(at_a, panel);
             // Eight rows stand for all.
             let tile_a = if eight_rows { tile_a } else { a.lines_from(tile_a, self.first, 64) };

@@ -2,10 +2,9 @@
 //! multiply, and blocks take tile after tile (persistent). The ladder `hgemm` builds it step by
 //! step. The roles are in `produce` and `consume`.
 
-use half::bf16;
 use warpfold_lang::{
-    Array, Global, Kernel, Multiplicand, Sum, TensorMap, Val, block_idx, cluster_block_rank, cluster_idx, cluster_sync,
-    grid_dim, kernel, launch_dependents, num_clusters, range, sync_threads, thread_idx, wait_for_dependencies,
+    Kernel, Multiplicand, Sum, Val, block_idx, cluster_block_rank, cluster_idx, cluster_sync, grid_dim, kernel,
+    launch_dependents, num_clusters, range, sync_threads, thread_idx, wait_for_dependencies,
     wait_for_dependencies_after_constants, warpgroup_idx, when, when_else,
 };
 
@@ -14,36 +13,19 @@ use super::l2_prefetch::prefetch_to_l2;
 use super::produce::{copy_weights, produce};
 use super::rings::Rings;
 use super::source::{Factor, Im2col, Source};
-use super::store::Results;
 use super::tile::{ROW_BYTES, WgmmaTile};
 use crate::Dtype;
 use crate::kernel_name::KernelName;
 use crate::matmul::accumulator::Accumulator;
-use crate::matmul::epilogue::{MAX_INPUTS, MAX_SCALARS};
-use crate::matmul::epilogue_writer::{EpilogueKey, EpilogueOperands, STRIDES};
+use crate::matmul::args::WgmmaArgs;
+use crate::matmul::epilogue_writer::EpilogueKey;
 use crate::matmul::operand_major::OperandMajor;
 use crate::matmul::problem::BATCH_RANK;
-use crate::matmul::simt::{MATRICES, SIZES};
 use crate::matmul::tile_scheduler::{TileScheduler, TileWork};
-
-/// What the kernel takes: maps of `a`, `b` and, where copies store it, the result; sizes and
-/// strides as the kernel for CUDA cores has them; the result, inputs of the epilogue, their
-/// strides, the numbers of the launch.
-pub(crate) type Wgmma<T> = Kernel<(
-    TensorMap<T>,
-    TensorMap<T>,
-    TensorMap<bf16>,
-    [u32; SIZES],
-    [i64; MATRICES],
-    Global<u8>,
-    [Global<u8>; MAX_INPUTS],
-    [i64; STRIDES],
-    [f64; MAX_SCALARS],
-)>;
 
 /// What decides on the code of the kernel.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct WgmmaConfiguration {
+pub(crate) struct WgmmaProductConfig {
     /// The type of both factors.
     pub dtype: Dtype,
     /// The tiles.
@@ -75,7 +57,7 @@ pub(crate) struct WgmmaConfiguration {
     pub epilogue: EpilogueKey,
 }
 
-impl WgmmaConfiguration {
+impl WgmmaProductConfig {
     /// Columns of the result that a tile gives: a gate leaves half of them.
     pub(super) fn result_columns(&self) -> u32 {
         if self.epilogue.gate().is_some() { self.tile.columns / 2 } else { self.tile.columns }
@@ -89,25 +71,17 @@ impl WgmmaConfiguration {
 
 /// The kernel for factors of one type.
 #[must_use]
-pub(crate) fn wgmma<T: Multiplicand>(configuration: &WgmmaConfiguration) -> Wgmma<T>
+pub(crate) fn wgmma<T: Multiplicand>(config: &WgmmaProductConfig) -> Kernel<WgmmaArgs>
 where
     T::Sum: Accumulator + Sum,
 {
-    let shape = configuration.tile;
+    let shape = config.tile;
     if let Err(rule) = shape.validate() {
         panic!("{rule}");
     }
-    let (blocks, shared) = (shape.cluster * shape.split, configuration.clone());
-    let body = move |a: TensorMap<T>,
-                     b: TensorMap<T>,
-                     c: TensorMap<bf16>,
-                     sizes: Array<u32, SIZES>,
-                     strides: Array<i64, MATRICES>,
-                     result: Global<u8>,
-                     inputs: [Global<u8>; MAX_INPUTS],
-                     ends: Array<i64, STRIDES>,
-                     scalars: Array<f64, MAX_SCALARS>| {
-        let block = Block::new(&shared, [a, b], sizes, strides);
+    let (blocks, shared) = (shape.cluster * shape.split, config.clone());
+    let body = move |args: WgmmaArgs| {
+        let block = Block::<T>::new(&shared, args);
         if shared.tile.once {
             // One wave of blocks: those of the next launch take what is left.
             launch_dependents();
@@ -135,21 +109,19 @@ where
             launch_dependents();
         }
         let (warpgroup, at) = (warpgroup_idx(), block.rings.start());
-        let results = Results { c, outputs: EpilogueOperands { result, inputs, strides: ends, scalars } };
-        when_else(warpgroup.eq(0), || produce(&block, at, ahead), || consume(&block, at, warpgroup, results));
+        when_else(warpgroup.eq(0), || produce(&block, at, ahead), || consume(&block, at, warpgroup));
     };
-    let kernel = kernel(name(configuration), body).required_block(shape.threads()).min_blocks(1);
+    let kernel = kernel(name(config), body).required_block(shape.threads()).min_blocks(1);
     if blocks > 1 { kernel.cluster(blocks) } else { kernel }
 }
 
 /// What both roles of a block use: where factors lie in shared memory, and the barriers between the
 /// roles.
 pub(super) struct Block<'a, T> {
-    pub(super) configuration: &'a WgmmaConfiguration,
+    pub(super) config: &'a WgmmaProductConfig,
     pub(super) a: Factor<T>,
     pub(super) b: Factor<T>,
-    pub(super) sizes: Array<u32, SIZES>,
-    pub(super) strides: Array<i64, MATRICES>,
+    pub(super) args: WgmmaArgs,
     pub(super) rings: Rings,
     /// The block's work, where it is one tile: known before launches before this one have ended.
     work: Option<TileWork>,
@@ -158,36 +130,33 @@ pub(super) struct Block<'a, T> {
 }
 
 impl<'a, T: Multiplicand> Block<'a, T> {
-    fn new(
-        configuration: &'a WgmmaConfiguration,
-        [a, b]: [TensorMap<T>; 2],
-        sizes: Array<u32, SIZES>,
-        strides: Array<i64, MATRICES>,
-    ) -> Self {
-        let &WgmmaConfiguration { tile, majors, is_batch, im2col, read_once, .. } = configuration;
+    fn new(config: &'a WgmmaProductConfig, args: WgmmaArgs) -> Self {
+        let &WgmmaProductConfig { tile, majors, is_batch, im2col, read_once, .. } = config;
         // Stages with shorter rows are as many more.
         let row_bytes = im2col.map_or(ROW_BYTES, |im2col| im2col.row_bytes);
         let depth = row_bytes / T::BYTES;
         let stages = tile.each_stages().map(|stages| stages * (ROW_BYTES / row_bytes));
-        let repeats = |which: usize| {
-            let stride = |dim| strides.at(which * (3 + BATCH_RANK) + 3 + dim);
-            (0..if is_batch { BATCH_RANK } else { 0 }).map(stride).collect()
-        };
+        let dims = if is_batch { 0..BATCH_RANK } else { 0..0 };
         let [source_a, source_b] = match im2col {
-            None => [Source::Matrix(repeats(0)), Source::Matrix(repeats(1))],
-            Some(im2col) => Source::of_im2col(im2col, strides),
+            None => [args.batch_a, args.batch_b]
+                .map(|batch| Source::Matrix(dims.clone().map(|dim| batch.at(dim)).collect())),
+            Some(im2col) => {
+                let size = [args.height.get().cast(), args.width.get().cast()];
+                [Source::Pixels(im2col, size), Source::Filters(im2col)]
+            }
         };
-        let [a, b] = [(a, read_once[0]), (b, read_once[1])].map(|(map, once)| if once { map.read_once() } else { map });
+        let [a, b] = [(args.a, read_once[0]), (args.b, read_once[1])]
+            .map(|(map, once)| if once { map.read_once() } else { map }.reinterpret());
         let a = Factor::new(a, majors[0], [stages[0], tile.panels], [tile.rows(), depth], source_a);
         let b = Factor::new(b, majors[1], [stages[1], tile.panels], [tile.columns, depth], source_b);
         let rings = Rings::new(tile, stages);
-        let block = Self { configuration, a, b, sizes, strides, rings, work: None, depth };
+        let block = Self { config, a, b, args, rings, work: None, depth };
         Self { work: (tile.once || tile.split > 1).then(|| block.first_work()), ..block }
     }
 
     /// Makes barriers, maps and rows that no copy brings ready, for a synchronisation to follow.
     fn prepare(&self) {
-        let WgmmaConfiguration { tile, rows, .. } = *self.configuration;
+        let WgmmaProductConfig { tile, rows, .. } = *self.config;
         when(thread_idx().x.eq(0), || {
             self.rings.init();
             self.a.map.prefetch();
@@ -204,7 +173,7 @@ impl<'a, T: Multiplicand> Block<'a, T> {
             return body(work);
         }
         let (scheduler, [rank, first, step]) = self.scheduler();
-        let is_im2col = self.configuration.im2col.is_some();
+        let is_im2col = self.config.im2col.is_some();
         let work = |i| if is_im2col { scheduler.row_by_row(i, rank) } else { scheduler.work(i, rank) };
         range(first, scheduler.num(), step, |i| body(&work(i)));
     }
@@ -226,9 +195,9 @@ impl<'a, T: Multiplicand> Block<'a, T> {
     /// How work is numbered; this block's rank in its cluster, its first number, and the step to
     /// its next one.
     fn scheduler(&self) -> (TileScheduler, [Val<u32>; 3]) {
-        let WgmmaConfiguration { tile, rows, is_batch, .. } = *self.configuration;
+        let WgmmaProductConfig { tile, rows, is_batch, .. } = *self.config;
         let WgmmaTile { columns, cluster, split, band, .. } = tile;
-        let scheduler = TileScheduler::new([rows, columns], cluster, band, self.sizes);
+        let scheduler = TileScheduler::new([rows, columns], cluster, band, self.args.sizes);
         let scheduler = if split > 1 { scheduler.split() } else { scheduler };
         let scheduler = if is_batch { scheduler } else { scheduler.of_one_product() };
         let mine = match cluster * split {
@@ -240,7 +209,7 @@ impl<'a, T: Multiplicand> Block<'a, T> {
 
     /// The first of the columns of a tile that this block copies, to all blocks of its cluster.
     pub(super) fn my_columns(&self) -> Val<u32> {
-        let tile = self.configuration.tile;
+        let tile = self.config.tile;
         if tile.cluster > 1 { cluster_block_rank() * tile.copied_columns() } else { Val::constant(0) }
     }
 
@@ -251,12 +220,12 @@ impl<'a, T: Multiplicand> Block<'a, T> {
 
     /// Calls `body` at each stage that a piece of work goes through, with its place along the sums.
     pub(super) fn each_stage(&self, work: &TileWork, body: impl FnOnce(Val<u32>)) {
-        range(work.begin, work.end, self.configuration.tile.panels * self.depth, body);
+        range(work.begin, work.end, self.config.tile.panels * self.depth, body);
     }
 }
 
-fn name(configuration: &WgmmaConfiguration) -> String {
-    let &WgmmaConfiguration {
+fn name(config: &WgmmaProductConfig) -> String {
+    let &WgmmaProductConfig {
         dtype,
         tile,
         majors,
@@ -269,7 +238,7 @@ fn name(configuration: &WgmmaConfiguration) -> String {
         parts,
         weights,
         ..
-    } = configuration;
+    } = config;
     let read_once = match read_once {
         [false, false] => None,
         [true, false] => Some("once_a"),
@@ -293,6 +262,6 @@ fn name(configuration: &WgmmaConfiguration) -> String {
         .option(read_once)
         .part_if(parts > 1, format_args!("tree{parts}"))
         .part_if(weights, "weights")
-        .part(configuration.epilogue.key())
+        .part(config.epilogue.key())
         .into()
 }

@@ -20,10 +20,10 @@ const AHEAD: [u32; 2] = [96 << 10, 48 << 10];
 /// | 64 | 33.2 | 34.5 |
 /// | 128 | 34.8 | 35.5 |
 pub(super) fn prefetch_to_l2<T: Multiplicand>(block: &Block<'_, T>) {
-    let configuration = block.configuration;
-    let (tile, [once_a, once_b]) = (configuration.tile, configuration.read_once);
+    let config = block.config;
+    let (tile, [once_a, once_b]) = (config.tile, config.read_once);
     let (factor, lines) = match (once_a, once_b) {
-        (true, _) => (&block.a, configuration.rows),
+        (true, _) => (&block.a, config.rows),
         (false, true) => (&block.b, tile.copied_columns()),
         (false, false) => return,
     };

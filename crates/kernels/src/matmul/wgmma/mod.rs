@@ -11,7 +11,7 @@ mod source;
 mod store;
 mod tile;
 
-pub(crate) use kernel::{WgmmaConfiguration, wgmma};
+pub(crate) use kernel::{WgmmaProductConfig, wgmma};
 pub(super) use maps::{has_kernel, is_for_tma, layout, tma_major};
 pub(crate) use source::Im2col;
 pub use tile::WgmmaTile;

@@ -3,7 +3,7 @@
 
 use warpfold_lang::{Cursor, Multiplicand, Pipeline, Val, Var, range, setmaxnreg_dec, thread_idx, var, when};
 
-use super::kernel::{Block, WgmmaConfiguration};
+use super::kernel::{Block, WgmmaProductConfig};
 use super::rings::RingCursor;
 use super::source::{Arrival, CopyTarget, Line};
 use crate::matmul::tile_scheduler::TileWork;
@@ -17,12 +17,12 @@ pub(super) fn copy_weights<T: Multiplicand>(block: &Block<'_, T>) -> Var<u32> {
         let [_, (ring, at)] = block.rings.each(block.rings.start());
         let work = block.first_work();
         let copier = Copier::new(block, (ring, at), [block.rings.are_one(), true]);
-        let depth = block.configuration.tile.panels * block.depth;
+        let depth = block.config.tile.panels * block.depth;
         let end = work.end.min(work.begin + ring.stages() * depth);
         let line = copier.line_of_b(&work);
         range(work.begin, end, depth, |step| {
             copier.expect();
-            for panel in 0..block.configuration.tile.panels {
+            for panel in 0..block.config.tile.panels {
                 copier.bring_b(panel, line, block.step_of(panel, step), &work);
             }
             at.advance();
@@ -34,7 +34,7 @@ pub(super) fn copy_weights<T: Multiplicand>(block: &Block<'_, T>) -> Var<u32> {
 
 /// What the first warpgroup does, after so many stages of weights.
 pub(super) fn produce<T: Multiplicand>(block: &Block<'_, T>, at: RingCursor, ahead: Option<Var<u32>>) {
-    let (tile, rings) = (block.configuration.tile, block.rings);
+    let (tile, rings) = (block.config.tile, block.rings);
     if tile.consumers == 2 {
         setmaxnreg_dec(40);
     }
@@ -71,7 +71,7 @@ fn copy<T: Multiplicand>(copier: &Copier<'_, T>, ahead: Option<Var<u32>>) {
                 ring.acquire(at);
                 copier.expect();
             });
-            for panel in 0..block.configuration.tile.panels {
+            for panel in 0..block.config.tile.panels {
                 let step = block.step_of(panel, step);
                 if brings_a {
                     copier.bring_a(panel, line_a, step, work);
@@ -107,7 +107,7 @@ impl<'a, T: Multiplicand> Copier<'a, T> {
 
     /// Tells the stage how many bytes make it full.
     fn expect(&self) {
-        let WgmmaConfiguration { tile, rows, .. } = *self.block.configuration;
+        let WgmmaProductConfig { tile, rows, .. } = *self.block.config;
         let lines =
             [rows, tile.columns].into_iter().zip(self.brings).map(|(lines, is_mine)| lines * u32::from(is_mine));
         let bytes = tile.panels * self.block.depth * T::BYTES;
@@ -120,7 +120,7 @@ impl<'a, T: Multiplicand> Copier<'a, T> {
     }
 
     fn bring_b(&self, panel: u32, line: Line, step: Val<u32>, work: &TileWork) {
-        let (tile, b) = (self.block.configuration.tile, &self.block.b);
+        let (tile, b) = (self.block.config.tile, &self.block.b);
         let to = b.lines_from(b.panel(self.at, panel), self.mine, tile.copied_columns());
         let blocks = (tile.cluster > 1).then_some((1 << tile.cluster) - 1);
         b.copy(to, line, step, work, self.target(blocks));

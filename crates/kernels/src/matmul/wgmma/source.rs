@@ -1,12 +1,12 @@
 //! What TMA loads as tiles of a factor: a matrix, or for a convolution pixels (im2col) and filters.
 
 use warpfold_lang::{
-    Array, Cursor, Element, Multiplicand, Operand, Pipeline, Swizzle, TensorMap, Tile, Tiles, Val, fence_async,
+    Cursor, Element, Multiplicand, Operand, Pipeline, Swizzle, TensorMap, Tile, Tiles, Val, fence_async,
     linear_thread_idx, range, tiles,
 };
 
 use crate::matmul::operand_major::OperandMajor;
-use crate::matmul::simt::{MATRICES, divide};
+use crate::matmul::simt::divide;
 use crate::matmul::tile_scheduler::TileWork;
 
 /// How filters walk over images with channels last: what the kernel knows when it is built.
@@ -66,14 +66,6 @@ pub(super) enum Source {
     Pixels(Im2col, [Val<u32>; 2]),
     /// Filters, one per line: channels, elements, filters.
     Filters(Im2col),
-}
-
-impl Source {
-    /// The sources of both factors of a convolution; height and width of the result stand in the
-    /// first words of the strides.
-    pub(super) fn of_im2col(im2col: Im2col, strides: Array<i64, MATRICES>) -> [Self; 2] {
-        [Self::Pixels(im2col, [0, 1].map(|word| strides.at(word).cast())), Self::Filters(im2col)]
-    }
 }
 
 /// The first line of a copy.

@@ -8,23 +8,15 @@ use warpfold_lang::{
 
 use super::consume::Pairs;
 use super::dsmem_reduce::DsmemReduce;
-use super::kernel::{Block, WgmmaConfiguration};
+use super::kernel::{Block, WgmmaProductConfig};
 use super::source::Factor;
 use crate::Dtype;
 use crate::matmul::accumulator::Accumulator;
-use crate::matmul::epilogue_writer::{EpilogueOperands, EpilogueWriter};
+use crate::matmul::args::WgmmaArgs;
+use crate::matmul::epilogue_writer::EpilogueWriter;
 use crate::matmul::gate::{self, Gate};
 use crate::matmul::operand_major::OperandMajor;
-use crate::matmul::simt::MATRICES;
 use crate::matmul::tile_scheduler::TileWork;
-
-/// Where results go, as the kernel takes it.
-#[derive(Clone, Copy)]
-pub(super) struct Results {
-    /// Where copies store them.
-    pub(super) c: TensorMap<bf16>,
-    pub(super) outputs: EpilogueOperands,
-}
 
 /// How a warpgroup stores its rows.
 pub(super) struct Store<S> {
@@ -36,46 +28,42 @@ pub(super) struct Store<S> {
 impl<S: Accumulator> Store<S> {
     /// For the warpgroup whose first row is `first`.
     pub(super) fn new<T: Multiplicand>(block: &Block<'_, T>, first: Val<u32>) -> Self {
-        let WgmmaConfiguration { tile, copied, .. } = *block.configuration;
+        let WgmmaProductConfig { tile, copied, .. } = *block.config;
         let exchange = (tile.split > 1).then(|| DsmemReduce::new(tile));
-        Self { first, exchange, copied: copied.map(|dtype| Copied::new(dtype, block.configuration, &block.a)) }
+        Self { first, exchange, copied: copied.map(|dtype| Copied::new(dtype, block.config, &block.a)) }
     }
 
     /// The end of a piece of work, whose inputs are on their way from here on.
-    pub(super) fn writer<'a, T>(
-        &self,
-        block: &Block<'a, T>,
-        results: Results,
-        work: &TileWork,
-    ) -> EpilogueWriter<'a, S> {
-        let WgmmaConfiguration { tile, rows, epilogue, .. } = block.configuration;
+    pub(super) fn writer<'a, T>(&self, block: &Block<'a, T>, work: &TileWork) -> EpilogueWriter<'a, S> {
+        let WgmmaProductConfig { tile, rows, epilogue, .. } = block.config;
         let bytes = epilogue.result_bytes() as i64;
-        let result = results.outputs.result.at(work.part.cast::<i64>() * block.strides.at(MATRICES - 1) * bytes);
+        let WgmmaArgs { sizes, part_stride, end: outputs, .. } = block.args;
+        let outputs = outputs.result_at(work.part.cast::<i64>() * part_stride.get() * bytes);
         // After a block's rows come those of the next, or the same again.
-        let (end, is_cut) = (block.sizes.at(0), tile.cluster > 1 && *rows < tile.rows() || tile.eight_rows);
+        let (end, is_cut) = (sizes.m.get(), tile.cluster > 1 && *rows < tile.rows() || tile.eight_rows);
         let end = if is_cut { end.min(work.row + *rows) } else { end };
-        let columns = block.sizes.at(1);
+        let columns = sizes.n.get();
         let columns = if epilogue.gate().is_some() { columns >> 1 } else { columns };
-        EpilogueWriter::new(epilogue, EpilogueOperands { result, ..results.outputs }, [end, columns], work.position)
+        EpilogueWriter::new(epilogue, outputs, [end, columns], work.position)
     }
 
     /// Stores the sums of a piece of work.
     pub(super) fn put<T>(
         &self,
         block: &Block<'_, T>,
-        results: Results,
         writer: &EpilogueWriter<'_, S>,
         pairs: &Pairs<S>,
         work: &TileWork,
     ) {
-        let im2col = block.configuration.im2col;
+        let im2col = block.config.im2col;
         let first = self.first;
-        let gate = block.configuration.epilogue.gate();
+        let gate = block.config.epilogue.gate();
         let column = if gate.is_some() { work.column >> 1 } else { work.column };
         let put = |pairs: Pairs<S>| match (&self.copied, im2col) {
             (None, Some(im2col)) if im2col.has_planes => {
-                let pixels = block.strides.at(0).cast::<u32>() * block.strides.at(1).cast::<u32>();
-                let (at, sizes) = ([work.row + first, work.column], [block.sizes.at(0), block.sizes.at(1)]);
+                let WgmmaArgs { sizes, height, width, .. } = block.args;
+                let pixels = height.get().cast::<u32>() * width.get().cast::<u32>();
+                let (at, sizes) = ([work.row + first, work.column], [sizes.m.get(), sizes.n.get()]);
                 store_planes(writer, pairs, at, sizes, pixels);
             }
             (None, _) => {
@@ -91,7 +79,7 @@ impl<S: Accumulator> Store<S> {
                 }
             }
             (Some(copied), _) => {
-                copied.store(block.configuration, results.c, writer, pairs, (work, column), first);
+                copied.store(block.config, block.args.c, writer, pairs, (work, column), first);
             }
         };
         match &self.exchange {
@@ -155,17 +143,17 @@ enum Copied {
 }
 
 impl Copied {
-    fn new<T: Multiplicand>(dtype: Dtype, configuration: &WgmmaConfiguration, a: &Factor<T>) -> Self {
+    fn new<T: Multiplicand>(dtype: Dtype, config: &WgmmaProductConfig, a: &Factor<T>) -> Self {
         match dtype {
-            Dtype::F16 => Self::F16(Self::tiles(configuration, a)),
-            Dtype::Bf16 => Self::Bf16(Self::tiles(configuration, a)),
+            Dtype::F16 => Self::F16(Self::tiles(config, a)),
+            Dtype::Bf16 => Self::Bf16(Self::tiles(config, a)),
             dtype => unreachable!("no plan has copies store {dtype}"),
         }
     }
 
-    fn tiles<T: Multiplicand, H: HalfOfPair>(configuration: &WgmmaConfiguration, a: &Factor<T>) -> Tiles<H> {
-        let (tile, columns) = (configuration.tile, configuration.result_columns());
-        let swizzle = match configuration.result_panel() {
+    fn tiles<T: Multiplicand, H: HalfOfPair>(config: &WgmmaProductConfig, a: &Factor<T>) -> Tiles<H> {
+        let (tile, columns) = (config.tile, config.result_columns());
+        let swizzle = match config.result_panel() {
             Some(16) => Swizzle::Bytes32,
             Some(32) => Swizzle::Bytes64,
             _ => Swizzle::Bytes128,
@@ -179,7 +167,7 @@ impl Copied {
 
     fn store<S: Accumulator>(
         &self,
-        configuration: &WgmmaConfiguration,
+        config: &WgmmaProductConfig,
         c: TensorMap<bf16>,
         writer: &EpilogueWriter<'_, S>,
         pairs: Pairs<S>,
@@ -187,8 +175,8 @@ impl Copied {
         first: Val<u32>,
     ) {
         match self {
-            Self::F16(tiles) => store_halves(*tiles, configuration, c, writer, pairs, place, first),
-            Self::Bf16(tiles) => store_halves(*tiles, configuration, c, writer, pairs, place, first),
+            Self::F16(tiles) => store_halves(*tiles, config, c, writer, pairs, place, first),
+            Self::Bf16(tiles) => store_halves(*tiles, config, c, writer, pairs, place, first),
         }
     }
 }
@@ -203,19 +191,19 @@ const OF_CONSUMERS: u32 = 15;
 
 fn store_halves<S: Accumulator, H: HalfOfPair>(
     tiles: Tiles<H>,
-    configuration: &WgmmaConfiguration,
+    config: &WgmmaProductConfig,
     c: TensorMap<bf16>,
     writer: &EpilogueWriter<'_, S>,
     pairs: Pairs<S>,
     (work, column): (&TileWork, Val<u32>),
     first: Val<u32>,
 ) {
-    let &WgmmaConfiguration { tile: shape, is_batch, majors, .. } = configuration;
+    let &WgmmaProductConfig { tile: shape, is_batch, majors, .. } = config;
     let tile = tiles.at(warpgroup_idx() - 1);
     if shape.once {
         // Other warps may still read rows that lie there, unless each has its own rows there before
         // and after.
-        let is_own = shape.consumers == 1 && configuration.result_panel() == Some(64) && majors[0] == OperandMajor::K;
+        let is_own = shape.consumers == 1 && config.result_panel() == Some(64) && majors[0] == OperandMajor::K;
         if !is_own {
             NamedBarrier { id: OF_CONSUMERS, threads: 128 * shape.consumers }.sync();
         }
@@ -227,7 +215,7 @@ fn store_halves<S: Accumulator, H: HalfOfPair>(
         let [left, right] = writer.pair(pair, work.row + first + row, column + right);
         Val::<H::Pair>::from_f32(left.cast::<f32>(), right.cast::<f32>())
     };
-    match configuration.epilogue.gate() {
+    match config.epilogue.gate() {
         None => tile.store_pairs(&pairs.into_iter().map(word).collect::<Vec<_>>()),
         // Some columns after the others: what gates compute takes registers that sums leave.
         // Without a branch, which every tile takes, ptxas computes all at once and spills.

@@ -6,9 +6,9 @@ use std::collections::BTreeSet;
 use warpfold_device::Profile;
 use warpfold_lang::{Arch, Target};
 
-use crate::plan::{Family, KernelCache, Planner};
+use crate::plan::{Family, KernelCache, Plan, Planner};
 use crate::{
-    AnyKernel, attention, conv, digest, experts, fold, gather, gemv, generate, heads, histogram, matmul, nms,
+    AnyKernel, Error, attention, conv, digest, experts, fold, gather, gemv, generate, heads, histogram, matmul, nms,
     operations, pooling, reductions, rowwise, sampling, scatter, sort, unique,
 };
 
@@ -22,7 +22,7 @@ pub(crate) struct Shipped {
 }
 
 /// The target of the GPU that kernels are listed for.
-pub(crate) fn target_of(profile: Profile) -> Target {
+fn target_of(profile: Profile) -> Target {
     let (arch, own) = (profile.arch(), profile.limits());
     let target = Target::new(Arch { number: arch.number, specific: arch.specific }, (9, 0));
     let limits = warpfold_lang::Limits {
@@ -46,9 +46,17 @@ impl Shipped {
     }
 }
 
-impl From<AnyKernel> for Shipped {
-    fn from(kernel: AnyKernel) -> Self {
-        Self { kernel, in_flight: None }
+impl Shipped {
+    /// Kernels whose plans do not say what they have under way.
+    pub(crate) fn each(kernels: impl IntoIterator<Item = AnyKernel>) -> Vec<Self> {
+        kernels.into_iter().map(|kernel| Self { kernel, in_flight: None }).collect()
+    }
+
+    /// The kernels of all launches of some plans for an H200.
+    pub(crate) fn of_plans(plans: impl FnOnce(&Planner<'_>) -> Vec<Result<Plan, Error>>) -> Vec<Self> {
+        let (target, limits, kernels) = (target_of(Profile::H200), Profile::H200.limits(), KernelCache::default());
+        let plans = plans(&Planner::new(&target, &limits, &kernels)).into_iter();
+        Self::each(plans.flat_map(|plan| plan.expect("a listed problem has a plan").steps).map(|step| step.kernel))
     }
 }
 
@@ -74,53 +82,46 @@ impl Listed {
 
     /// A kernel in the configuration that a plan gives it.
     #[must_use]
-    pub(crate) fn shipped(shipped: impl Into<Shipped>, place: &str) -> Self {
-        let Shipped { kernel, in_flight } = shipped.into();
+    pub(crate) fn shipped(Shipped { kernel, in_flight }: Shipped, place: &str) -> Self {
         let block = kernel.bounds().required_block().expect("kernels that ship say how large their blocks are");
         Self { in_flight, ..Self::new(kernel, place, block) }
     }
 }
 
+/// The kernels of each operator.
+const MANIFEST: [(&str, fn() -> Vec<Shipped>); 20] = [
+    ("gemv", gemv::kernels),
+    ("map", operations::kernels),
+    ("histogram", histogram::kernels),
+    ("scan", fold::scan_kernels),
+    ("rows", rowwise::operators::kernels),
+    ("segments", fold::segments_kernels),
+    ("gather", gather::kernels),
+    ("digest", digest::kernels),
+    ("unique", unique::kernels),
+    ("generate", generate::kernels),
+    ("heads", heads::kernels),
+    ("attention", attention::kernels),
+    ("matmul", matmul::kernels),
+    ("conv", conv::kernels),
+    ("experts", experts::kernels),
+    ("sampling", sampling::kernels),
+    ("pooling", pooling::kernels),
+    ("sort", sort::kernels),
+    ("scatter", scatter::kernels),
+    ("nms", nms::kernels),
+];
+
 /// Every kernel that ships, operator by operator.
 #[must_use]
 pub fn kernels() -> Vec<Listed> {
-    let without_blocks = |kernels: Vec<(AnyKernel, u32)>| kernels.into_iter().map(|(kernel, _)| kernel).collect();
-    let of_plans = [
-        ("gemv", gemv::kernels()),
-        ("map", operations::kernels()),
-        ("histogram", histogram::kernels()),
-        ("scan", fold::scan_kernels()),
-        ("rows", rowwise::operators::kernels()),
-        ("segments", fold::segments_kernels()),
-    ];
-    let others = [
-        ("gather", gather::kernels()),
-        ("digest", digest::kernels()),
-        ("unique", unique::kernels()),
-        ("generate", generate::kernels()),
-        ("heads", heads::kernels()),
-        ("attention", without_blocks(attention::kernels())),
-        ("matmul", without_blocks(matmul::kernels())),
-        ("conv", conv::kernels()),
-        ("experts", experts::kernels()),
-        ("sampling", sampling::kernels()),
-        ("pooling", pooling::kernels()),
-        ("sort", sort::kernels()),
-        ("scatter", scatter::kernels()),
-        ("nms", nms::kernels()),
-    ];
-    let mut list = Vec::new();
-    for (place, kernels) in of_plans {
-        list.extend(kernels.into_iter().map(|shipped| Listed::shipped(shipped, place)));
-    }
-    list.extend(few_reductions());
-    for (place, kernels) in others {
-        list.extend(kernels.into_iter().map(|kernel| Listed::shipped(kernel, place)));
-    }
+    let of = |(place, kernels): (&'static str, fn() -> Vec<Shipped>)| {
+        kernels().into_iter().map(move |shipped| Listed::shipped(shipped, place))
+    };
     // Plans of different problems may come to the same kernel.
     let mut seen = BTreeSet::new();
-    list.retain(|listed| seen.insert((listed.place.clone(), listed.kernel.name().to_owned())));
-    list
+    let mut is_new = |listed: &Listed| seen.insert((listed.place.clone(), listed.kernel.name().to_owned()));
+    MANIFEST.into_iter().flat_map(of).chain(few_reductions()).filter(|listed| is_new(listed)).collect()
 }
 
 /// A few of the kernels of reductions: all of them are assembled by the tests, but these are looked

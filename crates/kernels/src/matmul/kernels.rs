@@ -1,29 +1,23 @@
 //! One kernel of every tile, layout and type, for the list of all kernels.
 
-use warpfold_device::Profile;
-
 use super::quantized;
 use super::{
     Activation, Algorithm, BatchInvariance, Choice, Epilogue, F32Math, Matmul, Matrix, MmaTile, Problem, Tile,
     WgmmaTile,
 };
-use crate::plan::{KernelCache, Planner};
-use crate::{AnyKernel, Dtype, target_of};
+use crate::{Dtype, Shipped};
 
-/// The kernels, with their blocks.
-pub(crate) fn kernels() -> Vec<(AnyKernel, u32)> {
-    let (target, limits, kernels) = (target_of(Profile::H200), Profile::H200.limits(), KernelCache::default());
-    let planner = Planner::new(&target, &limits, &kernels);
-    [simt_choices(), mma_choices(), wgmma_choices()]
-        .into_iter()
-        .flatten()
-        .flat_map(|(problem, algorithm, parts)| {
-            let choice = Choice::with(problem, target.arch, &limits, algorithm, parts).expect("it is possible");
-            Matmul.plan_with(&choice, &planner).expect("it is small").steps
-        })
-        .map(|step| (step.kernel, step.config.block[0]))
-        .chain(quantized::shipped())
-        .collect()
+/// The kernels.
+pub(crate) fn kernels() -> Vec<Shipped> {
+    let choices = [simt_choices(), mma_choices(), wgmma_choices()].concat();
+    let products = Shipped::of_plans(|planner| {
+        let plan = |(problem, algorithm, parts)| {
+            let choice = Choice::with(problem, planner.target.arch, planner.limits, algorithm, parts);
+            Matmul.plan_with(&choice?, planner)
+        };
+        choices.into_iter().map(plan).collect()
+    });
+    products.into_iter().chain(quantized::shipped()).collect()
 }
 
 /// A product of factors with steps side by side.
