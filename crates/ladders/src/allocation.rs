@@ -18,7 +18,7 @@ pub struct Outcome {
     pub name: &'static str,
     /// The idea in a sentence.
     pub changed: &'static str,
-    /// Whether every call read back what it had set.
+    /// Every call read back the bytes that it had set.
     pub ok: bool,
     /// Allocations of the driver.
     pub allocations: u64,
@@ -37,7 +37,7 @@ pub fn requests(calls: usize) -> Vec<usize> {
     (0..calls).map(|i| (1 << (8 + i * 7 % 13)) + 256 * (i % 3)).collect()
 }
 
-/// Where a call's bytes come from.
+/// Source of a call's bytes.
 trait Scratch {
     /// Some memory of at least so many bytes.
     fn take(&mut self, device: &Device, bytes: usize) -> Result<Buffer<u8>, Error>;

@@ -1,4 +1,4 @@
-//! What can go wrong when ladders are asked for and run.
+//! Errors of finding and running ladders.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ pub struct Error {
 }
 
 impl Error {
-    /// Which error it is.
+    /// Returns the kind of error.
     #[must_use]
     pub fn kind(&self) -> &ErrorKind {
         &self.kind
@@ -61,9 +61,9 @@ pub enum ErrorKind {
     /// No ladder has this name.
     #[error("unknown ladder '{name}': expected one of {known}")]
     UnknownLadder {
-        /// What was asked for.
+        /// The requested name.
         name: String,
-        /// What there is.
+        /// The known names.
         known: String,
     },
     /// The ladder has no rung of this name.
@@ -71,17 +71,17 @@ pub enum ErrorKind {
     UnknownRung {
         /// The ladder.
         ladder: &'static str,
-        /// What was asked for.
+        /// The requested name.
         name: String,
-        /// What there is.
+        /// The known names.
         known: String,
     },
     /// No exercise has this name.
     #[error("unknown exercise '{name}': expected one of {known}")]
     UnknownExercise {
-        /// What was asked for.
+        /// The requested name.
         name: String,
-        /// What there is.
+        /// The known names.
         known: String,
     },
     /// An element type that the ladder's kernels are not made for.
@@ -89,9 +89,9 @@ pub enum ErrorKind {
     DtypeOfLadder {
         /// The ladder.
         ladder: &'static str,
-        /// What was asked for.
+        /// The requested type.
         dtype: Dtype,
-        /// What there is.
+        /// The supported types.
         known: &'static [Dtype],
     },
     /// An element type that a rung's kernels are not made for, while others of its ladder are.
@@ -99,9 +99,9 @@ pub enum ErrorKind {
     DtypeOfRung {
         /// The rung.
         rung: &'static str,
-        /// What was asked for.
+        /// The requested type.
         dtype: Dtype,
-        /// What there is.
+        /// The supported types.
         known: &'static [Dtype],
     },
     /// More elements than the ladder's kernels take.
@@ -117,9 +117,9 @@ pub enum ErrorKind {
     /// A text that is no size of a ladder's problem.
     #[error("'{text}' is not {expected}")]
     BadSize {
-        /// What was asked for.
+        /// The requested size.
         text: String,
-        /// What sizes look like.
+        /// The form of sizes.
         expected: &'static str,
     },
     /// Tokens or heads were asked for of a ladder that has none.

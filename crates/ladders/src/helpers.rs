@@ -1,4 +1,4 @@
-//! What the kernels of rungs call: items of shared files, found by their names.
+//! Source of the functions that kernels of rungs call: items of shared files, found by name.
 //!
 //! A rung is a lesson of one idea, and what does not change stands elsewhere. A reader of its
 //! source needs both. Items are told apart by lines that begin without an indent, as rustfmt

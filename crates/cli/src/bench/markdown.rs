@@ -49,7 +49,7 @@ struct Case {
     family: String,
     case: String,
     launches: Option<u64>,
-    /// What was compared with the reference; a run with differing results is not recorded.
+    /// Results compared with the reference; a run with differing results is not recorded.
     checked: Option<String>,
     seconds: Option<f64>,
     least_seconds: Option<f64>,

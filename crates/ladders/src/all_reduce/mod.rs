@@ -16,7 +16,7 @@ use crate::{Error, ErrorKind};
 
 pub use rungs::RUNGS;
 
-/// As the program takes it.
+/// Name on the command line.
 pub const NAME: &str = "all_reduce";
 
 /// The problem in a sentence.
@@ -25,11 +25,11 @@ pub const PROBLEM: &str = "a sum of arrays, on every one of several devices";
 /// One way.
 #[derive(Debug)]
 pub struct Rung {
-    /// As the field names it: `ring`.
+    /// The field's name: `ring`.
     pub name: &'static str,
-    /// What changed against the rung before.
+    /// The change from the previous rung.
     pub changed: &'static str,
-    /// Whether it needs a power of two of devices.
+    /// Requires a power of two of devices.
     pub powers_of_two: bool,
     way: fn(&mut Instance) -> Result<(), Error>,
 }
@@ -45,18 +45,18 @@ pub fn rung(name: &str) -> Result<&'static Rung, Error> {
     })
 }
 
-/// What a rung cost, and whether it was right.
+/// Cost of a rung, and its correctness.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Counts {
     /// Steps, each of which waits for the one before.
     pub steps: u64,
     /// Bytes from each device to each other one, by sender and receiver.
     pub links: Vec<Vec<u64>>,
-    /// Whether every device has the sum, up to rounding.
+    /// Every device has the sum, up to rounding.
     pub is_right: bool,
-    /// Whether every device has the same bits.
+    /// Every device has the same bits.
     pub is_same: bool,
-    /// Whether they are those of a sum in the order of ranks.
+    /// The bits are those of a sum in the order of ranks.
     pub is_in_order: bool,
 }
 
@@ -130,7 +130,7 @@ impl Instance {
         Ok(Self { devices: devices.to_vec(), ranks, inputs, data, arrived, add, steps: 0, links, len })
     }
 
-    /// Whether a rung works for so many devices.
+    /// Returns whether a rung works for this number of devices.
     #[must_use]
     pub fn can_run(&self, rung: &Rung) -> bool {
         !rung.powers_of_two || self.num_devices().is_power_of_two()

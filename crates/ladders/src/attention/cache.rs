@@ -34,7 +34,7 @@ pub(super) fn blocks_of_heads(heads: Heads) -> u32 {
     heads.kv_heads as u32 * (heads.group() as u32).div_ceil(ROWS)
 }
 
-/// What a block has to do: some query heads of a sequence, which share one of keys.
+/// Work of a block: some query heads of a sequence that share a KV head.
 #[derive(Clone, Copy)]
 pub(super) struct Cache {
     words: Array<u32, CACHE_WORDS>,
@@ -83,8 +83,8 @@ impl Cache {
         cache.at(head.mul_wide(self.words.at(0)) * u64::from(self.dim))
     }
 
-    /// Where a key of the block's head is, in pages: the block table says in which. Nothing is read
-    /// of the table where there is no such key.
+    /// Returns the index of a key of the block's head in pages, by the block table. The table is
+    /// not read where there is no such key.
     pub(super) fn in_page(self, table: Global<u32>, key: Val<u32>, exists: Val<bool>) -> Val<u64> {
         let entry = self.sequence() * self.words.at(3) + key / PAGE;
         let page = table.at(entry).get_or(0_u32, exists);
@@ -177,7 +177,7 @@ impl Cache {
         self.dim + 2
     }
 
-    /// Where the state of a part of a row is.
+    /// Returns the address of the state of a part of a row.
     fn part(self, parts: Global<f32>, num: Val<u32>, head: Val<u32>, part: Val<u32>) -> Global<f32> {
         parts.at((head.mul_wide(num) + part.cast::<u64>()) * u64::from(self.words_of_state()))
     }
@@ -221,7 +221,7 @@ impl Cache {
     }
 }
 
-/// What a row has seen, while it changes.
+/// State of a row, while it changes.
 struct Seen {
     max: Var<f32>,
     sum: Var<f32>,

@@ -26,7 +26,7 @@ pub(super) fn open(device: &Device, dtype: Dtype, size: usize, guards: Guards) -
     })
 }
 
-/// How many keys each sequence has: the first one as many as there is room for, the others at least
+/// Returns the number of keys of each sequence: the first one fills the cache, the others at least
 /// half of that.
 fn lens(heads: Heads) -> Vec<u32> {
     let len = |sequence: usize| heads.length - sequence * 389 % (heads.length / 2 + 1);
@@ -54,7 +54,7 @@ struct Decode<T: AttentionElement> {
     output: Guarded<T::Out>,
     /// Bytes of the cache that the last rung was given.
     cache_bytes: u64,
-    /// Of the library's kernel.
+    /// Inputs of the library's kernel.
     shipped: Option<Shipped>,
     num_pages: u64,
 }
@@ -132,7 +132,7 @@ impl<T: AttentionElement> Decode<T> {
         })
     }
 
-    /// What every [`step`]th row should be; the same for every rung.
+    /// Returns the expected value of every [`step`]th row; the same for every rung.
     fn expected(&self) -> &[RowReference] {
         let Heads { length, heads, kv_heads, head_dim, .. } = self.heads;
         let num_rows = self.heads.all_heads();
@@ -151,7 +151,7 @@ impl<T: AttentionElement> Decode<T> {
     }
 }
 
-/// Whether a rung takes the cache in pages.
+/// Returns whether a rung uses the paged cache.
 fn is_paged(rung: &Rung) -> bool {
     matches!(rung.name, "paged" | "single_launch" | "shipped")
 }

@@ -9,11 +9,11 @@ use crate::row::RowElement;
 
 /// An element type of attention.
 pub trait AttentionElement: Element {
-    /// What a buffer of them is made of.
+    /// Element type of buffers.
     type Memory: warpfold_device::Element + Element;
-    /// What results are: the same, or `f32` where the type has 8 bits.
+    /// Element type of results: the same, or `f32` for 8-bit types.
     type Out: RowElement;
-    /// As the names of kernels have it.
+    /// Name of the type in the names of kernels.
     const NAME: &'static str;
     /// Elements in 16 bytes.
     const WIDTH: u32;

@@ -32,8 +32,8 @@ pub(super) fn rows<T: AttentionElement>(seed: u64, len: usize, dim: usize, facto
     samples::<f32>(seed, len).into_iter().enumerate().map(|(i, x)| T::round(x * factor(i))).collect()
 }
 
-/// Of every third query each: weights that are much the same, some that are not, and one that is
-/// all. Without their largest subtracted, exponentials of the last ones' scores are infinite.
+/// Factors of every third query: nearly equal weights, some unequal ones, and one that is all.
+/// Without subtracting the maximum, exponentials of the last ones' scores are infinite.
 pub(super) const FACTORS: [f32; 3] = [1.0, 4.0, 100.0];
 
 /// Elements in double precision.
@@ -63,7 +63,7 @@ struct Prefill<T: AttentionElement> {
     scores: Option<Guarded<f32>>,
     running: Option<[Guarded<f32>; 2]>,
     counter: Guarded<u32>,
-    /// Of the library's kernel.
+    /// Inputs of the library's kernel.
     shipped: Option<Shipped>,
 }
 
@@ -91,7 +91,7 @@ impl<T: AttentionElement> Prefill<T> {
         })
     }
 
-    /// What every [`step`]th row should be; the same for every rung.
+    /// Returns the expected value of every [`step`]th row; the same for every rung.
     fn expected(&self) -> &[RowReference] {
         let Heads { length, heads, head_dim, causal, .. } = self.heads;
         let num_rows = self.heads.all_heads() * length;

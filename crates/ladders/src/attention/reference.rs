@@ -12,7 +12,7 @@ pub(super) struct RowReference {
     pub(super) start: usize,
     /// Each result, and the sum of the magnitudes behind it.
     pub(super) results: Vec<[f64; 2]>,
-    /// How many keys the row sees.
+    /// Number of keys that the row sees.
     keys: usize,
     /// A bound of every score's magnitude, times log2(e), its products' magnitudes added up.
     score: f64,
@@ -40,7 +40,7 @@ pub(super) fn row(start: usize, query: &[f64], keys: &[f64], values: &[f64]) -> 
 }
 
 impl RowReference {
-    /// Where its results are.
+    /// Returns the range of its results.
     pub(super) fn range(&self) -> Range<usize> {
         self.start..self.start + self.results.len()
     }

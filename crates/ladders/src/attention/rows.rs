@@ -72,8 +72,8 @@ fn add_products(sum: Var<f32>, own: [Val<f32>; 4], query: &[Val<f32>]) {
     sum.set(own.into_iter().zip(query).fold(sum.get(), |sum, (own, query)| own.mul_add(*query, sum)));
 }
 
-/// What a warp's row has seen: the largest score, the sum of exponentials that this lane pushed,
-/// and every 32nd column of the weighted values. Scores are times log2(e).
+/// State of a warp's row: the largest score, the sum of exponentials that this lane pushed, and
+/// every 32nd column of the weighted values. Scores are times log2(e).
 pub(super) struct State {
     max: Var<f32>,
     sum: Var<f32>,
@@ -81,13 +81,14 @@ pub(super) struct State {
 }
 
 impl State {
-    /// Of no keys.
+    /// Creates the state of no keys.
     pub(super) fn new(dim: u32) -> Self {
         let output = (0..dim / 32).map(|_| var(0.0_f32)).collect();
         Self { max: var(f32::NEG_INFINITY), sum: var(0.0_f32), output }
     }
 
-    /// What [`store_scaled`](Self::store_scaled) left; of no keys where it left nothing.
+    /// Loads the state that [`store_scaled`](Self::store_scaled) stored; that of no keys where it
+    /// stored none.
     pub(super) fn load_scaled(output: Global<f32>, statistics: Global<f32>, exists: Val<bool>, dim: u32) -> Self {
         let state = Self::new(dim);
         let [max, sum] = [f32::NEG_INFINITY, 0.0].map(Val::constant);

@@ -15,7 +15,7 @@ use crate::ladder::{Guarded, Guards, Heads};
 /// Kernels for Hopper, whose number of multiprocessors is that of an H200.
 const PROFILE: Profile = Profile::H200;
 
-/// Which of the two ladders.
+/// The two ladders.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Of {
     Prefill,
@@ -92,13 +92,13 @@ impl Shipped {
         })
     }
 
-    /// Whether nothing beside its memory was touched, and tickets are zero again.
+    /// Returns whether nothing outside its memory was touched, and tickets are zero again.
     pub(super) fn is_intact(&self) -> Result<bool, Error> {
         let (tickets, is_intact) = self.tickets.read()?;
         Ok(is_intact && self.scratch.is_intact()? && tickets.iter().all(|ticket| *ticket == 0))
     }
 
-    /// What the kernel takes.
+    /// Returns the arguments of the kernel.
     pub(super) fn arguments<'a>(
         &'a mut self,
         inputs: &[View<'a, u8>],

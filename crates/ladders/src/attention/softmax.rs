@@ -11,14 +11,14 @@ use crate::hgemm::Half;
 /// Sums of four warps, 16 rows each, as `mma` and `wgmma` leave them: a thread has two neighbouring
 /// columns of every eight, in two rows.
 pub(super) trait TwoRows {
-    /// As [`WarpgroupSums::columns`].
+    /// See [`WarpgroupSums::columns`].
     fn columns(&self) -> u32;
-    /// As [`WarpgroupSums::update`].
+    /// See [`WarpgroupSums::update`].
     fn update(&self, f: impl Fn(usize, u32, Val<f32>) -> Val<f32>);
-    /// As [`WarpgroupSums::pairs`].
+    /// See [`WarpgroupSums::pairs`].
     fn pairs(&self) -> Vec<(Val<u32>, Val<u32>, [Val<f32>; 2])>;
 
-    /// As [`WarpgroupSums::fold_rows`].
+    /// See [`WarpgroupSums::fold_rows`].
     fn fold(&self, f: impl Fn(Val<f32>, Val<f32>) -> Val<f32>) -> [Val<f32>; 2] {
         let pairs = self.pairs();
         [0, 1].map(|row| {
@@ -102,15 +102,15 @@ impl<T: Half> TwoRows for WarpRows<T> {
     }
 }
 
-/// What the thread's two rows have seen.
+/// Online softmax state of the thread's two rows.
 pub(super) struct Softmax {
     /// The largest score of each, and the sum of this thread's exponentials.
     state: Vars<[[Val<f32>; 2]; 2]>,
-    /// How many keys each sees, less the thread's first column.
+    /// Number of keys that each row sees, minus the thread's first column.
     bounds: [Val<i32>; 2],
     /// Keys that all rows of the four warps see.
     all: Val<u32>,
-    /// What scores are multiplied by.
+    /// Scale of the scores.
     scale: f32,
 }
 

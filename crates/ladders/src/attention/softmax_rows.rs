@@ -9,7 +9,7 @@ use super::work::{WORDS, Work};
 /// Rows of a block.
 pub(super) const WARPS: u32 = 8;
 
-/// What the kernel takes: scores, times log2(e), which become weights; sizes.
+/// Parameters of the kernel: scores, times log2(e), which become weights; sizes.
 pub type SoftmaxRows = Kernel<(Global<f32>, [u32; WORDS])>;
 
 /// The kernel, which is the same for every element type but in its name.

@@ -1,4 +1,4 @@
-//! How rows of a head come to tiles: copied by all threads, or by TMA into rings.
+//! Loads of a head's rows into tiles: by all threads, or by TMA into rings.
 
 use warpfold_lang::{
     Cursor, Element, Pipeline, Swizzle, TensorMap, Tile, Tiles, Val, lane_id, thread_idx, tiles, when,

@@ -32,12 +32,13 @@ impl<T: Half> WarpgroupRows<T> {
         wgmma_commit();
     }
 
-    /// When the scores are there: they become exponentials. Gives the factors of what came before.
+    /// Turns the scores, once they are there, into exponentials. Returns the rescaling factors of
+    /// the previous sums.
     pub(super) fn push(&self, first_key: Val<u32>) -> [Val<f32>; 2] {
         self.softmax.push(&self.scores, first_key)
     }
 
-    /// When the sums of the tile before are there: rescales them, and has the weights ready.
+    /// Rescales the sums of the previous tile, once they are there, and finishes the weights.
     pub(super) fn rescale(&self, factors: [Val<f32>; 2]) {
         self.sums.scale_rows(factors);
         self.weights.set_sums(&self.scores);

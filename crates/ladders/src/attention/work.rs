@@ -1,4 +1,4 @@
-//! What a kernel is told of its problem, and which keys a row sees.
+//! Problem parameters of a kernel, and the keys that a row sees.
 
 use warpfold_lang::{Array, Element, Global, Val};
 
@@ -57,7 +57,7 @@ impl Work {
         (key + 1).max(self.words.at(2)) - self.words.at(2)
     }
 
-    /// What a score is multiplied by: exponentials are of base 2.
+    /// Returns the scale of the scores: exponentials are of base 2.
     pub(super) fn scale(self) -> f32 {
         scale(self.dim as usize) as f32
     }

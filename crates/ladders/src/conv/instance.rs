@@ -26,7 +26,7 @@ struct Convolution<T: RowElement> {
     x: Guarded<T>,
     w: Guarded<T>,
     y: Guarded<T>,
-    /// What the filters look at, for the rung that writes it.
+    /// The im2col matrix, for the rung that writes it.
     columns: Guarded<T>,
     /// Images and filters with their channels behind the pixels, from the first rung on that takes
     /// them.
@@ -122,9 +122,9 @@ impl<T: RowElement> Convolution<T> {
         }
     }
 
-    /// How far a sum may be from the exact one, given the sum of its products' magnitudes.
+    /// Returns the error bound of a sum, given the sum of its products' magnitudes.
     fn bound(&self, data: Data, magnitude: f64) -> f64 {
-        /// What an `f32` loses as a factor, without its low 13 bits; halves lose nothing.
+        /// Relative error of an `f32` factor without its low 13 bits; f16 and bf16 lose nothing.
         const TF32: f64 = 1.0 / 1024.0;
         let (depth, loss) = (self.depth(), if T::WIDTH == f32::WIDTH { TF32 } else { 0.0 });
         match data {

@@ -39,7 +39,7 @@ pub(super) struct Shape {
     words: Array<u32, WORDS>,
 }
 
-/// Where a pixel of the result looks at an image.
+/// Position in an image that a pixel of the result reads.
 #[derive(Clone, Copy)]
 pub(super) struct Place {
     image: Val<u32>,
@@ -83,7 +83,7 @@ impl Shape {
         self.words.at(0) * self.pixels_of_image()
     }
 
-    /// Where a column of the product looks.
+    /// Returns the position that a column of the product reads.
     pub(super) fn place(self, column: Val<u32>) -> Place {
         let image = column / self.pixels_of_image();
         let pixel = column % self.pixels_of_image();
@@ -93,8 +93,8 @@ impl Shape {
         Place { image, pixel, corner }
     }
 
-    /// What an element of the filter meets there: zero outside the image, and where the condition
-    /// does not hold.
+    /// Loads the input of a filter's element: zero outside the image, and where the condition does
+    /// not hold.
     pub(super) fn get<T: RowElement>(self, x: Global<T>, at: Place, l: Val<u32>, condition: Val<bool>) -> Val<f32> {
         let [channels, height, width] = [1, 2, 3].map(|word| self.words.at(word));
         let (rest, column) = (l / self.words.at(6), l % self.words.at(6));
@@ -129,8 +129,7 @@ impl Shape {
         (at.image * self.filters() + filter) * self.pixels_of_image() + at.pixel
     }
 
-    /// Where an element of a filter's channel lies, as a copy in im2col mode takes it: across and
-    /// down.
+    /// Returns the im2col offsets of an element of a filter's channel: across and down.
     pub(super) fn offsets(self, element: Val<u32>) -> [Val<u16>; 2] {
         let width = self.words.at(6);
         [element % width, element / width].map(Val::cast::<u16>)

@@ -7,7 +7,7 @@ use crate::Error;
 use crate::ladder::{Guarded, Guards, Instance, Rung, Verdict, samples};
 use crate::row::{RowElement, open_typed};
 
-/// What an activation is, in double precision.
+/// An activation in double precision.
 pub(super) type Reference = fn(f64) -> f64;
 
 pub(super) fn open(
@@ -48,8 +48,8 @@ fn problem<T: RowElement>(
     })
 }
 
-/// How far a result may be from the exact one: some roundings of `f32`, the one to the element
-/// type, and what lies below the smallest normal `f32`.
+/// Returns the error bound of a result: some roundings of `f32`, the one to the element type, and
+/// values below the smallest normal `f32`.
 fn bound<T: RowElement>(exact: f64) -> f64 {
     let relative = 16.0 * <f32 as crate::LadderElement>::UNIT_ROUNDOFF + T::UNIT_ROUNDOFF;
     relative * exact.abs() + T::SMALLEST + f64::from(f32::MIN_POSITIVE)

@@ -15,7 +15,7 @@ pub use sigmoid::SIGMOID;
 use warpfold_device::LaunchConfig;
 use warpfold_lang::{Global, Kernel};
 
-/// What every rung takes: the input, the output, the length.
+/// Parameters of every rung: the input, the output, the length.
 pub type Activation<T> = Kernel<(Global<T>, Global<T>, u32)>;
 
 /// Threads per block.

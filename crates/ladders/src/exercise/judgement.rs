@@ -1,4 +1,4 @@
-//! What the judge says.
+//! The judge's output.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use warpfold_device::{Finding, Severity};
 
 use super::Goal;
 
-/// What became of an attempt; prints itself line by line.
+/// Result of an attempt; prints itself line by line.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Judgement {
     /// The exercise.
@@ -20,7 +20,7 @@ pub struct Judgement {
 }
 
 impl Judgement {
-    /// Whether the result is right, no check objects, and every goal is met.
+    /// Returns whether the result is right, no check reports an error, and every goal is met.
     #[must_use]
     pub fn is_passed(&self) -> bool {
         self.result.is_ok() && self.failures().next().is_none() && self.goals.iter().all(is_met)

@@ -25,13 +25,13 @@ use crate::{Error, ErrorKind};
 /// A problem to solve by one kernel.
 #[derive(Debug)]
 pub struct Exercise {
-    /// As the book names it: `transpose`.
+    /// Name in the book: `transpose`.
     pub name: &'static str,
     /// The problem in a sentence without its full stop.
     pub task: &'static str,
-    /// What the kernel takes after its inputs and its output, as `u32`.
+    /// Parameter of the kernel after its inputs and its output, as `u32`.
     pub n: u32,
-    /// What a solution has to cost.
+    /// Bounds on the cost of a solution.
     pub goals: &'static [Goal],
     /// The next thoughts, one after the other.
     pub hints: &'static [&'static str],
@@ -46,7 +46,7 @@ pub struct Exercise {
 /// A bound for a counter.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Goal {
-    /// What is bounded.
+    /// The bounded metric.
     pub metric: Metric,
     /// The most that it may be.
     pub at_most: f64,
@@ -104,7 +104,8 @@ impl Exercise {
         self.judged(|device| kernel.prepare(device), config)
     }
 
-    /// As [`Exercise::judge`], of PTX that was made elsewhere: the kernel of this name in it.
+    /// Variant of [`Exercise::judge`] for PTX that was compiled elsewhere: the kernel of this name
+    /// in it.
     ///
     /// # Errors
     /// As [`Exercise::judge`], and for PTX that the virtual GPU does not load.
@@ -112,7 +113,7 @@ impl Exercise {
         self.judged(|device| device.load(ptx)?.kernel(entry), config)
     }
 
-    /// How many inputs the kernel takes before its output.
+    /// Returns the number of inputs, which precede the output.
     #[must_use]
     pub fn num_inputs(&self) -> usize {
         (self.problem)(self.n).inputs.len()

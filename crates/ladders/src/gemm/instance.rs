@@ -26,7 +26,7 @@ struct Product {
     /// `m`, `n`, `k`.
     sizes: [usize; 3],
     elements: [Vec<f32>; 2],
-    /// What [`Self::expected`] gives.
+    /// Result of [`Self::expected`].
     expected: OnceCell<Vec<[f64; 2]>>,
     a: Guarded<f32>,
     b: Guarded<f32>,
@@ -58,8 +58,8 @@ impl Product {
         (0..m).rev().step_by(step)
     }
 
-    /// Of every element in those rows what it should be, and the sum of the magnitudes behind it;
-    /// the same for every rung.
+    /// Returns the expected value of every element in those rows, and the sum of its terms'
+    /// magnitudes; the same for every rung.
     fn expected(&self) -> &[[f64; 2]] {
         let [_, n, k] = self.sizes;
         let [a, b] = &self.elements;

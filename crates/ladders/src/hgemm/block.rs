@@ -1,4 +1,4 @@
-//! What the kernels have in common: how rows lie, how a block finds its tile, and how sums leave
+//! Code that the kernels share: the layout of rows, the tile of a block, and the store of sums from
 //! registers.
 
 use warpfold_lang::{Global, HalfOfPair, Multiplicand, Tile, Val, WarpgroupSums, linear_thread_idx, when_else};

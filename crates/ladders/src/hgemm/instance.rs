@@ -25,7 +25,7 @@ struct Product<T: LadderElement> {
     sizes: [usize; 3],
     /// `a` and `b`, without what is between their rows.
     elements: [Vec<T>; 2],
-    /// What [`Self::expected`] gives.
+    /// Result of [`Self::expected`].
     expected: OnceCell<Vec<[f64; 2]>>,
     a: Guarded<T>,
     b: Guarded<T>,
@@ -70,8 +70,8 @@ impl<T: LadderElement + Half> Product<T> {
         self.sizes.iter().product::<usize>().div_ceil(MOST) | 1
     }
 
-    /// Of every [`step`](Self::step)th element what it should be, and the sum of the magnitudes
-    /// behind it; the same for every rung.
+    /// Returns the expected value of every [`step`](Self::step)th element, and the sum of its
+    /// terms' magnitudes; the same for every rung.
     fn expected(&self) -> &[[f64; 2]] {
         let [m, n, k] = self.sizes;
         let [a, b] = &self.elements;

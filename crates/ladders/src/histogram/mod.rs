@@ -1,4 +1,4 @@
-//! How often each of 256 values occurs, as the [operator](warpfold_kernels::histogram) defines it.
+//! Histogram of 256 values, as the [operator](warpfold_kernels::histogram) defines it.
 
 mod instance;
 

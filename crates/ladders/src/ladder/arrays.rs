@@ -11,11 +11,11 @@ use crate::{Error, LadderElement};
 /// See `examples/20_own_ladder.rs` for a ladder made of it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Arrays<T> {
-    /// What kernels read; not empty.
+    /// Inputs of kernels; not empty.
     pub inputs: Vec<Vec<T>>,
-    /// What they should write.
+    /// Expected output.
     pub expected: Vec<T>,
-    /// How far an element may be from it.
+    /// Error bound of an element.
     pub tolerance: f64,
 }
 

@@ -1,4 +1,4 @@
-//! What a rung claims to buy, as a statement about counters that a test can hold against a run.
+//! Claims of rungs: statements about counters that a test can check against a run.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use warpfold_device::Counters;
 
 use super::Memory;
 
-/// What one run of a rung told.
+/// Measurements of one run of a rung.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Measured {
     /// Totals of its launches.
@@ -154,7 +154,7 @@ impl fmt::Display for Metric {
     }
 }
 
-/// How a metric compares with that of the rung before, or of another one.
+/// Change of a metric from the previous rung, or from another one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Change {
     /// Less.
@@ -174,9 +174,9 @@ pub enum Change {
 /// A metric and how it changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Claim {
-    /// What changes.
+    /// The metric.
     pub metric: Metric,
-    /// How.
+    /// Its change.
     pub change: Change,
     /// The rung that it is compared with, where that is not the one before.
     pub against: Option<&'static str>,
@@ -195,7 +195,7 @@ impl Claim {
         Self { against: Some(rung), ..self }
     }
 
-    /// Whether it is true of two runs.
+    /// Returns whether the claim is true of two runs.
     #[must_use]
     #[allow(clippy::float_cmp, reason = "counts are exact in f64")]
     pub fn holds(&self, before: &Measured, after: &Measured) -> bool {
@@ -210,7 +210,7 @@ impl Claim {
         }
     }
 
-    /// Whether two runs differ in the direction that it claims, by whatever factor: at small sizes
+    /// Returns whether two runs differ in the claimed direction, by whatever factor: at small sizes
     /// some effects go the other way.
     #[must_use]
     pub fn points_the_right_way(&self, before: &Measured, after: &Measured) -> bool {
@@ -221,7 +221,7 @@ impl Claim {
         }
     }
 
-    /// What two runs say about it: `shared-store bank conflicts 4,587,520 → 0`.
+    /// Describes the claim's metric in two runs: `shared-store bank conflicts 4,587,520 → 0`.
     #[must_use]
     pub fn describe(&self, before: &Measured, after: &Measured) -> String {
         let text = |run| self.metric.text(self.metric.of(run));

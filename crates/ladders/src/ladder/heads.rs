@@ -2,7 +2,7 @@
 
 use crate::{Error, ErrorKind};
 
-/// What a problem of attention has.
+/// Sizes of an attention problem.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Heads {
     /// Tokens of a sequence: its queries and keys, or its keys at most.
@@ -15,7 +15,7 @@ pub struct Heads {
     pub head_dim: usize,
     /// Sequences.
     pub sequences: usize,
-    /// Whether a query sees the keys up to its own alone.
+    /// Applies a causal mask.
     pub causal: bool,
 }
 
@@ -32,22 +32,22 @@ pub struct HeadOptions {
     pub head_dim: Option<usize>,
     /// See [`Heads::sequences`].
     pub sequences: Option<usize>,
-    /// Whether [`Heads::causal`] is set.
+    /// Sets [`Heads::causal`].
     pub causal: bool,
 }
 
 /// The sizes that a ladder of attention takes.
 #[derive(Debug, Clone, Copy)]
 pub struct HeadSizes {
-    /// What is not written is from here.
+    /// Default for numbers that a size omits.
     pub default: Heads,
-    /// Whether there is a causal form.
+    /// Offers a causal form.
     pub has_causal: bool,
     /// On a GPU, where the sizes above are over before they have begun.
     pub on_gpu: Heads,
 }
 
-/// What sizes look like, with and without a causal form.
+/// Forms of sizes, with and without a causal form.
 const FORMS: [&str; 2] = [
     "LENGTHxHEADSxKV_HEADSxHEAD_DIMxSEQUENCES, the last ones left out or not, with LENGTH below 2^20, KV_HEADS a divisor \
      of HEADS, HEAD_DIM 64 or 128, and at most 65535 heads of all sequences",
@@ -60,7 +60,7 @@ const FORMS: [&str; 2] = [
 const BITS: [u32; 6] = [1, 8, 11, 11, 11, 20];
 
 impl Heads {
-    /// As a ladder's size.
+    /// Packs the sizes into a ladder's size.
     #[must_use]
     pub const fn pack(self) -> usize {
         let numbers = [self.causal as usize, self.head_dim, self.kv_heads, self.heads, self.sequences, self.length];
@@ -74,7 +74,7 @@ impl Heads {
         size
     }
 
-    /// What [`pack`](Self::pack) took.
+    /// Unpacks the result of [`pack`](Self::pack).
     #[must_use]
     pub const fn unpack(size: usize) -> Self {
         let (mut numbers, mut shift, mut i) = ([0; BITS.len()], 0, 0);
@@ -143,7 +143,7 @@ impl HeadSizes {
         self.checked(heads, || heads.to_string())
     }
 
-    /// As [`parse`](Self::parse) takes it.
+    /// Formats a size as [`parse`](Self::parse) takes it.
     pub(super) fn text(&self, size: usize) -> String {
         Heads::unpack(size).to_string()
     }

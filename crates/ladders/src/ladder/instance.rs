@@ -5,7 +5,7 @@ use warpfold_device::Arguments;
 use super::Rung;
 use crate::Error;
 
-/// Who notices accesses beside buffers, and reads of what was not written.
+/// Detection of out-of-bounds accesses and of uninitialised reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Guards {
     /// Poison around the data and in the outputs, looked at behind each run. Works on every device.
@@ -14,10 +14,10 @@ pub enum Guards {
     Checker,
 }
 
-/// What became of a result.
+/// Verdict on a result.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Verdict {
-    /// Whether the result is within its bound, and nothing beside it was touched.
+    /// The result is within its bound, and nothing outside it was touched.
     pub ok: bool,
     /// The largest absolute difference from the reference.
     pub max_error: f64,
@@ -42,7 +42,7 @@ pub trait Instance {
     /// If the device has no memory for them.
     fn reset(&mut self, rung: &Rung) -> Result<(), Error>;
 
-    /// What the kernel of one of the rung's launches takes, after [`reset`](Instance::reset) for
+    /// Returns the arguments of one of the rung's launches, after [`reset`](Instance::reset) for
     /// this rung.
     ///
     /// # Errors
@@ -63,7 +63,8 @@ pub trait Instance {
         None
     }
 
-    /// What the rung of the last [`reset`](Instance::reset) was given beside inputs and result.
+    /// Returns the memory that the rung of the last [`reset`](Instance::reset) used in addition to
+    /// inputs and result.
     fn memory(&self) -> Memory {
         Memory::default()
     }

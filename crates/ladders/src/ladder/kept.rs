@@ -1,4 +1,4 @@
-//! Whether a run keeps what its rungs claim.
+//! Checks the claims of rungs against a run.
 
 use super::{Ladder, LadderReport};
 

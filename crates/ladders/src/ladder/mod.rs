@@ -79,11 +79,11 @@ pub fn ladder(name: &str) -> Result<&'static Ladder, Error> {
 /// One problem and its kernels, from the first that comes to mind to the one that is shipped.
 #[derive(Debug)]
 pub struct Ladder {
-    /// As the program takes it: `reduce`.
+    /// Name on the command line: `reduce`.
     pub name: &'static str,
     /// The problem in a sentence.
     pub problem: &'static str,
-    /// What a size says: elements, or several numbers as one.
+    /// Meaning of a size: elements, or several numbers as one.
     pub sizes: Sizes,
     /// The size unless said.
     pub default_size: usize,
@@ -173,7 +173,7 @@ impl Ladder {
         self.sizes.text(size)
     }
 
-    /// What a size means, where its numbers do not say it: those of a convolution.
+    /// Returns the meaning of a size whose numbers are not self-explanatory: that of a convolution.
     #[must_use]
     pub fn size_details(&self, size: usize) -> Option<String> {
         match self.sizes {
@@ -209,15 +209,15 @@ impl Ladder {
 /// One solution of a ladder's problem.
 #[derive(Debug)]
 pub struct Rung {
-    /// As the catalogue names it: `interleaved`.
+    /// Name in the catalogue: `interleaved`.
     pub name: &'static str,
-    /// What changed against the rung before, in a sentence without its full stop.
+    /// The change from the previous rung, in a sentence without its full stop.
     pub changed: &'static str,
-    /// What the change does to the counters, compared with the rung before.
+    /// Claimed changes of the counters from the previous rung.
     pub claims: &'static [Claim],
     /// Its kernels, launched one behind the other.
     pub launches: &'static [Launch],
-    /// How the blocks' results become one.
+    /// Combination of the blocks' results.
     pub finish: Finish,
 }
 
@@ -258,7 +258,7 @@ pub struct Launch {
     pub dtypes: Option<&'static [Dtype]>,
 }
 
-/// What decides on the code of a kernel.
+/// Selection of a kernel's code.
 #[derive(Debug)]
 enum KernelOf {
     Dtype(fn(Dtype) -> AnyKernel),
@@ -313,8 +313,7 @@ impl Launch {
     }
 }
 
-/// How a result comes to be from what the blocks do. Of a sum it also says which arguments the
-/// kernel takes.
+/// Combination of the blocks' results. For a sum it also determines the arguments of the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Finish {
     /// There is nothing to finish: what threads, warps or blocks leave are results.

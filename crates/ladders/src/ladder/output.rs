@@ -55,7 +55,7 @@ impl<T: Element + Scalar> Guarded<T> {
         Ok(stream.fill_bytes(self.view_mut()?, 0)?)
     }
 
-    /// How many elements there are.
+    /// Returns the number of elements.
     pub(crate) fn len(&self) -> usize {
         self.len
     }
@@ -89,7 +89,7 @@ impl<T: Element + Scalar> Guarded<T> {
         Ok((elements, self.is_intact()?))
     }
 
-    /// Whether the guards are as they were.
+    /// Returns whether the guards are unchanged.
     pub(crate) fn is_intact(&self) -> Result<bool, Error> {
         let stream = self.buffer.device().default_stream();
         let mut guards = vec![T::from_bits(0); 2 * self.guard];

@@ -1,4 +1,4 @@
-//! What a run of a ladder tells.
+//! Report of a ladder's run.
 
 use warpfold_device::{Counters, Finding, LaunchReport, Severity};
 use warpfold_kernels::Dtype;
@@ -16,7 +16,7 @@ pub struct LadderReport {
     pub size: usize,
     /// Their type.
     pub dtype: Dtype,
-    /// What a copy within the device's memory reaches, reads and writes counted; `None` without a
+    /// Bandwidth of a copy within the device's memory, reads and writes counted; `None` without a
     /// clock.
     pub copy_gigabytes_per_second: Option<f64>,
     /// The rungs that were run, in the ladder's order.
@@ -30,7 +30,7 @@ pub struct LadderReport {
 pub struct Absent {
     /// The rung's name.
     pub name: &'static str,
-    /// What it needs.
+    /// The missing requirement.
     pub reason: String,
 }
 
@@ -39,7 +39,7 @@ pub struct Absent {
 pub struct RungReport {
     /// The rung's name.
     pub name: &'static str,
-    /// Whether the result is right and nothing beside it was touched.
+    /// The result is right and nothing outside it was touched.
     pub ok: bool,
     /// The largest absolute difference from the reference; infinite where the run failed.
     pub max_error: f64,
@@ -55,15 +55,15 @@ pub struct RungReport {
     pub teraflops_per_second: Option<f64>,
     /// Counters of one run, all its launches together; `None` on CUDA.
     pub counters: Option<Counters>,
-    /// What each of its launches counted, instruction by instruction; empty unless
+    /// Counters of each launch, instruction by instruction; empty unless
     /// [`RunOptions::record`](super::RunOptions::record) asks for it, and on CUDA.
     pub launches: Vec<LaunchReport>,
     /// Broken rules that the checks found.
     pub findings: Vec<Finding>,
     /// Why the run failed, where it did.
     pub failure: Option<String>,
-    /// Whether the rung is a race by design ([`Finish::Race`](super::Finish::Race)), which nothing
-    /// but the checks judges.
+    /// The rung is a race by design ([`Finish::Race`](super::Finish::Race)), which only the checks
+    /// judge.
     pub is_race: bool,
     /// Blocks of the launches.
     pub blocks: u64,
@@ -71,24 +71,24 @@ pub struct RungReport {
     pub steps: u64,
     /// Memory beside inputs and result.
     pub memory: Memory,
-    /// What changed against the rung before, and what that bought in this run.
+    /// The change from the previous rung, and its gain in this run.
     pub sentence: String,
 }
 
 impl LadderReport {
-    /// How many times the speed of the first rung that was run a rung has.
+    /// Returns the speedup of a rung over the first rung that was run.
     #[must_use]
     pub fn speedup(&self, rung: &RungReport) -> Option<f64> {
         Some(self.rungs.first()?.seconds? / rung.seconds?)
     }
 
-    /// Which part of the copy bandwidth a rung reaches.
+    /// Returns the bandwidth of a rung as a share of the copy bandwidth.
     #[must_use]
     pub fn share_of_copy(&self, rung: &RungReport) -> Option<f64> {
         Some(rung.gigabytes_per_second? / self.copy_gigabytes_per_second?)
     }
 
-    /// Whether every rung is right and no check found an error.
+    /// Returns whether every rung is right and no check found an error.
     #[must_use]
     pub fn is_ok(&self) -> bool {
         self.rungs.iter().all(RungReport::is_ok)
@@ -96,14 +96,14 @@ impl LadderReport {
 }
 
 impl RungReport {
-    /// Whether it is right and no check found an error. A race by design is never wrong, as it is
-    /// shown for what it is.
+    /// Returns whether the rung is right and no check found an error. A race by design is never
+    /// wrong, as it is shown for what it is.
     #[must_use]
     pub fn is_ok(&self) -> bool {
         self.is_race || (self.ok && self.findings.iter().all(|finding| finding.severity != Severity::Error))
     }
 
-    /// What claims are about; `None` on CUDA.
+    /// Returns the measurements that claims refer to; `None` on CUDA.
     #[must_use]
     pub fn measured(&self) -> Option<Measured> {
         let Self { counters, blocks, steps, memory, .. } = *self;

@@ -1,9 +1,9 @@
-//! How the elements of a problem lie in rows.
+//! Layout of a problem's elements in rows.
 
 /// Rows of one length, which together are all elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Rows {
-    /// How many rows there are.
+    /// Number of rows.
     pub num_rows: usize,
     /// Elements of each.
     pub row_len: usize,

@@ -11,7 +11,7 @@ use crate::{Error, ErrorKind};
 use warpfold_kernels::Dtype;
 use warpfold_lang::ErrorKind as Lacking;
 
-/// How to run a ladder.
+/// Options of a run.
 #[derive(Clone)]
 pub struct RunOptions {
     /// The rungs to run, by name; all of them if empty.
@@ -29,17 +29,17 @@ pub struct RunOptions {
     pub progress: Option<ProgressFn>,
 }
 
-/// What is told of the progress.
+/// Progress callback.
 pub type ProgressFn = Arc<dyn Fn(&Progress) + Send + Sync>;
 
-/// Where a run is.
+/// Progress of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Progress {
     /// The rung that runs.
     pub rung: &'static str,
     /// Its position among the rungs to run.
     pub rung_idx: usize,
-    /// How many rungs are to be run.
+    /// Number of rungs to run.
     pub num_rungs: usize,
     /// Blocks finished and blocks in all of the launch; `None` before it, and on CUDA.
     pub blocks: Option<(u64, u64)>,
@@ -136,7 +136,7 @@ pub fn run(
 /// Elements that a rung of [`Finish::OneBlock`] takes: two per thread.
 pub(crate) const ONE_BLOCK_MOST: usize = 2048;
 
-/// What the device lacks for a rung, or the rung for the element type.
+/// Returns the requirement of a rung that the device or the element type does not meet.
 fn lacking(device: &Device, rung: &Rung, (size, dtype): (usize, Dtype)) -> Result<Option<String>, Error> {
     if let Err(error) = rung.check_dtype(dtype) {
         return Ok(Some(error.to_string()));
@@ -280,14 +280,14 @@ fn run_rung(
     })
 }
 
-/// Whether a cooperative launch has more blocks than the device can keep resident.
+/// Returns whether a cooperative launch has more blocks than the device can keep resident.
 fn is_too_large(rung: &Rung, size: usize, error: &Error) -> bool {
     let is_refused = matches!(error.kind(), ErrorKind::Device(error)
         if matches!(error.kind(), warpfold_device::ErrorKind::InvalidLaunch { .. }));
     is_refused && rung.launches.iter().any(|launch| (launch.config)(size).cooperative)
 }
 
-/// Whether the rung is to blame, and the device still usable.
+/// Returns whether the rung is to blame, and the device still usable.
 fn is_failed_run(device: &Device, error: &Error) -> bool {
     let ErrorKind::Device(error) = error.kind() else { return false };
     device.is_virtual() && matches!(error.kind(), warpfold_device::ErrorKind::LaunchFailed { .. })

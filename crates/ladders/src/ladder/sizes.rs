@@ -1,10 +1,10 @@
-//! What the size of a ladder's problem is: a number of elements, up to three numbers such as `m`,
-//! `n`, `k`, or the tokens and heads of attention.
+//! Size of a ladder's problem: a number of elements, up to three numbers such as `m`, `n`, `k`, or
+//! the tokens and heads of attention.
 
 use super::heads::HeadSizes;
 use crate::{Error, ErrorKind};
 
-/// What a ladder's size says.
+/// Meaning of a ladder's size.
 #[derive(Debug, Clone, Copy)]
 pub enum Sizes {
     /// A number of elements, up to the ladder's `max_size`.
@@ -22,13 +22,13 @@ pub enum Sizes {
 /// thread.
 #[derive(Debug, Clone, Copy)]
 pub struct SizeOption {
-    /// As the program takes it, without its dashes: `columns`.
+    /// Name on the command line, without its dashes: `columns`.
     pub name: &'static str,
     /// Its value unless said.
     pub default: usize,
-    /// Which values there are kernels for; below 2^20.
+    /// Returns whether there are kernels for a value; below 2^20.
     pub accepts: fn(usize) -> bool,
-    /// What those are: `2, 4 or 8`.
+    /// The accepted values: `2, 4 or 8`.
     pub expected: &'static str,
 }
 
@@ -112,15 +112,16 @@ pub fn number(text: &str) -> Option<usize> {
 /// The numbers that a ladder takes instead of a number of elements.
 #[derive(Debug, Clone, Copy)]
 pub struct Numbers {
-    /// How they are written: `N or MxNxK`.
+    /// The written form: `N or MxNxK`.
     pub form: &'static str,
     /// All of them, made from those that were written; nothing if they are too many or too few.
     pub complete: fn(&[usize]) -> Option<[usize; 3]>,
     /// The most that each may be; below 2^20.
     pub most: [usize; 3],
-    /// How many of them are printed: the last ones may mean nothing.
+    /// Number of sizes that are printed: the last ones may be unused.
     pub shown: usize,
-    /// What they mean, for a line below the problem; nothing where they say it themselves.
+    /// Explanation of the sizes, for a line below the problem; none where they are
+    /// self-explanatory.
     pub told: fn([usize; 3]) -> Option<String>,
 }
 
@@ -148,7 +149,7 @@ pub const fn unpack(size: usize) -> [usize; 3] {
 }
 
 impl Sizes {
-    /// How many elements a size has, where that is what it says.
+    /// Returns the number of elements, if the size is one.
     pub(super) fn elements(&self, size: usize) -> Option<usize> {
         match self {
             Self::Elements => Some(size),

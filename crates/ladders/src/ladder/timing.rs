@@ -21,8 +21,8 @@ pub(super) fn median(mut times: Vec<Duration>) -> Option<f64> {
     times.get(times.len() / 2).map(Duration::as_secs_f64)
 }
 
-/// What a copy within the device's memory reaches, reads and writes counted; `None` on a device
-/// without a clock.
+/// Measures the bandwidth of a copy within the device's memory, reads and writes counted; `None` on
+/// a device without a clock.
 ///
 /// The median of 20 copies of 512 MiB, or of an eighth of the free memory if that is less: far more
 /// than a cache holds.

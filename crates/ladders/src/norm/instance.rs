@@ -9,7 +9,7 @@ use crate::ladder::{Guards, Instance, Rows, samples};
 use crate::row::{Operator, RowElement, RowProblem, open_typed};
 use crate::{Error, LadderElement};
 
-/// What is added to the variance.
+/// Epsilon added to the variance.
 const EPS: f32 = 1e-5;
 
 pub(super) fn open_layer(

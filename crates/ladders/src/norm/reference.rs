@@ -1,4 +1,4 @@
-//! What a norm is, and how far from it a computed one may be.
+//! Reference of a norm, with error bounds.
 
 use crate::LadderElement;
 use crate::row::{Expected, RowElement, RowResult};
@@ -39,9 +39,8 @@ pub(super) fn rms_norm<T: RowElement>(elements: &[f64], scale: &[f64], eps: f64)
     }
 }
 
-/// How far a computed `rstd` may be from the true one, relative to it, and a computed mean relative
-/// to the deviation, in a row of `row_len` elements whose squared mean is `offset` times its
-/// variance.
+/// Returns the error bound of a computed `rstd`, relative to it, and of a computed mean relative to
+/// the deviation, in a row of `row_len` elements whose squared mean is `offset` times its variance.
 ///
 /// An element goes through one addition, or combination, for each element that its thread has met,
 /// of at least 256 threads per row, and one for each doubling of the threads. Each has a relative
@@ -53,10 +52,9 @@ pub fn rstd_error_bound(row_len: usize, offset: f64) -> f64 {
     4.0 * depth * (1.0 + offset).sqrt() * f32::UNIT_ROUNDOFF
 }
 
-/// How far a computed result may be from the true one: `relative` is [`rstd_error_bound`],
-/// `product` the element's normal form times its scale. The mean's error counts times the scale;
-/// the product has four roundings, the sum one; and the result is rounded to `T`, where it may be
-/// subnormal.
+/// Returns the error bound of a result: `relative` is [`rstd_error_bound`], `product` the element's
+/// normal form times its scale. The mean's error counts times the scale; the product has four
+/// roundings, the sum one; and the result is rounded to `T`, where it may be subnormal.
 #[must_use]
 pub fn error_bound<T: LadderElement>(relative: f64, product: f64, scale: f64, bias: f64) -> f64 {
     let value = product.abs() + bias.abs();

@@ -13,7 +13,7 @@ use crate::Error;
 /// Elements that are drawn at most: the threads of a block.
 pub const MOST_EXPLAINED: usize = 1024;
 
-/// Which elements meet in a step.
+/// Pairing of elements in a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Addressing {
     /// Strides double; thread `t` works where `t` is a multiple of twice the stride (`naive`).
@@ -55,7 +55,7 @@ pub struct Addition {
 pub struct TreeStep {
     /// The distance of the elements that meet.
     pub stride: usize,
-    /// What is added, by thread.
+    /// Additions, by thread.
     pub additions: Vec<Addition>,
     /// The tile after the step.
     pub tile: Vec<f32>,

@@ -19,7 +19,7 @@ pub(super) fn open(device: &Device, dtype: Dtype, size: usize, guards: Guards) -
 struct Sum<T: LadderElement> {
     device: Device,
     guards: Guards,
-    /// As launches take it: elements, and perhaps the ladder's option.
+    /// Size in the form that launches take: elements, and perhaps the ladder's option.
     size: usize,
     elements: Vec<T>,
     reference: Reference,
@@ -27,8 +27,8 @@ struct Sum<T: LadderElement> {
     /// One element a block, where blocks leave their sums.
     partials: Guarded<T>,
     result: Guarded<T>,
-    /// What [`Finish::LastBlock`] counts blocks with. Cleared once: each launch has to leave it as
-    /// it found it.
+    /// Block counter of [`Finish::LastBlock`]. Cleared once: each launch has to leave it as it
+    /// found it.
     ticket: Buffer<u32>,
 }
 

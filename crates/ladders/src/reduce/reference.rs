@@ -1,4 +1,4 @@
-//! What a sum is.
+//! Reference of a sum.
 
 use crate::LadderElement;
 

@@ -4,14 +4,14 @@ use warpfold_lang::{Val, Var, var, when};
 
 use super::{Row, RowElement, Team};
 
-/// What one thread holds of a row.
+/// Values of a row in one thread's registers.
 ///
 /// Of a row that can be accessed by 16 bytes, a thread holds groups of neighbours; of any other
 /// one, single elements that lie a team apart. Either way those that the row has come first.
 #[derive(Debug)]
 pub(crate) struct InRegisters {
     values: Vec<Val<f32>>,
-    /// How many of them the row has; it may be more than there are.
+    /// Number of values of the row; it may exceed the capacity.
     count: Val<u32>,
     team: Team,
 }
@@ -52,13 +52,13 @@ impl InRegisters {
         &self.values
     }
 
-    /// Whether the row has the `n`-th value.
+    /// Returns whether the row has the `n`-th value.
     #[track_caller]
     pub(crate) fn has(&self, n: usize) -> Val<bool> {
         self.count.gt(n as u32)
     }
 
-    /// How many values the row has.
+    /// Returns the number of values of the row.
     #[track_caller]
     pub(crate) fn count(&self) -> Val<u32> {
         self.count.min(self.values.len() as u32)

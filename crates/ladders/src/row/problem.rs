@@ -28,7 +28,7 @@ impl Expected {
     }
 }
 
-/// What an operator gives for one row.
+/// Result of an operator for one row.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct RowResult {
     pub(crate) output: Vec<Expected>,
@@ -39,13 +39,13 @@ pub(crate) struct RowResult {
 /// The operator for one row, in double precision.
 pub(crate) type Reference = Box<dyn Fn(&[f64]) -> RowResult>;
 
-/// What distinguishes an operator.
+/// Definition of an operator.
 pub(crate) struct Operator<'a, T> {
     /// One vector of the row's length each: a scale, a bias.
     pub(crate) vectors: &'a [(&'static str, Vec<T>)],
     /// The names of the statistics: one `f32` a row each.
     pub(crate) statistics: &'static [&'static str],
-    /// What is added below a root, where there is one.
+    /// Epsilon added below a root, if there is one.
     pub(crate) eps: Option<f32>,
     pub(crate) reference: Reference,
 }

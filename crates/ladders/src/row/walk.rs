@@ -25,7 +25,7 @@ impl<T: RowElement> Row<T> {
         Self { first: vector, len }
     }
 
-    /// Whether it can be accessed by 16 bytes from its first element to its last.
+    /// Returns whether 16-byte accesses are possible from its first element to its last.
     #[track_caller]
     pub(super) fn is_wide(self) -> Val<bool> {
         (self.len & (T::WIDTH - 1)).eq(0)

@@ -1,4 +1,4 @@
-//! What scaling by the largest magnitude is, and how far from it a computed one may be.
+//! Reference of scaling by the largest magnitude, with error bounds.
 
 use crate::LadderElement;
 use crate::row::{Expected, RowElement, RowResult};
@@ -14,8 +14,8 @@ pub(super) fn scale<T: RowElement>(elements: &[f64]) -> RowResult {
     }
 }
 
-/// How far a computed quotient may be from the true one: it is rounded to `f32`, then to `T`, where
-/// it may be subnormal.
+/// Returns the error bound of a quotient: it is rounded to `f32`, then to `T`, where it may be
+/// subnormal.
 #[must_use]
 pub fn error_bound<T: LadderElement>(value: f64) -> f64 {
     value.abs() * (f32::UNIT_ROUNDOFF + T::UNIT_ROUNDOFF) + T::SMALLEST

@@ -24,7 +24,7 @@ struct Scan<T: LadderElement> {
     output: Guarded<T>,
     /// The sum of each tile, then of all tiles before it.
     totals: Guarded<T>,
-    /// What tiles tell one another in a single launch.
+    /// Look-back state of tiles in a single launch.
     state: Guarded<u64>,
     ticket: Guarded<u32>,
 }

@@ -80,9 +80,9 @@ impl<T: RowElement> Instance for VectorProblem<T> {
         self.output.renew(&self.device, "output", self.guards)
     }
 
-    /// Of two launches the first takes the input, what the blocks leave, and the length; the second
-    /// one also their number and the output. A single launch takes it all, and what its blocks meet
-    /// at.
+    /// Returns the arguments. The first of two launches takes the input, the blocks' results, and
+    /// the length; the second one also their number and the output. A single launch takes it all,
+    /// and the barrier of the blocks.
     fn arguments(&mut self, rung: &Rung, launch_idx: usize) -> Result<Arguments<'_>, Error> {
         let len = self.elements.len() as u32;
         let [largest, sums] = &mut self.partials;

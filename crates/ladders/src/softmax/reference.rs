@@ -1,4 +1,4 @@
-//! What a softmax is, and how far from it a computed one may be.
+//! Reference of a softmax, with error bounds.
 
 use crate::LadderElement;
 use crate::row::{Expected, RowElement};
@@ -15,7 +15,7 @@ pub(super) fn softmax<T: RowElement>(elements: &[f64]) -> Vec<Expected> {
     elements.iter().zip(&exponentials).map(expected).collect()
 }
 
-/// How far a computed result may be from the true `value` of an element that lies `distance` below
+/// Returns the error bound of a result from the true `value` of an element that is `distance` below
 /// the largest one, in a row of `row_len` elements of type `T`.
 ///
 /// The relative error in units of `f32`'s roundoff: the exponential of the element and those of the

@@ -18,7 +18,7 @@ use crate::{Error, ErrorKind};
 pub use rungs::RUNGS;
 pub use timeline::timeline;
 
-/// As the program takes it.
+/// Name on the command line.
 pub const NAME: &str = "transfer";
 
 /// The problem in a sentence.
@@ -30,9 +30,9 @@ const CHUNKS: usize = 4;
 /// One way.
 #[derive(Debug)]
 pub struct Rung {
-    /// As the field names it: `pinned`.
+    /// The field's name: `pinned`.
     pub name: &'static str,
-    /// What changed against the rung before.
+    /// The change from the previous rung.
     pub changed: &'static str,
     way: fn(&mut Instance) -> Result<(), Error>,
 }
@@ -48,7 +48,7 @@ pub fn rung(name: &str) -> Result<&'static Rung, Error> {
     })
 }
 
-/// What was done.
+/// Kinds of work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum What {
     /// A copy to the device.
@@ -64,26 +64,26 @@ pub enum What {
 /// Something that a rung gave to a stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Event {
-    /// What.
+    /// Kind of work.
     pub what: What,
     /// On which of its streams.
     pub stream: usize,
-    /// Which part of the vector.
+    /// Index of the part of the vector.
     pub chunk: usize,
     /// Bytes that crossed the bus by a copy, or by a kernel in mapped memory.
     pub bytes: u64,
-    /// Whether the host waits until it has ended before it issues anything else.
+    /// The host waits for its end before it issues anything else.
     pub is_waited_for: bool,
-    /// When it began and ended, since the first one began; `None` on the virtual GPU.
+    /// Begin and end, since the first one began; `None` on the virtual GPU.
     pub time: Option<(Duration, Duration)>,
 }
 
-/// What a rung did, in the order of its calls, and whether it was right.
+/// Work of a rung, in the order of its calls, and its correctness.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Trace {
-    /// What it gave to streams.
+    /// Work submitted to streams.
     pub events: Vec<Event>,
-    /// Whether the result is that of the host.
+    /// The result equals that of the host.
     pub is_right: bool,
 }
 
@@ -122,8 +122,8 @@ impl Trace {
         self.events.iter().map(step).collect()
     }
 
-    /// Whether a copy ran while a kernel did: by the clock on a GPU, by [`Trace::steps`] on the
-    /// virtual one, which has none.
+    /// Returns whether a copy ran while a kernel did: by the clock on a GPU, by [`Trace::steps`] on
+    /// the virtual one, which has none.
     #[must_use]
     pub fn overlaps(&self) -> bool {
         let steps = self.steps();

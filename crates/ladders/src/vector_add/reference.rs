@@ -1,4 +1,4 @@
-//! What the sum of two vectors is.
+//! Reference of the sum of two vectors.
 
 use crate::LadderElement;
 

@@ -9,7 +9,8 @@ use warpfold_lang::{Array, Global, Kernel, kernel};
 use crate::attention::cache::{CACHE_WORDS, Cache, THREADS};
 use crate::attention::element::AttentionElement;
 
-/// What the kernel takes: queries, keys, values, how many of them a sequence has, results, sizes.
+/// Parameters of the kernel: queries, keys, values, number of keys of each sequence, results,
+/// sizes.
 pub type OneBlock<T, O> = Kernel<(Global<T>, Global<T>, Global<T>, Global<u32>, Global<O>, [u32; CACHE_WORDS])>;
 
 /// The kernel.

@@ -12,7 +12,7 @@ use crate::attention::element::AttentionElement;
 /// Keys of a part.
 pub(super) const PART: u32 = 256;
 
-/// What the kernel takes: queries, keys, values, how many of them a sequence has, parts, sizes.
+/// Parameters of the kernel: queries, keys, values, number of keys of each sequence, parts, sizes.
 pub type SplitKv<T> = Kernel<(Global<T>, Global<T>, Global<T>, Global<u32>, Global<f32>, [u32; CACHE_WORDS])>;
 
 /// The kernel.
@@ -39,7 +39,7 @@ pub fn split_kv<T: AttentionElement>(dim: u32) -> SplitKv<T> {
     kernel(format!("decode_split_kv_{}_{dim}", T::NAME), body).required_block(THREADS).min_blocks(1)
 }
 
-/// What the second kernel takes: parts, how many keys a sequence has, results, sizes.
+/// Parameters of the second kernel: parts, number of keys of each sequence, results, sizes.
 pub type Combine<O> = Kernel<(Global<f32>, Global<u32>, Global<O>, [u32; CACHE_WORDS])>;
 
 /// The second kernel, of a rung: a warp combines the parts of a head.

@@ -10,8 +10,8 @@ use super::r02_split_kv::PART;
 use crate::attention::cache::{CACHE_WORDS, Cache, THREADS};
 use crate::attention::element::AttentionElement;
 
-/// What the kernel takes: queries, pages of keys and of values, how many keys a sequence has, the block table, parts,
-/// sizes.
+/// Parameters of the kernel: queries, pages of keys and of values, number of keys of each sequence,
+/// the block table, parts, sizes.
 pub type Paged<T> =
     Kernel<(Global<T>, Global<T>, Global<T>, Global<u32>, Global<u32>, Global<f32>, [u32; CACHE_WORDS])>;
 

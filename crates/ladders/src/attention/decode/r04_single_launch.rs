@@ -12,8 +12,9 @@ use super::r02_split_kv::PART;
 use crate::attention::cache::{CACHE_WORDS, Cache, THREADS};
 use crate::attention::element::AttentionElement;
 
-/// What the kernel takes: queries, pages of keys and of values, how many keys a sequence has, the block table, parts, a
-/// counter for each block of heads (zero before and after), results, sizes.
+/// Parameters of the kernel: queries, pages of keys and of values, number of keys of each sequence,
+/// the block table, parts, a counter for each block of heads (zero before and after), results,
+/// sizes.
 pub type SingleLaunch<T, O> = Kernel<(
     Global<T>,
     Global<T>,

@@ -37,11 +37,11 @@ use super::softmax_rows::{self, softmax_rows};
 use super::work::WORDS;
 use crate::ladder::{Change, Claim, Finish, HeadSizes, Heads, Ladder, Launch, Metric, Rung, Sizes};
 
-/// What a kernel takes whose tiles come by TMA: queries, keys and values with boxes of 64 columns,
+/// Parameters of a kernel with TMA loads: queries, keys and values with boxes of 64 columns,
 /// results, sizes.
 pub type OfMaps<T> = Kernel<(TensorMap<T>, TensorMap<T>, TensorMap<T>, Global<T>, [u32; WORDS])>;
 
-/// What a rung takes.
+/// Parameters of a rung.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Data {
     /// Tensors, and room for scores.
@@ -54,11 +54,11 @@ pub(super) enum Data {
     Maps([u32; 2]),
     /// And a counter.
     Drawn([u32; 2]),
-    /// What the library's plan says.
+    /// Parameters of the library's plan.
     Shipped,
 }
 
-/// What a rung takes, by its name.
+/// Returns the parameters of a rung by its name.
 pub(super) fn data_of(rung: &str) -> Data {
     match rung {
         "three_kernels" => Data::Scores,
@@ -75,7 +75,7 @@ pub(super) fn data_of(rung: &str) -> Data {
 /// The default: more tiles of rows than multiprocessors, so that persistent blocks have several.
 const DEFAULT: Heads = Heads { length: 192, heads: 36, kv_heads: 9, head_dim: 64, sequences: 2, causal: false };
 
-/// What papers time.
+/// The size that papers time.
 const ON_GPU: Heads = Heads { length: 4096, heads: 32, kv_heads: 8, head_dim: 128, sequences: 1, causal: false };
 
 /// A size for each of the sizes of a head.
@@ -90,7 +90,7 @@ fn blocks_of_rows(size: usize, rows: u32, threads: u32) -> LaunchConfig {
 /// Multiprocessors of an H200: as many blocks as run at once. Fewer run one behind the other.
 const NUM_SMS: u32 = 132;
 
-/// As many blocks as run at once, or fewer if there are fewer tiles.
+/// Launches as many blocks as can be resident, or fewer if there are fewer tiles.
 fn resident(size: usize) -> LaunchConfig {
     use r06_warp_specialized::{BLOCK_M, THREADS};
     let heads = Heads::unpack(size);

@@ -14,7 +14,7 @@ use crate::attention::work::{WORDS, Work};
 pub(super) const WARPS: u32 = 8;
 const THREADS: u32 = 32 * WARPS;
 
-/// What the kernel takes: queries, keys, values, results, two statistics a row, sizes.
+/// Parameters of the kernel: queries, keys, values, results, two statistics per row, sizes.
 pub type Flash1<T> = Kernel<(Global<T>, Global<T>, Global<T>, Global<f32>, Global<f32>, [u32; WORDS])>;
 
 /// The kernel.

@@ -15,7 +15,7 @@ pub(super) const ROWS: u32 = 32;
 const WARP_ROWS: u32 = 8;
 const THREADS: u32 = 32 * (ROWS / WARP_ROWS);
 
-/// What the kernel takes: queries, keys, values, results, sizes.
+/// Parameters of the kernel: queries, keys, values, results, sizes.
 pub type Flash2<T, O> = Kernel<(Global<T>, Global<T>, Global<T>, Global<O>, [u32; WORDS])>;
 
 /// The kernel.

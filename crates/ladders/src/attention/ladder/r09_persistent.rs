@@ -17,7 +17,8 @@ use crate::hgemm::Half;
 
 const STAGES: u32 = 2;
 
-/// What the kernel takes: as [`OfMaps`](super::OfMaps), and a counter that is zero before and after.
+/// Parameters of the kernel: those of [`OfMaps`](super::OfMaps), and a counter that is zero before
+/// and after.
 pub type Drawn<T> = Kernel<(TensorMap<T>, TensorMap<T>, TensorMap<T>, Global<T>, Global<u32>, [u32; WORDS])>;
 
 /// The kernel.

@@ -30,17 +30,16 @@ use warpfold_lang::{Global, Kernel, TensorMap};
 use super::instance::open;
 use crate::ladder::{Change, Claim, Finish, Ladder, Launch, Metric, Numbers, Rung, Sizes, pack, unpack};
 
-/// What every kernel takes: images (or the matrix made of them), filters, what it writes, sizes.
+/// Parameters of every kernel: images (or the matrix made of them), filters, output, sizes.
 pub type Conv<T> = Kernel<(Global<T>, Global<T>, Global<T>, [u32; WORDS])>;
 
-/// What a kernel takes whose copies gather: images by a map in im2col mode, filters, what it
-/// writes, sizes.
+/// Parameters of an im2col-mode TMA kernel: a tensor map of the images, filters, output, sizes.
 pub type ConvOfMaps<T> = Kernel<(TensorMap<T>, TensorMap<T>, Global<T>, [u32; WORDS])>;
 
 /// Filters and pixels of a block; it has as many threads as a tile has outputs.
 const TILE: u32 = 16;
 
-/// What a rung takes.
+/// Parameters of a rung.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Data {
     /// Channels before the pixels; products of whole `f32`.
@@ -51,7 +50,7 @@ pub(super) enum Data {
     Maps,
 }
 
-/// What a rung takes, by its name.
+/// Returns the parameters of a rung by its name.
 pub(super) fn data_of(rung: &str) -> Data {
     match rung {
         "cp_async" => Data::ChannelsLast,
@@ -99,7 +98,7 @@ fn depth(sizes: &[u32; WORDS]) -> u32 {
     sizes[1] * sizes[5] * sizes[6]
 }
 
-/// What a size of the ladder says.
+/// The sizes of the ladder.
 const SIZES: Numbers = Numbers {
     form: "a problem from 1 to 7, and how many times smaller it is: P or PxD with D from 1 to 1024",
     complete: |numbers| match *numbers {

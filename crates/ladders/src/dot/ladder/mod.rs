@@ -15,7 +15,7 @@ use warpfold_lang::{Global, Kernel, Val};
 use super::instance::open;
 use crate::ladder::{Change, Claim, Finish, Ladder, Launch, MAX_SIZE_OF_U32, Metric, Rung, Sizes};
 
-/// What the first rungs take: two vectors, the result, the length.
+/// Parameters of the first rungs: two vectors, the result, the length.
 pub type Dot = Kernel<(Global<f32>, Global<f32>, Global<f32>, u32)>;
 
 /// Threads per block.

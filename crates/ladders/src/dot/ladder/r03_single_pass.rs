@@ -11,8 +11,8 @@ use warpfold_lang::{
 
 use super::{BLOCK, product, products};
 
-/// What the kernel takes: two vectors, one word per block, the result, a counter that is zero and is zero again
-/// behind the launch, the length.
+/// Parameters of the kernel: two vectors, one word per block, the result, a counter that is zero
+/// before and after the launch, the length.
 pub type SinglePass = Kernel<(Global<f32>, Global<f32>, Global<f32>, Global<f32>, Global<u32>, u32)>;
 
 /// The last block leaves the sum of all.

@@ -33,7 +33,7 @@ use warpfold_lang::{Global, Kernel, Val};
 use super::instance::open;
 use crate::ladder::{Change, Claim, Finish, Ladder, Launch, Metric, Numbers, Rung, Sizes, pack, unpack};
 
-/// What every rung takes: `a`, `b`, `c`, `m`, `n`, `k`.
+/// Parameters of every rung: `a`, `b`, `c`, `m`, `n`, `k`.
 pub type Sgemm = Kernel<(Global<f32>, Global<f32>, Global<f32>, u32, u32, u32)>;
 
 /// Rows and columns of the first rungs' tiles; a block has as many threads as a tile has elements.
@@ -90,7 +90,7 @@ fn launch_of(tile: Tile) -> impl Fn(usize) -> LaunchConfig {
     move |size| tiles_of(size, tile.block, [tile.threads, 1, 1])
 }
 
-/// What a size of the ladder says.
+/// The sizes of the ladder.
 pub const SIZES: Numbers = Numbers {
     form: "N or MxNxK with numbers from 1 to 1048575, and 2^30 elements a matrix at most",
     complete: |numbers| {

@@ -28,8 +28,7 @@ use crate::ladder::{Change, Claim, Finish, Ladder, Launch, MAX_SIZE_OF_U32, Metr
 /// Threads of a block.
 pub(crate) const BLOCK: u32 = 256;
 
-/// What every rung takes: matrix, vector, result, rows, columns, the elements from one row to the
-/// next.
+/// Parameters of every rung: matrix, vector, result, rows, columns, the row stride in elements.
 pub type Rows<T> = Kernel<(Global<T>, Global<T>, Global<T>, u64, u32, i64)>;
 
 /// Columns of the ladder's matrices; unless asked for, those or a few more.
@@ -40,7 +39,7 @@ pub const COLUMNS: SizeOption = SizeOption {
     expected: "--columns from 1 to 1048575",
 };
 
-/// What a plan chooses for many rows: as many lanes as a row has accesses of 16 bytes.
+/// Returns the plan's choice for many rows: as many lanes as a row has 16-byte accesses.
 #[must_use]
 pub fn planned_for(size: usize) -> Shape {
     let accesses = rows_of(size).row_len.div_ceil(4).max(1);

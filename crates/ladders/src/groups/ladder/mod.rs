@@ -20,13 +20,13 @@ use super::instance::open;
 use crate::LadderElement;
 use crate::ladder::{Change, Claim, Finish, Ladder, Launch, MAX_SIZE_OF_U32, Metric, Rung, Sizes};
 
-/// What every kernel takes: the input, one result per group, the length.
+/// Parameters of every kernel: the input, one result per group, the length.
 pub type Groups<T> = Kernel<(Global<T>, Global<T>, u32)>;
 
 /// Threads per block, and elements of the widest group.
 pub const BLOCK: u32 = 256;
 
-/// What a group leaves.
+/// Reduction of a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Fold {
     /// Its sum.
@@ -36,7 +36,7 @@ pub enum Fold {
 }
 
 impl Fold {
-    /// As kernels are named.
+    /// Returns the name in kernels' names.
     const fn name(self) -> &'static str {
         match self {
             Self::Sum => "sum",
@@ -44,7 +44,7 @@ impl Fold {
         }
     }
 
-    /// What changes no result.
+    /// Returns the identity of the reduction.
     fn identity<T: LadderElement>(self) -> T {
         match self {
             Self::Sum => T::ZERO,

@@ -19,7 +19,7 @@ const WARP_M: u32 = 64;
 const WARP_N: u32 = 32;
 pub(super) const THREADS: u32 = 256;
 
-/// What the kernel takes: `a`, `b`, `c`, `m`, `n`, `k`.
+/// Parameters of the kernel: `a`, `b`, `c`, `m`, `n`, `k`.
 pub type MmaSync<T> = Kernel<(Global<T>, Global<T>, Global<T>, u32, u32, u32)>;
 
 /// The kernel.

@@ -16,7 +16,7 @@ pub(super) const BLOCK_N: u32 = 64;
 const BLOCK_K: u32 = 64;
 pub(super) const THREADS: u32 = 128;
 
-/// What the kernel takes: `a` and `b` with boxes of 64 columns, `c`, `m`, `n`, `k`.
+/// Parameters of the kernel: `a` and `b` with boxes of 64 columns, `c`, `m`, `n`, `k`.
 pub type WgmmaTma<T> = Kernel<(TensorMap<T>, TensorMap<T>, Global<T>, u32, u32, u32)>;
 
 /// The kernel.

@@ -18,7 +18,7 @@ use crate::hgemm::block::Half;
 const STAGES: u32 = 3;
 const CONSUMERS: u32 = 2;
 
-/// What the kernel takes: `a`, `b` and `c` with boxes of 64 columns, `m`, `n`, `k`.
+/// Parameters of the kernel: `a`, `b` and `c` with boxes of 64 columns, `m`, `n`, `k`.
 pub type TmaStore<T> = Kernel<(TensorMap<T>, TensorMap<T>, TensorMap<T>, u32, u32, u32)>;
 
 /// The kernel.

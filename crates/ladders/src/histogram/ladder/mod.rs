@@ -28,7 +28,8 @@ pub const BLOCK: u32 = 256;
 /// costs.
 pub const LARGE_BLOCK: u32 = 1024;
 
-/// What every rung takes: values, counts, how many values, and the first value that is not counted.
+/// Parameters of every rung: values, counts, number of values, and the first value that is not
+/// counted.
 pub type Counting<T> = Kernel<(Global<T>, Global<u32>, u64, u32)>;
 
 /// Bins of the ladder's problem.

@@ -16,8 +16,8 @@ use super::instance::open_layer;
 use crate::ladder::{Change, Claim, Finish, Ladder, Launch, MAX_SIZE_OF_U32, Metric, Rows, Rung, Sizes};
 use crate::row::typed;
 
-/// What every rung takes: the rows, scale, bias, where the results go, mean, `rstd`, how many rows
-/// there are, their length, eps.
+/// Parameters of every rung: the rows, scale, bias, output, mean, `rstd`, number of rows, their
+/// length, eps.
 pub type LayerNorm<T> = Kernel<(Global<T>, Global<T>, Global<T>, Global<T>, Global<f32>, Global<f32>, u32, u32, f32)>;
 
 /// Threads per block.

@@ -14,8 +14,7 @@ use super::ladder::{BLOCK, HELD_BY_THREAD, block_a_row};
 use crate::ladder::{Change, Claim, Finish, Ladder, Launch, MAX_SIZE_OF_U32, Metric, Rung, Sizes};
 use crate::row::typed;
 
-/// What every rung takes: the rows, scale, where the results go, `rstd`, how many rows there are,
-/// their length, eps.
+/// Parameters of every rung: the rows, scale, output, `rstd`, number of rows, their length, eps.
 pub type RmsNorm<T> = Kernel<(Global<T>, Global<T>, Global<T>, Global<f32>, u32, u32, f32)>;
 
 /// The ladder.

@@ -35,7 +35,7 @@ use super::instance::open;
 use crate::LadderElement;
 use crate::ladder::{Change, Claim, Finish, Ladder, Launch, MAX_SIZE_OF_U32, Metric, Rung, Sizes};
 
-/// What the rungs but the last take: the input, where the sums go, the length.
+/// Parameters of all rungs but the last: the input, the sums, the length.
 pub type PartialSums<T> = Kernel<(Global<T>, Global<T>, u32)>;
 
 /// Threads per block.

@@ -12,8 +12,8 @@ use warpfold_lang::{
 use super::{check_block, rest, whole_len};
 use crate::LadderElement;
 
-/// What the kernel takes: the input, one word per block, the result, a counter that is zero and is zero again behind the
-/// launch, the length.
+/// Parameters of the kernel: the input, one word per block, the result, a counter that is zero
+/// before and after the launch, the length.
 pub type SinglePass<T> = Kernel<(Global<T>, Global<T>, Global<T>, Global<u32>, u32)>;
 
 /// The last block leaves the sum of all.

@@ -14,8 +14,8 @@ use super::instance::open;
 use crate::ladder::{Change, Claim, Finish, Ladder, Launch, MAX_SIZE_OF_U32, Metric, Rows, Rung, Sizes};
 use crate::row::typed;
 
-/// What every rung takes: the rows, where they go scaled, what each was divided by, how many they
-/// are, their length.
+/// Parameters of every rung: the rows, the scaled rows, their divisors, number of rows, their
+/// length.
 pub type RowScale<T> = Kernel<(Global<T>, Global<T>, Global<f32>, u32, u32)>;
 
 /// Threads per block.

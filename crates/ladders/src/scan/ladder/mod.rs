@@ -28,17 +28,17 @@ use super::instance::open;
 use crate::LadderElement;
 use crate::ladder::{Change, Claim, Finish, Ladder, Launch, MAX_SIZE_OF_U32, Metric, Rung, Sizes};
 
-/// What scans the tiles by themselves: input, output, the total of each tile, the length.
+/// Parameters of the scan of independent tiles: input, output, the total of each tile, the length.
 pub type Tiles<T> = Kernel<(Global<T>, Global<T>, Global<T>, u32)>;
 
-/// What scans in one launch: input, output, a zero per tile, a zero for the next tile's number, the
-/// length.
+/// Parameters of a single-launch scan: input, output, a zero per tile, a zero for the next tile's
+/// number, the length.
 pub type SingleLaunch<T> = Kernel<(Global<T>, Global<T>, Global<u64>, Global<u32>, u32)>;
 
 /// Elements of a tile, and threads of most blocks.
 pub const TILE: u32 = 512;
 
-/// What a thread of a block knows after [`scan_block`].
+/// A thread's results of [`scan_block`].
 struct Scanned<T: LadderElement> {
     /// The sum of the values of all threads before it.
     before: Val<T>,
@@ -95,7 +95,7 @@ fn add_totals<T: LadderElement>(rung: &str) -> Kernel<(Global<T>, Global<T>, u32
     kernel(format!("scan_{rung}_add_{}", T::DTYPE), body).required_block(TILE)
 }
 
-/// What a tile has told: nothing yet, its own total, the sum up to its end.
+/// State of a tile: nothing yet, its own total, the inclusive prefix up to its end.
 const TOTAL: u32 = 1;
 const PREFIX: u32 = 2;
 

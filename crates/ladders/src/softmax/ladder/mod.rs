@@ -22,7 +22,7 @@ use super::instance::open_rows;
 use crate::ladder::{Change, Claim, Finish, Ladder, Launch, MAX_SIZE_OF_U32, Metric, Rows, Rung, Sizes};
 use crate::row::typed;
 
-/// What every rung takes: the rows, where their softmax goes, how many they are, their length.
+/// Parameters of every rung: the rows, their softmax, number of rows, their length.
 pub type RowSoftmax<T> = Kernel<(Global<T>, Global<T>, u32, u32)>;
 
 /// Threads per block.

@@ -24,12 +24,12 @@ use super::instance::open_vector;
 use crate::ladder::{Change, Claim, Finish, Ladder, Launch, MAX_SIZE_OF_U32, Metric, Rung, Sizes};
 use crate::row::{Team, typed};
 
-/// What the first launch takes: the vector, the largest element of each block, the sum of each
+/// Parameters of the first launch: the vector, the largest element of each block, the sum of each
 /// block, the length.
 pub type Partials<T> = Kernel<(Global<T>, Global<f32>, Global<f32>, u32)>;
 
-/// What the second launch takes: the vector, the largest elements, the sums, how many of them there
-/// are, the output, the length.
+/// Parameters of the second launch: the vector, the largest elements, the sums, how many of them
+/// there are, the output, the length.
 pub type VectorSoftmax<T> = Kernel<(Global<T>, Global<f32>, Global<f32>, u32, Global<T>, u32)>;
 
 /// Threads per block.
@@ -54,7 +54,7 @@ fn resident_blocks(size: usize) -> LaunchConfig {
     LaunchConfig { grid: [config.grid[0].min(MAX_RESIDENT_BLOCKS), 1, 1], ..config }.cooperative()
 }
 
-/// What all blocks have found.
+/// Combines the maxima and sums of all blocks.
 fn fold_partials(team: Team, largest: Global<f32>, sums: Global<f32>, num_partials: Val<u32>) -> (Val<f32>, Val<f32>) {
     let seen: Vars<_> = vars(OnlineSoftmax.identity());
     team.each(num_partials, |i| {

@@ -10,7 +10,8 @@ use warpfold_lang::{Global, Kernel, Scope, Val, block_idx, fence, kernel, range,
 use super::grid_threads;
 use crate::row::{Row, RowElement, Team};
 
-/// What the kernel takes: the vector, a zero for the sum of exponentials, the output, the length.
+/// Parameters of the kernel: the vector, a zero for the sum of exponentials, the output, the
+/// length.
 pub type Threadfence<T> = Kernel<(Global<T>, Global<f32>, Global<T>, u32)>;
 
 /// A race: each block divides by what has been added up when it looks.

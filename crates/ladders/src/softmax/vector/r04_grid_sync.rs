@@ -10,8 +10,8 @@ use warpfold_lang::{Global, Kernel, Val, block_idx, grid_dim, grid_sync as barri
 use super::{fold_partials, grid_threads};
 use crate::row::{Row, RowElement, Team};
 
-/// What the kernel takes: the vector, the largest element of each block, the sum of each block, the word of the
-/// barrier, the output, the length.
+/// Parameters of the kernel: the vector, the largest element of each block, the sum of each block,
+/// the word of the barrier, the output, the length.
 pub type GridSoftmax<T> = Kernel<(Global<T>, Global<f32>, Global<f32>, Global<u32>, Global<T>, u32)>;
 
 /// Each block leaves what it has found, waits for all, and writes its share.

@@ -17,7 +17,7 @@ use warpfold_lang::{Global, Kernel};
 use super::instance::open;
 use crate::ladder::{Change, Claim, Finish, Ladder, Launch, MAX_SIZE_OF_U32, Metric, Rung, Sizes};
 
-/// What every rung takes: `a`, `b`, `sum`, `len`.
+/// Parameters of every rung: `a`, `b`, `sum`, `len`.
 pub type VectorAdd<T> = Kernel<(Global<T>, Global<T>, Global<T>, u32)>;
 
 /// Threads per block.
