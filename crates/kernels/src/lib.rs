@@ -119,6 +119,6 @@ mod walk;
 pub use any_kernel::AnyKernel;
 pub use dtype::Dtype;
 pub use error::{Error, ErrorKind};
-pub use manifest::{Listed, kernels};
 pub(crate) use manifest::Shipped;
+pub use manifest::{Listed, kernels};
 pub use plan::Workspace;
