@@ -120,6 +120,7 @@ pub(super) fn attend(config: &AttentionConfig) -> Kernel<AttentionArgs> {
         wait_for_dependencies();
         // Contract: any grid; a block takes every `gridDim.x`-th item. With segments, scratch for
         // the states of each thread of the grid.
+        // Shared-memory map
         let [queries, tile, weights] = shared_words(&config);
         let shared = dynamic_shared::<f32>(queries + tile + weights);
         let running = config.segments.then(|| {
@@ -146,6 +147,7 @@ impl Block<'_> {
     fn attend(&self, item: &Item) {
         let Self { launch, .. } = self;
         let work = &launch.config.work;
+        // Roles: a warp has its rows, a lane a key of each tile.
         let rows: Vec<Row> = (0..WARP_ROWS).map(|i| item.row(&launch.args, warp_id() * WARP_ROWS + i)).collect();
         self.load_queries(item, &rows);
         let state = Rows::new(columns(launch.config));
@@ -180,6 +182,7 @@ impl Block<'_> {
         } else {
             self.segment(item, &rows, &state, (begin, end));
         }
+        // Epilogue
         write(&|i, row, _| launch.finish(item, row, &state.get(i), Columns::Strided));
     }
 
@@ -201,16 +204,20 @@ impl Block<'_> {
     /// Pushes the keys of a segment.
     fn segment(&self, item: &Item, rows: &[Row], state: &Rows, (begin, end): (Val<u32>, Val<u32>)) {
         state.reset();
+        // Main loop
         range(begin & !(TILE - 1), end, TILE, |first| {
             let Launch { config, args } = self.launch;
             self.load_tile(item, first, args.k, config.head_dim, key_row(config).1);
             sync_threads();
+            // S = Q Kᵀ
             let scores = self.scores(item, rows, first + lane_id());
+            // P = softmax(S)
             self.push_scores(state, &scores);
             sync_threads();
             let pitch = columns(config) * 32;
             self.load_tile(item, first, args.v, config.value_dim, pitch);
             sync_threads();
+            // O += P V
             self.push_values(state);
             sync_threads();
         });

@@ -72,6 +72,7 @@ pub(crate) fn simt<A: Accumulator>(config: &SimtConfig) -> Kernel<ProductArgs> {
         let (m, n, k) = (sizes.m.get(), sizes.n.get(), sizes.k.get());
         let begin = block.part * sizes.part.get();
         let end = k.min(begin + sizes.part.get());
+        // Main loop
         let sums = Sums::<A>::new(tile);
         when(begin.lt(end), || {
             let ready = |which: usize, matrix: MatrixArgs, first: Val<u32>, side: u32, lines: Val<u32>| {

@@ -87,6 +87,7 @@ impl<'a, T: Factor> Attending<'a, T> {
     /// the item before.
     pub(super) fn attend(&self, item: &Item) {
         let Self { config, launch, results, .. } = self;
+        // Roles: a warp has 16 rows; all warps copy.
         let keys = config.tile.keys;
         let rows = WarpgroupSums::<T>::rows().map(|row| item.row(&launch.args, row));
         let positions = [0, 15].map(|row: u32| item.row(&launch.args, warp_id() * 16 + row).position);
@@ -104,20 +105,25 @@ impl<'a, T: Factor> Attending<'a, T> {
             self.copy_tile(item, begin);
             self.wait_for_all();
             let queries = self.load_queries();
+            // Main loop
             range(begin, end, 1_u32, |tile| {
                 when((tile + 1).lt(end), || self.copy_tile(item, tile + 1));
                 when(has_rows, || {
                     self.begin_segment(item, rows, begin, tile);
+                    // S = Q Kᵀ
                     self.multiply_keys(&queries, tile);
+                    // P = softmax(S)
                     let factors = scores.softmax(tile * keys, results.stats.get(), &results.stats);
                     results.scale(factors, Val::constant(true));
                     T::set_weights(&self.weights, &self.scores);
+                    // O += P V
                     self.multiply_values(tile);
                 });
                 // The next tile is there, and this one's stage may be filled again.
                 self.wait_for_all();
             });
         });
+        // Epilogue
         results.fold_sums();
         let item = &self.bring_back(item);
         // Computed again: registers are few in the loop.

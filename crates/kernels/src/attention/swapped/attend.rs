@@ -101,6 +101,7 @@ impl<'a, T: Factor + HalfOfPair> Attending<'a, T> {
     /// Attends to all keys of an item.
     pub(super) fn attend(&self, item: &Item) {
         let Block { config, launch, rings: [ring_q, ring], .. } = *self.block;
+        // Roles: warps share the keys; queries are columns of Sᵀ, and of Oᵀ.
         let [at_q, at] = self.at;
         let (positions, rows) = rows_of(&launch, item, config.tile.rows);
         let scored = Scored { item, rows: &rows, positions };
@@ -111,9 +112,11 @@ impl<'a, T: Factor + HalfOfPair> Attending<'a, T> {
         self.running.iter().for_each(Running::clear);
         let [begin, end] = self.block.tiles_of(item);
         let of_segment = launch.tiles_of_segment(config.tile.keys);
+        // Main loop
         ring_q.wait(at_q);
         range(begin, end, 1_u32, |tile| {
             let first = tile * config.tile.keys;
+            // Sᵀ = K Qᵀ
             ring.wait(at);
             self.load_keys();
             release(ring, at);
@@ -130,13 +133,16 @@ impl<'a, T: Factor + HalfOfPair> Attending<'a, T> {
             self.load_values();
             release(ring, at);
             wgmma_wait(0);
+            // P = softmax(S)
             let keeps = self.has_begun.get();
             let factors = self.block.softmax(&scored, &self.scores, &self.places, first, (maxima, keeps));
+            // Oᵀ += Vᵀ Pᵀ
             self.scale(&factors, keeps);
             self.multiply_values(keeps);
             self.places.add(self.block, keeps);
             self.has_begun.set(true);
         });
+        // Epilogue
         wgmma_wait(0);
         hand_back(ring_q, at_q);
         let sums_of_weights = self.places.folded(self.block, self.has_begun.get());

@@ -87,12 +87,15 @@ pub(in crate::attention) fn attend_swapped<T: Factor + HalfOfPair>(config: &Swap
     let body = move |SwappedArgs { k, v, common: args }: SwappedArgs| {
         // Contract: any grid, no larger than there are items; `counter`, and tickets behind it where
         // the last block merges, are zero, and are again at the end.
+        // Shared-memory map
         let launch = Launch { config: &config.common, args };
         let block = Block::<T>::new(&config, launch, [k, v]);
+        // Barriers
         when(thread_idx().x.eq(0), || block.init());
         sync_threads();
         overlap_launches();
         launch_dependents();
+        // Roles
         let at = block.rings.map(Pipeline::start);
         when_else(
             warpgroup_idx().eq(0),

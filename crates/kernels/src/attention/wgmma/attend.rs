@@ -132,6 +132,7 @@ impl<'a, T: Factor> Attending<'a, T> {
     pub(super) fn attend(&self, item: &Item) {
         let Block { config, launch, rings: [ring_q, ring], .. } = *self.block;
         let [at_q, at] = self.at;
+        // Roles: each warpgroup that multiplies has 64 rows.
         let first_row = self.own * 64;
         let rows = WarpgroupSums::<T>::rows().map(|row| item.row(&launch.args, row + first_row));
         let positions = [0, 63].map(|row: u32| item.row(&launch.args, first_row + row).position);
@@ -145,6 +146,7 @@ impl<'a, T: Factor> Attending<'a, T> {
         let [begin, end] = self.block.tiles_of(item);
         ring_q.wait(at_q);
         when(begin.lt(end), || {
+            // The first tile: S = Q Kᵀ, P = softmax(S)
             ring.wait(at);
             self.wait_for_turn();
             self.multiply_keys();
@@ -154,16 +156,20 @@ impl<'a, T: Factor> Attending<'a, T> {
             let _ = scores.softmax(begin * config.tile.keys, no_stats(), stats);
             T::set_weights(&self.weights, &self.scores);
             self.pending.iter().for_each(Pending::clear);
+            // Main loop: while O += P V of the tile before is under way, S of this one becomes P.
             range(begin + 1, end, 1_u32, |tile| {
+                // S = Q Kᵀ
                 ring.wait(at);
                 self.wait_for_turn();
                 self.multiply_keys();
+                // O += P V
                 let keys = at.copy();
                 at.advance();
                 ring.wait(at);
                 self.pending.iter().for_each(|pending| self.change(&scores, tile - 1, &pending.get()));
                 self.multiply_values();
                 self.pass_turn();
+                // P = softmax(S)
                 wgmma_wait(1);
                 when(lane_id().eq(0), || ring.empty(keys).arrive());
                 self.next(&scores, tile);
@@ -171,6 +177,7 @@ impl<'a, T: Factor> Attending<'a, T> {
         });
         // All queries are read.
         release(ring_q, at_q);
+        // The last tile: O += P V
         when(begin.lt(end), || {
             ring.wait(at);
             self.pending.iter().for_each(|pending| self.change(&scores, end - 1, &pending.get()));
@@ -179,6 +186,7 @@ impl<'a, T: Factor> Attending<'a, T> {
             wgmma_wait(0);
             release(ring, at);
         });
+        // Epilogue
         self.results.fold_sums();
         if launch.config.work.split {
             when(begin.lt(end), || {

@@ -114,12 +114,15 @@ pub(in crate::attention) fn attend_wgmma<T: Factor>(config: &WgmmaConfig) -> Ker
         // Contract: any grid, no larger than there are items; `counter`, and tickets behind it where
         // the last block merges, are zero, and are again at the end. With segments, scratch for the
         // states of each thread that multiplies, unless shared memory has them.
+        // Shared-memory map
         let launch = Launch { config: &config.common, args };
         let block = Block::<T>::new(&config, launch, [q, k, v].map(TensorMap::reinterpret));
+        // Barriers
         when(thread_idx().x.eq(0), || block.init());
         sync_threads();
         overlap_launches();
         launch_dependents();
+        // Roles
         let at = block.rings.map(Pipeline::start);
         when_else(
             warpgroup_idx().eq(0),

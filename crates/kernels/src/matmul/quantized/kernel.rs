@@ -94,6 +94,7 @@ pub(super) fn few_rows<T: Multiplicand<Sum = f32> + HalfOfPair>(config: &FewRows
     let body = move |args: FewRowsArgs| {
         launch_dependents();
         let block = Block::<T>::new(&shared, args);
+        // Barriers
         when(thread_idx().x.eq(0), || {
             block.ring.init(1, 4);
             block.x.prefetch();
@@ -105,6 +106,7 @@ pub(super) fn few_rows<T: Multiplicand<Sum = f32> + HalfOfPair>(config: &FewRows
         } else {
             wait_for_dependencies();
         }
+        // Roles
         when_else(warpgroup_idx().eq(1), || when(block.copies(), || block.copy()), || block.multiply());
     };
     kernel(config.name(), body).required_block(THREADS).min_blocks(1)
@@ -246,6 +248,7 @@ impl<'a, T: Multiplicand<Sum = f32> + HalfOfPair> Block<'a, T> {
         let fragments: Vec<_> = (0..products).map(|_| WarpgroupFragment::<T>::new(FRAGMENT)).collect();
         let (at, done) = (self.ring.start(), self.ring.start());
         let place = Place { warp: warp_id(), lane: lane_id() };
+        // Main loop
         range(0_u32, self.num, 1, |number| {
             self.ring.wait(at);
             let tile = self.rows.at(at.stage());
@@ -281,6 +284,7 @@ impl<'a, T: Multiplicand<Sum = f32> + HalfOfPair> Block<'a, T> {
             }
             at.advance();
         });
+        // Epilogue
         wgmma_wait(0);
         self.store(&sums);
     }

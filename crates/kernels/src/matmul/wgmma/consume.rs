@@ -22,6 +22,7 @@ where
     if tile.consumers == 2 {
         setmaxnreg_inc(232);
     }
+    // Roles: each warpgroup has 64 rows of the tile.
     let sums = &WarpgroupSums::<T>::new(tile.columns);
     let totals = is_promoted.then(|| Totals::new(sums));
     let tree = (parts > 1).then(|| Tree::new(sums, tile, parts));
@@ -32,6 +33,7 @@ where
     block.each_work(&|work| {
         // What the epilogue reads once for all is in flight while the sums are made.
         let writer = store.writer(block, work);
+        // Main loop
         let pairs = match &tree {
             Some(tree) => tree.fold(&main_loop, sums, work),
             None => {
@@ -39,6 +41,7 @@ where
                 totals.as_ref().map_or_else(|| sums.pairs().collect(), |totals| totals.pairs(sums))
             }
         };
+        // Epilogue
         store.put(block, &writer, &pairs, work);
     });
     store.end();

@@ -81,11 +81,14 @@ where
     }
     let (blocks, shared) = (shape.cluster * shape.split, config.clone());
     let body = move |args: WgmmaArgs| {
+        // Contract: a grid of whole clusters, one for each piece of work where a block has one.
+        // Shared-memory map
         let block = Block::<T>::new(&shared, args);
         if shared.tile.once {
             // One wave of blocks: those of the next launch take what is left.
             launch_dependents();
         }
+        // Barriers
         block.prepare();
         if !shared.weights {
             prefetch_to_l2(&block);
@@ -108,6 +111,7 @@ where
         if !shared.tile.once {
             launch_dependents();
         }
+        // Roles
         let (warpgroup, at) = (warpgroup_idx(), block.rings.start());
         when_else(warpgroup.eq(0), || produce(&block, at, ahead), || consume(&block, at, warpgroup));
     };

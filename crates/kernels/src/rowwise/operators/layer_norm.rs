@@ -29,14 +29,18 @@ pub(crate) struct LayerNorm<F> {
 type Stats<F> = (Val<F>, Val<F>);
 
 impl<F: RowFloat> LayerNorm<F> {
-    fn result(self, distance: Val<F>, rstd: Val<F>, (scale, bias): (Val<F>, Val<F>)) -> Val<F> {
-        let normal = distance * rstd;
-        match (self.has_scale, self.has_bias) {
-            (false, false) => normal,
-            (true, false) => normal * scale,
-            (false, true) => normal + bias,
-            (true, true) => normal.mul_add(scale, bias),
-        }
+    fn result(self, distance: Val<F>, rstd: Val<F>, columns: (Val<F>, Val<F>)) -> Val<F> {
+        scaled(distance * rstd, [self.has_scale, self.has_bias], columns)
+    }
+}
+
+/// A normal result with the scale and the bias of its column, those that there are.
+pub(super) fn scaled<F: RowFloat>(normal: Val<F>, has: [bool; 2], (scale, bias): (Val<F>, Val<F>)) -> Val<F> {
+    match has {
+        [false, false] => normal,
+        [true, false] => normal * scale,
+        [false, true] => normal + bias,
+        [true, true] => normal.mul_add(scale, bias),
     }
 }
 

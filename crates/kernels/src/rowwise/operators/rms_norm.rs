@@ -4,6 +4,7 @@
 use warpfold_lang::Val;
 
 use super::float::RowFloat;
+use super::layer_norm::scaled;
 use crate::fold::{Monoid, Position, Sum};
 use crate::rowwise::{Columns, OnChipRow, RowOperator};
 
@@ -20,14 +21,8 @@ pub(crate) struct RmsNorm<F> {
 }
 
 impl<F: RowFloat> RmsNorm<F> {
-    fn result(self, item: Val<F>, rstd: Val<F>, (scale, bias): (Val<F>, Val<F>)) -> Val<F> {
-        let normal = item * rstd;
-        match (self.has_scale, self.has_bias) {
-            (false, false) => normal,
-            (true, false) => normal * scale,
-            (false, true) => normal + bias,
-            (true, true) => normal.mul_add(scale, bias),
-        }
+    fn result(self, item: Val<F>, rstd: Val<F>, columns: (Val<F>, Val<F>)) -> Val<F> {
+        scaled(item * rstd, [self.has_scale, self.has_bias], columns)
     }
 }
 
