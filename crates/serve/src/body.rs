@@ -42,8 +42,12 @@ impl FromRequest<Arc<State>> for Fields {
     }
 }
 
-/// Bodies are JSON, and say so: a page of another origin cannot, unless the browser asks first.
+/// Checks that what a browser sends is declared as JSON: a page of another origin cannot do that
+/// without a preflight request. Other clients, such as `curl -d`, may declare anything.
 fn check_type(headers: &HeaderMap) -> Result<(), ApiError> {
+    if !headers.contains_key(header::ORIGIN) && !headers.contains_key("sec-fetch-site") {
+        return Ok(());
+    }
     let value = headers.get(header::CONTENT_TYPE).map_or("none", |value| value.to_str().unwrap_or("none"));
     let essence = value.split(';').next().unwrap_or_default().trim();
     if essence.eq_ignore_ascii_case("application/json") {

@@ -83,8 +83,8 @@ impl Checkpoint {
         Ok((entry, place, is_of_blocks, bytes))
     }
 
-    /// Locates a part of a tensor in its file, if it is contiguous there and can be converted element
-    /// by element.
+    /// Locates a part of a tensor in its file, if it is contiguous there and each element can be
+    /// converted by itself.
     pub(crate) fn stored(&self, name: &str, shape: &[usize], part: &Part, dtype: Dtype) -> Option<Stored<'_>> {
         let entry = self.entries.get(name).filter(|entry| entry.shape == shape && entry.storage == Storage::Plain)?;
         let (place, block) = (Place::of(entry, part), entry.format.block_len());

@@ -161,8 +161,11 @@ fn a_request_that_is_no_request_is_told_so() {
     refused(raw(&typed, "{\"prompt\": \"\\ud800\"}"), 400, None, "not JSON");
     refused(raw(&typed, &("[".repeat(100_000))), 400, None, "not JSON");
     refused(raw(&typed, "{\"temperature\": 1e999}"), 400, None, "not JSON");
-    refused(raw(&[], "{}"), 415, None, "application/json");
-    refused(raw(&[("Content-Type", "text/plain")], "{}"), 415, None, "text/plain");
+    // What a page of another origin can send without asking.
+    refused(raw(&[("Origin", "null")], "{}"), 415, None, "application/json");
+    let plain = [("Content-Type", "text/plain"), ("Sec-Fetch-Site", "cross-site")];
+    refused(raw(&plain, "{}"), 415, None, "text/plain");
+    raw(&[("Content-Type", "application/x-www-form-urlencoded")], r#"{"prompt": [3], "max_tokens": 1}"#).with(200);
     refused(site.get("/v1/completions"), 405, None, "GET");
     refused(site.get("/v2"), 404, None, "/v2");
     refused(site.open().request("DELETE", "/health", &[], "").reply(), 405, None, "DELETE");
