@@ -1,7 +1,7 @@
 //! Every kernel that ships assembles, and becomes the instructions that it is written for.
 
 #[path = "common/assemble.rs"]
-mod assemble;
+mod assembler;
 
 use warpfold_kernels::{Listed, kernels, reductions};
 
