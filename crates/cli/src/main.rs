@@ -1,5 +1,5 @@
 //! The `warpfold` program: `advise`, `run`, `generate`, `serve`, `bench`, `devices`, `draw`,
-//! `ladder`, `inspect`, `sim`, `exercise`.
+//! `ladder`, `inspect`, `sim`, `replay`, `exercise`.
 //!
 //! One file a subcommand: it parses its arguments, calls a library, and prints. Beside them stand
 //! what they share: `failure` (what goes to standard error, and the exit code), `model`, `output`
@@ -23,11 +23,13 @@ mod npy;
 mod output;
 mod profile;
 mod progress;
+mod replay;
 mod run;
 #[cfg(feature = "engine")]
 mod serve;
 mod sim;
 mod suggestion;
+mod theatre;
 #[cfg(not(feature = "engine"))]
 mod whole;
 
@@ -71,6 +73,7 @@ enum Command {
     Inspect(inspect::Inspect),
     Sim(Box<sim::Sim>),
     Advise(advise::Advise),
+    Replay(replay::ReplayArgs),
     Exercise(exercise::ExerciseArgs),
     Draw(draw::Draw),
 }
@@ -124,6 +127,7 @@ fn run() -> Result<Ending, Failure> {
         Command::Inspect(inspect) => inspect.run(),
         Command::Sim(sim) => sim.run(),
         Command::Advise(advise) => advise.run(),
+        Command::Replay(replay) => replay.run(),
         Command::Exercise(exercise) => exercise.run(),
         Command::Draw(draw) => draw.run(),
     }

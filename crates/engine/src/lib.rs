@@ -40,8 +40,9 @@
 //! [`Request`] and [`Config`] say what is wanted; `engine.rs` is the loop; `scheduler/mod.rs` has
 //! the queues and leads to the policies; `group.rs` and `sequence.rs` are what they hold; `block/`
 //! is the cache's memory; [`Batch`] and [`Model`] are the seam to the model; `sampling/` says which
-//! token is drawn, exactly; `detokenize.rs` makes text, `pooling.rs` embeddings. [`sizing`] computes how many blocks there
-//! are, [`ladder`] shows what each idea buys, [`exercise`] judges settings of yours.
+//! token is drawn, exactly; `detokenize.rs` makes text, `pooling.rs` embeddings. [`sizing`]
+//! computes how many blocks there are, [`ladder`] shows what each idea buys, [`replay`] plays a
+//! log, [`exercise`] judges settings.
 //!
 //! # Steps that overlap
 //!
@@ -70,6 +71,7 @@ pub mod ladder;
 mod metrics;
 mod model;
 mod pooling;
+pub mod replay;
 mod request;
 mod sampling;
 mod scheduler;

@@ -4,8 +4,6 @@
 //! serves. On a GPU the model that ships serves the same job, and there are times beside, of
 //! engines that have served it once, with steps overlapped as they are in earnest.
 
-mod theatre;
-
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
@@ -24,7 +22,7 @@ use crate::failure::Failure;
 use crate::output::{Form, ReportTo, Rungs};
 use crate::progress::Progress;
 use crate::table::{Table, grouped};
-use theatre::Theatre;
+use crate::theatre::{MOST_REQUESTS, Theatre};
 
 /// The name of the ladder.
 pub(super) const NAME: &str = "serving";
@@ -167,11 +165,12 @@ pub(super) fn run(asked: &Asked<'_>, device: &Device) -> Result<Ending, Failure>
         let model = || Ok(Scripted::new(64, MAX_LEN));
         climbed("scripted", model, requests, device, false, &chosen, &sizes)
     })?;
-    if asked.to.form == Form::Html && requests <= theatre::MOST_REQUESTS {
+    if asked.to.form == Form::Html && requests <= MOST_REQUESTS {
         let limits = Limits { max_len: MAX_LEN, ..Scripted::new(64, MAX_LEN).limits() };
         let job = mixed_job(&limits, requests, SEED);
         for rung in &chosen {
-            report.theatre.push(Theatre::of(rung, &steps(Scripted::new(64, MAX_LEN), &job, rung)?));
+            let traces = steps(Scripted::new(64, MAX_LEN), &job, rung)?;
+            report.theatre.push(Theatre::of(rung.name.to_owned(), &rung.config, &traces));
         }
     }
     // A rung that changed an answer would have been an error.

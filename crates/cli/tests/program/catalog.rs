@@ -110,7 +110,7 @@ fn each_row_has_commands_that_parse_and_name_what_exists() {
                     ladder(name).expect(name).rung(rung).expect(rung);
                 }
                 // Their options are what there is to check.
-                "bench" | "devices" | "draw" | "generate" | "serve" | "sim" => {}
+                "bench" | "devices" | "draw" | "generate" | "replay" | "serve" | "sim" => {}
                 other => panic!("{what}: no subcommand {other}"),
             }
         }

@@ -19,6 +19,7 @@ mod ladder;
 mod moves;
 mod pictures;
 mod profile;
+mod replay;
 mod router;
 mod run;
 mod serve;

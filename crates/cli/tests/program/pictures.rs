@@ -415,22 +415,22 @@ fn a_page_of_copies_draws_what_runs_at_the_same_time() {
 }
 
 #[test]
-fn a_page_of_serving_plays_its_steps_under_two_policies() {
+fn a_page_of_serving_plays_its_steps_under_four_policies() {
     let (file, to) = path(&folder("a_page_of_serving"), "serving.html");
     warpfold(&["ladder", "serving", "--size", "12", "--device", "virtual", "--report", "html", "-o", &to])
         .ended_with(0);
     let size = fs::metadata(&file).expect("written").len();
     assert!(size < 4_000_000, "{size} bytes");
     let Some(mut page) = open("a_page_of_serving", &file) else { return };
-    page.expect("document.querySelectorAll('#theatre .act').length", 2);
-    page.expect("document.querySelector('#theatre .act h3').textContent", "static");
+    let names = "[...document.querySelectorAll('#theatre .act h3')].map((h) => h.textContent).join()";
+    page.expect(names, "static,orca,vllm-v0,continuous");
     let waiting = "[...document.querySelectorAll('#theatre .act')].map((a) => a.querySelector('tbody tr:nth-child(3)').textContent)";
     let first = page.value(waiting);
     page.value("{ const e = document.getElementById('step'); e.value = '30'; e.dispatchEvent(new Event('input')); 0 }");
     assert_ne!(page.value(waiting), first);
     page.expect("document.querySelectorAll('#theatre .block.held').length > 3", true);
-    page.choose("#act-0", "orca");
-    page.expect("document.querySelector('#theatre .act h3').textContent", "orca");
+    page.choose("#act-0", "paged");
+    page.expect(names, "paged,orca,vllm-v0,continuous");
     page.value("[...document.querySelectorAll('#theatre button')].at(-1).click()");
     page.expect("document.querySelector('#theatre output').textContent.startsWith('step 31 of')", true);
     page.is_content();

@@ -1,4 +1,4 @@
-// The theatre of serving: steps of two engines that serve the same job, scrubbed through time.
+// The theatre of serving: steps of engines that serve the same job, scrubbed through time.
 
 /** Blocks of runs, each with its holders. */
 function blocksOf(runs) {
@@ -8,11 +8,12 @@ function blocksOf(runs) {
 /** A colour for a request; its number stands in every box, too. */
 function colourOf(request) { return `hsl(${(request * 137) % 360} 55% 62%)`; }
 
-/** Two engines side by side, of those whose steps the report has. */
+/** Up to four engines side by side, of those whose steps the report has. */
 function theatreView(acts) {
   if (acts.length === 0) return null;
   const find = (name) => acts.find((rung) => rung.name === name);
-  const chosen = [find("static") ?? acts[0], find("continuous") ?? acts.at(-1)];
+  const policies = ["static", "orca", "vllm-v0", "continuous"].map(find).filter(Boolean);
+  const chosen = policies.length > 1 ? policies : acts.slice(0, 4);
   const last = () => Math.max(...chosen.map((rung) => rung.steps.length));
   const state = { step: 1 };
   const stage = el("div", { class: "stage" });
@@ -26,11 +27,11 @@ function theatreView(acts) {
     put(stage, chosen.map((rung) => actView(rung, state.step, go)));
   };
   const names = acts.map((rung) => [rung.name, rung.name]);
-  const pick = (side, name) => choice(name, `act-${side}`, names, chosen[side].name, (value) => { chosen[side] = find(value); go(state.step); });
+  const pick = (_, place) => choice(`${place + 1}.`, `act-${place}`, names, chosen[place].name, (value) => { chosen[place] = find(value); go(state.step); });
   go(1);
   return el("section", { id: "theatre" }, el("h2", {}, "The theatre"),
-    el("p", {}, "The same requests under two policies, step by step. A box with a number is of that request."),
-    el("div", { class: "controls" }, pick(0, "left"), pick(1, "right"), el("label", {}, "step", slider),
+    el("p", {}, "The same requests under several policies, step by step. A box with a number is of that request."),
+    el("div", { class: "controls" }, chosen.map(pick), el("label", {}, "step", slider),
       el("button", { type: "button", onclick: () => go(state.step - 1) }, "◂ back"),
       el("button", { type: "button", onclick: () => go(state.step + 1) }, "next ▸"), told),
     stage);
@@ -42,8 +43,8 @@ function actView(rung, step, go) {
   const isOver = step > rung.steps.length;
   const rows = now.rows.reduce((sum, [, , num]) => sum + num, 0);
   const facts = isOver
-    ? `It ended after ${number(rung.steps.length)} steps.`
-    : `${number(rows)} rows${now.padding ? ` and ${number(now.padding)} of padding` : ""}, ${number(now.free)} of ${number(rung.num_blocks)} blocks free`;
+    ? (rung.num_steps > rung.steps.length ? `The page has its first ${number(rung.steps.length)} of ${number(rung.num_steps)} steps.` : `It ended after ${number(rung.steps.length)} steps.`)
+    : `${number(rows)} rows${now.padding ? ` and ${number(now.padding)} of padding` : ""}, ${number(now.free)} of ${number(rung.num_blocks)} blocks free${now.seconds === undefined ? "" : `, done at ${now.seconds.toFixed(3)} s`}`;
   return el("section", { class: "act" }, el("h3", {}, rung.name), el("p", {}, facts),
     slotsView(rung, step, go), stripView(rung, now, isOver), isOver ? null : queuesView(rung, now));
 }

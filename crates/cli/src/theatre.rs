@@ -1,13 +1,13 @@
-//! Each step of a rung, as the page of the ladder `serving` plays it.
+//! Each step of an engine, as the pages of `ladder serving` and `replay` play it.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use serde::Serialize;
-use warpfold_engine::ladder::Rung;
-use warpfold_engine::{BlockId, RequestId, SequenceId, SequenceTrace, StepTrace};
+use warpfold_engine::{BlockId, Config, RequestId, SequenceId, SequenceTrace, StepTrace};
 
 /// Requests of a page that plays their steps: more would make it too large for a browser.
-pub(super) const MOST_REQUESTS: u32 = 16;
+pub(crate) const MOST_REQUESTS: u32 = 16;
 
 /// Blocks that follow one another: the first, how many, and the holders of each.
 type Run = (BlockId, u32, u32);
@@ -15,19 +15,24 @@ type Run = (BlockId, u32, u32);
 /// A sequence as the page has it: request, sequence, positions computed, tokens, and its blocks.
 type Row = (u64, SequenceId, usize, usize, Vec<Run>);
 
-/// The data of a rung for the animation on the page.
+/// Data of one engine for the animation on the page.
 #[derive(Debug, Serialize)]
-pub(super) struct Theatre {
-    name: &'static str,
+pub(crate) struct Theatre {
+    name: String,
     block_size: usize,
     num_blocks: usize,
     /// Request and sequence.
     owners: Vec<(u64, SequenceId)>,
     steps: Vec<Step>,
+    /// All steps, of which the page has the first ones.
+    num_steps: u64,
 }
 
 #[derive(Debug, Serialize)]
 struct Step {
+    /// Its end, where steps take time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    seconds: Option<f64>,
     /// Sequence, first position, and how many.
     rows: Vec<(SequenceId, usize, usize)>,
     padding: usize,
@@ -42,7 +47,7 @@ struct Step {
 }
 
 impl Theatre {
-    pub(super) fn of(rung: &Rung, traces: &[StepTrace]) -> Self {
+    pub(crate) fn of(name: String, config: &Config, traces: &[StepTrace]) -> Self {
         let sequences = traces.iter().flat_map(|trace| trace.running.iter().chain(&trace.swapped));
         let mut owners: BTreeMap<SequenceId, u64> = sequences.map(|of| (of.id, of.request.0)).collect();
         // A sequence that began and ended in one step is in no queue after it; its request has its number.
@@ -50,12 +55,23 @@ impl Theatre {
             owners.entry(*id).or_insert(*id);
         }
         Self {
-            name: rung.name,
-            block_size: rung.config.block_size,
-            num_blocks: rung.config.num_blocks,
+            name,
+            block_size: config.block_size,
+            num_blocks: config.num_blocks,
             owners: owners.into_iter().map(|(id, request)| (request, id)).collect(),
             steps: traces.iter().map(Step::from).collect(),
+            num_steps: traces.len() as u64,
         }
+    }
+
+    /// The first of `num_steps` steps, each with its end.
+    pub(crate) fn timed(name: String, config: &Config, traces: &[(Duration, StepTrace)], num_steps: u64) -> Self {
+        let (ends, traces): (Vec<_>, Vec<_>) = traces.iter().cloned().unzip();
+        let mut theatre = Self::of(name, config, &traces);
+        for (step, end) in theatre.steps.iter_mut().zip(ends) {
+            step.seconds = Some(end.as_secs_f64());
+        }
+        Self { num_steps: num_steps.max(traces.len() as u64), ..theatre }
     }
 }
 
@@ -75,6 +91,7 @@ impl From<&StepTrace> for Step {
     fn from(trace: &StepTrace) -> Self {
         let row = |of: &SequenceTrace| (of.request.0, of.id, of.computed, of.len, runs(&of.table));
         Self {
+            seconds: None,
             rows: trace.rows.clone(),
             padding: trace.padding,
             free: trace.num_free,
