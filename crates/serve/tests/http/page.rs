@@ -77,7 +77,7 @@ fn somebody_talks_to_the_model_in_a_browser() {
     press(&mut page, "Edit");
     assert_eq!(page.value("at('prompt').value"), "<b>more</b>");
     say(&mut page, "less");
-    page.wait_for("messages.length === 4 && messages[2].content === 'less'");
+    page.wait_for("messages.length === 4 && messages[2].content === 'less' && !running");
     // Others are kept beside it.
     page.value("at('new').click()");
     assert_eq!(page.value("[messages.length, at('chats').options.length]"), json!([0, 2]));
@@ -170,6 +170,15 @@ fn shows_reasoning_and_calls(page: &mut Browser) {
 fn an_answer_is_stopped_in_a_browser() {
     let (model, word) = Gated::new();
     let site = Site::with(options(), model, config());
+    // Dropped before the site, which waits for the model.
+    let word = word;
+    let give_up = || {
+        // Steps go on until the server has seen it.
+        site.wait_for("the request is given up", |site| {
+            word.send(()).expect("the model waits");
+            site.metric("vllm:num_requests_running") == 0.0
+        });
+    };
     let Some(mut page) = browser("stop", &site) else { return };
     say(&mut page, "Hi");
     page.wait_for("at('send').disabled");
@@ -178,8 +187,7 @@ fn an_answer_is_stopped_in_a_browser() {
     // By Escape, and then by Clear, which forgets what was said, too.
     page.call("Input.dispatchKeyEvent", json!({"type": "keyDown", "key": "Escape", "code": "Escape"}));
     page.wait_for("!at('send').disabled && document.querySelector('.note')?.textContent.includes('stopped')");
-    (0..20).for_each(|_| word.send(()).expect("the model waits"));
-    site.wait_for("the request is given up", |site| site.metric("vllm:num_requests_running") == 0.0);
+    give_up();
     say(&mut page, "More");
     (0..3).for_each(|_| word.send(()).expect("the model waits"));
     page.wait_for("running && [...document.querySelectorAll('.answer')].at(-1).textContent");
@@ -187,13 +195,8 @@ fn an_answer_is_stopped_in_a_browser() {
     page.wait_for("!at('send').disabled");
     std::thread::sleep(std::time::Duration::from_millis(50));
     assert_eq!(page.value("[messages.length, talk.children.length]"), json!([0, 0]));
-    // Steps go on until the server has seen it.
-    for _ in 0..100 {
-        word.send(()).ok();
-        std::thread::sleep(std::time::Duration::from_millis(2));
-    }
+    give_up();
     drop(word);
-    site.wait_for("the request is given up", |site| site.metric("vllm:num_requests_running") == 0.0);
     drop(page);
     assert_eq!(site.end().aborted, 2);
 }
