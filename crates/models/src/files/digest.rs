@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use warpfold::Dtype;
 use warpfold_kernels::digest::Digest;
 
-use super::{Checkpoint, Entry, Format, Storage, format};
+use super::{Checkpoint, Entry, Format, Storage, format, threads};
 use crate::Error;
 use crate::error;
 
@@ -52,8 +52,7 @@ const MOST_THREADS: usize = 32;
 impl Checkpoint {
     /// The digests of tensors, all of each, as devices hold them.
     pub(crate) fn digests(&self, tensors: &[(&str, Held)]) -> Result<Vec<u64>, Error> {
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        self.digests_by(cores.min(MOST_THREADS), tensors)
+        self.digests_by(threads::cores().min(MOST_THREADS), tensors)
     }
 
     /// The same by so many threads.

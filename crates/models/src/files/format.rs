@@ -1,8 +1,6 @@
 //! Storage formats of elements: floats, and the blocks of GGUF.
 
-use std::num::NonZero;
 use std::ops::Range;
-use std::thread;
 
 use half::{bf16, f16};
 use warpfold::Dtype;
@@ -77,7 +75,7 @@ impl Format {
     }
 
     /// Writes the values of whole blocks.
-    fn decode_into(self, bytes: &[u8], values: &mut [f32]) {
+    pub(super) fn decode_into(self, bytes: &[u8], values: &mut [f32]) {
         let words = values.iter_mut().zip(bytes.chunks_exact(self.block_bytes().max(1)));
         match self {
             Self::F32 => words.for_each(|(x, b)| *x = f32::from_le_bytes([b[0], b[1], b[2], b[3]])),
@@ -89,35 +87,14 @@ impl Format {
         }
     }
 
-    /// The bytes of the blocks in which so many elements from `first` on lie, and how many elements
-    /// of the first block are before them.
-    pub(super) fn covering(self, first: usize, count: usize) -> (usize, Range<usize>) {
-        let (len, bytes) = (self.block_len(), self.block_bytes());
-        (first % len, first / len * bytes..(first + count).div_ceil(len) * bytes)
+    /// Returns the numbers of the blocks that hold these elements.
+    pub(super) fn covering(self, elements: &Range<usize>) -> Range<usize> {
+        elements.start / self.block_len()..elements.end.div_ceil(self.block_len())
     }
 }
 
 /// Elements that a thread converts at once.
 pub(super) const UNIT: usize = 1 << 15;
-
-/// Fills a slice by as many threads as there are cores, each of them whole units. `fill` gets the
-/// number of its first unit.
-pub(super) fn fill_by_threads<T: Send>(to: &mut [T], unit: usize, fill: impl Fn(usize, &mut [T]) + Sync) {
-    let units = to.len().div_ceil(unit.max(1));
-    let threads = thread::available_parallelism().map_or(1, NonZero::get).min(units);
-    if threads <= 1 {
-        if !to.is_empty() {
-            fill(0, to);
-        }
-        return;
-    }
-    let (each, fill) = (units.div_ceil(threads), &fill);
-    thread::scope(|scope| {
-        for (i, part) in to.chunks_mut(each * unit).enumerate() {
-            scope.spawn(move || fill(i * each, part));
-        }
-    });
-}
 
 /// Values as little-endian bytes of a float type.
 pub(crate) fn encode(values: &[f32], dtype: Dtype) -> Vec<u8> {

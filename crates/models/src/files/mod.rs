@@ -16,6 +16,7 @@ mod part;
 mod quantized;
 mod safetensors;
 mod scales;
+mod threads;
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -88,13 +89,7 @@ impl Content {
         if bytes.len() < reading.large_bytes {
             return self.read_at(start, bytes);
         }
-        let piece = bytes.len().div_ceil(reading.threads);
-        std::thread::scope(|scope| {
-            let pieces = (0_u64..).zip(bytes.chunks_mut(piece));
-            let read = |(i, bytes)| scope.spawn(move || self.read_at(start + i * piece as u64, bytes));
-            let threads: Vec<_> = pieces.map(read).collect();
-            threads.into_iter().try_for_each(|thread| thread.join().expect("a read does not panic"))
-        })
+        threads::share(reading.threads, bytes, 1, |first, bytes| self.read_at(start + first as u64, bytes))
     }
 }
 

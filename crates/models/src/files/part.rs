@@ -1,12 +1,11 @@
 //! Reading tensors, and parts of them: what one of several devices needs is read, and no more.
 
 use std::ops::Range;
-use std::sync::{Mutex, PoisonError};
 
 use warpfold::Dtype;
 use warpfold_kernels::matmul::quantized::Scheme;
 
-use super::{Blocks, Checkpoint, Content, Entry, Format, Reading, Storage, format};
+use super::{Blocks, Checkpoint, Content, Entry, Format, Reading, Storage, format, threads};
 use crate::Error;
 use crate::error;
 
@@ -173,11 +172,7 @@ impl Stored<'_> {
         if pieces.len() < reading.threads || !is_large(all) || pieces.iter().any(|(.., to)| is_large(to.len())) {
             return read(pieces);
         }
-        let each = pieces.len().div_ceil(reading.threads);
-        std::thread::scope(|scope| {
-            let threads: Vec<_> = pieces.chunks_mut(each).map(|pieces| scope.spawn(move || read(pieces))).collect();
-            threads.into_iter().try_for_each(|thread| thread.join().expect("a read does not panic"))
-        })
+        threads::share(reading.threads, pieces, 1, |_, pieces| read(pieces))
     }
 
     /// Reads the bytes from `first` on.
@@ -191,23 +186,25 @@ impl Stored<'_> {
         read.map_err(|e| error::tensor(path, &self.entry.stored_name, format!("it cannot be read: {e}")))
     }
 
-    /// The same of values that are converted, by as many threads as there are cores.
+    /// Reads and converts by as many threads as there are cores.
     fn read_converted(&self, file: &Content, first: usize, bytes: &mut [u8]) -> std::io::Result<()> {
         let (format, size) = (self.entry.format, self.dtype.bytes() as usize);
-        let failed = Mutex::new(None);
-        format::fill_by_threads(bytes, format::UNIT * size, |unit, to| {
-            let mut stored = Vec::new();
-            for (i, to) in to.chunks_mut(format::UNIT * size).enumerate() {
-                let elements = first / size + (unit + i) * format::UNIT..;
-                let (before, blocks) = format.covering(elements.start, to.len() / size);
-                stored.resize(blocks.len(), 0);
-                match file.read_at(self.start + blocks.start as u64, &mut stored) {
-                    Ok(()) => format::encode_into(&format.decode(&stored)[before..], self.dtype, to),
-                    Err(error) => *failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(error),
-                }
+        let [len, block_bytes] = [format.block_len(), format.block_bytes()];
+        threads::share(threads::cores(), bytes, format::UNIT * size, |unit, to| {
+            let (mut stored, mut values) = (Vec::new(), Vec::new());
+            let mut start = first / size + unit * format::UNIT;
+            for to in to.chunks_mut(format::UNIT * size) {
+                let elements = start..start + to.len() / size;
+                let blocks = format.covering(&elements);
+                stored.resize(blocks.len() * block_bytes, 0);
+                values.resize(blocks.len() * len, 0.0);
+                file.read_at(self.start + (blocks.start * block_bytes) as u64, &mut stored)?;
+                format.decode_into(&stored, &mut values);
+                format::encode_into(&values[start - blocks.start * len..], self.dtype, to);
+                start = elements.end;
             }
-        });
-        failed.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err)
+            Ok(())
+        })
     }
 }
 

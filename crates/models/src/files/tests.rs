@@ -64,11 +64,19 @@ fn any_part_of_a_tensor_is_converted_to_what_the_whole_is() {
 }
 
 #[test]
-fn any_number_of_units_is_filled() {
+fn any_number_of_units_and_threads_shares_a_slice() {
     for (len, unit) in [(0, 3), (2, 3), (3, 3), (1000, 3), (1000, 999)] {
-        let mut found = vec![0; len];
-        format::fill_by_threads(&mut found, unit, |first, to| (first * unit..).zip(to).for_each(|(i, to)| *to = i));
-        assert!(found.iter().copied().eq(0..len), "{len} by {unit}");
+        for threads in [1, 2, 7] {
+            let mut found = vec![0; len];
+            let fill = |first: usize, to: &mut [usize]| {
+                (first * unit..).zip(to).for_each(|(i, to)| *to = i);
+                Ok::<_, ()>(())
+            };
+            threads::share(threads, &mut found, unit, fill).expect("it is filled");
+            assert!(found.iter().copied().eq(0..len), "{len} by {unit} and {threads} threads");
+            let refused = |first: usize, _: &mut [usize]| Err(first);
+            assert_eq!(threads::share(threads, &mut found, unit, refused).err(), (len > 0).then_some(0));
+        }
     }
 }
 

@@ -137,8 +137,9 @@ impl StepShape {
         }
         if !self.is_decode() {
             put(bytes, starts, batch.cu_q.iter().copied(), 0);
-            let rows = batch.samples.iter().map(|sample| sample.row).chain(batch.hidden.iter().copied());
-            put(bytes, samples, rows.collect::<Vec<_>>().into_iter(), 0);
+            let hidden = (samples.start + batch.samples.len()).min(samples.end)..samples.end;
+            put(bytes, samples.start..hidden.start, batch.samples.iter().map(|sample| sample.row), 0);
+            put(bytes, hidden, batch.hidden.iter().copied(), 0);
         }
     }
 }

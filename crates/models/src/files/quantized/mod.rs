@@ -12,7 +12,7 @@ use std::ops::Range;
 
 use warpfold_kernels::matmul::quantized::Scheme;
 
-use super::{Checkpoint, Entry, Format, Storage, format};
+use super::{Checkpoint, Entry, Format, Storage, threads};
 use crate::Error;
 use crate::error;
 
@@ -229,9 +229,10 @@ impl Checkpoint {
     ) -> Result<Vec<f32>, Error> {
         let read = self.read_of(matrix)?;
         let mut values = vec![0.0; rows.len() * columns.len()];
-        format::fill_by_threads(&mut values, TILE_ROWS * columns.len(), |tile, values| {
+        threads::share(threads::cores(), &mut values, TILE_ROWS * columns.len(), |tile, values| {
             matrix.decode(&read, rows.start + tile * TILE_ROWS, columns.clone(), values);
-        });
+            Ok::<_, Error>(())
+        })?;
         Ok(values)
     }
 }
