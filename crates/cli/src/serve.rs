@@ -58,8 +58,8 @@ pub(crate) struct Serve {
     /// Default sampling: auto reads the model's generation_config.json, none ignores it.
     #[arg(long, value_name = "WHOSE", default_value = "auto")]
     generation_config: GenerationConfig,
-    /// Which hidden states become an embedding: that of the last token, the mean of all, or that of
-    /// the first (cls); unless given that of the model's 1_Pooling/config.json, or last.
+    /// Hidden states that become an embedding: that of the last token, the mean of all, or that of
+    /// the first (cls). Default: that of the model's 1_Pooling/config.json, or last.
     #[arg(long, value_name = "WHICH")]
     pooling: Option<Pooling>,
     #[command(flatten)]

@@ -23,8 +23,9 @@
 //!
 //! `connection` accepts it, within bounds; `routes` finds who answers; `access` looks at its key;
 //! `fields` takes its JSON apart, and what nobody knows is an error that names it; `openai/`,
-//! `anthropic/` and `ollama/` make requests for the engine of it; `share` gives it its turn; `generation` is the stream of updates
-//! that come back, and gives the request up when it is dropped. `metrics/` watches.
+//! `anthropic/` and `ollama/` make requests for the engine of it; `share` gives it its turn;
+//! `generation` is the stream of updates that come back, and gives the request up when it is
+//! dropped. `metrics/` watches.
 //!
 //! [`load`] is the other side: clients that measure a server, or an engine in this process.
 //!

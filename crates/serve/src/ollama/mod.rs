@@ -108,7 +108,7 @@ fn common(fields: &mut Fields) -> Result<Map<String, Value>, ApiError> {
     let mut chat = Map::new();
     let mut set = |name: &str, value: Value| drop(chat.insert(name.to_owned(), value));
     if let Some(model) = fields.take::<String>("model")? {
-        set("model", model.strip_suffix(":latest").unwrap_or(&model).into());
+        set("model", untagged(&model).into());
     }
     set("stream", fields.take::<bool>("stream")?.unwrap_or(true).into());
     match fields.take::<Value>("format")? {
@@ -141,6 +141,11 @@ fn common(fields: &mut Fields) -> Result<Map<String, Value>, ApiError> {
         None => Ok(chat),
         Some((name, _)) => Err(ApiError::field(&format!("options.{name}"), "the option is unknown or not supported")),
     }
+}
+
+/// A model's name without the tag that Ollama's clients add.
+fn untagged(name: &str) -> &str {
+    name.strip_suffix(":latest").unwrap_or(name)
 }
 
 /// A message under the names of chat completions.
@@ -217,7 +222,7 @@ pub(crate) async fn show(
 ) -> Result<Response, OllamaError> {
     let (served, mut fields) = (state.served()?, fields?);
     let name: Option<String> = fields.take("model")?.or(fields.take("name")?);
-    params::check_model(name.map(|name| name.strip_suffix(":latest").unwrap_or(&name).to_owned()), &state)?;
+    params::check_model(name.map(|name| untagged(&name).to_owned()), &state)?;
     let template = served.text.template.as_ref().map_or("", |template| template.source());
     let info = json!({"general.context_length": served.longest});
     let capabilities = ["completion", "tools", "embedding"];

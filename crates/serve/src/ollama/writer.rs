@@ -1,4 +1,4 @@
-//! What is generated, as Ollama writes it: a line of JSON for each update, or one object.
+//! Answers in Ollama's form: a line of JSON for each update, or one object.
 
 use std::time::Instant;
 
@@ -12,7 +12,7 @@ use crate::openai::dialogue::Reader;
 use crate::openai::message::{CallPart, Message, Reading};
 use crate::state::Served;
 
-/// Which of the two interfaces.
+/// Interface of the request: each has its own form of answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Shape {
     Chat,

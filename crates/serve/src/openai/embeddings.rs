@@ -6,6 +6,7 @@ use std::sync::Arc;
 use axum::Extension;
 use axum::extract::State as Shared;
 use axum::response::Response;
+use base64::prelude::{BASE64_STANDARD, Engine as _};
 use serde::{Deserialize, Serialize};
 use warpfold_engine::{Adapter, Output, Request};
 
@@ -19,7 +20,7 @@ use crate::generation::Generation;
 use crate::share::Tenant;
 use crate::state::{Served, State};
 
-/// How numbers are written.
+/// Encoding of the numbers of an embedding.
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum NumberEncoding {
@@ -53,7 +54,7 @@ enum EmbeddingNumbers<'a> {
     Base64(String),
 }
 
-/// What was read; nothing is generated.
+/// Token counts of a request that generates nothing.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub(crate) struct PromptUsage {
     pub(crate) prompt_tokens: usize,
@@ -73,7 +74,7 @@ pub(crate) async fn create(
     Ok(object(&EmbeddingList { id, object: "list", created: now(), model, data, usage }))
 }
 
-/// What a request for embeddings asks for, but for how it is written.
+/// Embeddings of a request, before they are encoded.
 #[derive(Debug)]
 pub(crate) struct MadeEmbeddings {
     pub(crate) model: String,
@@ -176,23 +177,12 @@ impl<'a> EmbeddingEntry<'a> {
     fn new(index: usize, embedding: &'a [f32], encoding: NumberEncoding) -> Self {
         let embedding = match encoding {
             NumberEncoding::Float => EmbeddingNumbers::Float(embedding),
-            NumberEncoding::Base64 => {
-                EmbeddingNumbers::Base64(base64(&embedding.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<_>>()))
-            }
+            NumberEncoding::Base64 => EmbeddingNumbers::Base64(
+                BASE64_STANDARD.encode(embedding.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<_>>()),
+            ),
         };
         Self { index, object: "embedding", embedding }
     }
-}
-
-fn base64(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
-    for three in bytes.chunks(3) {
-        let bits = three.iter().chain(&[0; 2]).take(3).fold(0_usize, |bits, byte| bits << 8 | usize::from(*byte));
-        let digit = |i: usize| if i <= three.len() { char::from(DIGITS[bits >> (18 - 6 * i) & 63]) } else { '=' };
-        text.extend((0..4).map(digit));
-    }
-    text
 }
 
 /// An answer that keeps the digits of 32-bit numbers.

@@ -79,7 +79,10 @@ impl Tokens {
 /// The tokens of a prompt as vLLM has them: nothing for the first, then of each its logprob and
 /// those of the likeliest, by their numbers. A rank is known of the likeliest alone.
 pub(crate) fn of_prompt(tokenizer: Option<&Tokenizer>, tokens: &[Sampled], num: usize) -> Value {
-    let entry = |token: u32, logprob: f32, rank: Option<usize>| json!({"logprob": finite(logprob), "rank": rank, "decoded_token": spell(tokenizer, token).text});
+    let entry = |token: u32, logprob: f32, rank: Option<usize>| {
+        let spelled = spell(tokenizer, token).text;
+        json!({"logprob": finite(logprob), "rank": rank, "decoded_token": spelled})
+    };
     let of_token = |sampled: &Sampled| {
         let rank = sampled.top.iter().position(|(token, _)| *token == sampled.token).map(|place| place + 1);
         let top = (1..).zip(sampled.top.iter().take(num));

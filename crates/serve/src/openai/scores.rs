@@ -53,13 +53,12 @@ pub(crate) async fn score(
         let reason = format!("{} of {}: there must be one, or as many", left.len(), right.len());
         return Err(ApiError::field(names[0], reason));
     }
-    let (usage, model) = (usage(&left, &right), state.name_of(adapter.as_deref()));
-    let count = left.len();
-    let all = embed(&state, served, &tenant, adapter, (names[1], [left, right].concat())).await?;
+    let (count, prompts, model) = (left.len(), [left, right].concat(), state.name_of(adapter.as_deref()));
+    let usage = PromptUsage::of(&prompts);
+    let all = embed(&state, served, &tenant, adapter, (names[1], prompts)).await?;
     let (left, right) = all.split_at(count);
     let pairs = left.iter().cycle().zip(right).enumerate();
-    let pair = |(index, (a, b)): (usize, (&Vec<f32>, &Vec<f32>))| json!({"index": index, "object": "score", "score": cosine(a, b)});
-    let data = pairs.map(pair).collect();
+    let data = pairs.map(|(index, (a, b))| json!({"index": index, "object": "score", "score": cosine(a, b)})).collect();
     let id = format!("score-{}", new_id(&state));
     Ok(object(&ScoreList { id, object: "list", created: now(), model, data, usage }))
 }
@@ -78,11 +77,12 @@ pub(crate) async fn rerank(
     finish(fields)?;
     let query = Prompts::Text(query).tokens(&state, served).await?;
     let tokens = Prompts::Texts(documents.clone()).tokens(&state, served).await?;
-    let (usage, model) = (usage(&query, &tokens), state.name_of(adapter.as_deref()));
     if tokens.is_empty() {
         return Err(ApiError::field("documents", "the list is empty"));
     }
-    let all = embed(&state, served, &tenant, adapter, ("documents", [query, tokens].concat())).await?;
+    let (prompts, model) = ([query, tokens].concat(), state.name_of(adapter.as_deref()));
+    let usage = PromptUsage::of(&prompts);
+    let all = embed(&state, served, &tenant, adapter, ("documents", prompts)).await?;
     let mut ranked: Vec<(usize, f64)> = all[1..].iter().map(|other| cosine(&all[0], other)).enumerate().collect();
     ranked.sort_by(|a, b| b.1.total_cmp(&a.1));
     ranked.truncate(top.filter(|top| *top > 0).unwrap_or(usize::MAX));
@@ -92,11 +92,6 @@ pub(crate) async fn rerank(
     };
     let results = ranked.into_iter().map(result).collect();
     Ok(object(&RankList { id: format!("rerank-{}", new_id(&state)), model, usage, results }))
-}
-
-fn usage(left: &[Vec<u32>], right: &[Vec<u32>]) -> PromptUsage {
-    let [left, right] = [left, right].map(|prompts| PromptUsage::of(prompts).total_tokens);
-    PromptUsage { prompt_tokens: left + right, total_tokens: left + right }
 }
 
 /// Refuses what is left; what cross-encoders alone have is told apart.
