@@ -8,7 +8,7 @@ use std::str::FromStr;
 
 use crate::error::{Error, config};
 
-/// Which hidden states of a prompt become its embedding.
+/// Choice of the hidden states of a prompt that become its embedding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pooling {
     /// That of the last token, which has seen all others.

@@ -66,7 +66,7 @@ impl<T: Element + Param> Lazy<T> {
     }
 }
 
-/// As many parameters of one kind: an array of [`params!`](crate::params!) structures.
+/// Array of `N` parameters of one kind, such as [`params!`](crate::params!) structures.
 #[derive(Debug)]
 pub struct Several<P, const N: usize>(PhantomData<P>);
 
@@ -146,36 +146,41 @@ impl Numbers {
     }
 }
 
-/// The parameters of a structure: its own ones, then its numbers.
-struct Shapes {
-    shapes: Vec<FieldShape>,
-    /// How many there are before the numbers.
-    own: usize,
-}
+/// The parameters of a structure: those of its own, then one of all numbers.
+struct Shapes(Vec<FieldShape>);
 
 impl Shapes {
     fn of<P: NamedParam>() -> Self {
         let mut shapes = Vec::new();
         P::shapes(&mut shapes);
-        let own = shapes.iter().filter(|shape| !matches!(shape, FieldShape::Numbers(..))).count();
-        Self { shapes, own }
+        Self(shapes)
+    }
+
+    /// The parameters before the numbers: the alignment at each address, and nothing for a map.
+    fn own(&self) -> impl Iterator<Item = Option<u32>> {
+        self.0.iter().filter_map(|shape| match *shape {
+            FieldShape::Address(align) => Some(Some(align)),
+            FieldShape::Map => Some(None),
+            FieldShape::Numbers(..) => None,
+        })
     }
 
     /// Positions of all, bytes of the numbers, and their alignment.
     fn places(&self) -> (Vec<FieldPlace>, u32, u32) {
+        let numbers = self.own().count();
         let (mut next, mut bytes, mut most) = (0, 0_u32, 1);
         let mut place = |shape: &FieldShape| match *shape {
             FieldShape::Numbers(len, align) => {
                 let offset = bytes.next_multiple_of(align);
                 (bytes, most) = (offset + len, most.max(align));
-                FieldPlace { position: self.own, offset }
+                FieldPlace { position: numbers, offset }
             }
             FieldShape::Address(_) | FieldShape::Map => {
                 next += 1;
                 FieldPlace { position: next - 1, offset: 0 }
             }
         };
-        let places = self.shapes.iter().map(&mut place).collect();
+        let places = self.0.iter().map(&mut place).collect();
         (places, bytes, most)
     }
 }
@@ -186,11 +191,10 @@ impl Shapes {
 pub fn layout_of<P: NamedParam>() -> Layout {
     let shapes = Shapes::of::<P>();
     let mut layout = Layout::default();
-    for shape in &shapes.shapes {
-        match shape {
-            FieldShape::Address(_) => layout.push(ScalarType::U64, 8, 8),
-            FieldShape::Map => layout.push(ScalarType::B8, MAP_BYTES, MAP_ALIGN),
-            FieldShape::Numbers(..) => {}
+    for address in shapes.own() {
+        match address {
+            Some(_) => layout.push(ScalarType::U64, 8, 8),
+            None => layout.push(ScalarType::B8, MAP_BYTES, MAP_ALIGN),
         }
     }
     let (_, bytes, align) = shapes.places();
@@ -203,18 +207,17 @@ pub fn layout_of<P: NamedParam>() -> Layout {
 /// Declares all parameters of a structure and reads them.
 pub(crate) fn receive<P: NamedParam>() -> P::On<Recorded> {
     let shapes = Shapes::of::<P>();
-    let own = shapes.shapes.iter().filter(|shape| !matches!(shape, FieldShape::Numbers(..)));
-    for (position, shape) in own.enumerate() {
-        match *shape {
-            FieldShape::Address(align) => declare_one(position, ScalarType::U64, 8, Some(align), None),
-            FieldShape::Map | FieldShape::Numbers(..) => {
-                declare_one(position, ScalarType::B8, MAP_ALIGN, None, Some(MAP_BYTES))
-            }
+    let mut position = 0;
+    for address in shapes.own() {
+        match address {
+            Some(_) => declare_one(position, ScalarType::U64, 8, address, None),
+            None => declare_one(position, ScalarType::B8, MAP_ALIGN, None, Some(MAP_BYTES)),
         }
+        position += 1;
     }
     let (places, bytes, align) = shapes.places();
     if bytes > 0 {
-        declare_one(shapes.own, ScalarType::B8, align, None, Some(bytes));
+        declare_one(position, ScalarType::B8, align, None, Some(bytes));
     }
     P::receive(&mut places.into_iter())
 }
@@ -350,7 +353,7 @@ impl<P: NamedParam, S: Sink, A: NamedArgument<P, S>> NamedArgument<Option<P>, S>
         if let Some(argument) = self {
             return argument.pass(sink, numbers);
         }
-        Shapes::of::<P>().shapes.into_iter().try_for_each(|shape| match shape {
+        Shapes::of::<P>().0.into_iter().try_for_each(|shape| match shape {
             FieldShape::Address(_) => sink.push(&[0; 8], 8),
             FieldShape::Map => sink.push(&[0; MAP_BYTES as usize], MAP_ALIGN as usize),
             FieldShape::Numbers(bytes, align) => {

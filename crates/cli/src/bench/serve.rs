@@ -67,15 +67,15 @@ pub(crate) struct Serve {
     goal_tpot_ms: Option<u64>,
     #[command(flatten)]
     engine: EngineOptions,
-    /// The type that is computed in: f32, f16 or bf16; unless given that of the weights.
+    /// Compute type: f32, f16 or bf16. Default: that of the weights.
     #[arg(long, value_name = "DTYPE", value_parser = parse_dtype)]
     dtype: Option<Dtype>,
-    /// Form of quantized weights on the device: stored as in the file, or converted to the type
-    /// that is computed in. Unless given stored on Hopper GPUs, converted elsewhere.
+    /// Storage of quantized weights on the device: stored keeps the codes of the file, converted
+    /// decodes them to the compute type. Default: stored on Hopper GPUs, converted elsewhere.
     #[arg(long, value_name = "HOW")]
     weights: Option<WeightStorage>,
-    /// virtual, virtual:h200, virtual:a100 or cuda:N; unless given what WARPFOLD_DEVICE says, or
-    /// the best there is.
+    /// virtual, virtual:h200, virtual:a100 or cuda:N. Default: WARPFOLD_DEVICE, or the best device
+    /// available.
     #[arg(long, value_name = "DEVICE", conflicts_with = "url")]
     device: Option<String>,
     #[command(flatten)]

@@ -1,7 +1,7 @@
-//! What a token takes where there is no GPU, said before the first one.
+//! Estimate of the time per token on the virtual GPU, printed before the first one.
 //!
-//! A row is multiplied with each weight once, so a token takes the weights' number over a rate. The
-//! rate is that of one product of the model's width, which is run here and now.
+//! A row is multiplied with each weight once, so a token takes the number of weights over a rate.
+//! The rate is that of one product of the model's width, which is run for it.
 
 use std::time::{Duration, Instant};
 
@@ -20,11 +20,11 @@ const TIMED: usize = 1 << 20;
 /// Weights of a row's products.
 const FEW: u64 = 1 << 23;
 
-/// What a token may take without a word.
+/// Time per token that is not worth a note.
 const QUICK: Duration = Duration::from_secs(1);
 
-/// Says on standard error what a token will take on the virtual GPU, where that is long: in short
-/// where the device was asked for by name.
+/// Prints on standard error what a token will take on the virtual GPU, if that is long: in short if
+/// the device was asked for by name.
 pub(crate) fn tell(place: &Place, files: &ModelFiles, dtype: Dtype, named: Option<&str>) -> Result<(), Failure> {
     let weights = weights_of_a_row(files.config());
     if !place.is_virtual() || weights < FEW {
@@ -37,7 +37,7 @@ pub(crate) fn tell(place: &Place, files: &ModelFiles, dtype: Dtype, named: Optio
     Ok(())
 }
 
-/// What is said, unless a token is quick.
+/// Returns the note, unless a token is quick.
 fn told(place: &Place, weights: u64, per_second: f64, named: Option<&str>) -> Option<String> {
     let token = Duration::from_secs_f64(weights as f64 / per_second);
     let seconds = token.as_secs_f64();

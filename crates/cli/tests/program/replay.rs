@@ -72,5 +72,5 @@ fn a_line_that_is_no_request_is_refused_with_its_number() {
     let file = log("a_log_and_times", r#"{"time": 1, "prompt_tokens": 4, "completion_tokens": 2}"#);
     refused(&["replay", &file, "--step-ms", "60000"], 2, "--step-ms: 60000 is not a time from 0 to a minute");
     warpfold(&["replay", &file, "--step-ms", "59999"]).ended_with(0);
-    refused(&["replay", &file, "--kv-blocks", "0"], 2, "");
+    refused(&["replay", &file, "--kv-blocks", "0"], 2, "--kv-blocks: 0 is not positive");
 }

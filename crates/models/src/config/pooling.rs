@@ -1,4 +1,4 @@
-//! How a model wants prompts to become embeddings: `modules.json` of sentence-transformers.
+//! Pooling of a model's embeddings: `modules.json` of sentence-transformers.
 
 use std::path::Path;
 
@@ -10,16 +10,16 @@ use crate::Error;
 use crate::error;
 use crate::files::read_small_text;
 
-/// What a model's publisher says of embeddings; it holds where nobody says otherwise.
+/// Default pooling of a model, as its publisher configured it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PoolingDefaults {
-    /// Which hidden states become an embedding.
+    /// Hidden states that become an embedding.
     pub pooling: Pooling,
-    /// Whether embeddings have the length 1.
+    /// Set if embeddings have the length 1.
     pub is_normalized: bool,
 }
 
-/// As vLLM has it.
+/// The defaults of vLLM.
 impl Default for PoolingDefaults {
     fn default() -> Self {
         Self { pooling: Pooling::Last, is_normalized: true }
@@ -34,7 +34,7 @@ const MODES: [(&str, &str, Pooling); 3] = [
 ];
 
 impl PoolingDefaults {
-    /// Those of a folder: of the modules after the model, where it names them.
+    /// Reads those of a folder from the modules that it lists, if it does.
     pub(crate) fn of_folder(folder: &Path) -> Result<Self, Error> {
         let path = folder.join("modules.json");
         if !path.exists() {

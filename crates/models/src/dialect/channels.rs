@@ -14,25 +14,25 @@ const MESSAGE: &str = "<|message|>";
 const START: &str = "<|start|>assistant";
 /// The marks that end a message.
 const ENDS: [&str; 3] = ["<|end|>", "<|call|>", "<|return|>"];
-/// What stands before the name of a tool.
+/// Prefix of the name of a tool.
 const RECIPIENT: &str = "to=functions.";
 
 impl Rules<'_> {
     /// The rules of an answer in channels.
     pub(super) fn channels(&mut self, turn: &Turn) {
         let end = ENDS[0];
+        // Spelled by other tokens, a mark would be read as the token.
+        let text = format!("{TEXT} & ~/(?s:.*)({})(?s:.*)/", ENDS.map(escaped).join("|"));
         let mut start = String::new();
         for (name, channel, count) in [("thought", "analysis", "*"), ("preamble", "commentary", "?")] {
             let head = self.literal(&format!("{CHANNEL}{channel}{MESSAGE}"));
             let next = self.literal(START);
-            // Spelled by other tokens, a mark would be read as the token.
-            let text = format!("{TEXT} & ~/{}/", any_with(&ENDS.map(escaped).join("|")));
+            let upper = name.to_uppercase();
             if self.is_special(end) {
                 let end = self.literal(end);
-                self.rule(name, &format!("{head} {}_TEXT {end} {next}", name.to_uppercase()));
-                self.rule(&format!("{}_TEXT", name.to_uppercase()), &text);
+                self.rule(name, &format!("{head} {upper}_TEXT {end} {next}"));
+                self.rule(&format!("{upper}_TEXT"), &text);
             } else {
-                let upper = name.to_uppercase();
                 self.rule(name, &format!("{head} {name}_text {next}"));
                 self.rule(&format!("{name}_text[lazy]"), &format!("{upper}_TEXT"));
                 self.rule(&format!("{upper}_TEXT"), &format!("/(?s:.*){}/", escaped(end)));
@@ -45,7 +45,7 @@ impl Rules<'_> {
             let content = match turn.content.clone() {
                 Some(content) => self.part(content),
                 None => {
-                    self.rule("TEXT", &format!("{TEXT} & ~/{}/", any_with(&ENDS.map(escaped).join("|"))));
+                    self.rule("TEXT", &text);
                     "TEXT".to_owned()
                 }
             };
@@ -71,11 +71,6 @@ impl Rules<'_> {
         }
         names.join(" | ")
     }
-}
-
-/// A regular expression of texts that have one of these in them.
-fn any_with(these: &str) -> String {
-    format!("(?s:.*)({these})(?s:.*)")
 }
 
 /// Reads answers in channels.

@@ -3,10 +3,10 @@
 
 use serde_json::Value;
 
-/// How a value of one word is written.
+/// Values of one word, in Python and in JSON.
 pub(super) const WORDS: [(&str, &str); 3] = [("True", "true"), ("False", "false"), ("None", "null")];
 
-/// What stands between two arguments.
+/// Separator of arguments.
 pub(super) const BETWEEN: &str = ", ";
 
 /// A text between single quotes, as a regular expression.

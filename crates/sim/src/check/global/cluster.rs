@@ -6,7 +6,7 @@
 //! [`shared`](crate::check::shared::shadow) judges as ever. The barrier of the cluster is one more
 //! location at which warps release when they arrive, and which they acquire when they have waited.
 //!
-//! What can be missed: races between two warps of one block in a peer's memory.
+//! Not found: races between two warps of one block in a peer's memory.
 
 use std::sync::Arc;
 
