@@ -84,6 +84,44 @@ impl From<&sim::Counters> for Counters {
     }
 }
 
+/// A predicted time of a launch: a range, and what it is made of.
+#[derive(Debug, Serialize)]
+pub struct Prediction {
+    gpu: &'static str,
+    caches: &'static str,
+    seconds: f64,
+    low_seconds: f64,
+    high_seconds: f64,
+    binds: &'static str,
+    next: Option<&'static str>,
+    blocks_per_sm: u32,
+    waves: f64,
+    dram_bytes: u64,
+    /// What each unit would take if it were alone; they overlap.
+    parts: BTreeMap<&'static str, f64>,
+}
+
+impl From<&sim::predict::Prediction> for Prediction {
+    fn from(p: &sim::predict::Prediction) -> Self {
+        Self {
+            gpu: p.gpu,
+            caches: match p.caches {
+                sim::predict::Caches::Warm => "warm",
+                sim::predict::Caches::Cold => "cold",
+            },
+            seconds: p.seconds,
+            low_seconds: p.low,
+            high_seconds: p.high,
+            binds: p.binds(),
+            next: p.next(),
+            blocks_per_sm: p.blocks_per_sm,
+            waves: p.waves,
+            dram_bytes: p.dram_bytes,
+            parts: p.parts.iter().map(|part| (part.name, part.seconds)).collect(),
+        }
+    }
+}
+
 /// The profiler's metric for each counter.
 pub fn metrics() -> BTreeMap<&'static str, &'static str> {
     sim::METRICS.iter().copied().collect()

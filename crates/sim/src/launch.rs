@@ -113,6 +113,9 @@ pub struct Options {
     /// Count hits in a model of the L1 data cache ([`L1Model`](crate::L1Model)), at the cost of a
     /// look-up for each sector.
     pub l1: bool,
+    /// Keep what a [prediction of time](crate::Report::predict) needs: counters per instruction, hits
+    /// in the model of the L1, and the distinct sectors of global memory.
+    pub timing: bool,
     /// Where `vprintf` writes; standard output when `None`.
     pub output: Option<Arc<dyn Fn(&str) + Send + Sync>>,
     /// Warp instructions without any progress after which a run counts as deadlocked.
@@ -150,6 +153,7 @@ impl Default for Options {
             per_instruction: false,
             record: 0,
             l1: false,
+            timing: false,
             output: None,
             patience: 50_000_000,
             limit: 1 << 36,
@@ -172,6 +176,7 @@ impl std::fmt::Debug for Options {
             .field("per_instruction", &self.per_instruction)
             .field("record", &self.record)
             .field("l1", &self.l1)
+            .field("timing", &self.timing)
             .field("patience", &self.patience)
             .field("limit", &self.limit)
             .field("seed", &self.seed)

@@ -128,6 +128,8 @@ mod memory_ops;
 #[cfg(feature = "machine")]
 pub mod occupancy;
 #[cfg(feature = "machine")]
+pub mod predict;
+#[cfg(feature = "machine")]
 mod program;
 #[cfg(feature = "machine")]
 mod report;
@@ -164,7 +166,7 @@ pub use program::{KernelInfo, Program};
 #[cfg(feature = "machine")]
 pub use report::{
     Access, Counters, Finding, FindingKind, Group, InstructionCounters, L1Model, METRICS, MemorySpace, Place, Report,
-    Severity, WarpAccess, demangled, short_name,
+    Severity, TimingFacts, WarpAccess, demangled, short_name,
 };
 pub use tensor_map::{Fill, Interleave, L2Promotion, MapMode, MapSwizzle, TensorMap, TensorMapError, TensorType};
 pub use warpfold_ptx::{Source, SourceLine};
