@@ -84,6 +84,36 @@ impl From<&sim::Counters> for Counters {
     }
 }
 
+/// What a predicted time follows from, beside the counters.
+#[derive(Debug, Serialize)]
+pub struct TimingFacts {
+    registers: u32,
+    shared_bytes: u32,
+    cluster_blocks: u32,
+    sectors_read: u64,
+    sectors_written: u64,
+    sectors: u64,
+    sectors_read_by_waves: u64,
+    atomic_sectors: u64,
+    atomics_of_one_sector: u64,
+}
+
+impl From<&sim::TimingFacts> for TimingFacts {
+    fn from(facts: &sim::TimingFacts) -> Self {
+        Self {
+            registers: facts.registers,
+            shared_bytes: facts.shared_bytes,
+            cluster_blocks: facts.cluster_blocks,
+            sectors_read: facts.sectors_read,
+            sectors_written: facts.sectors_written,
+            sectors: facts.sectors,
+            sectors_read_by_waves: facts.sectors_read_by_waves,
+            atomic_sectors: facts.atomic_sectors,
+            atomics_of_one_sector: facts.atomics_of_one_sector,
+        }
+    }
+}
+
 /// A predicted time of a launch: a range, and what it is made of.
 #[derive(Debug, Serialize)]
 pub struct Prediction {

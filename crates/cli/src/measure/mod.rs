@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde::Serialize;
-use warpfold_device::{Arguments, Buffer, Device, Function, LaunchConfig, Stream};
+use warpfold_device::{Arguments, Buffer, Device, Function, LaunchConfig, Module, Stream};
 use warpfold_sim::predict::Machine;
 
 use crate::Ending;
@@ -23,9 +23,10 @@ use case::{Arg, Case, Set};
 /// predicts their times.
 ///
 /// The list has one JSON object a line: name, family, set (calibration or held-out), file (PTX,
-/// below the folder of the list), entry, grid, block, cluster, shared, cooperative, reset, args. So has the result:
-/// one line a case, in order, of a case that failed with `error`. Exit codes: 0 all ran, 2 bad usage, 4 a launch failed
-/// on a GPU, behind which nothing runs any more: go on with --skip.
+/// below the folder of the list), entry, grid, block, cluster, shared, cooperative, reset, args
+/// (fixtures/timing/lists.py makes some). So has the result: one line a case, in order, of a case
+/// that failed with `error`. Exit codes: 0 all ran, 2 bad usage, 4 a launch failed on a GPU, behind
+/// which nothing runs any more: go on with --skip.
 #[derive(Debug, Args)]
 pub(crate) struct Measure {
     /// The list.
@@ -65,6 +66,8 @@ struct Line<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     counters: Option<json::Counters>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    facts: Option<json::TimingFacts>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     predicted: Option<json::Prediction>,
 }
 
@@ -92,6 +95,8 @@ impl Measure {
             .write(true)
             .open(&self.output)
             .map_err(cannot)?;
+        // Cases of one file follow one another.
+        let mut loaded = None;
         let is_chosen = |case: &&Case| self.only.as_ref().is_none_or(|part| case.name.contains(part));
         for case in cases.iter().skip(self.skip).filter(is_chosen) {
             let mut line = Line {
@@ -103,9 +108,10 @@ impl Measure {
                 registers: None,
                 measured: None,
                 counters: None,
+                facts: None,
                 predicted: None,
             };
-            let result = self.fill(&mut line, &device, folder, case);
+            let result = self.fill(&mut line, &device, &mut loaded, folder, case);
             line.error = result.as_ref().err().map(ToString::to_string);
             let text = serde_json::to_string(&line).expect("numbers and strings");
             writeln!(output, "{text}").map_err(cannot)?;
@@ -120,11 +126,25 @@ impl Measure {
         Ok(Ending::Clean)
     }
 
-    fn fill(&self, line: &mut Line<'_>, device: &Device, folder: &Path, case: &Case) -> Result<(), Failure> {
-        let path = folder.join(&case.file);
-        let text = std::fs::read_to_string(&path);
-        let text = text.map_err(|error| Failure::usage(format!("{}: {error}", path.display())))?;
-        let mut prepared = Prepared::new(device, case, &text)?;
+    fn fill(
+        &self,
+        line: &mut Line<'_>,
+        device: &Device,
+        loaded: &mut Option<(String, Module)>,
+        folder: &Path,
+        case: &Case,
+    ) -> Result<(), Failure> {
+        let known = loaded.take().filter(|(file, _)| *file == case.file);
+        let (_, module) = match known {
+            Some(known) => loaded.insert(known),
+            None => {
+                let path = folder.join(&case.file);
+                let text = std::fs::read_to_string(&path);
+                let text = text.map_err(|error| Failure::usage(format!("{}: {error}", path.display())))?;
+                loaded.insert((case.file.clone(), device.load(&text)?))
+            }
+        };
+        let mut prepared = Prepared::new(device, case, module)?;
         line.registers = Some(prepared.function.info().registers);
         if device.is_virtual() {
             device.configure(|options| options.timing = true)?;
@@ -133,6 +153,7 @@ impl Measure {
             device.synchronize()?;
             let told = device.last_report().ok_or_else(|| Failure::run("no report of the launch"))?;
             line.counters = Some((&told.report.counters).into());
+            line.facts = told.report.timing.as_ref().map(json::TimingFacts::from);
             line.predicted = Some((&told.report.predict(&self.predict).map_err(Failure::usage)?).into());
             return Ok(());
         }
@@ -150,8 +171,8 @@ impl Measure {
 }
 
 impl<'a> Prepared<'a> {
-    fn new(device: &Device, case: &'a Case, text: &str) -> Result<Self, Failure> {
-        let function = device.load(text)?.kernel(&case.entry)?;
+    fn new(device: &Device, case: &'a Case, module: &Module) -> Result<Self, Failure> {
+        let function = module.kernel(&case.entry)?;
         let contents = |arg: &Arg| -> Result<Option<Buffer<u8>>, warpfold_device::Error> {
             match arg {
                 Arg::In(buffer) => device.upload(&buffer.values.bytes(buffer.dtype, buffer.len)).map(Some),

@@ -39,6 +39,8 @@ pub(crate) struct Touched {
     ways: Vec<Way>,
     /// By wave and page.
     pages: BTreeMap<(u64, u64), Bits>,
+    /// Warp requests of atomics by sector.
+    atomics: BTreeMap<u64, u64>,
 }
 
 /// Distinct sectors of a launch.
@@ -49,13 +51,17 @@ pub(crate) struct Sectors {
     pub either: u64,
     /// Read ones, counted once in each wave.
     pub read_by_waves: u64,
+    /// Sectors of atomics, one a warp request.
+    pub atomics: u64,
+    /// Those of the sector that has most.
+    pub atomics_of_one: u64,
 }
 
 impl Touched {
     /// Nothing touched, for a program of these instructions.
     pub(crate) fn new<'a>(wave_blocks: u64, instructions: impl IntoIterator<Item = &'a str>) -> Self {
         let ways = instructions.into_iter().map(way).collect();
-        Self { wave_blocks: wave_blocks.max(1), ways, pages: BTreeMap::new() }
+        Self { wave_blocks: wave_blocks.max(1), ways, pages: BTreeMap::new(), atomics: BTreeMap::new() }
     }
 
     /// Adds a warp's access.
@@ -92,6 +98,12 @@ impl Touched {
             return;
         }
         let way = self.ways[instruction as usize];
+        if way == Way::Both {
+            let first = page * (PAGE / SECTOR);
+            for sector in (0..128).filter(|bit| bits >> bit & 1 != 0) {
+                *self.atomics.entry(first + sector).or_default() += 1;
+            }
+        }
         let entry = self.pages.entry((block / self.wave_blocks, page)).or_default();
         if way != Way::Writes {
             entry.read |= bits;
@@ -108,12 +120,16 @@ impl Touched {
             mine.read |= bits.read;
             mine.written |= bits.written;
         }
+        for (sector, requests) in other.atomics {
+            *self.atomics.entry(sector).or_default() += requests;
+        }
     }
 
     /// Counts.
     pub(crate) fn sectors(&self) -> Sectors {
         let mut all = BTreeMap::<u64, Bits>::new();
-        let mut sectors = Sectors::default();
+        let atomics_of_one = self.atomics.values().copied().max().unwrap_or_default();
+        let mut sectors = Sectors { atomics: self.atomics.values().sum(), atomics_of_one, ..Sectors::default() };
         for (&(_, page), bits) in &self.pages {
             sectors.read_by_waves += u64::from(bits.read.count_ones());
             let of_all = all.entry(page).or_default();
@@ -161,6 +177,20 @@ mod tests {
         let mut other = Touched::new(2, texts);
         other.range(0, 3, PAGE - 32, 64);
         touched.merge(other);
-        assert_eq!(touched.sectors(), Sectors { read: 6, written: 4, either: 8, read_by_waves: 10 });
+        assert_eq!(
+            touched.sectors(),
+            Sectors { read: 6, written: 4, either: 8, read_by_waves: 10, ..Sectors::default() }
+        );
+    }
+
+    #[test]
+    fn atomics_are_counted_by_sector() {
+        let mut touched = Touched::new(1, ["atom.global.add.u32 %r1, [%rd1], %r2;"]);
+        for block in 0..3 {
+            let at = std::array::from_fn(|l| if block == 0 { 0 } else { 4 * l as u64 });
+            touched.access(0, block, &Recorded { bytes: 4, mask: u32::MAX, at });
+        }
+        let Sectors { atomics, atomics_of_one, .. } = touched.sectors();
+        assert_eq!((atomics, atomics_of_one), (9, 3));
     }
 }

@@ -30,8 +30,10 @@ pub struct Gpu {
     pub l1_sectors: f64,
     /// Floating-point operations a cycle and multiprocessor of tensor cores on f16.
     pub tensor: f64,
-    /// Atomics on distinct sectors a second.
+    /// Warp requests of atomics a second, by sectors: on distinct ones.
     pub atomics: f64,
+    /// The same of one sector.
+    pub atomics_of_one_sector: f64,
     /// Cycles from a load to its use: shared memory, L1, L2, DRAM.
     pub latencies: Latencies,
     /// Seconds from a launch to the end of an empty kernel, in a stream of launches.
@@ -76,7 +78,8 @@ const HOPPER: Gpu = Gpu {
     l2_per_sm: 64.0,
     l1_sectors: 4.0,
     tensor: 4096.0,
-    atomics: 2.4e11,
+    atomics: 8.0e10,
+    atomics_of_one_sector: 0.9e9,
     latencies: Latencies {
         arithmetic: 4.5,
         special: 23.0,

@@ -201,7 +201,7 @@ impl Report {
         let reached = gpu.l2.min(shape.active * gpu.l2_per_sm * gpu.clock);
         parts.push(part("L2", traffic.l2_bytes / reached));
         parts.push(part("DRAM", traffic.dram_bytes() / gpu.dram));
-        parts.push(part("atomics", traffic.atomics / gpu.atomics));
+        parts.push(part("atomics", traffic.atomics));
         let warps = Warps { blocks: shape.blocks, per_block: shape.warps };
         let path = path(counted, warps, traffic.latency);
         parts.push(part("latency", path.cycles / gpu.clock));

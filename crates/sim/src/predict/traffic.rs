@@ -14,7 +14,7 @@ pub(super) struct Traffic {
     pub l2_bytes: f64,
     pub dram_read: f64,
     pub dram_written: f64,
-    /// Sectors that atomics change in the L2.
+    /// Seconds that the L2 needs for atomics: for all of them, or for those of one sector in turn.
     pub atomics: f64,
     /// Cycles from a load of global memory to its use, on average.
     pub latency: f64,
@@ -43,8 +43,7 @@ pub(super) fn traffic(
     counted: &[Counted<'_>],
 ) -> Traffic {
     let c = &report.counters;
-    let atomics = counted.iter().filter(|one| matches!(one.1.parts[0], "atom" | "red")).map(|one| one.0.sectors);
-    let atomics = atomics.sum::<u64>() as f64;
+    let atomics = facts.atomic_sectors as f64;
     // Loads that hit; stores go on to the L2 in any case.
     let hits = c.l1_hit_sectors.min(c.global_load_sectors) as f64;
     let loads = c.global_load_sectors as f64 - hits;
@@ -67,7 +66,7 @@ pub(super) fn traffic(
         l2_bytes: l2 * SECTOR,
         dram_read: dram_read * SECTOR,
         dram_written: written * first * SECTOR,
-        atomics,
+        atomics: (atomics / gpu.atomics).max(facts.atomics_of_one_sector as f64 / gpu.atomics_of_one_sector),
         latency: if loads_wait { l.l1 * in_l1 + beyond * (1.0 - in_l1) } else { 0.0 },
     }
 }

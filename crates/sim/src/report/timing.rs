@@ -25,6 +25,10 @@ pub struct TimingFacts {
     pub sectors: u64,
     /// Sectors that are read, each counted once in every wave of resident blocks.
     pub sectors_read_by_waves: u64,
+    /// Sectors that atomics on global memory ask for, in all their warp requests.
+    pub atomic_sectors: u64,
+    /// Those requests of the sector that has most of them.
+    pub atomics_of_one_sector: u64,
 }
 
 /// What a device keeps resident of a launch.
@@ -53,6 +57,8 @@ impl Residency {
             sectors_written: 0,
             sectors: 0,
             sectors_read_by_waves: 0,
+            atomic_sectors: 0,
+            atomics_of_one_sector: 0,
         };
         Self { facts, wave_blocks: u64::from(per_sm) * u64::from(limits(arch).multiprocessors) }
     }
@@ -69,6 +75,8 @@ impl Residency {
             sectors_written: sectors.written,
             sectors: sectors.either,
             sectors_read_by_waves: sectors.read_by_waves,
+            atomic_sectors: sectors.atomics,
+            atomics_of_one_sector: sectors.atomics_of_one,
             ..self.facts
         }
     }
