@@ -95,7 +95,7 @@ pub struct TimingFacts {
     sectors: u64,
     sectors_read_by_waves: u64,
     atomic_sectors: u64,
-    atomics_of_one_sector: u64,
+    atomic_turns: u64,
 }
 
 impl From<&sim::TimingFacts> for TimingFacts {
@@ -109,7 +109,7 @@ impl From<&sim::TimingFacts> for TimingFacts {
             sectors: facts.sectors,
             sectors_read_by_waves: facts.sectors_read_by_waves,
             atomic_sectors: facts.atomic_sectors,
-            atomics_of_one_sector: facts.atomics_of_one_sector,
+            atomic_turns: facts.atomic_turns,
         }
     }
 }
@@ -127,8 +127,21 @@ pub struct Prediction {
     blocks_per_sm: u32,
     waves: f64,
     dram_bytes: u64,
+    /// How far predictions of the class erred that were measured.
+    error: PredictionError,
     /// What each unit would take if it were alone; they overlap.
     parts: BTreeMap<&'static str, f64>,
+}
+
+/// The measured error of predictions whose launches the same kind of unit binds.
+#[derive(Debug, Serialize)]
+struct PredictionError {
+    class: &'static str,
+    launches: u32,
+    median: f64,
+    low: f64,
+    high: f64,
+    is_measured_on: &'static str,
 }
 
 impl From<&sim::predict::Prediction> for Prediction {
@@ -147,6 +160,14 @@ impl From<&sim::predict::Prediction> for Prediction {
             blocks_per_sm: p.blocks_per_sm,
             waves: p.waves,
             dram_bytes: p.dram_bytes,
+            error: PredictionError {
+                class: p.error.class,
+                launches: p.error.launches,
+                median: p.error.median,
+                low: p.error.low,
+                high: p.error.high,
+                is_measured_on: sim::predict::MEASURED_ON,
+            },
             parts: p.parts.iter().map(|part| (part.name, part.seconds)).collect(),
         }
     }

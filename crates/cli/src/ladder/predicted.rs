@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use warpfold_ladders::ladder::LadderReport;
-use warpfold_sim::predict::{Machine, NoPrediction};
+use warpfold_sim::predict::{MEASURED_ON, Machine, NoPrediction};
 
 use crate::failure::Failure;
 use crate::json::Prediction;
@@ -18,6 +18,8 @@ pub(super) struct Predicted {
     /// What binds in the longest launch, and what would next.
     binds: &'static str,
     next: Option<&'static str>,
+    /// The median error that was measured of launches of its class.
+    median_error: f64,
     launches: Vec<Prediction>,
 }
 
@@ -39,6 +41,7 @@ pub(super) fn of(report: &LadderReport, machine: &Machine) -> Result<Vec<Predict
             high_seconds: launches.iter().map(|one| one.high).sum(),
             binds: longest.binds(),
             next: longest.next(),
+            median_error: longest.error.median,
             launches: launches.iter().map(Prediction::from).collect(),
         });
     }
@@ -47,7 +50,7 @@ pub(super) fn of(report: &LadderReport, machine: &Machine) -> Result<Vec<Predict
 
 /// As a table.
 pub(super) fn text(predicted: &[Predicted]) -> String {
-    let mut table = Table::new(["predicted, not measured", "from", "about", "to", "binds", "then"]);
+    let mut table = Table::new(["predicted, not measured", "from", "about", "to", "binds", "then", "median error"]);
     for one in predicted {
         table.row([
             one.rung.to_owned(),
@@ -56,7 +59,9 @@ pub(super) fn text(predicted: &[Predicted]) -> String {
             time(one.high_seconds),
             one.binds.to_owned(),
             one.next.unwrap_or("-").to_owned(),
+            format!("{:.0} %", 100.0 * one.median_error),
         ]);
     }
-    format!("{}of the size and the grids that ran here; the error has not been measured yet\n", table.render())
+    let table = table.render();
+    format!("{table}of the size and the grids that ran here; the error is what an {MEASURED_ON} showed of what binds\n")
 }

@@ -12,6 +12,9 @@ use super::row::LANES;
 
 /// Bytes of a sector.
 const SECTOR: u64 = 32;
+/// Bytes whose atomics the L2 does in turn: what an H100 does with 1 KiB of counters (`atomics_spread`
+/// of fixtures/timing).
+const IN_TURN: u64 = 512;
 /// Bytes that one bitmap covers: 128 sectors.
 const PAGE: u64 = 128 * SECTOR;
 
@@ -39,8 +42,10 @@ pub(crate) struct Touched {
     ways: Vec<Way>,
     /// By wave and page.
     pages: BTreeMap<(u64, u64), Bits>,
-    /// Warp requests of atomics by sector.
-    atomics: BTreeMap<u64, u64>,
+    /// Sectors of atomics, one a warp request.
+    atomics: u64,
+    /// Their turns, by [`IN_TURN`] bytes.
+    turns: BTreeMap<u64, u64>,
 }
 
 /// Distinct sectors of a launch.
@@ -53,15 +58,15 @@ pub(crate) struct Sectors {
     pub read_by_waves: u64,
     /// Sectors of atomics, one a warp request.
     pub atomics: u64,
-    /// Those of the sector that has most.
-    pub atomics_of_one: u64,
+    /// Turns of the place that has most.
+    pub atomic_turns: u64,
 }
 
 impl Touched {
     /// Nothing touched, for a program of these instructions.
     pub(crate) fn new<'a>(wave_blocks: u64, instructions: impl IntoIterator<Item = &'a str>) -> Self {
         let ways = instructions.into_iter().map(way).collect();
-        Self { wave_blocks: wave_blocks.max(1), ways, pages: BTreeMap::new(), atomics: BTreeMap::new() }
+        Self { wave_blocks: wave_blocks.max(1), ways, ..Self::default() }
     }
 
     /// Adds a warp's access.
@@ -79,6 +84,15 @@ impl Touched {
             }
         }
         self.mark(instruction, block, page_of_bits);
+        if self.ways[instruction as usize] == Way::Both {
+            let mut at: Vec<_> = (0..LANES).filter(|lane| access.mask >> lane & 1 != 0).map(|l| access.at[l]).collect();
+            at.sort_unstable();
+            // Lanes of one address take turns; those of other ones in its sector go with them.
+            for sector in at.chunk_by(|a, b| a / SECTOR == b / SECTOR) {
+                let most = sector.chunk_by(|a, b| a == b).map(<[u64]>::len).max().unwrap_or(0);
+                *self.turns.entry(sector[0] / IN_TURN).or_default() += most as u64;
+            }
+        }
     }
 
     /// Adds bytes that a bulk copy moves.
@@ -99,10 +113,7 @@ impl Touched {
         }
         let way = self.ways[instruction as usize];
         if way == Way::Both {
-            let first = page * (PAGE / SECTOR);
-            for sector in (0..128).filter(|bit| bits >> bit & 1 != 0) {
-                *self.atomics.entry(first + sector).or_default() += 1;
-            }
+            self.atomics += u64::from(bits.count_ones());
         }
         let entry = self.pages.entry((block / self.wave_blocks, page)).or_default();
         if way != Way::Writes {
@@ -120,16 +131,17 @@ impl Touched {
             mine.read |= bits.read;
             mine.written |= bits.written;
         }
-        for (sector, requests) in other.atomics {
-            *self.atomics.entry(sector).or_default() += requests;
+        self.atomics += other.atomics;
+        for (place, turns) in other.turns {
+            *self.turns.entry(place).or_default() += turns;
         }
     }
 
     /// Counts.
     pub(crate) fn sectors(&self) -> Sectors {
         let mut all = BTreeMap::<u64, Bits>::new();
-        let atomics_of_one = self.atomics.values().copied().max().unwrap_or_default();
-        let mut sectors = Sectors { atomics: self.atomics.values().sum(), atomics_of_one, ..Sectors::default() };
+        let atomic_turns = self.turns.values().copied().max().unwrap_or_default();
+        let mut sectors = Sectors { atomics: self.atomics, atomic_turns, ..Sectors::default() };
         for (&(_, page), bits) in &self.pages {
             sectors.read_by_waves += u64::from(bits.read.count_ones());
             let of_all = all.entry(page).or_default();
@@ -184,13 +196,13 @@ mod tests {
     }
 
     #[test]
-    fn atomics_are_counted_by_sector() {
+    fn atomics_are_counted_by_sector_and_take_turns_at_an_address() {
         let mut touched = Touched::new(1, ["atom.global.add.u32 %r1, [%rd1], %r2;"]);
         for block in 0..3 {
             let at = std::array::from_fn(|l| if block == 0 { 0 } else { 4 * l as u64 });
             touched.access(0, block, &Recorded { bytes: 4, mask: u32::MAX, at });
         }
-        let Sectors { atomics, atomics_of_one, .. } = touched.sectors();
-        assert_eq!((atomics, atomics_of_one), (9, 3));
+        let Sectors { atomics, atomic_turns, .. } = touched.sectors();
+        assert_eq!((atomics, atomic_turns), (9, 32 + 2 * 4));
     }
 }

@@ -2,7 +2,9 @@
 //!
 //! PTX is not machine code. A row says what ptxas makes of an instruction on Hopper as a rule: a
 //! move or a conversion of an address is nothing, 64-bit integers are two instructions, a division
-//! is a dozen. Divergence needs no row: executions of warps are counted as they were.
+//! is more than a dozen. Rows of divisions, roots, conversions, barriers, integer sums and `mma.sync`
+//! are what an H100 did with the loops of fixtures/timing/micro.cu. Divergence needs no row:
+//! executions of warps are counted as they were.
 
 use super::gpu::Latencies;
 
@@ -19,18 +21,21 @@ pub(super) enum Pipe {
     /// Loads, stores, shuffles: one instruction a cycle for the whole multiprocessor.
     LoadStore,
     Tensor,
+    /// Barriers of blocks: a whole multiprocessor's.
+    Barrier,
     /// Issue alone.
     Other,
 }
 
 /// Every pipe that has a rate.
-pub(super) const PIPES: [(Pipe, &str); 6] = [
+pub(super) const PIPES: [(Pipe, &str); 7] = [
     (Pipe::Fma, "fma"),
     (Pipe::Alu, "alu"),
     (Pipe::Special, "special functions"),
     (Pipe::Double, "f64"),
     (Pipe::LoadStore, "loads and stores"),
     (Pipe::Tensor, "tensor cores"),
+    (Pipe::Barrier, "barriers"),
 ];
 
 /// Where a result comes from, for the path of dependent instructions.
@@ -106,6 +111,12 @@ impl<'a> Words<'a> {
         matches!(self.name(), "bra" | "brx" | "ret" | "exit" | "call" | "bar" | "barrier" | "trap")
     }
 
+    /// Whether ptxas makes it a line with branches: exact divisions and roots.
+    pub(super) fn has_branches(&self) -> bool {
+        let is_exact = !self.has("approx") && !self.has("full");
+        matches!(self.name(), "div" | "sqrt") && is_exact && self.is_float()
+    }
+
     /// Whether the first operand is no result.
     pub(super) fn has_no_result(&self) -> bool {
         self.ends_line()
@@ -137,7 +148,7 @@ pub(super) fn cost_of(words: &Words<'_>, l: &Latencies, tensor: f64) -> Cost {
         "shfl" => cost(1.0, Pipe::LoadStore, 1.0, l.shared),
         "redux" | "match" => cost(1.0, Pipe::LoadStore, 2.0, l.shared),
         "vote" | "activemask" | "elect" => cost(1.0, Pipe::Alu, 2.0, 2.0 * l.arithmetic),
-        "bar" | "barrier" => cost(1.0, Pipe::Other, 0.0, l.barrier),
+        "bar" | "barrier" => cost(1.0, Pipe::Barrier, l.barrier_warp, l.barrier),
         "membar" | "fence" => cost(1.0, Pipe::Other, 0.0, if words.has("proxy") { l.barrier } else { l.l2 }),
         "mbarrier" => cost(1.0, Pipe::LoadStore, 1.0, l.shared),
         "mov" | "cvta" | "mapa" | "pragma" => cost(0.0, Pipe::Other, 0.0, 0.0),
@@ -146,17 +157,18 @@ pub(super) fn cost_of(words: &Words<'_>, l: &Latencies, tensor: f64) -> Cost {
         "ex2" | "lg2" => cost(2.0, Pipe::Special, 8.0, l.special),
         "rcp" | "rsqrt" | "sqrt" if words.has("approx") => cost(2.0, Pipe::Special, 8.0, l.special),
         "rcp" | "rsqrt" | "sqrt" if words.bits() == 64 => cost(16.0, Pipe::Double, 24.0, 8.0 * l.double),
-        "rcp" | "rsqrt" | "sqrt" => cost(8.0, Pipe::Special, 8.0, l.special + 6.0 * l.arithmetic),
+        "sqrt" => cost(14.0, Pipe::Special, 8.0, 56.0),
+        "rcp" | "rsqrt" => cost(8.0, Pipe::Special, 8.0, l.special + 6.0 * l.arithmetic),
         "div" if words.bits() == 64 && words.is_float() => cost(20.0, Pipe::Double, 28.0, 10.0 * l.double),
         "div" | "rem" if words.is_float() && (words.has("approx") || words.has("full")) => {
             cost(4.0, Pipe::Special, 8.0, l.special + 3.0 * l.arithmetic)
         }
-        "div" | "rem" if words.is_float() => cost(11.0, Pipe::Fma, 10.0, l.special + 8.0 * l.arithmetic),
+        "div" | "rem" if words.is_float() => cost(19.0, Pipe::Fma, 10.0, 58.0),
         "div" | "rem" if words.bits() == 64 => cost(70.0, Pipe::Alu, 90.0, 60.0 * l.arithmetic),
-        "div" | "rem" => cost(18.0, Pipe::Alu, 22.0, l.special + 14.0 * l.arithmetic),
+        "div" | "rem" => cost(18.0, Pipe::Alu, 27.0, l.special + 14.0 * l.arithmetic),
         "cvt" => conversion(words, l),
         "mul" | "mad" if !words.is_float() => {
-            let slots = if words.has("wide") { 1.0 } else { 2.0 * wide - 1.0 };
+            let slots = if words.has("wide") { 1.0 } else { 3.0 * wide - 2.0 };
             arithmetic(slots, Pipe::Fma, 2.0 * slots)
         }
         "fma" | "mul" | "add" | "sub" | "mad" | "min" | "max" | "neg" | "abs" | "setp" | "set"
@@ -166,6 +178,8 @@ pub(super) fn cost_of(words: &Words<'_>, l: &Latencies, tensor: f64) -> Cost {
         }
         "fma" | "mul" | "add" | "sub" | "mad" if words.is_float() => arithmetic(1.0, Pipe::Fma, 1.0),
         "neg" | "abs" if words.is_float() => cost(0.0, Pipe::Other, 0.0, 0.0),
+        // ptxas lets the unit of products add, too.
+        "add" | "sub" if !words.is_float() && wide == 1.0 => arithmetic(1.0, Pipe::Fma, 1.0),
         "popc" | "clz" | "bfind" | "brev" => cost(1.0, Pipe::Special, 8.0, l.special),
         _ => arithmetic(wide, Pipe::Alu, 2.0 * wide),
     }
@@ -182,6 +196,7 @@ fn conversion(words: &Words<'_>, l: &Latencies) -> Cost {
         (true, true) if is("f32") || is("f16") || is("bf16") => cost(1.0, Pipe::Alu, 2.0, l.arithmetic),
         (true, true) => cost(1.0, Pipe::Alu, 2.0, l.arithmetic),
         (false, false) => cost(0.5, Pipe::Alu, 1.0, l.arithmetic),
+        (false, true) if is("f32") => cost(1.0, Pipe::Alu, 2.0, l.arithmetic),
         _ => cost(1.0, Pipe::Special, 8.0, l.special),
     }
 }
@@ -209,8 +224,10 @@ fn tensor_cost(words: &Words<'_>, l: &Latencies, rate: f64) -> Cost {
         () => 1.0,
     };
     let warps = if words.parts[0] == "wgmma" { 4.0 } else { 1.0 };
+    // What `mma.sync` reaches of what `wgmma` does.
+    let reached = if words.parts[0] == "wgmma" { 1.0 } else { 0.56 };
     // A warp's product runs on the tensor core of its quarter.
-    let cycles = 2.0 * m * n * k / warps / (rate / 4.0 * factor);
+    let cycles = 2.0 * m * n * k / warps / (rate / 4.0 * factor * reached);
     cost(1.0, Pipe::Tensor, cycles, if words.parts[0] == "wgmma" { cycles } else { l.tensor.max(cycles) })
 }
 

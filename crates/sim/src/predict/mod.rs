@@ -6,10 +6,13 @@
 //!
 //! The model is that of a roofline with more roofs: every unit would take some time if it were
 //! alone ([`Part`]), a block cannot be faster than its path of dependent instructions, and what
-//! takes longest binds. Units overlap but for some friction, which is a p-norm of the parts. A
-//! prediction is of the grid that was simulated; nothing is scaled to another.
+//! takes longest binds. Units of a multiprocessor overlap; they do so with caches, memory and waits
+//! but for some friction, which is a p-norm of the parts ([`Prediction::seconds`]). A
+//! prediction is of the grid that was simulated; nothing is scaled to another. Its range is what
+//! launches that were measured say: [`ClassError`].
 
 mod cost;
+mod fitted;
 pub mod gpu;
 mod path;
 mod text;
@@ -20,6 +23,7 @@ use std::str::FromStr;
 use crate::occupancy::{Usage, active_clusters, occupancy};
 use crate::{Arch, InstructionCounters, Report, TimingFacts};
 use cost::{Cost, PIPES, Pipe, Words, cost_of};
+pub use fitted::MEASURED_ON;
 pub use gpu::{Gpu, UnknownGpu};
 use path::{Warps, path};
 use traffic::{Traffic, traffic};
@@ -81,6 +85,37 @@ pub enum NoPrediction {
     },
 }
 
+/// How far predictions erred that were measured, where the same kind of unit binds.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
+pub struct ClassError {
+    /// `DRAM`, `arithmetic` …; `all` where too few were measured of a class.
+    pub class: &'static str,
+    /// Launches that were measured and that constants were not fitted to.
+    pub launches: u32,
+    /// Their median relative error.
+    pub median: f64,
+    /// Times a prediction: what a twentieth of all measured launches of the class, those that
+    /// constants were fitted to among them, were below.
+    pub low: f64,
+    /// What a twentieth of them were above.
+    pub high: f64,
+}
+
+/// The class of what binds.
+fn class_of(part: &str) -> &'static str {
+    match part {
+        "launch" | "block starts" => "launch",
+        "DRAM" => "DRAM",
+        "L2" | "L1" => "caches",
+        "latency" | "barriers" => "latency",
+        "tensor cores" => "tensor cores",
+        "shared memory" | "loads and stores" => "shared memory",
+        "atomics" => "atomics",
+        _ => "arithmetic",
+    }
+}
+
 /// What a unit, or a wait, would take if it were alone.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Part {
@@ -112,6 +147,8 @@ pub struct Prediction {
     pub waves: f64,
     /// Bytes read from DRAM, and written.
     pub dram_bytes: u64,
+    /// How far such predictions erred.
+    pub error: ClassError,
 }
 
 impl Prediction {
@@ -128,11 +165,8 @@ impl Prediction {
     }
 }
 
-/// Sharpness of the norm that parts are joined by: with 1 they follow one another, with infinity
-/// they overlap wholly.
-const NORM: f64 = 5.0;
-/// The range around the sum of the parts, until a measurement says how wide it is.
-const UNMEASURED: (f64, f64) = (0.7, 1.4);
+/// Parts that are not units of a multiprocessor.
+const BEYOND: &[&str] = &["L2", "DRAM", "atomics", "block starts", "latency"];
 
 impl Report {
     /// The time that the launch would take on a GPU.
@@ -190,21 +224,37 @@ impl Report {
         let mut parts = vec![part("issue", seconds(sum(&|one| one.2.slots) / shape.quarters))];
         for (pipe, name) in PIPES {
             let cycles = sum(&|one| if one.2.pipe == pipe { one.2.cycles } else { 0.0 });
-            let units = if pipe == Pipe::LoadStore { 1.0 } else { shape.quarters };
+            let units = if matches!(pipe, Pipe::LoadStore | Pipe::Barrier) { 1.0 } else { shape.quarters };
             parts.push(part(name, seconds(cycles / units)));
         }
         let c = &self.counters;
-        let wavefronts = c.shared_load_wavefronts + c.shared_store_wavefronts + c.shared_atomic_bank_conflicts;
-        parts.push(part("shared memory", seconds(wavefronts as f64)));
+        // Counting up by one takes one pass, however many lanes do so at one address.
+        let is_shared = |one: &&Counted<'_>| matches!(one.1.parts[0], "atom" | "red") && one.1.has("shared");
+        let counts_up = |one: &Counted<'_>| one.1.has("add") && one.1.operands.trim_end_matches(';').ends_with(", 1");
+        let conflicts = match counted.iter().filter(is_shared).all(counts_up) {
+            true => 0,
+            false => c.shared_atomic_bank_conflicts,
+        };
+        // A wavefront takes the unit of loads and stores.
+        let wavefronts = c.shared_load_wavefronts + c.shared_store_wavefronts + conflicts;
+        let requests = c.shared_load_requests + c.shared_store_requests;
+        if let Some(all) = parts.iter_mut().find(|part| part.name == "loads and stores") {
+            all.seconds += seconds(wavefronts.saturating_sub(requests) as f64);
+            if 2.0 * seconds(wavefronts as f64) > all.seconds {
+                all.name = "shared memory";
+            }
+        }
         let sectors = c.global_load_sectors + c.global_store_sectors;
         parts.push(part("L1", seconds(sectors as f64 / gpu.l1_sectors)));
-        let reached = gpu.l2.min(shape.active * gpu.l2_per_sm * gpu.clock);
-        parts.push(part("L2", traffic.l2_bytes / reached));
+        let moved = (traffic.l2_read + traffic.l2_written) / (shape.active * gpu.l2_per_sm * gpu.clock);
+        parts.push(part("L2", moved.max(traffic.l2_read / gpu.l2 + traffic.l2_written / gpu.l2_written)));
         parts.push(part("DRAM", traffic.dram_bytes() / gpu.dram));
         parts.push(part("atomics", traffic.atomics));
         let warps = Warps { blocks: shape.blocks, per_block: shape.warps };
+        parts.push(part("block starts", shape.blocks / gpu.block_starts));
         let path = path(counted, warps, traffic.latency);
-        parts.push(part("latency", path.cycles / gpu.clock));
+        let waves = f64::midpoint(shape.waves, shape.waves.ceil()).max(1.0);
+        parts.push(part("latency", (gpu.block_start + path / gpu.clock) * waves));
         parts
     }
 }
@@ -265,34 +315,30 @@ impl Shape {
         })
     }
 
-    /// The whole of parts, of which the last one is the path of a block.
+    /// The whole of parts.
     fn join(&self, gpu: &Gpu, caches: Caches, mut parts: Vec<Part>, traffic: &Traffic) -> Prediction {
-        let block = parts.last().map_or(0.0, |part| part.seconds);
-        let with_waves = |waves: f64, parts: &mut [Part]| {
-            if let Some(latency) = parts.last_mut() {
-                latency.seconds = block * waves.max(1.0);
-            }
-            parts.iter().map(|part| part.seconds.powf(NORM)).sum::<f64>().powf(1.0 / NORM)
-        };
-        let low = with_waves(self.waves, &mut parts);
-        let high = with_waves(self.waves.ceil(), &mut parts);
-        let middle = with_waves(f64::midpoint(self.waves, self.waves.ceil()), &mut parts);
-        let starts = gpu.block_start * (self.waves.min(1.0));
-        parts.push(Part { name: "launch", seconds: gpu.launch + starts });
+        let (own, beyond): (Vec<&Part>, Vec<&Part>) = parts.iter().partition(|part| !BEYOND.contains(&part.name));
+        let own = own.into_iter().map(|part| part.seconds).fold(0.0, f64::max);
+        let all = beyond.into_iter().map(|part| part.seconds).chain([own]);
+        let work = all.map(|seconds| seconds.powf(fitted::NORM)).sum::<f64>().powf(1.0 / fitted::NORM);
+        parts.push(Part { name: "launch", seconds: gpu.launch });
         parts.retain(|part| part.seconds > 0.0);
         parts.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
-        let fixed = gpu.launch + starts;
+        let class = class_of(parts.first().map_or("launch", |part| part.name));
+        let error = fitted::CLASSES.iter().find(|error| error.class == class).copied().unwrap_or(fitted::ALL);
+        let seconds = gpu.launch + work;
         Prediction {
             gpu: gpu.name,
             caches,
-            seconds: fixed + middle,
-            low: UNMEASURED.0 * (fixed + low),
-            high: UNMEASURED.1 * (fixed + high),
+            seconds,
+            low: error.low * seconds,
+            high: error.high * seconds,
             parts,
             blocks_per_sm: self.blocks_per_sm,
             waves: self.waves,
             #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count of bytes")]
             dram_bytes: traffic.dram_bytes() as u64,
+            error,
         }
     }
 }

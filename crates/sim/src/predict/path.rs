@@ -26,21 +26,10 @@ impl Warps {
     }
 }
 
-/// The path's parts, in cycles.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub(super) struct Path {
-    /// All of it.
-    pub cycles: f64,
-    /// Waits for global memory on it.
-    pub memory: f64,
-    /// Waits at barriers.
-    pub barriers: f64,
-}
-
-/// The path through these instructions, each with its cost; a load of global memory takes `global`
-/// cycles.
-pub(super) fn path(counted: &[(&InstructionCounters, Words<'_>, Cost)], warps: Warps, global: f64) -> Path {
-    let mut path = Path::default();
+/// Cycles of the path through these instructions, each with its cost; a load of global memory takes
+/// `global` cycles.
+pub(super) fn path(counted: &[(&InstructionCounters, Words<'_>, Cost)], warps: Warps, global: f64) -> f64 {
+    let mut path = 0.0;
     let mut start = 0;
     while start < counted.len() {
         let first = counted[start].0;
@@ -53,15 +42,10 @@ pub(super) fn path(counted: &[(&InstructionCounters, Words<'_>, Cost)], warps: W
             .clamp(start + 1, counted.len());
         let times = warps.of_path(first.executions);
         if times > 0.0 {
-            let with = line(&counted[start..end], global);
-            let without = line(&counted[start..end], 0.0);
-            path.cycles += times * with;
-            path.memory += times * (with - without);
-            if let Wait::Cycles(cycles) = counted[end - 1].2.wait
-                && matches!(counted[end - 1].1.parts[0], "bar" | "barrier")
-            {
-                path.barriers += times * cycles;
-            }
+            path += times * line(&counted[start..end], global);
+            // The warps of a block arrive one behind the other.
+            let last = counted[end - 1].2;
+            path += times * if last.pipe == Pipe::Barrier { last.cycles * warps.per_block } else { 0.0 };
         }
         start = end;
     }
@@ -71,7 +55,7 @@ pub(super) fn path(counted: &[(&InstructionCounters, Words<'_>, Cost)], warps: W
 /// Cycles from the start of a line until all its results are there.
 fn line(line: &[(&InstructionCounters, Words<'_>, Cost)], global: f64) -> f64 {
     let mut ready: HashMap<&str, f64> = HashMap::new();
-    let (mut issued, mut unit, mut end) = (0.0_f64, 0.0_f64, 0.0_f64);
+    let (mut issued, mut unit, mut stored, mut end) = (0.0_f64, 0.0_f64, 0.0_f64, 0.0_f64);
     for (_, words, cost) in line {
         let latency = match cost.wait {
             Wait::Cycles(cycles) => cycles,
@@ -81,10 +65,19 @@ fn line(line: &[(&InstructionCounters, Words<'_>, Cost)], global: f64) -> f64 {
         let (results, sources) = operands.split_at(if words.has_no_result() { 0 } else { results(words.operands) });
         let needed = sources.iter().chain(words.guard.as_ref());
         let begin = needed.map(|name| ready.get(name).copied().unwrap_or(0.0)).fold(0.0, f64::max);
-        // A tensor core takes its products in turn.
-        let begin = if cost.pipe == Pipe::Tensor { begin.max(unit) } else { begin };
+        // A tensor core takes its products in turn; what has branches follows one another, too.
+        let begin = if cost.pipe == Pipe::Tensor || words.has_branches() { begin.max(unit) } else { begin };
         if cost.pipe == Pipe::Tensor {
             unit = begin + cost.cycles;
+        }
+        if words.has_branches() {
+            unit = begin + latency;
+        }
+        // A load stays behind a store that may be of the same place.
+        let is_load = words.parts[0] == "ld" && !words.has("nc") && !words.has("param");
+        let begin = if is_load { begin.max(stored) } else { begin };
+        if words.parts[0] == "st" {
+            stored = begin;
         }
         issued += cost.slots;
         let done = begin + latency.max(cost.slots);

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Caches, Prediction};
+use super::{Caches, ClassError, MEASURED_ON, Prediction};
 
 /// Seconds with three digits and a unit.
 #[must_use]
@@ -39,15 +39,28 @@ impl fmt::Display for Prediction {
         writeln!(f)?;
         writeln!(
             f,
-            "  {} block{} per SM, {:.2} waves; a prediction whose error has not been measured yet",
+            "  {} block{} per SM, {:.2} waves",
             self.blocks_per_sm,
             if self.blocks_per_sm == 1 { "" } else { "s" },
             self.waves
         )?;
+        writeln!(f, "  {}", self.error)?;
         for part in &self.parts {
             writeln!(f, "  {:<18} {:>10}", part.name, time(part.seconds))?;
         }
         Ok(())
+    }
+}
+
+impl fmt::Display for ClassError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let class = if self.class == "all" { String::new() } else { format!(" that {} bound", self.class) };
+        write!(
+            f,
+            "median error of {} launches{class}, timed on an {MEASURED_ON}: {:.0} %; nine in ten lie within the range",
+            self.launches,
+            100.0 * self.median
+        )
     }
 }
 

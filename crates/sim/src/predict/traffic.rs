@@ -10,11 +10,12 @@ const SECTOR: f64 = 32.0;
 /// Traffic of a launch.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Traffic {
-    /// Bytes between the multiprocessors and the L2.
-    pub l2_bytes: f64,
+    /// Bytes that the L2 gives to the multiprocessors, and takes.
+    pub l2_read: f64,
+    pub l2_written: f64,
     pub dram_read: f64,
     pub dram_written: f64,
-    /// Seconds that the L2 needs for atomics: for all of them, or for those of one sector in turn.
+    /// Seconds that the L2 needs for atomics: for all of them, or for those that take turns.
     pub atomics: f64,
     /// Cycles from a load of global memory to its use, on average.
     pub latency: f64,
@@ -47,7 +48,6 @@ pub(super) fn traffic(
     // Loads that hit; stores go on to the L2 in any case.
     let hits = c.l1_hit_sectors.min(c.global_load_sectors) as f64;
     let loads = c.global_load_sectors as f64 - hits;
-    let l2 = loads + c.global_store_sectors as f64 + atomics;
     let kept = kept(facts.sectors as f64 * SECTOR, gpu);
     let (read, written) = (facts.sectors_read as f64, facts.sectors_written as f64);
     // Waves are in order: what an earlier one read may have gone.
@@ -63,10 +63,11 @@ pub(super) fn traffic(
     let loads_wait = counted.iter().any(|one| one.2.wait == Wait::Global);
     let beyond = l.l2 + (l.dram - l.l2) * from_dram;
     Traffic {
-        l2_bytes: l2 * SECTOR,
+        l2_read: loads * SECTOR,
+        l2_written: (c.global_store_sectors as f64 + atomics) * SECTOR,
         dram_read: dram_read * SECTOR,
         dram_written: written * first * SECTOR,
-        atomics: (atomics / gpu.atomics).max(facts.atomics_of_one_sector as f64 / gpu.atomics_of_one_sector),
+        atomics: (atomics / gpu.atomics).max(facts.atomic_turns as f64 / gpu.atomic_turns),
         latency: if loads_wait { l.l1 * in_l1 + beyond * (1.0 - in_l1) } else { 0.0 },
     }
 }

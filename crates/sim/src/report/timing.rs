@@ -27,8 +27,9 @@ pub struct TimingFacts {
     pub sectors_read_by_waves: u64,
     /// Sectors that atomics on global memory ask for, in all their warp requests.
     pub atomic_sectors: u64,
-    /// Those requests of the sector that has most of them.
-    pub atomics_of_one_sector: u64,
+    /// Turns that atomics take where they take most: lanes of one address follow one another, and so
+    /// do sectors that lie within 512 bytes.
+    pub atomic_turns: u64,
 }
 
 /// What a device keeps resident of a launch.
@@ -58,7 +59,7 @@ impl Residency {
             sectors: 0,
             sectors_read_by_waves: 0,
             atomic_sectors: 0,
-            atomics_of_one_sector: 0,
+            atomic_turns: 0,
         };
         Self { facts, wave_blocks: u64::from(per_sm) * u64::from(limits(arch).multiprocessors) }
     }
@@ -76,7 +77,7 @@ impl Residency {
             sectors: sectors.either,
             sectors_read_by_waves: sectors.read_by_waves,
             atomic_sectors: sectors.atomics,
-            atomics_of_one_sector: sectors.atomics_of_one,
+            atomic_turns: sectors.atomic_turns,
             ..self.facts
         }
     }
