@@ -6,13 +6,14 @@ use crate::support::{folder, refused, warpfold};
 
 #[test]
 fn a_ladder_has_a_range_for_each_rung_and_what_binds() {
-    let args = ["ladder", "reduce-lessons", "--rung", "no_divergence", "--size", "64K", "--device", "virtual"];
+    let args = ["ladder", "reduce-lessons", "--rung", "segmented", "--size", "64K", "--device", "virtual"];
     let asked = [&args[..], &["--predict", "h200", "--report", "json"]].concat();
     let report = warpfold(&asked).ended_with(0).json();
     let rung = &report["predicted"][0];
     let seconds = |name: &str| rung[name].as_f64().expect("a number");
     assert!(seconds("low_seconds") < seconds("seconds") && seconds("seconds") < seconds("high_seconds"), "{rung}");
     assert_eq!(rung["launches"][0]["gpu"], "h200");
+    assert!(rung["launches"][0]["error"]["launches"].as_u64().is_some_and(|launches| launches >= 8), "{rung}");
     // A time that was measured is another thing.
     assert!(report["rungs"][0]["seconds"].is_null(), "{report}");
     let text = warpfold(&[&args[..], &["--predict", "h100:cold"]].concat()).ended_with(0).stdout;
@@ -31,6 +32,7 @@ fn a_simulated_kernel_has_one_for_gpus_that_run_it() {
     let with = |more: &[&str]| warpfold(&[&args[..], more].concat());
     let text = with(&["--predict", "h100"]).ended_with(0).stdout;
     assert!(text.contains("predicted on h100: ") && text.contains("launch binds"), "{text}");
+    assert!(text.contains("timed on an H100 80GB HBM3: ") && text.contains("median error of "), "{text}");
     let report = with(&["--predict", "h200:cold", "--report", "json"]).ended_with(0).json();
     assert_eq!(report["predicted"]["caches"], "cold");
     assert_eq!(report["predicted"]["binds"], "launch");
