@@ -68,7 +68,7 @@ enum Command {
     Serve(Box<serve::Serve>),
     Bench(bench::Bench),
     Devices(devices::Devices),
-    Ladder(ladder::Ladder),
+    Ladder(Box<ladder::Ladder>),
     Inspect(inspect::Inspect),
     Measure(measure::Measure),
     Sim(Box<sim::Sim>),

@@ -113,8 +113,8 @@ pub struct Options {
     /// Count hits in a model of the L1 data cache ([`L1Model`](crate::L1Model)), at the cost of a
     /// look-up for each sector.
     pub l1: bool,
-    /// Keep what a [prediction of time](crate::Report::predict) needs: counters per instruction, hits
-    /// in the model of the L1, and the distinct sectors of global memory.
+    /// Keep what a [prediction of time](crate::Report::predict) needs: counters per instruction,
+    /// hits in the model of the L1, and the distinct sectors of global memory.
     pub timing: bool,
     /// Where `vprintf` writes; standard output when `None`.
     pub output: Option<Arc<dyn Fn(&str) + Send + Sync>>,

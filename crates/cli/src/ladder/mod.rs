@@ -104,9 +104,9 @@ pub(crate) struct Ladder {
     /// Add the L1 hit rate, counted in a model of the cache; needs the virtual GPU.
     #[arg(long)]
     l1: bool,
-    /// Predict the time of each rung on a GPU, h100 or h200: a range, its parts, what binds. It is of
-    /// the size that is run here, on the virtual GPU, with what the launch before has left in the
-    /// L2; with :cold (h200:cold) nothing.
+    /// Predict the time of each rung on a GPU, h100 or h200: a range, its parts, what binds. It is
+    /// of the size that is run here, on the virtual GPU, with what the launch before has left in
+    /// the L2; with :cold (h200:cold) nothing.
     #[arg(long, value_name = "GPU")]
     predict: Option<Machine>,
     /// Add the roofline in figures: operations, bytes, their ratio, and what the device's roofs

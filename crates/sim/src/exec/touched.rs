@@ -12,8 +12,8 @@ use super::row::LANES;
 
 /// Bytes of a sector.
 const SECTOR: u64 = 32;
-/// Bytes whose atomics the L2 does in turn: what an H100 does with 1 KiB of counters (`atomics_spread`
-/// of fixtures/timing).
+/// Bytes whose atomics the L2 does in turn: what an H100 does with 1 KiB of counters
+/// (`atomics_spread` of fixtures/timing).
 const IN_TURN: u64 = 512;
 /// Bytes that one bitmap covers: 128 sectors.
 const PAGE: u64 = 128 * SECTOR;
@@ -72,18 +72,17 @@ impl Touched {
     /// Adds a warp's access.
     pub(crate) fn access(&mut self, instruction: u32, block: u64, access: &Recorded) {
         let last = u64::from(access.bytes.max(1)) - 1;
-        let mut page_of_bits = (u64::MAX, 0u128);
+        let (mut page, mut bits) = (u64::MAX, 0u128);
         for lane in (0..LANES).filter(|lane| access.mask >> lane & 1 != 0) {
             for sector in access.at[lane] / SECTOR..=(access.at[lane] + last) / SECTOR {
-                let (page, bit) = (sector * SECTOR / PAGE, 1 << (sector % (PAGE / SECTOR)));
-                if page != page_of_bits.0 {
-                    self.mark(instruction, block, page_of_bits);
-                    page_of_bits = (page, 0);
+                if page != sector * SECTOR / PAGE {
+                    self.mark(instruction, block, page, bits);
+                    (page, bits) = (sector * SECTOR / PAGE, 0);
                 }
-                page_of_bits.1 |= bit;
+                bits |= 1 << (sector % (PAGE / SECTOR));
             }
         }
-        self.mark(instruction, block, page_of_bits);
+        self.mark(instruction, block, page, bits);
         if self.ways[instruction as usize] == Way::Both {
             let mut at: Vec<_> = (0..LANES).filter(|lane| access.mask >> lane & 1 != 0).map(|l| access.at[l]).collect();
             at.sort_unstable();
@@ -102,12 +101,12 @@ impl Touched {
             let end = (at / PAGE * PAGE + PAGE).min(start + bytes);
             let (first, last) = (at % PAGE / SECTOR, (end - 1) % PAGE / SECTOR);
             let bits = (u128::MAX >> (127 - (last - first))) << first;
-            self.mark(instruction, block, (at / PAGE, bits));
+            self.mark(instruction, block, at / PAGE, bits);
             at = end;
         }
     }
 
-    fn mark(&mut self, instruction: u32, block: u64, (page, bits): (u64, u128)) {
+    fn mark(&mut self, instruction: u32, block: u64, page: u64, bits: u128) {
         if bits == 0 {
             return;
         }

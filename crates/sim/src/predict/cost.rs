@@ -2,9 +2,9 @@
 //!
 //! PTX is not machine code. A row says what ptxas makes of an instruction on Hopper as a rule: a
 //! move or a conversion of an address is nothing, 64-bit integers are two instructions, a division
-//! is more than a dozen. Rows of divisions, roots, conversions, barriers, integer sums and `mma.sync`
-//! are what an H100 did with the loops of fixtures/timing/micro.cu. Divergence needs no row:
-//! executions of warps are counted as they were.
+//! is more than a dozen. Rows of divisions, roots, conversions, barriers, integer sums and
+//! `mma.sync` are what an H100 did with the loops of fixtures/timing/micro.cu. Divergence needs no
+//! row: executions of warps are counted as they were.
 
 use super::gpu::Latencies;
 
@@ -103,7 +103,7 @@ impl<'a> Words<'a> {
 
     fn is_float(&self) -> bool {
         let is = |part: &&str| matches!(*part, "f32" | "f64" | "f16" | "f16x2" | "bf16" | "bf16x2");
-        self.parts.iter().skip(1).any(|part| is(&part))
+        self.parts.iter().skip(1).any(is)
     }
 
     /// Where control may leave a straight line.

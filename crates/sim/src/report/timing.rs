@@ -27,8 +27,8 @@ pub struct TimingFacts {
     pub sectors_read_by_waves: u64,
     /// Sectors that atomics on global memory ask for, in all their warp requests.
     pub atomic_sectors: u64,
-    /// Turns that atomics take where they take most: lanes of one address follow one another, and so
-    /// do sectors that lie within 512 bytes.
+    /// Turns that atomics take where they take most: lanes of one address follow one another, and
+    /// so do sectors that lie within 512 bytes.
     pub atomic_turns: u64,
 }
 
