@@ -1,5 +1,5 @@
 //! The `warpfold` program: `advise`, `run`, `generate`, `serve`, `bench`, `devices`, `draw`,
-//! `ladder`, `inspect`, `sim`, `replay`, `exercise`.
+//! `ladder`, `inspect`, `measure`, `sim`, `replay`, `exercise`.
 //!
 //! One file a subcommand: it parses its arguments, calls a library, and prints. Beside them stand
 //! what they share: `failure` (what goes to standard error, and the exit code), `model`, `output`
@@ -17,6 +17,7 @@ mod failure;
 mod generate;
 mod inspect;
 mod ladder;
+mod measure;
 #[cfg(feature = "engine")]
 mod model;
 mod npy;
@@ -69,8 +70,9 @@ enum Command {
     Serve(Box<serve::Serve>),
     Bench(bench::Bench),
     Devices(devices::Devices),
-    Ladder(ladder::Ladder),
+    Ladder(Box<ladder::Ladder>),
     Inspect(inspect::Inspect),
+    Measure(measure::Measure),
     Sim(Box<sim::Sim>),
     Advise(advise::Advise),
     Replay(replay::ReplayArgs),
@@ -125,6 +127,7 @@ fn run() -> Result<Ending, Failure> {
         Command::Devices(devices) => devices.run(),
         Command::Ladder(ladder) => ladder.run(),
         Command::Inspect(inspect) => inspect.run(),
+        Command::Measure(measure) => measure.run(),
         Command::Sim(sim) => sim.run(),
         Command::Advise(advise) => advise.run(),
         Command::Replay(replay) => replay.run(),

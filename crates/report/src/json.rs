@@ -84,6 +84,95 @@ impl From<&sim::Counters> for Counters {
     }
 }
 
+/// What a predicted time follows from, beside the counters.
+#[derive(Debug, Serialize)]
+pub struct TimingFacts {
+    registers: u32,
+    shared_bytes: u32,
+    cluster_blocks: u32,
+    sectors_read: u64,
+    sectors_written: u64,
+    sectors: u64,
+    sectors_read_by_waves: u64,
+    atomic_sectors: u64,
+    atomic_turns: u64,
+}
+
+impl From<&sim::TimingFacts> for TimingFacts {
+    fn from(facts: &sim::TimingFacts) -> Self {
+        Self {
+            registers: facts.registers,
+            shared_bytes: facts.shared_bytes,
+            cluster_blocks: facts.cluster_blocks,
+            sectors_read: facts.sectors_read,
+            sectors_written: facts.sectors_written,
+            sectors: facts.sectors,
+            sectors_read_by_waves: facts.sectors_read_by_waves,
+            atomic_sectors: facts.atomic_sectors,
+            atomic_turns: facts.atomic_turns,
+        }
+    }
+}
+
+/// A predicted time of a launch: a range, and what it is made of.
+#[derive(Debug, Serialize)]
+pub struct Prediction {
+    gpu: &'static str,
+    caches: &'static str,
+    seconds: f64,
+    low_seconds: f64,
+    high_seconds: f64,
+    binds: &'static str,
+    next: Option<&'static str>,
+    blocks_per_sm: u32,
+    waves: f64,
+    dram_bytes: u64,
+    /// How far predictions of the class erred that were measured.
+    error: PredictionError,
+    /// What each unit would take if it were alone; they overlap.
+    parts: BTreeMap<&'static str, f64>,
+}
+
+/// The measured error of predictions whose launches the same kind of unit binds.
+#[derive(Debug, Serialize)]
+struct PredictionError {
+    class: &'static str,
+    launches: u32,
+    median: f64,
+    low: f64,
+    high: f64,
+    is_measured_on: &'static str,
+}
+
+impl From<&sim::predict::Prediction> for Prediction {
+    fn from(p: &sim::predict::Prediction) -> Self {
+        Self {
+            gpu: p.gpu,
+            caches: match p.caches {
+                sim::predict::Caches::Warm => "warm",
+                sim::predict::Caches::Cold => "cold",
+            },
+            seconds: p.seconds,
+            low_seconds: p.low,
+            high_seconds: p.high,
+            binds: p.binds(),
+            next: p.next(),
+            blocks_per_sm: p.blocks_per_sm,
+            waves: p.waves,
+            dram_bytes: p.dram_bytes,
+            error: PredictionError {
+                class: p.error.class,
+                launches: p.error.launches,
+                median: p.error.median,
+                low: p.error.low,
+                high: p.error.high,
+                is_measured_on: sim::predict::MEASURED_ON,
+            },
+            parts: p.parts.iter().map(|part| (part.name, part.seconds)).collect(),
+        }
+    }
+}
+
 /// The profiler's metric for each counter.
 pub fn metrics() -> BTreeMap<&'static str, &'static str> {
     sim::METRICS.iter().copied().collect()

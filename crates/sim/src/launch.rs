@@ -114,6 +114,9 @@ pub struct Options {
     /// Enables the model of the L1 data cache ([`L1Model`](crate::L1Model)), at the cost of a
     /// look-up per sector.
     pub l1: bool,
+    /// Records what a [prediction of time](crate::Report::predict) needs: counters per instruction,
+    /// hits in the model of the L1, and the distinct sectors of global memory.
+    pub timing: bool,
     /// Sink for `vprintf`; standard output when `None`.
     pub output: Option<Arc<dyn Fn(&str) + Send + Sync>>,
     /// Warp instructions without any progress after which a run is considered deadlocked.
@@ -151,6 +154,7 @@ impl Default for Options {
             per_instruction: false,
             record: 0,
             l1: false,
+            timing: false,
             output: None,
             patience: 50_000_000,
             limit: 1 << 36,
@@ -173,6 +177,7 @@ impl std::fmt::Debug for Options {
             .field("per_instruction", &self.per_instruction)
             .field("record", &self.record)
             .field("l1", &self.l1)
+            .field("timing", &self.timing)
             .field("patience", &self.patience)
             .field("limit", &self.limit)
             .field("seed", &self.seed)

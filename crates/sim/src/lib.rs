@@ -79,8 +79,8 @@
 //! (`check/global/dependence.rs`). Each file opens with what it deviates in and what it can miss.
 //!
 //! **Counters** (`memory_ops/pattern.rs`) have the vendor profiler's meaning: wavefronts and
-//! conflicts of shared accesses, sectors of global ones, per instruction. There is no model of
-//! time, and so no time.
+//! conflicts of shared accesses, sectors of global ones, per instruction. There is no clock;
+//! [`predict`] makes a range of time of the counters and a table of a GPU.
 //!
 //! **The feature `machine`** has all of it. Without it the crate is what drivers of real GPUs need,
 //! too: names of architectures, and tensor maps with their rules.
@@ -128,6 +128,8 @@ mod memory_ops;
 #[cfg(feature = "machine")]
 pub mod occupancy;
 #[cfg(feature = "machine")]
+pub mod predict;
+#[cfg(feature = "machine")]
 mod program;
 #[cfg(feature = "machine")]
 mod report;
@@ -164,7 +166,7 @@ pub use program::{KernelInfo, Program};
 #[cfg(feature = "machine")]
 pub use report::{
     Access, Counters, Finding, FindingKind, Group, InstructionCounters, L1Model, METRICS, MemorySpace, Place, Report,
-    Severity, WarpAccess, demangled, short_name,
+    Severity, TimingFacts, WarpAccess, demangled, short_name,
 };
 pub use tensor_map::{Fill, Interleave, L2Promotion, MapMode, MapSwizzle, TensorMap, TensorMapError, TensorType};
 pub use warpfold_ptx::{Source, SourceLine};

@@ -8,6 +8,7 @@ mod groups;
 mod metrics;
 mod names;
 mod place;
+mod timing;
 
 use std::fmt;
 use std::sync::Arc;
@@ -21,6 +22,8 @@ pub use metrics::METRICS;
 pub use names::{demangled, short_name};
 pub use place::Place;
 pub(crate) use place::Shapes;
+pub(crate) use timing::Residency;
+pub use timing::TimingFacts;
 
 /// Counters of one instruction, for an annotated listing.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -287,6 +290,8 @@ pub struct Report {
     pub aborted: bool,
     /// The model of the L1 that hits were counted in, if the launch asked for them.
     pub l1: Option<L1Model>,
+    /// What a prediction of time needs beyond the counters, if the launch asked for it.
+    pub timing: Option<TimingFacts>,
 }
 
 impl Report {

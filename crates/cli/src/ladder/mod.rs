@@ -7,6 +7,7 @@ mod explain;
 mod list;
 mod note;
 mod over_devices;
+mod predicted;
 mod recorded;
 pub(crate) mod serving;
 mod transfer;
@@ -32,6 +33,8 @@ use crate::progress::Progress;
 use crate::sim::Check;
 use crate::suggestion::did_you_mean;
 use over_devices::OverDevices;
+use predicted::Predicted;
+use warpfold_sim::predict::Machine;
 
 /// Runs the kernels of a ladder, from naive to shipped: each result is checked, each step
 /// explained.
@@ -100,6 +103,11 @@ pub(crate) struct Ladder {
     /// Add the L1 hit rate, counted in a model of the cache; needs the virtual GPU.
     #[arg(long)]
     l1: bool,
+    /// Predict the time of each rung on a GPU, h100 or h200: a range, its parts, what binds. It is
+    /// of the size that is run here, on the virtual GPU, with what the launch before has left in
+    /// the L2; with :cold (h200:cold) nothing.
+    #[arg(long, value_name = "GPU")]
+    predict: Option<Machine>,
     /// Add the roofline in figures: operations, bytes, their ratio, and what the device's roofs
     /// allow at it.
     #[arg(long)]
@@ -202,7 +210,7 @@ impl Ladder {
         ladder.check_size(size)?;
         let dtype = self.dtype.unwrap_or(ladder.default_dtype());
         ladder.check_dtype(dtype)?;
-        let device = device_choice::open(self.device.as_deref())?;
+        let device = device_choice::open(self.device.as_deref().or(self.predict.map(|_| "virtual")))?;
         let size = match given {
             None => self.with_options(ladder, ladder.default_size_on(&device))?,
             Some(_) => size,
@@ -212,6 +220,7 @@ impl Ladder {
             rungs: self.rungs.clone(),
             checks: self.check.into(),
             l1: self.l1,
+            timing: self.predict.is_some(),
             record: match self.to.form {
                 Form::Html => Some(RECORDED),
                 // What instructions do is counted one by one, and no address kept.
@@ -232,7 +241,8 @@ impl Ladder {
         // The ladder of sums goes on over devices; a page has pictures of kernels alone.
         let goes_on = is_reduce && self.rungs.is_empty() && self.to.form != Form::Html;
         let more = goes_on.then(|| OverDevices::beside(&device, size)).transpose()?;
-        self.write(run, recorded.as_ref(), more.as_ref())?;
+        let predicted = self.predict.map(|machine| predicted::of(&report, &machine)).transpose()?;
+        self.write(run, recorded.as_ref(), more.as_ref(), predicted.as_deref())?;
         match ending(&report)? {
             Ending::Clean if more.is_some_and(|more| !more.is_ok()) => Ok(Ending::Findings),
             ended => Ok(ended),
@@ -266,6 +276,7 @@ impl Ladder {
             (self.dtype.is_some(), "--dtype"),
             (self.check != Check::None, "--check"),
             (self.l1, "--l1"),
+            (self.predict.is_some(), "--predict"),
             (self.roofline, "--roofline"),
             (self.profile.is_any(), "--profile"),
             (self.columns.is_some(), "--columns"),
@@ -315,6 +326,9 @@ struct Json<'a> {
     profile: Option<serde_json::Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
     over_devices: Option<serde_json::Value>,
+    /// What `--predict` asks for: no measured times.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    predicted: Option<&'a [Predicted]>,
     roofline: Option<Figures>,
 }
 
@@ -324,6 +338,7 @@ impl Ladder {
         run: LadderRun<'_>,
         recorded: Option<&Recorded>,
         more: Option<&OverDevices>,
+        predicted: Option<&[Predicted]>,
     ) -> Result<(), Failure> {
         let LadderRun { ladder, report, .. } = run;
         let roofline = if self.roofline { ladder_roofline(run) } else { None };
@@ -333,6 +348,9 @@ impl Ladder {
                 let earlier = run.device.is_virtual().then(|| recorded::of(ladder, report)).flatten();
                 if let Some(text) = earlier.and_then(|earlier| recorded::text(&earlier, report)) {
                     page.push_str(&format!("\n{text}"));
+                }
+                if let Some(predicted) = predicted {
+                    page.push_str(&format!("\n{}", predicted::text(predicted)));
                 }
                 if let Some(figures) = roofline {
                     page.push_str(&format!("\n{}", figures.text()));
@@ -351,6 +369,7 @@ impl Ladder {
                 ladder: LadderJson::new(ladder, report),
                 profile: recorded.map(profile::json),
                 over_devices: more.map(OverDevices::record),
+                predicted,
                 roofline,
             }),
             Form::Html => self.to.write_page(&ladder_page(run, &[], &output::about())),

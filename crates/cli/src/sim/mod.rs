@@ -19,6 +19,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use warpfold_sim::predict::{self, NoPrediction, Prediction};
 use warpfold_sim::{Arch, Error, KernelInfo, Launch, Memory, Options, Program, Report, short_name};
 
 use crate::Ending;
@@ -111,6 +112,11 @@ pub(crate) struct Sim {
     /// Count hits in a model of the L1 data cache, which the report describes.
     #[arg(long)]
     l1: bool,
+    /// Predict the time of the launch on a GPU, h100 or h200: a range, its parts, what binds. It is
+    /// of the grid that is run here, launched again and again; with :cold (h200:cold) the L2 holds
+    /// nothing of the data before. The parts need the model of the L1, as --l1 counts it.
+    #[arg(long, value_name = "GPU")]
+    predict: Option<predict::Machine>,
     /// Print the kernel's PTX with executions, active lanes, bank conflicts and sectors beside each
     /// instruction, or its source with those of each line.
     #[arg(long, value_name = "TEXT", num_args = 0..=1, require_equals = true, default_missing_value = "ptx")]
@@ -213,9 +219,10 @@ impl Sim {
             report.findings.extend(bindings.unwritten(&memory)?);
         }
         name_elements(&mut report, &bindings, &source);
+        let predicted = self.predicted(&report)?;
         let saved = bindings.save(&memory)?;
         let picked = Picked::of(self, &report, &suppressions);
-        report::write(self, &ran, &report, &picked, &saved)?;
+        report::write(self, &ran, &report, predicted.as_ref(), &picked, &saved)?;
         if self.profile.is_any() {
             let recorded = bindings.traffic(&ran.kernel.name);
             self.profile.write(&recorded)?;
@@ -228,6 +235,16 @@ impl Sim {
             }
         }
         Ok(if picked.has_errors() { Ending::Code(self.shown.error_exitcode) } else { Ending::Clean })
+    }
+
+    /// Returns the predicted time, if requested and the run ended.
+    fn predicted(&self, report: &Report) -> Result<Option<Prediction>, Failure> {
+        let predicted = self.predict.as_ref().map(|machine| report.predict(machine)).transpose();
+        match predicted {
+            // The findings say why.
+            Err(NoPrediction::Aborted) => Ok(None),
+            other => other.map_err(Failure::usage),
+        }
     }
 
     /// Returns whether the run is checked for more than what hardware traps.
@@ -325,6 +342,7 @@ impl Sim {
             per_instruction: self.annotate.is_some() || self.to.form == Form::Html,
             record: if self.to.form == Form::Html { RECORDED } else { 0 },
             l1: self.l1,
+            timing: self.predict.is_some(),
             seed: self.seed,
             limit: self.limit,
             stop: self.timeout.map(stop_after),

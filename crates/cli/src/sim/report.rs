@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use clap::ValueEnum;
 use serde::Serialize;
 use warpfold_report::{Drawing, Kind, Page, Shape, annotated};
+use warpfold_sim::predict::Prediction;
 use warpfold_sim::{Counters, Group, Report, demangled};
 
 use super::findings::{self, Picked};
@@ -33,6 +34,9 @@ struct Json<'a> {
     dynamic_shared: u32,
     /// The virtual GPU has no clock.
     seconds: Option<f64>,
+    /// What `--predict` asks for: no measured time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    predicted: Option<json::Prediction>,
     findings: Vec<json::Finding<'a>>,
     groups: Vec<json::Group<'a>>,
     /// Groups that `--max-findings` leaves out.
@@ -58,12 +62,15 @@ pub(super) fn write(
     sim: &Sim,
     run: &Ran<'_>,
     report: &Report,
+    predicted: Option<&Prediction>,
     picked: &Picked,
     saved: &[String],
 ) -> Result<(), Failure> {
     match sim.to.form {
-        Form::Table => sim.to.write(&table(sim, run, report, picked, saved)),
-        Form::Json => sim.to.write_json(&json(sim, run, report, picked)),
+        Form::Table => sim.to.write(&table(sim, run, report, predicted, picked, saved)),
+        Form::Json => sim
+            .to
+            .write_json(&Json { predicted: predicted.map(json::Prediction::from), ..json(sim, run, report, picked) }),
         Form::Html => sim.to.write_page(&page(sim, run, report, picked)),
     }
 }
@@ -97,6 +104,7 @@ fn json<'a>(sim: &'a Sim, run: &'a Ran<'_>, report: &'a Report, picked: &'a Pick
         cluster: run.cluster,
         dynamic_shared: run.dynamic_shared,
         seconds: None,
+        predicted: None,
         findings: report.findings.iter().map(json::Finding::from).collect(),
         groups: picked
             .groups
@@ -142,7 +150,14 @@ fn subtitle(sim: &Sim, run: &Ran<'_>, report: &Report) -> String {
 }
 
 /// The report for people.
-fn table(sim: &Sim, run: &Ran<'_>, report: &Report, picked: &Picked, saved: &[String]) -> String {
+fn table(
+    sim: &Sim,
+    run: &Ran<'_>,
+    report: &Report,
+    predicted: Option<&Prediction>,
+    picked: &Picked,
+    saved: &[String],
+) -> String {
     let mut page = subtitle(sim, run, report) + "\n\n";
     if let Some(annotate) = sim.annotate {
         page.push_str(&match annotate {
@@ -156,6 +171,9 @@ fn table(sim: &Sim, run: &Ran<'_>, report: &Report, picked: &Picked, saved: &[St
         page.push_str(&format!("{model}\n"));
     }
     page.push('\n');
+    if let Some(predicted) = predicted {
+        page.push_str(&format!("{predicted}\n"));
+    }
     page.push_str(&findings::page(report, picked, run.source));
     for array in saved {
         page.push_str(&format!("saved {array}\n"));

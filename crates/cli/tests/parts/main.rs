@@ -5,6 +5,8 @@
 
 #![allow(dead_code, unused_imports, reason = "the tests in these files are what is used of them")]
 
+#[path = "../../src/measure/case.rs"]
+mod case;
 #[path = "../../src/device_choice.rs"]
 mod device_choice;
 #[path = "../../src/failure.rs"]
@@ -37,6 +39,8 @@ mod suggestion;
 mod suppress;
 #[path = "../../src/sim/tensor.rs"]
 mod tensor;
+#[path = "../../src/measure/values.rs"]
+mod values;
 
 // What these files call `crate::…`.
 use warpfold_report::{json, table};

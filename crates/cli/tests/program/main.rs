@@ -18,6 +18,7 @@ mod l1;
 mod ladder;
 mod moves;
 mod pictures;
+mod predict;
 mod profile;
 mod replay;
 mod router;

@@ -56,7 +56,8 @@ pub struct RungReport {
     /// Counters of one run, all its launches together; `None` on CUDA.
     pub counters: Option<Counters>,
     /// Counters of each launch, instruction by instruction; empty unless
-    /// [`RunOptions::record`](super::RunOptions::record) asks for it, and on CUDA.
+    /// [`RunOptions::record`](super::RunOptions::record) or
+    /// [`RunOptions::timing`](super::RunOptions::timing) asks for it, and on CUDA.
     pub launches: Vec<LaunchReport>,
     /// Broken rules that the checks found.
     pub findings: Vec<Finding>,

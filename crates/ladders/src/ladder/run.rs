@@ -25,6 +25,9 @@ pub struct RunOptions {
     pub record: Option<usize>,
     /// Count hits in the model of the L1; needs the virtual GPU.
     pub l1: bool,
+    /// Keep what a [prediction of time](warpfold_device::Report::predict) needs, in the reports of
+    /// launches; needs the virtual GPU.
+    pub timing: bool,
     /// Told what is going on.
     pub progress: Option<ProgressFn>,
 }
@@ -49,7 +52,15 @@ pub struct Progress {
 
 impl Default for RunOptions {
     fn default() -> Self {
-        Self { rungs: Vec::new(), checks: Checks::None, repetitions: 20, record: None, l1: false, progress: None }
+        Self {
+            rungs: Vec::new(),
+            checks: Checks::None,
+            repetitions: 20,
+            record: None,
+            l1: false,
+            timing: false,
+            progress: None,
+        }
     }
 }
 
@@ -61,6 +72,7 @@ impl fmt::Debug for RunOptions {
             .field("repetitions", &self.repetitions)
             .field("record", &self.record)
             .field("l1", &self.l1)
+            .field("timing", &self.timing)
             .finish_non_exhaustive()
     }
 }
@@ -178,6 +190,7 @@ struct Restore<'a> {
     per_instruction: bool,
     record: usize,
     l1: bool,
+    timing: bool,
 }
 
 impl Drop for Restore<'_> {
@@ -187,6 +200,7 @@ impl Drop for Restore<'_> {
             options.per_instruction = self.per_instruction;
             options.record = self.record;
             options.l1 = self.l1;
+            options.timing = self.timing;
             options.progress = None;
         });
         debug_assert!(restored.is_ok(), "it is a virtual GPU: {restored:?}");
@@ -195,14 +209,16 @@ impl Drop for Restore<'_> {
 
 /// Sets a virtual GPU's options; CUDA has none, and refuses checks and the model of the L1.
 fn configured<'a>(device: &'a Device, asked: &RunOptions) -> Result<Option<Restore<'a>>, Error> {
-    if !device.is_virtual() && asked.checks == Checks::None && !asked.l1 {
+    if !device.is_virtual() && asked.checks == Checks::None && !asked.l1 && !asked.timing {
         return Ok(None);
     }
-    let mut before = Restore { device, checks: Checks::None, per_instruction: false, record: 0, l1: false };
+    let mut before =
+        Restore { device, checks: Checks::None, per_instruction: false, record: 0, l1: false, timing: false };
     device.configure(|options| {
         before.checks = std::mem::replace(&mut options.checks, asked.checks);
         (before.per_instruction, before.record) = (options.per_instruction, options.record);
         before.l1 = std::mem::replace(&mut options.l1, asked.l1);
+        before.timing = std::mem::replace(&mut options.timing, asked.timing);
         if let Some(record) = asked.record {
             (options.per_instruction, options.record) = (true, record);
         }
@@ -255,7 +271,7 @@ fn run_rung(
     };
     let mut launches = device.take_reports();
     let (counters, findings) = told(&launches);
-    if options.record.is_none() {
+    if options.record.is_none() && !options.timing {
         launches.clear();
     }
     let (seconds, bytes) = (median(times), instance.bytes());

@@ -350,6 +350,7 @@ impl Machine {
                 // Chunks of a row may share a sector.
                 sectors -= u64::from(address / 32 == last);
                 last = (address + u64::from(piece.bytes) - 1) / 32;
+                self.record_bulk(op, address, piece.bytes);
             }
         });
         let counters = &mut self.counters[op.instruction as usize];

@@ -21,6 +21,7 @@ use super::l1::{L1, L1Model};
 use super::machine::{Fault, GlobalView, Machine};
 use super::recording::Recording;
 use super::sizes::geometry;
+use super::touched::Touched;
 use crate::asynchronous::Asynchronous;
 use crate::asynchronous::luck::Luck;
 use crate::check::{BlockCheck, Findings, LaunchCheck};
@@ -28,6 +29,7 @@ use crate::counters::AccessCounters;
 use crate::heap::{Asked, Heap};
 use crate::limited::Limited;
 use crate::memory::Memory;
+use crate::report::Residency;
 use crate::report::{FindingKind, Severity};
 use crate::tensor_ops::rules::Warpgroups;
 use crate::{Arch, Error, KernelInfo, Launch, Options, Report};
@@ -84,6 +86,8 @@ struct Shared<'a> {
     limited: Option<Arc<Limited>>,
     /// The L1 model, if enabled.
     l1: Option<L1Model>,
+    /// What a device keeps resident, if the launch asks for what a prediction needs.
+    residency: Option<Residency>,
 }
 
 /// Text printed by blocks, forwarded in block order.
@@ -148,7 +152,8 @@ pub(crate) fn launch(
         shared_map: shared_map(code, &geometry),
         heap,
         limited,
-        l1: options.l1.then(|| L1Model::new(arch, geometry.threads, geometry.user_shared, blocks)),
+        l1: (options.l1 || options.timing).then(|| L1Model::new(arch, geometry.threads, geometry.user_shared, blocks)),
+        residency: options.timing.then(|| Residency::new(arch, kernel, &geometry)),
     };
     let params: Arc<[u8]> = launch.params.clone().into();
     let view = || GlobalView::new(live.clone(), Arc::clone(&freed));
@@ -179,9 +184,9 @@ pub(crate) fn launch(
     if geometry.checked && !aborted {
         harvests[0].faults.extend(shared.leaks());
     }
-    let (report, copied) = harvest::report((code, kernel, &geometry), options, harvests, describe, aborted)?;
+    let (report, copied, sectors) = harvest::report((code, kernel, &geometry), options, harvests, describe, aborted)?;
     memory.note_copied(copied);
-    Ok(Report { l1: shared.l1, ..report })
+    Ok(Report { l1: shared.l1, timing: shared.residency.map(|residency| residency.with(sectors)), ..report })
 }
 
 /// Default number of workers: one per core; one for launches so small that another would cost more
@@ -219,9 +224,10 @@ impl Shared<'_> {
             block: 0,
             counters: vec![AccessCounters::default(); code.instructions.len()],
             recording: (self.options.record > 0 || self.l1.is_some()).then(|| {
-                let texts = code.instructions.iter().map(|info| info.text.as_str());
-                let l1 = self.l1.map(|model| L1::new(model, texts));
-                Box::new(Recording::new(self.options.record, code.instructions.len(), l1))
+                let texts = || code.instructions.iter().map(|info| info.text.as_str());
+                let l1 = self.l1.map(|model| L1::new(model, texts()));
+                let touched = self.residency.map(|residency| Touched::new(residency.wave_blocks(), texts()));
+                Box::new(Recording { touched, ..Recording::new(self.options.record, code.instructions.len(), l1) })
             }),
             progress: false,
             waiting: false,

@@ -8,6 +8,7 @@ use super::machine::Fault;
 use super::memory_map::{self, Window};
 use super::recording::{OfWarp, Recorded, Recording};
 use super::row::LANES;
+use super::touched::Sectors;
 use crate::check::{Findings, Found, HandedOn, Rule, Side};
 use crate::counters::AccessCounters;
 use crate::memory::Copied;
@@ -37,7 +38,7 @@ pub(super) fn report(
     harvests: Vec<Harvest>,
     describe: impl Fn(u64) -> String,
     aborted: bool,
-) -> Result<(Report, Vec<Copied>), Error> {
+) -> Result<(Report, Vec<Copied>, Sectors), Error> {
     let mut counts: BlockCounts = vec![(0, 0); code.blocks.len()];
     let mut counters = vec![AccessCounters::default(); code.instructions.len()];
     let mut faults: Vec<(Fault, u64)> = Vec::new();
@@ -80,13 +81,14 @@ pub(super) fn report(
     faults.sort_by_key(|(f, _)| (f.instruction, f.kind, f.other.map(|o| o.0)));
     let findings = faults.into_iter().map(|(f, n)| finding(code, kernel, geometry, f, n)).collect();
     let copied = found.handed_on().map(|handed_on| copied(code, kernel, geometry, handed_on)).collect();
-    let instructions = match options.per_instruction {
+    let instructions = match options.per_instruction || options.timing {
         true => per_instruction(code, geometry, (&counts, &counters), &recording, &describe),
         false => Vec::new(),
     };
     let (grid, block) = (geometry.grid, geometry.block);
     let counters = totals(code, &counts, &counters);
-    Ok((Report { grid, block, counters, instructions, findings, aborted, l1: None }, copied))
+    let sectors = recording.touched.as_ref().map(|touched| touched.sectors()).unwrap_or_default();
+    Ok((Report { grid, block, counters, instructions, findings, aborted, l1: None, timing: None }, copied, sectors))
 }
 
 /// Description of a race of such a read.

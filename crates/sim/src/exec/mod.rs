@@ -33,4 +33,5 @@ mod shared_checks;
 mod sizes;
 pub(crate) mod special;
 mod stuck;
+pub(crate) mod touched;
 pub(crate) mod warp;

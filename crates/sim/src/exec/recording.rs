@@ -1,6 +1,7 @@
 //! Recorder of the first accesses of one warp per instruction, with addresses, for diagrams.
 //!
-//! The model of the L1 is told of the same accesses ([`l1`](super::l1)).
+//! The model of the L1 ([`l1`](super::l1)) and the count of distinct sectors
+//! ([`touched`](super::touched)) are told of the same accesses.
 //!
 //! Which warp: the first that came to the instruction in the lowest block that did. A run without
 //! recording pays one test for each access.
@@ -10,6 +11,7 @@ use super::machine::Machine;
 use super::memory_map::SHARED_WINDOW;
 use super::op::Op;
 use super::row::LANES;
+use super::touched::Touched;
 use crate::report::MemorySpace;
 
 /// Recorded access of one warp.
@@ -38,21 +40,28 @@ pub(crate) struct OfWarp {
 #[derive(Debug, Default)]
 pub(crate) struct Recording {
     /// Accesses kept for each instruction.
-    most: usize,
+    pub most: usize,
     /// Accesses by instruction.
     pub by_instruction: Vec<Option<OfWarp>>,
     /// The L1 model, if enabled.
     pub l1: Option<L1>,
+    /// Distinct sectors, where they are asked for.
+    pub touched: Option<Touched>,
 }
 
 impl Recording {
     /// Allocates room for `most` accesses of each instruction.
     pub(crate) fn new(most: usize, num_instructions: usize, l1: Option<L1>) -> Self {
-        Self { most, by_instruction: vec![None; num_instructions], l1 }
+        Self { most, by_instruction: vec![None; num_instructions], l1, touched: None }
     }
 
     /// Merges another worker's recording, keeping the lower block of each instruction.
-    pub(crate) fn merge(&mut self, other: Self) {
+    pub(crate) fn merge(&mut self, mut other: Self) {
+        match (&mut self.touched, other.touched.take()) {
+            (Some(mine), Some(other)) => mine.merge(other),
+            (None, other) => self.touched = other,
+            (Some(_), None) => {}
+        }
         if self.by_instruction.is_empty() {
             self.by_instruction = other.by_instruction;
             return;
@@ -105,6 +114,18 @@ impl Machine {
             let counters = &mut self.counters[op.instruction as usize];
             counters.l1_sectors += sectors;
             counters.l1_hits += hits;
+        }
+        if let Some(touched) = recording.touched.as_mut().filter(|_| space == MemorySpace::Global) {
+            touched.access(op.instruction, block, access);
+        }
+    }
+
+    /// Keeps what a bulk copy moves in global memory.
+    #[inline(always)]
+    pub(crate) fn record_bulk(&mut self, op: &Op, start: u64, bytes: u32) {
+        let block = self.block;
+        if let Some(touched) = self.recording.as_mut().and_then(|recording| recording.touched.as_mut()) {
+            touched.range(op.instruction, block, start, u64::from(bytes));
         }
     }
 }
