@@ -2,31 +2,45 @@
 //! where `NVDISASM` names NVIDIA's disassembler, machine code has the instructions that kernels are
 //! written for. A test that includes this module says by `super::all` which kernels there are, and
 //! by `super::INSTRUCTIONS` what they are written for.
+//!
+//! `tests/assembled.txt` records the texts that a release of ptxas has taken, by hash. Of these only
+//! a sixteenth is assembled again, all of them with `WARPFOLD_ALL_TESTS=1`; `UPDATE_SNAPSHOTS=1`
+//! writes the record. A text without a line in it is assembled, so an old record costs time only.
 
+#[path = "../../../lang/tests/common/fnv.rs"]
+mod fnv;
+
+use std::collections::BTreeSet;
 use std::ffi::OsString;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use warpfold_kernels::Listed;
 use warpfold_lang::{Arch, Target};
 
 use super::{INSTRUCTIONS, all};
+use fnv::fnv1a;
 
 const TARGETS: [Target; 2] = [Target::new(Arch::SM_80, (7, 4)), Target::new(Arch::SM_90A, (8, 0))];
 
 #[test]
 fn every_kernel_assembles_without_warnings_and_spills_to_the_instructions_it_is_written_for() {
     let named = std::env::var_os("PTXAS");
-    let tools = Tools {
-        ptxas: named.clone().unwrap_or_else(|| OsString::from("ptxas")).into(),
-        nvdisasm: std::env::var_os("NVDISASM").map(PathBuf::from),
-    };
-    if Command::new(&tools.ptxas).arg("--version").output().is_err() {
-        assert!(named.is_none(), "PTXAS is set to {}, which does not run", tools.ptxas.display());
+    let ptxas = PathBuf::from(named.clone().unwrap_or_else(|| OsString::from("ptxas")));
+    let Ok(version) = Command::new(&ptxas).arg("--version").output() else {
+        assert!(named.is_none(), "PTXAS is set to {}, which does not run", ptxas.display());
         println!("no ptxas found (set PTXAS to name one): nothing was assembled");
         return;
-    }
+    };
+    let tools = Tools {
+        ptxas,
+        release: String::from_utf8_lossy(&version.stdout).lines().last().unwrap_or_default().to_owned(),
+        nvdisasm: std::env::var_os("NVDISASM").map(PathBuf::from),
+        record: Record::read(),
+    };
     if tools.nvdisasm.is_none() {
         println!("NVDISASM names no disassembler: nothing was looked for in machine code");
     }
@@ -45,7 +59,48 @@ fn every_kernel_assembles_without_warnings_and_spills_to_the_instructions_it_is_
         workers.into_iter().flat_map(|worker| worker.join().expect("a worker does not panic")).collect()
     });
     assert!(failures.is_empty(), "{}", failures.join("\n"));
-    println!("{} kernels assembled for {} targets with {}", all.len(), TARGETS.len(), tools.ptxas.display());
+    println!("{} kernels for {} targets: {}", all.len(), TARGETS.len(), tools.record.write());
+}
+
+/// Texts that were assembled without complaint, by the hash of the release, the text and what is
+/// looked for in machine code.
+struct Record {
+    before: BTreeSet<String>,
+    /// Those of this run, and how many of them were assembled in it.
+    now: Mutex<(BTreeSet<String>, usize)>,
+}
+
+impl Record {
+    fn path() -> PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/assembled.txt")
+    }
+
+    fn read() -> Self {
+        let is_whole = ["UPDATE_SNAPSHOTS", "WARPFOLD_ALL_TESTS"].iter().any(|name| std::env::var_os(name).is_some());
+        let text = if is_whole { String::new() } else { fs::read_to_string(Self::path()).expect("the record exists") };
+        Self { before: text.lines().map(str::to_owned).collect(), now: Mutex::default() }
+    }
+
+    /// Returns whether the text of this hash needs no second run.
+    fn has(&self, hash: &str) -> bool {
+        self.before.contains(hash) && !hash.ends_with('0')
+    }
+
+    fn add(&self, hash: String, is_new: bool) {
+        let mut now = self.now.lock().expect("no worker panics while it holds the record");
+        now.0.insert(hash);
+        now.1 += usize::from(is_new);
+    }
+
+    /// Writes the record where that is asked for; returns a sentence on this run.
+    fn write(&self) -> String {
+        let now = self.now.lock().expect("no worker has panicked");
+        if std::env::var_os("UPDATE_SNAPSHOTS").is_some() {
+            let lines: Vec<_> = now.0.iter().map(|hash| format!("{hash}\n")).collect();
+            fs::write(Self::path(), lines.concat()).expect("the record can be written");
+        }
+        format!("{} texts without complaint, {} of them assembled in this run", now.0.len(), now.1)
+    }
 }
 
 /// The instructions that each kernel has to have.
@@ -65,7 +120,10 @@ fn instructions(all: &[Listed]) -> Vec<Vec<&'static str>> {
 /// NVIDIA's programs.
 struct Tools {
     ptxas: PathBuf,
+    /// Version line of ptxas.
+    release: String,
     nvdisasm: Option<PathBuf>,
+    record: Record,
 }
 
 impl Tools {
@@ -77,8 +135,13 @@ impl Tools {
             Err(error) if *target == TARGETS[0] && error.is_unsupported() => return None,
             Err(error) => panic!("{error}"),
         };
+        let hash = format!("{:016x}", fnv1a(&format!("{}\n{}\n{text}", self.release, instructions.join(" "))));
+        if self.record.has(&hash) {
+            self.record.add(hash, false);
+            return None;
+        }
         let file = std::env::temp_dir().join(format!("warpfold-{}-{name}.{}.ptx", std::process::id(), target.arch));
-        std::fs::write(&file, text).expect("the temporary folder can be written");
+        fs::write(&file, text).expect("the temporary folder can be written");
         let is_read = *target == TARGETS[1] && !instructions.is_empty() && self.nvdisasm.is_some();
         let code = if is_read { file.with_extension("cubin") } else { PathBuf::from("/dev/null") };
         let output = Command::new(&self.ptxas)
@@ -86,7 +149,7 @@ impl Tools {
             .args([&code, &file])
             .output()
             .expect("ptxas was found and runs");
-        std::fs::remove_file(&file).expect("the temporary file is ours");
+        fs::remove_file(&file).expect("the temporary file is ours");
         let log = String::from_utf8_lossy(&output.stderr);
         let spills = log.contains("bytes spill stores") && !log.contains(" 0 bytes spill stores");
         // Its remarks on `wgmma` that it serialised, registers that it did not exchange, waits that
@@ -98,7 +161,13 @@ impl Tools {
         match (is_clean, missing.is_empty()) {
             (false, _) => Some(format!("{}:\n{log}", what())),
             (true, false) => Some(format!("{}: no {} in machine code", what(), missing.join(", no "))),
-            (true, true) => None,
+            (true, true) => {
+                // Without a disassembler, nothing was looked for.
+                if is_read || instructions.is_empty() || *target == TARGETS[0] {
+                    self.record.add(hash, true);
+                }
+                None
+            }
         }
     }
 
@@ -107,7 +176,7 @@ impl Tools {
         let Some(nvdisasm) = &self.nvdisasm else { return Vec::new() };
         let output = Command::new(nvdisasm).arg("--print-code").arg(code).output();
         let output = output.unwrap_or_else(|error| panic!("NVDISASM is set to {}: {error}", nvdisasm.display()));
-        std::fs::remove_file(code).expect("the temporary file is ours");
+        fs::remove_file(code).expect("the temporary file is ours");
         assert!(output.status.success(), "{}: {}", nvdisasm.display(), String::from_utf8_lossy(&output.stderr));
         let text = String::from_utf8_lossy(&output.stdout);
         instructions.iter().copied().filter(|instruction| !text.contains(instruction)).collect()

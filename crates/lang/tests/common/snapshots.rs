@@ -6,12 +6,17 @@
 //! leaves every text under `target/snapshots/`, named by kernel, target and hash, so that after a
 //! change the texts before and after it can be compared.
 
+#[path = "fnv.rs"]
+mod fnv;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use warpfold_lang::{Arch, Built, Target};
 use warpfold_ptx::{Opcode, Statement};
+
+use fnv::fnv1a;
 
 /// The oldest target, then the newest, which runs every kernel.
 const TARGETS: [Target; 2] = [Target::new(Arch::SM_80, (7, 4)), Target::new(Arch::SM_90A, (8, 0))];
@@ -134,11 +139,6 @@ fn row(built: &Built, text: &str) -> [String; 4] {
         counts_to_text(&registers),
         counts_to_text(&shared),
     ]
-}
-
-/// FNV-1a with 64 bits.
-fn fnv1a(text: &str) -> u64 {
-    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
 }
 
 /// Counts as `bar 12 wgmma 64`, without zeros.
