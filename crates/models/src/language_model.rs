@@ -77,14 +77,9 @@ impl Forward<'_> {
         let [rows, hidden] = shape.split(rows)?;
         let Some(rows) = rows else { return Ok([None, hidden]) };
         let shard = self.shard.filter(|shard| shard.vocab(self.vocab).is_some());
-        let head = &self.network.head;
-        let logits = match (shard, logits) {
-            (Some(shard), _) => shard.gather(&head.forward_f32(&rows)?)?,
-            (None, Some(mut logits)) => {
-                head.forward_f32_into(&rows, &mut logits)?;
-                logits
-            }
-            (None, None) => head.forward_f32(&rows)?,
+        let logits = match shard {
+            Some(shard) => shard.gather(&self.network.logits(&rows, None)?)?,
+            None => self.network.logits(&rows, logits)?,
         };
         Ok([Some(logits), hidden])
     }

@@ -62,7 +62,9 @@ mod warm_up;
 mod weights;
 
 pub use adapter::{AdapterRoom, AdapterWeights};
-pub use config::{Architecture, ExpertsConfig, ModelConfig, PoolingDefaults, Rope, RopeScaling, SamplingDefaults};
+pub use config::{
+    Architecture, ExpertsConfig, ModelConfig, Multipliers, PoolingDefaults, Rope, RopeScaling, SamplingDefaults,
+};
 pub use dialect::{Dialect, Piece, Splitter, Thinking, Tool, ToolChoice, ToolFormat, Turn};
 pub use error::{Error, ErrorKind};
 pub use grammar::{Grammar, Grammars};

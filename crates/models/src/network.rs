@@ -1,6 +1,7 @@
 //! The layers of a model from tokens to logits: what a step launches.
 
 use warpfold::{PagedCache, Tensor};
+use warpfold_kernels::operations::{Number, Operation, Options};
 
 use crate::adapter::AdapterWeights;
 use crate::architectures::{self, Layers};
@@ -12,7 +13,9 @@ use crate::{Error, ModelConfig, error};
 pub(crate) struct Network {
     embedding: Embedding,
     layers: Box<dyn Layers>,
-    pub(crate) head: Linear,
+    head: Linear,
+    /// Factor and bound of logits.
+    logits: (f64, Option<f64>),
 }
 
 impl Network {
@@ -28,7 +31,7 @@ impl Network {
             (false, None) => loader.linear(&[(name, config.vocab)], config.hidden, false)?,
             (false, Some(tokens)) => loader.columns(&[(name, tokens.len())], config.hidden, false)?,
         };
-        Ok(Self { embedding, layers, head })
+        Ok(Self { embedding, layers, head, logits: (config.multipliers.logits, config.logits_softcap) })
     }
 
     /// Brings an adapter to a place, once it is known to fit.
@@ -61,5 +64,28 @@ impl Network {
             None => x,
         };
         self.layers.last_norm(&rows).map(Some)
+    }
+
+    /// The logits of rows, in a tensor that is given or in one of its own.
+    pub(crate) fn logits(&self, rows: &Tensor, given: Option<Tensor>) -> Result<Tensor, Error> {
+        let mut logits = match given {
+            Some(mut logits) => {
+                self.head.forward_f32_into(rows, &mut logits)?;
+                logits
+            }
+            None => self.head.forward_f32(rows)?,
+        };
+        let scale = |logits: &mut Tensor, factor: f64| {
+            let options = Options { alpha: Number::from(factor), ..Options::default() };
+            if factor == 1.0 { Ok(()) } else { logits.elementwise_in_place(Operation::Scale, &[], &options) }
+        };
+        let (factor, softcap) = self.logits;
+        scale(&mut logits, factor)?;
+        if let Some(softcap) = softcap {
+            scale(&mut logits, 1.0 / softcap)?;
+            logits.elementwise_in_place(Operation::Tanh, &[], &Options::default())?;
+            scale(&mut logits, softcap)?;
+        }
+        Ok(logits)
     }
 }

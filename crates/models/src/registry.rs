@@ -24,8 +24,12 @@ fn told(architecture: Architecture, name: &str) -> [&'static str; 3] {
         Architecture::Qwen3Moe => ["Qwen3-30B-A3B and its like", "qwen3_moe", ""],
         Architecture::Gemma3 if is_half => ["Gemma 3 4B, 12B, 27B, the half that reads and writes", "gemma3", ""],
         Architecture::Gemma3 => ["Gemma 3 270M, 1B", "gemma3", ""],
-        Architecture::Phi3 => ["Phi-3 mini 4k, Phi-4 (14B); no longrope", "phi3", "transformers"],
+        Architecture::Phi3 => ["Phi-3 mini and medium, Phi-4 (14B); longrope's long list", "phi3", "transformers"],
         Architecture::SmolLm3 => ["SmolLM3", "smollm3", "transformers"],
+        Architecture::Gemma2 => ["Gemma 2", "gemma2", "transformers"],
+        Architecture::Granite => ["Granite 3 (dense)", "granite", "transformers"],
+        Architecture::Olmo2 => ["OLMo 2", "olmo2", "transformers"],
+        Architecture::Olmo3 => ["OLMo 3", "olmo3", "transformers"],
     }
 }
 

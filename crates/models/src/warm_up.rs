@@ -231,7 +231,7 @@ fn plan(
     let mut plan_step = |shape: StepShape| {
         let words = Tensor::uninitialized(outline, Dtype::I32, &[shape.words()])?;
         if let Some(rows) = network.rows([&words, &drawn], shape, [&angles[0], &angles[1]], &mut caches)? {
-            let logits = network.head.forward_f32(&rows)?;
+            let logits = network.logits(&rows, None)?;
             if let Some(shard) = shard.filter(|shard| shard.vocab(config.vocab).is_some()) {
                 shard.gather(&logits)?;
             }

@@ -113,6 +113,22 @@ fn smollm3_whose_layers_turn_nothing_now_and_then_answers_as_numpy_does() {
 }
 
 #[test]
+fn gemma2_whose_scores_and_logits_are_bounded_answers_as_numpy_does() {
+    agrees("gemma2", "gemma2", Dtype::F32, 1e-4);
+}
+
+#[test]
+fn granite_with_its_factors_answers_as_numpy_does() {
+    agrees("granite", "granite", Dtype::F32, 1e-4);
+}
+
+#[test]
+fn olmo2_and_olmo3_with_norms_of_whole_rows_and_yarn_answer_as_numpy_does() {
+    agrees("olmo2", "olmo2", Dtype::F32, 1e-4);
+    agrees("olmo3", "olmo3", Dtype::F32, 1e-4);
+}
+
+#[test]
 fn the_half_of_mistral3_that_reads_and_writes_answers_as_numpy_does() {
     agrees("mistral3", "mistral3", Dtype::F32, 1e-4);
 }
@@ -369,7 +385,14 @@ fn what_is_not_understood_is_refused_with_file_and_field() {
         std::fs::remove_dir_all(folder).expect("the folder is there");
     }
     refuses("LlamaForCausalLM", "BertModel", "not supported: architecture BertModel; known: LlamaForCausalLM");
-    refuses("\"llama3\"", "\"yarn\"", "not supported: rope of type yarn");
+    refuses("\"llama3\"", "\"dynamic\"", "not supported: rope of type dynamic");
+    refuses("\"llama3\"", "\"longrope\"", "rope_scaling.long_factor: it is missing");
+    refuses(
+        "\"llama3\"",
+        "\"longrope\", \"long_factor\": [1.0, 2.0]",
+        "rope_scaling: 2 divisors for 4 pairs of a head",
+    );
+    refuses("\"llama3\"", "\"yarn\", \"beta_fast\": 1, \"beta_slow\": 2", "rope_scaling.beta_fast: -1 is not positive");
     refuses("\"hidden_size\": 32", "\"hidden_size\": -1", "hidden_size: -1 is not a size");
     refuses("\"hidden_size\": 32", "\"hidden_size\": 4194304", "hidden_size: 4194304 is not from 1 to 1048576");
     refuses("\"num_key_value_heads\": 2", "\"num_key_value_heads\": 3", "num_key_value_heads: 4 heads");

@@ -86,7 +86,7 @@ fn shares(name: &str, files: &ModelFiles, dtype: Dtype, counts: &[usize]) {
 
 #[test]
 fn models_of_every_architecture_answer_alike_on_one_device_and_on_two() {
-    for name in ["llama", "mistral", "qwen3", "gemma3", "gguf/llama.gguf"] {
+    for name in ["llama", "mistral", "qwen3", "gemma3", "gemma2", "olmo2", "gguf/llama.gguf"] {
         shares(name, &fixture(name), Dtype::Bf16, &[2]);
     }
     shares("llama", &fixture("llama"), Dtype::F32, &[2]);
@@ -95,6 +95,8 @@ fn models_of_every_architecture_answer_alike_on_one_device_and_on_two() {
 #[test]
 fn devices_beyond_the_heads_of_keys_and_values_have_some_in_common() {
     shares("llama", &fixture("llama"), Dtype::F16, &[4]);
+    // Norms of whole rows see each head once.
+    shares("olmo2", &fixture("olmo2"), Dtype::F32, &[4]);
 }
 
 #[test]

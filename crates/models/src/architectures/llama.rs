@@ -3,14 +3,18 @@
 use warpfold::Tensor;
 
 use super::Layers;
-use crate::layers::{Adapted, Embedding, ExpertNames, Gate, Gating, Loader, Mixture, Mlp, Norm, SelfAttention, Step};
-use crate::{Error, ModelConfig};
+use crate::layers::{
+    Adapted, Embedding, ExpertNames, Gate, Gating, Loader, Mixture, Mlp, Norm, QueryKeyNorms, SelfAttention, Step,
+    scaled, sum,
+};
+use crate::{Error, ModelConfig, Multipliers};
 
 /// The layers of a Llama, and of those that differ from it in a flag.
 #[derive(Debug)]
 pub(super) struct Llama {
     layers: Vec<Layer>,
     norm: Norm,
+    multipliers: Multipliers,
 }
 
 #[derive(Debug)]
@@ -29,16 +33,17 @@ enum FeedForward {
 }
 
 impl FeedForward {
-    fn forward_add(&self, x: &Tensor, residual: &Tensor, adapters: &Tensor) -> Result<Tensor, Error> {
+    fn forward_add(&self, x: &Tensor, residual: &Tensor, factor: f64, adapters: &Tensor) -> Result<Tensor, Error> {
         match self {
-            Self::One(mlp) => mlp.forward_add(x, residual, adapters),
+            Self::One(mlp) if factor == 1.0 => mlp.forward_add(x, residual, adapters),
+            Self::One(mlp) => sum(residual, &scaled(mlp.forward(x, adapters)?, factor)?),
             Self::Many(mixture) => mixture.forward_add(x, residual),
         }
     }
 }
 
 /// The norms of a layer's heads, where an architecture has them.
-pub(super) type HeadNorms = fn(&mut Loader<'_>, &str, &ModelConfig) -> Result<Option<[Norm; 2]>, Error>;
+pub(super) type HeadNorms = fn(&mut Loader<'_>, &str, &ModelConfig) -> Result<QueryKeyNorms, Error>;
 
 /// The parts in which an architecture may differ from Llama.
 #[derive(Clone, Copy)]
@@ -50,7 +55,7 @@ pub(super) struct Parts {
 impl Default for Parts {
     fn default() -> Self {
         let experts = ExpertNames { mixture: "mlp", parts: ["gate_proj", "up_proj", "down_proj"] };
-        Self { head_norms: |_, _, _| Ok(None), experts }
+        Self { head_norms: |_, _, _| Ok(QueryKeyNorms::None), experts }
     }
 }
 
@@ -78,16 +83,22 @@ impl Llama {
                 },
             });
         }
-        Ok(Self { layers, norm: loader.norm("model.norm", config.hidden, config.norm_eps)? })
+        let norm = loader.norm("model.norm", config.hidden, config.norm_eps)?;
+        Ok(Self { layers, norm, multipliers: config.multipliers })
     }
 }
 
 impl Layers for Llama {
     fn forward(&self, embedding: &Embedding, step: &mut Step<'_>) -> Result<Tensor, Error> {
-        let mut x = embedding.rows(&step.ids)?;
+        let Multipliers { embedding: factor, residual, .. } = self.multipliers;
+        let mut x = scaled(embedding.rows(&step.ids)?, factor)?;
         for layer in &self.layers {
-            x = layer.attention.forward_add(&layer.attention_norm.forward(&x)?, &x, step)?;
-            x = layer.mlp.forward_add(&layer.mlp_norm.forward(&x)?, &x, &step.adapters)?;
+            let normed = layer.attention_norm.forward(&x)?;
+            x = match residual {
+                1.0 => layer.attention.forward_add(&normed, &x, step)?,
+                factor => sum(&x, &scaled(layer.attention.forward(&normed, step)?, factor)?)?,
+            };
+            x = layer.mlp.forward_add(&layer.mlp_norm.forward(&x)?, &x, residual, &step.adapters)?;
         }
         Ok(x)
     }

@@ -1,13 +1,16 @@
 //! Architectures: a struct of weights and a function each, one file an architecture.
 //!
-//! Start with `llama`, which Phi-3 and SmolLM3 are once their configuration is read. Mistral, Qwen2
-//! and Qwen3 are Llama with a window, with biases, and with norms of heads, Mixtral and Qwen3-MoE
-//! Llama and Qwen3 with mixtures of experts: their files say what differs.
+//! Start with `llama`, which Phi-3, SmolLM3 and Granite are once their configuration is read.
+//! Mistral, Qwen2 and Qwen3 are Llama with a window, with biases, and with norms of heads, Mixtral
+//! and Qwen3-MoE Llama and Qwen3 with mixtures of experts: their files say what differs. `gemma` and
+//! `olmo2` share the layers of `post_normed`.
 
-mod gemma3;
+mod gemma;
 mod llama;
 mod mistral;
 mod mixtral;
+mod olmo2;
+mod post_normed;
 mod qwen2;
 mod qwen3;
 mod qwen3_moe;
@@ -32,7 +35,7 @@ pub(crate) trait Layers: Send + std::fmt::Debug {
 /// Reads the weights of a model's layers.
 pub(crate) fn load(config: &ModelConfig, loader: &mut Loader<'_>) -> Result<Box<dyn Layers>, Error> {
     Ok(match config.architecture {
-        Architecture::Llama | Architecture::Phi3 | Architecture::SmolLm3 => {
+        Architecture::Llama | Architecture::Phi3 | Architecture::SmolLm3 | Architecture::Granite => {
             Box::new(llama::Llama::load(config, loader)?)
         }
         Architecture::Mistral => Box::new(mistral::load(config, loader)?),
@@ -40,6 +43,7 @@ pub(crate) fn load(config: &ModelConfig, loader: &mut Loader<'_>) -> Result<Box<
         Architecture::Qwen3 => Box::new(qwen3::load(config, loader)?),
         Architecture::Mixtral => Box::new(mixtral::load(config, loader)?),
         Architecture::Qwen3Moe => Box::new(qwen3_moe::load(config, loader)?),
-        Architecture::Gemma3 => Box::new(gemma3::Gemma3::load(config, loader)?),
+        Architecture::Gemma2 | Architecture::Gemma3 => Box::new(gemma::load(config, loader)?),
+        Architecture::Olmo2 | Architecture::Olmo3 => Box::new(olmo2::load(config, loader)?),
     })
 }

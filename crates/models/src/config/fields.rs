@@ -41,6 +41,11 @@ impl Fields {
         self.object.get(name).filter(|value| !value.is_null())
     }
 
+    /// Returns whether a field is there and null.
+    pub(crate) fn is_null(&self, name: &str) -> bool {
+        self.object.get(name).is_some_and(Value::is_null)
+    }
+
     /// A field as something, if it is there.
     pub(crate) fn of<T>(&self, name: &str, what: &str, read: impl Fn(&Value) -> Option<T>) -> Result<Option<T>, Error> {
         let wrong = |value: &Value| self.wrong(name, format!("{value} is not {what}"));

@@ -30,9 +30,11 @@ pub(crate) fn of_gguf(header: &Header) -> Result<ModelConfig, Error> {
             format!("a rotation of {turned} of {head_dim} elements of a head"),
         ));
     }
-    let is_gemma = *architecture == Architecture::Gemma3;
+    let (is_gemma2, is_gemma3) = (*architecture == Architecture::Gemma2, *architecture == Architecture::Gemma3);
     let window = keys.maybe_size(&key("attention.sliding_window"))?;
-    let windows: Vec<_> = (0..num_layers).map(|layer| window.filter(|_| !is_gemma || (layer + 1) % 6 != 0)).collect();
+    let windows: Vec<_> = (0..num_layers)
+        .map(|layer| window.filter(|_| !(is_gemma3 && (layer + 1) % 6 == 0 || is_gemma2 && layer % 2 == 1)))
+        .collect();
     let vocab = match header.metadata.get("tokenizer.ggml.tokens") {
         Some(Value::Texts(tokens)) => tokens.len(),
         _ => return Err(error::field(&header.path, "tokenizer.ggml.tokens", "it is missing, or no list of texts")),
@@ -56,14 +58,19 @@ pub(crate) fn of_gguf(header: &Header) -> Result<ModelConfig, Error> {
         head_dim,
         norm_eps: keys.number(&key("attention.layer_norm_rms_epsilon"))?.unwrap_or(1e-5),
         rope: Rope {
-            theta: keys.number(&key("rope.freq_base"))?.unwrap_or(if is_gemma { 1e6 } else { 1e4 }),
+            theta: keys.number(&key("rope.freq_base"))?.unwrap_or(if is_gemma3 { 1e6 } else { 1e4 }),
             scaling: keys.rope_scaling(&key("rope"))?,
+            magnitude: 1.0,
         },
-        local_rope: is_gemma.then(|| Rope::plain(1e4)),
+        local_rope: is_gemma3.then(|| Rope::plain(1e4)),
         local_layers: windows.iter().map(Option::is_some).collect(),
         windows,
-        // Gemma 3 27B scales by its rows, not by its heads, and its files do not say it.
-        attention_scale: (is_gemma && num_layers == 62).then(|| (default_dim as f64).powf(-0.5)),
+        // Gemma 2 27B and 3 27B scale by their rows, not by their heads, and their files do not say it.
+        attention_scale: (is_gemma2 && num_layers == 46 || is_gemma3 && num_layers == 62)
+            .then(|| (default_dim as f64).powf(-0.5)),
+        attention_softcap: keys.number(&key("attn_logit_softcapping"))?.or(is_gemma2.then_some(50.0)),
+        logits_softcap: keys.number(&key("final_logit_softcapping"))?.or(is_gemma2.then_some(30.0)),
+        multipliers: super::Multipliers::default(),
         has_qkv_bias: *architecture == Architecture::Qwen2,
         has_output_bias: false,
         is_tied: None,

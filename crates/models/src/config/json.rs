@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::fields::Fields;
-use super::{Architecture, ExpertsConfig, ModelConfig, Rope, RopeScaling, SamplingDefaults, quantization};
+use super::{Architecture, ExpertsConfig, ModelConfig, Multipliers, Rope, RopeScaling, SamplingDefaults, quantization};
 use crate::Error;
 use crate::error;
 use crate::files::Quantization;
@@ -48,26 +48,37 @@ fn read(fields: &Fields) -> Result<ModelConfig, Error> {
         (needed("hidden_size")?, needed("num_hidden_layers")?, or_needed("num_attention_heads", gemma(8))?);
     let head_dim = match fields.size("head_dim")? {
         Some(head_dim) => head_dim,
-        None if architecture == Architecture::Gemma3 => 256,
+        None if matches!(architecture, Architecture::Gemma2 | Architecture::Gemma3) => 256,
         None if architecture == Architecture::Qwen3 => 128,
         None => hidden.checked_div(num_heads).unwrap_or(0),
     };
-    let is_gemma = architecture == Architecture::Gemma3;
     let windows = windows(fields, architecture, num_layers)?;
-    let default_theta = if is_gemma || architecture == Architecture::Mixtral { 1e6 } else { 1e4 };
-    let local_rope = match is_gemma {
-        true => Some(match fields.object("rope_parameters")? {
-            Some(ropes) => rope_of(ropes.object("sliding_attention")?.as_ref(), None, 1e4)?,
-            None => Rope::plain(fields.number("rope_local_base_freq")?.unwrap_or(1e4)),
-        }),
-        false => (architecture == Architecture::SmolLm3).then_some(Rope { theta: 1.0, scaling: RopeScaling::Zero }),
+    let max_len = fields.size("max_position_embeddings")?.or(gemma(131_072)).unwrap_or(2048);
+    let default_theta = match architecture {
+        Architecture::Gemma3 | Architecture::Mixtral => 1e6,
+        Architecture::Olmo3 => 5e5,
+        _ => 1e4,
+    };
+    let rope = Rope::read(fields, default_theta, max_len)?;
+    let local_rope = match architecture {
+        Architecture::Gemma3 => Some(Rope::read_local(fields, max_len)?.unwrap_or(Rope::plain(1e4))),
+        // What scales the angles is of the other layers.
+        Architecture::Olmo3 => Some(Rope::read_local(fields, max_len)?.unwrap_or(Rope::plain(rope.theta))),
+        Architecture::SmolLm3 => Some(Rope { scaling: RopeScaling::Zero, ..Rope::plain(1.0) }),
+        _ => None,
     };
     let local_layers = match architecture {
         Architecture::SmolLm3 => unturned(fields, num_layers)?,
         _ => windows.iter().map(Option::is_some).collect(),
     };
     let attention_bias = fields.flag("attention_bias")?.unwrap_or(false);
-    let query_scale = if is_gemma { fields.number("query_pre_attn_scalar")?.or(Some(256.0)) } else { None };
+    let attention_scale = match architecture {
+        Architecture::Gemma2 | Architecture::Gemma3 => {
+            Some(fields.number("query_pre_attn_scalar")?.unwrap_or(256.0).powf(-0.5))
+        }
+        Architecture::Granite => Some(fields.number("attention_multiplier")?.unwrap_or(1.0)),
+        _ => None,
+    };
     Ok(ModelConfig {
         architecture,
         vocab: or_needed("vocab_size", gemma(262_208))?,
@@ -79,15 +90,18 @@ fn read(fields: &Fields) -> Result<ModelConfig, Error> {
         num_kv_heads: fields.size("num_key_value_heads")?.or(gemma(4)).unwrap_or(num_heads),
         head_dim,
         norm_eps: fields.number("rms_norm_eps")?.unwrap_or(1e-6),
-        rope: rope(fields, default_theta)?,
+        rope,
         local_rope,
         local_layers,
         windows,
-        attention_scale: query_scale.map(|scalar| scalar.powf(-0.5)),
+        attention_scale,
+        attention_softcap: softcap(fields, architecture, "attn_logit_softcapping", 50.0)?,
+        logits_softcap: softcap(fields, architecture, "final_logit_softcapping", 30.0)?,
+        multipliers: multipliers(fields, architecture)?,
         has_qkv_bias: attention_bias || architecture == Architecture::Qwen2,
         has_output_bias: attention_bias,
         is_tied: fields.flag("tie_word_embeddings")?.or(is_tied),
-        max_len: fields.size("max_position_embeddings")?.or(gemma(131_072)).unwrap_or(2048),
+        max_len,
         eos: fields.tokens("eos_token_id")?.or(eos).unwrap_or_default(),
     })
 }
@@ -111,7 +125,7 @@ fn refuse_what_is_not_understood(fields: &Fields, architecture: Architecture) ->
         return refuse("biases in the MLP (mlp_bias)".to_owned());
     }
     for name in ["attn_logit_softcapping", "final_logit_softcapping"] {
-        if fields.get(name).is_some() {
+        if fields.get(name).is_some() && architecture != Architecture::Gemma2 {
             return refuse(format!("{name} {}", fields.get(name).unwrap_or(&Value::Null)));
         }
     }
@@ -122,7 +136,7 @@ fn refuse_what_is_not_understood(fields: &Fields, architecture: Architecture) ->
     if rotary != 1.0 {
         return refuse(format!("a rotation of {rotary} of a head (partial_rotary_factor)"));
     }
-    let is_gemma = architecture == Architecture::Gemma3;
+    let is_gemma = matches!(architecture, Architecture::Gemma2 | Architecture::Gemma3);
     let activation = match fields.text("hidden_activation")?.filter(|_| is_gemma) {
         Some(name) => Some(name),
         None => fields.text("hidden_act")?,
@@ -132,6 +146,26 @@ fn refuse_what_is_not_understood(fields: &Fields, architecture: Architecture) ->
         Some(name) if name != expected => refuse(format!("activation {name} instead of {expected}")),
         _ => Ok(()),
     }
+}
+
+/// The bound of scores or logits of Gemma 2, which `null` takes away.
+fn softcap(fields: &Fields, architecture: Architecture, name: &str, default: f64) -> Result<Option<f64>, Error> {
+    let is_there = architecture == Architecture::Gemma2 && !fields.is_null(name);
+    Ok(is_there.then_some(fields.number(name)?.unwrap_or(default)))
+}
+
+/// Granite's factors.
+fn multipliers(fields: &Fields, architecture: Architecture) -> Result<Multipliers, Error> {
+    if architecture != Architecture::Granite {
+        return Ok(Multipliers::default());
+    }
+    let of = |name| Ok::<_, Error>(fields.number(name)?.unwrap_or(1.0));
+    let divisor = of("logits_scaling")?;
+    Ok(Multipliers {
+        embedding: of("embedding_multiplier")?,
+        residual: of("residual_multiplier")?,
+        logits: 1.0 / divisor,
+    })
 }
 
 /// Layers that turn nothing: every fourth, unless they are listed (0 turns nothing, 1 does).
@@ -184,7 +218,12 @@ fn windows(fields: &Fields, architecture: Architecture, layers: usize) -> Result
     let window = fields.size("sliding_window")?;
     let is_on = matches!(
         architecture,
-        Architecture::Mistral | Architecture::Mixtral | Architecture::Gemma3 | Architecture::Phi3
+        Architecture::Mistral
+            | Architecture::Mixtral
+            | Architecture::Gemma2
+            | Architecture::Gemma3
+            | Architecture::Olmo3
+            | Architecture::Phi3
     ) || fields.flag("use_sliding_window")?.unwrap_or(false);
     let types = fields.of("layer_types", "a list of names", |value| {
         value.as_array()?.iter().map(|name| name.as_str().map(str::to_owned)).collect::<Option<Vec<_>>>()
@@ -208,6 +247,8 @@ fn windows(fields: &Fields, architecture: Architecture, layers: usize) -> Result
             let pattern = fields.size("sliding_window_pattern")?.unwrap_or(6).max(1);
             Box::new(move |layer| (layer + 1) % pattern == 0)
         }
+        Architecture::Gemma2 => Box::new(|layer| layer % 2 == 1),
+        Architecture::Olmo3 => Box::new(|layer| (layer + 1) % 4 == 0),
         Architecture::Qwen2 | Architecture::Qwen3 | Architecture::Qwen3Moe => {
             let first = fields.size("max_window_layers")?.unwrap_or(28);
             Box::new(move |layer| layer < first)
@@ -216,40 +257,4 @@ fn windows(fields: &Fields, architecture: Architecture, layers: usize) -> Result
     };
     let window = window.filter(|_| is_on);
     Ok((0..layers).map(|layer| window.filter(|_| !sees_all(layer))).collect())
-}
-
-/// The rotation of layers that see all positions, in either dialect.
-fn rope(fields: &Fields, default_theta: f64) -> Result<Rope, Error> {
-    let theta = fields.number("rope_theta")?;
-    if let Some(parameters) = fields.object("rope_parameters")? {
-        let of_full = parameters.object("full_attention")?;
-        return rope_of(Some(of_full.as_ref().unwrap_or(&parameters)), theta, default_theta);
-    }
-    rope_of(fields.object("rope_scaling")?.as_ref(), theta, default_theta)
-}
-
-fn rope_of(fields: Option<&Fields>, theta: Option<f64>, default_theta: f64) -> Result<Rope, Error> {
-    let Some(fields) = fields else { return Ok(Rope::plain(theta.unwrap_or(default_theta))) };
-    let theta = fields.number("rope_theta")?.or(theta).unwrap_or(default_theta);
-    let needed = |name| fields.needed(name, fields.number(name)?);
-    let kind = fields.text("rope_type")?.or(fields.text("type")?);
-    let rotary = fields.number("partial_rotary_factor")?.unwrap_or(1.0);
-    if rotary != 1.0 {
-        return Err(error::unsupported(
-            &fields.path,
-            format!("a rotation of {rotary} of a head (partial_rotary_factor)"),
-        ));
-    }
-    let scaling = match kind.as_deref() {
-        None | Some("default") => RopeScaling::None,
-        Some("linear") => RopeScaling::Linear { factor: needed("factor")? },
-        Some("llama3") => RopeScaling::Llama3 {
-            factor: needed("factor")?,
-            low_freq_factor: needed("low_freq_factor")?,
-            high_freq_factor: needed("high_freq_factor")?,
-            original_max_len: needed("original_max_position_embeddings")?,
-        },
-        Some(other) => return Err(error::unsupported(&fields.path, format!("rope of type {other}"))),
-    };
-    Ok(Rope { theta, scaling })
 }

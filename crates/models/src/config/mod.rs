@@ -40,33 +40,50 @@ pub enum Architecture {
     Mixtral,
     /// Qwen3 whose MLPs are mixtures of experts.
     Qwen3Moe,
+    /// Gemma 2: bounded scores and logits.
+    Gemma2,
     /// Gemma 3, text alone.
     Gemma3,
     /// Phi-3 and 4: Llama whose products into a layer are one tensor each.
     Phi3,
     /// SmolLM3: Llama with layers that turn nothing.
     SmolLm3,
+    /// Granite 3: Llama with factors.
+    Granite,
+    /// OLMo 2: norms behind attention and MLP, and over all heads of queries and of keys.
+    Olmo2,
+    /// OLMo 3: OLMo 2 with windows.
+    Olmo3,
 }
 
 impl Architecture {
     /// The names that `config.json` has for the architectures.
-    pub const NAMES: [(&'static str, Self); 11] = [
+    pub const NAMES: [(&'static str, Self); 15] = [
         ("LlamaForCausalLM", Self::Llama),
         ("MistralForCausalLM", Self::Mistral),
         ("Qwen2ForCausalLM", Self::Qwen2),
         ("Qwen3ForCausalLM", Self::Qwen3),
         ("MixtralForCausalLM", Self::Mixtral),
         ("Qwen3MoeForCausalLM", Self::Qwen3Moe),
+        ("Gemma2ForCausalLM", Self::Gemma2),
         ("Gemma3ForCausalLM", Self::Gemma3),
         ("Gemma3ForConditionalGeneration", Self::Gemma3),
         ("Mistral3ForConditionalGeneration", Self::Mistral),
         ("Phi3ForCausalLM", Self::Phi3),
         ("SmolLM3ForCausalLM", Self::SmolLm3),
+        ("GraniteForCausalLM", Self::Granite),
+        ("Olmo2ForCausalLM", Self::Olmo2),
+        ("Olmo3ForCausalLM", Self::Olmo3),
     ];
 
     /// The names that GGUF has for them.
-    pub const GGUF_NAMES: [(&'static str, Self); 4] =
-        [("llama", Self::Llama), ("qwen2", Self::Qwen2), ("qwen3", Self::Qwen3), ("gemma3", Self::Gemma3)];
+    pub const GGUF_NAMES: [(&'static str, Self); 5] = [
+        ("llama", Self::Llama),
+        ("qwen2", Self::Qwen2),
+        ("qwen3", Self::Qwen3),
+        ("gemma2", Self::Gemma2),
+        ("gemma3", Self::Gemma3),
+    ];
 }
 
 /// The sizes of mixtures of experts.
@@ -82,6 +99,23 @@ pub struct ExpertsConfig {
     pub is_normalized: bool,
     /// Layers that have one MLP instead.
     pub dense_layers: Vec<usize>,
+}
+
+/// Factors of a model's activations, 1 where there are none.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Multipliers {
+    /// Factor of embedded tokens.
+    pub embedding: f64,
+    /// Factor of what attention and MLP add to a row.
+    pub residual: f64,
+    /// Factor of logits.
+    pub logits: f64,
+}
+
+impl Default for Multipliers {
+    fn default() -> Self {
+        Self { embedding: 1.0, residual: 1.0, logits: 1.0 }
+    }
 }
 
 /// A model's architecture and sizes.
@@ -117,6 +151,12 @@ pub struct ModelConfig {
     pub windows: Vec<Option<usize>>,
     /// The factor of scores; `1 / sqrt(head_dim)` without.
     pub attention_scale: Option<f64>,
+    /// Bound of scores: they become `c · tanh(score / c)`.
+    pub attention_softcap: Option<f64>,
+    /// Bound of logits, the same way.
+    pub logits_softcap: Option<f64>,
+    /// Factors of rows and logits.
+    pub multipliers: Multipliers,
     /// Adds a bias to queries, keys and values.
     pub has_qkv_bias: bool,
     /// Adds a bias to the output of attention.
@@ -176,8 +216,22 @@ impl ModelConfig {
         if let Some(id) = self.eos.iter().find(|id| **id as usize >= self.vocab) {
             return Err(error::field(path, "eos_token_id", format!("{id} is not in a vocabulary of {}", self.vocab)));
         }
-        self.rope.validate(path)?;
-        self.local_rope.as_ref().map_or(Ok(()), |rope| rope.validate(path))?;
+        let Multipliers { embedding, residual, logits } = self.multipliers;
+        let softcaps = [self.attention_softcap, self.logits_softcap].map(|softcap| softcap.unwrap_or(1.0));
+        for (name, factor) in [
+            ("embedding_multiplier", embedding),
+            ("residual_multiplier", residual),
+            ("logits_scaling", logits),
+            ("attention_multiplier", self.attention_scale.unwrap_or(1.0)),
+            ("attn_logit_softcapping", softcaps[0]),
+            ("final_logit_softcapping", softcaps[1]),
+        ] {
+            if !(factor > 0.0 && factor.is_finite()) {
+                return Err(error::field(path, name, "it is not positive"));
+            }
+        }
+        self.rope.validate(path, self.head_dim)?;
+        self.local_rope.as_ref().map_or(Ok(()), |rope| rope.validate(path, self.head_dim))?;
         Ok(self)
     }
 

@@ -306,6 +306,7 @@ fn restore(checkpoint: &mut Checkpoint, config: &mut ModelConfig) -> Result<(), 
     if let Some(part) = ["gate_proj", "up_proj", "down_proj"].iter().find(|part| has_bias(&format!("mlp.{part}"))) {
         return Err(error::unsupported(checkpoint.path(), format!("biases in the MLP ({part})")));
     }
+    let is_gemma = matches!(config.architecture, Architecture::Gemma2 | Architecture::Gemma3);
     for layer in 0..config.num_layers {
         let of = |part: &str| format!("model.layers.{layer}.{part}.weight");
         if config.architecture == Architecture::Llama {
@@ -316,13 +317,13 @@ fn restore(checkpoint: &mut Checkpoint, config: &mut ModelConfig) -> Result<(), 
                 }
             }
         }
-        if config.architecture == Architecture::Gemma3 {
+        if is_gemma {
             let inner = ["self_attn.q_norm", "self_attn.k_norm", "input_layernorm", "post_attention_layernorm"];
             let outer = ["pre_feedforward_layernorm", "post_feedforward_layernorm"];
             inner.iter().chain(&outer).for_each(|part| checkpoint.set_storage(&of(part), Storage::PlusOne));
         }
     }
-    if config.architecture == Architecture::Gemma3 {
+    if is_gemma {
         checkpoint.set_storage("model.norm.weight", Storage::PlusOne);
     }
     if checkpoint.has("rope_freqs.weight") {

@@ -4,8 +4,18 @@ use warpfold::{Attention, Tensor};
 
 use super::adapted::Adapted;
 use super::step::Turn;
-use super::{Linear, Loader, Norm, Step};
+use super::{Linear, Loader, Norm, Shard, Step};
 use crate::{Error, ModelConfig};
+
+/// Norms of queries and keys before they are turned.
+#[derive(Debug)]
+pub(crate) enum QueryKeyNorms {
+    None,
+    /// Of each head.
+    Heads([Norm; 2]),
+    /// Over all heads of a row.
+    Rows([Norm; 2]),
+}
 
 /// The weights of a layer's attention. The products of queries, keys and values are one, whose
 /// columns lie in this order.
@@ -14,14 +24,16 @@ pub(crate) struct SelfAttention {
     layer: usize,
     qkv: Linear,
     out: Linear,
-    /// Norms of each head of queries and of keys.
-    head_norms: Option<[Norm; 2]>,
+    norms: QueryKeyNorms,
     num_heads: usize,
     num_kv_heads: usize,
     head_dim: usize,
     window: Option<usize>,
     scale: Option<f64>,
+    softcap: Option<f64>,
     turn: Turn,
+    /// Other devices with heads of the same layer.
+    shard: Option<Shard>,
 }
 
 impl SelfAttention {
@@ -31,7 +43,7 @@ impl SelfAttention {
         prefix: &str,
         layer: usize,
         config: &ModelConfig,
-        head_norms: Option<[Norm; 2]>,
+        norms: QueryKeyNorms,
     ) -> Result<Self, Error> {
         let of = |part: &str, outputs| (format!("{prefix}.{part}_proj"), outputs);
         let parts = [of("q", config.query_len()), of("k", config.kv_len()), of("v", config.kv_len())];
@@ -44,19 +56,32 @@ impl SelfAttention {
             layer,
             qkv,
             out,
-            head_norms,
+            norms,
             num_heads: config.num_heads,
             num_kv_heads: config.num_kv_heads,
             head_dim: config.head_dim,
             window,
             scale: config.attention_scale,
+            softcap: config.attention_softcap,
             turn: if is_local { Turn::Local } else { Turn::Global },
+            shard: loader.shard.filter(|shard| shard.is_shared()).cloned(),
         })
     }
 
     fn attended(&self, x: &Tensor, step: &mut Step<'_>) -> Result<Tensor, Error> {
         let (heads, kv_heads, rows) = (self.num_heads, self.num_kv_heads, x.shape()[0]);
-        let product = self.qkv.forward(x, &step.adapters)?.reshape(&[rows, heads + 2 * kv_heads, self.head_dim])?;
+        let mut product = self.qkv.forward(x, &step.adapters)?;
+        if let QueryKeyNorms::Rows([q, k]) = &self.norms {
+            let (keys, values) = (heads * self.head_dim, (heads + kv_heads) * self.head_dim);
+            let (queries, keys) = (product.slice(1, ..keys)?, product.slice(1, keys..values)?);
+            let normed = match &self.shard {
+                Some(shard) => [shard.norm(q, &queries, false)?, shard.norm(k, &keys, true)?],
+                None => [q.forward(&queries)?, k.forward(&keys)?],
+            };
+            let [queries, keys] = normed;
+            product = Tensor::cat(&[queries, keys, product.slice(1, values..)?], 1)?;
+        }
+        let product = product.reshape(&[rows, heads + 2 * kv_heads, self.head_dim])?;
         let mut attention = Attention::new().causal();
         if let Some(window) = self.window {
             attention = attention.window(window);
@@ -64,7 +89,14 @@ impl SelfAttention {
         if let Some(scale) = self.scale {
             attention = attention.scale(scale);
         }
-        let attended = step.attend(self.layer, self.turn, &attention, &product, self.head_norms.as_ref())?;
+        if let Some(softcap) = self.softcap {
+            attention = attention.softcap(softcap);
+        }
+        let head_norms = match &self.norms {
+            QueryKeyNorms::Heads(norms) => Some(norms),
+            QueryKeyNorms::None | QueryKeyNorms::Rows(_) => None,
+        };
+        let attended = step.attend(self.layer, self.turn, &attention, &product, head_norms)?;
         Ok(attended.reshape(&[rows, heads * self.head_dim])?)
     }
 

@@ -14,7 +14,7 @@ mod shard;
 mod step;
 
 pub(crate) use adapted::Adapted;
-pub(crate) use attention::SelfAttention;
+pub(crate) use attention::{QueryKeyNorms, SelfAttention};
 pub(crate) use embedding::Embedding;
 pub(crate) use experts::{ExpertNames, Mixture};
 pub(crate) use linear::Linear;
@@ -23,3 +23,22 @@ pub(crate) use mlp::{Gate, Gating, Mlp};
 pub(crate) use norm::Norm;
 pub(crate) use shard::{PARTS, Shard, check as check_split, parts_of};
 pub(crate) use step::{Angles, Step, StepShape};
+
+use warpfold::Tensor;
+use warpfold_kernels::operations::{Number, Operation, Options};
+
+use crate::Error;
+
+/// The rows times a factor.
+pub(crate) fn scaled(x: Tensor, factor: f64) -> Result<Tensor, Error> {
+    if factor == 1.0 {
+        return Ok(x);
+    }
+    let options = Options { alpha: Number::from(factor), ..Options::default() };
+    Ok(x.elementwise(Operation::Scale, &[], &options)?)
+}
+
+/// The sum of two lists of rows.
+pub(crate) fn sum(x: &Tensor, y: &Tensor) -> Result<Tensor, Error> {
+    Ok(x.elementwise(Operation::Add, &[y], &Options::default())?)
+}

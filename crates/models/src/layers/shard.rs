@@ -13,6 +13,7 @@ use warpfold::{Dtype, Tensor};
 use warpfold_collectives::Communicator;
 use warpfold_kernels::operations::{Operation, Options};
 
+use super::Norm;
 use crate::error::ErrorKind;
 use crate::{Error, ModelConfig};
 
@@ -97,15 +98,33 @@ impl Shard {
     /// gets them.
     pub(crate) fn gather(&self, own: &Tensor) -> Result<Tensor, Error> {
         let [rows, columns] = [own.shape()[0], own.shape()[1]];
-        let (queue, count) = (own.queue(), self.count);
-        let mut all = Tensor::uninitialized(queue, own.dtype(), &[count, rows, columns])?;
-        if let Some(link) = &self.link {
-            link.all_gather(queue.stream(), own.device_bytes()?, all.device_bytes_mut()?)?;
-        }
+        let all = self.all(own)?;
         match self.rank {
-            0 => Ok(all.transpose(0, 1)?.reshape(&[rows, count * columns])?),
+            0 => Ok(all.transpose(0, 1)?.reshape(&[rows, self.count * columns])?),
             _ => Ok(all.slice(0, ..1)?.reshape(&[rows, columns])?),
         }
+    }
+
+    /// The norm of rows whose columns lie on all devices: the device's columns of it.
+    pub(super) fn norm(&self, norm: &Norm, own: &Tensor, of_keys: bool) -> Result<Tensor, Error> {
+        let [rows, columns] = [own.shape()[0], own.shape()[1]];
+        let copies = if of_keys { self.kv_copies } else { 1 };
+        let parts = self.count / copies;
+        // Neighbours have the same keys.
+        let all = self.all(&own.contiguous()?)?.reshape(&[parts, copies * rows, columns])?.slice(1, ..rows)?;
+        let normed = norm.forward(&all.transpose(0, 1)?.reshape(&[rows, parts * columns])?)?;
+        let start = self.rank / copies * columns;
+        Ok(normed.slice(1, start..start + columns)?)
+    }
+
+    /// The tensors of all devices: `[devices, rows, columns]`.
+    fn all(&self, own: &Tensor) -> Result<Tensor, Error> {
+        let shape = [self.count, own.shape()[0], own.shape()[1]];
+        let mut all = Tensor::uninitialized(own.queue(), own.dtype(), &shape)?;
+        if let Some(link) = &self.link {
+            link.all_gather(own.queue().stream(), own.device_bytes()?, all.device_bytes_mut()?)?;
+        }
+        Ok(all)
     }
 
     /// The sums of all devices, plus a bias and a residual, in the type of `x`, the rows of the
