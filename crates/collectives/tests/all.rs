@@ -4,4 +4,6 @@ mod collectives;
 mod failures;
 mod peer_races;
 mod processes;
+#[cfg(target_os = "linux")]
+mod repeat;
 mod sharded;

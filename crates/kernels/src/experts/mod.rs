@@ -12,6 +12,9 @@
 //! Start with [`Problem`]. Five launches: `route` chooses, `group` lists the rows of each expert,
 //! `dots` (twice) multiplies, `combine` adds. Deliberately absent: tensor cores. A decode step
 //! reads each weight once either way; a long prefill is several times slower than it could be.
+//!
+//! Where experts are on several devices, [`Slots`] has the launches of a device up to `combine`, and
+//! [`SlotSums`] that one: the slots of all devices are one device's, bit by bit.
 //! `adapters` takes `group` and `dots` for low-rank adapters.
 
 mod adapters;
@@ -93,30 +96,80 @@ impl Problem {
     }
 }
 
-impl Family for Experts {
-    type Problem = Problem;
+/// Experts that a device has of those that a router chooses from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct SlotsProblem {
+    /// The whole mixture.
+    pub mixture: Problem,
+    /// Index of the device's first expert.
+    pub first: u64,
+    /// Number of the device's experts.
+    pub own: u64,
+}
 
-    fn plan(&self, problem: &Problem, planner: &Planner<'_>) -> Result<Plan, Error> {
-        problem.check()?;
-        let Problem { dtype, rows, hidden, inner, experts, chosen, weights, .. } = *problem;
-        let (bytes, slots) = (dtype.bytes(), rows * chosen);
-        let mut plan =
-            Plan::new("experts").choice(format_args!("{chosen} of {experts} experts, {TILE} rows of one at a time"));
+/// The family of the products of a mixture whose experts are on several devices. Inputs: rows and
+/// logits as of [`Experts`], the weights of the device's experts. Outputs: what each slot gives,
+/// `[rows, chosen, hidden]` of `f32`, zero where the expert is another device's; weights of slots,
+/// `[rows, chosen]` of `f32`.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Slots;
+
+/// The family of sums over slots. Inputs: what each slot gives and its weight, as [`Slots`] has
+/// them, the residual `[rows, hidden]`. Output: `[rows, hidden]`.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SlotSums;
+
+/// Sizes of sums over slots.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct SumsProblem {
+    /// The type of the residual and of the results: `f32`, `f16` or `bf16`.
+    pub dtype: Dtype,
+    /// Rows.
+    pub rows: u64,
+    /// Elements of a row.
+    pub hidden: u64,
+    /// Slots of a row.
+    pub chosen: u64,
+}
+
+impl SlotsProblem {
+    fn check(&self) -> Result<(), Error> {
+        self.mixture.check()?;
+        let (first, own, experts) = (self.first, self.own, self.mixture.experts);
+        if first.checked_add(own).is_none_or(|end| end > experts) {
+            let reason = format!("{own} experts from {first} on are not among {experts}");
+            return Err(ErrorKind::Operand { operator: "experts", reason }.into());
+        }
+        Ok(())
+    }
+
+    /// Adds the operands that are read to a plan: rows, logits and weights.
+    fn inputs(&self, plan: &mut Plan) -> [Operand; 4] {
+        let Problem { dtype, rows, hidden, inner, experts, .. } = self.mixture;
         let mut read =
             |name, elements: u64, bytes: u64| plan.add_input(OperandSpec::new(name, elements * bytes, bytes));
-        let x = read("the rows", rows * hidden, bytes);
-        let logits = read("the logits", rows * experts, 4);
-        let of_gate = read("the weights of gate and up", experts * 2 * inner * hidden, bytes);
-        let of_down = read("the weights of down", experts * hidden * inner, bytes);
-        let residual = read("the residual", rows * hidden, bytes);
-        let output = plan.add_output(OperandSpec::new("the results", rows * hidden * bytes, bytes));
-        if rows == 0 || hidden == 0 {
-            return Ok(plan);
-        }
-        let [ids, shares, order] = [4 * slots; 3].map(|bytes| plan.add_scratch(bytes));
-        let starts = plan.add_scratch(4 * (experts + 1));
+        [
+            read("the rows", rows * hidden, dtype.bytes()),
+            read("the logits", rows * experts, 4),
+            read("the weights of gate and up", self.own * 2 * inner * hidden, dtype.bytes()),
+            read("the weights of down", self.own * hidden * inner, dtype.bytes()),
+        ]
+    }
+
+    /// Adds the launches that choose and multiply.
+    fn multiply(
+        &self,
+        plan: &mut Plan,
+        planner: &Planner<'_>,
+        [x, logits, of_gate, of_down]: [Operand; 4],
+        [results, shares]: [Operand; 2],
+    ) -> Result<(), Error> {
+        let Self { mixture: problem, first, own } = *self;
+        let Problem { dtype, rows, hidden, inner, experts, chosen, weights, .. } = problem;
+        let (bytes, slots) = (dtype.bytes(), rows * chosen);
+        let [ids, order] = [4 * slots; 2].map(|bytes| plan.add_scratch(bytes));
+        let starts = plan.add_scratch(4 * (own + 2));
         let gated = plan.add_scratch((slots * inner * bytes).max(bytes));
-        let results = plan.add_scratch(4 * slots * hidden);
         // Routing.
         let args = RouteArgs::<Planned> {
             logits,
@@ -127,14 +180,17 @@ impl Family for Experts {
             rows: rows as u32,
             experts: experts as u32,
             chosen: chosen as u32,
+            first: first as u32,
         };
         let kernel = planner.kernel(Kernel::Route(weights), Kernel::make);
         let launch = LaunchConfig::new(grid_size(rows.div_ceil(WARPS.into()))?, BLOCK);
         plan.steps.push(Step::new(kernel, launch).with(args)?);
+        // One more than there are: where it would begin, the slots of the last one end.
+        let args = RouteArgs::<Planned> { experts: own as u32 + 1, ..args };
         let kernel = planner.kernel(Kernel::Group, Kernel::make);
-        plan.steps.push(Step::new(kernel, LaunchConfig::new(grid_size(experts)?, 32)).with(args)?);
+        plan.steps.push(Step::new(kernel, LaunchConfig::new(grid_size(own + 1)?, 32)).with(args)?);
         // Products: each expert may end with a tile that is not full.
-        let tiles = grid_size((slots / u64::from(TILE) + experts.min(slots)).max(1))?;
+        let tiles = grid_size((slots / u64::from(TILE) + own.min(slots)).max(1))?;
         let mut multiply = |dots: Dots, [x, weights, results]: [Operand; 3], columns: u64, len: u64| {
             let config = DotsConfig { dtype, dots, width: problem.width(len) };
             // THRESHOLD: columns beyond the grid in y are refused; tested by
@@ -146,7 +202,7 @@ impl Family for Experts {
                 results,
                 order,
                 starts,
-                experts: experts as u32,
+                experts: own as u32,
                 chosen: chosen as u32,
                 columns: columns as u32,
                 len: len as u32,
@@ -156,10 +212,16 @@ impl Family for Experts {
             Ok::<_, Error>(())
         };
         multiply(Dots::Gated, [x, of_gate, gated], inner, hidden)?;
-        multiply(Dots::Down, [gated, of_down, results], hidden, inner)?;
-        // Sum.
+        multiply(Dots::Down, [gated, of_down, results], hidden, inner)
+    }
+}
+
+impl SumsProblem {
+    /// The launch that adds.
+    fn step(&self, planner: &Planner<'_>, [slots, shares, residual, output]: [Operand; 4]) -> Result<Step, Error> {
+        let Self { dtype, rows, hidden, chosen } = *self;
         let args = CombineArgs::<Planned> {
-            slots: results,
+            slots,
             shares,
             residual,
             results: output,
@@ -169,7 +231,74 @@ impl Family for Experts {
         };
         let kernel = planner.kernel(Kernel::Combine(dtype), Kernel::make);
         let launch = LaunchConfig::new(grid_size((rows * hidden).div_ceil(BLOCK.into()))?, BLOCK);
-        Ok(plan.step(Step::new(kernel, launch).with(args)?))
+        Step::new(kernel, launch).with(args)
+    }
+}
+
+impl Family for Experts {
+    type Problem = Problem;
+
+    fn plan(&self, problem: &Problem, planner: &Planner<'_>) -> Result<Plan, Error> {
+        problem.check()?;
+        let Problem { dtype, rows, hidden, experts, chosen, .. } = *problem;
+        let all = SlotsProblem { mixture: *problem, first: 0, own: experts };
+        let mut plan =
+            Plan::new("experts").choice(format_args!("{chosen} of {experts} experts, {TILE} rows of one at a time"));
+        let inputs = all.inputs(&mut plan);
+        let len = rows * hidden * dtype.bytes();
+        let residual = plan.add_input(OperandSpec::new("the residual", len, dtype.bytes()));
+        let output = plan.add_output(OperandSpec::new("the results", len, dtype.bytes()));
+        if rows == 0 || hidden == 0 {
+            return Ok(plan);
+        }
+        let [shares, results] = [1, hidden].map(|len| plan.add_scratch(4 * rows * chosen * len));
+        all.multiply(&mut plan, planner, inputs, [results, shares])?;
+        let sums = SumsProblem { dtype, rows, hidden, chosen };
+        Ok(plan.step(sums.step(planner, [results, shares, residual, output])?))
+    }
+}
+
+impl Family for Slots {
+    type Problem = SlotsProblem;
+
+    fn plan(&self, problem: &SlotsProblem, planner: &Planner<'_>) -> Result<Plan, Error> {
+        problem.check()?;
+        let Problem { rows, hidden, experts, chosen, .. } = problem.mixture;
+        let mut plan = Plan::new("slots of experts").choice(format_args!("{} of {experts} experts", problem.own));
+        let inputs = problem.inputs(&mut plan);
+        let slots = 4 * rows * chosen;
+        let results = plan.add_output(OperandSpec::new("what slots give", slots * hidden, 4));
+        let shares = plan.add_output(OperandSpec::new("the weights of slots", slots, 4));
+        if rows == 0 || hidden == 0 {
+            return Ok(plan);
+        }
+        problem.multiply(&mut plan, planner, inputs, [results, shares])?;
+        Ok(plan.fill(results, slots * hidden, 0))
+    }
+}
+
+impl Family for SlotSums {
+    type Problem = SumsProblem;
+
+    fn plan(&self, problem: &SumsProblem, planner: &Planner<'_>) -> Result<Plan, Error> {
+        let SumsProblem { dtype, rows, hidden, chosen } = *problem;
+        if !matches!(dtype, Dtype::F32 | Dtype::F16 | Dtype::Bf16) {
+            return Err(ErrorKind::Unsupported { op: "sums over slots".to_owned(), dtype }.into());
+        }
+        if let Some(size) = [rows.saturating_mul(chosen), hidden].into_iter().find(|size| *size > 1 << 30) {
+            return Err(ErrorKind::TooLarge { what: "a mixture of experts", size, limit: 1 << 30 }.into());
+        }
+        let (slots, len) = (4 * rows * chosen, rows * hidden * dtype.bytes());
+        let mut plan = Plan::new("sums over slots").choice(format_args!("{chosen} slots, from the first to the last"));
+        let mut read = |name, bytes: u64, alignment| plan.add_input(OperandSpec::new(name, bytes, alignment));
+        let results = read("what slots give", slots * hidden, 4);
+        let shares = read("the weights of slots", slots, 4);
+        let residual = read("the residual", len, dtype.bytes());
+        let output = plan.add_output(OperandSpec::new("the results", len, dtype.bytes()));
+        if rows == 0 || hidden == 0 {
+            return Ok(plan);
+        }
+        Ok(plan.step(problem.step(planner, [results, shares, residual, output])?))
     }
 }
 
