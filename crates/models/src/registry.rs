@@ -29,6 +29,7 @@ fn told(architecture: Architecture, name: &str) -> [&'static str; 3] {
         Architecture::Gemma2 => ["Gemma 2", "gemma2", "transformers"],
         Architecture::Granite => ["Granite 3 (dense)", "granite", "transformers"],
         Architecture::Olmo2 => ["OLMo 2", "olmo2", "transformers"],
+        Architecture::GptOss => ["gpt-oss 20b, 120b, with experts in MXFP4", "gpt_oss", "transformers"],
         Architecture::Olmo3 => ["OLMo 3", "olmo3", "transformers"],
     }
 }
@@ -95,7 +96,7 @@ fn page() -> String {
     let mut page = HEAD.to_owned();
     for (name, architecture) in Architecture::NAMES {
         let [models, fixture, compared] = told(architecture, name);
-        let has_experts = matches!(architecture, Architecture::Mixtral | Architecture::Qwen3Moe);
+        let has_experts = matches!(architecture, Architecture::GptOss | Architecture::Mixtral | Architecture::Qwen3Moe);
         let is_half = name.ends_with("ForConditionalGeneration");
         let gguf = Architecture::GGUF_NAMES.iter().find(|(_, of)| *of == architecture && !is_half);
         let gguf = gguf.map_or_else(String::new, |(name, _)| format!("`{name}`"));

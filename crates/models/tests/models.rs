@@ -118,6 +118,11 @@ fn gemma2_whose_scores_and_logits_are_bounded_answers_as_numpy_does() {
 }
 
 #[test]
+fn gpt_oss_with_sinks_and_experts_in_mxfp4_answers_as_numpy_does() {
+    agrees("gpt_oss", "gpt_oss", Dtype::F32, 1e-4);
+}
+
+#[test]
 fn granite_with_its_factors_answers_as_numpy_does() {
     agrees("granite", "granite", Dtype::F32, 1e-4);
 }

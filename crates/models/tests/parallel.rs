@@ -116,7 +116,7 @@ fn experts_are_split_and_answers_stay_alike() {
     let folder = written(8, 64, 8);
     let eight = ModelFiles::open(&folder).expect("the files are right");
     // Steps of 29 rows and of a few: those that devices share out, and those that all add.
-    for (files, count) in [(fixture("mixtral"), 4), (eight, 8)] {
+    for (files, count) in [(fixture("mixtral"), 4), (fixture("gpt_oss"), 2), (eight, 8)] {
         if num_gpus().is_some_and(|found| found < count) {
             eprintln!("skipped: experts on {count} devices");
             continue;

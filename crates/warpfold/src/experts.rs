@@ -1,7 +1,7 @@
 //! Mixtures of experts (MoE).
 
 use warpfold_device::View;
-use warpfold_kernels::experts::{self, Problem, SlotsProblem, SumsProblem, Weights};
+use warpfold_kernels::experts::{self, Gating, Problem, SlotsProblem, SumsProblem, Weights};
 use warpfold_kernels::plan::alignment_of;
 use warpfold_kernels::{Dtype, Error, ErrorKind};
 
@@ -19,6 +19,10 @@ pub struct Experts {
     pub chosen: usize,
     /// Normalisation of the weights of the chosen experts.
     pub weights: Weights,
+    /// The biases of both products, `[experts, 2 · inner]` and `[experts, hidden]`, of experts whose
+    /// gate is [`ExpertGating::Clamped`](Gating::Clamped); without, it is
+    /// [`ExpertGating::Silu`](Gating::Silu).
+    pub biases: Option<[Tensor; 2]>,
 }
 
 impl Experts {
@@ -34,7 +38,7 @@ impl Experts {
     /// // Two experts of one element: silu(x · gate) · x · up · down.
     /// let gate_up = tensor(&[100.0, 1.0, 100.0, 10.0], &[2, 2, 1])?;
     /// let down = tensor(&[1.0, 1.0], &[2, 1, 1])?;
-    /// let experts = Experts { gate_up, down, chosen: 1, weights: ExpertWeights::Normalized };
+    /// let experts = Experts { gate_up, down, chosen: 1, weights: ExpertWeights::Normalized, biases: None };
     /// let (x, logits) = (tensor(&[1.0, 1.0], &[2, 1])?, tensor(&[0.0, 1.0, 2.0, 2.0], &[2, 2])?);
     /// let y = experts.run(&x, &logits, &tensor(&[0.0, 5.0], &[2, 1])?)?;
     /// assert_eq!(y.to_vec::<f32>()?, [1000.0, 105.0]);
@@ -47,10 +51,14 @@ impl Experts {
     /// says.
     pub fn run(&self, x: &Tensor, logits: &Tensor, residual: &Tensor) -> Result<Tensor, Error> {
         let problem = self.problem(x, logits)?;
-        expect("the weights of gate and up", &self.gate_up, &[logits.shape()[1], self.gate_up.shape()[1], x.shape()[1]])?;
+        expect(
+            "the weights of gate and up",
+            &self.gate_up,
+            &[logits.shape()[1], self.gate_up.shape()[1], x.shape()[1]],
+        )?;
         expect("the residual", residual, x.shape())?;
         residual.expect_dtype("the residual", x.dtype())?;
-        let inputs = contiguous(&[x, logits, &self.gate_up, &self.down, residual])?;
+        let inputs = contiguous(&self.inputs(x, logits).chain([residual]).collect::<Vec<_>>())?;
         let problem = Problem { alignment: alignment_of(inputs.iter().map(Tensor::address)), ..problem };
         let mut output = Allocated::new(x.queue(), x.dtype(), x.shape())?;
         x.queue().run(&experts::Experts, problem, &views(&inputs)?, &mut [output.buffer.as_view_mut()])?;
@@ -68,7 +76,7 @@ impl Experts {
     /// let tensor = |numbers: &[f32], shape: &[usize]| Tensor::from_slice(numbers, shape, &device);
     /// // The second of two experts.
     /// let (gate_up, down) = (tensor(&[100.0, 10.0], &[1, 2, 1])?, tensor(&[1.0], &[1, 1, 1])?);
-    /// let experts = Experts { gate_up, down, chosen: 1, weights: ExpertWeights::Normalized };
+    /// let experts = Experts { gate_up, down, chosen: 1, weights: ExpertWeights::Normalized, biases: None };
     /// let (x, logits) = (tensor(&[1.0, 1.0], &[2, 1])?, tensor(&[0.0, 1.0, 2.0, 0.0], &[2, 2])?);
     /// let ExpertSlots { results, shares } = experts.slots(1, &x, &logits)?;
     /// assert_eq!(results.to_vec::<f32>()?, [1000.0, 0.0]);
@@ -80,7 +88,7 @@ impl Experts {
     /// As [`Experts::run`].
     pub fn slots(&self, first: usize, x: &Tensor, logits: &Tensor) -> Result<ExpertSlots, Error> {
         let problem = self.problem(x, logits)?;
-        let inputs = contiguous(&[x, logits, &self.gate_up, &self.down])?;
+        let inputs = contiguous(&self.inputs(x, logits).collect::<Vec<_>>())?;
         let problem = SlotsProblem {
             mixture: Problem { alignment: alignment_of(inputs.iter().map(Tensor::address)), ..problem },
             first: first as u64,
@@ -92,6 +100,10 @@ impl Experts {
         let outputs = &mut [results.buffer.as_view_mut(), shares.buffer.as_view_mut()];
         x.queue().run(&experts::Slots, problem, &views(&inputs)?, outputs)?;
         Ok(ExpertSlots { results: results.finish(), shares: shares.finish() })
+    }
+
+    fn inputs<'a>(&'a self, x: &'a Tensor, logits: &'a Tensor) -> impl Iterator<Item = &'a Tensor> {
+        [x, logits, &self.gate_up, &self.down].into_iter().chain(self.biases.iter().flatten())
     }
 
     /// The sizes, but for the alignment, if all but the number of experts fit each other.
@@ -108,6 +120,12 @@ impl Experts {
         logits.expect_dtype("the logits", Dtype::F32)?;
         self.gate_up.expect_dtype("gate and up", x.dtype())?;
         self.down.expect_dtype("down", x.dtype())?;
+        if let Some([of_gate_up, of_down]) = &self.biases {
+            expect("the biases of gate and up", of_gate_up, &[own, 2 * inner])?;
+            expect("the biases of down", of_down, &[own, hidden])?;
+            of_gate_up.expect_dtype("the biases of gate and up", x.dtype())?;
+            of_down.expect_dtype("the biases of down", x.dtype())?;
+        }
         Ok(Problem {
             dtype: x.dtype(),
             rows: rows as u64,
@@ -116,6 +134,7 @@ impl Experts {
             experts: num as u64,
             chosen: self.chosen as u64,
             weights: self.weights,
+            gating: if self.biases.is_some() { Gating::Clamped } else { Gating::Silu },
             alignment: 1,
         })
     }

@@ -134,7 +134,7 @@ pub use unique::Unique;
 pub use warpfold_device::{Device, Profile};
 pub use warpfold_kernels::attention::{Score, ScoreAt};
 pub use warpfold_kernels::conv::Layout as ImageLayout;
-pub use warpfold_kernels::experts::Weights as ExpertWeights;
+pub use warpfold_kernels::experts::{Gating as ExpertGating, Weights as ExpertWeights};
 pub use warpfold_kernels::fold::{Cumulative, Direction, Prefix, ScanOrder};
 pub use warpfold_kernels::generate::Distribution;
 pub use warpfold_kernels::heads::Pairs;

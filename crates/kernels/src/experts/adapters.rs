@@ -8,7 +8,7 @@ use warpfold_device::LaunchConfig;
 
 use super::dots::{Dots, DotsArgs, DotsConfig, TILE};
 use super::route::RouteArgs;
-use super::{BLOCK, Kernel, Problem, Weights};
+use super::{BLOCK, Gating, Kernel, Problem, Weights};
 use crate::plan::{Family, Operand, OperandSpec, Plan, Planned, Planner, Step, grid_size, grid_size_y};
 use crate::{Dtype, Error, ErrorKind};
 
@@ -88,11 +88,13 @@ impl Family for Adapters {
                 experts: adapters,
                 chosen: 1,
                 weights: Weights::Share,
+                gating: Gating::Silu,
                 alignment,
             };
-            let config = DotsConfig { dtype, dots: Dots::Down, width: neighbours.width(len) };
+            let config = DotsConfig { dtype, dots: Dots::Down, gating: Gating::Silu, width: neighbours.width(len) };
             let across = grid_size_y(columns.div_ceil(config.columns().into()).max(1))?;
             let args = DotsArgs::<Planned> {
+                bias: None,
                 x,
                 weights,
                 results,

@@ -4,7 +4,7 @@ use warpfold_lang::{
     Global, Lanes, Val, Var, ballot, block_idx, kernel, lane_id, params, range, shfl, thread_idx, var, warp_id, when,
 };
 
-use super::BLOCK;
+use super::{BLOCK, Gating};
 use crate::elements::{load, store};
 use crate::fold::{Sum, fold_warp};
 use crate::overlap::overlap_launches;
@@ -31,6 +31,7 @@ pub(super) enum Dots {
 pub(super) struct DotsConfig {
     pub(super) dtype: Dtype,
     pub(super) dots: Dots,
+    pub(super) gating: Gating,
     /// Neighbours that a lane loads at once.
     pub(super) width: u32,
 }
@@ -93,7 +94,7 @@ params! {
     pub(super) struct DotsArgs {
         /// Rows, or what slots have of the product before.
         x: Global<u8>,
-        weights: Global<u8>, results: Global<u8>,
+        weights: Global<u8>, bias: Option<Global<u8>>, results: Global<u8>,
         /// As [`RouteArgs`](super::route::RouteArgs) has them.
         order: Global<u32>, starts: Global<u32>, experts: u32, chosen: u32,
         /// Of the results, and elements of a dot product.
@@ -113,10 +114,10 @@ params! {
 /// dot product, neighbours in turn.
 pub(super) fn dots(config: &DotsConfig) -> AnyKernel {
     let config = *config;
-    let DotsConfig { dtype, dots, width } = config;
+    let DotsConfig { dtype, dots, gating, width } = config;
     let bytes = dtype.bytes();
     let body = move |args: DotsArgs| {
-        let DotsArgs { x, weights, results, order, starts, experts: num_experts, chosen, columns, len } = args;
+        let DotsArgs { x, weights, bias, results, order, starts, experts: num_experts, chosen, columns, len } = args;
         overlap_launches();
         // Contract: a grid of tiles in x, at least as many as there are, and of columns in y.
         let slots = find(starts, num_experts, block_idx().x);
@@ -132,17 +133,17 @@ pub(super) fn dots(config: &DotsConfig) -> AnyKernel {
                 .collect();
             let column = |i: u32| (first_column + i).min(columns - 1);
             let num_lines = if dots == Dots::Gated { columns * 2 } else { columns };
-            let lines: Vec<Global<u8>> = (0..LINES)
-                .map(|i| match dots {
-                    Dots::Down => column(i),
-                    Dots::Gated if i < config.of_warp() => column(i),
-                    Dots::Gated => columns + column(i - config.of_warp()),
+            let line_numbers: Vec<Val<u64>> = (0..LINES)
+                .map(|i| match (dots, gating) {
+                    (Dots::Down, _) => column(i),
+                    (Dots::Gated, Gating::Clamped) => column(i % config.of_warp()) * 2 + i / config.of_warp(),
+                    (Dots::Gated, Gating::Silu) if i < config.of_warp() => column(i),
+                    (Dots::Gated, Gating::Silu) => columns + column(i - config.of_warp()),
                 })
-                .map(|line| {
-                    let line = slots.expert.get().mul_wide(num_lines) + line.cast::<u64>();
-                    weights.at(line * len.cast::<u64>() * bytes)
-                })
+                .map(|line| slots.expert.get().mul_wide(num_lines) + line.cast::<u64>())
                 .collect();
+            let lines: Vec<Global<u8>> =
+                line_numbers.iter().map(|line| weights.at(*line * len.cast::<u64>() * bytes)).collect();
             let sums: Vec<Vec<Var<f32>>> = (0..TILE).map(|_| (0..LINES).map(|_| var(0.0_f32)).collect()).collect();
             range(lane_id() * width, len, 32 * width, |i| {
                 let at =
@@ -156,15 +157,20 @@ pub(super) fn dots(config: &DotsConfig) -> AnyKernel {
                     }
                 }
             });
+            let biases: Option<Vec<Val<f32>>> = (gating == Gating::Clamped)
+                .then(|| line_numbers.iter().map(|line| load(dtype, bias.at(*line * bytes), 1, false)[0]).collect());
             for (i, (slot, sums)) in (0..TILE).zip(slot.iter().zip(&sums)) {
-                let sums: Vec<Val<f32>> = sums.iter().map(|sum| fold_warp(Sum::new(), sum.get(), 32)).collect();
+                let mut sums: Vec<Val<f32>> = sums.iter().map(|sum| fold_warp(Sum::new(), sum.get(), 32)).collect();
+                for (sum, bias) in sums.iter_mut().zip(biases.iter().flatten()) {
+                    *sum = *sum + *bias;
+                }
                 for c in 0..config.of_warp() {
                     let place = slot.mul_wide(columns) + (first_column + c).cast::<u64>();
                     when(lane_id().eq(0) & (first + i).lt(end) & (first_column + c).lt(columns), || match dots {
                         Dots::Down => results.at(place * 4).reinterpret::<f32>().set(sums[c as usize]),
                         Dots::Gated => {
                             let [gate, up] = [c, c + config.of_warp()].map(|i| sums[i as usize]);
-                            store(dtype, results.at(place * bytes), &[gate * gate.sigmoid() * up], false);
+                            store(dtype, results.at(place * bytes), &[gated(gating, gate, up)], false);
                         }
                     });
                 }
@@ -172,7 +178,19 @@ pub(super) fn dots(config: &DotsConfig) -> AnyKernel {
         });
     };
     let of = if dots == Dots::Gated { "gated" } else { "down" };
-    kernel(format!("experts_{of}_{dtype}_{width}"), body).required_block(BLOCK).into()
+    let clamped = if gating == Gating::Clamped { "_clamped" } else { "" };
+    kernel(format!("experts_{of}{clamped}_{dtype}_{width}"), body).required_block(BLOCK).into()
+}
+
+/// The function between the products.
+fn gated(gating: Gating, gate: Val<f32>, up: Val<f32>) -> Val<f32> {
+    match gating {
+        Gating::Silu => gate * gate.sigmoid() * up,
+        Gating::Clamped => {
+            let (gate, up) = (gate.min(7.0), up.max(-7.0).min(7.0));
+            gate * (gate * 1.702).sigmoid() * (up + 1.0)
+        }
+    }
 }
 
 /// A thread per element: the residual and what the slots give, from the first to the last.

@@ -3,6 +3,7 @@
 //! `y = residual + Σ_s w_s · down_{e_s}(silu(gate_{e_s} x) · up_{e_s} x)`, where `e_0, e_1, …` are
 //! the experts with the largest logits of the row, of equals the lower first, and `w_s` their
 //! softmax over all experts, divided by the sum over the chosen ones where the model says so.
+//! [`Gating`] says what else may stand between the products.
 //!
 //! **The bits of a row depend on that row and on the weights alone.** A product is a dot product of
 //! one warp in an order that follows from its length; slots are added from the first to the last.
@@ -54,6 +55,8 @@ pub struct Problem {
     pub chosen: u64,
     /// What the weights of the chosen experts sum to.
     pub weights: Weights,
+    /// The function between the products of an expert.
+    pub gating: Gating,
     /// A power of two that all addresses are multiples of, in bytes.
     pub alignment: u64,
 }
@@ -65,6 +68,17 @@ pub enum Weights {
     Normalized,
     /// To their share among all experts.
     Share,
+}
+
+/// The function between the two products of an expert, of the gate `g` and of `u`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Gating {
+    /// `silu(g) · u`. The lines of all gates come before those of all `u`.
+    Silu,
+    /// `min(g, 7) · sigmoid(1.702 min(g, 7)) · (clamp(u, -7, 7) + 1)`, as gpt-oss has it. Lines of
+    /// gates and of `u` come in turns, and every product has a bias: `[experts, 2 · inner]` and
+    /// `[experts, hidden]` are two further inputs.
+    Clamped,
 }
 
 /// Threads of a block of the kernels here.
@@ -132,6 +146,15 @@ pub struct SumsProblem {
     pub chosen: u64,
 }
 
+/// Operands that are read of a mixture.
+struct Inputs {
+    x: Operand,
+    logits: Operand,
+    gate_up: Operand,
+    down: Operand,
+    biases: Option<[Operand; 2]>,
+}
+
 impl SlotsProblem {
     fn check(&self) -> Result<(), Error> {
         self.mixture.check()?;
@@ -143,17 +166,23 @@ impl SlotsProblem {
         Ok(())
     }
 
-    /// Adds the operands that are read to a plan: rows, logits and weights.
-    fn inputs(&self, plan: &mut Plan) -> [Operand; 4] {
+    /// Adds the operands that are read to a plan.
+    fn inputs(&self, plan: &mut Plan) -> Inputs {
         let Problem { dtype, rows, hidden, inner, experts, .. } = self.mixture;
         let mut read =
             |name, elements: u64, bytes: u64| plan.add_input(OperandSpec::new(name, elements * bytes, bytes));
-        [
-            read("the rows", rows * hidden, dtype.bytes()),
-            read("the logits", rows * experts, 4),
-            read("the weights of gate and up", self.own * 2 * inner * hidden, dtype.bytes()),
-            read("the weights of down", self.own * hidden * inner, dtype.bytes()),
-        ]
+        Inputs {
+            x: read("the rows", rows * hidden, dtype.bytes()),
+            logits: read("the logits", rows * experts, 4),
+            gate_up: read("the weights of gate and up", self.own * 2 * inner * hidden, dtype.bytes()),
+            down: read("the weights of down", self.own * hidden * inner, dtype.bytes()),
+            biases: (self.mixture.gating == Gating::Clamped).then(|| {
+                [
+                    read("the biases of gate and up", self.own * 2 * inner, dtype.bytes()),
+                    read("the biases of down", self.own * hidden, dtype.bytes()),
+                ]
+            }),
+        }
     }
 
     /// Adds the launches that choose and multiply.
@@ -161,11 +190,12 @@ impl SlotsProblem {
         &self,
         plan: &mut Plan,
         planner: &Planner<'_>,
-        [x, logits, of_gate, of_down]: [Operand; 4],
+        inputs: Inputs,
         [results, shares]: [Operand; 2],
     ) -> Result<(), Error> {
+        let Inputs { x, logits, gate_up, down, biases } = inputs;
         let Self { mixture: problem, first, own } = *self;
-        let Problem { dtype, rows, hidden, inner, experts, chosen, weights, .. } = problem;
+        let Problem { dtype, rows, hidden, inner, experts, chosen, weights, gating, .. } = problem;
         let (bytes, slots) = (dtype.bytes(), rows * chosen);
         let [ids, order] = [4 * slots; 2].map(|bytes| plan.add_scratch(bytes));
         let starts = plan.add_scratch(4 * (own + 2));
@@ -191,14 +221,15 @@ impl SlotsProblem {
         plan.steps.push(Step::new(kernel, LaunchConfig::new(grid_size(own + 1)?, 32)).with(args)?);
         // Products: each expert may end with a tile that is not full.
         let tiles = grid_size((slots / u64::from(TILE) + own.min(slots)).max(1))?;
-        let mut multiply = |dots: Dots, [x, weights, results]: [Operand; 3], columns: u64, len: u64| {
-            let config = DotsConfig { dtype, dots, width: problem.width(len) };
+        let mut multiply = |dots: Dots, [x, weights, results]: [Operand; 3], bias, columns: u64, len: u64| {
+            let config = DotsConfig { dtype, dots, gating, width: problem.width(len) };
             // THRESHOLD: columns beyond the grid in y are refused; tested by
             // crates/kernels/tests/parts/plans.rs::experts_wider_than_a_grid_are_refused
             let across = grid_size_y(columns.div_ceil(config.columns().into()).max(1))?;
             let args = DotsArgs::<Planned> {
                 x,
                 weights,
+                bias,
                 results,
                 order,
                 starts,
@@ -211,8 +242,9 @@ impl SlotsProblem {
             plan.steps.push(Step::new(kernel, LaunchConfig::new((tiles, across), BLOCK)).with(args)?);
             Ok::<_, Error>(())
         };
-        multiply(Dots::Gated, [x, of_gate, gated], inner, hidden)?;
-        multiply(Dots::Down, [gated, of_down, results], hidden, inner)
+        let [of_gate_up, of_down] = [0, 1].map(|i| biases.map(|biases| biases[i]));
+        multiply(Dots::Gated, [x, gate_up, gated], of_gate_up, inner, hidden)?;
+        multiply(Dots::Down, [gated, down, results], of_down, hidden, inner)
     }
 }
 
@@ -324,12 +356,14 @@ impl Kernel {
 
 /// Kernels as they ship, to be assembled and compared.
 pub(crate) fn kernels() -> Vec<Shipped> {
-    let config = |dots| DotsConfig { dtype: Dtype::Bf16, dots, width: 8 };
+    let with = |dots, gating| Kernel::Dots(DotsConfig { dtype: Dtype::Bf16, dots, gating, width: 8 });
     let listed = [
         Kernel::Route(Weights::Normalized),
         Kernel::Route(Weights::Share),
-        Kernel::Dots(config(Dots::Gated)),
-        Kernel::Dots(config(Dots::Down)),
+        with(Dots::Gated, Gating::Silu),
+        with(Dots::Down, Gating::Silu),
+        with(Dots::Gated, Gating::Clamped),
+        with(Dots::Down, Gating::Clamped),
         Kernel::Combine(Dtype::Bf16),
         Kernel::Group,
     ];

@@ -66,6 +66,7 @@ fn experts_wider_than_a_grid_are_refused() {
             experts: 2,
             chosen: 1,
             weights: Weights::Share,
+            gating: experts::Gating::Silu,
             alignment: 16,
         };
         plan(&Experts, &problem)

@@ -4,8 +4,8 @@ use warpfold::Tensor;
 
 use super::Layers;
 use crate::layers::{
-    Adapted, Embedding, ExpertNames, Gate, Gating, Loader, Mixture, Mlp, Norm, QueryKeyNorms, SelfAttention, Step,
-    scaled, sum,
+    Adapted, Embedding, ExpertNames, ExpertParts, Gate, Gating, Loader, Mixture, Mlp, Norm, QueryKeyNorms,
+    SelfAttention, Step, scaled, sum,
 };
 use crate::{Error, ModelConfig, Multipliers};
 
@@ -54,7 +54,7 @@ pub(super) struct Parts {
 
 impl Default for Parts {
     fn default() -> Self {
-        let experts = ExpertNames { mixture: "mlp", parts: ["gate_proj", "up_proj", "down_proj"] };
+        let experts = ExpertNames { mixture: "mlp", parts: ExpertParts::Apart(["gate_proj", "up_proj", "down_proj"]) };
         Self { head_norms: |_, _, _| Ok(QueryKeyNorms::None), experts }
     }
 }

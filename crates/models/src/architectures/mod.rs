@@ -1,11 +1,12 @@
 //! Architectures: a struct of weights and a function each, one file an architecture.
 //!
 //! Start with `llama`, which Phi-3, SmolLM3 and Granite are once their configuration is read.
-//! Mistral, Qwen2 and Qwen3 are Llama with a window, with biases, and with norms of heads, Mixtral
-//! and Qwen3-MoE Llama and Qwen3 with mixtures of experts: their files say what differs. `gemma` and
+//! Mistral, Qwen2 and Qwen3 are Llama with a window, with biases, and with norms of heads, Mixtral,
+//! gpt-oss and Qwen3-MoE Llama and Qwen3 with mixtures of experts: their files say what differs. `gemma` and
 //! `olmo2` share the layers of `post_normed`.
 
 mod gemma;
+mod gpt_oss;
 mod llama;
 mod mistral;
 mod mixtral;
@@ -42,6 +43,7 @@ pub(crate) fn load(config: &ModelConfig, loader: &mut Loader<'_>) -> Result<Box<
         Architecture::Qwen2 => Box::new(qwen2::load(config, loader)?),
         Architecture::Qwen3 => Box::new(qwen3::load(config, loader)?),
         Architecture::Mixtral => Box::new(mixtral::load(config, loader)?),
+        Architecture::GptOss => Box::new(gpt_oss::load(config, loader)?),
         Architecture::Qwen3Moe => Box::new(qwen3_moe::load(config, loader)?),
         Architecture::Gemma2 | Architecture::Gemma3 => Box::new(gemma::load(config, loader)?),
         Architecture::Olmo2 | Architecture::Olmo3 => Box::new(olmo2::load(config, loader)?),

@@ -50,6 +50,7 @@ fn read(fields: &Fields) -> Result<ModelConfig, Error> {
         Some(head_dim) => head_dim,
         None if matches!(architecture, Architecture::Gemma2 | Architecture::Gemma3) => 256,
         None if architecture == Architecture::Qwen3 => 128,
+        None if architecture == Architecture::GptOss => 64,
         None => hidden.checked_div(num_heads).unwrap_or(0),
     };
     let windows = windows(fields, architecture, num_layers)?;
@@ -57,6 +58,7 @@ fn read(fields: &Fields) -> Result<ModelConfig, Error> {
     let default_theta = match architecture {
         Architecture::Gemma3 | Architecture::Mixtral => 1e6,
         Architecture::Olmo3 => 5e5,
+        Architecture::GptOss => 15e4,
         _ => 1e4,
     };
     let rope = Rope::read(fields, default_theta, max_len)?;
@@ -71,7 +73,7 @@ fn read(fields: &Fields) -> Result<ModelConfig, Error> {
         Architecture::SmolLm3 => unturned(fields, num_layers)?,
         _ => windows.iter().map(Option::is_some).collect(),
     };
-    let attention_bias = fields.flag("attention_bias")?.unwrap_or(false);
+    let attention_bias = fields.flag("attention_bias")?.unwrap_or(architecture == Architecture::GptOss);
     let attention_scale = match architecture {
         Architecture::Gemma2 | Architecture::Gemma3 => {
             Some(fields.number("query_pre_attn_scalar")?.unwrap_or(256.0).powf(-0.5))
@@ -89,7 +91,11 @@ fn read(fields: &Fields) -> Result<ModelConfig, Error> {
         num_heads,
         num_kv_heads: fields.size("num_key_value_heads")?.or(gemma(4)).unwrap_or(num_heads),
         head_dim,
-        norm_eps: fields.number("rms_norm_eps")?.unwrap_or(1e-6),
+        norm_eps: fields.number("rms_norm_eps")?.unwrap_or(if architecture == Architecture::GptOss {
+            1e-5
+        } else {
+            1e-6
+        }),
         rope,
         local_rope,
         local_layers,
@@ -128,6 +134,9 @@ fn refuse_what_is_not_understood(fields: &Fields, architecture: Architecture) ->
         if fields.get(name).is_some() && architecture != Architecture::Gemma2 {
             return refuse(format!("{name} {}", fields.get(name).unwrap_or(&Value::Null)));
         }
+    }
+    if let Some(limit) = fields.number("swiglu_limit")?.filter(|limit| *limit != 7.0) {
+        return refuse(format!("a gate that is cut at {limit} (swiglu_limit)"));
     }
     if fields.flag("use_bidirectional_attention")? == Some(true) {
         return refuse("attention that sees what comes after".to_owned());
@@ -183,13 +192,14 @@ fn unturned(fields: &Fields, layers: usize) -> Result<Vec<bool>, Error> {
 
 /// The mixtures of experts of the architectures that have them.
 fn experts(fields: &Fields, architecture: Architecture, layers: usize) -> Result<Option<ExpertsConfig>, Error> {
-    let is_mixtral = architecture == Architecture::Mixtral;
-    if !is_mixtral && architecture != Architecture::Qwen3Moe {
+    let (is_mixtral, is_gpt_oss) = (architecture == Architecture::Mixtral, architecture == Architecture::GptOss);
+    if !is_mixtral && !is_gpt_oss && architecture != Architecture::Qwen3Moe {
         return Ok(None);
     }
+    let is_qwen = architecture == Architecture::Qwen3Moe;
     let of = |name, default| Ok::<_, Error>(fields.size(name)?.unwrap_or(default));
     let num = match fields.size("num_experts")? {
-        Some(num) if !is_mixtral => num,
+        Some(num) if is_qwen => num,
         _ => of("num_local_experts", if is_mixtral { 8 } else { 128 })?,
     };
     let step = of("decoder_sparse_step", 1)?.max(1);
@@ -200,13 +210,23 @@ fn experts(fields: &Fields, architecture: Architecture, layers: usize) -> Result
     let is_dense = |layer: &usize| named.iter().flatten().any(|n| n == layer) || !(layer + 1).is_multiple_of(step);
     Ok(Some(ExpertsConfig {
         num,
-        chosen: of("num_experts_per_tok", if is_mixtral { 2 } else { 8 })?,
-        inner: match is_mixtral {
-            true => fields.needed("intermediate_size", fields.size("intermediate_size")?)?,
-            false => of("moe_intermediate_size", 768)?,
+        chosen: match (fields.size("num_experts_per_tok")?, is_gpt_oss) {
+            (Some(chosen), _) => chosen,
+            (None, true) => of("experts_per_token", 4)?,
+            (None, false) => {
+                if is_mixtral {
+                    2
+                } else {
+                    8
+                }
+            }
         },
-        is_normalized: is_mixtral || fields.flag("norm_topk_prob")?.unwrap_or(false),
-        dense_layers: (0..layers.min(super::MAX_LAYERS)).filter(|layer| !is_mixtral && is_dense(layer)).collect(),
+        inner: match is_qwen {
+            false => fields.needed("intermediate_size", fields.size("intermediate_size")?)?,
+            true => of("moe_intermediate_size", 768)?,
+        },
+        is_normalized: !is_qwen || fields.flag("norm_topk_prob")?.unwrap_or(false),
+        dense_layers: (0..layers.min(super::MAX_LAYERS)).filter(|layer| is_qwen && is_dense(layer)).collect(),
     }))
 }
 
@@ -222,6 +242,7 @@ fn windows(fields: &Fields, architecture: Architecture, layers: usize) -> Result
             | Architecture::Mixtral
             | Architecture::Gemma2
             | Architecture::Gemma3
+            | Architecture::GptOss
             | Architecture::Olmo3
             | Architecture::Phi3
     ) || fields.flag("use_sliding_window")?.unwrap_or(false);
@@ -247,7 +268,7 @@ fn windows(fields: &Fields, architecture: Architecture, layers: usize) -> Result
             let pattern = fields.size("sliding_window_pattern")?.unwrap_or(6).max(1);
             Box::new(move |layer| (layer + 1) % pattern == 0)
         }
-        Architecture::Gemma2 => Box::new(|layer| layer % 2 == 1),
+        Architecture::Gemma2 | Architecture::GptOss => Box::new(|layer| layer % 2 == 1),
         Architecture::Olmo3 => Box::new(|layer| (layer + 1) % 4 == 0),
         Architecture::Qwen2 | Architecture::Qwen3 | Architecture::Qwen3Moe => {
             let first = fields.size("max_window_layers")?.unwrap_or(28);

@@ -54,11 +54,13 @@ pub enum Architecture {
     Olmo2,
     /// OLMo 3: OLMo 2 with windows.
     Olmo3,
+    /// gpt-oss: mixtures of experts with biases, sinks of attention.
+    GptOss,
 }
 
 impl Architecture {
     /// The names that `config.json` has for the architectures.
-    pub const NAMES: [(&'static str, Self); 15] = [
+    pub const NAMES: [(&'static str, Self); 16] = [
         ("LlamaForCausalLM", Self::Llama),
         ("MistralForCausalLM", Self::Mistral),
         ("Qwen2ForCausalLM", Self::Qwen2),
@@ -74,6 +76,7 @@ impl Architecture {
         ("GraniteForCausalLM", Self::Granite),
         ("Olmo2ForCausalLM", Self::Olmo2),
         ("Olmo3ForCausalLM", Self::Olmo3),
+        ("GptOssForCausalLM", Self::GptOss),
     ];
 
     /// The names that GGUF has for them.

@@ -49,6 +49,7 @@ pub(super) fn read(fields: &Fields) -> Result<Quantization, Error> {
                 _ => refuse(format!("weights quantized by gptq in {bits} bits")),
             }
         }
+        Some("mxfp4") => Ok(Quantization::GptOss),
         Some("compressed-tensors") => compressed(fields, &quantization),
         Some("modelopt") => match text("quant_algo")?.as_deref() {
             Some("NVFP4") => Ok(Quantization::ModelOpt),

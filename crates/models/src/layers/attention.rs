@@ -5,7 +5,7 @@ use warpfold::{Attention, Tensor};
 use super::adapted::Adapted;
 use super::step::Turn;
 use super::{Linear, Loader, Norm, Shard, Step};
-use crate::{Error, ModelConfig};
+use crate::{Architecture, Error, ModelConfig};
 
 /// Norms of queries and keys before they are turned.
 #[derive(Debug)]
@@ -31,6 +31,8 @@ pub(crate) struct SelfAttention {
     window: Option<usize>,
     scale: Option<f64>,
     softcap: Option<f64>,
+    /// A logit of each head of queries that has no value.
+    sinks: Option<Tensor>,
     turn: Turn,
     /// Other devices with heads of the same layer.
     shard: Option<Shard>,
@@ -50,6 +52,8 @@ impl SelfAttention {
         let qkv = loader.columns(&parts, config.hidden, config.has_qkv_bias)?;
         let out =
             loader.sums(&format!("{prefix}.o_proj"), config.hidden, config.query_len(), config.has_output_bias)?;
+        let has_sinks = config.architecture == Architecture::GptOss;
+        let sinks = has_sinks.then(|| loader.by_heads(&format!("{prefix}.sinks"), config.num_heads)).transpose()?;
         let window = config.windows[layer];
         let is_local = config.local_layers[layer] && config.local_rope.is_some();
         Ok(Self {
@@ -63,6 +67,7 @@ impl SelfAttention {
             window,
             scale: config.attention_scale,
             softcap: config.attention_softcap,
+            sinks,
             turn: if is_local { Turn::Local } else { Turn::Global },
             shard: loader.shard.filter(|shard| shard.is_shared()).cloned(),
         })
@@ -91,6 +96,9 @@ impl SelfAttention {
         }
         if let Some(softcap) = self.softcap {
             attention = attention.softcap(softcap);
+        }
+        if let Some(sinks) = &self.sinks {
+            attention = attention.sinks(sinks);
         }
         let head_norms = match &self.norms {
             QueryKeyNorms::Heads(norms) => Some(norms),

@@ -12,8 +12,16 @@ use crate::{Error, ModelConfig};
 pub(crate) struct ExpertNames {
     /// Name of the mixture in its layer.
     pub(crate) mixture: &'static str,
-    /// Names of gate, up and down in an expert.
-    pub(crate) parts: [&'static str; 3],
+    pub(crate) parts: ExpertParts,
+}
+
+/// Storage of the matrices of experts.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum ExpertParts {
+    /// Each its own tensor: the names of gate, up and down in an expert.
+    Apart([&'static str; 3]),
+    /// Those of all experts of a layer in one tensor, with biases, as gpt-oss has them.
+    Together,
 }
 
 /// The weights of a mixture.
@@ -37,18 +45,34 @@ impl Mixture {
     ) -> Result<Self, Error> {
         let (prefix, hidden) = (format!("{prefix}.{}", names.mixture), config.hidden);
         let &ExpertsConfig { num, inner, chosen, is_normalized, .. } = experts;
-        let router = loader.linear(&[(format!("{prefix}.gate"), num)], hidden, false)?;
-        let [gate, up, down] = names.parts;
-        let of = |expert: usize, part: &str| format!("{prefix}.experts.{expert}.{part}");
         let shard = loader.shard.filter(|shard| shard.is_shared());
         let own = shard.map_or(0..num, |shard| shard.experts(num));
-        let gate_up: Vec<_> = own.clone().flat_map(|e| [gate, up].map(|part| (of(e, part), inner))).collect();
-        let down: Vec<_> = own.clone().map(|e| (of(e, down), hidden)).collect();
-        let gate_up = loader.lines(&gate_up, hidden)?.reshape(&[own.len(), 2 * inner, hidden])?;
-        let down = loader.lines(&down, inner)?.reshape(&[own.len(), hidden, inner])?;
+        let shapes = [[own.len(), 2 * inner, hidden], [own.len(), hidden, inner]];
+        let (router, gate_up, down, biases) = match names.parts {
+            ExpertParts::Apart([gate, up, down]) => {
+                let router = loader.linear(&[(format!("{prefix}.gate"), num)], hidden, false)?;
+                let of = |expert: usize, part: &str| format!("{prefix}.experts.{expert}.{part}");
+                let gate_up: Vec<_> = own.clone().flat_map(|e| [gate, up].map(|part| (of(e, part), inner))).collect();
+                let down: Vec<_> = own.clone().map(|e| (of(e, down), hidden)).collect();
+                (router, loader.lines(&gate_up, hidden)?, loader.lines(&down, inner)?, None)
+            }
+            ExpertParts::Together => {
+                let router = loader.linear(&[(format!("{prefix}.router"), num)], hidden, true)?;
+                let [gate_up, down] = ["gate_up", "down"].map(|part| format!("{prefix}.experts.{part}_proj"));
+                let mut of = |name: &str, [_, lines, columns]: [usize; 3]| {
+                    let (all, own) = (num * lines, own.start * lines..own.end * lines);
+                    let bias = loader.bias(name, all, own.clone())?.reshape(&[own.len() / lines, lines])?;
+                    Ok::<_, Error>((loader.lines_of(name, all, own, columns)?, bias))
+                };
+                let (gate_up, of_gate_up) = of(&gate_up, shapes[0])?;
+                let (down, of_down) = of(&down, shapes[1])?;
+                (router, gate_up, down, Some([of_gate_up, of_down]))
+            }
+        };
+        let (gate_up, down) = (gate_up.reshape(&shapes[0])?, down.reshape(&shapes[1])?);
         let weights = if is_normalized { ExpertWeights::Normalized } else { ExpertWeights::Share };
         let shared = shard.map(|shard| (shard.clone(), own.start));
-        Ok(Self { router, experts: Experts { gate_up, down, chosen, weights }, shared })
+        Ok(Self { router, experts: Experts { gate_up, down, chosen, weights, biases }, shared })
     }
 
     /// The result plus what goes around it.

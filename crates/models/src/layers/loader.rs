@@ -208,6 +208,27 @@ impl Loader<'_> {
         self.rows(&parts.iter().map(of).collect::<Vec<_>>(), columns)
     }
 
+    /// Rows of a matrix of so many in all, whose name stands without `.weight`.
+    pub(crate) fn lines_of(
+        &mut self,
+        name: &str,
+        all: usize,
+        own: Range<usize>,
+        columns: usize,
+    ) -> Result<Tensor, Error> {
+        self.rows(&[Lines { name: format!("{name}.weight"), all, own }], columns)
+    }
+
+    /// Elements of a bias of so many in all, whose name stands without `.bias`.
+    pub(crate) fn bias(&mut self, name: &str, all: usize, own: Range<usize>) -> Result<Tensor, Error> {
+        self.vectors(&[Lines { name: format!("{name}.bias"), all, own }])
+    }
+
+    /// The device's share of a vector, one element a head.
+    pub(crate) fn by_heads(&mut self, name: &str, own: usize) -> Result<Tensor, Error> {
+        self.vectors(&[Lines::of(self.shard, name, own)])
+    }
+
     /// Variant of [`Loader::linear`] for a device's share of the columns of each matrix.
     pub(crate) fn columns(
         &mut self,

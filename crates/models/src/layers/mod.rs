@@ -16,7 +16,7 @@ mod step;
 pub(crate) use adapted::Adapted;
 pub(crate) use attention::{QueryKeyNorms, SelfAttention};
 pub(crate) use embedding::Embedding;
-pub(crate) use experts::{ExpertNames, Mixture};
+pub(crate) use experts::{ExpertNames, ExpertParts, Mixture};
 pub(crate) use linear::Linear;
 pub(crate) use loader::Loader;
 pub(crate) use mlp::{Gate, Gating, Mlp};

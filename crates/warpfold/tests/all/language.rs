@@ -2,8 +2,8 @@
 
 use half::bf16;
 use warpfold::{
-    Axes, CacheRotary, CacheShape, Device, Dtype, Error, ErrorKind, ExpertSlots, ExpertWeights, Experts, NewHeads, NewTokens,
-    NormInputs, PageLayout, PagedCache, Pairs, Profile, Queue, RotaryOptions, Tensor,
+    Axes, CacheRotary, CacheShape, Device, Dtype, Error, ErrorKind, ExpertSlots, ExpertWeights, Experts, NewHeads,
+    NewTokens, NormInputs, PageLayout, PagedCache, Pairs, Profile, Queue, RotaryOptions, Tensor,
 };
 use warpfold_device::Checks;
 
@@ -43,6 +43,7 @@ impl Sizes {
             down: of(2, &[num, hidden, inner])?,
             chosen,
             weights,
+            biases: None,
         };
         let logits = Tensor::from_slice(logits, &[rows, num], device)?;
         experts.run(&of(3, &[rows, hidden])?, &logits, &of(4, &[rows, hidden])?)?.cast(Dtype::F32)?.to_vec()
@@ -109,7 +110,7 @@ fn a_row_of_experts_has_the_same_bits_alone_and_among_others() {
     let Sizes([_, hidden, inner, num, chosen]) = Sizes([0, 40, 24, 5, 2]);
     let of = |seed, shape: &[usize]| tensor(&device, Dtype::Bf16, &numbers(shape.iter().product(), seed), shape);
     let (gate_up, down) = (of(1, &[num, 2 * inner, hidden]).unwrap(), of(2, &[num, hidden, inner]).unwrap());
-    let experts = Experts { gate_up, down, chosen, weights: ExpertWeights::Normalized };
+    let experts = Experts { gate_up, down, chosen, weights: ExpertWeights::Normalized, biases: None };
     let (x, logits) = (of(3, &[37, hidden]).unwrap(), of(5, &[37, num]).unwrap().cast(Dtype::F32).unwrap());
     let all = experts.run(&x, &logits, &x).unwrap().to_vec::<bf16>().unwrap();
     for row in [0, 11, 36] {
@@ -125,7 +126,7 @@ fn slots_of_experts_on_several_devices_sum_to_the_bits_of_all_experts() {
     let [hidden, inner, num, chosen] = [40, 24, 6, 3];
     let of = |seed, shape: &[usize]| tensor(&device, Dtype::Bf16, &numbers(shape.iter().product(), seed), shape);
     let (gate_up, down) = (of(1, &[num, 2 * inner, hidden]).unwrap(), of(2, &[num, hidden, inner]).unwrap());
-    let all = Experts { gate_up, down, chosen, weights: ExpertWeights::Share };
+    let all = Experts { gate_up, down, chosen, weights: ExpertWeights::Share, biases: None };
     let (x, logits) = (of(3, &[11, hidden]).unwrap(), of(5, &[11, num]).unwrap().cast(Dtype::F32).unwrap());
     let expected = all.run(&x, &logits, &x).unwrap().to_vec::<bf16>().unwrap();
     // Of 1, 3 and 2 experts.

@@ -22,6 +22,8 @@ pub(crate) enum Quantization {
     /// ModelOpt's NVFP4.
     ModelOpt,
     BitsAndBytes,
+    /// gpt-oss: MXFP4 of all experts of a layer in one tensor.
+    GptOss,
 }
 
 /// Order of eight adjacent AWQ values in a word.
@@ -202,10 +204,31 @@ impl Parts<'_> {
         }
     }
 
+    /// `blocks` and `scales` of all experts of a layer, as one matrix: their rows one below the
+    /// other. A bias becomes one list.
+    fn experts(&mut self) -> Result<Entry, Error> {
+        let (mut blocks, mut scales) = (self.take("blocks")?, self.take("scales")?);
+        let &[experts, rows, groups, bytes] = &blocks.shape[..] else {
+            return Err(self.fits(&blocks, "experts, rows, groups and their bytes"));
+        };
+        if scales.shape != [experts, rows, groups] {
+            return Err(self.fits(&scales, &format!("{groups} groups of {rows} rows of {experts} experts")));
+        }
+        if let Some(bias) = self.find("bias") {
+            if bias.shape != [experts, rows] {
+                return Err(self.fits(&bias, &format!("{rows} rows of {experts} experts")));
+            }
+            let name = format!("{}.bias", self.prefix.trim_end_matches('_'));
+            self.checkpoint.entries.insert(name, Entry { shape: vec![experts * rows], ..bias });
+        }
+        blocks.shape = vec![experts * rows, groups * bytes];
+        scales.shape = vec![experts * rows, groups];
+        self.small_floats(blocks, scales, None)
+    }
+
     /// 4-bit floats, two in a byte, with scales of groups.
-    fn small_floats(&mut self, codes: Entry, shared: Option<(&str, bool)>) -> Result<Entry, Error> {
+    fn small_floats(&mut self, codes: Entry, scales: Entry, shared: Option<(&str, bool)>) -> Result<Entry, Error> {
         let (codes, [rows, width]) = self.plane(codes, 4, false)?;
-        let scales = self.take("weight_scale")?;
         let &[all, groups] = &scales.shape[..] else { return Err(self.fits(&scales, "groups of rows")) };
         if all != rows {
             return Err(self.fits(&scales, &format!("{rows} rows")));
@@ -317,9 +340,11 @@ impl Checkpoint {
             Quantization::Awq | Quantization::Gptq { .. } => &["qweight"],
             Quantization::CompressedTensors => &["weight_packed", "weight"],
             Quantization::ModelOpt | Quantization::BitsAndBytes => &["weight"],
+            Quantization::GptOss => &["blocks"],
         };
+        let between = if quantization == Quantization::GptOss { '_' } else { '.' };
         let of = |name: &String| {
-            let mark = marks.iter().find(|mark| name.rsplit('.').next() == Some(**mark))?;
+            let mark = marks.iter().find(|mark| name.rsplit(between).next() == Some(**mark))?;
             Some((name.strip_suffix(*mark)?.to_owned(), *mark))
         };
         for (prefix, mark) in self.entries.keys().filter_map(of).collect::<Vec<_>>() {
@@ -331,8 +356,8 @@ impl Checkpoint {
                 Quantization::Gptq { bits, zeros_plus } => parts.transposed(false, bits, zeros_plus)?,
                 Quantization::CompressedTensors => match (mark, format) {
                     ("weight_packed", Format::U8) => {
-                        let codes = parts.take(mark)?;
-                        parts.small_floats(codes, Some(("weight_global_scale", true)))?
+                        let (codes, scales) = (parts.take(mark)?, parts.take("weight_scale")?);
+                        parts.small_floats(codes, scales, Some(("weight_global_scale", true)))?
                     }
                     ("weight_packed", _) | (_, Format::I8) => {
                         let codes = parts.take(mark)?;
@@ -341,8 +366,8 @@ impl Checkpoint {
                     _ => continue,
                 },
                 Quantization::ModelOpt if format == Format::U8 => {
-                    let codes = parts.take(mark)?;
-                    parts.small_floats(codes, Some(("weight_scale_2", false)))?
+                    let (codes, scales) = (parts.take(mark)?, parts.take("weight_scale")?);
+                    parts.small_floats(codes, scales, Some(("weight_scale_2", false)))?
                 }
                 Quantization::BitsAndBytes if format == Format::U8 => {
                     let states = ["nf4", "fp4"].map(|kind| format!("weight.quant_state.bitsandbytes__{kind}"));
@@ -351,9 +376,10 @@ impl Checkpoint {
                     let codes = parts.take(mark)?;
                     parts.table_of_blocks(codes, state)?
                 }
+                Quantization::GptOss => parts.experts()?,
                 Quantization::None | Quantization::ModelOpt | Quantization::BitsAndBytes => continue,
             };
-            let name = format!("{}weight", parts.prefix);
+            let name = format!("{}.weight", parts.prefix.trim_end_matches(between));
             if parts.checkpoint.entries.insert(name.clone(), matrix).is_some() {
                 return Err(error::tensor(&self.path, &name, "it is there twice"));
             }
