@@ -1,7 +1,7 @@
 //! Every collective on 2, 3, 4 and 8 virtual devices against a reference on the host, under all
 //! checks; with `WARPFOLD_DEVICE=cuda` on as many GPUs, where there are so many.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use half::{bf16, f16};
 use warpfold::TensorElement;
@@ -26,9 +26,12 @@ static GPUS: Mutex<()> = Mutex::new(());
 /// GPUs if they are asked for and there are so many, else virtual ones.
 fn group_of(ranks: usize) -> Group {
     let is_asked = std::env::var("WARPFOLD_DEVICE").is_ok_and(|name| name.starts_with("cuda"));
-    if is_asked && Device::num_cuda().is_ok_and(|found| found >= ranks) {
-        let devices = (0..ranks).map(|rank| Device::cuda(rank).expect("a GPU")).collect();
-        return Group::new(devices).expect("a group");
+    // They stay open: to make a GPU's context takes longer than all its collectives.
+    static OPEN: OnceLock<Vec<Device>> = OnceLock::new();
+    let open = |count| (0..count).map(|gpu| Device::cuda(gpu).expect("a GPU")).collect();
+    let num = if is_asked { Device::num_cuda().unwrap_or(0) } else { 0 };
+    if let Some(devices) = OPEN.get_or_init(|| open(num)).get(..ranks) {
+        return Group::new(devices.to_vec()).expect("a group");
     }
     Group::virtual_gpus(ranks).expect("a group")
 }
