@@ -63,8 +63,8 @@ impl Checkpoint {
             let (rows, width) = entry.rows_and_width();
             let alone = ALIGNMENT >> width.trailing_zeros().min(ALIGNMENT.ilog2());
             let step = (CHUNK / width.max(1)).max(1).next_multiple_of(alone);
-            // Several tensors are read at once.
-            let step = if entry.quantized.is_some() { rows.max(1) } else { step };
+            let is_whole = entry.quantized.as_ref().is_some_and(|matrix| !matrix.is_cut_by_rows());
+            let step = if is_whole { rows.max(1) } else { step };
             let parts = (0..rows).step_by(step).map(|start| start..(start + step).min(rows));
             chunks.extend(parts.map(|rows| Chunk { tensor, name, entry, held, rows }));
         }
@@ -96,11 +96,10 @@ impl Checkpoint {
             .map_err(|e| error::tensor(path, &entry.stored_name, format!("it cannot be read: {e}")))?;
         let is_stored_so =
             entry.format.dtype() == Some(held.dtype) && !held.plus_one && entry.storage != Storage::PlusOne;
-        if !is_stored_so {
-            let mut values = match &entry.quantized {
-                Some(matrix) => self.quantized_values(matrix, rows.clone(), 0..width)?,
-                None => entry.format.decode(bytes),
-            };
+        if let Some(matrix) = &entry.quantized {
+            *bytes = self.quantized_bytes(matrix, rows.clone(), 0..width, held.dtype)?;
+        } else if !is_stored_so {
+            let mut values = entry.format.decode(bytes);
             if entry.format == Format::F8E4M3 {
                 self.scales_of(name, entry)?.apply(&mut values, [rows.start, 0], width);
             }

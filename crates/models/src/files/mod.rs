@@ -21,6 +21,7 @@ mod threads;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use warpfold::Dtype;
@@ -150,6 +151,14 @@ impl Entry {
             [] => (1, 1),
             [rows, rest @ ..] => (*rows, rest.iter().product()),
         }
+    }
+
+    /// Leaves these of its rows.
+    fn cut_rows(&mut self, rows: &Range<usize>) {
+        let (_, width) = self.rows_and_width();
+        let row_bytes = width / self.format.block_len() * self.format.block_bytes();
+        self.start += (rows.start * row_bytes) as u64;
+        self.shape[0] = rows.len();
     }
 
     /// Elements.

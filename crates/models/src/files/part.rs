@@ -26,8 +26,7 @@ impl Checkpoint {
     pub(crate) fn read_part(&self, name: &str, shape: &[usize], part: &Part, dtype: Dtype) -> Result<Vec<u8>, Error> {
         let (entry, place, is_of_blocks, bytes) = self.read_stored(name, shape, part)?;
         if let Some(matrix) = &entry.quantized {
-            let values = self.quantized_values(matrix, place.rows, place.columns)?;
-            return Ok(format::encode(&values, dtype));
+            return self.quantized_bytes(matrix, place.rows, place.columns, dtype);
         }
         if is_of_blocks && entry.format.dtype() == Some(dtype) && entry.storage != Storage::PlusOne {
             return Ok(bytes);

@@ -10,9 +10,10 @@ mod stored;
 
 use std::ops::Range;
 
+use warpfold_kernels::Dtype;
 use warpfold_kernels::matmul::quantized::Scheme;
 
-use super::{Checkpoint, Entry, Format, Storage, threads};
+use super::{Checkpoint, Entry, Format, Storage, format, threads};
 use crate::Error;
 use crate::error;
 
@@ -149,8 +150,10 @@ impl Quantized {
     }
 }
 
-/// Parts of a matrix that are read before its values.
+/// Parts of a matrix that are read before its values: those of some rows, where they lie apart.
 struct Read {
+    /// The first row that is there.
+    first: usize,
     codes: Vec<u8>,
     zeros: Vec<u8>,
     scales: Vec<f32>,
@@ -203,14 +206,26 @@ impl Checkpoint {
         self.bytes_of(entry)?.chunks_exact(4).enumerate().map(of).collect()
     }
 
-    fn read_of(&self, matrix: &Quantized) -> Result<Read, Error> {
+    fn read_of(&self, matrix: &Quantized, rows: &Range<usize>) -> Result<Read, Error> {
+        let (mut codes, mut scales) = (matrix.codes.entry.clone(), matrix.scales.clone());
+        let is_cut = matrix.is_cut_by_rows();
+        if is_cut {
+            codes.cut_rows(rows);
+            match &mut scales {
+                Scales::Floats(entry) | Scales::Exponents(entry) | Scales::Shared { floats: entry, .. } => {
+                    entry.cut_rows(rows);
+                }
+                Scales::Nested { .. } => {}
+            }
+        }
         Ok(Read {
-            codes: self.bytes_of(&matrix.codes.entry)?,
+            first: if is_cut { rows.start } else { 0 },
+            codes: self.bytes_of(&codes)?,
             zeros: match &matrix.zeros {
                 Zeros::Each { codes, .. } => self.bytes_of(&codes.entry)?,
                 Zeros::All(_) => Vec::new(),
             },
-            scales: self.scales_of_groups(&matrix.scales)?,
+            scales: self.scales_of_groups(&scales)?,
             table: match &matrix.numbers {
                 Numbers::Themselves => None,
                 Numbers::E2m1 => Some(E2M1),
@@ -220,41 +235,75 @@ impl Checkpoint {
         })
     }
 
-    /// Values of rows of a quantized matrix, and of some of its columns.
-    pub(super) fn quantized_values(
+    /// Values of rows of a quantized matrix, and of some of its columns, as little-endian bytes of
+    /// `dtype`.
+    pub(super) fn quantized_bytes(
         &self,
         matrix: &Quantized,
         rows: Range<usize>,
         columns: Range<usize>,
-    ) -> Result<Vec<f32>, Error> {
-        let read = self.read_of(matrix)?;
-        let mut values = vec![0.0; rows.len() * columns.len()];
-        threads::share(threads::cores(), &mut values, TILE_ROWS * columns.len(), |tile, values| {
-            matrix.decode(&read, rows.start + tile * TILE_ROWS, columns.clone(), values);
+        dtype: Dtype,
+    ) -> Result<Vec<u8>, Error> {
+        let read = self.read_of(matrix, &rows)?;
+        let row_bytes = columns.len() * dtype.bytes() as usize;
+        let mut bytes = vec![0; rows.len() * row_bytes];
+        threads::share(threads::cores(), &mut bytes, TILE_ROWS * row_bytes, |tile, bytes| {
+            let mut values = vec![0.0; TILE_ROWS * columns.len()];
+            for (i, bytes) in bytes.chunks_mut((TILE_ROWS * row_bytes).max(1)).enumerate() {
+                let values = &mut values[..bytes.len() / dtype.bytes() as usize];
+                matrix.decode(&read, rows.start + (tile + i) * TILE_ROWS, columns.clone(), values);
+                format::encode_into(values, dtype, bytes);
+            }
             Ok::<_, Error>(())
         })?;
-        Ok(values)
+        Ok(bytes)
     }
 }
 
 impl Quantized {
-    /// Writes the values of rows from `first` on.
+    /// Writes the values of a tile of rows, from `first` on.
     fn decode(&self, read: &Read, first: usize, columns: Range<usize>, values: &mut [f32]) {
         let width = columns.len();
-        for (tile, values) in values.chunks_mut(TILE_ROWS * width).enumerate() {
-            let first = first + tile * TILE_ROWS;
-            let rows = values.len() / width;
-            if self.is_transposed {
-                for (i, column) in columns.clone().enumerate() {
-                    for row in 0..rows {
-                        values[row * width + i] = self.value(read, first + row, column);
-                    }
-                }
-            } else {
-                for (row, values) in values.chunks_mut(width).enumerate() {
-                    values.iter_mut().zip(columns.clone()).for_each(|(x, c)| *x = self.value(read, first + row, c));
+        if self.is_transposed {
+            for (i, column) in columns.enumerate() {
+                for row in 0..values.len() / width {
+                    values[row * width + i] = self.value(read, first + row, column);
                 }
             }
+            return;
+        }
+        for (row, values) in values.chunks_mut(width.max(1)).enumerate() {
+            match &read.table {
+                Some(table) if self.has_pairs(&columns) => {
+                    self.decode_pairs(read, table, first + row, columns.start, values);
+                }
+                _ => values.iter_mut().zip(columns.clone()).for_each(|(x, c)| *x = self.value(read, first + row, c)),
+            }
+        }
+    }
+
+    /// Returns whether rows of codes and of scales lie apart in their tensors.
+    pub(super) fn is_cut_by_rows(&self) -> bool {
+        let has_scales = self.scale_rows > 1 && !matches!(self.scales, Scales::Nested { .. });
+        let is_matrix = self.codes.entry.shape.len() == 2 && !self.codes.is_down;
+        has_scales && is_matrix && !self.is_transposed && matches!(self.zeros, Zeros::All(_))
+    }
+
+    /// Returns whether bytes of these columns hold two codes each, the low half first, that share a
+    /// scale.
+    fn has_pairs(&self, columns: &Range<usize>) -> bool {
+        let Plane { ref entry, bits, is_down, places, flip, .. } = self.codes;
+        let is_plain = bits == 4 && entry.format.block_bytes() == 1 && !is_down && places.is_none() && flip == 0;
+        let is_even = [columns.start, columns.end, self.group].iter().all(|n| n.is_multiple_of(2));
+        is_plain && is_even && self.order.is_none()
+    }
+
+    /// Writes the values of a row whose bytes hold two codes each.
+    fn decode_pairs(&self, read: &Read, table: &[f32; 16], row: usize, start: usize, values: &mut [f32]) {
+        let bytes = &read.codes[(row - read.first) * self.codes.width + start / 2..];
+        for (i, (pair, byte)) in values.as_chunks_mut::<2>().0.iter_mut().zip(bytes).enumerate() {
+            let scale = self.scale(read, row, (start + 2 * i) / self.group);
+            *pair = [byte & 15, byte >> 4].map(|code| scale * table[usize::from(code)]);
         }
     }
 
@@ -264,7 +313,7 @@ impl Quantized {
     }
 
     fn scale(&self, read: &Read, row: usize, group: usize) -> f32 {
-        let row = if self.scale_rows == 1 { 0 } else { row };
+        let row = if self.scale_rows == 1 { 0 } else { row - read.first };
         match self.is_transposed {
             true => read.scales[group * self.scale_rows + row],
             false => read.scales[row * self.groups + group],
@@ -283,7 +332,7 @@ impl Quantized {
 
     fn value(&self, read: &Read, row: usize, column: usize) -> f32 {
         let group = read.order.as_ref().map_or_else(|| column / self.group, |order| order[column]);
-        let code = self.codes.code(&read.codes, self.place(row, column));
+        let code = self.codes.code(&read.codes, self.place(row - read.first, column));
         let scale = self.scale(read, row, group);
         match &read.table {
             Some(table) => scale * table[usize::from(code)],

@@ -24,7 +24,7 @@ impl QuantizedRows {
         let Self { matrix, read, first, width } = self;
         let (row, columns) = (first + row, number * Piece::LEN..(number * Piece::LEN + Piece::LEN).min(*width));
         for (code, column) in piece.codes.iter_mut().zip(columns.clone()) {
-            *code = matrix.codes.code(&read.codes, matrix.place(row, column));
+            *code = matrix.codes.code(&read.codes, matrix.place(row - read.first, column));
         }
         let group = matrix.group.min(Piece::LEN);
         for (to, column) in piece.scales.iter_mut().zip(columns.step_by(group)) {
@@ -61,7 +61,7 @@ impl Checkpoint {
         if !width.is_multiple_of(16) {
             return Ok(None);
         }
-        let read = self.read_of(matrix)?;
+        let read = self.read_of(matrix, &(0..rows))?;
         // Most files list the groups of columns that are neighbours all the same.
         if read.order.iter().flatten().enumerate().any(|(column, group)| column / matrix.group != *group) {
             return Ok(None);
@@ -90,6 +90,7 @@ impl Checkpoint {
         let Some(entry) = self.entries.get(name) else { return Ok(None) };
         let Some(matrix) = entry.quantized.as_deref() else { return Ok(None) };
         let (_, width) = entry.rows_and_width();
-        Ok(Some(QuantizedRows { matrix: matrix.clone(), read: self.read_of(matrix)?, first: rows.start, width }))
+        let read = self.read_of(matrix, &rows)?;
+        Ok(Some(QuantizedRows { matrix: matrix.clone(), read, first: rows.start, width }))
     }
 }
