@@ -124,12 +124,6 @@ pub enum ErrorKind {
         /// The number found.
         found: usize,
     },
-    /// A mixture of experts, which is not split over devices.
-    #[error("{count} devices cannot share the model: mixtures of experts are not split")]
-    SplitExperts {
-        /// Devices.
-        count: usize,
-    },
     /// Another of the devices that share a model failed, or they cannot work together.
     #[error(transparent)]
     Group(warpfold_collectives::Error),

@@ -27,9 +27,9 @@ const PATIENCE: Duration = Duration::from_secs(600);
 /// of 4,096 columns.
 const STAGE_BYTES: usize = 32 << 20;
 
-/// A model on several devices. Its answers have the same bits however many there are: partial sums
-/// are added in one tree of eight parts. (A [`LanguageModel`] adds them in one chain, and may
-/// differ from it in last bits.)
+/// A model on several devices. Its answers have the same bits however many there are, and those of
+/// a [`LanguageModel`]: partial sums are added in one tree of eight parts, and experts, which are
+/// split whole, in the order of a row's slots.
 ///
 /// ```
 /// use warpfold::{Device, Profile};
@@ -116,11 +116,11 @@ impl ModelFiles {
         Ok(ParallelModel::new(models, self.compare(&placed)?))
     }
 
-    /// Checks that this number of devices can share the model: they divide its heads, and the sums
-    /// over K.
+    /// Checks that this number of devices can share the model: they divide its heads, its
+    /// experts, and the sums over K.
     ///
     /// # Errors
-    /// [`ErrorKind::Split`] names both numbers; [`ErrorKind::SplitExperts`].
+    /// [`ErrorKind::Split`] names both numbers.
     pub fn check_parallel(&self, devices: usize) -> Result<(), Error> {
         check_split(self.config(), devices)
     }

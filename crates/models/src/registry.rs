@@ -95,8 +95,8 @@ fn page() -> String {
         let is_half = name.ends_with("ForConditionalGeneration");
         let gguf = Architecture::GGUF_NAMES.iter().find(|(_, of)| *of == architecture && !is_half);
         let gguf = gguf.map_or_else(String::new, |(name, _)| format!("`{name}`"));
-        let (devices, adapters) = if has_experts { ("1", "attention") } else { ("1, 2, 4, 8", "all") };
-        writeln!(page, "| `{name}` | {models} | {gguf} | {devices} | {adapters} | {fixture} | {compared} |")
+        let adapters = if has_experts { "attention" } else { "all" };
+        writeln!(page, "| `{name}` | {models} | {gguf} | 1, 2, 4, 8 | {adapters} | {fixture} | {compared} |")
             .expect("a text");
     }
     page.push_str(FORMATS);

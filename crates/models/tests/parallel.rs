@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use warpfold::{Device, Dtype, Profile};
+use warpfold::{Device, Dtype, Profile, Queue};
 use warpfold_engine::{CacheShape, Config, Engine, Model, Output, Pooling, Preemption, Request, Sampling, philox};
 use warpfold_models::{ErrorKind, ModelFiles, ParallelModel};
 
@@ -58,7 +58,7 @@ fn requests(vocab: u32) -> Vec<Request> {
     ]
 }
 
-fn answers(model: ParallelModel, config: Config) -> Vec<Vec<Output>> {
+fn answers(model: impl Model, config: Config) -> Vec<Vec<Output>> {
     let vocab = u32::try_from(model.limits().vocab).expect("a small vocabulary");
     let mut engine = Engine::new(model, config).expect("the settings are right");
     let add = |request| engine.add(request).expect("the request is right");
@@ -109,6 +109,28 @@ fn a_model_of_eight_heads_answers_alike_on_1_2_4_and_8_devices() {
 }
 
 #[test]
+fn experts_are_split_and_answers_stay_alike() {
+    let _gpus = one_by_one();
+    let folder = written(8, 64, 8);
+    let eight = ModelFiles::open(&folder).expect("the files are right");
+    // Steps of 29 rows and of a few, also of an odd number: rows that devices share out, and rows
+    // that all of them add.
+    let odd =
+        Config { budget: 7, inject_preemptions: 0.3, preemption: Preemption::Recompute, num_blocks: 60, ..settings() };
+    for (files, count, config) in [(fixture("mixtral"), 2, odd), (eight, 8, settings())] {
+        if num_gpus().is_some_and(|found| found < count) {
+            eprintln!("skipped: experts on {count} devices");
+            continue;
+        }
+        let alone = files.load(&Queue::of(&devices_of(1)[0]), Dtype::Bf16, &mut |_, _| ()).expect("it can be loaded");
+        let model = load(&files, Dtype::Bf16, count);
+        assert_eq!(model.weights_digest(), alone.weights_digest());
+        assert_eq!(answers(model, config), answers(alone, settings()), "{files:?} on {count} devices");
+    }
+    std::fs::remove_dir_all(folder).expect("the folder is there");
+}
+
+#[test]
 fn the_model_that_ships_answers_alike_on_one_device_and_on_two() {
     let _gpus = one_by_one();
     let files = ModelFiles::shipped().expect("it is part of the library").verified();
@@ -151,7 +173,8 @@ fn a_number_of_devices_that_does_not_fit_is_an_error_with_both_numbers() {
     refuses("qwen2", 2, "2 devices cannot share the model: it has 3 heads of queries");
     refuses("llama", 3, "3 devices cannot share the model: it has 8 parts of a sum");
     refuses("llama", 0, "0 devices cannot share the model");
-    refuses("mixtral", 2, "2 devices cannot share the model: mixtures of experts are not split");
+    refuses("qwen3_moe", 2, "2 devices cannot share the model: it has 5 experts");
+    refuses("mixtral", 8, "8 devices cannot share the model: it has 4 experts");
 }
 
 #[test]
@@ -200,12 +223,19 @@ fn a_device_that_fails_ends_the_others_and_every_later_step_with_its_name() {
 /// A Llama of so many heads of queries, and as many of keys and values, with random weights, and
 /// with biases where its vocabulary is odd.
 fn wide(heads: usize, vocab: usize) -> PathBuf {
+    written(heads, vocab, 0)
+}
+
+/// The same with experts: a Qwen3-MoE, whose first layer has none.
+fn written(heads: usize, vocab: usize, experts: usize) -> PathBuf {
     let (hidden, head_dim, inner, has_bias) = (64, 8, 96, vocab % 2 == 1);
-    let folder = std::env::temp_dir().join(format!("warpfold-parallel-{}-{vocab}", std::process::id()));
+    let folder = std::env::temp_dir().join(format!("warpfold-parallel-{}-{vocab}-{experts}", std::process::id()));
     let folder = folder.join(format!("{:?}", std::thread::current().id()));
+    let name = if experts > 0 { "Qwen3MoeForCausalLM" } else { "LlamaForCausalLM" };
     std::fs::create_dir_all(&folder).expect("a folder");
     let config = format!(
-        r#"{{"architectures": ["LlamaForCausalLM"], "hidden_size": {hidden}, "intermediate_size": {inner},
+        r#"{{"architectures": ["{name}"], "num_experts": {experts}, "num_experts_per_tok": 3,
+            "moe_intermediate_size": 24, "norm_topk_prob": true, "mlp_only_layers": [0], "hidden_size": {hidden}, "intermediate_size": {inner},
             "vocab_size": {vocab}, "num_hidden_layers": 2, "num_attention_heads": {heads}, "head_dim": {head_dim},
             "num_key_value_heads": {heads}, "rms_norm_eps": 1e-5, "rope_theta": 10000.0, "hidden_act": "silu", "attention_bias": {has_bias},
             "max_position_embeddings": 128, "tie_word_embeddings": false, "eos_token_id": 0}}"#
@@ -241,8 +271,19 @@ fn wide(heads: usize, vocab: usize) -> PathBuf {
             });
         }
         let mut part = |name: &str, shape: &[usize]| add(format!("model.layers.{layer}.{name}.weight"), shape);
-        ["gate", "up"].iter().for_each(|of| part(&format!("mlp.{of}_proj"), &[inner, hidden]));
-        part("mlp.down_proj", &[hidden, inner]);
+        if experts > 0 {
+            ["q", "k"].iter().for_each(|of| part(&format!("self_attn.{of}_norm"), &[head_dim]));
+        }
+        let mut mlp = |name: &str, inner: usize| {
+            ["gate", "up"].iter().for_each(|of| part(&format!("{name}.{of}_proj"), &[inner, hidden]));
+            part(&format!("{name}.down_proj"), &[hidden, inner]);
+        };
+        if layer == 0 || experts == 0 {
+            mlp("mlp", inner);
+            continue;
+        }
+        (0..experts).for_each(|expert| mlp(&format!("mlp.experts.{expert}"), 24));
+        part("mlp.gate", &[experts, hidden]);
     }
     let header = format!("{{{header}}}");
     let bytes = [&(header.len() as u64).to_le_bytes(), header.as_bytes(), &data].concat();

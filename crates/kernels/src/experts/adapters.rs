@@ -73,6 +73,7 @@ impl Family for Adapters {
             rows: rows as u32,
             experts: adapters as u32 + 1,
             chosen: 1,
+            first: 0,
         };
         let kernel = planner.kernel(Kernel::Group, Kernel::make);
         plan.steps.push(Step::new(kernel, LaunchConfig::new(grid_size(adapters + 1)?, 32)).with(args)?);
@@ -85,6 +86,9 @@ impl Family for Adapters {
                 hidden: len,
                 inner: columns,
                 experts: adapters,
+                first: 0,
+                own: adapters,
+                sums: false,
                 chosen: 1,
                 weights: Weights::Share,
                 alignment,

@@ -12,6 +12,9 @@
 //! Start with [`Problem`]. Five launches: `route` chooses, `group` lists the rows of each expert,
 //! `dots` (twice) multiplies, `combine` adds. Deliberately absent: tensor cores. A decode step
 //! reads each weight once either way; a long prefill is several times slower than it could be.
+//!
+//! Where experts are on several devices, each plans the launches before `combine` for those that
+//! it has, and `combine` alone for slots of all: together they give the bits of one device.
 //! `adapters` takes `group` and `dots` for low-rank adapters.
 
 mod adapters;
@@ -28,9 +31,13 @@ use route::{RouteArgs, group, route};
 pub use adapters::{Adapters, AdaptersProblem};
 
 /// The family of mixtures of experts. Inputs: rows `[rows, hidden]`, logits of the router `[rows,
-/// experts]` of `f32`, weights `[experts, 2 · inner, hidden]` (those of the gate, then those of
-/// `up`) and `[experts, hidden, inner]`, the residual `[rows, hidden]`. Output: `[rows, hidden]`.
-/// All without gaps.
+/// experts]` of `f32`, weights `[own, 2 · inner, hidden]` (those of the gate, then those of `up`)
+/// and `[own, hidden, inner]`, the residual `[rows, hidden]`. Output: `[rows, hidden]`. All without
+/// gaps.
+///
+/// With some of the experts there is no residual, and the outputs are what slots give, `[rows,
+/// chosen, hidden]` of `f32`, zero where the expert is elsewhere, and their weights, `[rows,
+/// chosen]` of `f32`. With none these are the inputs, and the residual.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Experts;
 
@@ -45,8 +52,15 @@ pub struct Problem {
     pub hidden: u64,
     /// Elements of a row inside of an expert.
     pub inner: u64,
-    /// Experts.
+    /// Experts that the router chooses from.
     pub experts: u64,
+    /// The first of those that are here.
+    pub first: u64,
+    /// Number of those that are here.
+    pub own: u64,
+    /// Whether slots are added here: with all experts here, or with none, where other devices
+    /// multiplied. Without it, and with some experts, slots are results.
+    pub sums: bool,
     /// Experts of a row.
     pub chosen: u64,
     /// What the weights of the chosen experts sum to.
@@ -76,6 +90,13 @@ impl Problem {
         if self.chosen == 0 || self.chosen > self.experts {
             return refused(format!("{} of {} experts are chosen", self.chosen, self.experts));
         }
+        let (first, own, experts) = (self.first, self.own, self.experts);
+        if first.checked_add(own).is_none_or(|end| end > experts) {
+            return refused(format!("{own} experts from {first} on are not among {experts}"));
+        }
+        if self.sums && ![0, experts].contains(&own) {
+            return refused(format!("slots are added with all experts or with none, not with {own} of {experts}"));
+        }
         let most = [self.rows.saturating_mul(self.chosen), self.experts, self.hidden, 2 * self.inner];
         match most.into_iter().find(|size| *size > 1 << 30) {
             Some(size) => Err(ErrorKind::TooLarge { what: "a mixture of experts", size, limit: 1 << 30 }.into()),
@@ -93,30 +114,21 @@ impl Problem {
     }
 }
 
-impl Family for Experts {
-    type Problem = Problem;
-
-    fn plan(&self, problem: &Problem, planner: &Planner<'_>) -> Result<Plan, Error> {
-        problem.check()?;
-        let Problem { dtype, rows, hidden, inner, experts, chosen, weights, .. } = *problem;
+impl Problem {
+    /// Adds the launches that choose and multiply.
+    fn multiply(
+        &self,
+        plan: &mut Plan,
+        planner: &Planner<'_>,
+        inputs: [Operand; 4],
+        outputs: [Operand; 2],
+    ) -> Result<(), Error> {
+        let ([x, logits, of_gate, of_down], [results, shares]) = (inputs, outputs);
+        let Self { dtype, rows, hidden, inner, experts, first, own, chosen, weights, .. } = *self;
         let (bytes, slots) = (dtype.bytes(), rows * chosen);
-        let mut plan =
-            Plan::new("experts").choice(format_args!("{chosen} of {experts} experts, {TILE} rows of one at a time"));
-        let mut read =
-            |name, elements: u64, bytes: u64| plan.add_input(OperandSpec::new(name, elements * bytes, bytes));
-        let x = read("the rows", rows * hidden, bytes);
-        let logits = read("the logits", rows * experts, 4);
-        let of_gate = read("the weights of gate and up", experts * 2 * inner * hidden, bytes);
-        let of_down = read("the weights of down", experts * hidden * inner, bytes);
-        let residual = read("the residual", rows * hidden, bytes);
-        let output = plan.add_output(OperandSpec::new("the results", rows * hidden * bytes, bytes));
-        if rows == 0 || hidden == 0 {
-            return Ok(plan);
-        }
-        let [ids, shares, order] = [4 * slots; 3].map(|bytes| plan.add_scratch(bytes));
-        let starts = plan.add_scratch(4 * (experts + 1));
+        let [ids, order] = [4 * slots; 2].map(|bytes| plan.add_scratch(bytes));
+        let starts = plan.add_scratch(4 * (own + 2));
         let gated = plan.add_scratch((slots * inner * bytes).max(bytes));
-        let results = plan.add_scratch(4 * slots * hidden);
         // Routing.
         let args = RouteArgs::<Planned> {
             logits,
@@ -127,16 +139,19 @@ impl Family for Experts {
             rows: rows as u32,
             experts: experts as u32,
             chosen: chosen as u32,
+            first: first as u32,
         };
         let kernel = planner.kernel(Kernel::Route(weights), Kernel::make);
         let launch = LaunchConfig::new(grid_size(rows.div_ceil(WARPS.into()))?, BLOCK);
         plan.steps.push(Step::new(kernel, launch).with(args)?);
+        // One more than there are: where it would begin, the slots of the last one end.
+        let args = RouteArgs::<Planned> { experts: own as u32 + 1, ..args };
         let kernel = planner.kernel(Kernel::Group, Kernel::make);
-        plan.steps.push(Step::new(kernel, LaunchConfig::new(grid_size(experts)?, 32)).with(args)?);
+        plan.steps.push(Step::new(kernel, LaunchConfig::new(grid_size(own + 1)?, 32)).with(args)?);
         // Products: each expert may end with a tile that is not full.
-        let tiles = grid_size((slots / u64::from(TILE) + experts.min(slots)).max(1))?;
+        let tiles = grid_size((slots / u64::from(TILE) + own.min(slots)).max(1))?;
         let mut multiply = |dots: Dots, [x, weights, results]: [Operand; 3], columns: u64, len: u64| {
-            let config = DotsConfig { dtype, dots, width: problem.width(len) };
+            let config = DotsConfig { dtype, dots, width: self.width(len) };
             // THRESHOLD: columns beyond the grid in y are refused; tested by
             // crates/kernels/tests/parts/plans.rs::experts_wider_than_a_grid_are_refused
             let across = grid_size_y(columns.div_ceil(config.columns().into()).max(1))?;
@@ -146,7 +161,7 @@ impl Family for Experts {
                 results,
                 order,
                 starts,
-                experts: experts as u32,
+                experts: own as u32,
                 chosen: chosen as u32,
                 columns: columns as u32,
                 len: len as u32,
@@ -156,7 +171,46 @@ impl Family for Experts {
             Ok::<_, Error>(())
         };
         multiply(Dots::Gated, [x, of_gate, gated], inner, hidden)?;
-        multiply(Dots::Down, [gated, of_down, results], hidden, inner)?;
+        multiply(Dots::Down, [gated, of_down, results], hidden, inner)
+    }
+}
+
+impl Family for Experts {
+    type Problem = Problem;
+
+    fn plan(&self, problem: &Problem, planner: &Planner<'_>) -> Result<Plan, Error> {
+        problem.check()?;
+        let Problem { dtype, rows, hidden, inner, experts, own, sums, chosen, .. } = *problem;
+        let (bytes, slots) = (dtype.bytes(), rows * chosen);
+        let mut plan = Plan::new("experts")
+            .choice(format_args!("{chosen} of {experts} experts, {own} here, {TILE} rows of one at a time"));
+        let mut read =
+            |name, elements: u64, bytes: u64| plan.add_input(OperandSpec::new(name, elements * bytes, bytes));
+        let multiplied = (own > 0 || !sums).then(|| {
+            [
+                read("the rows", rows * hidden, bytes),
+                read("the logits", rows * experts, 4),
+                read("the weights of gate and up", own * 2 * inner * hidden, bytes),
+                read("the weights of down", own * hidden * inner, bytes),
+            ]
+        });
+        let given = multiplied.is_none().then(|| [read(SLOTS, slots * hidden, 4), read(SHARES, slots, 4)]);
+        let residual = sums.then(|| read("the residual", rows * hidden, bytes));
+        let mut write =
+            |name, elements: u64, bytes: u64| plan.add_output(OperandSpec::new(name, elements * bytes, bytes));
+        let output = sums.then(|| write("the results", rows * hidden, bytes));
+        let left = (!sums).then(|| [write(SLOTS, slots * hidden, 4), write(SHARES, slots, 4)]);
+        if rows == 0 || hidden == 0 {
+            return Ok(plan);
+        }
+        let [results, shares] =
+            given.or(left).unwrap_or_else(|| [hidden, 1].map(|len| plan.add_scratch(4 * slots * len)));
+        if let Some(inputs) = multiplied {
+            problem.multiply(&mut plan, planner, inputs, [results, shares])?;
+        }
+        let (Some(residual), Some(output)) = (residual, output) else {
+            return Ok(plan.fill(results, 4 * slots * hidden, 0));
+        };
         // Sum.
         let args = CombineArgs::<Planned> {
             slots: results,
@@ -172,6 +226,10 @@ impl Family for Experts {
         Ok(plan.step(Step::new(kernel, launch).with(args)?))
     }
 }
+
+/// Operands as errors name them.
+const SLOTS: &str = "what slots give";
+const SHARES: &str = "the weights of slots";
 
 /// The kernels of this folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

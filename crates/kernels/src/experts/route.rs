@@ -33,19 +33,19 @@ params! {
     /// Parameters of the kernels that choose and that list.
     pub(super) struct RouteArgs {
         logits: Global<f32>,
-        /// The experts of each row, and their weights.
+        /// The experts of each row, counted from the first one of the device, and their weights.
         ids: Global<u32>, shares: Global<f32>,
         /// The slots of each expert, side by side, and where they begin.
         order: Global<u32>, starts: Global<u32>,
-        /// Rows, experts, experts of a row.
-        rows: u32, experts: u32, chosen: u32,
+        /// Rows, experts, experts of a row, and the first expert of the device.
+        rows: u32, experts: u32, chosen: u32, first: u32,
     }
 }
 
 /// A warp a row: takes the next expert in order until there are as many as wanted.
 pub(super) fn route(weights: Weights) -> AnyKernel {
     let body = move |args: RouteArgs| {
-        let RouteArgs { logits, ids, shares, rows, experts: num_experts, chosen, .. } = args;
+        let RouteArgs { logits, ids, shares, rows, experts: num_experts, chosen, first: own, .. } = args;
         overlap_launches();
         let row = block_idx().x * WARPS + warp_id();
         when(row.lt(rows), || {
@@ -74,7 +74,7 @@ pub(super) fn route(weights: Weights) -> AnyKernel {
                 let id = id_of(rank);
                 let share = exponential(id) / sum;
                 when(lane_id().eq(0), || {
-                    ids.at(slots + slot.cast::<u64>()).set(id);
+                    ids.at(slots + slot.cast::<u64>()).set(id - own);
                     shares.at(slots + slot.cast::<u64>()).set(share);
                 });
                 total.add_assign(share);

@@ -1,8 +1,9 @@
-//! Mixtures of experts: a router, and the gated MLPs that it chooses from.
+//! Mixtures of experts: a router, and the gated MLPs that it chooses from; each of several devices
+//! has some of them.
 
 use warpfold::{ExpertWeights, Experts, Tensor};
 
-use super::{Linear, Loader};
+use super::{Linear, Loader, Shard};
 use crate::config::ExpertsConfig;
 use crate::{Error, ModelConfig};
 
@@ -19,7 +20,10 @@ pub(crate) struct ExpertNames {
 #[derive(Debug)]
 pub(crate) struct Mixture {
     router: Linear,
+    /// The device's.
     experts: Experts,
+    /// The shard, if other devices have further experts, and the index of the first one here.
+    shared: Option<(Shard, usize)>,
 }
 
 impl Mixture {
@@ -36,16 +40,23 @@ impl Mixture {
         let router = loader.linear(&[(format!("{prefix}.gate"), num)], hidden, false)?;
         let [gate, up, down] = names.parts;
         let of = |expert: usize, part: &str| format!("{prefix}.experts.{expert}.{part}");
-        let gate_up: Vec<_> = (0..num).flat_map(|e| [gate, up].map(|part| (of(e, part), inner))).collect();
-        let down: Vec<_> = (0..num).map(|e| (of(e, down), hidden)).collect();
-        let gate_up = loader.lines(&gate_up, hidden)?.reshape(&[num, 2 * inner, hidden])?;
-        let down = loader.lines(&down, inner)?.reshape(&[num, hidden, inner])?;
+        let shard = loader.shard.filter(|shard| shard.is_shared());
+        let own = shard.map_or(0..num, |shard| shard.experts(num));
+        let gate_up: Vec<_> = own.clone().flat_map(|e| [gate, up].map(|part| (of(e, part), inner))).collect();
+        let down: Vec<_> = own.clone().map(|e| (of(e, down), hidden)).collect();
+        let gate_up = loader.lines(&gate_up, hidden)?.reshape(&[own.len(), 2 * inner, hidden])?;
+        let down = loader.lines(&down, inner)?.reshape(&[own.len(), hidden, inner])?;
         let weights = if is_normalized { ExpertWeights::Normalized } else { ExpertWeights::Share };
-        Ok(Self { router, experts: Experts { gate_up, down, chosen, weights } })
+        let shared = shard.map(|shard| (shard.clone(), own.start));
+        Ok(Self { router, experts: Experts { gate_up, down, chosen, weights }, shared })
     }
 
     /// The result plus what goes around it.
     pub(crate) fn forward_add(&self, x: &Tensor, residual: &Tensor) -> Result<Tensor, Error> {
-        Ok(self.experts.run(x, &self.router.forward_f32(x)?, residual)?)
+        let logits = self.router.forward_f32(x)?;
+        match &self.shared {
+            Some((shard, first)) => shard.add_slots(&self.experts.slots(*first, x, &logits)?, residual),
+            None => Ok(self.experts.run(x, &logits, residual)?),
+        }
     }
 }

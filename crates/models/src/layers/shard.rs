@@ -5,16 +5,20 @@
 //! them), and products over them give partial sums. Those are cut into [`parts`](Shard::parts) over
 //! K, eight where K has them, whatever the number of devices, and the parts are added in one
 //! balanced tree: so the bits are those of one device.
+//!
+//! Experts are split whole. Every device routes all rows and multiplies those of its experts; what
+//! a row's slots give is brought together, each from the device that has it, and added in the order
+//! of slots: the bits of one device again.
 
 use std::ops::Range;
 use std::sync::Arc;
 
-use warpfold::{Dtype, Tensor};
-use warpfold_collectives::Communicator;
+use warpfold::{Dtype, ExpertSlots, Tensor};
+use warpfold_collectives::{Combine, Communicator, Reduce};
 use warpfold_kernels::operations::{Operation, Options};
 
 use crate::error::ErrorKind;
-use crate::{Error, ModelConfig};
+use crate::{Error, ExpertsConfig, ModelConfig};
 
 /// Parts that the sums of a product are cut into at most.
 pub(crate) const PARTS: usize = 8;
@@ -83,6 +87,12 @@ impl Shard {
         (self.count > 1 && own * self.count == vocab).then(|| start..start + own)
     }
 
+    /// The device's experts.
+    pub(super) fn experts(&self, experts: usize) -> Range<usize> {
+        let own = experts / self.count;
+        self.rank * own..(self.rank + 1) * own
+    }
+
     /// Parts of the device's `own` columns of K.
     pub(crate) fn parts(&self, own: usize) -> usize {
         parts_of(own * self.count) / self.count
@@ -134,6 +144,46 @@ impl Shard {
         }
         Ok(sum.cast(x.dtype())?)
     }
+
+    /// The residual plus what the experts of all devices give, slot by slot. Each device adds some
+    /// of the rows, and all of those that are no equal parts for all.
+    pub(super) fn add_slots(&self, own: &ExpertSlots, residual: &Tensor) -> Result<Tensor, Error> {
+        let (queue, stream) = (residual.queue(), residual.queue().stream());
+        let &[rows, chosen, hidden] = own.results.shape() else { unreachable!("rows of slots of elements") };
+        let (part, scattered) = (rows / self.count, rows / self.count * self.count);
+        // Sums of bits: those of the other devices are zero.
+        let bits = Combine::of(Reduce::Sum, Dtype::U32);
+        let slots = |len: usize| Tensor::uninitialized(queue, Dtype::F32, &[len, chosen, hidden]);
+        let sum = |results: Tensor, rows: Range<usize>| -> Result<Tensor, Error> {
+            let shares = own.shares.slice(0, rows.clone())?;
+            Ok(ExpertSlots { results, shares }.sum(&residual.slice(0, rows)?)?)
+        };
+        let mut sums = Vec::new();
+        // THRESHOLD: fewer rows than devices are added on all of them; tested by
+        // crates/models/tests/parallel.rs::experts_are_split_and_answers_stay_alike
+        if part > 0 {
+            let mut mine = slots(part)?;
+            if let Some(link) = &self.link {
+                let all = own.results.slice(0, ..scattered)?;
+                link.reduce_scatter_with(stream, &bits, all.device_bytes()?, mine.device_bytes_mut()?)?;
+            }
+            let mine = sum(mine, self.rank * part..(self.rank + 1) * part)?;
+            let mut all = Tensor::uninitialized(queue, mine.dtype(), &[scattered, hidden])?;
+            if let Some(link) = &self.link {
+                link.all_gather(stream, mine.device_bytes()?, all.device_bytes_mut()?)?;
+            }
+            sums.push(all);
+        }
+        if scattered < rows {
+            let mut all = slots(rows - scattered)?;
+            if let Some(link) = &self.link {
+                let rest = own.results.slice(0, scattered..)?;
+                link.all_reduce_with(stream, &bits, rest.device_bytes()?, all.device_bytes_mut()?)?;
+            }
+            sums.push(sum(all, scattered..rows)?);
+        }
+        Ok(if sums.len() == 1 { sums.remove(0) } else { Tensor::cat(&sums, 0)? })
+    }
 }
 
 /// Eight, or as many as divide the sums.
@@ -147,8 +197,10 @@ pub(crate) fn check(config: &ModelConfig, count: usize) -> Result<(), Error> {
     if count == 0 || !PARTS.is_multiple_of(count) {
         return Err(refused("parts of a sum", PARTS));
     }
-    if config.experts.is_some() && count > 1 {
-        return Err(ErrorKind::SplitExperts { count }.into());
+    let is_dense = |experts: &ExpertsConfig| !experts.dense_layers.is_empty();
+    let intermediate = if config.experts.as_ref().is_none_or(is_dense) { config.intermediate } else { 0 };
+    if let Some(experts) = config.experts.as_ref().filter(|experts| !experts.num.is_multiple_of(count)) {
+        return Err(refused("experts", experts.num));
     }
     let (heads, kv_heads) = (config.num_heads, config.num_kv_heads);
     if !heads.is_multiple_of(count) {
@@ -157,7 +209,7 @@ pub(crate) fn check(config: &ModelConfig, count: usize) -> Result<(), Error> {
     if !kv_heads.is_multiple_of(count) && !count.is_multiple_of(kv_heads) {
         return Err(refused("heads of keys and values", kv_heads));
     }
-    let sums = [("elements of all queries", config.query_len()), ("elements inside of an MLP", config.intermediate)];
+    let sums = [("elements of all queries", config.query_len()), ("elements inside of an MLP", intermediate)];
     match sums.into_iter().find(|(_, len)| !parts_of(*len).is_multiple_of(count)) {
         Some((what, len)) => Err(refused(what, len)),
         None => Ok(()),

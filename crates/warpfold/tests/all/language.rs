@@ -2,8 +2,8 @@
 
 use half::bf16;
 use warpfold::{
-    Axes, CacheRotary, CacheShape, Device, Dtype, Error, ErrorKind, ExpertWeights, Experts, NewHeads, NewTokens,
-    NormInputs, PageLayout, PagedCache, Pairs, Profile, Queue, RotaryOptions, Tensor,
+    Axes, CacheRotary, CacheShape, Device, Dtype, Error, ErrorKind, ExpertSlots, ExpertWeights, Experts, NewHeads,
+    NewTokens, NormInputs, PageLayout, PagedCache, Pairs, Profile, Queue, RotaryOptions, Tensor,
 };
 use warpfold_device::Checks;
 
@@ -117,6 +117,36 @@ fn a_row_of_experts_has_the_same_bits_alone_and_among_others() {
         let alone = experts.run(&x, &logits, &x).unwrap().to_vec::<bf16>().unwrap();
         assert_eq!(alone, all[row * hidden..][..hidden], "row {row}");
     }
+}
+
+#[test]
+fn slots_of_experts_on_several_devices_sum_to_the_bits_of_all_experts() {
+    let device = checked();
+    let [hidden, inner, num, chosen] = [40, 24, 6, 3];
+    let of = |seed, shape: &[usize]| tensor(&device, Dtype::Bf16, &numbers(shape.iter().product(), seed), shape);
+    let (gate_up, down) = (of(1, &[num, 2 * inner, hidden]).unwrap(), of(2, &[num, hidden, inner]).unwrap());
+    let all = Experts { gate_up, down, chosen, weights: ExpertWeights::Share };
+    let (x, logits) = (of(3, &[11, hidden]).unwrap(), of(5, &[11, num]).unwrap().cast(Dtype::F32).unwrap());
+    let expected = all.run(&x, &logits, &x).unwrap().to_vec::<bf16>().unwrap();
+    // Of 1, 3 and 2 experts.
+    let mut found = vec![0_u32; 11 * chosen * hidden];
+    let mut shares = None;
+    for part in [0..1, 1..4, 4..6] {
+        let [gate_up, down] = [&all.gate_up, &all.down].map(|of| of.slice(0, part.clone()).unwrap());
+        let own = Experts { gate_up, down, ..all.clone() }.slots(part.start, &x, &logits).unwrap();
+        let bits = own.results.to_vec::<f32>().unwrap();
+        found.iter_mut().zip(bits).for_each(|(sum, x)| *sum += x.to_bits());
+        shares = Some(own.shares);
+    }
+    let found: Vec<f32> = found.into_iter().map(f32::from_bits).collect();
+    let results = tensor(&device, Dtype::F32, &found, &[11, chosen, hidden]).unwrap();
+    let slots = ExpertSlots { results, shares: shares.unwrap() };
+    assert_eq!(slots.sum(&x).unwrap().to_vec::<bf16>().unwrap(), expected);
+    let wrong = slots.sum(&x.slice(0, ..10).unwrap()).unwrap_err().to_string();
+    assert!(wrong.contains("the residual have the shape [10, 40], not [11, 40]"), "{wrong}");
+    let beyond = all.slots(1, &x, &logits).unwrap_err().to_string();
+    assert!(beyond.contains("6 experts from 1 on are not among 6"), "{beyond}");
+    is_clean(&device);
 }
 
 #[test]

@@ -149,7 +149,7 @@ pub(super) struct Model {
     pub(super) is_tied: bool,
 }
 
-const EXPERTS: usize = 3;
+const EXPERTS: usize = 4;
 
 impl Model {
     /// One of eight heads that share two of keys and values.
