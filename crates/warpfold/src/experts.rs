@@ -1,7 +1,7 @@
 //! Mixtures of experts (MoE).
 
 use warpfold_device::View;
-use warpfold_kernels::experts::{self, Gating, Problem, SlotsProblem, SumsProblem, Weights};
+use warpfold_kernels::experts::{self, Gating, Problem, Weights};
 use warpfold_kernels::plan::alignment_of;
 use warpfold_kernels::{Dtype, Error, ErrorKind};
 
@@ -65,9 +65,9 @@ impl Experts {
         Ok(output.finish())
     }
 
-    /// What the experts that are here contribute, of a mixture with more of them: those from
-    /// `first` on. [`ExpertSlots::sum`] adds what all have, and gives the bits of [`Experts::run`] with
-    /// all of them.
+    /// Multiplies by the experts that are here, of a mixture with more of them: those from `first`
+    /// on. Where [`ExpertSlots::sum`] adds what all of them give, it has the bits of
+    /// [`Experts::run`].
     ///
     /// ```
     /// use warpfold::{Device, Experts, ExpertWeights, Profile, ExpertSlots, Tensor};
@@ -89,16 +89,13 @@ impl Experts {
     pub fn slots(&self, first: usize, x: &Tensor, logits: &Tensor) -> Result<ExpertSlots, Error> {
         let problem = self.problem(x, logits)?;
         let inputs = contiguous(&self.inputs(x, logits).collect::<Vec<_>>())?;
-        let problem = SlotsProblem {
-            mixture: Problem { alignment: alignment_of(inputs.iter().map(Tensor::address)), ..problem },
-            first: first as u64,
-            own: self.gate_up.shape()[0] as u64,
-        };
+        let alignment = alignment_of(inputs.iter().map(Tensor::address));
+        let problem = Problem { first: first as u64, sums: false, alignment, ..problem };
         let slots = [x.shape()[0], self.chosen];
         let mut results = Allocated::new(x.queue(), Dtype::F32, &[slots[0], slots[1], x.shape()[1]])?;
         let mut shares = Allocated::new(x.queue(), Dtype::F32, &slots)?;
         let outputs = &mut [results.buffer.as_view_mut(), shares.buffer.as_view_mut()];
-        x.queue().run(&experts::Slots, problem, &views(&inputs)?, outputs)?;
+        x.queue().run(&experts::Experts, problem, &views(&inputs)?, outputs)?;
         Ok(ExpertSlots { results: results.finish(), shares: shares.finish() })
     }
 
@@ -132,6 +129,9 @@ impl Experts {
             hidden: hidden as u64,
             inner: inner as u64,
             experts: num as u64,
+            first: 0,
+            own: own as u64,
+            sums: true,
             chosen: self.chosen as u64,
             weights: self.weights,
             gating: if self.biases.is_some() { Gating::Clamped } else { Gating::Silu },
@@ -168,9 +168,22 @@ impl ExpertSlots {
         self.shares.expect_dtype("the weights of slots", Dtype::F32)?;
         let inputs = contiguous(&[&self.results, &self.shares, residual])?;
         let [rows, hidden, chosen] = [rows, hidden, chosen].map(|size| size as u64);
-        let problem = SumsProblem { dtype: residual.dtype(), rows, hidden, chosen };
+        let problem = Problem {
+            dtype: residual.dtype(),
+            rows,
+            hidden,
+            inner: 0,
+            experts: chosen,
+            first: 0,
+            own: 0,
+            sums: true,
+            chosen,
+            weights: Weights::Share,
+            gating: Gating::Silu,
+            alignment: 1,
+        };
         let mut output = Allocated::new(residual.queue(), residual.dtype(), residual.shape())?;
-        residual.queue().run(&experts::SlotSums, problem, &views(&inputs)?, &mut [output.buffer.as_view_mut()])?;
+        residual.queue().run(&experts::Experts, problem, &views(&inputs)?, &mut [output.buffer.as_view_mut()])?;
         Ok(output.finish())
     }
 }

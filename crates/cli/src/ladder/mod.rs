@@ -12,6 +12,7 @@ mod recorded;
 pub(crate) mod serving;
 mod transfer;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
@@ -97,6 +98,10 @@ pub(crate) struct Ladder {
     /// devices.
     #[arg(long, value_name = "N")]
     devices: Option<usize>,
+    /// Time NCCL, too, in turns with the rungs: its library, by a path or a name such as
+    /// libnccl.so.2; of all_reduce alone.
+    #[arg(long, value_name = "LIBRARY")]
+    nccl: Option<PathBuf>,
     /// Checks to run; all needs the virtual GPU.
     #[arg(long, default_value = "none")]
     check: Check,
@@ -174,6 +179,9 @@ impl Ladder {
         if self.devices.is_some() && self.name != ladders_of_devices::NAME && !is_reduce {
             let names = format!("{} and {}", ladders_of_devices::NAME, ladders_of_sums::LADDER.name);
             return Err(Failure::usage(format!("--devices is an option of ladders {names}")));
+        }
+        if self.nccl.is_some() && self.name != ladders_of_devices::NAME {
+            return Err(Failure::usage(format!("--nccl is an option of ladder {}", ladders_of_devices::NAME)));
         }
         if self.devices.is_some() && is_reduce
             || self.name == ladders_of_devices::NAME
@@ -384,7 +392,7 @@ impl Ladder {
         let asked = Asked { size, rungs: &self.rungs, device, to: &self.to };
         match (&*self.name, self.devices) {
             (ladders_of_copies::NAME, _) => transfer::run(&asked),
-            (ladders_of_devices::NAME, num) => all_reduce::run(&asked, num),
+            (ladders_of_devices::NAME, num) => all_reduce::run(&asked, num, self.nccl.as_deref()),
             (_, num) => over_devices::run(&asked, num.unwrap_or(2)),
         }
     }

@@ -111,6 +111,7 @@ fn options_that_make_no_sense_are_refused() {
     refused(&["ladder", "all_reduce", "--device", "virtual,virtual", "--devices", "3"], 2, "--device names 2 devices");
     refused(&["ladder", "all_reduce", "--device", "virtual,virtual:a100"], 2, "several devices are of one kind");
     refused(&["ladder", "all_reduce", "--dtype", "f32"], 2, "ladder all_reduce has no --dtype");
+    refused(&["ladder", "softmax", "--nccl", "libnccl.so.2"], 2, "--nccl is an option of ladder all_reduce");
     refused(&["ladder", "all_reduce", "--rung", "magic"], 2, "ladder all_reduce has no rung 'magic'");
     refused(&["ladder", "transfer", "--size", "6", "--device", "virtual"], 2, "a multiple of 4 elements");
     refused(&["ladder", "transfer", "--size", "many"], 2, "'many' is not a number of elements");

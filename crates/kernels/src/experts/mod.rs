@@ -14,8 +14,8 @@
 //! `dots` (twice) multiplies, `combine` adds. Deliberately absent: tensor cores. A decode step
 //! reads each weight once either way; a long prefill is several times slower than it could be.
 //!
-//! Where experts are on several devices, [`Slots`] has the launches of a device up to `combine`, and
-//! [`SlotSums`] that one: the slots of all devices are one device's, bit by bit.
+//! Where experts are on several devices, each plans the launches before `combine` for those that
+//! it has, and `combine` alone for slots of all: together they give the bits of one device.
 //! `adapters` takes `group` and `dots` for low-rank adapters.
 
 mod adapters;
@@ -32,9 +32,13 @@ use route::{RouteArgs, group, route};
 pub use adapters::{Adapters, AdaptersProblem};
 
 /// The family of mixtures of experts. Inputs: rows `[rows, hidden]`, logits of the router `[rows,
-/// experts]` of `f32`, weights `[experts, 2 · inner, hidden]` (those of the gate, then those of
-/// `up`) and `[experts, hidden, inner]`, the residual `[rows, hidden]`. Output: `[rows, hidden]`.
-/// All without gaps.
+/// experts]` of `f32`, weights `[own, 2 · inner, hidden]` (those of the gate, then those of `up`)
+/// and `[own, hidden, inner]`, the residual `[rows, hidden]`. Output: `[rows, hidden]`. All without
+/// gaps.
+///
+/// With some of the experts there is no residual, and the outputs are what slots give, `[rows,
+/// chosen, hidden]` of `f32`, zero where the expert is elsewhere, and their weights, `[rows,
+/// chosen]` of `f32`. With none these are the inputs, and the residual.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Experts;
 
@@ -49,8 +53,15 @@ pub struct Problem {
     pub hidden: u64,
     /// Elements of a row inside of an expert.
     pub inner: u64,
-    /// Experts.
+    /// Experts that the router chooses from.
     pub experts: u64,
+    /// The first of those that are here.
+    pub first: u64,
+    /// Number of those that are here.
+    pub own: u64,
+    /// Whether slots are added here: with all experts here, or with none, where other devices
+    /// multiplied. Without it, and with some experts, slots are results.
+    pub sums: bool,
     /// Experts of a row.
     pub chosen: u64,
     /// What the weights of the chosen experts sum to.
@@ -76,8 +87,8 @@ pub enum Gating {
     /// `silu(g) · u`. The lines of all gates come before those of all `u`.
     Silu,
     /// `min(g, 7) · sigmoid(1.702 min(g, 7)) · (clamp(u, -7, 7) + 1)`, as gpt-oss has it. Lines of
-    /// gates and of `u` come in turns, and every product has a bias: `[experts, 2 · inner]` and
-    /// `[experts, hidden]` are two further inputs.
+    /// gates and of `u` come in turns, and every product has a bias: `[own, 2 · inner]` and `[own,
+    /// hidden]` are inputs behind the weights.
     Clamped,
 }
 
@@ -92,6 +103,13 @@ impl Problem {
         }
         if self.chosen == 0 || self.chosen > self.experts {
             return refused(format!("{} of {} experts are chosen", self.chosen, self.experts));
+        }
+        let (first, own, experts) = (self.first, self.own, self.experts);
+        if first.checked_add(own).is_none_or(|end| end > experts) {
+            return refused(format!("{own} experts from {first} on are not among {experts}"));
+        }
+        if self.sums && ![0, experts].contains(&own) {
+            return refused(format!("slots are added with all experts or with none, not with {own} of {experts}"));
         }
         let most = [self.rows.saturating_mul(self.chosen), self.experts, self.hidden, 2 * self.inner];
         match most.into_iter().find(|size| *size > 1 << 30) {
@@ -110,92 +128,17 @@ impl Problem {
     }
 }
 
-/// Experts that a device has of those that a router chooses from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct SlotsProblem {
-    /// The whole mixture.
-    pub mixture: Problem,
-    /// Index of the device's first expert.
-    pub first: u64,
-    /// Number of the device's experts.
-    pub own: u64,
-}
-
-/// The family of the products of a mixture whose experts are on several devices. Inputs: rows and
-/// logits as of [`Experts`], the weights of the device's experts. Outputs: what each slot gives,
-/// `[rows, chosen, hidden]` of `f32`, zero where the expert is another device's; weights of slots,
-/// `[rows, chosen]` of `f32`.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Slots;
-
-/// The family of sums over slots. Inputs: what each slot gives and its weight, as [`Slots`] has
-/// them, the residual `[rows, hidden]`. Output: `[rows, hidden]`.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct SlotSums;
-
-/// Sizes of sums over slots.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct SumsProblem {
-    /// The type of the residual and of the results: `f32`, `f16` or `bf16`.
-    pub dtype: Dtype,
-    /// Rows.
-    pub rows: u64,
-    /// Elements of a row.
-    pub hidden: u64,
-    /// Slots of a row.
-    pub chosen: u64,
-}
-
-/// Operands that are read of a mixture.
-struct Inputs {
-    x: Operand,
-    logits: Operand,
-    gate_up: Operand,
-    down: Operand,
-    biases: Option<[Operand; 2]>,
-}
-
-impl SlotsProblem {
-    fn check(&self) -> Result<(), Error> {
-        self.mixture.check()?;
-        let (first, own, experts) = (self.first, self.own, self.mixture.experts);
-        if first.checked_add(own).is_none_or(|end| end > experts) {
-            let reason = format!("{own} experts from {first} on are not among {experts}");
-            return Err(ErrorKind::Operand { operator: "experts", reason }.into());
-        }
-        Ok(())
-    }
-
-    /// Adds the operands that are read to a plan.
-    fn inputs(&self, plan: &mut Plan) -> Inputs {
-        let Problem { dtype, rows, hidden, inner, experts, .. } = self.mixture;
-        let mut read =
-            |name, elements: u64, bytes: u64| plan.add_input(OperandSpec::new(name, elements * bytes, bytes));
-        Inputs {
-            x: read("the rows", rows * hidden, dtype.bytes()),
-            logits: read("the logits", rows * experts, 4),
-            gate_up: read("the weights of gate and up", self.own * 2 * inner * hidden, dtype.bytes()),
-            down: read("the weights of down", self.own * hidden * inner, dtype.bytes()),
-            biases: (self.mixture.gating == Gating::Clamped).then(|| {
-                [
-                    read("the biases of gate and up", self.own * 2 * inner, dtype.bytes()),
-                    read("the biases of down", self.own * hidden, dtype.bytes()),
-                ]
-            }),
-        }
-    }
-
+impl Problem {
     /// Adds the launches that choose and multiply.
     fn multiply(
         &self,
         plan: &mut Plan,
         planner: &Planner<'_>,
         inputs: Inputs,
-        [results, shares]: [Operand; 2],
+        outputs: [Operand; 2],
     ) -> Result<(), Error> {
-        let Inputs { x, logits, gate_up, down, biases } = inputs;
-        let Self { mixture: problem, first, own } = *self;
-        let Problem { dtype, rows, hidden, inner, experts, chosen, weights, gating, .. } = problem;
+        let (Inputs { x, logits, gate_up, down, biases }, [results, shares]) = (inputs, outputs);
+        let Self { dtype, rows, hidden, inner, experts, first, own, chosen, weights, gating, .. } = *self;
         let (bytes, slots) = (dtype.bytes(), rows * chosen);
         let [ids, order] = [4 * slots; 2].map(|bytes| plan.add_scratch(bytes));
         let starts = plan.add_scratch(4 * (own + 2));
@@ -222,7 +165,7 @@ impl SlotsProblem {
         // Products: each expert may end with a tile that is not full.
         let tiles = grid_size((slots / u64::from(TILE) + own.min(slots)).max(1))?;
         let mut multiply = |dots: Dots, [x, weights, results]: [Operand; 3], bias, columns: u64, len: u64| {
-            let config = DotsConfig { dtype, dots, gating, width: problem.width(len) };
+            let config = DotsConfig { dtype, dots, gating, width: self.width(len) };
             // THRESHOLD: columns beyond the grid in y are refused; tested by
             // crates/kernels/tests/parts/plans.rs::experts_wider_than_a_grid_are_refused
             let across = grid_size_y(columns.div_ceil(config.columns().into()).max(1))?;
@@ -248,12 +191,47 @@ impl SlotsProblem {
     }
 }
 
-impl SumsProblem {
-    /// The launch that adds.
-    fn step(&self, planner: &Planner<'_>, [slots, shares, residual, output]: [Operand; 4]) -> Result<Step, Error> {
-        let Self { dtype, rows, hidden, chosen } = *self;
+impl Family for Experts {
+    type Problem = Problem;
+
+    fn plan(&self, problem: &Problem, planner: &Planner<'_>) -> Result<Plan, Error> {
+        problem.check()?;
+        let Problem { dtype, rows, hidden, inner, experts, own, sums, chosen, .. } = *problem;
+        let (bytes, slots) = (dtype.bytes(), rows * chosen);
+        let mut plan = Plan::new("experts")
+            .choice(format_args!("{chosen} of {experts} experts, {own} here, {TILE} rows of one at a time"));
+        let mut read =
+            |name, elements: u64, bytes: u64| plan.add_input(OperandSpec::new(name, elements * bytes, bytes));
+        let multiplied = (own > 0 || !sums).then(|| Inputs {
+            x: read("the rows", rows * hidden, bytes),
+            logits: read("the logits", rows * experts, 4),
+            gate_up: read("the weights of gate and up", own * 2 * inner * hidden, bytes),
+            down: read("the weights of down", own * hidden * inner, bytes),
+            biases: (problem.gating == Gating::Clamped).then(|| {
+                let of_gate_up = read("the biases of gate and up", own * 2 * inner, bytes);
+                [of_gate_up, read("the biases of down", own * hidden, bytes)]
+            }),
+        });
+        let given = multiplied.is_none().then(|| [read(SLOTS, slots * hidden, 4), read(SHARES, slots, 4)]);
+        let residual = sums.then(|| read("the residual", rows * hidden, bytes));
+        let mut write =
+            |name, elements: u64, bytes: u64| plan.add_output(OperandSpec::new(name, elements * bytes, bytes));
+        let output = sums.then(|| write("the results", rows * hidden, bytes));
+        let left = (!sums).then(|| [write(SLOTS, slots * hidden, 4), write(SHARES, slots, 4)]);
+        if rows == 0 || hidden == 0 {
+            return Ok(plan);
+        }
+        let [results, shares] =
+            given.or(left).unwrap_or_else(|| [hidden, 1].map(|len| plan.add_scratch(4 * slots * len)));
+        if let Some(inputs) = multiplied {
+            problem.multiply(&mut plan, planner, inputs, [results, shares])?;
+        }
+        let (Some(residual), Some(output)) = (residual, output) else {
+            return Ok(plan.fill(results, 4 * slots * hidden, 0));
+        };
+        // Sum.
         let args = CombineArgs::<Planned> {
-            slots,
+            slots: results,
             shares,
             residual,
             results: output,
@@ -263,76 +241,22 @@ impl SumsProblem {
         };
         let kernel = planner.kernel(Kernel::Combine(dtype), Kernel::make);
         let launch = LaunchConfig::new(grid_size((rows * hidden).div_ceil(BLOCK.into()))?, BLOCK);
-        Step::new(kernel, launch).with(args)
+        Ok(plan.step(Step::new(kernel, launch).with(args)?))
     }
 }
 
-impl Family for Experts {
-    type Problem = Problem;
-
-    fn plan(&self, problem: &Problem, planner: &Planner<'_>) -> Result<Plan, Error> {
-        problem.check()?;
-        let Problem { dtype, rows, hidden, experts, chosen, .. } = *problem;
-        let all = SlotsProblem { mixture: *problem, first: 0, own: experts };
-        let mut plan =
-            Plan::new("experts").choice(format_args!("{chosen} of {experts} experts, {TILE} rows of one at a time"));
-        let inputs = all.inputs(&mut plan);
-        let len = rows * hidden * dtype.bytes();
-        let residual = plan.add_input(OperandSpec::new("the residual", len, dtype.bytes()));
-        let output = plan.add_output(OperandSpec::new("the results", len, dtype.bytes()));
-        if rows == 0 || hidden == 0 {
-            return Ok(plan);
-        }
-        let [shares, results] = [1, hidden].map(|len| plan.add_scratch(4 * rows * chosen * len));
-        all.multiply(&mut plan, planner, inputs, [results, shares])?;
-        let sums = SumsProblem { dtype, rows, hidden, chosen };
-        Ok(plan.step(sums.step(planner, [results, shares, residual, output])?))
-    }
+/// Operands of the products.
+struct Inputs {
+    x: Operand,
+    logits: Operand,
+    gate_up: Operand,
+    down: Operand,
+    biases: Option<[Operand; 2]>,
 }
 
-impl Family for Slots {
-    type Problem = SlotsProblem;
-
-    fn plan(&self, problem: &SlotsProblem, planner: &Planner<'_>) -> Result<Plan, Error> {
-        problem.check()?;
-        let Problem { rows, hidden, experts, chosen, .. } = problem.mixture;
-        let mut plan = Plan::new("slots of experts").choice(format_args!("{} of {experts} experts", problem.own));
-        let inputs = problem.inputs(&mut plan);
-        let slots = 4 * rows * chosen;
-        let results = plan.add_output(OperandSpec::new("what slots give", slots * hidden, 4));
-        let shares = plan.add_output(OperandSpec::new("the weights of slots", slots, 4));
-        if rows == 0 || hidden == 0 {
-            return Ok(plan);
-        }
-        problem.multiply(&mut plan, planner, inputs, [results, shares])?;
-        Ok(plan.fill(results, slots * hidden, 0))
-    }
-}
-
-impl Family for SlotSums {
-    type Problem = SumsProblem;
-
-    fn plan(&self, problem: &SumsProblem, planner: &Planner<'_>) -> Result<Plan, Error> {
-        let SumsProblem { dtype, rows, hidden, chosen } = *problem;
-        if !matches!(dtype, Dtype::F32 | Dtype::F16 | Dtype::Bf16) {
-            return Err(ErrorKind::Unsupported { op: "sums over slots".to_owned(), dtype }.into());
-        }
-        if let Some(size) = [rows.saturating_mul(chosen), hidden].into_iter().find(|size| *size > 1 << 30) {
-            return Err(ErrorKind::TooLarge { what: "a mixture of experts", size, limit: 1 << 30 }.into());
-        }
-        let (slots, len) = (4 * rows * chosen, rows * hidden * dtype.bytes());
-        let mut plan = Plan::new("sums over slots").choice(format_args!("{chosen} slots, from the first to the last"));
-        let mut read = |name, bytes: u64, alignment| plan.add_input(OperandSpec::new(name, bytes, alignment));
-        let results = read("what slots give", slots * hidden, 4);
-        let shares = read("the weights of slots", slots, 4);
-        let residual = read("the residual", len, dtype.bytes());
-        let output = plan.add_output(OperandSpec::new("the results", len, dtype.bytes()));
-        if rows == 0 || hidden == 0 {
-            return Ok(plan);
-        }
-        Ok(plan.step(problem.step(planner, [results, shares, residual, output])?))
-    }
-}
+/// Operands as errors name them.
+const SLOTS: &str = "what slots give";
+const SHARES: &str = "the weights of slots";
 
 /// The kernels of this folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

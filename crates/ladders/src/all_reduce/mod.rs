@@ -8,8 +8,10 @@
 
 mod rungs;
 
-use warpfold_collectives::{Communicator, Group, Reduce};
-use warpfold_device::{Buffer, Device, LaunchConfig};
+use std::path::PathBuf;
+
+use warpfold_collectives::{Communicator, Group, PeerOptions, Reduce};
+use warpfold_device::{Buffer, Device, Graph, LaunchConfig, Nccl, NcclCommunicator, Stream};
 use warpfold_lang::{Global, Kernel, Val, block_dim, block_idx, kernel, thread_idx, when};
 
 use crate::{Error, ErrorKind};
@@ -31,8 +33,25 @@ pub struct Rung {
     pub changed: &'static str,
     /// Requires a power of two of devices.
     pub powers_of_two: bool,
-    way: fn(&mut Instance) -> Result<(), Error>,
+    way: Way,
 }
+
+/// How a rung runs.
+#[derive(Debug, Clone, Copy)]
+enum Way {
+    /// Copies and additions, step by step; the sum is in [`Instance::data`].
+    Steps(fn(&mut Instance) -> Result<(), Error>),
+    /// A call of each rank, to [`Instance::arrived`].
+    Call(fn(&Rank, &Buffer<f32>, &mut Buffer<f32>) -> Result<(), Error>),
+}
+
+/// NCCL's all-reduce, to compare with: [`Instance::load_nccl`] comes first.
+pub static NCCL: Rung = Rung {
+    name: "nccl",
+    changed: "NCCL's own all-reduce, in its own order, to compare with",
+    powers_of_two: false,
+    way: Way::Call(by_nccl),
+};
 
 /// The rung of this name.
 ///
@@ -48,7 +67,7 @@ pub fn rung(name: &str) -> Result<&'static Rung, Error> {
 /// Cost of a rung, and its correctness.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Counts {
-    /// Steps, each of which waits for the one before.
+    /// Steps, each of which waits for the one before; 0 where they are not known.
     pub steps: u64,
     /// Bytes from each device to each other one, by sender and receiver.
     pub links: Vec<Vec<u64>>,
@@ -96,11 +115,42 @@ enum How {
     Replace,
 }
 
+/// A device's part in calls.
+#[derive(Debug)]
+struct Rank {
+    link: Communicator,
+    stream: Stream,
+    /// Graphs of calls, by the rung's name and how many there are. They end before NCCL does.
+    graphs: Vec<(&'static str, usize, Graph)>,
+    nccl: Option<NcclCommunicator>,
+}
+
+impl Rank {
+    /// Launches so many calls of a rung at once, as a graph that is captured the first time.
+    fn launch(
+        &mut self,
+        name: &'static str,
+        calls: usize,
+        call: impl Fn(&Self) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let is_it = |(of, len, _): &(&'static str, usize, Graph)| (*of, *len) == (name, calls);
+        if !self.graphs.iter().any(is_it) {
+            // Loads kernels, and connects the ranks of NCCL.
+            call(self)?;
+            self.link.synchronize(&self.stream)?;
+            let (graph, ()) = self.stream.capture(|| (0..calls).try_for_each(|_| call(self)))?;
+            self.graphs.push((name, calls, graph));
+        }
+        let graph = self.graphs.iter().find(|graph| is_it(graph));
+        Ok(graph.map_or(Ok(()), |(.., graph)| self.link.launch(graph))?)
+    }
+}
+
 /// The vectors of all devices.
 #[derive(Debug)]
 pub struct Instance {
     devices: Vec<Device>,
-    ranks: Vec<Communicator>,
+    ranks: Vec<Rank>,
     inputs: Vec<Vec<f32>>,
     data: Vec<Buffer<f32>>,
     arrived: Vec<Buffer<f32>>,
@@ -126,8 +176,28 @@ impl Instance {
             when(i.lt(len), || data.at(i).add_assign(arrived.at(i).get()));
         });
         let links = vec![vec![0; devices.len()]; devices.len()];
-        let ranks = Group::new(devices.to_vec())?.communicators()?;
+        let rank = |link: Communicator| -> Result<Rank, Error> {
+            let stream = link.device().new_stream()?;
+            Ok(Rank { link, stream, nccl: None, graphs: Vec::new() })
+        };
+        let ranks = Group::new(devices.to_vec())?.communicators()?.into_iter().map(rank).collect::<Result<_, _>>()?;
         Ok(Self { devices: devices.to_vec(), ranks, inputs, data, arrived, add, steps: 0, links, len })
+    }
+
+    /// Loads NCCL, from these places first, and joins a communicator of all devices; returns its
+    /// version.
+    ///
+    /// # Errors
+    /// [`NoNccl`](warpfold_device::ErrorKind::NoNccl) names every place;
+    /// [`WrongKindOfDevice`](warpfold_device::ErrorKind::WrongKindOfDevice) on virtual GPUs.
+    pub fn load_nccl(&mut self, places: &[PathBuf]) -> Result<String, Error> {
+        let nccl = Nccl::load(places)?;
+        let (id, size) = (nccl.new_id()?, self.ranks.len());
+        on_threads(self.ranks.iter_mut().enumerate(), |(number, rank)| {
+            rank.nccl = Some(nccl.join(rank.link.device(), &id, number, size)?);
+            Ok(())
+        })?;
+        Ok(nccl.version()?)
     }
 
     /// Returns whether a rung works for this number of devices.
@@ -142,8 +212,9 @@ impl Instance {
     /// What the devices say.
     pub fn run(&mut self, rung: &Rung) -> Result<Counts, Error> {
         self.reset()?;
-        self.reduce(rung)?;
-        let results = self.data.iter().map(Buffer::download).collect::<Result<Vec<_>, _>>()?;
+        self.reduce(rung, 1)?;
+        let results = if let Way::Steps(_) = rung.way { &self.data } else { &self.arrived };
+        let results = results.iter().map(Buffer::download).collect::<Result<Vec<_>, _>>()?;
         let of_element = |i: usize| self.inputs.iter().map(move |input| input[i]);
         let in_order: Vec<f32> = (0..self.len).map(|i| of_element(i).reduce(|a, b| a + b).unwrap_or(0.0)).collect();
         let is_near = |(found, expected): (&f32, &f32)| (found - expected).abs() <= 1e-5 * expected.abs().max(1.0);
@@ -156,15 +227,43 @@ impl Instance {
         })
     }
 
-    /// Runs a rung once more, to be timed; the numbers grow.
+    /// Runs a rung so many times, to be timed: all calls of a collective are one graph on each
+    /// device, captured the first time. What is added step by step grows.
     ///
     /// # Errors
     /// What the devices say.
-    pub fn reduce(&mut self, rung: &Rung) -> Result<(), Error> {
+    pub fn reduce(&mut self, rung: &Rung, calls: usize) -> Result<(), Error> {
         self.steps = 0;
         self.links.iter_mut().flatten().for_each(|bytes| *bytes = 0);
-        (rung.way)(self)?;
+        match rung.way {
+            Way::Steps(steps) => (0..calls).try_for_each(|_| steps(self))?,
+            Way::Call(call) => {
+                let ranks = self.ranks.iter_mut().zip(&self.data).zip(&mut self.arrived);
+                on_threads(ranks, |((rank, from), to)| {
+                    let to = std::cell::RefCell::new(to);
+                    let done = rank.launch(rung.name, calls, |rank| call(rank, from, &mut to.borrow_mut()));
+                    let done = done.and_then(|()| Ok(rank.link.synchronize(&rank.stream)?));
+                    // The others do not wait for it.
+                    done.inspect_err(|error| rank.link.fail(&error.to_string()))
+                })?;
+                if rung.name != NCCL.name {
+                    self.count_call();
+                }
+            }
+        }
         Ok(self.devices.iter().try_for_each(Device::synchronize)?)
+    }
+
+    /// Counts what the kernel that ships does: it reads all vectors, or of large ones its part of
+    /// each, and writes the sum of that part to all.
+    fn count_call(&mut self) {
+        let (n, bytes) = (self.num_devices(), 4 * self.len as u64);
+        let is_direct = bytes >= PeerOptions::of(&self.devices[0]).direct.from_bytes as u64;
+        let of_link = if is_direct { 2 * bytes / n as u64 } else { bytes };
+        self.steps = 1 + u64::from(is_direct);
+        for (from, to) in (0..n).flat_map(|from| (0..n).map(move |to| (from, to))).filter(|(from, to)| from != to) {
+            self.links[from][to] = of_link;
+        }
     }
 
     fn reset(&mut self) -> Result<(), Error> {
@@ -202,31 +301,34 @@ impl Instance {
         }
         Ok(())
     }
+}
 
-    /// The kernel that ships.
-    fn one_shot(&mut self) -> Result<(), Error> {
-        let reduce = |(rank, data): (&Communicator, &mut Buffer<f32>)| {
-            rank.all_reduce_in_place(&rank.device().default_stream(), Reduce::Sum, data)
-        };
-        if self.devices[0].is_virtual() {
-            // A launch ends there when all ranks have come.
-            std::thread::scope(|scope| {
-                let ranks = self.ranks.iter().zip(&mut self.data);
-                let threads: Vec<_> = ranks.map(|rank| scope.spawn(move || reduce(rank))).collect();
-                threads.into_iter().try_for_each(|thread| match thread.join() {
-                    Ok(result) => result,
-                    Err(panic) => std::panic::resume_unwind(panic),
-                })
-            })?;
-        } else {
-            self.ranks.iter().zip(&mut self.data).try_for_each(reduce)?;
-        }
-        self.ranks.iter().try_for_each(|rank| rank.synchronize(&rank.device().default_stream()))?;
-        self.steps = 1;
-        let n = self.num_devices();
-        for (from, to) in (0..n).flat_map(|from| (0..n).map(move |to| (from, to))).filter(|(from, to)| from != to) {
-            self.links[from][to] = 4 * self.len as u64;
-        }
-        Ok(())
-    }
+/// The kernel that ships.
+fn one_shot(rank: &Rank, from: &Buffer<f32>, to: &mut Buffer<f32>) -> Result<(), Error> {
+    Ok(rank.link.all_reduce(&rank.stream, Reduce::Sum, from, to)?)
+}
+
+fn by_nccl(rank: &Rank, from: &Buffer<f32>, to: &mut Buffer<f32>) -> Result<(), Error> {
+    let no_nccl = || {
+        warpfold_device::Error::from(warpfold_device::ErrorKind::NoNccl {
+            places: vec!["it was not loaded".to_owned()],
+        })
+    };
+    let nccl = rank.nccl.as_ref().ok_or_else(no_nccl)?;
+    Ok(nccl.all_reduce_sum(&rank.stream, &from.as_view(), to.as_view_mut())?)
+}
+
+/// A thread for each: a launch on a virtual GPU ends when all ranks have come.
+fn on_threads<T: Send>(
+    items: impl Iterator<Item = T>,
+    work: impl Fn(T) -> Result<(), Error> + Sync,
+) -> Result<(), Error> {
+    let work = &work;
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = items.map(|item| scope.spawn(move || work(item))).collect();
+        threads.into_iter().try_for_each(|thread| match thread.join() {
+            Ok(result) => result,
+            Err(panic) => std::panic::resume_unwind(panic),
+        })
+    })
 }

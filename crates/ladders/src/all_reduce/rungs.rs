@@ -1,6 +1,6 @@
 //! The ways to reduce a vector over devices, from naive to shipped.
 
-use super::{How, Instance, Move, Rung};
+use super::{How, Instance, Move, Rung, Way, one_shot};
 use crate::Error;
 
 /// The ways in order.
@@ -9,31 +9,31 @@ pub const RUNGS: &[Rung] = &[
         name: "through_rank_0",
         changed: "Every device sends its vector to rank 0, one after the other, and gets the sum back the same way",
         powers_of_two: false,
-        way: through_rank_0,
+        way: Way::Steps(through_rank_0),
     },
     Rung {
         name: "tree",
         changed: "Pairs add at the same time, then pairs of pairs; the sum goes back down the same tree",
         powers_of_two: false,
-        way: tree,
+        way: Way::Steps(tree),
     },
     Rung {
         name: "ring",
         changed: "A part of the vector for each device goes round, so that all links are busy all the time",
         powers_of_two: false,
-        way: ring,
+        way: Way::Steps(ring),
     },
     Rung {
         name: "halving_doubling",
         changed: "As few bytes as the ring, in as few steps as the tree: partners exchange halves, then quarters",
         powers_of_two: true,
-        way: halving_doubling,
+        way: Way::Steps(halving_doubling),
     },
     Rung {
         name: "one_shot",
         changed: "One kernel a device reads all vectors through peer memory: one step, for more bytes; in rank order",
         powers_of_two: false,
-        way: Instance::one_shot,
+        way: Way::Call(one_shot),
     },
 ];
 

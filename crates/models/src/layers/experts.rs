@@ -1,5 +1,5 @@
-//! Mixtures of experts: a router, and the gated MLPs that it chooses from, of which a device has some
-//! where several share the model.
+//! Mixtures of experts: a router, and the gated MLPs that it chooses from; each of several devices
+//! has some of them.
 
 use warpfold::{ExpertWeights, Experts, Tensor};
 

@@ -6,9 +6,9 @@
 //! K, eight where K has them, whatever the number of devices, and the parts are added in one
 //! balanced tree: so the bits are those of one device.
 //!
-//! Experts are split whole. Every device routes all rows and multiplies those of its experts; what a
-//! row's slots give is brought together, each from the device that has it, and added in the order of
-//! slots: the bits of one device again.
+//! Experts are split whole. Every device routes all rows and multiplies those of its experts; what
+//! a row's slots give is brought together, each from the device that has it, and added in the order
+//! of slots: the bits of one device again.
 
 use std::ops::Range;
 use std::sync::Arc;
