@@ -1,0 +1,64 @@
+//! Scenarios on the scripted model, and the faults that they must find.
+
+use super::{Seen, explore, run_scripted, seeds};
+use crate::planted::{Fault, plant};
+
+#[test]
+fn no_scenario_changes_an_answer_or_leaves_one_without_a_reason() {
+    let all = seeds(2_000);
+    let is_sample = all.end - all.start >= 2_000;
+    let seen = explore(all, run_scripted).unwrap_or_else(|failure| panic!("{failure}"));
+    let Seen { answered, refused, failed, left, preempted, hits, copied, adapted, .. } = seen;
+    let each = [answered, refused, failed, left, preempted, hits, copied, adapted];
+    assert!(!is_sample || each.iter().all(|n| *n > 200), "too little has happened: {seen:?}");
+}
+
+/// All of them.
+const FAULTS: [Fault; 25] = [
+    Fault::ShareIsNotCounted,
+    Fault::TakenBlockStaysInIndex,
+    Fault::RunIsNotTaken,
+    Fault::RetiredBlockIsForgotten,
+    Fault::FreeLengthIsStale,
+    Fault::AdapterIsNoPartOfKey,
+    Fault::CopyIsNotMade,
+    Fault::CopyIsNotCounted,
+    Fault::SwappedShareIsNotCounted,
+    Fault::ForkHoldsTooFew,
+    Fault::LastBlockLeaks,
+    Fault::AbortOfSwappedLeaks,
+    Fault::RestartKeepsComputed,
+    Fault::TableIsStale,
+    Fault::PlanIsNotFollowed,
+    Fault::EndedKeepsBlocks,
+    Fault::SwappedIsNotWoken,
+    Fault::FailureForgetsSwapped,
+    Fault::GuessIsNotCompared,
+    Fault::ForkComesEarly,
+    Fault::TicketIsKept,
+    Fault::FailureIsNotTold,
+    Fault::LastUpdateIsLost,
+    Fault::DrainTakesMore,
+    Fault::RefusalIsIgnored,
+];
+
+/// Scenarios within which a fault must be found.
+const MOST_SCENARIOS: u64 = 10_000;
+
+#[test]
+fn every_planted_fault_is_found() {
+    let mut missed = Vec::new();
+    for fault in FAULTS {
+        plant(Some(fault));
+        let found = explore(0..MOST_SCENARIOS, run_scripted);
+        plant(None);
+        match found {
+            Ok(_) => missed.push(fault),
+            Err(failure) => {
+                let text = failure.message.lines().next().unwrap_or_default();
+                println!("{fault:?}: found after {}: {text:.100}", failure.seed + 1);
+            }
+        }
+    }
+    assert!(missed.is_empty(), "in {MOST_SCENARIOS} scenarios nothing shows {missed:?}");
+}
