@@ -95,10 +95,10 @@ fn adapter(rank: usize) -> String {
 
 pub(crate) const NAMES: [&str; 2] = ["one", "two"];
 
-fn answer(draws: &mut Draws) -> Asks {
+fn answer(draws: &mut Draws, has_adapters: bool) -> Asks {
     let first = draws.below(3);
     let is_chat = draws.percent(40);
-    let adapter = draws.percent(25).then(|| draws.one_of(&NAMES));
+    let adapter = (has_adapters && draws.percent(50)).then(|| draws.one_of(&NAMES));
     let mut body = json!({
         "model": adapter.unwrap_or("scripted"),
         "max_tokens": 1 + draws.below(10),
@@ -146,6 +146,12 @@ pub(crate) fn request(method: &str, path: &str, body: &[u8]) -> Vec<u8> {
     [head.as_bytes(), body].concat()
 }
 
+/// What loads one of the adapters.
+fn load(i: usize) -> Asks {
+    let body = json!({"lora_name": NAMES[i], "lora_path": adapters()[i]});
+    Asks::Adapter { path: "/v1/load_lora_adapter", body }
+}
+
 impl Asks {
     /// The bytes that ask it.
     pub(crate) fn bytes(&self) -> Vec<u8> {
@@ -169,20 +175,17 @@ impl Caller {
         all.windows(4).position(|four| four == b"\r\n\r\n").map_or(all.len(), |end| end + 4)
     }
 
-    pub(crate) fn draw(draws: &mut Draws) -> Self {
+    /// A client, one of those that ask for an adapter if there are some.
+    pub(crate) fn draw(draws: &mut Draws, has_adapters: bool) -> Self {
         let ms = |draws: &mut Draws, most: usize| Duration::from_millis(draws.below(most) as u64);
         let asks = match draws.below(20) {
             0 | 1 => wrong(draws),
             2 => Asks::Other(draws.one_of(&["/health", "/v1/models", "/version"])),
-            3 | 4 => {
-                let i = draws.below(2);
-                Asks::Adapter {
-                    path: "/v1/load_lora_adapter",
-                    body: json!({"lora_name": NAMES[i], "lora_path": adapters()[i]}),
-                }
+            3 if has_adapters => load(draws.below(2)),
+            4 if has_adapters => {
+                Asks::Adapter { path: "/v1/unload_lora_adapter", body: json!({"lora_name": draws.one_of(&NAMES)}) }
             }
-            5 => Asks::Adapter { path: "/v1/unload_lora_adapter", body: json!({"lora_name": draws.one_of(&NAMES)}) },
-            _ => answer(draws),
+            _ => answer(draws, has_adapters),
         };
         let reads = match draws.below(10) {
             0 => Reads::Nothing,
@@ -207,5 +210,12 @@ impl Caller {
             bytes = rest;
         }
         Self { at: ms(draws, 80), asks, reads, ends, pieces }
+    }
+
+    /// One that loads an adapter before all others come.
+    pub(crate) fn loader(i: usize) -> Self {
+        let asks = load(i);
+        let pieces = vec![(Duration::ZERO, Piece(asks.bytes()))];
+        Self { at: Duration::ZERO, asks, reads: Reads::All, ends: Ends::WithAnswer, pieces }
     }
 }

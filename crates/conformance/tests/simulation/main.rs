@@ -7,26 +7,53 @@
 //! and `WARPFOLD_SEED` repeats one.
 
 mod clients;
+mod faults;
 mod http;
 mod pipe;
 mod play;
 mod world;
 
 use std::cell::RefCell;
+use std::ops::Range;
+use std::path::Path;
 
+use faults::Fault;
 use play::{Alone, play};
-use warpfold_engine::simulation::{Seen, explore, seeds};
+use warpfold::{Device, Profile, Queue};
+use warpfold_engine::simulation::{Failure, Scenario, Seen, Sizes, alone, explore};
+use warpfold_models::{LanguageModel, ModelFiles};
 
 /// Scenarios of CI's sample.
 const SAMPLE: u64 = 1_500;
 
+/// Scenarios for one on real kernels.
+const SCRIPTED_EACH: u64 = 500;
+
+/// Scenarios within which a planted fault must be found.
+const MOST_SCENARIOS: u64 = 10_000;
+
+/// The seeds to try: CI's sample, or as many as are asked for, or one.
+fn seeds() -> Range<u64> {
+    let number = |name| std::env::var(name).ok().and_then(|value| value.parse::<u64>().ok());
+    match number("WARPFOLD_SEED") {
+        Some(seed) => seed..seed + 1,
+        None => 0..number("WARPFOLD_SCHEDULES").unwrap_or(SAMPLE),
+    }
+}
+
+#[track_caller]
+fn fail(failure: &Failure) -> ! {
+    let commit = option_env!("WARPFOLD_COMMIT").unwrap_or("this tree");
+    panic!("{failure} (WARPFOLD_SEED={} repeats it, at {commit})", failure.seed)
+}
+
 #[test]
 fn every_answer_of_a_server_has_the_bits_of_the_request_alone() {
-    let all = seeds(SAMPLE);
+    let all = seeds();
     let is_sample = all.end - all.start >= SAMPLE;
     let alone = RefCell::new(Alone::new());
-    let run = |seed| play(seed, &mut alone.borrow_mut()).0;
-    let seen = explore(all, run).unwrap_or_else(|failure| panic!("{failure}"));
+    let run = |seed| play(seed, None, &mut alone.borrow_mut()).0;
+    let seen = explore(all, run).unwrap_or_else(|failure| fail(&failure));
     let Seen { answered, refused, failed, left, preempted, hits, copied, adapted, .. } = seen;
     let each = [answered, refused, failed, left, preempted, hits, copied, adapted];
     assert!(!is_sample || each.iter().all(|n| *n > 20), "too little has happened: {seen:?}");
@@ -37,6 +64,40 @@ fn every_answer_of_a_server_has_the_bits_of_the_request_alone() {
 fn a_seed_repeats_everything_that_happened() {
     let mut alone = Alone::new();
     for seed in 0..40 {
-        assert_eq!(play(seed, &mut alone), play(seed, &mut alone), "seed {seed}");
+        assert_eq!(play(seed, None, &mut alone), play(seed, None, &mut alone), "seed {seed}");
     }
+}
+
+#[test]
+fn a_fault_in_what_a_server_stands_on_is_found() {
+    let mut missed = Vec::new();
+    for fault in Fault::ALL {
+        let alone = RefCell::new(Alone::new());
+        match explore(0..MOST_SCENARIOS, |seed| play(seed, Some(fault), &mut alone.borrow_mut()).0) {
+            Ok(_) => missed.push(fault),
+            Err(failure) => println!("{fault:?}: found after {}", failure.seed + 1),
+        }
+    }
+    assert!(missed.is_empty(), "in {MOST_SCENARIOS} scenarios nothing shows {missed:?}");
+}
+
+/// The smallest of the fixtures, on a virtual GPU of its own.
+fn language_model() -> LanguageModel {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/models/llama");
+    let files = ModelFiles::open(&folder).expect("the files are right").verified();
+    files.load(&Queue::of(&Device::virtual_gpu(Profile::H200)), files.dtype(), &mut |_, _| ()).expect("weights")
+}
+
+#[test]
+fn answers_of_real_kernels_have_the_bits_of_the_request_alone() {
+    const SIZES: Sizes = Sizes { vocab: 288, max_len: 64, adapters: 0 };
+    let all = seeds();
+    let num = (all.end - all.start).div_ceil(SCRIPTED_EACH);
+    let run = |seed| {
+        let scenario = Scenario::draw(seed, SIZES);
+        let ranks = (0..scenario.ranks).map(|_| language_model()).collect();
+        scenario.run(ranks, &mut |request| alone(language_model(), request))
+    };
+    let seen = explore(all.start..all.start + num, run).unwrap_or_else(|failure| fail(&failure));
+    println!("{seen:?}");
 }

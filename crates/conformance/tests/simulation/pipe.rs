@@ -27,6 +27,8 @@ struct Ends {
     room: usize,
     /// Bytes that the client has looked at.
     looked: usize,
+    /// Whether room that the client makes is told to the server.
+    tells: bool,
     wakers: Vec<Waker>,
 }
 
@@ -51,7 +53,7 @@ impl Ends {
 
 impl Pipe {
     /// A connection whose client leaves so many bytes untaken at most.
-    pub(crate) fn new(room: usize) -> Self {
+    pub(crate) fn new(room: usize, tells: bool) -> Self {
         Self(Mutex::new(Ends {
             sent: VecDeque::new(),
             read: 0,
@@ -61,6 +63,7 @@ impl Pipe {
             taken: 0,
             room,
             looked: 0,
+            tells,
             wakers: Vec::new(),
         }))
     }
@@ -88,7 +91,9 @@ impl Pipe {
 
     /// The client takes some bytes more.
     pub(crate) fn take(&self, bytes: usize) {
-        self.change(|ends| ends.taken = (ends.taken + bytes).min(ends.received.len()));
+        let take = |ends: &mut Ends| ends.taken = (ends.taken + bytes).min(ends.received.len());
+        let tells = self.ends().tells;
+        if tells { self.change(take) } else { take(&mut self.ends()) }
     }
 
     /// The client is gone.
@@ -101,11 +106,12 @@ impl Pipe {
         self.ends().read
     }
 
-    /// Returns whether more has come since the last time.
-    pub(crate) fn has_news(&self) -> bool {
+    /// Returns whether more has come since the last time that may be the end of a reply.
+    pub(crate) fn may_be_whole(&self) -> bool {
         let mut ends = self.ends();
         let len = ends.received.len();
-        std::mem::replace(&mut ends.looked, len) < len
+        let ends_so = ends.received.ends_with(b"}") || ends.received.ends_with(b"0\r\n\r\n");
+        std::mem::replace(&mut ends.looked, len) < len && ends_so
     }
 
     /// Everything that the server has sent.

@@ -13,6 +13,7 @@ use warpfold_models::{AdapterWeights, ChatTemplate, Tokenizer};
 use warpfold_serve::{Bounds, Options, Simulated, Text};
 
 use super::clients::{Asks, Caller, Ends, NAMES, Reads, adapters, request};
+use super::faults::{Device, Fault};
 use super::http::{Choice, Reply, choices};
 use super::pipe::Pipe;
 use super::world::{Tasks, Time};
@@ -30,7 +31,7 @@ const BOUNDS: Bounds = Bounds {
     ..Bounds::DEFAULT
 };
 
-type Site = Simulated<Devices<Scripted>>;
+type Site = Simulated<Devices<Device>>;
 
 fn text() -> Text {
     static TOKENIZER: OnceLock<Arc<Tokenizer>> = OnceLock::new();
@@ -48,29 +49,31 @@ struct World {
     site: Site,
     time: Time,
     tasks: Tasks,
+    fault: Option<Fault>,
     /// Of everything that was chosen.
     trace: u64,
 }
 
 impl World {
-    fn new(ranks: usize, overlaps: bool, faults: Faults, config: Config, bounds: Bounds) -> Self {
-        let time = Time::new();
+    fn new(devices: (usize, bool, Faults), config: Config, bounds: Bounds, fault: Option<Fault>) -> Self {
+        let (ranks, overlaps, faults) = devices;
+        let time = Time::new(fault != Some(Fault::TimerIsLost));
         let of_engine = time.clone();
         let identify: Identify = |weights| {
             let weights: &AdapterWeights = weights.downcast_ref().expect("they are weights");
             weights.rank() as u32
         };
         let model = Scripted::new(VOCAB, MAX_LEN);
-        let model = if overlaps { model.overlapping() } else { model };
+        let model = Device { inner: if overlaps { model.overlapping() } else { model }, fault };
         let devices = Devices::new(vec![model; ranks], faults, identify);
         let options = Options { adapters: 2, bounds, ..Options::new("scripted", 0) };
         let clock = Clock::new(move || of_engine.now());
         let site = Simulated::new(options, devices, config, text(), clock, time.clone());
-        Self { site: site.expect("the settings are right"), time, tasks: Tasks::default(), trace: 0 }
+        Self { site: site.expect("the settings are right"), time, tasks: Tasks::default(), fault, trace: 0 }
     }
 
     fn connect(&mut self, room: usize) -> Arc<Pipe> {
-        let pipe = Arc::new(Pipe::new(room));
+        let pipe = Arc::new(Pipe::new(room, self.fault != Some(Fault::WakeIsLost)));
         self.tasks.spawn(self.site.serve(pipe.clone()));
         pipe
     }
@@ -99,7 +102,7 @@ pub(crate) struct Alone(World);
 impl Alone {
     pub(crate) fn new() -> Self {
         let config = Config { allocator: Allocator::Naive, num_blocks: 64, ..Config::default() };
-        let mut alone = Self(World::new(1, false, Faults::default(), config, BOUNDS));
+        let mut alone = Self(World::new((1, false, Faults::default()), config, BOUNDS, None));
         for (name, folder) in NAMES.iter().zip(adapters()) {
             let body = json!({"lora_name": name, "lora_path": folder});
             assert_eq!(alone.ask("/v1/load_lora_adapter", &body).status, 200, "an adapter is loaded");
@@ -161,7 +164,7 @@ const MOST_STEPS: usize = 200_000;
 
 /// Plays the scenario of a seed; returns what was seen, and a number made of everything that
 /// happened.
-pub(crate) fn play(seed: u64, alone: &mut Alone) -> (Seen, u64) {
+pub(crate) fn play(seed: u64, fault: Option<Fault>, alone: &mut Alone) -> (Seen, u64) {
     let mut draws = Draws::new(seed);
     let draws = &mut draws;
     let mut config = settings(draws, MAX_LEN);
@@ -170,8 +173,10 @@ pub(crate) fn play(seed: u64, alone: &mut Alone) -> (Seen, u64) {
     let faults = Faults::draw(draws);
     let (ranks, overlaps) = (draws.one_of(&[1, 1, 1, 1, 1, 1, 2, 3, 8]), draws.percent(60));
     let bounds = Bounds { waiting: draws.one_of(&[3, 1024, 1024]), ..BOUNDS };
-    let world = World::new(ranks, overlaps, faults, config, bounds);
-    let callers: Vec<Caller> = (0..1 + draws.below(8)).map(|_| Caller::draw(draws)).collect();
+    let world = World::new((ranks, overlaps, faults), config, bounds, fault);
+    let has_adapters = draws.percent(30);
+    let mut callers: Vec<Caller> = (0..1 + draws.below(8)).map(|_| Caller::draw(draws, has_adapters)).collect();
+    callers.extend((0..2).filter(|_| has_adapters).map(Caller::loader));
     let pipes = callers.iter().map(|_| None).collect();
     let mut play = Play {
         world,
@@ -276,7 +281,7 @@ impl Play {
     /// Clients that have a whole answer close their connection.
     fn close_those_who_have_their_answer(&self) {
         for pipe in self.pipes.iter().flatten().filter(|pipe| Arc::strong_count(pipe) > 1) {
-            if pipe.has_news() && Reply::read(&pipe.received()).is_some_and(|reply| reply.is_whole) {
+            if pipe.may_be_whole() && Reply::read(&pipe.received()).is_some_and(|reply| reply.is_whole) {
                 pipe.end();
             }
         }

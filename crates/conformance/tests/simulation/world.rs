@@ -13,6 +13,8 @@ use hyper::rt::{Sleep, Timer};
 pub(crate) struct Time {
     base: Instant,
     sleepers: Arc<Mutex<Sleepers>>,
+    /// Whether those who wait are woken.
+    wakes: bool,
 }
 
 #[derive(Debug, Default)]
@@ -23,8 +25,8 @@ struct Sleepers {
 }
 
 impl Time {
-    pub(crate) fn new() -> Self {
-        Self { base: Instant::now(), sleepers: Arc::default() }
+    pub(crate) fn new(wakes: bool) -> Self {
+        Self { base: Instant::now(), sleepers: Arc::default(), wakes }
     }
 
     fn sleepers(&self) -> MutexGuard<'_, Sleepers> {
@@ -47,7 +49,7 @@ impl Time {
         let later = sleepers.wakers.split_off(&(to, u64::MAX));
         let due = std::mem::replace(&mut sleepers.wakers, later);
         drop(sleepers);
-        due.into_values().for_each(Waker::wake);
+        due.into_values().filter(|_| self.wakes).for_each(Waker::wake);
     }
 }
 

@@ -82,8 +82,7 @@ pub struct Failure {
 
 impl std::fmt::Display for Failure {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let commit = option_env!("WARPFOLD_COMMIT").unwrap_or("this tree");
-        write!(f, "seed {} at {commit}: {}; WARPFOLD_SEED={} repeats it", self.seed, self.message, self.seed)
+        write!(f, "seed {}: {}", self.seed, self.message)
     }
 }
 
@@ -98,16 +97,6 @@ pub fn explore(seeds: impl Iterator<Item = u64>, run: impl Fn(u64) -> Seen) -> R
         seen += one.map_err(|panic| Failure { seed, message: message_of(&*panic) })?;
     }
     Ok(seen)
-}
-
-/// The seeds to try: `few`, or as many as `WARPFOLD_SCHEDULES` says, or the one of `WARPFOLD_SEED`.
-#[must_use]
-pub fn seeds(few: u64) -> std::ops::Range<u64> {
-    let number = |name| std::env::var(name).ok().and_then(|value| value.parse::<u64>().ok());
-    match number("WARPFOLD_SEED") {
-        Some(seed) => seed..seed + 1,
-        None => 0..number("WARPFOLD_SCHEDULES").unwrap_or(few),
-    }
 }
 
 fn message_of(panic: &(dyn Any + Send)) -> String {
