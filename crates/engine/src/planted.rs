@@ -5,7 +5,7 @@
 
 /// A fault, by what goes wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Fault {
+pub(crate) enum EngineFault {
     // The allocator.
     ShareIsNotCounted,
     TakenBlockStaysInIndex,
@@ -38,23 +38,23 @@ pub(crate) enum Fault {
 
 /// Returns whether a fault is planted.
 #[cfg(not(test))]
-pub(crate) const fn planted(_: Fault) -> bool {
+pub(crate) const fn planted(_: EngineFault) -> bool {
     false
 }
 
 #[cfg(test)]
 thread_local! {
-    static PLANTED: std::cell::Cell<Option<Fault>> = const { std::cell::Cell::new(None) };
+    static PLANTED: std::cell::Cell<Option<EngineFault>> = const { std::cell::Cell::new(None) };
 }
 
 /// Returns whether a fault is planted on this thread.
 #[cfg(test)]
-pub(crate) fn planted(fault: Fault) -> bool {
+pub(crate) fn planted(fault: EngineFault) -> bool {
     PLANTED.get() == Some(fault)
 }
 
 /// Plants a fault on this thread, or none.
 #[cfg(test)]
-pub(crate) fn plant(fault: Option<Fault>) {
+pub(crate) fn plant(fault: Option<EngineFault>) {
     PLANTED.set(fault);
 }

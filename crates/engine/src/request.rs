@@ -7,7 +7,7 @@ use crate::block::Parent;
 use crate::constraint::Constraint;
 use crate::error::{Error, ErrorKind, request};
 use crate::model::Limits;
-use crate::planted::{Fault, planted};
+use crate::planted::{EngineFault, planted};
 use crate::pooling::Pooling;
 use crate::sampling::{Sampled, Sampling};
 
@@ -118,7 +118,7 @@ impl Request {
 
     /// Returns the prefix before the first block.
     pub(crate) fn root(&self) -> Parent {
-        let adapter = self.adapter.as_ref().filter(|_| !planted(Fault::AdapterIsNoPartOfKey));
+        let adapter = self.adapter.as_ref().filter(|_| !planted(EngineFault::AdapterIsNoPartOfKey));
         Parent::Root { salt: self.salt.clone(), adapter: adapter.map(|adapter| adapter.id) }
     }
 

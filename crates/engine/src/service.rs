@@ -21,7 +21,7 @@ use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, ModelError};
 use crate::metrics::Metrics;
 use crate::model::Model;
-use crate::planted::{Fault, planted};
+use crate::planted::{EngineFault, planted};
 use crate::request::{Adapter, Request, RequestId, Update};
 
 /// Options of a service.
@@ -57,14 +57,14 @@ pub struct Service {
 pub struct Client {
     commands: Sender<Command>,
     last_ticket: Arc<AtomicU64>,
-    clock: Clock,
+    clock: ServiceClock,
 }
 
 /// The time since some beginning.
 #[derive(Clone)]
-pub struct Clock(Arc<dyn Fn() -> Duration + Send + Sync>);
+pub struct ServiceClock(Arc<dyn Fn() -> Duration + Send + Sync>);
 
-impl Clock {
+impl ServiceClock {
     /// A clock that shows what a function returns, which never goes back.
     #[must_use]
     pub fn new(now: impl Fn() -> Duration + Send + Sync + 'static) -> Self {
@@ -83,9 +83,9 @@ impl Clock {
     }
 }
 
-impl std::fmt::Debug for Clock {
+impl std::fmt::Debug for ServiceClock {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("Clock").field(&self.now()).finish()
+        f.debug_tuple("ServiceClock").field(&self.now()).finish()
     }
 }
 
@@ -130,7 +130,7 @@ impl Service {
     /// If the system gives no thread.
     #[must_use]
     pub fn spawn<M: Model + Send + 'static>(engine: Engine<M>, options: Options) -> Self {
-        let (client, worker) = Worker::new(engine, options, Clock::system());
+        let (client, worker) = Worker::new(engine, options, ServiceClock::system());
         let thread = std::thread::Builder::new().name("warpfold-engine".to_owned()).spawn(move || worker.run());
         let thread = thread.expect("the system gives a thread");
         Self { client, thread: Some(thread) }
@@ -258,20 +258,20 @@ struct Open {
 /// ```
 /// use std::time::Duration;
 /// use warpfold_engine::scripted::Scripted;
-/// use warpfold_engine::service::{Clock, Options, Turn, Worker};
+/// use warpfold_engine::service::{Options, ServiceClock, Worker, WorkerTurn};
 /// use warpfold_engine::{Config, Engine, Request};
 ///
 /// let engine = Engine::new(Scripted::new(100, 128), Config { num_blocks: 64, ..Config::default() })?;
-/// let (client, mut worker) = Worker::new(engine, Options::default(), Clock::new(|| Duration::ZERO));
+/// let (client, mut worker) = Worker::new(engine, Options::default(), ServiceClock::new(|| Duration::ZERO));
 /// let answer = client.submit(Request::greedy(vec![1, 2, 3], 5));
-/// while worker.turn() == Turn::Worked {}
+/// while worker.turn() == WorkerTurn::Worked {}
 /// assert!(answer.take(1).all(|event| event.is_ok()));
 /// # Ok::<(), warpfold_engine::Error>(())
 /// ```
 pub struct Worker<M> {
     engine: Engine<M>,
     options: Options,
-    clock: Clock,
+    clock: ServiceClock,
     inbox: Receiver<Command>,
     open: HashMap<u64, Open>,
     tickets: HashMap<RequestId, u64>,
@@ -287,7 +287,7 @@ impl<M> std::fmt::Debug for Worker<M> {
 
 /// What a [`Worker`] did in a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Turn {
+pub enum WorkerTurn {
     /// It obeyed a command or ran a step.
     Worked,
     /// Its step ran nothing: a static batch waits for a time to pass.
@@ -304,7 +304,7 @@ const PAUSE: Duration = Duration::from_millis(1);
 impl<M: Model> Worker<M> {
     /// Takes an engine; the client sends it requests.
     #[must_use]
-    pub fn new(engine: Engine<M>, options: Options, clock: Clock) -> (Client, Self) {
+    pub fn new(engine: Engine<M>, options: Options, clock: ServiceClock) -> (Client, Self) {
         let (commands, inbox) = channel();
         let client = Client { commands, last_ticket: Arc::default(), clock: clock.clone() };
         let (open, tickets) = (HashMap::new(), HashMap::new());
@@ -312,19 +312,19 @@ impl<M: Model> Worker<M> {
     }
 
     /// Obeys a command, or runs a step if there is none. Never waits.
-    pub fn turn(&mut self) -> Turn {
+    pub fn turn(&mut self) -> WorkerTurn {
         let is_idle = self.engine.is_idle();
         self.engine.set_time(self.clock.now());
         match self.inbox.try_recv() {
             // Those that come too late are told so.
             Ok(command) => self.obey(command),
-            Err(_) if self.is_stopped || is_idle && self.is_draining => return Turn::Over,
-            Err(TryRecvError::Disconnected) if is_idle => return Turn::Over,
-            Err(_) if is_idle => return Turn::Idle,
-            Err(_) if !self.step() => return Turn::Waited,
+            Err(_) if self.is_stopped || is_idle && self.is_draining => return WorkerTurn::Over,
+            Err(TryRecvError::Disconnected) if is_idle => return WorkerTurn::Over,
+            Err(_) if is_idle => return WorkerTurn::Idle,
+            Err(_) if !self.step() => return WorkerTurn::Waited,
             Err(_) => {}
         }
-        Turn::Worked
+        WorkerTurn::Worked
     }
 
     /// Refuses new requests; those that are there may end.
@@ -353,10 +353,10 @@ impl<M: Model> Worker<M> {
     fn run(mut self) -> Metrics {
         loop {
             let command = match self.turn() {
-                Turn::Worked => continue,
-                Turn::Over => break,
-                Turn::Waited => self.inbox.recv_timeout(PAUSE),
-                Turn::Idle => self.inbox.recv().map_err(|_| RecvTimeoutError::Disconnected),
+                WorkerTurn::Worked => continue,
+                WorkerTurn::Over => break,
+                WorkerTurn::Waited => self.inbox.recv_timeout(PAUSE),
+                WorkerTurn::Idle => self.inbox.recv().map_err(|_| RecvTimeoutError::Disconnected),
             };
             match command {
                 Ok(command) => self.obey(command),
@@ -385,7 +385,7 @@ impl<M: Model> Worker<M> {
     fn add(&mut self, ticket: u64, request: Request, mut sink: Sink) {
         let (waiting, limit) = (self.engine.num_waiting(), self.options.max_waiting);
         let num_left = request.n;
-        let is_ending = (self.is_draining || self.is_stopped) && !planted(Fault::DrainTakesMore);
+        let is_ending = (self.is_draining || self.is_stopped) && !planted(EngineFault::DrainTakesMore);
         let added = match (is_ending, waiting >= limit) {
             (true, _) => Err(ErrorKind::Stopped.into()),
             (_, true) => Err(ErrorKind::Overloaded { waiting, limit }.into()),
@@ -404,7 +404,7 @@ impl<M: Model> Worker<M> {
 
     fn abort(&mut self, ticket: u64) {
         if let Some(open) = self.open.remove(&ticket) {
-            if !planted(Fault::TicketIsKept) {
+            if !planted(EngineFault::TicketIsKept) {
                 self.tickets.remove(&open.id);
             }
             self.engine.abort(open.id);
@@ -426,16 +426,16 @@ impl<M: Model> Worker<M> {
         let open = self.open.get_mut(&ticket).expect("a request with a ticket is open");
         open.num_left -= usize::from(update.finish.is_some());
         let is_over = open.num_left == 0;
-        let is_lost = is_over && planted(Fault::LastUpdateIsLost);
+        let is_lost = is_over && planted(EngineFault::LastUpdateIsLost);
         let is_wanted = is_lost || (open.sink)(Ok(update));
-        if is_over || !(is_wanted || planted(Fault::RefusalIsIgnored)) {
+        if is_over || !(is_wanted || planted(EngineFault::RefusalIsIgnored)) {
             self.abort(ticket);
         }
     }
 
     fn fail(&mut self, error: &Error) {
         let ErrorKind::Model { step, failed, source } = error.kind() else { return };
-        for id in failed.iter().skip(usize::from(planted(Fault::FailureIsNotTold))) {
+        for id in failed.iter().skip(usize::from(planted(EngineFault::FailureIsNotTold))) {
             let Some(ticket) = self.tickets.remove(id) else { continue };
             let mut open = self.open.remove(&ticket).expect("a request with a ticket is open");
             let source = source.to_string().into();

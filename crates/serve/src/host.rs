@@ -1,7 +1,7 @@
 //! What a server takes from its surroundings: timers, and threads for work that takes long.
 //!
-//! A [`Server`](crate::Server) has tokio's. A [`Simulated`](crate::Simulated) one has its owner's
-//! timer and no threads, so that nothing in it depends on the system.
+//! A [`Server`](crate::Server) has tokio's. A [`SimulatedServer`](crate::SimulatedServer) has its
+//! owner's timer and no threads, so that nothing in it depends on the system.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -14,12 +14,12 @@ use hyper_util::rt::TokioTimer;
 #[derive(Clone)]
 pub(crate) struct Host {
     timer: Arc<dyn Timer + Send + Sync>,
-    threads: Threads,
+    threads: WorkThreads,
 }
 
 /// Where work that takes long is done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Threads {
+enum WorkThreads {
     /// On tokio's threads for it.
     Tokio,
     /// On the one thread that there is, a moment later.
@@ -32,19 +32,19 @@ const WORK: Duration = Duration::from_millis(1);
 impl Host {
     /// The surroundings of a server on tokio.
     pub(crate) fn tokio() -> Self {
-        Self { timer: Arc::new(TokioTimer::new()), threads: Threads::Tokio }
+        Self { timer: Arc::new(TokioTimer::new()), threads: WorkThreads::Tokio }
     }
 
     /// Those of a simulated one.
     pub(crate) fn simulated(timer: impl Timer + Send + Sync + 'static) -> Self {
-        Self { timer: Arc::new(timer), threads: Threads::None }
+        Self { timer: Arc::new(timer), threads: WorkThreads::None }
     }
 
     /// Does work beside the threads that talk to clients; nothing if it panics.
     pub(crate) async fn work<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
         match self.threads {
-            Threads::Tokio => tokio::task::spawn_blocking(work).await.ok(),
-            Threads::None => {
+            WorkThreads::Tokio => tokio::task::spawn_blocking(work).await.ok(),
+            WorkThreads::None => {
                 self.sleep(WORK).await;
                 Some(work())
             }

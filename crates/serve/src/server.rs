@@ -136,7 +136,7 @@ impl Handle {
         config: Config,
         text: Text,
     ) -> Result<(), warpfold_engine::Error> {
-        let Prepared { engine, options, served } = Prepared::new(&self.state, model, config, text)?;
+        let PreparedEngine { engine, options, served } = PreparedEngine::new(&self.state, model, config, text)?;
         let service = Service::spawn(engine, options);
         self.state.set_served(served(service.client()), Some(service));
         Ok(())
@@ -158,13 +158,13 @@ impl Handle {
 }
 
 /// An engine, and what is served of it once it has a client.
-pub(crate) struct Prepared<M> {
+pub(crate) struct PreparedEngine<M> {
     pub(crate) engine: Engine<M>,
     pub(crate) options: service::Options,
     pub(crate) served: Box<dyn FnOnce(Client) -> Served>,
 }
 
-impl<M: Model> Prepared<M> {
+impl<M: Model> PreparedEngine<M> {
     pub(crate) fn new(state: &State, model: M, config: Config, text: Text) -> Result<Self, warpfold_engine::Error> {
         let mut engine = Engine::new(model, config.clone())?;
         let limits = engine.model().limits();

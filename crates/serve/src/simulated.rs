@@ -5,32 +5,35 @@ use std::sync::Arc;
 
 use axum::Router;
 use hyper::rt::Timer;
-use warpfold_engine::service::{Clock, Worker};
+use warpfold_engine::service::{ServiceClock, Worker};
 use warpfold_engine::{Config, Model};
 
 use crate::connection::{Socket, serve};
 use crate::host::Host;
 use crate::options::Options;
 use crate::routes::router;
-use crate::server::Prepared;
+use crate::server::PreparedEngine;
 use crate::state::{Phase, State, Text};
 
 /// A server whose owner gives it connections, turns and time. It answers as a
 /// [`Server`](crate::Server) does, and everything that happens follows from what its owner does:
 /// `crates/conformance` plays it under a seed.
-pub struct Simulated<M> {
+pub struct SimulatedServer<M> {
     state: Arc<State>,
     router: Router,
     worker: Worker<M>,
 }
 
-impl<M> fmt::Debug for Simulated<M> {
+impl<M> fmt::Debug for SimulatedServer<M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Simulated").field("state", &self.state).field("worker", &self.worker).finish_non_exhaustive()
+        f.debug_struct("SimulatedServer")
+            .field("state", &self.state)
+            .field("worker", &self.worker)
+            .finish_non_exhaustive()
     }
 }
 
-impl<M: Model> Simulated<M> {
+impl<M: Model> SimulatedServer<M> {
     /// A server with a model. `clock` is the engine's time, and `timer` that of connections.
     ///
     /// # Errors
@@ -40,11 +43,11 @@ impl<M: Model> Simulated<M> {
         model: M,
         config: Config,
         text: Text,
-        clock: Clock,
+        clock: ServiceClock,
         timer: impl Timer + Send + Sync + 'static,
     ) -> Result<Self, warpfold_engine::Error> {
         let state = Arc::new(State::new(options, Host::simulated(timer)));
-        let Prepared { engine, options, served } = Prepared::new(&state, model, config, text)?;
+        let PreparedEngine { engine, options, served } = PreparedEngine::new(&state, model, config, text)?;
         let (client, worker) = Worker::new(engine, options, clock);
         state.set_served(served(client), None);
         Ok(Self { router: router(state.clone()), state, worker })

@@ -5,11 +5,11 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use warpfold_engine::simulation::Draws;
+use warpfold_engine::simulation::SeedDraws;
 
 /// What a client asks, and what may come of it.
 #[derive(Debug, Clone)]
-pub(crate) enum Asks {
+pub(crate) enum CallerAsks {
     /// An answer: the path and the body without `stream`, to be compared with the same alone.
     Answer { path: &'static str, body: Value, is_stream: bool, names_adapter: bool },
     /// An adapter, to be loaded or unloaded.
@@ -22,7 +22,7 @@ pub(crate) enum Asks {
 
 /// How a client takes what it is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Reads {
+pub(crate) enum CallerReads {
     /// At once.
     All,
     /// Some bytes at a time.
@@ -33,7 +33,7 @@ pub(crate) enum Reads {
 
 /// How a client ends what it sends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Ends {
+pub(crate) enum CallerEnds {
     /// It closes the connection when it has its answer.
     WithAnswer,
     /// It sends no more, and waits.
@@ -48,18 +48,18 @@ pub(crate) enum Ends {
 #[derive(Debug, Clone)]
 pub(crate) struct Caller {
     pub(crate) at: Duration,
-    pub(crate) asks: Asks,
-    pub(crate) reads: Reads,
-    pub(crate) ends: Ends,
+    pub(crate) asks: CallerAsks,
+    pub(crate) reads: CallerReads,
+    pub(crate) ends: CallerEnds,
     /// Its request in pieces, each so long after the one before.
-    pub(crate) pieces: Vec<(Duration, Piece)>,
+    pub(crate) pieces: Vec<(Duration, SentPiece)>,
 }
 
 /// Bytes, shown as the text that they are.
 #[derive(Clone)]
-pub(crate) struct Piece(pub(crate) Vec<u8>);
+pub(crate) struct SentPiece(pub(crate) Vec<u8>);
 
-impl std::fmt::Debug for Piece {
+impl std::fmt::Debug for SentPiece {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{:?}", String::from_utf8_lossy(&self.0))
     }
@@ -95,7 +95,7 @@ fn adapter(rank: usize) -> String {
 
 pub(crate) const NAMES: [&str; 2] = ["one", "two"];
 
-fn answer(draws: &mut Draws, has_adapters: bool) -> Asks {
+fn answer(draws: &mut SeedDraws, has_adapters: bool) -> CallerAsks {
     let first = draws.below(3);
     let is_chat = draws.percent(40);
     let adapter = (has_adapters && draws.percent(50)).then(|| draws.one_of(&NAMES));
@@ -122,10 +122,10 @@ fn answer(draws: &mut Draws, has_adapters: bool) -> Asks {
             if draws.percent(30) { "the way of a request ".repeat(first + 1).into() } else { json!(tokens) };
     }
     let path = if is_chat { "/v1/chat/completions" } else { "/v1/completions" };
-    Asks::Answer { path, body, is_stream: draws.percent(60), names_adapter: adapter.is_some() }
+    CallerAsks::Answer { path, body, is_stream: draws.percent(60), names_adapter: adapter.is_some() }
 }
 
-fn wrong(draws: &mut Draws) -> Asks {
+fn wrong(draws: &mut SeedDraws) -> CallerAsks {
     let post = |body: &str| request("POST", "/v1/completions", body.as_bytes());
     let (bytes, status) = match draws.below(8) {
         0 => (post("{\"prompt\": [1, 2"), 400),
@@ -137,7 +137,7 @@ fn wrong(draws: &mut Draws) -> Asks {
         6 => (request("POST", "/v1/no_such_path", b"{}"), 404),
         _ => (b"no request at all\r\n\r\n".to_vec(), 400),
     };
-    Asks::Wrong(bytes, status)
+    CallerAsks::Wrong(bytes, status)
 }
 
 /// The bytes of a request.
@@ -147,12 +147,12 @@ pub(crate) fn request(method: &str, path: &str, body: &[u8]) -> Vec<u8> {
 }
 
 /// What loads one of the adapters.
-fn load(i: usize) -> Asks {
+fn load(i: usize) -> CallerAsks {
     let body = json!({"lora_name": NAMES[i], "lora_path": adapters()[i]});
-    Asks::Adapter { path: "/v1/load_lora_adapter", body }
+    CallerAsks::Adapter { path: "/v1/load_lora_adapter", body }
 }
 
-impl Asks {
+impl CallerAsks {
     /// The bytes that ask it.
     pub(crate) fn bytes(&self) -> Vec<u8> {
         match self {
@@ -176,37 +176,38 @@ impl Caller {
     }
 
     /// A client, one of those that ask for an adapter if there are some.
-    pub(crate) fn draw(draws: &mut Draws, has_adapters: bool) -> Self {
-        let ms = |draws: &mut Draws, most: usize| Duration::from_millis(draws.below(most) as u64);
+    pub(crate) fn draw(draws: &mut SeedDraws, has_adapters: bool) -> Self {
+        let ms = |draws: &mut SeedDraws, most: usize| Duration::from_millis(draws.below(most) as u64);
         let asks = match draws.below(20) {
             0 | 1 => wrong(draws),
-            2 => Asks::Other(draws.one_of(&["/health", "/v1/models", "/version"])),
+            2 => CallerAsks::Other(draws.one_of(&["/health", "/v1/models", "/version"])),
             3 if has_adapters => load(draws.below(2)),
-            4 if has_adapters => {
-                Asks::Adapter { path: "/v1/unload_lora_adapter", body: json!({"lora_name": draws.one_of(&NAMES)}) }
-            }
+            4 if has_adapters => CallerAsks::Adapter {
+                path: "/v1/unload_lora_adapter",
+                body: json!({"lora_name": draws.one_of(&NAMES)}),
+            },
             _ => answer(draws, has_adapters),
         };
         let reads = match draws.below(10) {
-            0 => Reads::Nothing,
-            1 | 2 => Reads::Slowly { bytes: 20 + draws.below(300), every: ms(draws, 40) },
-            _ => Reads::All,
+            0 => CallerReads::Nothing,
+            1 | 2 => CallerReads::Slowly { bytes: 20 + draws.below(300), every: ms(draws, 40) },
+            _ => CallerReads::All,
         };
         let ends = match draws.below(14) {
-            0 => Ends::HalfClosed,
-            1 | 2 => Ends::Leaves(ms(draws, 60)),
-            3 => Ends::Stalls,
-            _ => Ends::WithAnswer,
+            0 => CallerEnds::HalfClosed,
+            1 | 2 => CallerEnds::Leaves(ms(draws, 60)),
+            3 => CallerEnds::Stalls,
+            _ => CallerEnds::WithAnswer,
         };
         let mut bytes = asks.bytes();
-        if ends == Ends::Stalls {
+        if ends == CallerEnds::Stalls {
             bytes.truncate(bytes.len() - 1 - draws.below(bytes.len() - 1));
         }
         let mut pieces = Vec::new();
         while !bytes.is_empty() {
             let len = if draws.percent(70) { bytes.len() } else { 1 + draws.below(bytes.len()) };
             let rest = bytes.split_off(len);
-            pieces.push((ms(draws, 15), Piece(bytes)));
+            pieces.push((ms(draws, 15), SentPiece(bytes)));
             bytes = rest;
         }
         Self { at: ms(draws, 80), asks, reads, ends, pieces }
@@ -215,7 +216,7 @@ impl Caller {
     /// One that loads an adapter before all others come.
     pub(crate) fn loader(i: usize) -> Self {
         let asks = load(i);
-        let pieces = vec![(Duration::ZERO, Piece(asks.bytes()))];
-        Self { at: Duration::ZERO, asks, reads: Reads::All, ends: Ends::WithAnswer, pieces }
+        let pieces = vec![(Duration::ZERO, SentPiece(asks.bytes()))];
+        Self { at: Duration::ZERO, asks, reads: CallerReads::All, ends: CallerEnds::WithAnswer, pieces }
     }
 }

@@ -1,4 +1,4 @@
-//! Faults in what a server stands on, to see that scenarios find them.
+//! DeviceFaults in what a server stands on, to see that scenarios find them.
 //!
 //! Those inside the engine are planted in its own tests (`crates/engine/src/planted.rs`).
 
@@ -9,8 +9,8 @@ use warpfold_engine::{Adapter, Batch, CacheShape, Limits, Model, ModelError, Mov
 
 /// A fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Fault {
-    /// A writer is not woken when there is room again.
+pub(crate) enum GroundFault {
+    /// A reader is not woken when more has come.
     WakeIsLost,
     /// Connections have a time limit that never comes.
     TimerIsLost,
@@ -24,7 +24,7 @@ pub(crate) enum Fault {
     AdapterIsIgnored,
 }
 
-impl Fault {
+impl GroundFault {
     pub(crate) const ALL: [Self; 6] = [
         Self::WakeIsLost,
         Self::TimerIsLost,
@@ -37,12 +37,12 @@ impl Fault {
 
 /// The scripted model on a device that may have a fault.
 #[derive(Debug, Clone)]
-pub(crate) struct Device {
+pub(crate) struct FaultyDevice {
     pub(crate) inner: Scripted,
-    pub(crate) fault: Option<Fault>,
+    pub(crate) fault: Option<GroundFault>,
 }
 
-impl Model for Device {
+impl Model for FaultyDevice {
     fn limits(&self) -> Limits {
         self.inner.limits()
     }
@@ -54,8 +54,8 @@ impl Model for Device {
     fn copy(&mut self, moves: &Moves) -> Result<(), ModelError> {
         let mut moves = moves.clone();
         match self.fault {
-            Some(Fault::CopyIsLost) => moves.copies.clear(),
-            Some(Fault::SwapIsLost) => moves.swap_in.clear(),
+            Some(GroundFault::CopyIsLost) => moves.copies.clear(),
+            Some(GroundFault::SwapIsLost) => moves.swap_in.clear(),
             _ => {}
         }
         self.inner.copy(&moves)
@@ -75,7 +75,7 @@ impl Model for Device {
     }
 
     fn submit(&mut self, batch: &Batch) -> Result<Ticket, ModelError> {
-        if self.fault != Some(Fault::AdapterIsIgnored) {
+        if self.fault != Some(GroundFault::AdapterIsIgnored) {
             return self.inner.submit(batch);
         }
         let mut batch = batch.clone();
@@ -85,7 +85,7 @@ impl Model for Device {
 
     fn wait(&mut self, ticket: Ticket) -> Result<Vec<Sampled>, ModelError> {
         let mut answers = self.inner.wait(ticket)?;
-        if self.fault == Some(Fault::AnswersAreMixed) {
+        if self.fault == Some(GroundFault::AnswersAreMixed) {
             answers.reverse();
         }
         Ok(answers)

@@ -6,14 +6,14 @@ use serde_json::Value;
 
 /// What a server has sent, as far as it has come.
 #[derive(Debug, Clone)]
-pub(crate) struct Reply {
+pub(crate) struct HttpReply {
     pub(crate) status: u16,
     pub(crate) body: String,
     pub(crate) is_whole: bool,
 }
 
-impl Reply {
-    /// Reads bytes; nothing if the headers are not there yet.
+impl HttpReply {
+    /// CallerReads bytes; nothing if the headers are not there yet.
     pub(crate) fn read(bytes: &[u8]) -> Option<Self> {
         let end = bytes.windows(4).position(|four| four == b"\r\n\r\n")?;
         let head = std::str::from_utf8(&bytes[..end]).expect("headers are text").to_ascii_lowercase();
@@ -55,7 +55,7 @@ fn unchunked(mut bytes: &[u8]) -> (Vec<u8>, bool) {
 
 /// One answer of a reply.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Choice {
+pub(crate) struct ReplyChoice {
     text: String,
     /// Lists of ids and logprobs by name: numbers are compared as they are written, which is all
     /// their bits.
@@ -66,8 +66,8 @@ pub(crate) struct Choice {
 }
 
 /// The answers of a whole reply or of the chunks of a stream, by their number.
-pub(crate) fn choices<'a>(objects: impl IntoIterator<Item = &'a Value>) -> BTreeMap<u64, Choice> {
-    let mut all: BTreeMap<u64, Choice> = BTreeMap::new();
+pub(crate) fn choices<'a>(objects: impl IntoIterator<Item = &'a Value>) -> BTreeMap<u64, ReplyChoice> {
+    let mut all: BTreeMap<u64, ReplyChoice> = BTreeMap::new();
     let parts = objects.into_iter().flat_map(|object| object["choices"].as_array().expect("a list of choices"));
     for part in parts {
         let choice = all.entry(part["index"].as_u64().expect("a number")).or_default();

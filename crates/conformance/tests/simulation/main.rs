@@ -1,6 +1,6 @@
 //! Whole servers under one seed: clients over HTTP, the engine, and one to eight devices.
 //!
-//! Time is virtual, connections are in memory, and every choice is drawn from the seed: who comes
+//! VirtualTime is virtual, connections are in memory, and every choice is drawn from the seed: who comes
 //! when, sends in which pieces, reads slowly or not at all, closes half or leaves; bodies that are
 //! wrong; full pools and preemptions; copies and steps that fail, devices that are lost; adapters
 //! that come and go; a server that is told to end. `WARPFOLD_SCHEDULES` says how many scenarios,
@@ -17,17 +17,17 @@ use std::cell::RefCell;
 use std::ops::Range;
 use std::path::Path;
 
-use faults::Fault;
-use play::{Alone, play};
+use faults::GroundFault;
+use play::{AloneServer, play};
 use warpfold::{Device, Profile, Queue};
-use warpfold_engine::simulation::{Failure, Scenario, Seen, Sizes, alone, explore};
+use warpfold_engine::simulation::{ModelSizes, Scenario, ScenarioFailure, ScenarioSeen, alone, explore};
 use warpfold_models::{LanguageModel, ModelFiles};
 
 /// Scenarios of CI's sample.
-const SAMPLE: u64 = 1_500;
+const SAMPLE: u64 = 600;
 
 /// Scenarios for one on real kernels.
-const SCRIPTED_EACH: u64 = 500;
+const SCRIPTED_EACH: u64 = 300;
 
 /// Scenarios within which a planted fault must be found.
 const MOST_SCENARIOS: u64 = 10_000;
@@ -42,7 +42,7 @@ fn seeds() -> Range<u64> {
 }
 
 #[track_caller]
-fn fail(failure: &Failure) -> ! {
+fn fail(failure: &ScenarioFailure) -> ! {
     let commit = option_env!("WARPFOLD_COMMIT").unwrap_or("this tree");
     panic!("{failure} (WARPFOLD_SEED={} repeats it, at {commit})", failure.seed)
 }
@@ -51,10 +51,10 @@ fn fail(failure: &Failure) -> ! {
 fn every_answer_of_a_server_has_the_bits_of_the_request_alone() {
     let all = seeds();
     let is_sample = all.end - all.start >= SAMPLE;
-    let alone = RefCell::new(Alone::new());
+    let alone = RefCell::new(AloneServer::new());
     let run = |seed| play(seed, None, &mut alone.borrow_mut()).0;
     let seen = explore(all, run).unwrap_or_else(|failure| fail(&failure));
-    let Seen { answered, refused, failed, left, preempted, hits, copied, adapted, .. } = seen;
+    let ScenarioSeen { answered, refused, failed, left, preempted, hits, copied, adapted, .. } = seen;
     let each = [answered, refused, failed, left, preempted, hits, copied, adapted];
     assert!(!is_sample || each.iter().all(|n| *n > 20), "too little has happened: {seen:?}");
     println!("{seen:?}");
@@ -62,7 +62,7 @@ fn every_answer_of_a_server_has_the_bits_of_the_request_alone() {
 
 #[test]
 fn a_seed_repeats_everything_that_happened() {
-    let mut alone = Alone::new();
+    let mut alone = AloneServer::new();
     for seed in 0..40 {
         assert_eq!(play(seed, None, &mut alone), play(seed, None, &mut alone), "seed {seed}");
     }
@@ -71,8 +71,8 @@ fn a_seed_repeats_everything_that_happened() {
 #[test]
 fn a_fault_in_what_a_server_stands_on_is_found() {
     let mut missed = Vec::new();
-    for fault in Fault::ALL {
-        let alone = RefCell::new(Alone::new());
+    for fault in GroundFault::ALL {
+        let alone = RefCell::new(AloneServer::new());
         match explore(0..MOST_SCENARIOS, |seed| play(seed, Some(fault), &mut alone.borrow_mut()).0) {
             Ok(_) => missed.push(fault),
             Err(failure) => println!("{fault:?}: found after {}", failure.seed + 1),
@@ -90,7 +90,7 @@ fn language_model() -> LanguageModel {
 
 #[test]
 fn answers_of_real_kernels_have_the_bits_of_the_request_alone() {
-    const SIZES: Sizes = Sizes { vocab: 288, max_len: 64, adapters: 0 };
+    const SIZES: ModelSizes = ModelSizes { vocab: 288, max_len: 64, adapters: 0 };
     let all = seeds();
     let num = (all.end - all.start).div_ceil(SCRIPTED_EACH);
     let run = |seed| {

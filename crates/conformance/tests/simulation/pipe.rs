@@ -10,10 +10,10 @@ use warpfold_serve::Socket;
 
 /// Both directions.
 #[derive(Debug)]
-pub(crate) struct Pipe(Mutex<Ends>);
+pub(crate) struct ClientPipe(Mutex<PipeEnds>);
 
 #[derive(Debug)]
-struct Ends {
+struct PipeEnds {
     sent: VecDeque<u8>,
     /// Bytes that the server has read.
     read: usize,
@@ -27,12 +27,12 @@ struct Ends {
     room: usize,
     /// Bytes that the client has looked at.
     looked: usize,
-    /// Whether room that the client makes is told to the server.
+    /// Whether the server is told what comes after the first bytes.
     tells: bool,
     wakers: Vec<Waker>,
 }
 
-impl Ends {
+impl PipeEnds {
     fn is_readable(&self) -> bool {
         !self.sent.is_empty() || self.has_ended || self.is_reset
     }
@@ -51,10 +51,10 @@ impl Ends {
     }
 }
 
-impl Pipe {
+impl ClientPipe {
     /// A connection whose client leaves so many bytes untaken at most.
     pub(crate) fn new(room: usize, tells: bool) -> Self {
-        Self(Mutex::new(Ends {
+        Self(Mutex::new(PipeEnds {
             sent: VecDeque::new(),
             read: 0,
             has_ended: false,
@@ -68,11 +68,11 @@ impl Pipe {
         }))
     }
 
-    fn ends(&self) -> MutexGuard<'_, Ends> {
+    fn ends(&self) -> MutexGuard<'_, PipeEnds> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn change(&self, change: impl FnOnce(&mut Ends)) {
+    fn change(&self, change: impl FnOnce(&mut PipeEnds)) {
         let mut ends = self.ends();
         change(&mut ends);
         let wakers = std::mem::take(&mut ends.wakers);
@@ -81,7 +81,8 @@ impl Pipe {
     }
 
     pub(crate) fn send(&self, bytes: &[u8]) {
-        self.change(|ends| ends.sent.extend(bytes));
+        let is_told = self.ends().tells || self.num_read() == 0;
+        if is_told { self.change(|ends| ends.sent.extend(bytes)) } else { self.ends().sent.extend(bytes) }
     }
 
     /// The client sends no more.
@@ -91,9 +92,7 @@ impl Pipe {
 
     /// The client takes some bytes more.
     pub(crate) fn take(&self, bytes: usize) {
-        let take = |ends: &mut Ends| ends.taken = (ends.taken + bytes).min(ends.received.len());
-        let tells = self.ends().tells;
-        if tells { self.change(take) } else { take(&mut self.ends()) }
+        self.change(|ends| ends.taken = (ends.taken + bytes).min(ends.received.len()));
     }
 
     /// The client is gone.
@@ -120,7 +119,7 @@ impl Pipe {
     }
 }
 
-impl Socket for Pipe {
+impl Socket for ClientPipe {
     fn poll_read_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let mut ends = self.ends();
         let is_ready = ends.is_readable();

@@ -10,7 +10,7 @@ use hyper::rt::{Sleep, Timer};
 
 /// A time that is set, and those who wait for it.
 #[derive(Debug, Clone)]
-pub(crate) struct Time {
+pub(crate) struct VirtualTime {
     base: Instant,
     sleepers: Arc<Mutex<Sleepers>>,
     /// Whether those who wait are woken.
@@ -24,7 +24,7 @@ struct Sleepers {
     wakers: BTreeMap<(Duration, u64), Waker>,
 }
 
-impl Time {
+impl VirtualTime {
     pub(crate) fn new(wakes: bool) -> Self {
         Self { base: Instant::now(), sleepers: Arc::default(), wakes }
     }
@@ -53,12 +53,12 @@ impl Time {
     }
 }
 
-impl Timer for Time {
+impl Timer for VirtualTime {
     fn sleep(&self, duration: Duration) -> Pin<Box<dyn Sleep>> {
         let mut sleepers = self.sleepers();
         sleepers.last += 1;
         let key = (sleepers.now + duration, sleepers.last);
-        Box::pin(Nap { time: self.clone(), key })
+        Box::pin(TimedSleep { time: self.clone(), key })
     }
 
     fn sleep_until(&self, deadline: Instant) -> Pin<Box<dyn Sleep>> {
@@ -71,14 +71,14 @@ impl Timer for Time {
 }
 
 /// One who waits.
-struct Nap {
-    time: Time,
+struct TimedSleep {
+    time: VirtualTime,
     key: (Duration, u64),
 }
 
-impl Sleep for Nap {}
+impl Sleep for TimedSleep {}
 
-impl Future for Nap {
+impl Future for TimedSleep {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
@@ -91,7 +91,7 @@ impl Future for Nap {
     }
 }
 
-impl Drop for Nap {
+impl Drop for TimedSleep {
     fn drop(&mut self) {
         self.time.sleepers().wakers.remove(&self.key);
     }
@@ -99,26 +99,26 @@ impl Drop for Nap {
 
 type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Tasks, of which those that were woken may run. One that nobody wakes never does.
+/// WokenTasks, of which those that were woken may run. One that nobody wakes never does.
 #[derive(Default)]
-pub(crate) struct Tasks {
+pub(crate) struct WokenTasks {
     all: BTreeMap<usize, Task>,
     woken: Arc<Mutex<BTreeSet<usize>>>,
     last: usize,
 }
 
-struct Flag {
+struct TaskWaker {
     id: usize,
     woken: Arc<Mutex<BTreeSet<usize>>>,
 }
 
-impl Wake for Flag {
+impl Wake for TaskWaker {
     fn wake(self: Arc<Self>) {
         self.woken.lock().unwrap_or_else(PoisonError::into_inner).insert(self.id);
     }
 }
 
-impl Tasks {
+impl WokenTasks {
     fn woken(&self) -> MutexGuard<'_, BTreeSet<usize>> {
         self.woken.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -129,7 +129,7 @@ impl Tasks {
         self.woken().insert(self.last);
     }
 
-    /// Tasks that have not ended.
+    /// WokenTasks that have not ended.
     pub(crate) fn len(&self) -> usize {
         self.all.len()
     }
@@ -144,7 +144,7 @@ impl Tasks {
         let Some(id) = id else { return };
         self.woken().remove(&id);
         let Some(task) = self.all.get_mut(&id) else { return };
-        let waker = Waker::from(Arc::new(Flag { id, woken: self.woken.clone() }));
+        let waker = Waker::from(Arc::new(TaskWaker { id, woken: self.woken.clone() }));
         if task.as_mut().poll(&mut Context::from_waker(&waker)).is_ready() {
             self.all.remove(&id);
         }

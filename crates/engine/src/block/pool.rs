@@ -5,7 +5,7 @@
 //! again; the free list is the LRU order.
 
 use super::{BlockId, FreeList, Hit, Key, PrefixIndex};
-use crate::planted::{Fault, planted};
+use crate::planted::{EngineFault, planted};
 
 #[derive(Debug, Clone, Default)]
 struct Block {
@@ -67,7 +67,7 @@ impl Pool {
     /// A block for one holder, the least recently used; what it held is forgotten.
     pub(crate) fn take(&mut self) -> Option<BlockId> {
         let id = self.free.pop_front()?;
-        if !planted(Fault::TakenBlockStaysInIndex) {
+        if !planted(EngineFault::TakenBlockStaysInIndex) {
             self.forget(id);
         }
         self.blocks[id as usize].refs = 1;
@@ -79,7 +79,7 @@ impl Pool {
         let first = self.find_run(len)?;
         let run: Vec<_> = (first..).take(len).collect();
         for id in &run {
-            if !planted(Fault::RunIsNotTaken) || *id == first {
+            if !planted(EngineFault::RunIsNotTaken) || *id == first {
                 self.free.remove(*id);
             }
             self.forget(*id);
@@ -106,7 +106,7 @@ impl Pool {
             self.free.remove(id);
         }
         let block = &mut self.blocks[id as usize];
-        block.refs += u32::from(block.refs == 0 || !planted(Fault::ShareIsNotCounted));
+        block.refs += u32::from(block.refs == 0 || !planted(EngineFault::ShareIsNotCounted));
     }
 
     /// One holder less. The last one gives the block back once the step `fence` is over.
@@ -132,7 +132,7 @@ impl Pool {
         for id in std::mem::take(&mut self.retired) {
             let block = &mut self.blocks[id as usize];
             if block.refs == 0 && block.fence > step {
-                if !planted(Fault::RetiredBlockIsForgotten) {
+                if !planted(EngineFault::RetiredBlockIsForgotten) {
                     self.retired.push(id);
                 }
                 continue;

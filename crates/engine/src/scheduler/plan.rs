@@ -2,7 +2,7 @@
 
 use crate::batch::Moves;
 use crate::group::{Group, Key};
-use crate::planted::{Fault, planted};
+use crate::planted::{EngineFault, planted};
 use crate::request::RequestId;
 use crate::trace::Wait;
 
@@ -147,7 +147,7 @@ impl Plan {
 
     /// Finds its groups again after others have come and gone.
     pub(crate) fn follow(&mut self, running: &[Group], order: u64) {
-        if self.order == order || planted(Fault::PlanIsNotFollowed) {
+        if self.order == order || planted(EngineFault::PlanIsNotFollowed) {
             return;
         }
         self.order = order;

@@ -1,9 +1,9 @@
-//! Devices that run one model in step, of which some calls fail and one may be lost.
+//! FaultyDevices that run one model in step, of which some calls fail and one may be lost.
 
 use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use super::Draws;
+use super::SeedDraws;
 use crate::batch::{Batch, Moves};
 use crate::error::ModelError;
 use crate::model::{CacheShape, Limits, Model, Ticket};
@@ -12,16 +12,16 @@ use crate::sampling::Sampled;
 
 /// Which calls fail: copies, loads of adapters, the beginnings of steps, and their ends.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Faults {
+pub struct DeviceFaults {
     /// Numbers of calls that fail once.
     pub fails: BTreeSet<u64>,
     /// The call from which on a device is lost.
     pub lost_from: Option<u64>,
 }
 
-impl Faults {
+impl DeviceFaults {
     /// None in half of the cases, otherwise some, and sometimes a device that is lost.
-    pub fn draw(draws: &mut Draws) -> Self {
+    pub fn draw(draws: &mut SeedDraws) -> Self {
         let num = if draws.percent(50) { 0 } else { draws.below(4) };
         let fails = (0..num).map(|_| 1 + draws.below(150) as u64).collect();
         let lost_from = draws.percent(4).then(|| 1 + draws.below(100) as u64);
@@ -38,9 +38,9 @@ impl Faults {
 /// A model on several devices: each has its own, with a cache of its own, and runs every batch. A
 /// call that fails has reached some of them.
 #[derive(Debug)]
-pub struct Devices<M> {
+pub struct FaultyDevices<M> {
     ranks: Vec<M>,
-    faults: Faults,
+    faults: DeviceFaults,
     calls: u64,
     failures: u64,
     running: VecDeque<(Vec<Ticket>, Result<(), String>)>,
@@ -52,13 +52,13 @@ pub struct Devices<M> {
 /// A function from the weights of an adapter to their number.
 pub type Identify = fn(&(dyn Any + Send + Sync)) -> u32;
 
-impl<M: Model> Devices<M> {
+impl<M: Model> FaultyDevices<M> {
     /// Puts a model on each device.
     ///
     /// # Panics
     /// If there is no device.
     #[must_use]
-    pub fn new(ranks: Vec<M>, faults: Faults, identify: Identify) -> Self {
+    pub fn new(ranks: Vec<M>, faults: DeviceFaults, identify: Identify) -> Self {
         assert!(!ranks.is_empty(), "a model runs on a device");
         Self { ranks, faults, calls: 0, failures: 0, running: VecDeque::new(), loaded: BTreeMap::new(), identify }
     }
@@ -93,7 +93,7 @@ impl<M: Model> Devices<M> {
     }
 }
 
-impl<M: Model> Model for Devices<M> {
+impl<M: Model> Model for FaultyDevices<M> {
     fn limits(&self) -> Limits {
         self.ranks[0].limits()
     }

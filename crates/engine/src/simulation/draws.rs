@@ -4,12 +4,12 @@ use crate::sampling::philox;
 
 /// Numbers below bounds. The same seed gives the same ones.
 #[derive(Debug, Clone)]
-pub struct Draws {
+pub struct SeedDraws {
     seed: u64,
     last: u32,
 }
 
-impl Draws {
+impl SeedDraws {
     /// The numbers of a seed, from the first.
     #[must_use]
     pub fn new(seed: u64) -> Self {

@@ -5,7 +5,7 @@
 //! [`Worker`] without thread and clock, and judges: every answer that ends has the bits of the same
 //! request alone, every other one an error that says why, and nothing is held at the end. As in the
 //! simulators of FoundationDB and TigerBeetle, a failure repeats by its seed. `crates/conformance`
-//! plays whole servers on the same parts.
+//! plays whole servers on the same parts; `docs/notes/simulation.md` tells of both.
 
 mod devices;
 mod draws;
@@ -20,10 +20,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-pub use devices::{Devices, Faults, Identify};
-pub use draws::Draws;
-use scenario::{Event, PLACES};
-pub use scenario::{Scenario, Sizes, settings};
+pub use devices::{DeviceFaults, FaultyDevices, Identify};
+pub use draws::SeedDraws;
+pub use scenario::{ModelSizes, Scenario, settings};
+use scenario::{PLACES, ScenarioEvent};
 
 use crate::config::Config;
 use crate::detokenize::Decode;
@@ -32,11 +32,11 @@ use crate::error::ErrorKind;
 use crate::model::Model;
 use crate::request::{Adapter, Output, Request};
 use crate::scripted::Scripted;
-use crate::service::{self, Client, Clock, Options, Turn, Worker};
+use crate::service::{self, Client, Options, ServiceClock, Worker, WorkerTurn};
 
 /// What happened in scenarios, so that none passes for want of events.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Seen {
+pub struct ScenarioSeen {
     /// Scenarios.
     pub scenarios: u64,
     /// Answers that were compared with those alone.
@@ -57,7 +57,7 @@ pub struct Seen {
     pub adapted: u64,
 }
 
-impl std::ops::AddAssign for Seen {
+impl std::ops::AddAssign for ScenarioSeen {
     fn add_assign(&mut self, other: Self) {
         self.scenarios += other.scenarios;
         self.answered += other.answered;
@@ -73,14 +73,14 @@ impl std::ops::AddAssign for Seen {
 
 /// A scenario that failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Failure {
+pub struct ScenarioFailure {
     /// Its seed, which repeats it.
     pub seed: u64,
     /// What was found.
     pub message: String,
 }
 
-impl std::fmt::Display for Failure {
+impl std::fmt::Display for ScenarioFailure {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "seed {}: {}", self.seed, self.message)
     }
@@ -90,11 +90,14 @@ impl std::fmt::Display for Failure {
 ///
 /// # Errors
 /// The one that did.
-pub fn explore(seeds: impl Iterator<Item = u64>, run: impl Fn(u64) -> Seen) -> Result<Seen, Failure> {
-    let mut seen = Seen::default();
+pub fn explore(
+    seeds: impl Iterator<Item = u64>,
+    run: impl Fn(u64) -> ScenarioSeen,
+) -> Result<ScenarioSeen, ScenarioFailure> {
+    let mut seen = ScenarioSeen::default();
     for seed in seeds {
         let one = catch_unwind(AssertUnwindSafe(|| run(seed)));
-        seen += one.map_err(|panic| Failure { seed, message: message_of(&*panic) })?;
+        seen += one.map_err(|panic| ScenarioFailure { seed, message: message_of(&*panic) })?;
     }
     Ok(seen)
 }
@@ -109,8 +112,8 @@ fn message_of(panic: &(dyn Any + Send)) -> String {
 /// # Panics
 /// If an answer is wrong or missing, or something is held at the end.
 #[must_use]
-pub fn run_scripted(seed: u64) -> Seen {
-    const SIZES: Sizes = Sizes { vocab: 50, max_len: 96, adapters: 4 };
+pub fn run_scripted(seed: u64) -> ScenarioSeen {
+    const SIZES: ModelSizes = ModelSizes { vocab: 50, max_len: 96, adapters: 4 };
     let scenario = Scenario::draw(seed, SIZES);
     let model = Scripted::new(SIZES.vocab, SIZES.max_len);
     let of_rank = if scenario.overlaps { model.clone().overlapping() } else { model.clone() };
@@ -123,15 +126,15 @@ pub fn run_scripted(seed: u64) -> Seen {
 /// If the engine refuses it or fails.
 pub fn alone<M: Model>(model: M, request: Request) -> Vec<Output> {
     let config = Config { block_size: 8, num_blocks: 64, check: true, ..Config::default() };
-    let mut engine = Engine::new(model, config).expect("the settings are right").with_decode(Arc::new(Letters));
+    let mut engine = Engine::new(model, config).expect("the settings are right").with_decode(Arc::new(LetterText));
     engine.add(request).expect("the request is right");
     engine.run_to_end().expect("the model runs").into_values().next().expect("there is an answer")
 }
 
 /// A text of letters: token `t` is `a + t % 26`, and token 0 is special.
-struct Letters;
+struct LetterText;
 
-impl Decode for Letters {
+impl Decode for LetterText {
     fn append(&self, token: u32, bytes: &mut Vec<u8>) {
         bytes.push(b'a' + (token % 26) as u8);
     }
@@ -143,7 +146,7 @@ impl Decode for Letters {
 
 /// What a client has heard of its request.
 #[derive(Debug, Default)]
-struct Heard {
+struct HeardEvents {
     /// Which it was sent as, and with which weights of an adapter.
     sent: Option<(u64, Option<u32>)>,
     outputs: Vec<Output>,
@@ -157,7 +160,7 @@ struct Heard {
     wrong: Option<String>,
 }
 
-impl Heard {
+impl HeardEvents {
     /// Takes an event; returns whether more are wanted.
     fn hear(&mut self, event: service::Event, patience: Option<usize>) -> bool {
         if self.has_left && matches!(&event, Err(error) if !matches!(error.kind(), ErrorKind::Model { .. })) {
@@ -185,16 +188,16 @@ impl Heard {
     }
 }
 
-type Ear = Arc<Mutex<Heard>>;
+type Ear = Arc<Mutex<HeardEvents>>;
 
-fn heard(ear: &Ear) -> MutexGuard<'_, Heard> {
+fn heard(ear: &Ear) -> MutexGuard<'_, HeardEvents> {
     ear.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A scenario that is played.
-struct Play<M> {
+struct EnginePlay<M> {
     client: Client,
-    worker: Worker<Devices<M>>,
+    worker: Worker<FaultyDevices<M>>,
     ears: Vec<Ear>,
     /// The adapters that requests may name, and their weights.
     places: [Option<(Arc<Adapter>, u32)>; PLACES],
@@ -203,34 +206,34 @@ struct Play<M> {
 }
 
 /// Turns of a scenario at most.
-const MOST_TURNS: usize = 20_000;
+const TURN_BOUND: usize = 20_000;
 
 impl Scenario {
     /// Plays it on devices, and compares with answers alone.
     ///
     /// # Panics
     /// If an answer is wrong or missing, or something is held at the end.
-    pub fn run<M: Model>(&self, ranks: Vec<M>, alone: &mut dyn FnMut(Request) -> Vec<Output>) -> Seen {
+    pub fn run<M: Model>(&self, ranks: Vec<M>, alone: &mut dyn FnMut(Request) -> Vec<Output>) -> ScenarioSeen {
         let identify: Identify = |weights| *weights.downcast_ref().expect("the weights are a number");
-        let devices = Devices::new(ranks, self.faults.clone(), identify);
+        let devices = FaultyDevices::new(ranks, self.faults.clone(), identify);
         let engine = Engine::new(devices, self.config.clone()).expect("the settings are right");
         let now = Arc::new(AtomicU64::new(0));
         let time = now.clone();
-        let clock = Clock::new(move || Duration::from_millis(time.load(Ordering::Relaxed)));
+        let clock = ServiceClock::new(move || Duration::from_millis(time.load(Ordering::Relaxed)));
         let options = Options { max_waiting: self.max_waiting };
-        let (client, worker) = Worker::new(engine.with_decode(Arc::new(Letters)), options, clock);
+        let (client, worker) = Worker::new(engine.with_decode(Arc::new(LetterText)), options, clock);
         let ears = self.arrivals.iter().map(|_| Ear::default()).collect();
         let places = std::array::from_fn(|_| None);
-        let mut play = Play { client, worker, ears, places, loads: BTreeMap::new(), has_drained: false };
-        let mut draws = Draws::new(!self.seed);
+        let mut play = EnginePlay { client, worker, ears, places, loads: BTreeMap::new(), has_drained: false };
+        let mut draws = SeedDraws::new(!self.seed);
         let mut events = self.events.iter().peekable();
         for turn in 0.. {
-            assert!(turn < MOST_TURNS, "the engine makes no progress: {:?}", play.worker.engine().metrics());
+            assert!(turn < TURN_BOUND, "the engine makes no progress: {:?}", play.worker.engine().metrics());
             while let Some((_, event)) = events.next_if(|(at, _)| *at <= turn) {
                 play.happen(self, *event);
             }
             now.fetch_add(draws.below(3) as u64, Ordering::Relaxed);
-            let is_over = matches!(play.worker.turn(), Turn::Idle | Turn::Over);
+            let is_over = matches!(play.worker.turn(), WorkerTurn::Idle | WorkerTurn::Over);
             if is_over && events.peek().is_none() {
                 break;
             }
@@ -244,8 +247,8 @@ impl Scenario {
         Request { adapter, ..self.arrivals[i].request.clone() }
     }
 
-    fn judge<M: Model>(&self, mut play: Play<M>, alone: &mut dyn FnMut(Request) -> Vec<Output>) -> Seen {
-        let mut seen = Seen { scenarios: 1, ..Seen::default() };
+    fn judge<M: Model>(&self, mut play: EnginePlay<M>, alone: &mut dyn FnMut(Request) -> Vec<Output>) -> ScenarioSeen {
+        let mut seen = ScenarioSeen { scenarios: 1, ..ScenarioSeen::default() };
         for (i, ear) in play.ears.iter().enumerate() {
             let heard = heard(ear);
             if let Some(wrong) = &heard.wrong {
@@ -285,7 +288,7 @@ impl Scenario {
     }
 
     /// Holds an error against what has happened.
-    fn judge_error<M: Model>(&self, play: &Play<M>, request: &Request, error: &crate::error::Error) {
+    fn judge_error<M: Model>(&self, play: &EnginePlay<M>, request: &Request, error: &crate::error::Error) {
         let text = error.to_string();
         match error.kind() {
             ErrorKind::Model { .. } => {
@@ -300,27 +303,27 @@ impl Scenario {
                 let limits = play.worker.engine().model().limits();
                 let model = Scripted::new(limits.vocab, limits.max_len);
                 let probe = Engine::new(model, self.config.clone()).expect("the settings are right");
-                let refused = probe.with_decode(Arc::new(Letters)).add(request.clone());
+                let refused = probe.with_decode(Arc::new(LetterText)).add(request.clone());
                 assert_eq!(refused.err().map(|e| e.to_string()), Some(text), "why it is refused alone");
             }
         }
     }
 }
 
-impl<M: Model> Play<M> {
-    fn happen(&mut self, scenario: &Scenario, event: Event) {
+impl<M: Model> EnginePlay<M> {
+    fn happen(&mut self, scenario: &Scenario, event: ScenarioEvent) {
         match event {
-            Event::Add(i) => self.add(scenario, i),
-            Event::Abort(i) => {
+            ScenarioEvent::Add(i) => self.add(scenario, i),
+            ScenarioEvent::Abort(i) => {
                 let mut heard = heard(&self.ears[i]);
                 let Some((ticket, _)) = heard.sent else { return };
                 // Commands come before steps, so that nothing may be heard from here on.
                 heard.has_left |= heard.error.is_none() && !heard.is_finished(&scenario.arrivals[i].request);
                 self.client.abort(ticket);
             }
-            Event::Clear => self.worker.engine_mut().clear_prefix_cache(),
-            Event::Load { place, weights } => self.load(place, weights),
-            Event::Drain => {
+            ScenarioEvent::Clear => self.worker.engine_mut().clear_prefix_cache(),
+            ScenarioEvent::Load { place, weights } => self.load(place, weights),
+            ScenarioEvent::Drain => {
                 self.has_drained = true;
                 self.worker.drain();
             }
@@ -350,7 +353,7 @@ impl<M: Model> Play<M> {
         let answer = move |loaded: Result<(), _>| is_loaded.store(u64::from(loaded.is_ok()), Ordering::Relaxed);
         self.client.load_adapter_to(adapter.clone(), Box::new(weights), answer);
         // Its command is obeyed at once, as nobody else's is.
-        while self.worker.turn() == Turn::Worked && Arc::strong_count(&adapter) > 1 {}
+        while self.worker.turn() == WorkerTurn::Worked && Arc::strong_count(&adapter) > 1 {}
         let is_there = self.loads[&id].load(Ordering::Relaxed) == 1;
         self.places[place] = is_there.then_some((adapter, weights));
     }

@@ -1,6 +1,6 @@
 //! Scenarios: settings of an engine, requests, and what happens to them, drawn from a seed.
 
-use super::{Draws, Faults};
+use super::{DeviceFaults, SeedDraws};
 use crate::config::{Allocator, Config, Policy, Preemption, Speculation};
 use crate::engine::Engine;
 use crate::error::ErrorKind;
@@ -11,7 +11,7 @@ use crate::scripted::Scripted;
 
 /// The sizes of a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Sizes {
+pub struct ModelSizes {
     /// Tokens are below this.
     pub vocab: usize,
     /// The longest sequence.
@@ -22,7 +22,7 @@ pub struct Sizes {
 
 /// What happens, in the order of turns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Event {
+pub(crate) enum ScenarioEvent {
     /// A request comes.
     Add(usize),
     /// Its client gives it up.
@@ -37,7 +37,7 @@ pub(crate) enum Event {
 
 /// A request, and its client.
 #[derive(Debug, Clone)]
-pub(crate) struct Arrival {
+pub(crate) struct RequestArrival {
     pub(crate) request: Request,
     /// Events after which its client takes no more.
     pub(crate) patience: Option<usize>,
@@ -50,13 +50,13 @@ pub(crate) struct Arrival {
 pub struct Scenario {
     pub(crate) seed: u64,
     pub(crate) config: Config,
-    pub(crate) arrivals: Vec<Arrival>,
+    pub(crate) arrivals: Vec<RequestArrival>,
     /// What happens before which turn.
-    pub(crate) events: Vec<(usize, Event)>,
+    pub(crate) events: Vec<(usize, ScenarioEvent)>,
     pub(crate) max_waiting: usize,
     /// Which calls fail.
-    pub faults: Faults,
-    /// Devices of the model.
+    pub faults: DeviceFaults,
+    /// FaultyDevices of the model.
     pub ranks: usize,
     /// Whether the model's steps run while the next one is prepared.
     pub overlaps: bool,
@@ -71,11 +71,11 @@ pub(super) const PLACES: usize = 2;
 impl Scenario {
     /// The scenario of a seed.
     #[must_use]
-    pub fn draw(seed: u64, sizes: Sizes) -> Self {
-        let mut draws = Draws::new(seed);
+    pub fn draw(seed: u64, sizes: ModelSizes) -> Self {
+        let mut draws = SeedDraws::new(seed);
         let draws = &mut draws;
         let mut config = settings(draws, sizes.max_len);
-        let faults = Faults::draw(draws);
+        let faults = DeviceFaults::draw(draws);
         let (ranks, overlaps) = (draws.one_of(&[1, 1, 1, 1, 1, 1, 1, 2, 3, 8]), draws.percent(60));
         let max_waiting = draws.one_of(&[2, 1024, 1024]);
         let num = 1 + draws.below(6);
@@ -85,20 +85,20 @@ impl Scenario {
             let request = request(draws, sizes);
             let patience = draws.percent(12).then(|| 1 + draws.below(6));
             let place = (sizes.adapters > 0 && draws.percent(30)).then(|| draws.below(PLACES));
-            arrivals.push(Arrival { request, patience, place });
+            arrivals.push(RequestArrival { request, patience, place });
             let at = draws.below(TURNS / 2);
-            events.push((at, Event::Add(i)));
+            events.push((at, ScenarioEvent::Add(i)));
             if draws.percent(20) {
-                events.push((at + draws.below(TURNS / 2), Event::Abort(i)));
+                events.push((at + draws.below(TURNS / 2), ScenarioEvent::Abort(i)));
             }
         }
         for _ in 0..if sizes.adapters > 0 { draws.below(5) } else { 0 } {
             let (place, weights) = (draws.below(PLACES), draws.below(sizes.adapters) as u32);
-            events.push((draws.below(TURNS / 2), Event::Load { place, weights }));
+            events.push((draws.below(TURNS / 2), ScenarioEvent::Load { place, weights }));
         }
-        (0..draws.below(3)).for_each(|_| events.push((draws.below(TURNS), Event::Clear)));
+        (0..draws.below(3)).for_each(|_| events.push((draws.below(TURNS), ScenarioEvent::Clear)));
         if draws.percent(10) {
-            events.push((draws.below(TURNS), Event::Drain));
+            events.push((draws.below(TURNS), ScenarioEvent::Drain));
         }
         events.sort_by_key(|(at, _)| *at);
         if !draws.percent(10) {
@@ -109,7 +109,7 @@ impl Scenario {
 }
 
 /// Settings of an engine, of every policy, with little room.
-pub fn settings(draws: &mut Draws, max_len: usize) -> Config {
+pub fn settings(draws: &mut SeedDraws, max_len: usize) -> Config {
     let policy = draws.one_of(&[&Policy::ALL[..], &[Policy::Continuous; 3]].concat());
     let allocators = [Allocator::Contiguous, Allocator::Naive, Allocator::PrefixCaching, Allocator::PrefixCaching];
     let block_size = draws.one_of(&[1, 2, 4, 4, 16]);
@@ -140,7 +140,7 @@ pub fn settings(draws: &mut Draws, max_len: usize) -> Config {
 }
 
 /// A request of any kind; many share a beginning.
-fn request(draws: &mut Draws, Sizes { vocab, max_len, .. }: Sizes) -> Request {
+fn request(draws: &mut SeedDraws, ModelSizes { vocab, max_len, .. }: ModelSizes) -> Request {
     let (first, len, last) = (draws.below(3), 1 + draws.below(40.min(max_len / 2)), draws.below(3));
     let token = |i: usize| if i + 1 == len { last } else { (first + i * 7) % vocab } as u32;
     let prompt = (0..len).map(token).collect();
@@ -185,8 +185,8 @@ fn request(draws: &mut Draws, Sizes { vocab, max_len, .. }: Sizes) -> Request {
 }
 
 /// Gives the cache room for each request alone.
-fn give_room(config: &mut Config, arrivals: &[Arrival], sizes: Sizes) {
-    for Arrival { request, .. } in arrivals {
+fn give_room(config: &mut Config, arrivals: &[RequestArrival], sizes: ModelSizes) {
+    for RequestArrival { request, .. } in arrivals {
         let model = Scripted::new(sizes.vocab, sizes.max_len);
         let mut probe = Engine::new(model, config.clone()).expect("the settings are right");
         let request = Request { stop: Vec::new(), ..request.clone() };

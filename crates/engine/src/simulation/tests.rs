@@ -1,7 +1,7 @@
 //! Scenarios on the scripted model, and the faults that they must find.
 
-use super::{Seen, explore, run_scripted};
-use crate::planted::{Fault, plant};
+use super::{ScenarioSeen, explore, run_scripted};
+use crate::planted::{EngineFault, plant};
 
 /// Scenarios of CI's sample.
 const SAMPLE: u64 = 2_000;
@@ -16,49 +16,49 @@ fn no_scenario_changes_an_answer_or_leaves_one_without_a_reason() {
     let is_sample = all.end - all.start >= SAMPLE;
     let again = |seed| format!("WARPFOLD_SEED={seed} repeats it");
     let seen = explore(all, run_scripted).unwrap_or_else(|failure| panic!("{failure} ({})", again(failure.seed)));
-    let Seen { answered, refused, failed, left, preempted, hits, copied, adapted, .. } = seen;
+    let ScenarioSeen { answered, refused, failed, left, preempted, hits, copied, adapted, .. } = seen;
     let each = [answered, refused, failed, left, preempted, hits, copied, adapted];
     assert!(!is_sample || each.iter().all(|n| *n > 200), "too little has happened: {seen:?}");
 }
 
 /// All of them.
-const FAULTS: [Fault; 25] = [
-    Fault::ShareIsNotCounted,
-    Fault::TakenBlockStaysInIndex,
-    Fault::RunIsNotTaken,
-    Fault::RetiredBlockIsForgotten,
-    Fault::FreeLengthIsStale,
-    Fault::AdapterIsNoPartOfKey,
-    Fault::CopyIsNotMade,
-    Fault::CopyIsNotCounted,
-    Fault::SwappedShareIsNotCounted,
-    Fault::ForkHoldsTooFew,
-    Fault::LastBlockLeaks,
-    Fault::AbortOfSwappedLeaks,
-    Fault::RestartKeepsComputed,
-    Fault::TableIsStale,
-    Fault::PlanIsNotFollowed,
-    Fault::EndedKeepsBlocks,
-    Fault::SwappedIsNotWoken,
-    Fault::FailureForgetsSwapped,
-    Fault::GuessIsNotCompared,
-    Fault::ForkComesEarly,
-    Fault::TicketIsKept,
-    Fault::FailureIsNotTold,
-    Fault::LastUpdateIsLost,
-    Fault::DrainTakesMore,
-    Fault::RefusalIsIgnored,
+const FAULTS: [EngineFault; 25] = [
+    EngineFault::ShareIsNotCounted,
+    EngineFault::TakenBlockStaysInIndex,
+    EngineFault::RunIsNotTaken,
+    EngineFault::RetiredBlockIsForgotten,
+    EngineFault::FreeLengthIsStale,
+    EngineFault::AdapterIsNoPartOfKey,
+    EngineFault::CopyIsNotMade,
+    EngineFault::CopyIsNotCounted,
+    EngineFault::SwappedShareIsNotCounted,
+    EngineFault::ForkHoldsTooFew,
+    EngineFault::LastBlockLeaks,
+    EngineFault::AbortOfSwappedLeaks,
+    EngineFault::RestartKeepsComputed,
+    EngineFault::TableIsStale,
+    EngineFault::PlanIsNotFollowed,
+    EngineFault::EndedKeepsBlocks,
+    EngineFault::SwappedIsNotWoken,
+    EngineFault::FailureForgetsSwapped,
+    EngineFault::GuessIsNotCompared,
+    EngineFault::ForkComesEarly,
+    EngineFault::TicketIsKept,
+    EngineFault::FailureIsNotTold,
+    EngineFault::LastUpdateIsLost,
+    EngineFault::DrainTakesMore,
+    EngineFault::RefusalIsIgnored,
 ];
 
 /// Scenarios within which a fault must be found.
-const MOST_SCENARIOS: u64 = 10_000;
+const SCENARIOS: u64 = 10_000;
 
 #[test]
 fn every_planted_fault_is_found() {
     let mut missed = Vec::new();
     for fault in FAULTS {
         plant(Some(fault));
-        let found = explore(0..MOST_SCENARIOS, run_scripted);
+        let found = explore(0..SCENARIOS, run_scripted);
         plant(None);
         match found {
             Ok(_) => missed.push(fault),
@@ -68,5 +68,5 @@ fn every_planted_fault_is_found() {
             }
         }
     }
-    assert!(missed.is_empty(), "in {MOST_SCENARIOS} scenarios nothing shows {missed:?}");
+    assert!(missed.is_empty(), "in {SCENARIOS} scenarios nothing shows {missed:?}");
 }
