@@ -27,7 +27,7 @@
 //! `generation` is the stream of updates that come back, and gives the request up when it is
 //! dropped. `metrics/` watches.
 //!
-//! `host` is what all of them take from tokio beyond that: a [`SimulatedServer`] server has its owner's
+//! `host` is what all of them take from tokio beyond that: a [`SimulatedServer`] has its owner's
 //! timer instead, and [`Socket`]s that are none.
 //!
 //! [`load`] is the other side: clients that measure a server, or an engine in this process.

@@ -1,4 +1,4 @@
-//! DeviceFaults in what a server stands on, to see that scenarios find them.
+//! Faults in what a server stands on, to see that scenarios find them.
 //!
 //! Those inside the engine are planted in its own tests (`crates/engine/src/planted.rs`).
 

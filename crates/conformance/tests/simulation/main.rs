@@ -1,10 +1,10 @@
 //! Whole servers under one seed: clients over HTTP, the engine, and one to eight devices.
 //!
-//! VirtualTime is virtual, connections are in memory, and every choice is drawn from the seed: who comes
+//! Time is virtual, connections are in memory, and every choice is drawn from the seed: who comes
 //! when, sends in which pieces, reads slowly or not at all, closes half or leaves; bodies that are
 //! wrong; full pools and preemptions; copies and steps that fail, devices that are lost; adapters
 //! that come and go; a server that is told to end. `WARPFOLD_SCHEDULES` says how many scenarios,
-//! and `WARPFOLD_SEED` repeats one.
+//! and `WARPFOLD_SEED` repeats one. `docs/notes/simulation.md` tells what is found.
 
 mod clients;
 mod faults;

@@ -78,7 +78,8 @@ impl ServerWorld {
         pipe
     }
 
-    /// Lets a connection or the engine go on; returns whether one did. The engine's steps take time.
+    /// Lets a connection or the engine go on; returns whether one did. The engine's steps take
+    /// time.
     fn go_on(&mut self, draws: &mut SeedDraws) -> bool {
         let woken = self.tasks.num_woken();
         self.trace = self.trace.wrapping_mul(31).wrapping_add(self.time.now().as_millis() as u64 * 64 + woken as u64);

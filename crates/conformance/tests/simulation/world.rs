@@ -99,7 +99,7 @@ impl Drop for TimedSleep {
 
 type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// WokenTasks, of which those that were woken may run. One that nobody wakes never does.
+/// Tasks, of which those that were woken may run. One that nobody wakes never does.
 #[derive(Default)]
 pub(crate) struct WokenTasks {
     all: BTreeMap<usize, Task>,
@@ -129,7 +129,7 @@ impl WokenTasks {
         self.woken().insert(self.last);
     }
 
-    /// WokenTasks that have not ended.
+    /// Tasks that have not ended.
     pub(crate) fn len(&self) -> usize {
         self.all.len()
     }
