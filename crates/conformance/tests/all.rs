@@ -1,4 +1,5 @@
-//! The virtual GPU and the kernels on it, held against references, corpora and hardware.
+//! The virtual GPU and the kernels on it, held against references, corpora and hardware, and whole
+//! servers under one seed.
 
 mod approximate_bits;
 #[path = "attention/main.rs"]
@@ -19,4 +20,6 @@ mod planted_races;
 mod progress;
 mod real_sizes;
 mod rows;
+#[path = "simulation/main.rs"]
+mod simulation;
 mod tensor_bits;

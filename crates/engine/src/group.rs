@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use crate::beam::Hypothesis;
 use crate::block::{Pool, Table};
+use crate::planted::{EngineFault, planted};
 use crate::pooling::{PooledStates, Pooling};
 use crate::request::{Request, RequestId};
 use crate::sampling::{Sampled, Sampling};
@@ -150,7 +151,7 @@ impl Group {
             live.iter().map(|i| num_common(&self.seqs[leader].tokens, &self.seqs[*i].tokens)).min().unwrap_or(0);
         for i in live {
             let seq = &mut self.seqs[i];
-            seq.computed = 0;
+            seq.computed = if planted(EngineFault::RestartKeepsComputed) { seq.computed } else { 0 };
             seq.candidates = None;
             seq.is_attached = shares && i != leader;
         }
@@ -162,7 +163,7 @@ impl Group {
             return;
         }
         let leader = self.leader();
-        if self.seqs[leader].computed < self.fork_at {
+        if self.seqs[leader].computed < self.fork_at && !planted(EngineFault::ForkComesEarly) {
             return;
         }
         let (table, last_step) = (self.seqs[leader].table.clone(), self.seqs[leader].last_step);

@@ -42,7 +42,7 @@
 //! is the cache's memory; [`Batch`] and [`Model`] are the seam to the model; `sampling/` says which
 //! token is drawn, exactly; `detokenize.rs` makes text, `pooling.rs` embeddings. [`sizing`]
 //! computes how many blocks there are, [`ladder`] shows what each idea buys, [`replay`] plays a
-//! log, [`exercise`] judges settings.
+//! log, [`exercise`] judges settings, [`simulation`] tries schedules under a seed.
 //!
 //! # Steps that overlap
 //!
@@ -70,6 +70,7 @@ mod group;
 pub mod ladder;
 mod metrics;
 mod model;
+mod planted;
 mod pooling;
 pub mod replay;
 mod request;
@@ -78,6 +79,7 @@ mod scheduler;
 pub mod scripted;
 mod sequence;
 pub mod service;
+pub mod simulation;
 pub mod sizing;
 mod speculate;
 mod trace;

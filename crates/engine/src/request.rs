@@ -7,6 +7,7 @@ use crate::block::Parent;
 use crate::constraint::Constraint;
 use crate::error::{Error, ErrorKind, request};
 use crate::model::Limits;
+use crate::planted::{EngineFault, planted};
 use crate::pooling::Pooling;
 use crate::sampling::{Sampled, Sampling};
 
@@ -117,7 +118,8 @@ impl Request {
 
     /// Returns the prefix before the first block.
     pub(crate) fn root(&self) -> Parent {
-        Parent::Root { salt: self.salt.clone(), adapter: self.adapter.as_ref().map(|adapter| adapter.id) }
+        let adapter = self.adapter.as_ref().filter(|_| !planted(EngineFault::AdapterIsNoPartOfKey));
+        Parent::Root { salt: self.salt.clone(), adapter: adapter.map(|adapter| adapter.id) }
     }
 
     /// Tokens that are generated at least, as far as is known before.

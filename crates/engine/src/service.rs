@@ -5,12 +5,15 @@
 //! that drops its [`Stream`] gives the request up, and what it held is free at the next step. No
 //! queue grows without bound: a request's updates are at most its tokens, and requests beyond
 //! [`Options::max_waiting`] are refused.
+//!
+//! A [`Worker`] is what that thread runs. Who wants to say when it takes a turn, and what time it
+//! is, owns one instead of a [`Service`]: so a simulation of a whole server repeats.
 
 use std::any::Any;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -18,6 +21,7 @@ use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, ModelError};
 use crate::metrics::Metrics;
 use crate::model::Model;
+use crate::planted::{EngineFault, planted};
 use crate::request::{Adapter, Request, RequestId, Update};
 
 /// Options of a service.
@@ -53,6 +57,36 @@ pub struct Service {
 pub struct Client {
     commands: Sender<Command>,
     last_ticket: Arc<AtomicU64>,
+    clock: ServiceClock,
+}
+
+/// The time since some beginning.
+#[derive(Clone)]
+pub struct ServiceClock(Arc<dyn Fn() -> Duration + Send + Sync>);
+
+impl ServiceClock {
+    /// A clock that shows what a function returns, which never goes back.
+    #[must_use]
+    pub fn new(now: impl Fn() -> Duration + Send + Sync + 'static) -> Self {
+        Self(Arc::new(now))
+    }
+
+    /// The system's clock, from 0 on.
+    #[must_use]
+    pub fn system() -> Self {
+        let start = Instant::now();
+        Self::new(move || start.elapsed())
+    }
+
+    fn now(&self) -> Duration {
+        (self.0)()
+    }
+}
+
+impl std::fmt::Debug for ServiceClock {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("ServiceClock").field(&self.now()).finish()
+    }
 }
 
 /// The updates of one request.
@@ -65,13 +99,16 @@ pub struct Stream {
 
 enum Command {
     /// A request, and when it was sent.
-    Add(u64, Box<Request>, Sink, Instant),
+    Add(u64, Box<Request>, Sink, Duration),
     Abort(u64),
-    LoadAdapter(Arc<Adapter>, Box<dyn Any + Send + Sync>, Sender<Result<(), ModelError>>),
-    Metrics(Sender<Metrics>),
+    LoadAdapter(Arc<Adapter>, Box<dyn Any + Send + Sync>, Answer<Result<(), ModelError>>),
+    Metrics(Answer<Metrics>),
     Drain,
     Stop,
 }
+
+/// Receiver of one answer, called on the engine's thread. It is dropped if the service has ended.
+type Answer<T> = Box<dyn FnOnce(T) + Send>;
 
 impl std::fmt::Debug for Command {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -93,12 +130,10 @@ impl Service {
     /// If the system gives no thread.
     #[must_use]
     pub fn spawn<M: Model + Send + 'static>(engine: Engine<M>, options: Options) -> Self {
-        let (commands, inbox) = channel();
-        let worker =
-            Worker { engine, options, inbox, open: HashMap::new(), tickets: HashMap::new(), is_draining: false };
+        let (client, worker) = Worker::new(engine, options, ServiceClock::system());
         let thread = std::thread::Builder::new().name("warpfold-engine".to_owned()).spawn(move || worker.run());
         let thread = thread.expect("the system gives a thread");
-        Self { client: Client { commands, last_ticket: Arc::default() }, thread: Some(thread) }
+        Self { client, thread: Some(thread) }
     }
 
     /// Returns a handle that sends requests to this service.
@@ -145,7 +180,7 @@ impl Client {
     /// up.
     pub fn submit_to(&self, request: Request, sink: Sink) -> u64 {
         let ticket = self.last_ticket.fetch_add(1, Ordering::Relaxed);
-        if let Err(refused) = self.commands.send(Command::Add(ticket, Box::new(request), sink, Instant::now()))
+        if let Err(refused) = self.commands.send(Command::Add(ticket, Box::new(request), sink, self.clock.now()))
             && let Command::Add(_, _, mut sink, _) = refused.0
         {
             sink(Err(ErrorKind::Stopped.into()));
@@ -164,10 +199,19 @@ impl Client {
     /// What the model says, or that the service has ended.
     pub fn load_adapter(&self, adapter: Arc<Adapter>, weights: Box<dyn Any + Send + Sync>) -> Result<(), ModelError> {
         let (sender, answer) = channel();
-        self.commands
-            .send(Command::LoadAdapter(adapter, weights, sender))
-            .map_err(|_| Error::from(ErrorKind::Stopped))?;
+        self.load_adapter_to(adapter, weights, move |loaded| drop(sender.send(loaded)));
         answer.recv().map_err(|_| Error::from(ErrorKind::Stopped))?
+    }
+
+    /// The same without waiting: `answer` is called on the engine's thread, or dropped if the
+    /// service has ended.
+    pub fn load_adapter_to(
+        &self,
+        adapter: Arc<Adapter>,
+        weights: Box<dyn Any + Send + Sync>,
+        answer: impl FnOnce(Result<(), ModelError>) + Send + 'static,
+    ) {
+        self.commands.send(Command::LoadAdapter(adapter, weights, Box::new(answer))).ok();
     }
 
     /// Counters since the start, and what is there now.
@@ -176,8 +220,14 @@ impl Client {
     /// [`ErrorKind::Stopped`] if the service has ended.
     pub fn metrics(&self) -> Result<Metrics, Error> {
         let (sender, answer) = channel();
-        self.commands.send(Command::Metrics(sender)).map_err(|_| ErrorKind::Stopped)?;
+        self.metrics_to(move |metrics| drop(sender.send(metrics)));
         Ok(answer.recv().map_err(|_| ErrorKind::Stopped)?)
+    }
+
+    /// The same without waiting: `answer` is called on the engine's thread, or dropped if the
+    /// service has ended.
+    pub fn metrics_to(&self, answer: impl FnOnce(Metrics) + Send + 'static) {
+        self.commands.send(Command::Metrics(Box::new(answer))).ok();
     }
 }
 
@@ -203,71 +253,140 @@ struct Open {
     num_left: usize,
 }
 
-struct Worker<M> {
+/// An engine that obeys clients: what the thread of a [`Service`] runs.
+///
+/// ```
+/// use std::time::Duration;
+/// use warpfold_engine::scripted::Scripted;
+/// use warpfold_engine::service::{Options, ServiceClock, Worker, WorkerTurn};
+/// use warpfold_engine::{Config, Engine, Request};
+///
+/// let engine = Engine::new(Scripted::new(100, 128), Config { num_blocks: 64, ..Config::default() })?;
+/// let (client, mut worker) = Worker::new(engine, Options::default(), ServiceClock::new(|| Duration::ZERO));
+/// let answer = client.submit(Request::greedy(vec![1, 2, 3], 5));
+/// while worker.turn() == WorkerTurn::Worked {}
+/// assert!(answer.take(1).all(|event| event.is_ok()));
+/// # Ok::<(), warpfold_engine::Error>(())
+/// ```
+pub struct Worker<M> {
     engine: Engine<M>,
     options: Options,
+    clock: ServiceClock,
     inbox: Receiver<Command>,
     open: HashMap<u64, Open>,
     tickets: HashMap<RequestId, u64>,
     is_draining: bool,
+    is_stopped: bool,
 }
 
-/// Pause after a step that ran nothing: a static batch waits for a time to pass.
+impl<M> std::fmt::Debug for Worker<M> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Worker").field("open", &self.open.len()).finish_non_exhaustive()
+    }
+}
+
+/// What a [`Worker`] did in a turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WorkerTurn {
+    /// It obeyed a command or ran a step.
+    Worked,
+    /// Its step ran nothing: a static batch waits for a time to pass.
+    Waited,
+    /// There is nothing to do before a command comes.
+    Idle,
+    /// It was stopped, or drained and every request has ended.
+    Over,
+}
+
+/// Pause after a step that ran nothing.
 const PAUSE: Duration = Duration::from_millis(1);
 
 impl<M: Model> Worker<M> {
+    /// Takes an engine; the client sends it requests.
+    #[must_use]
+    pub fn new(engine: Engine<M>, options: Options, clock: ServiceClock) -> (Client, Self) {
+        let (commands, inbox) = channel();
+        let client = Client { commands, last_ticket: Arc::default(), clock: clock.clone() };
+        let (open, tickets) = (HashMap::new(), HashMap::new());
+        (client, Self { engine, options, clock, inbox, open, tickets, is_draining: false, is_stopped: false })
+    }
+
+    /// Obeys a command, or runs a step if there is none. Never waits.
+    pub fn turn(&mut self) -> WorkerTurn {
+        let is_idle = self.engine.is_idle();
+        self.engine.set_time(self.clock.now());
+        match self.inbox.try_recv() {
+            // Those that come too late are told so.
+            Ok(command) => self.obey(command),
+            Err(_) if self.is_stopped || is_idle && self.is_draining => return WorkerTurn::Over,
+            Err(TryRecvError::Disconnected) if is_idle => return WorkerTurn::Over,
+            Err(_) if is_idle => return WorkerTurn::Idle,
+            Err(_) if !self.step() => return WorkerTurn::Waited,
+            Err(_) => {}
+        }
+        WorkerTurn::Worked
+    }
+
+    /// Refuses new requests; those that are there may end.
+    pub fn drain(&mut self) {
+        self.is_draining = true;
+        self.engine.set_draining();
+    }
+
+    /// Requests that have not ended.
+    #[must_use]
+    pub fn num_open(&self) -> usize {
+        self.open.len().max(self.tickets.len())
+    }
+
+    /// The engine.
+    #[must_use]
+    pub fn engine(&self) -> &Engine<M> {
+        &self.engine
+    }
+
+    /// The engine, for what no command says.
+    pub fn engine_mut(&mut self) -> &mut Engine<M> {
+        &mut self.engine
+    }
+
     fn run(mut self) -> Metrics {
-        let start = Instant::now();
-        let mut has_run = true;
         loop {
-            let is_idle = self.engine.is_idle();
-            if is_idle && self.is_draining {
-                break;
-            }
-            // Without work it waits for a command; otherwise it takes those that are there.
-            let command = match (is_idle, has_run) {
-                (true, _) => self.inbox.recv().map_err(|_| RecvTimeoutError::Disconnected),
-                (false, true) => self.inbox.try_recv().map_err(|_| RecvTimeoutError::Timeout),
-                (false, false) => self.inbox.recv_timeout(PAUSE),
+            let command = match self.turn() {
+                WorkerTurn::Worked => continue,
+                WorkerTurn::Over => break,
+                WorkerTurn::Waited => self.inbox.recv_timeout(PAUSE),
+                WorkerTurn::Idle => self.inbox.recv().map_err(|_| RecvTimeoutError::Disconnected),
             };
-            self.engine.set_time(start.elapsed());
             match command {
-                Ok(Command::Stop) | Err(RecvTimeoutError::Disconnected) => break,
-                Ok(command) => {
-                    self.obey(command, start);
-                    has_run = true;
-                }
-                Err(RecvTimeoutError::Timeout) => has_run = self.step(),
+                Ok(command) => self.obey(command),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => break,
             }
         }
         self.engine.metrics()
     }
 
-    fn obey(&mut self, command: Command, start: Instant) {
+    fn obey(&mut self, command: Command) {
         match command {
             Command::Add(ticket, request, sink, sent) => {
                 // What it waited in the channel is part of its time in the queue.
-                self.engine.set_time(sent.saturating_duration_since(start));
+                self.engine.set_time(sent);
                 self.add(ticket, *request, sink);
             }
             Command::Abort(ticket) => self.abort(ticket),
-            Command::LoadAdapter(adapter, weights, answer) => {
-                drop(answer.send(self.engine.load_adapter(&adapter, &*weights)));
-            }
-            // Nobody may wait for it any more.
-            Command::Metrics(answer) => drop(answer.send(self.engine.metrics())),
-            Command::Drain => {
-                self.is_draining = true;
-                self.engine.set_draining();
-            }
-            Command::Stop => {}
+            Command::LoadAdapter(adapter, weights, answer) => answer(self.engine.load_adapter(&adapter, &*weights)),
+            Command::Metrics(answer) => answer(self.engine.metrics()),
+            Command::Drain => self.drain(),
+            Command::Stop => self.is_stopped = true,
         }
     }
 
     fn add(&mut self, ticket: u64, request: Request, mut sink: Sink) {
         let (waiting, limit) = (self.engine.num_waiting(), self.options.max_waiting);
         let num_left = request.n;
-        let added = match (self.is_draining, waiting >= limit) {
+        let is_ending = (self.is_draining || self.is_stopped) && !planted(EngineFault::DrainTakesMore);
+        let added = match (is_ending, waiting >= limit) {
             (true, _) => Err(ErrorKind::Stopped.into()),
             (_, true) => Err(ErrorKind::Overloaded { waiting, limit }.into()),
             _ => self.engine.add(request),
@@ -285,12 +404,14 @@ impl<M: Model> Worker<M> {
 
     fn abort(&mut self, ticket: u64) {
         if let Some(open) = self.open.remove(&ticket) {
-            self.tickets.remove(&open.id);
+            if !planted(EngineFault::TicketIsKept) {
+                self.tickets.remove(&open.id);
+            }
             self.engine.abort(open.id);
         }
     }
 
-    /// Runs a step and passes on what is new; returns whether there was anything.
+    /// Runs a step and passes on what is new; returns whether it ran anything.
     fn step(&mut self) -> bool {
         let before = self.engine.num_steps();
         match self.engine.step() {
@@ -305,15 +426,16 @@ impl<M: Model> Worker<M> {
         let open = self.open.get_mut(&ticket).expect("a request with a ticket is open");
         open.num_left -= usize::from(update.finish.is_some());
         let is_over = open.num_left == 0;
-        let is_wanted = (open.sink)(Ok(update));
-        if is_over || !is_wanted {
+        let is_lost = is_over && planted(EngineFault::LastUpdateIsLost);
+        let is_wanted = is_lost || (open.sink)(Ok(update));
+        if is_over || !(is_wanted || planted(EngineFault::RefusalIsIgnored)) {
             self.abort(ticket);
         }
     }
 
     fn fail(&mut self, error: &Error) {
         let ErrorKind::Model { step, failed, source } = error.kind() else { return };
-        for id in failed {
+        for id in failed.iter().skip(usize::from(planted(EngineFault::FailureIsNotTold))) {
             let Some(ticket) = self.tickets.remove(id) else { continue };
             let mut open = self.open.remove(&ticket).expect("a request with a ticket is open");
             let source = source.to_string().into();

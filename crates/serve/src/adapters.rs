@@ -12,6 +12,7 @@ use axum::extract::State as Shared;
 use axum::http::StatusCode;
 use axum::response::Response;
 use serde_json::json;
+use tokio::sync::oneshot;
 use warpfold_engine::service::Client;
 use warpfold_engine::{Adapter, ModelError};
 use warpfold_models::AdapterWeights;
@@ -71,10 +72,29 @@ impl Adapters {
 
     /// Brings an adapter to the model, and gives it a name that has none yet.
     pub(crate) fn load(&self, client: &Client, name: &str, weights: AdapterWeights) -> Result<(), ModelError> {
+        let adapter = self.place()?;
+        client.load_adapter(adapter.clone(), Box::new(weights))?;
+        self.enter(name, adapter)
+    }
+
+    /// The same for those who may not wait on their thread.
+    async fn load_beside(&self, client: &Client, name: &str, weights: AdapterWeights) -> Result<(), ModelError> {
+        let adapter = self.place()?;
+        let (answer, loaded) = oneshot::channel();
+        client.load_adapter_to(adapter.clone(), Box::new(weights), move |result| drop(answer.send(result)));
+        loaded.await.map_err(|_| "the engine has ended")??;
+        self.enter(name, adapter)
+    }
+
+    /// Takes a place, or says that there is none.
+    fn place(&self) -> Result<Arc<Adapter>, ModelError> {
         let places = self.known().places.len();
         let reason = || format!("all {places} places of adapters are taken; --max-loras says how many there are");
-        let adapter = self.reserve().ok_or_else(reason)?;
-        client.load_adapter(adapter.clone(), Box::new(weights))?;
+        Ok(self.reserve().ok_or_else(reason)?)
+    }
+
+    /// Gives an adapter its name.
+    fn enter(&self, name: &str, adapter: Arc<Adapter>) -> Result<(), ModelError> {
         let mut known = self.known();
         if known.names.contains_key(name) {
             return Err(format!("there is an adapter {name:?} already").into());
@@ -102,15 +122,12 @@ pub(crate) async fn load(Shared(state): Shared<Arc<State>>, mut fields: Fields) 
     if name.is_empty() || state.options.names.contains(&name) || state.adapters.find(&name).is_some() {
         return Err(refused(format!("lora_name: there is a model {name:?} already")));
     }
-    let adapters = state.clone();
-    let told = name.clone();
-    let work = move || {
-        let weights = AdapterWeights::open(&path).map_err(|error| refused(format!("lora_path: {error}")))?;
-        adapters.adapters.load(&client, &name, weights).map_err(|error| refused(error.to_string()))
-    };
-    let loaded = tokio::task::spawn_blocking(work).await;
-    loaded.map_err(|_| ApiError::internal("the adapter could not be loaded"))??;
-    Ok(json(&json!({"object": "lora", "id": told, "loaded": true})))
+    let weights = state.host.work(move || AdapterWeights::open(&path)).await;
+    let weights = weights.ok_or_else(|| ApiError::internal("the adapter could not be loaded"))?;
+    let weights = weights.map_err(|error| refused(format!("lora_path: {error}")))?;
+    let loaded = state.adapters.load_beside(&client, &name, weights).await;
+    loaded.map_err(|error| refused(error.to_string()))?;
+    Ok(json(&json!({"object": "lora", "id": name, "loaded": true})))
 }
 
 /// Takes an adapter away from those who have not begun.

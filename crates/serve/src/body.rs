@@ -29,11 +29,11 @@ impl FromRequest<Arc<State>> for Fields {
             return Err(too_large());
         }
         let body = Limited::new(request.into_body(), bounds.body_bytes).collect();
-        match tokio::time::timeout(bounds.body_time, body).await {
-            Ok(Ok(body)) => Self::parse(&body.to_bytes()),
-            Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large()),
-            Ok(Err(error)) => Err(ApiError::bad_request(format!("the body cannot be read: {error}"))),
-            Err(_) => {
+        match state.host.within(bounds.body_time, body).await {
+            Some(Ok(body)) => Self::parse(&body.to_bytes()),
+            Some(Err(error)) if error.is::<LengthLimitError>() => Err(too_large()),
+            Some(Err(error)) => Err(ApiError::bad_request(format!("the body cannot be read: {error}"))),
+            None => {
                 let seconds = bounds.body_time.as_secs_f32();
                 let message = format!("the body did not arrive within {seconds} seconds");
                 Err(ApiError::new(StatusCode::REQUEST_TIMEOUT, message))

@@ -8,15 +8,17 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use axum::Router;
+use hyper::rt::{Sleep, Timer};
 use hyper::server::conn::http1;
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::TokioIo;
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
-use tokio::time::{Sleep, sleep};
+use tokio::time::sleep;
 
+use crate::host::Host;
 use crate::options::Bounds;
 use crate::state::{Phase, State};
 
@@ -56,7 +58,9 @@ pub(crate) async fn accept(listener: TcpListener, state: Arc<State>, router: Rou
             Ok(place) => {
                 let (state, router) = (state.clone(), router.clone());
                 connections.spawn(async move {
-                    serve(stream, &state, router).await;
+                    // Tokens are small, and wanted at once.
+                    stream.set_nodelay(true).ok();
+                    serve(Arc::new(stream), &state, router).await;
                     drop(place);
                 });
             }
@@ -65,54 +69,96 @@ pub(crate) async fn accept(listener: TcpListener, state: Arc<State>, router: Rou
 }
 
 /// Serves one connection. What it does wrong ends it, and nothing else.
-async fn serve(stream: TcpStream, state: &State, router: Router) {
+pub(crate) async fn serve<S: Socket>(stream: Arc<S>, state: &State, router: Router) {
     let Bounds { header_bytes, headers, header_time, write_time, .. } = state.options.bounds;
-    // Tokens are small, and wanted at once.
-    stream.set_nodelay(true).ok();
-    let stream = Arc::new(stream);
-    let io = TokioIo::new(Impatient { stream: stream.clone(), patience: write_time, deadline: None });
+    let host = state.host.clone();
+    let io = TokioIo::new(Impatient { stream: stream.clone(), patience: write_time, deadline: None, host });
     let mut builder = http1::Builder::new();
-    builder.timer(TokioTimer::new()).header_read_timeout(header_time).max_headers(headers).max_buf_size(header_bytes);
+    builder.timer(state.host.clone()).header_read_timeout(header_time).max_headers(headers).max_buf_size(header_bytes);
     let mut connection = std::pin::pin!(builder.serve_connection(io, TowerToHyperService::new(router)));
     let mut phases = state.phases();
+    // In this order, so that a simulation repeats.
     tokio::select! {
+        biased;
         _ = connection.as_mut() => return,
-        () = has_left(&stream) => return,
+        () = has_left(&*stream, &state.host) => return,
         _ = phases.wait_for(|phase| *phase >= Phase::Draining) => {}
     }
     connection.as_mut().graceful_shutdown();
     tokio::select! {
+        biased;
         _ = connection => {}
-        () = has_left(&stream) => {}
+        () = has_left(&*stream, &state.host) => {}
     }
 }
 
 /// Waits until the client has closed its side. hyper sees that by reading, and while it answers a
 /// request it does not read on where bytes of the next one lie before the end.
-async fn has_left(stream: &TcpStream) {
+async fn has_left(stream: &impl Socket, host: &Host) {
     loop {
-        let is_closed = stream.ready(Interest::READABLE).await.map_or(true, |ready| ready.is_read_closed());
-        sleep(LOOK).await;
+        let is_closed = stream.is_closed().await;
+        host.sleep(LOOK).await;
         if is_closed {
             return;
         }
     }
 }
 
-/// A stream whose writes fail when the other side takes nothing for too long. Dropping it closes
-/// it.
-struct Impatient {
-    stream: Arc<TcpStream>,
-    patience: Duration,
-    deadline: Option<Pin<Box<Sleep>>>,
+/// A connection's socket, or what a simulation has in its place. Dropping it closes it.
+///
+/// The methods are those of [`TcpStream`], and do what it says there.
+#[allow(missing_docs, reason = "the names are tokio's")]
+pub trait Socket: Send + Sync + 'static {
+    fn poll_read_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
+    fn try_read(&self, buffer: &mut [u8]) -> io::Result<usize>;
+    fn poll_write_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
+    fn try_write(&self, bytes: &[u8]) -> io::Result<usize>;
+    fn try_write_vectored(&self, bytes: &[io::IoSlice<'_>]) -> io::Result<usize>;
+
+    /// Waits until there is something to read, and returns whether the other side sends no more.
+    fn is_closed(&self) -> impl Future<Output = bool> + Send;
 }
 
-impl Impatient {
+impl Socket for TcpStream {
+    fn poll_read_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Self::poll_read_ready(self, cx)
+    }
+
+    fn try_read(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        Self::try_read(self, buffer)
+    }
+
+    fn poll_write_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Self::poll_write_ready(self, cx)
+    }
+
+    fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
+        Self::try_write(self, bytes)
+    }
+
+    fn try_write_vectored(&self, bytes: &[io::IoSlice<'_>]) -> io::Result<usize> {
+        Self::try_write_vectored(self, bytes)
+    }
+
+    async fn is_closed(&self) -> bool {
+        self.ready(Interest::READABLE).await.map_or(true, |ready| ready.is_read_closed())
+    }
+}
+
+/// A stream whose writes fail when the other side takes nothing for too long.
+struct Impatient<S> {
+    stream: Arc<S>,
+    patience: Duration,
+    deadline: Option<Pin<Box<dyn Sleep>>>,
+    host: Host,
+}
+
+impl<S: Socket> Impatient<S> {
     /// Writes as soon as it can; what has to be waited for becomes an error when it is late.
     fn poll_write_in_time(
         &mut self,
         cx: &mut Context<'_>,
-        write: impl Fn(&TcpStream) -> io::Result<usize>,
+        write: impl Fn(&S) -> io::Result<usize>,
     ) -> Poll<io::Result<usize>> {
         while let Poll::Ready(ready) = self.stream.poll_write_ready(cx) {
             match ready.and_then(|()| write(&self.stream)) {
@@ -123,13 +169,12 @@ impl Impatient {
                 }
             }
         }
-        let patience = self.patience;
-        let deadline = self.deadline.get_or_insert_with(|| Box::pin(sleep(patience)));
+        let deadline = self.deadline.get_or_insert_with(|| self.host.sleep(self.patience));
         deadline.as_mut().poll(cx).map(|()| Err(io::ErrorKind::TimedOut.into()))
     }
 }
 
-impl AsyncRead for Impatient {
+impl<S: Socket> AsyncRead for Impatient<S> {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         loop {
             ready!(self.stream.poll_read_ready(cx))?;
@@ -141,7 +186,7 @@ impl AsyncRead for Impatient {
     }
 }
 
-impl AsyncWrite for Impatient {
+impl<S: Socket> AsyncWrite for Impatient<S> {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         self.get_mut().poll_write_in_time(cx, |stream| stream.try_write(bytes))
     }

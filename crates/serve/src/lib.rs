@@ -27,6 +27,9 @@
 //! `generation` is the stream of updates that come back, and gives the request up when it is
 //! dropped. `metrics/` watches.
 //!
+//! `host` is what all of them take from tokio beyond that: a [`SimulatedServer`] has its owner's
+//! timer instead, and [`Socket`]s that are none.
+//!
 //! [`load`] is the other side: clients that measure a server, or an engine in this process.
 //!
 //! # What is absent on purpose
@@ -42,6 +45,7 @@ mod credentials;
 mod error;
 mod fields;
 mod generation;
+mod host;
 pub mod load;
 mod metrics;
 mod ollama;
@@ -51,10 +55,13 @@ mod page;
 mod routes;
 mod server;
 mod share;
+mod simulated;
 mod state;
 mod tokenize;
 
+pub use connection::Socket;
 pub use error::{Error, ErrorKind};
 pub use options::{Bounds, Options};
 pub use server::{Handle, Server};
+pub use simulated::SimulatedServer;
 pub use state::Text;

@@ -55,24 +55,29 @@ pub struct Bounds {
     pub drain_time: Duration,
 }
 
+impl Bounds {
+    /// The bounds of a server that is told nothing else.
+    pub const DEFAULT: Self = Self {
+        connections: 1024,
+        header_bytes: 32 << 10,
+        headers: 64,
+        body_bytes: 4 << 20,
+        header_time: Duration::from_secs(30),
+        body_time: Duration::from_secs(30),
+        write_time: Duration::from_secs(30),
+        waiting: 1024,
+        prompts: 256,
+        choices: 1024,
+        stops: 16,
+        stop_bytes: 1024,
+        logprobs: 20,
+        drain_time: Duration::from_secs(30),
+    };
+}
+
 impl Default for Bounds {
     fn default() -> Self {
-        Self {
-            connections: 1024,
-            header_bytes: 32 << 10,
-            headers: 64,
-            body_bytes: 4 << 20,
-            header_time: Duration::from_secs(30),
-            body_time: Duration::from_secs(30),
-            write_time: Duration::from_secs(30),
-            waiting: 1024,
-            prompts: 256,
-            choices: 1024,
-            stops: 16,
-            stop_bytes: 1024,
-            logprobs: 20,
-            drain_time: Duration::from_secs(30),
-        }
+        Self::DEFAULT
     }
 }
 

@@ -9,6 +9,7 @@ use axum::middleware::{from_fn_with_state, map_response};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use serde_json::json;
+use tokio::sync::oneshot;
 use warpfold_engine::Metrics;
 
 use crate::body::{json, typed};
@@ -77,12 +78,10 @@ async fn prometheus(Shared(state): Shared<Arc<State>>) -> Result<Response, ApiEr
 /// What the engine counts; it answers between two steps.
 async fn engine_metrics(state: &State) -> Result<Metrics, ApiError> {
     let Some(served) = state.served_so_far() else { return Ok(Metrics::default()) };
-    let client = served.client.clone();
-    // One at a time, so that a slow step does not collect threads.
-    let _turn = state.asking.lock().await;
-    let answer = tokio::task::spawn_blocking(move || client.metrics()).await;
-    match answer {
-        Ok(Ok(metrics)) => Ok(metrics),
+    let (answer, metrics) = oneshot::channel();
+    served.client.metrics_to(move |metrics| drop(answer.send(metrics)));
+    match metrics.await {
+        Ok(metrics) => Ok(metrics),
         _ if state.phase() == Phase::Ready => {
             state.fail();
             Err(ApiError::internal("the engine has failed"))

@@ -7,12 +7,13 @@ use std::sync::Arc;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio::task::{JoinHandle, JoinSet};
-use warpfold_engine::service::{self, Service};
+use warpfold_engine::service::{self, Client, Service};
 use warpfold_engine::{Config, Engine, Limits, Metrics, Model, ModelError};
 use warpfold_models::{AdapterWeights, Dialect};
 
 use crate::connection::accept;
 use crate::error::{Error, ErrorKind};
+use crate::host::Host;
 use crate::options::Options;
 use crate::routes::router;
 use crate::state::{Phase, Served, State, Text};
@@ -54,7 +55,7 @@ impl Server {
         let failed = |source| ErrorKind::Listen { address, source };
         let listener = runtime.block_on(TcpListener::bind(address)).map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
-        let state = Arc::new(State::new(options));
+        let state = Arc::new(State::new(options, Host::tokio()));
         let router = router(state.clone());
         let accepting = runtime.spawn(accept(listener, state.clone(), router));
         Ok(Self { runtime, state, address, accepting })
@@ -135,29 +136,9 @@ impl Handle {
         config: Config,
         text: Text,
     ) -> Result<(), warpfold_engine::Error> {
-        let mut engine = Engine::new(model, config.clone())?;
-        let limits = engine.model().limits();
-        let max_len = config.max_len.unwrap_or(usize::MAX).min(limits.max_len);
-        let template = text.template.as_ref().map_or("", |template| template.source());
-        let dialect = Dialect::new(template, text.tokenizer.as_deref(), text.tool_format);
-        if let Some(tokenizer) = &text.tokenizer {
-            engine = engine.with_decode(dialect.shown(tokenizer.clone()));
-        }
-        // Who comes while one key has the whole queue has its share beyond it.
-        let shares = if self.state.options.keys.len() > 1 { 2 } else { 1 };
-        let options = service::Options { max_waiting: self.state.options.bounds.waiting.saturating_mul(shares) };
+        let PreparedEngine { engine, options, served } = PreparedEngine::new(&self.state, model, config, text)?;
         let service = Service::spawn(engine, options);
-        let served = Served {
-            client: service.client(),
-            longest: config.longest(&limits),
-            limits: Limits { max_len, ..limits },
-            block_size: config.block_size,
-            longest_token: text.tokenizer.as_ref().map_or(0, |tokenizer| tokenizer.longest_bytes()),
-            text,
-            dialect,
-            grammars: std::sync::OnceLock::new(),
-        };
-        self.state.set_served(served, service);
+        self.state.set_served(served(service.client()), Some(service));
         Ok(())
     }
 
@@ -173,6 +154,40 @@ impl Handle {
     /// Lets requests end, and takes no more.
     pub fn stop(&self) {
         self.state.advance(Phase::Draining);
+    }
+}
+
+/// An engine, and what is served of it once it has a client.
+pub(crate) struct PreparedEngine<M> {
+    pub(crate) engine: Engine<M>,
+    pub(crate) options: service::Options,
+    pub(crate) served: Box<dyn FnOnce(Client) -> Served>,
+}
+
+impl<M: Model> PreparedEngine<M> {
+    pub(crate) fn new(state: &State, model: M, config: Config, text: Text) -> Result<Self, warpfold_engine::Error> {
+        let mut engine = Engine::new(model, config.clone())?;
+        let limits = engine.model().limits();
+        let max_len = config.max_len.unwrap_or(usize::MAX).min(limits.max_len);
+        let template = text.template.as_ref().map_or("", |template| template.source());
+        let dialect = Dialect::new(template, text.tokenizer.as_deref(), text.tool_format);
+        if let Some(tokenizer) = &text.tokenizer {
+            engine = engine.with_decode(dialect.shown(tokenizer.clone()));
+        }
+        // Who comes while one key has the whole queue has its share beyond it.
+        let shares = if state.options.keys.len() > 1 { 2 } else { 1 };
+        let options = service::Options { max_waiting: state.options.bounds.waiting.saturating_mul(shares) };
+        let served = move |client| Served {
+            client,
+            longest: config.longest(&limits),
+            limits: Limits { max_len, ..limits },
+            block_size: config.block_size,
+            longest_token: text.tokenizer.as_ref().map_or(0, |tokenizer| tokenizer.longest_bytes()),
+            text,
+            dialect,
+            grammars: std::sync::OnceLock::new(),
+        };
+        Ok(Self { engine, options, served: Box::new(served) })
     }
 }
 

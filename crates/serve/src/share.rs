@@ -61,6 +61,11 @@ impl Tenants {
         self.all[key].clone()
     }
 
+    /// Requests that wait, of all.
+    pub(crate) fn num_waiting(&self) -> usize {
+        self.all.iter().map(|tenant| tenant.waiting.load(Ordering::Relaxed)).sum()
+    }
+
     /// Queues `num` requests. A tenant may have its share of the queue always, and beyond it what
     /// the others leave when each that waits has its own.
     pub(crate) fn queue(&self, tenant: &Arc<Tenant>, num: usize) -> Result<Vec<Turn>, ApiError> {

@@ -13,6 +13,7 @@ use warpfold_models::{
 
 use crate::adapters::Adapters;
 use crate::error::ApiError;
+use crate::host::Host;
 use crate::metrics::Observed;
 use crate::openai::responses::store::Stored;
 use crate::options::Options;
@@ -86,6 +87,7 @@ impl Served {
 /// What all requests share.
 pub(crate) struct State {
     pub(crate) options: Options,
+    pub(crate) host: Host,
     pub(crate) tenants: Tenants,
     pub(crate) adapters: Adapters,
     pub(crate) observed: Arc<Observed>,
@@ -93,8 +95,6 @@ pub(crate) struct State {
     pub(crate) stored: Stored,
     /// Texts that are tokenized at a time.
     pub(crate) tokenizing: Semaphore,
-    /// Held by who asks the engine for its counters.
-    pub(crate) asking: tokio::sync::Mutex<()>,
     /// Seconds since 1970 when the server started.
     pub(crate) created: u64,
     /// Part of every id, so that those of different runs differ.
@@ -112,7 +112,7 @@ impl fmt::Debug for State {
 }
 
 impl State {
-    pub(crate) fn new(options: Options) -> Self {
+    pub(crate) fn new(options: Options, host: Host) -> Self {
         use std::hash::{BuildHasher, RandomState};
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
@@ -122,13 +122,13 @@ impl State {
             observed: Arc::default(),
             stored: Stored::default(),
             tokenizing: Semaphore::new(cores),
-            asking: tokio::sync::Mutex::new(()),
             created: now.as_secs(),
             run_id: RandomState::new().hash_one(now),
             phase: watch::Sender::new(Phase::Loading),
             has_failed: AtomicBool::new(false),
             served: OnceLock::new(),
             service: Mutex::new(None),
+            host,
             options,
         }
     }
@@ -150,10 +150,10 @@ impl State {
         self.phase.subscribe()
     }
 
-    /// Puts the model in its place. A server serves one.
-    pub(crate) fn set_served(&self, served: Served, service: Service) {
+    /// Puts the model in its place, with the thread that it has. A server serves one.
+    pub(crate) fn set_served(&self, served: Served, service: Option<Service>) {
         if self.served.set(served).is_ok() {
-            *self.service.lock().unwrap_or_else(PoisonError::into_inner) = Some(service);
+            *self.service.lock().unwrap_or_else(PoisonError::into_inner) = service;
             self.advance(Phase::Ready);
         }
     }

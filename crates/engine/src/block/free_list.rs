@@ -5,6 +5,7 @@
 //! operations take constant time and allocate nothing, as in vLLM V1's `FreeKVCacheBlockQueue`.
 
 use super::{BlockId, NULL_BLOCK};
+use crate::planted::{EngineFault, planted};
 
 /// A ring through the free blocks and the null block.
 #[derive(Debug, Clone)]
@@ -59,7 +60,7 @@ impl FreeList {
         self.next[prev as usize] = next;
         self.prev[next as usize] = prev;
         (self.next[id as usize], self.prev[id as usize]) = (id, id);
-        self.len -= 1;
+        self.len -= usize::from(!planted(EngineFault::FreeLengthIsStale));
     }
 
     /// The free blocks from front to back.

@@ -5,6 +5,7 @@
 //! again; the free list is the LRU order.
 
 use super::{BlockId, FreeList, Hit, Key, PrefixIndex};
+use crate::planted::{EngineFault, planted};
 
 #[derive(Debug, Clone, Default)]
 struct Block {
@@ -66,7 +67,9 @@ impl Pool {
     /// A block for one holder, the least recently used; what it held is forgotten.
     pub(crate) fn take(&mut self) -> Option<BlockId> {
         let id = self.free.pop_front()?;
-        self.forget(id);
+        if !planted(EngineFault::TakenBlockStaysInIndex) {
+            self.forget(id);
+        }
         self.blocks[id as usize].refs = 1;
         Some(id)
     }
@@ -76,7 +79,9 @@ impl Pool {
         let first = self.find_run(len)?;
         let run: Vec<_> = (first..).take(len).collect();
         for id in &run {
-            self.free.remove(*id);
+            if !planted(EngineFault::RunIsNotTaken) || *id == first {
+                self.free.remove(*id);
+            }
             self.forget(*id);
             self.blocks[*id as usize].refs = 1;
         }
@@ -100,7 +105,8 @@ impl Pool {
         if self.free.contains(id) {
             self.free.remove(id);
         }
-        self.blocks[id as usize].refs += 1;
+        let block = &mut self.blocks[id as usize];
+        block.refs += u32::from(block.refs == 0 || !planted(EngineFault::ShareIsNotCounted));
     }
 
     /// One holder less. The last one gives the block back once the step `fence` is over.
@@ -126,7 +132,9 @@ impl Pool {
         for id in std::mem::take(&mut self.retired) {
             let block = &mut self.blocks[id as usize];
             if block.refs == 0 && block.fence > step {
-                self.retired.push(id);
+                if !planted(EngineFault::RetiredBlockIsForgotten) {
+                    self.retired.push(id);
+                }
                 continue;
             }
             block.is_retired = false;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{BlockCopy, BlockId, Pool, Table};
+use crate::planted::{EngineFault, planted};
 
 /// Counts the distinct blocks of the tables.
 pub(crate) fn num_unique<'a>(tables: impl Iterator<Item = &'a Table>) -> usize {
@@ -32,7 +33,9 @@ pub(crate) fn swap_tables<'a>(
         for id in &mut table.blocks {
             let new = match moved.get(id) {
                 Some(&new) => {
-                    to.share(new);
+                    if !planted(EngineFault::SwappedShareIsNotCounted) {
+                        to.share(new);
+                    }
                     new
                 }
                 None => to.take().expect("blocks were counted before they are swapped"),

@@ -1,6 +1,7 @@
 //! Block table: locations of the positions of one sequence.
 
 use super::{BlockId, Pool};
+use crate::planted::{EngineFault, planted};
 
 /// The blocks of a sequence in order of positions.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -24,7 +25,7 @@ impl Table {
     /// A second holder of what the first `len` positions lie in.
     pub(crate) fn fork(&self, pool: &mut Pool, len: usize, block_size: usize) -> Self {
         let blocks = self.blocks[..len.div_ceil(block_size)].to_vec();
-        for id in &blocks {
+        for id in blocks.iter().skip(usize::from(planted(EngineFault::ForkHoldsTooFew))) {
             pool.share(*id);
         }
         let nodes = self.nodes[..self.nodes.len().min(len / block_size)].to_vec();
@@ -34,7 +35,7 @@ impl Table {
     /// Gives all blocks back, the last one first, so that a tail is evicted before what it hangs
     /// on.
     pub(crate) fn release(&mut self, pool: &mut Pool, fence: u64) {
-        for id in self.blocks.drain(..).rev() {
+        for id in self.blocks.drain(..).rev().skip(usize::from(planted(EngineFault::LastBlockLeaks))) {
             pool.release(id, fence);
         }
         *self = Self::default();

@@ -6,6 +6,7 @@ use crate::batch::{Batch, Feed, SampleRow};
 use crate::block::NULL_BLOCK;
 use crate::constraint::Mask;
 use crate::group::Group;
+use crate::planted::{EngineFault, planted};
 use crate::pooling::PooledStates;
 use crate::sequence::Sequence;
 
@@ -58,7 +59,8 @@ fn push_sequence(batch: &mut Batch, seq: &Sequence, rows: &Rows) {
     batch.cu_q.push(to_u32(batch.ids.len()));
     batch.kv_lens.push(to_u32(rows.end()));
     batch.sequences.push(seq.id);
-    batch.tables.extend(&seq.table.blocks);
+    let stale = if planted(EngineFault::TableIsStale) { seq.table.blocks.len() - 1 } else { seq.table.blocks.len() };
+    batch.tables.extend(&seq.table.blocks[..stale]);
     batch.tables.resize(batch.sequences.len() * batch.table_width, NULL_BLOCK);
 }
 

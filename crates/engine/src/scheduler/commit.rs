@@ -6,6 +6,7 @@ use crate::beam;
 use crate::block::Pool;
 use crate::config::{Allocator, Policy};
 use crate::group::Group;
+use crate::planted::{EngineFault, planted};
 use crate::request::{Finish, RequestId, Update};
 use crate::sampling::Sampled;
 
@@ -82,7 +83,9 @@ impl Scheduler {
             failed.extend((group.num_live() > 0).then_some(group.key.id));
         };
         self.running.drain(..).for_each(|group| end(group, &mut self.pool));
-        std::mem::take(&mut self.swapped).into_values().for_each(|group| end(group, &mut self.host));
+        if !planted(EngineFault::FailureForgetsSwapped) {
+            std::mem::take(&mut self.swapped).into_values().for_each(|group| end(group, &mut self.host));
+        }
         self.pool.clear_index();
         self.metrics.failed += failed.len() as u64;
         failed
@@ -105,7 +108,8 @@ impl Scheduler {
             Use::Next { .. } if is_beam => seq.candidates = Some(answer.top),
             Use::Next { after, position } => {
                 let is_after = |token| seq.tokens.get(position - 1) == Some(&token);
-                if !seq.is_live() || seq.num_known() != position || !after.is_none_or(is_after) {
+                let is_wanted = after.is_none_or(is_after) || planted(EngineFault::GuessIsNotCompared);
+                if !seq.is_live() || seq.num_known() != position || !is_wanted {
                     self.metrics.discarded_tokens += u64::from(after.is_none());
                     return;
                 }
@@ -142,7 +146,7 @@ impl Scheduler {
         } else {
             push_updates(group, new);
         }
-        if self.config.policy != Policy::Static {
+        if self.config.policy != Policy::Static && !planted(EngineFault::EndedKeepsBlocks) {
             group.release_ended(&mut self.pool);
         }
     }

@@ -33,6 +33,7 @@ use crate::error::{Error, ErrorKind, config, request};
 use crate::group::{Group, Key, longest_total};
 use crate::metrics::Metrics;
 use crate::model::Limits;
+use crate::planted::{EngineFault, planted};
 use crate::pooling::PooledStates;
 use crate::request::{Request, RequestId};
 use crate::sampling::philox;
@@ -147,7 +148,8 @@ impl Scheduler {
             self.order += 1;
             self.running.remove(i).release(&mut self.pool);
         } else if let Some(key) = self.swapped.keys().find(is_it).copied() {
-            self.swapped.remove(&key).into_iter().for_each(|mut g| g.release(&mut self.host));
+            let given_up = self.swapped.remove(&key).filter(|_| !planted(EngineFault::AbortOfSwappedLeaks));
+            given_up.into_iter().for_each(|mut g| g.release(&mut self.host));
         } else if let Some(key) = self.waiting.keys().find(is_it).copied() {
             self.waiting.remove(&key);
         } else {

@@ -2,6 +2,7 @@
 
 use crate::batch::Moves;
 use crate::group::{Group, Key};
+use crate::planted::{EngineFault, planted};
 use crate::request::RequestId;
 use crate::trace::Wait;
 
@@ -146,7 +147,7 @@ impl Plan {
 
     /// Finds its groups again after others have come and gone.
     pub(crate) fn follow(&mut self, running: &[Group], order: u64) {
-        if self.order == order {
+        if self.order == order || planted(EngineFault::PlanIsNotFollowed) {
             return;
         }
         self.order = order;

@@ -6,6 +6,7 @@ use super::plan::Plan;
 use crate::block::{blocks_needed, num_unique, swap_tables};
 use crate::config::{Allocator, Policy, Preemption};
 use crate::group::Group;
+use crate::planted::{EngineFault, planted};
 use crate::sampling::philox;
 
 impl Scheduler {
@@ -59,7 +60,7 @@ impl Scheduler {
     /// Brings swapped groups back in order, as long as they fit, and gives them rows.
     pub(super) fn resume_swapped(&mut self, plan: &mut Plan, wants: Wants) {
         while let Some((&key, group)) = self.swapped.first_key_value() {
-            if !self.can_resume(group) {
+            if !self.can_resume(group) || planted(EngineFault::SwappedIsNotWoken) && self.waiting.is_empty() {
                 return;
             }
             let mut group = self.swapped.remove(&key).expect("the group is swapped");

@@ -14,8 +14,8 @@ use super::{MAX_LEN, VOCAB};
 
 /// Requests with the step in which they arrive, and one that is given up later.
 #[derive(Debug, Clone)]
-pub(super) struct Job {
-    pub(super) requests: Vec<(usize, Request)>,
+struct Job {
+    requests: Vec<(usize, Request)>,
     aborted: Option<(usize, usize)>,
 }
 
@@ -65,12 +65,12 @@ fn request() -> impl Strategy<Value = Request> {
     })
 }
 
-pub(super) fn job() -> impl Strategy<Value = Job> {
+fn job() -> impl Strategy<Value = Job> {
     let requests = prop::collection::vec((0..12_usize, request()), 1..9);
     (requests, prop::option::of((0..9_usize, 0..40_usize))).prop_map(|(requests, aborted)| Job { requests, aborted })
 }
 
-pub(super) fn schedule() -> impl Strategy<Value = Config> {
+fn schedule() -> impl Strategy<Value = Config> {
     let preemption = prop_oneof![Just(Preemption::Auto), Just(Preemption::Recompute), Just(Preemption::Swap)];
     let allocator = prop_oneof![
         1 => Just(Allocator::Contiguous), 2 => Just(Allocator::Naive), 3 => Just(Allocator::PrefixCaching)
@@ -102,7 +102,7 @@ pub(super) fn schedule() -> impl Strategy<Value = Config> {
 }
 
 /// The settings with blocks enough for each request alone.
-pub(super) fn with_room(mut config: Config, job: &Job) -> Config {
+fn with_room(mut config: Config, job: &Job) -> Config {
     config.num_blocks = config.num_blocks.max(3);
     for (_, request) in &job.requests {
         let mut probe = Engine::new(Scripted::new(VOCAB, MAX_LEN), config.clone()).expect("the settings are right");

@@ -4,7 +4,7 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use warpfold_engine::scripted::Scripted;
-use warpfold_engine::service::{Options, Service, Stream};
+use warpfold_engine::service::{Options, Service, ServiceClock, Stream, Worker, WorkerTurn};
 use warpfold_engine::{
     Batch, CacheShape, Config, Engine, ErrorKind, Limits, Model, ModelError, Moves, Output, Policy, Request, Sampled,
     Sampling,
@@ -142,4 +142,15 @@ fn a_static_batch_starts_by_itself_when_its_time_is_over() {
     let start = std::time::Instant::now();
     assert_eq!(whole(service.client().submit(fixed(3, 1, 3)))[0].tokens.len(), 3);
     assert!(start.elapsed() >= static_wait);
+}
+
+#[test]
+fn a_request_that_comes_when_all_is_drained_is_told_so() {
+    let (client, mut worker) = Worker::new(engine(small()), Options::default(), ServiceClock::system());
+    worker.drain();
+    assert_eq!(worker.turn(), WorkerTurn::Over);
+    let mut late = client.submit(fixed(3, 1, 3));
+    while worker.turn() != WorkerTurn::Over {}
+    let error = late.next().expect("there is an event").expect_err("it has drained");
+    assert!(matches!(error.kind(), ErrorKind::Stopped), "{error}");
 }

@@ -102,8 +102,8 @@ impl Dialogue {
         }
         let turn = state.tokenizing.acquire().await.map_err(|_| ApiError::internal("the server ends"))?;
         let shared = state.clone();
-        let text = tokio::task::spawn_blocking(move || self.render(shared.served()?));
-        let text = text.await.map_err(|_| ApiError::internal("the chat template has failed"))?;
+        let text = state.host.work(move || self.render(shared.served()?)).await;
+        let text = text.ok_or_else(|| ApiError::internal("the chat template has failed"))?;
         drop(turn);
         text
     }

@@ -56,11 +56,11 @@ pub(crate) async fn tokenize(state: &State, served: &Served, text: String, marks
         Marks::Add => tokenizer.encode(&text),
         Marks::Keep => tokenizer.encode_marked(&text),
     };
-    let tokens = tokio::task::spawn_blocking(work).await;
+    let tokens = state.host.work(work).await;
     drop(turn);
     match tokens {
-        Ok(tokens) => tokens.map_err(|error| ApiError::from(&error)),
-        Err(_) => Err(ApiError::internal("the tokenizer has failed")),
+        Some(tokens) => tokens.map_err(|error| ApiError::from(&error)),
+        None => Err(ApiError::internal("the tokenizer has failed")),
     }
 }
 

@@ -132,9 +132,9 @@ pub(crate) async fn constraint(
 ) -> Result<Box<dyn Constraint>, ApiError> {
     let turn = state.tokenizing.acquire().await.map_err(|_| ApiError::internal("the server ends"))?;
     let shared = state.clone();
-    let constraint = tokio::task::spawn_blocking(move || make(&shared, &grammar, field)).await;
+    let constraint = state.host.work(move || make(&shared, &grammar, field)).await;
     drop(turn);
-    constraint.map_err(|_| ApiError::field(field, "it could not be read"))?
+    constraint.ok_or_else(|| ApiError::field(field, "it could not be read"))?
 }
 
 fn make(state: &State, grammar: &Grammar, field: &str) -> Result<Box<dyn Constraint>, ApiError> {

@@ -1,0 +1,80 @@
+//! What a server takes from its surroundings: timers, and threads for work that takes long.
+//!
+//! A [`Server`](crate::Server) has tokio's. A [`SimulatedServer`](crate::SimulatedServer) has its
+//! owner's timer and no threads, so that nothing in it depends on the system.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use hyper::rt::{Sleep, Timer};
+use hyper_util::rt::TokioTimer;
+
+/// Timers and threads.
+#[derive(Clone)]
+pub(crate) struct Host {
+    timer: Arc<dyn Timer + Send + Sync>,
+    threads: WorkThreads,
+}
+
+/// Where work that takes long is done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum WorkThreads {
+    /// On tokio's threads for it.
+    Tokio,
+    /// On the one thread that there is, a moment later.
+    None,
+}
+
+/// How long simulated work takes.
+const WORK: Duration = Duration::from_millis(1);
+
+impl Host {
+    /// The surroundings of a server on tokio.
+    pub(crate) fn tokio() -> Self {
+        Self { timer: Arc::new(TokioTimer::new()), threads: WorkThreads::Tokio }
+    }
+
+    /// Those of a simulated one.
+    pub(crate) fn simulated(timer: impl Timer + Send + Sync + 'static) -> Self {
+        Self { timer: Arc::new(timer), threads: WorkThreads::None }
+    }
+
+    /// Does work beside the threads that talk to clients; nothing if it panics.
+    pub(crate) async fn work<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+        match self.threads {
+            WorkThreads::Tokio => tokio::task::spawn_blocking(work).await.ok(),
+            WorkThreads::None => {
+                self.sleep(WORK).await;
+                Some(work())
+            }
+        }
+    }
+
+    /// What a future returns within a time.
+    pub(crate) async fn within<F: Future>(&self, time: Duration, future: F) -> Option<F::Output> {
+        tokio::select! {
+            biased;
+            output = future => Some(output),
+            () = self.sleep(time) => None,
+        }
+    }
+}
+
+impl Timer for Host {
+    fn sleep(&self, duration: Duration) -> Pin<Box<dyn Sleep>> {
+        self.timer.sleep(duration)
+    }
+
+    fn sleep_until(&self, deadline: Instant) -> Pin<Box<dyn Sleep>> {
+        self.timer.sleep_until(deadline)
+    }
+
+    fn now(&self) -> Instant {
+        self.timer.now()
+    }
+
+    fn reset(&self, sleep: &mut Pin<Box<dyn Sleep>>, new_deadline: Instant) {
+        self.timer.reset(sleep, new_deadline);
+    }
+}
