@@ -9,7 +9,7 @@ use clap::Args;
 use warpfold::Dtype;
 use warpfold_engine::{Config, Model, Pooling};
 use warpfold_models::{ChatTemplate, ModelFiles, PoolingDefaults, SamplingDefaults, ToolFormat};
-use warpfold_serve::{Bounds, Handle, Options, Server, Text};
+use warpfold_serve::{Bounds, Handle, LogFormat, LogSink, Options, Server, Text};
 
 use crate::failure::Failure;
 use crate::model::{
@@ -78,6 +78,9 @@ pub(crate) struct Serve {
     /// Seconds that requests may take to finish after SIGTERM.
     #[arg(long, value_name = "S", default_value_t = Bounds::default().drain_time.as_secs())]
     drain_seconds: u64,
+    /// Access log on standard error, a line per request when its answer has gone: text or json.
+    #[arg(long, value_name = "FORM")]
+    log: Option<Log>,
     /// Compute type: f32, f16 or bf16. Default: that of the weights (bf16 for quantized ones).
     #[arg(long, value_name = "DTYPE", value_parser = parse_dtype)]
     dtype: Option<Dtype>,
@@ -94,6 +97,24 @@ pub(crate) struct Serve {
     /// system_fingerprint report, too; a difference is an error that names the tensor.
     #[arg(long)]
     verify_weights: bool,
+}
+
+/// Form of the access log.
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+enum Log {
+    /// Words.
+    Text,
+    /// An object of JSON.
+    Json,
+}
+
+impl Log {
+    fn format(self) -> LogFormat {
+        match self {
+            Self::Text => LogFormat::Text,
+            Self::Json => LogFormat::Json,
+        }
+    }
 }
 
 /// Default size of the cache in bytes on the virtual GPU, whose memory is the host's.
@@ -162,7 +183,9 @@ impl Serve {
             ..Bounds::default()
         };
         let address = SocketAddr::new(self.host, self.port);
-        Ok(Options { address, names, keys, cors: self.cors.clone(), adapters: adapters.room.adapters, bounds })
+        let sink = LogSink(Arc::new(|line| output::note(&format!("{line}\n"))));
+        let log = self.log.map(|log| (log.format(), sink));
+        Ok(Options { address, names, keys, cors: self.cors.clone(), adapters: adapters.room.adapters, log, bounds })
     }
 
     /// Loads the model and hands it over.

@@ -50,7 +50,7 @@ pub struct Request {
     /// Constraint on each answer, which ends when no token is allowed.
     pub constraint: Option<Box<dyn Constraint>>,
     /// Requests of a lower number run first.
-    pub priority: i32,
+    pub priority: i64,
     /// Prefixes are shared only between requests of the same salt, and of the same adapter.
     pub salt: Arc<str>,
     /// LoRA adapter of the model's weights.

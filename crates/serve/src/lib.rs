@@ -34,6 +34,7 @@
 //! TLS (a proxy does that), several models, files. What is not supported is refused by name.
 
 mod access;
+mod access_log;
 mod adapters;
 mod anthropic;
 mod body;
@@ -55,6 +56,6 @@ mod state;
 mod tokenize;
 
 pub use error::{Error, ErrorKind};
-pub use options::{Bounds, Options};
+pub use options::{Bounds, LogFormat, LogSink, Options};
 pub use server::{Handle, Server};
 pub use state::Text;

@@ -15,7 +15,7 @@ use crate::body::{json, typed};
 use crate::error::ApiError;
 use crate::openai::{chat, completions, embeddings, models, responses, scores};
 use crate::state::{Phase, State};
-use crate::{access, adapters, anthropic, metrics, ollama, page, tokenize};
+use crate::{access, access_log, adapters, anthropic, metrics, ollama, page, tokenize};
 
 /// Everything that the server answers. What a key protects comes first.
 pub(crate) fn router(state: Arc<State>) -> Router {
@@ -55,6 +55,7 @@ pub(crate) fn router(state: Arc<State>) -> Router {
         .method_not_allowed_fallback(no_such_method)
         .layer(map_response(harden))
         .layer(from_fn_with_state(state.clone(), access::ids))
+        .layer(from_fn_with_state(state.clone(), access_log::log))
         .layer(from_fn_with_state(state.clone(), access::cors))
         .with_state(state)
 }

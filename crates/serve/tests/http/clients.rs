@@ -24,6 +24,31 @@ fn run(variable: &str, script: Option<&str>) {
     site.end();
 }
 
+/// The clients of the table in the book: all whose packages are there, or, unless all tests are to
+/// run, the two that are quick.
+#[test]
+fn the_table_of_clients_says_what_they_do() {
+    let Some(program) = std::env::var_os("CLIENTS_PYTHON") else {
+        eprintln!("skipped: CLIENTS_PYTHON names no Python with packages of clients");
+        return;
+    };
+    let quick: &[&str] = if std::env::var_os("WARPFOLD_ALL_TESTS").is_some() { &[] } else { &["openai", "anthropic"] };
+    let site = Site::roomy(Options { keys: vec![KEY.to_owned()], ..options() });
+    let url = format!("http://{}/v1", site.address());
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/clients.py");
+    let output = Command::new(program).arg(script).args([&url, KEY, "scripted"]).args(quick).output();
+    let output = output.expect("Python runs");
+    let table = String::from_utf8(output.stdout).expect("UTF-8");
+    println!("{table}");
+    assert!(output.status.success(), "{table}{}", String::from_utf8_lossy(&output.stderr));
+    let book = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/book/src/serving.md");
+    let book = std::fs::read_to_string(book).expect("the book is there");
+    let rows: Vec<&str> = table.lines().filter(|line| line.starts_with("| ") && !line.contains("not installed")).collect();
+    assert!(rows.len() > quick.len());
+    rows.iter().for_each(|row| assert!(book.contains(row), "the book lacks the row {row}"));
+    site.end();
+}
+
 #[test]
 fn the_openai_package_of_python_talks_to_the_server() {
     run("OPENAI_PYTHON", Some(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/openai_client.py")));

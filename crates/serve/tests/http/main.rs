@@ -2,6 +2,7 @@
 
 mod access;
 mod adapters;
+mod agent;
 mod answers;
 mod bounds;
 mod browser;
