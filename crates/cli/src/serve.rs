@@ -8,8 +8,8 @@ use std::time::Duration;
 use clap::Args;
 use warpfold::Dtype;
 use warpfold_engine::{Config, Model, Pooling};
-use warpfold_models::{ChatTemplate, ModelFiles, PoolingDefaults, SamplingDefaults, ToolFormat};
-use warpfold_serve::{Bounds, Handle, LogFormat, LogSink, Options, Server, Text};
+use warpfold_models::{ChatTemplate, ModelFiles, NewWeights, PoolingDefaults, SamplingDefaults, ToolFormat};
+use warpfold_serve::{Bounds, Handle, LogFormat, LogSink, OpenWeights, Options, Server, Text};
 
 use crate::failure::Failure;
 use crate::model::{
@@ -210,12 +210,31 @@ impl Serve {
         let defaults = files.pooling_defaults();
         let pooling = PoolingDefaults { pooling: self.pooling.unwrap_or(defaults.pooling), ..defaults };
         let tokenizer = files.into_tokenizer().map(Arc::new);
-        let text = Text { tokenizer, template, weights_digest, tool_format: self.tool_format, sampling, pooling };
+        let text = Text {
+            tokenizer,
+            template,
+            weights_digest,
+            tool_format: self.tool_format,
+            sampling,
+            pooling,
+            open_weights: Some(self.open_weights(place)),
+        };
         handle.serve(model, config, text)?;
         for (name, weights) in adapters.named {
             handle.load_adapter(&name, weights).map_err(|error| Failure::usage(format!("--lora {name}: {error}")))?;
         }
         output::print(&format!("ready on {place}\n"))
+    }
+
+    /// What opens other weights of the same form.
+    fn open_weights(&self, place: &Place) -> OpenWeights {
+        let (stored, place) = (self.weights, place.clone());
+        OpenWeights(Arc::new(move |path| {
+            let files = ModelFiles::open(path).map_err(|error| error.to_string())?;
+            let weights = NewWeights::new(place.stores(stored, files));
+            let digest = weights.digest();
+            Ok((Box::new(weights), digest))
+        }))
     }
 
     fn config(&self, model: &mut PlacedModel, free_bytes: u64, is_virtual: bool) -> Result<Config, Failure> {

@@ -239,6 +239,8 @@ pub struct Update {
     pub prompt_logprobs: Vec<Sampled>,
     /// With the only update of a request for it: the embedding.
     pub embedding: Vec<f32>,
+    /// The weights that made it: how many others the model has had before.
+    pub weights: usize,
 }
 
 /// A whole answer: the sum of its updates.

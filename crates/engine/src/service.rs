@@ -68,6 +68,7 @@ enum Command {
     Add(u64, Box<Request>, Sink, Instant),
     Abort(u64),
     LoadAdapter(Arc<Adapter>, Box<dyn Any + Send + Sync>, Sender<Result<(), ModelError>>),
+    LoadWeights(Box<dyn Any + Send + Sync>, Sender<Result<(), ModelError>>),
     Metrics(Sender<Metrics>),
     Drain,
     Stop,
@@ -79,6 +80,7 @@ impl std::fmt::Debug for Command {
             Self::Add(..) => "Add",
             Self::Abort(_) => "Abort",
             Self::LoadAdapter(..) => "LoadAdapter",
+            Self::LoadWeights(..) => "LoadWeights",
             Self::Metrics(_) => "Metrics",
             Self::Drain => "Drain",
             Self::Stop => "Stop",
@@ -170,6 +172,18 @@ impl Client {
         answer.recv().map_err(|_| Error::from(ErrorKind::Stopped))?
     }
 
+    /// Gives the model other weights, once all requests that were sent before have ended; those
+    /// that come meanwhile wait.
+    ///
+    /// # Errors
+    /// What the model says, or that the service has ended.
+    pub fn load_weights(&self, weights: Box<dyn Any + Send + Sync>) -> Result<(), ModelError> {
+        let (sender, answer) = channel();
+        let sent = self.commands.send(Command::LoadWeights(weights, sender));
+        sent.map_err(|_| Error::from(ErrorKind::Stopped))?;
+        answer.recv().map_err(|_| Error::from(ErrorKind::Stopped))?
+    }
+
     /// Counters since the start, and what is there now.
     ///
     /// # Errors
@@ -253,6 +267,13 @@ impl<M: Model> Worker<M> {
             Command::Abort(ticket) => self.abort(ticket),
             Command::LoadAdapter(adapter, weights, answer) => {
                 drop(answer.send(self.engine.load_adapter(&adapter, &*weights)));
+            }
+            Command::LoadWeights(weights, answer) => {
+                while !self.engine.is_idle() {
+                    self.engine.set_time(start.elapsed());
+                    self.step();
+                }
+                drop(answer.send(self.engine.load_weights(&*weights)));
             }
             // Nobody may wait for it any more.
             Command::Metrics(answer) => drop(answer.send(self.engine.metrics())),

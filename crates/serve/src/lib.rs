@@ -54,8 +54,10 @@ mod server;
 mod share;
 mod state;
 mod tokenize;
+mod weights;
 
 pub use error::{Error, ErrorKind};
 pub use options::{Bounds, LogFormat, LogSink, Options};
 pub use server::{Handle, Server};
 pub use state::Text;
+pub use weights::{LateDigest, OpenWeights, OtherWeights};

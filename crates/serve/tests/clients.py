@@ -15,9 +15,13 @@ import traceback
 import typing
 from pathlib import Path
 
+# What agents do with an answer that was cut off is no feature.
+MOST = 2000
 FEATURES = ["chat", "stream", "tools", "schema", "embeddings", "completions"]
 URL, KEY, MODEL = sys.argv[1:4]
 ROOT = URL.removesuffix("/v1")
+# That of the model of the tests, for those who count tokens themselves.
+TOKENIZER = Path(__file__).resolve().parents[3] / "fixtures/models/llama"
 SAID = [{"role": "user", "content": "Hi"}]
 # None of these packages is to ask anybody else.
 os.environ.update(
@@ -184,12 +188,12 @@ def langchain(model, ask):
     def tools():
         from langchain_core.tools import tool
 
-        call = ask(120).bind_tools([tool(weather)], tool_choice="any").invoke("Hi").tool_calls[0]
+        call = ask(MOST).bind_tools([tool(weather)], tool_choice="any").invoke("Hi").tool_calls[0]
         is_call(call["name"], call["args"])
 
     def parse():
         kind = schema()
-        assert isinstance(ask(120).with_structured_output(kind).invoke("Hi"), kind)
+        assert isinstance(ask(MOST).with_structured_output(kind).invoke("Hi"), kind)
 
     return dict(chat=chat, stream=stream, tools=tools, schema=parse)
 
@@ -264,17 +268,18 @@ def openai_agents_():
     import openai
     from agents import Agent, ModelSettings, OpenAIChatCompletionsModel, OpenAIResponsesModel, Runner, function_tool
 
-    talk = openai.AsyncOpenAI(base_url=URL, api_key=KEY, max_retries=0)
     kinds = [OpenAIChatCompletionsModel, OpenAIResponsesModel]
 
     def agents(most, **more):
         settings = ModelSettings(max_tokens=most, **more.pop("settings", {}))
         for kind in kinds:
+            # Each loop of asyncio has connections of its own.
+            talk = openai.AsyncOpenAI(base_url=URL, api_key=KEY, max_retries=0)
             model = kind(model=MODEL, openai_client=talk)
             yield Agent(name="a", instructions="Be brief", model=model, model_settings=settings, **more)
 
     def chat():
-        for agent in agents(8):
+        for agent in agents(MOST):
             assert Runner.run_sync(agent, "Hi").final_output
 
     def stream():
@@ -284,17 +289,17 @@ def openai_agents_():
                 pass
             return result.final_output
 
-        for agent in agents(8):
+        for agent in agents(MOST):
             assert asyncio.run(go(agent))
 
     def tools():
-        for agent in agents(120, tools=[function_tool(weather)], settings=dict(tool_choice="required")):
+        for agent in agents(MOST, tools=[function_tool(weather)], settings=dict(tool_choice="required")):
             items = Runner.run_sync(agent, "Hi").new_items
             assert "for two days" in str([item.output for item in items if item.type == "tool_call_output_item"])
 
     def parse():
         kind = schema()
-        for agent in agents(120, output_type=kind):
+        for agent in agents(MOST, output_type=kind):
             assert isinstance(Runner.run_sync(agent, "Hi").final_output, kind)
 
     return dict(chat=chat, stream=stream, tools=tools, schema=parse)
@@ -316,14 +321,14 @@ def smolagents_():
         assert "".join(part.content or "" for part in model().generate_stream(said))
 
     def tools():
-        call = model(120).generate(said, tools_to_call_from=[tool(weather)]).tool_calls[0]
+        call = model(MOST).generate(said, tools_to_call_from=[tool(weather)]).tool_calls[0]
         is_call(call.function.name, call.function.arguments)
-        ToolCallingAgent(tools=[tool(weather)], model=model(200), max_steps=2, verbosity_level=0).run("Hi")
+        ToolCallingAgent(tools=[tool(weather)], model=model(MOST), max_steps=2, verbosity_level=0).run("Hi")
 
     def parse():
         kind = schema()
         form = {"type": "json_schema", "json_schema": {"name": "x", "schema": kind.model_json_schema()}}
-        kind.model_validate_json(model(120).generate(said, response_format=form).content)
+        kind.model_validate_json(model(MOST).generate(said, response_format=form).content)
 
     return dict(chat=chat, stream=stream, tools=tools, schema=parse)
 
@@ -338,7 +343,7 @@ def instructor_():
     def ask(mode, **more):
         talk = instructor.from_openai(openai.OpenAI(base_url=URL, api_key=KEY), mode=mode)
         return talk.chat.completions.create(
-            model=MODEL, response_model=kind, messages=SAID, max_tokens=200, max_retries=0, **more
+            model=MODEL, response_model=kind, messages=SAID, max_tokens=MOST, max_retries=0, **more
         )
 
     def tools():
@@ -372,10 +377,10 @@ def pydantic_ai_():
 
     def tools():
         # Its output is a call of a tool by default.
-        assert isinstance(agent(200, output_type=kind).run_sync("Hi").output, kind)
+        assert isinstance(agent(MOST, output_type=kind).run_sync("Hi").output, kind)
 
     def parse():
-        assert isinstance(agent(200, output_type=NativeOutput(kind)).run_sync("Hi").output, kind)
+        assert isinstance(agent(MOST, output_type=NativeOutput(kind)).run_sync("Hi").output, kind)
 
     return dict(chat=chat, stream=stream, tools=tools, schema=parse)
 
@@ -411,7 +416,7 @@ def lm_eval_():
                 "metric_list": [{"metric": "acc"}],
             }
             (folder / "twenty.yaml").write_text(json.dumps(task))
-            arguments = f"model={MODEL},base_url={URL}/completions,tokenizer_backend=none,tokenized_requests=False"
+            arguments = f"model={MODEL},base_url={URL}/completions,tokenizer={TOKENIZER}"
             told = run("--model", "local-completions", "--model_args", arguments, "--tasks", "twenty", "--include_path",
                        folder, "--output_path", folder / "out")  # fmt: skip
             assert "|acc" in told.stdout, told.stdout
@@ -421,17 +426,19 @@ def lm_eval_():
 
 @client("guidellm")
 def guidellm_():
-    run = installed("guidellm", sys.executable, "-m", "guidellm")
+    run = installed("guidellm", sys.executable, "-m", "guidellm", "run")
 
-    def measure(kind):
+    def measure(path):
         with tempfile.TemporaryDirectory() as folder:
-            run("benchmark", "--target", ROOT, "--model", MODEL, "--request-type", kind, "--profile", "synchronous",
-                "--max-requests", "3", "--data", "prompt_tokens=8,output_tokens=4", "--output-path",
-                f"{folder}/out.json", "--backend-kwargs", json.dumps({"api_key": KEY}))  # fmt: skip
+            (data := Path(folder) / "data.jsonl").write_text("".join(f'{{"prompt": "Once {i}"}}\n' for i in range(3)))
+            run("--backend", f"kind=openai_http,target={ROOT},model={MODEL},api_key={KEY},request_format={path}",
+                "--profile", "kind=synchronous", "--constraint", "kind=max_requests,count=3", "--disable-console",
+                "--data", f"kind=json_file,path={data}", "--tokenizer", f"kind=hf_auto,model={TOKENIZER}",
+                "--output", f"kind=json,path={folder}/out.json")  # fmt: skip
             told = json.loads(Path(f"{folder}/out.json").read_text())["benchmarks"][0]
             assert len(told["requests"]["successful"]) == 3, told["requests"]["errored"]
 
-    return dict(stream=lambda: measure("chat_completions"), completions=lambda: measure("text_completions"))
+    return dict(stream=lambda: measure("/v1/chat/completions"), completions=lambda: measure("/v1/completions"))
 
 
 def of_npm():

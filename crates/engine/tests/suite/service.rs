@@ -143,3 +143,30 @@ fn a_static_batch_starts_by_itself_when_its_time_is_over() {
     assert_eq!(whole(service.client().submit(fixed(3, 1, 3)))[0].tokens.len(), 3);
     assert!(start.elapsed() >= static_wait);
 }
+
+#[test]
+fn other_weights_come_between_two_requests_and_nothing_of_the_old_is_left() {
+    let mut other = Scripted::new(VOCAB, MAX_LEN);
+    other.load_weights(&7_u32).expect("it is a number");
+    let request = || fixed(40, 1, 20);
+    let of = |mut engine| run(&mut engine, vec![request()]).0;
+    let expected = [of(engine(small())), of(Engine::new(other, small()).expect("the settings are right"))];
+    assert_ne!(expected[0], expected[1]);
+
+    let service = Service::spawn(engine(small()), Options::default());
+    let client = service.client();
+    let before = client.submit(request());
+    let error = client.load_weights(Box::new("no number")).expect_err("it is none").to_string();
+    assert_eq!(error, "the weights of a scripted model are a number below 256");
+    client.load_weights(Box::new(7_u32)).expect("it is a number");
+    // The prompt is one that the cache would know.
+    let after = client.submit(request());
+    for (weights, (stream, expected)) in [before, after].into_iter().zip(&expected).enumerate() {
+        let updates: Vec<_> = stream.map(|update| update.expect("the model runs")).collect();
+        assert!(updates.iter().all(|update| update.weights == weights && update.cached == 0));
+        let mut output = Output::default();
+        updates.into_iter().for_each(|update| output.extend(update));
+        assert_eq!(&vec![vec![output]], expected);
+    }
+    assert_eq!(service.drain().now.used_blocks, 0);
+}
