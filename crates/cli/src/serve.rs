@@ -201,6 +201,9 @@ impl Serve {
         let steps = self.engine.steps(files.config().max_len);
         let mut model = model::load(&files, place, self.dtype, steps, self.device.as_deref())?;
         let config = self.config(&mut model, free_bytes, place.is_virtual())?;
+        if adapters.room.adapters > 0 {
+            output::print(&format!("of the weights, {}\n", adapters.room))?;
+        }
         let weights_digest = model.weights_digest();
         output::print(&model::told_digest(weights_digest))?;
         let sampling = self.generation_config.of(&files);

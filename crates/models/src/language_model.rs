@@ -452,7 +452,10 @@ impl Model for LanguageModel {
     fn load_weights(&mut self, weights: &(dyn Any + Send + Sync)) -> Result<(), ModelError> {
         let NewWeights { files, digest } = weights.downcast_ref().ok_or("the model does not know such weights")?;
         files.load_into(self)?;
-        self.weights_digest.into_iter().for_each(|found| drop(digest.set(found)));
+        if let Some(found) = self.weights_digest {
+            // Another model may have had them before.
+            digest.set(found).ok();
+        }
         Ok(())
     }
 

@@ -148,7 +148,7 @@ fn a_static_batch_starts_by_itself_when_its_time_is_over() {
 fn other_weights_come_between_two_requests_and_nothing_of_the_old_is_left() {
     let mut other = Scripted::new(VOCAB, MAX_LEN);
     other.load_weights(&7_u32).expect("it is a number");
-    let request = || fixed(40, 1, 20);
+    let request = || Request { seed: Some(7), ..fixed(40, 1, 20) };
     let of = |mut engine| run(&mut engine, vec![request()]).0;
     let expected = [of(engine(small())), of(Engine::new(other, small()).expect("the settings are right"))];
     assert_ne!(expected[0], expected[1]);

@@ -30,7 +30,7 @@ fn talk(site: &Site, seed: usize, turns: usize) -> String {
     let mut heard = String::new();
     for turn in 0..turns {
         let choice = if turn % 3 == 2 { "auto" } else { "required" };
-        let ask = json!({"messages": messages, "tools": tools(), "tool_choice": choice, "max_tokens": 200,
+        let ask = json!({"messages": messages, "tools": tools(), "tool_choice": choice, "max_tokens": 400,
             "seed": 100 * seed + turn, "parallel_tool_calls": turn % 2 == 0});
         let whole = site.chat(&ask).with(200);
         let message = &whole["choices"][0]["message"];
@@ -75,7 +75,7 @@ fn an_agent_of_twenty_turns_hears_the_same_alone_and_among_sixteen_others() {
     let roomy = Config { num_blocks: 2048, ..config() };
     let alone = site(roomy.clone());
     let expected = talk(&alone, 0, TURNS);
-    assert!(expected.matches("weather").count() > 0 && expected.matches("read").count() > 0, "{expected}");
+    assert!(expected.matches("tool_calls").count() > TURNS / 2, "{expected}");
     alone.end();
     // Among others there is too little room, and somebody is always preempted.
     let few = Config {
