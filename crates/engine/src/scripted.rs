@@ -128,7 +128,8 @@ impl Scripted {
         let (table, id) = (batch.table(sequence).to_vec(), batch.sequences[sequence]);
         let end = batch.kv_lens[sequence];
         // Other weights write something else for the same token.
-        let mark = batch.adapters.get(sequence).copied().flatten().map_or(0, |slot| (slot + 1) << 24) ^ (self.weights << 16);
+        let mark =
+            batch.adapters.get(sequence).copied().flatten().map_or(0, |slot| (slot + 1) << 24) ^ (self.weights << 16);
         let first = batch.positions[rows.start];
         assert_eq!(first as usize + rows.len(), end as usize, "the rows of sequence {id} are its last");
         self.note_progress(id, first, end);

@@ -1,7 +1,7 @@
 //! What a server is told when it starts, and what bounds those who talk to it.
 
-use std::net::SocketAddr;
 use std::fmt;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -21,7 +21,7 @@ FEATURES = ["chat", "stream", "tools", "schema", "embeddings", "completions"]
 URL, KEY, MODEL = sys.argv[1:4]
 ROOT = URL.removesuffix("/v1")
 # That of the model of the tests, for those who count tokens themselves.
-TOKENIZER = Path(__file__).resolve().parents[3] / "fixtures/models/llama"
+TOKENIZER = Path(__file__).resolve().parents[3] / "fixtures/models/llama/tokenizer.json"
 SAID = [{"role": "user", "content": "Hi"}]
 # None of these packages is to ask anybody else.
 os.environ.update(
@@ -70,6 +70,13 @@ TOOL = {"type": "function", "function": {"name": "weather", "description": "of a
 def is_call(name, arguments):
     arguments = json.loads(arguments) if isinstance(arguments, str) else arguments
     assert name == "weather" and arguments["kind"] in ("sun", "rain"), (name, arguments)
+
+
+def tokenizer(folder):
+    (folder := Path(folder) / "tokenizer").mkdir()
+    (folder / "tokenizer.json").write_bytes(TOKENIZER.read_bytes())
+    (folder / "tokenizer_config.json").write_text('{"tokenizer_class": "PreTrainedTokenizerFast"}')
+    return folder
 
 
 def same(whole, parts):
@@ -416,7 +423,7 @@ def lm_eval_():
                 "metric_list": [{"metric": "acc"}],
             }
             (folder / "twenty.yaml").write_text(json.dumps(task))
-            arguments = f"model={MODEL},base_url={URL}/completions,tokenizer={TOKENIZER}"
+            arguments = f"model={MODEL},base_url={URL}/completions,tokenizer={tokenizer(folder)}"
             told = run("--model", "local-completions", "--model_args", arguments, "--tasks", "twenty", "--include_path",
                        folder, "--output_path", folder / "out")  # fmt: skip
             assert "|acc" in told.stdout, told.stdout
@@ -433,7 +440,7 @@ def guidellm_():
             (data := Path(folder) / "data.jsonl").write_text("".join(f'{{"prompt": "Once {i}"}}\n' for i in range(3)))
             run("--backend", f"kind=openai_http,target={ROOT},model={MODEL},api_key={KEY},request_format={path}",
                 "--profile", "kind=synchronous", "--constraint", "kind=max_requests,count=3", "--disable-console",
-                "--data", f"kind=json_file,path={data}", "--tokenizer", f"kind=hf_auto,model={TOKENIZER}",
+                "--data", f"kind=json_file,path={data}", "--tokenizer", f"kind=hf_auto,model={tokenizer(folder)}",
                 "--output", f"kind=json,path={folder}/out.json")  # fmt: skip
             told = json.loads(Path(f"{folder}/out.json").read_text())["benchmarks"][0]
             assert len(told["requests"]["successful"]) == 3, told["requests"]["errored"]

@@ -170,10 +170,9 @@ fn dialogue(fields: &mut Fields, state: &State) -> Result<Dialogue, ApiError> {
         take_effort(&mut variables, "output_config", effort)?;
     }
     // Clients of the interface's trial send it by itself.
-    let form = format.or(fields.take("output_format")?).map(|OutputFormat::JsonSchema { schema }| Form {
-        grammar: Grammar::Json(schema),
-        field: "output_config",
-    });
+    let form = format
+        .or(fields.take("output_format")?)
+        .map(|OutputFormat::JsonSchema { schema }| Form { grammar: Grammar::Json(schema), field: "output_config" });
     // A last message of the assistant is the beginning of the answer.
     let is_begun = |last: &Value| last["role"] == "assistant" && last["content"] != "" && last["tool_calls"].is_null();
     let goes_on = messages.last().is_some_and(is_begun);

@@ -30,18 +30,26 @@ fn talk(site: &Site, seed: usize, turns: usize) -> String {
     let mut heard = String::new();
     for turn in 0..turns {
         let choice = if turn % 3 == 2 { "auto" } else { "required" };
-        let ask = json!({"messages": messages, "tools": tools(), "tool_choice": choice, "max_tokens": 400,
+        let ask = json!({"messages": messages, "tools": tools(), "tool_choice": choice, "max_tokens": 160,
             "seed": 100 * seed + turn, "parallel_tool_calls": turn % 2 == 0});
         let whole = site.chat(&ask).with(200);
         let message = &whole["choices"][0]["message"];
         if turn % 2 == 1 {
             let events = site.chat(&and(ask, json!({"stream": true}))).events();
-            let delta = |event: &Value, field: &str| event["choices"][0]["delta"][field].as_str().unwrap_or_default().to_owned();
+            let delta = |event: &Value, field: &str| {
+                event["choices"][0]["delta"][field].as_str().unwrap_or_default().to_owned()
+            };
             let text: String = events.iter().map(|event| delta(event, "content")).collect();
             assert_eq!(text, message["content"].as_str().unwrap_or_default(), "turn {turn}");
-            let parts = events.iter().filter_map(|event| event["choices"][0]["delta"]["tool_calls"].as_array()).flatten();
+            let parts =
+                events.iter().filter_map(|event| event["choices"][0]["delta"]["tool_calls"].as_array()).flatten();
             let arguments: String = parts.filter_map(|part| part["function"]["arguments"].as_str()).collect();
-            assert_eq!(arguments, calls(message).map(|call| call["function"]["arguments"].as_str().unwrap_or_default()).collect::<String>());
+            assert_eq!(
+                arguments,
+                calls(message)
+                    .map(|call| call["function"]["arguments"].as_str().unwrap_or_default())
+                    .collect::<String>()
+            );
         }
         heard += &format!("{} {}", message["content"], whole["choices"][0]["finish_reason"]);
         messages.push(json!({"role": "assistant", "content": message["content"]}));
@@ -75,7 +83,7 @@ fn an_agent_of_twenty_turns_hears_the_same_alone_and_among_sixteen_others() {
     let roomy = Config { num_blocks: 2048, ..config() };
     let alone = site(roomy.clone());
     let expected = talk(&alone, 0, TURNS);
-    assert!(expected.matches("tool_calls").count() > TURNS / 2, "{expected}");
+    assert!(expected.matches("tool_calls").count() > TURNS / 4, "{expected}");
     alone.end();
     // Among others there is too little room, and somebody is always preempted.
     let few = Config {

@@ -4,9 +4,11 @@
 use std::ffi::OsString;
 use std::process::Command;
 
+use warpfold_engine::Config;
+use warpfold_engine::scripted::Scripted;
 use warpfold_serve::Options;
 
-use crate::support::{Site, options};
+use crate::support::{MAX_LEN, Site, VOCAB, config, options};
 
 const KEY: &str = "sesame";
 
@@ -33,7 +35,9 @@ fn the_table_of_clients_says_what_they_do() {
         return;
     };
     let quick: &[&str] = if std::env::var_os("WARPFOLD_ALL_TESTS").is_some() { &[] } else { &["openai", "anthropic"] };
-    let site = Site::roomy(Options { keys: vec![KEY.to_owned()], ..options() });
+    // What an agent tells its model is long.
+    let (model, config) = (Scripted::new(VOCAB, 64 * MAX_LEN).overlapping(), Config { num_blocks: 2048, ..config() });
+    let site = Site::with(Options { keys: vec![KEY.to_owned()], ..options() }, model, config);
     let url = format!("http://{}/v1", site.address());
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/clients.py");
     let output = Command::new(program).arg(script).args([&url, KEY, "scripted"]).args(quick).output();
@@ -43,7 +47,8 @@ fn the_table_of_clients_says_what_they_do() {
     assert!(output.status.success(), "{table}{}", String::from_utf8_lossy(&output.stderr));
     let book = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/book/src/serving.md");
     let book = std::fs::read_to_string(book).expect("the book is there");
-    let rows: Vec<&str> = table.lines().filter(|line| line.starts_with("| ") && !line.contains("not installed")).collect();
+    let rows: Vec<&str> =
+        table.lines().filter(|line| line.starts_with("| ") && !line.contains("not installed")).collect();
     assert!(rows.len() > quick.len());
     rows.iter().for_each(|row| assert!(book.contains(row), "the book lacks the row {row}"));
     site.end();
