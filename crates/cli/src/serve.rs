@@ -8,8 +8,8 @@ use std::time::Duration;
 use clap::Args;
 use warpfold::Dtype;
 use warpfold_engine::{Config, Model, Pooling};
-use warpfold_models::{ChatTemplate, ModelFiles, PoolingDefaults, SamplingDefaults, ToolFormat};
-use warpfold_serve::{Bounds, Handle, Options, Server, Text};
+use warpfold_models::{ChatTemplate, ModelFiles, NewWeights, PoolingDefaults, SamplingDefaults, ToolFormat};
+use warpfold_serve::{Bounds, Handle, LogFormat, LogSink, OpenWeights, Options, Server, Text};
 
 use crate::failure::Failure;
 use crate::model::{
@@ -78,6 +78,9 @@ pub(crate) struct Serve {
     /// Seconds that requests may take to finish after SIGTERM.
     #[arg(long, value_name = "S", default_value_t = Bounds::default().drain_time.as_secs())]
     drain_seconds: u64,
+    /// Access log on standard error, a line per request when its answer has gone: text or json.
+    #[arg(long, value_name = "FORM")]
+    log: Option<Log>,
     /// Compute type: f32, f16 or bf16. Default: that of the weights (bf16 for quantized ones).
     #[arg(long, value_name = "DTYPE", value_parser = parse_dtype)]
     dtype: Option<Dtype>,
@@ -94,6 +97,24 @@ pub(crate) struct Serve {
     /// system_fingerprint report, too; a difference is an error that names the tensor.
     #[arg(long)]
     verify_weights: bool,
+}
+
+/// Form of the access log.
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+enum Log {
+    /// Words.
+    Text,
+    /// An object of JSON.
+    Json,
+}
+
+impl Log {
+    fn format(self) -> LogFormat {
+        match self {
+            Self::Text => LogFormat::Text,
+            Self::Json => LogFormat::Json,
+        }
+    }
 }
 
 /// Default size of the cache in bytes on the virtual GPU, whose memory is the host's.
@@ -162,7 +183,9 @@ impl Serve {
             ..Bounds::default()
         };
         let address = SocketAddr::new(self.host, self.port);
-        Ok(Options { address, names, keys, cors: self.cors.clone(), adapters: adapters.room.adapters, bounds })
+        let sink = LogSink(Arc::new(|line| output::note(&format!("{line}\n"))));
+        let log = self.log.map(|log| (log.format(), sink));
+        Ok(Options { address, names, keys, cors: self.cors.clone(), adapters: adapters.room.adapters, log, bounds })
     }
 
     /// Loads the model and hands it over.
@@ -178,6 +201,9 @@ impl Serve {
         let steps = self.engine.steps(files.config().max_len);
         let mut model = model::load(&files, place, self.dtype, steps, self.device.as_deref())?;
         let config = self.config(&mut model, free_bytes, place.is_virtual())?;
+        if adapters.room.adapters > 0 {
+            output::print(&format!("of the weights, {}\n", adapters.room))?;
+        }
         let weights_digest = model.weights_digest();
         output::print(&model::told_digest(weights_digest))?;
         let sampling = self.generation_config.of(&files);
@@ -187,12 +213,31 @@ impl Serve {
         let defaults = files.pooling_defaults();
         let pooling = PoolingDefaults { pooling: self.pooling.unwrap_or(defaults.pooling), ..defaults };
         let tokenizer = files.into_tokenizer().map(Arc::new);
-        let text = Text { tokenizer, template, weights_digest, tool_format: self.tool_format, sampling, pooling };
+        let text = Text {
+            tokenizer,
+            template,
+            weights_digest,
+            tool_format: self.tool_format,
+            sampling,
+            pooling,
+            open_weights: Some(self.open_weights(place)),
+        };
         handle.serve(model, config, text)?;
         for (name, weights) in adapters.named {
             handle.load_adapter(&name, weights).map_err(|error| Failure::usage(format!("--lora {name}: {error}")))?;
         }
         output::print(&format!("ready on {place}\n"))
+    }
+
+    /// What opens other weights of the same form.
+    fn open_weights(&self, place: &Place) -> OpenWeights {
+        let (stored, place) = (self.weights, place.clone());
+        OpenWeights(Arc::new(move |path| {
+            let files = ModelFiles::open(path).map_err(|error| error.to_string())?;
+            let weights = NewWeights::new(place.stores(stored, files));
+            let digest = weights.digest();
+            Ok((Box::new(weights), digest))
+        }))
     }
 
     fn config(&self, model: &mut PlacedModel, free_bytes: u64, is_virtual: bool) -> Result<Config, Failure> {

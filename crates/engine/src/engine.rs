@@ -27,6 +27,8 @@ pub struct Engine<M> {
     in_flight: VecDeque<Flight>,
     trace: Option<StepTrace>,
     external_slots: usize,
+    /// Weights that the model has had before those it has.
+    weights: usize,
 }
 
 /// A step that was handed to the model.
@@ -64,7 +66,7 @@ impl<M: Model> Engine<M> {
         model.allocate(shape).map_err(failed)?;
         let scheduler = Scheduler::new(config, limits);
         let (batch, in_flight) = (Batch::default(), VecDeque::new());
-        Ok(Self { model, scheduler, decode: None, batch, in_flight, trace: None, external_slots: 0 })
+        Ok(Self { model, scheduler, decode: None, batch, in_flight, trace: None, external_slots: 0, weights: 0 })
     }
 
     /// Gives answers a text, and stop strings a meaning.
@@ -171,6 +173,20 @@ impl<M: Model> Engine<M> {
         self.model.load_adapter(adapter, weights)
     }
 
+    /// Gives the model other weights, and forgets what the cache holds of the old ones.
+    ///
+    /// # Errors
+    /// What the model says, which then has its old weights, or that requests have not ended.
+    pub fn load_weights(&mut self, weights: &(dyn Any + Send + Sync)) -> Result<(), ModelError> {
+        if !self.is_idle() {
+            return Err("requests have not ended, and an answer is one of the same weights".into());
+        }
+        self.model.load_weights(weights)?;
+        self.clear_prefix_cache();
+        self.weights += 1;
+        Ok(())
+    }
+
     /// The model.
     #[must_use]
     pub fn model(&self) -> &M {
@@ -211,7 +227,8 @@ impl<M: Model> Engine<M> {
         let Some(Flight { mut plan, ticket, rows }) = self.in_flight.pop_front() else { return Ok(Vec::new()) };
         let answers = self.wait(ticket, plan.targets.len()).map_err(|source| (plan.step, source))?;
         done(Part::Wait);
-        let updates = self.scheduler.commit(&mut plan, answers);
+        let mut updates = self.scheduler.commit(&mut plan, answers);
+        updates.iter_mut().for_each(|update| update.weights = self.weights);
         self.in_flight.iter_mut().for_each(|next| self.scheduler.advance(&mut next.plan));
         self.observe(&plan, rows);
         self.scheduler.recycle(plan);

@@ -19,7 +19,7 @@ use crate::sequence::{Sequence, StopRules};
 /// The order of requests: priority, then arrival.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Key {
-    pub(crate) priority: i32,
+    pub(crate) priority: i64,
     pub(crate) id: RequestId,
 }
 

@@ -72,6 +72,16 @@ pub trait Model {
         Err("the model takes no adapters".into())
     }
 
+    /// Puts weights, of a type that the model knows, in the place of its own. No request is there
+    /// then, and nothing that the cache holds is read again.
+    ///
+    /// # Errors
+    /// If the model takes no others, or not these; it then has its own.
+    fn load_weights(&mut self, weights: &(dyn Any + Send + Sync)) -> Result<(), ModelError> {
+        let _ = weights;
+        Err("the model takes no other weights".into())
+    }
+
     /// Returns whether [`Model::submit`] returns before its step has run, so that the engine
     /// prepares the next one meanwhile. Such a model draws the tokens of [`Batch::feeds`] into its
     /// rows itself.

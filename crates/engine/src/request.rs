@@ -51,7 +51,7 @@ pub struct Request {
     /// Constraint on each answer, which ends when no token is allowed.
     pub constraint: Option<Box<dyn Constraint>>,
     /// Requests of a lower number run first.
-    pub priority: i32,
+    pub priority: i64,
     /// Prefixes are shared only between requests of the same salt, and of the same adapter.
     pub salt: Arc<str>,
     /// LoRA adapter of the model's weights.
@@ -241,6 +241,8 @@ pub struct Update {
     pub prompt_logprobs: Vec<Sampled>,
     /// With the only update of a request for it: the embedding.
     pub embedding: Vec<f32>,
+    /// The weights that made it: how many others the model has had before.
+    pub weights: usize,
 }
 
 /// A whole answer: the sum of its updates.

@@ -40,6 +40,8 @@ pub struct Scripted {
     answers: VecDeque<Result<Vec<Sampled>, String>>,
     /// Tokens that the last submitted step drew.
     drawn: Vec<u32>,
+    /// What tells its weights from others.
+    weights: u32,
 }
 
 impl Scripted {
@@ -59,6 +61,7 @@ impl Scripted {
             overlaps: false,
             answers: VecDeque::new(),
             drawn: Vec::new(),
+            weights: 0,
         }
     }
 
@@ -125,7 +128,8 @@ impl Scripted {
         let (table, id) = (batch.table(sequence).to_vec(), batch.sequences[sequence]);
         let end = batch.kv_lens[sequence];
         // Other weights write something else for the same token.
-        let mark = batch.adapters.get(sequence).copied().flatten().map_or(0, |slot| (slot + 1) << 24);
+        let mark =
+            batch.adapters.get(sequence).copied().flatten().map_or(0, |slot| (slot + 1) << 24) ^ (self.weights << 16);
         let first = batch.positions[rows.start];
         assert_eq!(first as usize + rows.len(), end as usize, "the rows of sequence {id} are its last");
         self.note_progress(id, first, end);
@@ -197,6 +201,13 @@ impl Model for Scripted {
     }
 
     fn load_adapter(&mut self, _: &Adapter, _: &(dyn Any + Send + Sync)) -> Result<(), ModelError> {
+        Ok(())
+    }
+
+    /// Weights are a number below 256.
+    fn load_weights(&mut self, weights: &(dyn Any + Send + Sync)) -> Result<(), ModelError> {
+        let known = weights.downcast_ref().filter(|number| **number < 256);
+        self.weights = *known.ok_or("the weights of a scripted model are a number below 256")?;
         Ok(())
     }
 

@@ -102,6 +102,7 @@ enum Command {
     Add(u64, Box<Request>, Sink, Duration),
     Abort(u64),
     LoadAdapter(Arc<Adapter>, Box<dyn Any + Send + Sync>, Answer<Result<(), ModelError>>),
+    LoadWeights(Box<dyn Any + Send + Sync>, Answer<Result<(), ModelError>>),
     Metrics(Answer<Metrics>),
     Drain,
     Stop,
@@ -116,6 +117,7 @@ impl std::fmt::Debug for Command {
             Self::Add(..) => "Add",
             Self::Abort(_) => "Abort",
             Self::LoadAdapter(..) => "LoadAdapter",
+            Self::LoadWeights(..) => "LoadWeights",
             Self::Metrics(_) => "Metrics",
             Self::Drain => "Drain",
             Self::Stop => "Stop",
@@ -214,6 +216,18 @@ impl Client {
         self.commands.send(Command::LoadAdapter(adapter, weights, Box::new(answer))).ok();
     }
 
+    /// Gives the model other weights, once all requests that were sent before have ended; those
+    /// that come meanwhile wait.
+    ///
+    /// # Errors
+    /// What the model says, or that the service has ended.
+    pub fn load_weights(&self, weights: Box<dyn Any + Send + Sync>) -> Result<(), ModelError> {
+        let (sender, answer) = channel();
+        let sent = self.commands.send(Command::LoadWeights(weights, Box::new(move |of| drop(sender.send(of)))));
+        sent.map_err(|_| Error::from(ErrorKind::Stopped))?;
+        answer.recv().map_err(|_| Error::from(ErrorKind::Stopped))?
+    }
+
     /// Counters since the start, and what is there now.
     ///
     /// # Errors
@@ -277,6 +291,8 @@ pub struct Worker<M> {
     tickets: HashMap<RequestId, u64>,
     is_draining: bool,
     is_stopped: bool,
+    /// Weights that the model gets as soon as nothing runs, and who is told so.
+    loading: Option<(Box<dyn Any + Send + Sync>, Answer<Result<(), ModelError>>)>,
 }
 
 impl<M> std::fmt::Debug for Worker<M> {
@@ -308,13 +324,23 @@ impl<M: Model> Worker<M> {
         let (commands, inbox) = channel();
         let client = Client { commands, last_ticket: Arc::default(), clock: clock.clone() };
         let (open, tickets) = (HashMap::new(), HashMap::new());
-        (client, Self { engine, options, clock, inbox, open, tickets, is_draining: false, is_stopped: false })
+        (
+            client,
+            Self { engine, options, clock, inbox, open, tickets, is_draining: false, is_stopped: false, loading: None },
+        )
     }
 
     /// Obeys a command, or runs a step if there is none. Never waits.
     pub fn turn(&mut self) -> WorkerTurn {
         let is_idle = self.engine.is_idle();
         self.engine.set_time(self.clock.now());
+        if let Some((weights, answer)) = self.loading.take_if(|_| is_idle) {
+            answer(self.engine.load_weights(&*weights));
+            return WorkerTurn::Worked;
+        }
+        if self.loading.is_some() {
+            return if self.step() { WorkerTurn::Worked } else { WorkerTurn::Waited };
+        }
         match self.inbox.try_recv() {
             // Those that come too late are told so.
             Ok(command) => self.obey(command),
@@ -355,6 +381,11 @@ impl<M: Model> Worker<M> {
             let command = match self.turn() {
                 WorkerTurn::Worked => continue,
                 WorkerTurn::Over => break,
+                // Who comes meanwhile has the new weights.
+                WorkerTurn::Waited if self.loading.is_some() => {
+                    std::thread::sleep(PAUSE);
+                    continue;
+                }
                 WorkerTurn::Waited => self.inbox.recv_timeout(PAUSE),
                 WorkerTurn::Idle => self.inbox.recv().map_err(|_| RecvTimeoutError::Disconnected),
             };
@@ -376,6 +407,7 @@ impl<M: Model> Worker<M> {
             }
             Command::Abort(ticket) => self.abort(ticket),
             Command::LoadAdapter(adapter, weights, answer) => answer(self.engine.load_adapter(&adapter, &*weights)),
+            Command::LoadWeights(weights, answer) => self.loading = Some((weights, answer)),
             Command::Metrics(answer) => answer(self.engine.metrics()),
             Command::Drain => self.drain(),
             Command::Stop => self.is_stopped = true,

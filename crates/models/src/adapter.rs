@@ -2,6 +2,7 @@
 //! `adapter_model.safetensors`.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 use warpfold::Dtype;
@@ -25,6 +26,13 @@ impl AdapterRoom {
     // crates/models/tests/adapters.rs::adapters_that_are_wrong_are_refused
     /// The highest rank.
     pub const MOST_RANK: usize = 256;
+}
+
+impl fmt::Display for AdapterRoom {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { adapters, rank } = self;
+        write!(f, "room for {adapters} adapters of a rank up to {rank}")
+    }
 }
 
 /// The two matrices of an adapter for one matrix of a model.

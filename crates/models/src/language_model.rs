@@ -3,6 +3,7 @@
 use std::any::Any;
 use std::collections::VecDeque;
 use std::fmt;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use warpfold::{Arena, CacheShape as PageShape, DrawRows, Dtype, PageLayout, PagedCache, Queue, Tensor};
@@ -50,6 +51,27 @@ pub struct LanguageModel {
     draws: DrawRows,
     /// The device's place, if several share the model. The sizes are those of what it has then.
     shard: Option<Shard>,
+}
+
+/// Other weights for a model ([`Model::load_weights`]), which are compared with their files.
+#[derive(Debug)]
+pub struct NewWeights {
+    files: ModelFiles,
+    digest: Arc<OnceLock<WeightsDigest>>,
+}
+
+impl NewWeights {
+    /// Those of some files: of a model with the same configuration.
+    #[must_use]
+    pub fn new(files: ModelFiles) -> Self {
+        Self { files: files.verified(), digest: Arc::default() }
+    }
+
+    /// Their digest, once a model has them.
+    #[must_use]
+    pub fn digest(&self) -> Arc<OnceLock<WeightsDigest>> {
+        self.digest.clone()
+    }
 }
 
 /// The cache, once there is one.
@@ -420,6 +442,16 @@ impl Model for LanguageModel {
             Some(weights) => Ok(self.network.load_adapter(adapter.slot as usize, weights)?),
             None => Err("the model has no room for this adapter".into()),
         }
+    }
+
+    fn load_weights(&mut self, weights: &(dyn Any + Send + Sync)) -> Result<(), ModelError> {
+        let NewWeights { files, digest } = weights.downcast_ref().ok_or("the model does not know such weights")?;
+        files.load_into(self)?;
+        if let Some(found) = self.weights_digest {
+            // Another model may have had them before.
+            digest.set(found).ok();
+        }
+        Ok(())
     }
 
     fn step(&mut self, batch: &Batch) -> Result<Vec<Sampled>, ModelError> {

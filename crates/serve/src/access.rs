@@ -7,6 +7,7 @@ use axum::http::{HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
+use crate::anthropic::Refusal;
 use crate::credentials::{allow, key_of};
 use crate::openai::answer::new_id;
 use crate::state::State;
@@ -19,18 +20,21 @@ pub(crate) async fn keys(Shared(state): Shared<Arc<State>>, mut request: Request
             request.extensions_mut().insert(state.tenants.get(key));
             next.run(request).await
         }
+        Err(error) if request.uri().path().starts_with("/v1/messages") => Refusal::from(error).into_response(),
         Err(error) => error.into_response(),
     }
 }
 
+/// The header of a request's id.
+pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+
 /// Gives an answer the id of its request: the one that it came with, or a new one.
 pub(crate) async fn ids(Shared(state): Shared<Arc<State>>, request: Request, next: Next) -> Response {
-    let name = HeaderName::from_static("x-request-id");
-    let sent = request.headers().get(&name).filter(|id| !id.is_empty() && id.len() <= LONGEST_ID).cloned();
+    let sent = request.headers().get(&REQUEST_ID).filter(|id| !id.is_empty() && id.len() <= LONGEST_ID).cloned();
     let id = sent.or_else(|| HeaderValue::try_from(format!("req-{}", new_id(&state))).ok());
     let mut response = next.run(request).await;
     if let Some(id) = id {
-        response.headers_mut().insert(name, id);
+        response.headers_mut().insert(REQUEST_ID, id);
     }
     response
 }

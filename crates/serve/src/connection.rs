@@ -1,15 +1,24 @@
 //! Connections: accepted up to a number, bounded in headers and patience, closed when the server
 //! drains, or when the client has left.
+//!
+//! A client that has closed its side may have left, or may still wait for its answer: TCP says the
+//! same of both. So it is sent something, which the system of one that has left refuses: the
+//! tokens of a stream, or, while there is nothing of an answer yet, `100 Continue`, which all
+//! clients of HTTP/1.1 pass over.
 
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use axum::Router;
+use axum::http::Version;
+use hyper::body::Incoming;
 use hyper::rt::{Sleep, Timer};
 use hyper::server::conn::http1;
+use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::TokioIo;
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
@@ -30,9 +39,11 @@ const FULL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nConn
 /// How long nothing is accepted after the system could not.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// How often it is looked whether a client has left that has sent more than one request, and how
-/// long answers that are ready may still go to one that sends no more.
-const LOOK: Duration = Duration::from_millis(200);
+/// How often it is looked whether a client that sends no more has left.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// What one that may have left is sent.
+const PROBE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
 /// Accepts connections until the server drains, and returns those that are open.
 pub(crate) async fn accept(listener: TcpListener, state: Arc<State>, router: Router) -> JoinSet<()> {
@@ -75,30 +86,48 @@ pub(crate) async fn serve<S: Socket>(stream: Arc<S>, state: &State, router: Rout
     let io = TokioIo::new(Impatient { stream: stream.clone(), patience: write_time, deadline: None, host });
     let mut builder = http1::Builder::new();
     builder.timer(state.host.clone()).header_read_timeout(header_time).max_headers(headers).max_buf_size(header_bytes);
-    let mut connection = std::pin::pin!(builder.serve_connection(io, TowerToHyperService::new(router)));
+    builder.half_close(true);
+    // Whether a request has no byte of its answer yet: hyper writes the head as soon as it has it.
+    let is_unanswered = Arc::new(AtomicBool::new(false));
+    let router = TowerToHyperService::new(router);
+    let answer = |request: hyper::Request<Incoming>| {
+        is_unanswered.store(request.version() == Version::HTTP_11, Ordering::Relaxed);
+        let (answer, is_unanswered) = (router.call(request), is_unanswered.clone());
+        async move {
+            let answer = answer.await;
+            is_unanswered.store(false, Ordering::Relaxed);
+            answer
+        }
+    };
+    let mut connection = std::pin::pin!(builder.serve_connection(io, service_fn(answer)));
     let mut phases = state.phases();
     // In this order, so that a simulation repeats.
     tokio::select! {
         biased;
         _ = connection.as_mut() => return,
-        () = has_left(&*stream, &state.host) => return,
+        () = has_left(&*stream, &is_unanswered, &state.host) => return,
         _ = phases.wait_for(|phase| *phase >= Phase::Draining) => {}
     }
     connection.as_mut().graceful_shutdown();
     tokio::select! {
         biased;
         _ = connection => {}
-        () = has_left(&*stream, &state.host) => {}
+        () = has_left(&*stream, &is_unanswered, &state.host) => {}
     }
 }
 
-/// Waits until the client has closed its side. hyper sees that by reading, and while it answers a
-/// request it does not read on where bytes of the next one lie before the end.
-async fn has_left(stream: &impl Socket, host: &Host) {
+/// Waits until the client has left. One that has closed its side is asked by [`PROBE`], once, while
+/// it waits for an answer of which there is nothing yet; where there is something, hyper writes.
+async fn has_left(stream: &impl Socket, is_unanswered: &AtomicBool, host: &Host) {
+    let mut is_asked = false;
     loop {
         let is_closed = stream.is_closed().await;
+        if is_closed && !is_asked && is_unanswered.load(Ordering::Relaxed) {
+            is_asked = stream.try_write(PROBE).is_ok();
+        }
         host.sleep(LOOK).await;
-        if is_closed {
+        // A reset closes both sides.
+        if is_closed && stream.is_gone().await {
             return;
         }
     }
@@ -117,6 +146,10 @@ pub trait Socket: Send + Sync + 'static {
 
     /// Waits until there is something to read, and returns whether the other side sends no more.
     fn is_closed(&self) -> impl Future<Output = bool> + Send;
+
+    /// Waits until there is something to read or room to write, and returns whether the other side
+    /// takes no more.
+    fn is_gone(&self) -> impl Future<Output = bool> + Send;
 }
 
 impl Socket for TcpStream {
@@ -142,6 +175,10 @@ impl Socket for TcpStream {
 
     async fn is_closed(&self) -> bool {
         self.ready(Interest::READABLE).await.map_or(true, |ready| ready.is_read_closed())
+    }
+
+    async fn is_gone(&self) -> bool {
+        self.ready(Interest::READABLE | Interest::WRITABLE).await.map_or(true, |ready| ready.is_write_closed())
     }
 }
 

@@ -15,18 +15,24 @@ pub(crate) fn key_of(headers: &HeaderMap, keys: &[String]) -> Result<usize, ApiE
         let error = ApiError::new(StatusCode::UNAUTHORIZED, message);
         Err(ApiError { code: Some("invalid_api_key"), ..error })
     };
-    let Some(value) = headers.get(header::AUTHORIZATION) else {
-        return refused("an API key is needed: Authorization: Bearer KEY");
-    };
-    let value = value.as_bytes();
-    let is_bearer = value.get(..7).is_some_and(|scheme| scheme.eq_ignore_ascii_case(b"bearer "));
-    let presented = if is_bearer { &value[7..] } else { &[] };
+    let bearer = headers.get(header::AUTHORIZATION).map(|value| {
+        let value = value.as_bytes();
+        let is_bearer = value.get(..7).is_some_and(|scheme| scheme.eq_ignore_ascii_case(b"bearer "));
+        if is_bearer { &value[7..] } else { &[] }
+    });
+    // Anthropic's clients have a header of their own, and agents may send both.
+    let own = headers.get("x-api-key").map(HeaderValue::as_bytes);
+    if bearer.or(own).is_none() {
+        return refused("an API key is needed: Authorization: Bearer KEY, or x-api-key: KEY");
+    }
     // All keys are compared, and each to its end, so that time tells nothing.
-    let found = keys
-        .iter()
-        .enumerate()
-        .fold(None, |found, (i, key)| if equal(presented, key.as_bytes()) { Some(i) } else { found });
-    found.map_or_else(|| refused("the API key is wrong"), Ok)
+    let find = |presented: &[u8]| {
+        keys.iter()
+            .enumerate()
+            .fold(None, |found, (i, key)| if equal(presented, key.as_bytes()) { Some(i) } else { found })
+    };
+    let [bearer, own] = [bearer, own].map(|presented| presented.and_then(find));
+    bearer.or(own).map_or_else(|| refused("the API key is wrong"), Ok)
 }
 
 /// Whether two texts are equal, in a time that depends on the length of the first one only.
@@ -47,6 +53,8 @@ pub(crate) fn allow(origin: &HeaderValue, allowed: &[String]) -> Option<HeaderVa
 
 #[cfg(test)]
 mod tests {
+    use axum::http::HeaderName;
+
     use super::*;
 
     fn headers(value: &'static str) -> HeaderMap {
@@ -64,6 +72,18 @@ mod tests {
             assert_eq!((error.status.as_u16(), error.code), (401, Some("invalid_api_key")), "{wrong}");
         }
         assert!(key_of(&HeaderMap::new(), &keys).is_err());
+    }
+
+    #[test]
+    fn the_header_of_anthropics_clients_holds_a_key_too() {
+        let keys = ["one".to_owned(), "two".to_owned()];
+        let own = |value| (HeaderName::from_static("x-api-key"), HeaderValue::from_static(value));
+        assert_eq!(key_of(&HeaderMap::from_iter([own("two")]), &keys), Ok(1));
+        assert!(key_of(&HeaderMap::from_iter([own("Bearer two")]), &keys).is_err());
+        // One that is right is enough.
+        let mut both = headers("Bearer unset");
+        both.extend([(Some(own("").0), own("one").1)]);
+        assert_eq!(key_of(&both, &keys), Ok(0));
     }
 
     #[test]

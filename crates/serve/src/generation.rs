@@ -4,7 +4,9 @@
 //! here when the client is slow: as many as the request's tokens, until the connection is closed
 //! for it.
 
-use std::future::poll_fn;
+use std::fmt;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
@@ -18,7 +20,6 @@ use crate::share::{Tenant, Turn};
 use crate::state::{Phase, Served, State};
 
 /// The updates of some prompts, each with the number of its prompt.
-#[derive(Debug)]
 pub(crate) struct Generation {
     events: UnboundedReceiver<(usize, Event)>,
     client: Client,
@@ -26,6 +27,14 @@ pub(crate) struct Generation {
     /// Answers that have not ended.
     num_left: usize,
     state: Arc<State>,
+    /// Ready when nobody waits for answers any more.
+    ending: Pin<Box<dyn Future<Output = ()> + Send>>,
+}
+
+impl fmt::Debug for Generation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Generation").field("tickets", &self.tickets).finish_non_exhaustive()
+    }
 }
 
 impl Generation {
@@ -44,7 +53,8 @@ impl Generation {
         let num_left = requests.iter().map(|request| request.n).sum();
         let mut tickets = Vec::with_capacity(requests.len());
         for (prompt, (mut request, turn)) in requests.into_iter().zip(turns).enumerate() {
-            request.priority = turn.tag;
+            // Among equals of one priority, the turns of the keys.
+            request.priority = (request.priority << 32) + i64::from(turn.tag);
             let sender = sender.clone();
             let mut seen = seen(Watch::new(&state.observed, &request), turn);
             let sink: Sink = Box::new(move |event| {
@@ -53,7 +63,9 @@ impl Generation {
             });
             tickets.push(served.client.submit_to(request, sink));
         }
-        Ok(Self { events, client: served.client.clone(), tickets, num_left, state: state.clone() })
+        let mut phases = state.phases();
+        let ending = Box::pin(async move { drop(phases.wait_for(|phase| *phase == Phase::Ending).await) });
+        Ok(Self { events, client: served.client.clone(), tickets, num_left, state: state.clone(), ending })
     }
 
     /// The next update, or nothing when all answers have ended.
@@ -65,6 +77,10 @@ impl Generation {
     pub(crate) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<(usize, Update), ApiError>>> {
         if self.num_left == 0 {
             return Poll::Ready(None);
+        }
+        if self.ending.as_mut().poll(cx).is_ready() {
+            self.give_up();
+            return Poll::Ready(Some(Err(ApiError::unavailable("the server has ended before the answer had"))));
         }
         let error = match ready!(self.events.poll_recv(cx)) {
             Some((prompt, Ok(update))) => {

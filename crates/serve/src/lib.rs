@@ -37,6 +37,7 @@
 //! TLS (a proxy does that), several models, files. What is not supported is refused by name.
 
 mod access;
+mod access_log;
 mod adapters;
 mod anthropic;
 mod body;
@@ -58,10 +59,12 @@ mod share;
 mod simulated;
 mod state;
 mod tokenize;
+mod weights;
 
 pub use connection::Socket;
 pub use error::{Error, ErrorKind};
-pub use options::{Bounds, Options};
+pub use options::{Bounds, LogFormat, LogSink, Options};
 pub use server::{Handle, Server};
 pub use simulated::SimulatedServer;
 pub use state::Text;
+pub use weights::{LateDigest, OpenWeights, OtherWeights};

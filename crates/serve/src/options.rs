@@ -1,7 +1,29 @@
 //! What a server is told when it starts, and what bounds those who talk to it.
 
+use std::fmt;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
+
+/// The form of a line of the access log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogFormat {
+    /// For people.
+    Text,
+    /// An object.
+    Json,
+}
+
+/// Receiver of the lines of the access log, which have no ends. It is called on the threads that
+/// talk to clients.
+#[derive(Clone)]
+pub struct LogSink(pub Arc<dyn Fn(&str) + Send + Sync>);
+
+impl fmt::Debug for LogSink {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("LogSink")
+    }
+}
 
 /// How to serve.
 #[derive(Debug, Clone)]
@@ -18,6 +40,8 @@ pub struct Options {
     /// Adapters that the model has room for; those of
     /// [`Handle::load_adapter`](crate::Handle::load_adapter), and others that clients load.
     pub adapters: usize,
+    /// Access log: a line for each request when its answer has gone.
+    pub log: Option<(LogFormat, LogSink)>,
     /// What bounds clients.
     pub bounds: Bounds,
 }
@@ -91,6 +115,7 @@ impl Options {
             keys: Vec::new(),
             cors: Vec::new(),
             adapters: 0,
+            log: None,
             bounds: Bounds::default(),
         }
     }

@@ -16,7 +16,7 @@ use crate::body::{json, typed};
 use crate::error::ApiError;
 use crate::openai::{chat, completions, embeddings, models, responses, scores};
 use crate::state::{Phase, State};
-use crate::{access, adapters, anthropic, metrics, ollama, page, tokenize};
+use crate::{access, access_log, adapters, anthropic, metrics, ollama, page, tokenize, weights};
 
 /// Everything that the server answers. What a key protects comes first.
 pub(crate) fn router(state: Arc<State>) -> Router {
@@ -35,6 +35,7 @@ pub(crate) fn router(state: Arc<State>) -> Router {
         .route("/rerank", post(scores::rerank))
         .route("/v1/models", get(models::list))
         .route("/v1/models/{*name}", get(models::one))
+        .route("/v1/load_weights", post(weights::load))
         .route("/v1/load_lora_adapter", post(adapters::load))
         .route("/v1/unload_lora_adapter", post(adapters::unload))
         .route("/api/chat", post(ollama::chat))
@@ -56,6 +57,7 @@ pub(crate) fn router(state: Arc<State>) -> Router {
         .method_not_allowed_fallback(no_such_method)
         .layer(map_response(harden))
         .layer(from_fn_with_state(state.clone(), access::ids))
+        .layer(from_fn_with_state(state.clone(), access_log::log))
         .layer(from_fn_with_state(state.clone(), access::cors))
         .with_state(state)
 }

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
@@ -17,6 +18,10 @@ use crate::host::Host;
 use crate::options::Options;
 use crate::routes::router;
 use crate::state::{Phase, Served, State, Text};
+use crate::weights::Digests;
+
+/// How long those who are given up may take to read that they are.
+const LAST_WORDS: Duration = Duration::from_millis(500);
 
 /// A server that listens.
 #[derive(Debug)]
@@ -102,13 +107,14 @@ impl Server {
             let mut phases = state.phases();
             phases.wait_for(|phase| *phase >= Phase::Draining).await.ok();
             let mut connections = accepting.await.unwrap_or_default();
-            let all_end = async { while connections.join_next().await.is_some() {} };
             tokio::select! {
-                () = all_end => {}
+                () = all_end(&mut connections) => {}
                 () = tokio::time::sleep(state.options.bounds.drain_time) => {}
                 _ = phases.wait_for(|phase| *phase == Phase::Ending) => {}
             }
-            // What is still open is given up, and with it its requests.
+            // Answers that have not ended end with an error, which clients have a moment to take.
+            state.advance(Phase::Ending);
+            tokio::time::timeout(LAST_WORDS, all_end(&mut connections)).await.ok();
             connections.shutdown().await;
         });
         let service = state.take_service();
@@ -117,6 +123,10 @@ impl Server {
         let metrics = service.map(end).transpose()?;
         if state.has_failed() { Err(ErrorKind::EngineEnded.into()) } else { Ok(metrics) }
     }
+}
+
+async fn all_end(connections: &mut JoinSet<()>) {
+    while connections.join_next().await.is_some() {}
 }
 
 /// Ends an engine without requests.
@@ -183,6 +193,7 @@ impl<M: Model> PreparedEngine<M> {
             limits: Limits { max_len, ..limits },
             block_size: config.block_size,
             longest_token: text.tokenizer.as_ref().map_or(0, |tokenizer| tokenizer.longest_bytes()),
+            digests: Arc::new(Digests::new(text.weights_digest)),
             text,
             dialect,
             grammars: std::sync::OnceLock::new(),

@@ -18,6 +18,7 @@ use crate::metrics::Observed;
 use crate::openai::responses::store::Stored;
 use crate::options::Options;
 use crate::share::Tenants;
+use crate::weights::{Digests, OpenWeights};
 
 /// Where the server is in its life; it only moves forward.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -47,15 +48,8 @@ pub struct Text {
     pub sampling: SamplingDefaults,
     /// How prompts become embeddings.
     pub pooling: PoolingDefaults,
-}
-
-impl Text {
-    /// What answers with equal bits have in common: the version, and the weights where they are
-    /// known.
-    pub(crate) fn fingerprint(&self) -> String {
-        let version = concat!("warpfold-", env!("CARGO_PKG_VERSION"));
-        self.weights_digest.map_or_else(|| version.to_owned(), |digest| format!("{version}-{digest}"))
-    }
+    /// Without it the model keeps its weights.
+    pub open_weights: Option<OpenWeights>,
 }
 
 /// A model that is served.
@@ -70,6 +64,7 @@ pub(crate) struct Served {
     /// Bytes of the tokenizer's longest token.
     pub(crate) longest_token: usize,
     pub(crate) text: Text,
+    pub(crate) digests: Arc<Digests>,
     /// How the model writes calls and reasoning.
     pub(crate) dialect: Dialect,
     /// Made for the first request that asks for a grammar.

@@ -103,7 +103,10 @@ pub(crate) struct Generate {
 }
 
 impl Generate {
-    pub(crate) fn run(&self) -> Result<Ending, Failure> {
+    pub(crate) fn run(mut self) -> Result<Ending, Failure> {
+        if let Some(words) = self.model.take_if(|model| self.prompts.is_empty() && model::is_words(model)) {
+            self.prompts.push(words);
+        }
         let mut files = model::open(self.model.as_deref())?;
         if self.verify_weights {
             files = files.verified();

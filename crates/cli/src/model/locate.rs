@@ -12,6 +12,12 @@ use crate::failure::Failure;
 /// Prefix of the names of models on the Hugging Face hub.
 const HUB: &str = "hf:";
 
+/// Returns whether an argument is words for the built-in model: no model of that name exists, and
+/// none could.
+pub(crate) fn is_words(model: &str) -> bool {
+    model.trim().contains(char::is_whitespace) && !model.contains(['/', '\\']) && !Path::new(model).exists()
+}
+
 /// The folder or file of a model.
 pub(super) fn locate(model: &str) -> Result<PathBuf, Failure> {
     if let Some(name) = model.strip_prefix(HUB) {
@@ -110,6 +116,14 @@ mod tests {
         assert_eq!(name(Some("hf:a/b/c.gguf")), "c");
         assert_eq!(name(Some("/a/b/")), "b");
         assert_eq!(name(Some("/")), "model");
+    }
+
+    #[test]
+    fn words_are_no_model() {
+        assert!(is_words("Once upon") && is_words("Hi there, you"));
+        for model in ["Once", "a/b c", "./my model", "", " ", "Qwen/Qwen3-0.6B"] {
+            assert!(!is_words(model), "{model}");
+        }
     }
 
     #[test]

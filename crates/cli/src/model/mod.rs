@@ -21,7 +21,7 @@ use crate::progress::Progress;
 
 pub(crate) use adapters::{AdapterOptions, LoadedAdapters};
 use locate::locate;
-pub(crate) use locate::name;
+pub(crate) use locate::{is_words, name};
 pub(crate) use options::{EngineOptions, Room};
 pub(crate) use place::{Place, PlacedModel};
 

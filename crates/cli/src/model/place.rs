@@ -214,6 +214,10 @@ impl Model for PlacedModel {
         self.model_mut().load_adapter(adapter, weights)
     }
 
+    fn load_weights(&mut self, weights: &(dyn Any + Send + Sync)) -> Result<(), ModelError> {
+        self.model_mut().load_weights(weights)
+    }
+
     fn step(&mut self, batch: &Batch) -> Result<Vec<Sampled>, ModelError> {
         self.model_mut().step(batch)
     }

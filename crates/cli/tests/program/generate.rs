@@ -170,6 +170,9 @@ fn without_a_model_it_tells_a_tale() {
     let named =
         warpfold(&["generate", "warpfold-tales", "Once upon a time", "--device", "virtual", "--max-tokens", "6"]);
     assert!(!named.ended_with(0).stdout.starts_with("Once"), "who types an opening knows it");
+    let words = warpfold(&["generate", "Once upon a time", "--device", "virtual", "--max-tokens", "6", "--seed", "4"]);
+    let words = words.ended_with(0).stdout;
+    assert_eq!(words.trim(), tale(&["--seed", "4"]).stdout.trim().trim_start_matches("Once upon a time").trim());
     assert_eq!(tale(&["--seed", "4"]).stdout, tale(&["--seed", "4", "--temperature", "0.6"]).stdout);
     let said = tale(&["--json"]).ended_with(0).json();
     assert_eq!(said["prompt_tokens"].as_array().expect("a list").len(), 5);
@@ -306,7 +309,7 @@ fn what_cannot_be_done_is_one_line() {
     with(&["--prompt-tokens", "1", "--dtype", "int8"], "int8 is not f32, f16 or bf16");
     refused(&["generate", "--device", "cuda:x"], 2, "cuda:x");
     refused(
-        &["generate", "The wolf said"],
+        &["generate", "The wolf said", "and left"],
         2,
         "if that is a prompt: warpfold generate warpfold-tales \"The wolf said\"",
     );

@@ -99,6 +99,43 @@ fn the_digest_of_verified_weights_is_that_of_generate_in_the_list_of_models_and_
 }
 
 #[test]
+fn weights_are_replaced_while_the_server_runs_and_answers_name_them() {
+    let folder = folder("weights_are_replaced_while_the_server_runs");
+    for file in std::fs::read_dir(model("llama")).expect("the fixture") {
+        let file = file.expect("a file");
+        let mut bytes = std::fs::read(file.path()).expect("it is read");
+        if file.file_name().to_string_lossy().starts_with("model-00002") {
+            // The sign of the last number.
+            *bytes.last_mut().expect("it has bytes") ^= 0x80;
+        }
+        std::fs::write(folder.join(file.file_name()), bytes).expect("written");
+    }
+    let served = Served::start(&[]);
+    let answer = || -> Value {
+        let body = r#"{"prompt": [5, 9], "max_tokens": 2, "temperature": 0, "logprobs": 1, "seed": 1}"#;
+        serde_json::from_str(served.post("/v1/completions", "", body).split_once("\r\n\r\n").expect("a body").1)
+            .expect("JSON")
+    };
+    let load = |path: &str| served.post("/v1/load_weights", "", &serde_json::json!({"path": path}).to_string());
+    let old = answer();
+    let loaded = load(folder.to_str().expect("UTF-8"));
+    let digest = loaded.split_once("weights_digest\":\"").unwrap_or_else(|| panic!("{loaded}")).1[..16].to_owned();
+    let new = answer();
+    assert!(new["system_fingerprint"].as_str().is_some_and(|print| print.ends_with(&digest)), "{new}");
+    assert_ne!(old["system_fingerprint"], new["system_fingerprint"]);
+    assert!(served.get("/v1/models").contains(&digest));
+    let refused = load(&model("qwen2"));
+    assert!(refused.contains(" 400 ") && refused.contains("another configuration"), "{refused}");
+    // The first weights again, and what they answer.
+    load(&model("llama"));
+    let again = answer();
+    for field in ["choices", "system_fingerprint"] {
+        assert_eq!(old[field], again[field]);
+    }
+    served.end();
+}
+
+#[test]
 fn a_server_answers_as_generate_does_and_ends_when_it_is_asked_to() {
     answers_as_generate_does(&["--dtype", "f32"]);
 }

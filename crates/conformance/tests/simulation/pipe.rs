@@ -113,9 +113,11 @@ impl ClientPipe {
         std::mem::replace(&mut ends.looked, len) < len && ends_so
     }
 
-    /// Everything that the server has sent.
+    /// Everything that the server has sent, but for what asks a client that sends no more whether it
+    /// is still there.
     pub(crate) fn received(&self) -> Vec<u8> {
-        self.ends().received.clone()
+        let received = self.ends().received.clone();
+        received.strip_prefix(b"HTTP/1.1 100 Continue\r\n\r\n").map_or(received.clone(), <[u8]>::to_vec)
     }
 }
 
@@ -163,5 +165,9 @@ impl Socket for ClientPipe {
         poll_fn(|cx| Socket::poll_read_ready(self, cx)).await.ok();
         let ends = self.ends();
         ends.has_ended || ends.is_reset
+    }
+
+    async fn is_gone(&self) -> bool {
+        self.ends().is_reset
     }
 }

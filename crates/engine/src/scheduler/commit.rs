@@ -178,6 +178,7 @@ fn push_updates(group: &mut Group, new: &mut Vec<Update>) {
             cached: group.cached.unwrap_or(0),
             prompt_logprobs: if is_first { group.prompt_logprobs.clone() } else { Vec::new() },
             embedding: embedding.clone().unwrap_or_default(),
+            weights: 0,
         });
     }
 }
@@ -203,6 +204,7 @@ fn push_beams(group: &mut Group, new: &mut Vec<Update>) {
         cached: group.cached.unwrap_or(0),
         prompt_logprobs: if output == 0 { group.prompt_logprobs.clone() } else { Vec::new() },
         embedding: Vec::new(),
+        weights: 0,
     };
     new.extend(group.hypotheses.iter().take(group.request.n).enumerate().map(update));
     group.seqs.iter_mut().for_each(|s| s.finish = Some(Finish::Length));

@@ -146,7 +146,7 @@ fn request(draws: &mut SeedDraws, ModelSizes { vocab, max_len, .. }: ModelSizes)
     let prompt = (0..len).map(token).collect();
     let seed = Some(draws.below(1000) as u64);
     let salt = draws.one_of(&["a", "a", "b"]).into();
-    let priority = draws.below(3) as i32 - 1;
+    let priority = draws.below(3) as i64 - 1;
     let (new, n, kind) = (1 + draws.below(23.min(max_len / 4)), 1 + draws.below(3), draws.below(8));
     if kind == 7 {
         let (_, pooling) = Pooling::NAMES[new % 3];

@@ -45,7 +45,7 @@ fn request() -> impl Strategy<Value = Request> {
         let (new, n, kind, ignore_eos, priority, min_tokens, scores) = shape;
         if kind == 5 {
             let (_, pooling) = Pooling::NAMES[new % 3];
-            return Request { priority, seed: Some(seed), ..Request::embedding(prompt, pooling) };
+            return Request { priority: priority.into(), seed: Some(seed), ..Request::embedding(prompt, pooling) };
         }
         let beam = (kind == 0).then_some(Beam { width: n, length_penalty: 1.0 });
         Request {
@@ -59,7 +59,7 @@ fn request() -> impl Strategy<Value = Request> {
             prompt_logprobs: scores.then_some(1),
             beam,
             ignore_eos,
-            priority,
+            priority: priority.into(),
             ..Request::new(prompt)
         }
     })

@@ -154,3 +154,30 @@ fn a_request_that_comes_when_all_is_drained_is_told_so() {
     let error = late.next().expect("there is an event").expect_err("it has drained");
     assert!(matches!(error.kind(), ErrorKind::Stopped), "{error}");
 }
+
+#[test]
+fn other_weights_come_between_two_requests_and_nothing_of_the_old_is_left() {
+    let mut other = Scripted::new(VOCAB, MAX_LEN);
+    other.load_weights(&7_u32).expect("it is a number");
+    let request = || Request { seed: Some(7), ..fixed(40, 1, 20) };
+    let of = |mut engine| run(&mut engine, vec![request()]).0;
+    let expected = [of(engine(small())), of(Engine::new(other, small()).expect("the settings are right"))];
+    assert_ne!(expected[0], expected[1]);
+
+    let service = Service::spawn(engine(small()), Options::default());
+    let client = service.client();
+    let before = client.submit(request());
+    let error = client.load_weights(Box::new("no number")).expect_err("it is none").to_string();
+    assert_eq!(error, "the weights of a scripted model are a number below 256");
+    client.load_weights(Box::new(7_u32)).expect("it is a number");
+    // The prompt is one that the cache would know.
+    let after = client.submit(request());
+    for (weights, (stream, expected)) in [before, after].into_iter().zip(&expected).enumerate() {
+        let updates: Vec<_> = stream.map(|update| update.expect("the model runs")).collect();
+        assert!(updates.iter().all(|update| update.weights == weights && update.cached == 0));
+        let mut output = Output::default();
+        updates.into_iter().for_each(|update| output.extend(update));
+        assert_eq!(&vec![vec![output]], expected);
+    }
+    assert_eq!(service.drain().now.used_blocks, 0);
+}

@@ -7,7 +7,7 @@ use warpfold::{Arena, DrawRows, Dtype, Queue};
 
 use super::{Drawn, LanguageModel, Pinned};
 use crate::adapter::AdapterRoom;
-use crate::error;
+use crate::error::{self, ErrorKind};
 use crate::files::{Checkpoint, Storage, gguf};
 use crate::graphs::Graphs;
 use crate::layers::{Loader, Shard};
@@ -234,6 +234,46 @@ impl ModelFiles {
         Ok(model)
     }
 
+    /// Loads the weights alone; returns their bytes on the device, too, and where they lie if they
+    /// are to be verified.
+    fn network(
+        &self,
+        config: &ModelConfig,
+        queue: &Queue,
+        dtype: Dtype,
+        shard: Option<&Shard>,
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<(Network, u64, Vec<Placed>), Error> {
+        let mut loader = Loader::new(&self.checkpoint, queue, dtype, progress)?;
+        loader.shard = shard;
+        loader.is_packed = self.is_packed;
+        loader.adapters = self.adapters.filter(|_| shard.is_none());
+        loader.placed = self.is_verified.then(Vec::new);
+        let network = Network::load(config, &mut loader)?;
+        // Products read weights without a wait for what wrote them.
+        queue.stream().synchronize()?;
+        Ok((network, loader.loaded_bytes, loader.placed.take().unwrap_or_default()))
+    }
+
+    /// Gives a model these weights in the place of its own, which are freed then: both must fit.
+    pub(super) fn load_into(&self, model: &mut LanguageModel) -> Result<(), Error> {
+        let refused = |reason: &str| ErrorKind::Batch(format!("other weights are not taken: {reason}"));
+        if model.adapters.is_some() || model.shard.is_some() {
+            return Err(refused("the model has room for adapters, or a share of several devices").into());
+        }
+        if self.config != model.config || self.is_packed != model.is_packed {
+            return Err(refused("they are of a model with another configuration").into());
+        }
+        let (network, weight_bytes, placed) =
+            self.network(&self.config, &model.queue, model.dtype, None, &mut |_, _| ())?;
+        let weights_digest = self.compare(&[placed])?;
+        // Captured steps read the old ones.
+        model.graphs.iter_mut().for_each(Graphs::clear);
+        model.queue.stream().synchronize()?;
+        (model.network, model.weight_bytes, model.weights_digest) = (network, weight_bytes, weights_digest);
+        Ok(())
+    }
+
     /// Compares what lies on devices with the files, if that is asked for.
     pub(crate) fn compare(&self, placed: &[Vec<Placed>]) -> Result<Option<WeightsDigest>, Error> {
         self.is_verified.then(|| WeightsDigest::of(&self.checkpoint, placed)).transpose()
@@ -251,15 +291,7 @@ impl ModelFiles {
         let config = &shard.as_ref().map_or_else(|| self.config.clone(), |shard| shard.config(&self.config));
         // A stream of the model's own: that of the device cannot be captured.
         let queue = &queue.beside()?;
-        let mut loader = Loader::new(&self.checkpoint, queue, dtype, progress)?;
-        loader.shard = shard.as_ref();
-        loader.is_packed = self.is_packed;
-        loader.adapters = self.adapters.filter(|_| shard.is_none());
-        loader.placed = self.is_verified.then(Vec::new);
-        let network = Network::load(config, &mut loader)?;
-        // Products read weights without a wait for what wrote them.
-        queue.stream().synchronize()?;
-        let (weight_bytes, placed) = (loader.loaded_bytes, loader.placed.take().unwrap_or_default());
+        let (network, weight_bytes, placed) = self.network(config, queue, dtype, shard.as_ref(), progress)?;
         let drawn = Drawn { words: Drawn::room(queue, Drawn::WORDS)?, stride: 2 };
         let model = LanguageModel {
             config: config.clone(),

@@ -13,7 +13,7 @@ use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use warpfold_engine::{Request, Sampling};
-use warpfold_models::ChatOptions;
+use warpfold_models::{ChatOptions, Grammar};
 
 use crate::body::json;
 use crate::error::ApiError;
@@ -21,6 +21,7 @@ use crate::fields::Fields;
 use crate::openai::dialogue::{Dialogue, Prepared, Reasoning, take_effort};
 use crate::openai::params::{check_model, sampling, stops};
 use crate::openai::prompt::{Marks, tokenize};
+use crate::openai::structured::Form;
 use crate::openai::tools::{Function, Tools};
 use crate::share::Tenant;
 use crate::state::{Served, State};
@@ -77,10 +78,18 @@ enum Thinking {
     Disabled {},
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 struct OutputConfig {
     effort: Option<String>,
+    format: Option<OutputFormat>,
+}
+
+/// What content must look like.
+#[derive(Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
+enum OutputFormat {
+    JsonSchema { schema: Value },
 }
 
 /// An answer to a conversation.
@@ -156,14 +165,19 @@ fn dialogue(fields: &mut Fields, state: &State) -> Result<Dialogue, ApiError> {
             variables.insert("enable_thinking".to_owned(), false.into());
         }
     }
-    if let Some(OutputConfig { effort: Some(effort) }) = fields.take("output_config")? {
+    let OutputConfig { effort, format } = fields.take("output_config")?.unwrap_or_default();
+    if let Some(effort) = effort {
         take_effort(&mut variables, "output_config", effort)?;
     }
+    // Clients of the interface's trial send it by itself.
+    let form = format
+        .or(fields.take("output_format")?)
+        .map(|OutputFormat::JsonSchema { schema }| Form { grammar: Grammar::Json(schema), field: "output_config" });
     // A last message of the assistant is the beginning of the answer.
     let is_begun = |last: &Value| last["role"] == "assistant" && last["content"] != "" && last["tool_calls"].is_null();
     let goes_on = messages.last().is_some_and(is_begun);
     let options = ChatOptions { add_generation_prompt: !goes_on, variables, ..ChatOptions::default() };
-    Ok(Dialogue { messages, tools: tools(fields)?, options, goes_on, reasoning, form: None })
+    Ok(Dialogue { messages, tools: tools(fields)?, options, goes_on, reasoning, form })
 }
 
 fn tools(fields: &mut Fields) -> Result<Tools, ApiError> {

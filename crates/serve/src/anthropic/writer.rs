@@ -149,7 +149,7 @@ impl Writer for Messages {
         named_event(&self::error(error), out);
     }
 
-    fn set_cached(&mut self, _: usize, cached: usize) {
-        self.cached = cached;
+    fn note(&mut self, _: usize, update: &Update) {
+        self.cached = update.cached;
     }
 }

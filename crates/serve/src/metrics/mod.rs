@@ -14,6 +14,7 @@ use std::time::Instant;
 
 use warpfold_engine::{Metrics, Request, Update};
 
+use crate::access_log::Record;
 use crate::state::State;
 use histogram::Histogram;
 
@@ -96,6 +97,8 @@ pub(crate) struct Watch {
     start: Instant,
     has_begun: bool,
     answers: Vec<Answer>,
+    /// What the access log tells of it.
+    record: Option<Arc<Record>>,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -115,13 +118,18 @@ impl Watch {
             start: Instant::now(),
             has_begun: false,
             answers: vec![Answer::default(); request.n],
+            record: Record::of_task(),
         }
     }
 
     /// Counts an update.
     pub(crate) fn see(&mut self, update: &Update) {
         let (observed, now) = (&self.observed, Instant::now());
-        if !std::mem::replace(&mut self.has_begun, true) {
+        let is_first = !std::mem::replace(&mut self.has_begun, true);
+        if let Some(record) = &self.record {
+            record.see(update, is_first.then(|| (self.prompt_len, now - self.start)));
+        }
+        if is_first {
             observed.prompt_tokens.fetch_add(self.prompt_len as u64, Ordering::Relaxed);
         }
         let Some(answer) = self.answers.get_mut(update.output) else { return };

@@ -209,7 +209,7 @@ pub(crate) async fn embed(
 /// The models.
 pub(crate) async fn tags(Shared(state): Shared<Arc<State>>) -> Result<Response, OllamaError> {
     let served = state.served()?;
-    let digest = served.text.weights_digest.map(|digest| digest.to_string()).unwrap_or_default();
+    let digest = served.digests.last().map(|digest| digest.to_string()).unwrap_or_default();
     let names = state.options.names.iter().cloned().chain(state.adapters.names());
     let model = |name| json!({"name": name, "model": name, "digest": digest, "size": 0, "details": {}});
     Ok(json(&json!({"models": names.map(model).collect::<Vec<_>>()})))

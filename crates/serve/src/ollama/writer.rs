@@ -153,7 +153,7 @@ impl Writer for OllamaAnswer {
         line(&json!({"error": error.message}), out);
     }
 
-    fn set_cached(&mut self, _: usize, _: usize) {}
+    fn note(&mut self, _: usize, _: &Update) {}
 }
 
 fn line(object: &Value, out: &mut Vec<u8>) {

@@ -16,6 +16,7 @@ use super::params::{Seed, StreamUsage, seed_back};
 use super::sse::event;
 use crate::error::ApiError;
 use crate::state::{Served, State};
+use crate::weights::Digests;
 
 /// Which of the two interfaces.
 #[derive(Debug, Clone)]
@@ -60,7 +61,9 @@ pub(crate) struct Answer {
     id: String,
     created: u64,
     model: String,
-    fingerprint: String,
+    digests: Arc<Digests>,
+    /// The number of the weights that made it.
+    weights: usize,
     choices: Vec<Choice>,
     num_generated: usize,
     /// Tokens of each prompt that the cache had.
@@ -123,7 +126,8 @@ impl Answer {
             id: format!("{prefix}-{}", new_id(state)),
             created: now(),
             model: state.name_of(adapter),
-            fingerprint: served.text.fingerprint(),
+            digests: served.digests.clone(),
+            weights: 0,
             choices: (0..prompts.len() * wanted.n).map(choice).collect(),
             num_generated: 0,
             cached: vec![0; prompts.len()],
@@ -207,8 +211,9 @@ impl Writer for Answer {
         event(&error.body(), out);
     }
 
-    fn set_cached(&mut self, prompt: usize, cached: usize) {
-        self.cached[prompt] = cached;
+    fn note(&mut self, prompt: usize, update: &Update) {
+        self.cached[prompt] = update.cached;
+        self.weights = update.weights;
     }
 }
 
@@ -264,7 +269,7 @@ impl Answer {
             },
             "created": self.created,
             "model": self.model,
-            "system_fingerprint": self.fingerprint,
+            "system_fingerprint": self.digests.fingerprint(self.weights),
             "choices": choices,
         })
     }

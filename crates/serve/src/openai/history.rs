@@ -99,8 +99,10 @@ pub(super) fn message(field: &str, mut value: Value) -> Result<Value, ApiError> 
     })?;
     let Message { role, content, name, tool_calls, tool_call_id, reasoning_content, refusal, .. } = message;
     let calls = tool_calls.unwrap_or_default();
-    let Some(content) = content.map(text).or(refusal).or_else(|| (!calls.is_empty()).then(String::new)) else {
-        return Err(ApiError::field(&format!("{field}.content"), "it is required where there are no tool_calls"));
+    // An answer that was cut off in a call has neither, and comes back as it was.
+    let may_lack = !calls.is_empty() || role == "assistant";
+    let Some(content) = content.map(text).or(refusal).or_else(|| may_lack.then(String::new)) else {
+        return Err(ApiError::field(&format!("{field}.content"), "it is required"));
     };
     let mut message = json!({"role": role, "content": content});
     let texts = [("name", name), ("tool_call_id", tool_call_id), ("reasoning_content", reasoning_content)];

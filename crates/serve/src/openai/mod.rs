@@ -58,8 +58,8 @@ pub(crate) trait Writer: Send + Unpin + 'static {
     /// Appends an error that ends a stream.
     fn error(&mut self, error: &ApiError, out: &mut Vec<u8>);
 
-    /// Tokens of a prompt that the cache had.
-    fn set_cached(&mut self, prompt: usize, cached: usize);
+    /// Notes what an update says of its prompt, before it is written.
+    fn note(&mut self, prompt: usize, update: &Update);
 }
 
 /// Runs requests, and answers as they asked: at once or as a stream. Errors that come before
@@ -80,7 +80,7 @@ pub(crate) async fn respond(
     }
     let mut outputs = vec![Output::default(); num_answers];
     while let Some((prompt, update)) = generation.next().await.transpose()? {
-        writer.set_cached(prompt, update.cached);
+        writer.note(prompt, &update);
         outputs[prompt * writer.n() + update.output].extend(update);
     }
     Ok(json(&writer.whole(outputs)))

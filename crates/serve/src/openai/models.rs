@@ -40,7 +40,7 @@ fn model(name: &str, state: &State, served: &Served) -> Value {
         "parent": state.adapters.find(name).map(|_| state.name()),
         "max_model_len": served.longest,
     });
-    if let Some(digest) = served.text.weights_digest {
+    if let Some(digest) = served.digests.last() {
         model["weights_digest"] = digest.to_string().into();
     }
     model

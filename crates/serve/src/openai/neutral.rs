@@ -24,7 +24,7 @@ const LABELS: [(&str, IsNeutral); 8] = [
 ];
 
 /// Values that are the defaults of OpenAI, vLLM or SGLang.
-const DEFAULTS: [(&str, IsNeutral); 26] = [
+const DEFAULTS: [(&str, IsNeutral); 25] = [
     ("modalities", |value| *value == serde_json::json!(["text"])),
     ("verbosity", |value| *value == "medium"),
     ("echo", is_false),
@@ -32,7 +32,6 @@ const DEFAULTS: [(&str, IsNeutral); 26] = [
     ("documents", is_empty),
     ("functions", is_empty),
     ("function_call", |value| *value == "none" || *value == "auto"),
-    ("priority", |value| *value == 0),
     ("early_stopping", is_false),
     ("detokenize", is_true),
     ("mm_processor_kwargs", is_empty),

@@ -97,6 +97,7 @@ pub(crate) fn take(fields: &mut Fields, state: &State, served: &Served, tenant: 
         include_stop: fields.take("include_stop_str_in_output")?.unwrap_or(false),
         ignore_eos: fields.take("ignore_eos")?.unwrap_or(false),
         prompt_logprobs,
+        priority: priority(fields, state)?,
         skip_special: fields.take("skip_special_tokens")?.unwrap_or(true),
         salt: salt.map_or_else(|| tenant.salt.clone(), |salt| Arc::from(format!("{}\n{salt}", tenant.salt))),
         adapter,
@@ -175,6 +176,15 @@ fn logit_bias(bias: BTreeMap<String, f32>) -> Result<Vec<(u32, f32)>, ApiError> 
         Ok((id, bias))
     };
     bias.into_iter().map(of_one).collect()
+}
+
+/// As vLLM has it: lower ones are served first. No request passes those of other keys.
+fn priority(fields: &mut Fields, state: &State) -> Result<i64, ApiError> {
+    let priority: i32 = fields.take("priority")?.unwrap_or(0);
+    if priority < 0 && state.options.keys.len() > 1 {
+        return Err(ApiError::field("priority", "it is below 0, and would pass requests of other keys"));
+    }
+    Ok(priority.into())
 }
 
 /// As vLLM has it: the width is n.

@@ -33,7 +33,7 @@ const FRAME_BYTES: usize = 16 << 10;
 /// A streamed answer, of which the first update is there.
 pub(crate) fn response<W: Writer>(generation: Generation, writer: W, first: Option<(usize, Update)>) -> Response {
     let mut events = Events { generation, writer, pending: Vec::new(), is_over: false };
-    first.iter().for_each(|(prompt, update)| events.writer.set_cached(*prompt, update.cached));
+    first.iter().for_each(|(prompt, update)| events.writer.note(*prompt, update));
     events.writer.begin(&mut events.pending);
     first.into_iter().for_each(|(prompt, update)| events.add(prompt, &update));
     let mut response = typed(W::STREAM_TYPE, Body::new(events));
@@ -46,7 +46,7 @@ pub(crate) fn response<W: Writer>(generation: Generation, writer: W, first: Opti
 
 impl<W: Writer> Events<W> {
     fn add(&mut self, prompt: usize, update: &Update) {
-        self.writer.set_cached(prompt, update.cached);
+        self.writer.note(prompt, update);
         self.writer.update(prompt, update, &mut self.pending);
     }
 

@@ -1,10 +1,14 @@
 //! Keys, tenants, and pages of other origins.
 
-use serde_json::json;
-use warpfold_serve::Options;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
+
+use serde_json::{Value, json};
+use warpfold_engine::Config;
+use warpfold_serve::{LogFormat, LogSink, Options};
 
 use crate::client::Reply;
-use crate::support::{Site, fixed, options};
+use crate::support::{Gated, Site, and, config, fixed, options, tokenizer};
 
 fn two_keys() -> Site {
     Site::new(Options { keys: vec!["sesame".to_owned(), "other".to_owned()], ..options() })
@@ -34,6 +38,115 @@ fn without_the_key_nothing_is_answered_but_what_is_open() {
     }
     ask(&site, "sesame", &body).with(200);
     ask(&site, "other", &body).with(200);
+    site.end();
+}
+
+#[test]
+fn the_header_of_anthropics_clients_holds_the_key() {
+    let site = two_keys();
+    let send = |key| {
+        let headers = [("Content-Type", "application/json"), ("X-Api-Key", key)];
+        let body = json!({"max_tokens": 2, "messages": [{"role": "user", "content": "Hi"}]});
+        site.open().request("POST", "/v1/messages", &headers, &body.to_string()).reply()
+    };
+    send("other").with(200);
+    let error = send("wrong").with(401);
+    assert_eq!((&error["type"], &error["error"]["type"]), (&json!("error"), &json!("authentication_error")));
+    site.end();
+}
+
+/// A server that writes its access log here.
+fn logged(options: Options, format: LogFormat) -> (Options, Receiver<String>) {
+    let (sender, lines) = channel();
+    let sink = LogSink(Arc::new(move |line: &str| drop(sender.send(line.to_owned()))));
+    (Options { log: Some((format, sink)), ..options }, lines)
+}
+
+#[test]
+fn each_request_is_a_line_of_the_log() {
+    for is_stream in [false, true] {
+        let (options, lines) = logged(options(), LogFormat::Json);
+        let site = Site::new(options);
+        let mut body = fixed(json!(["a", "bcd"]), 5);
+        body["stream"] = json!(is_stream);
+        let headers = [("Content-Type", "application/json"), ("X-Request-Id", "mine")];
+        site.open().request("POST", "/v1/completions?x=secret", &headers, &body.to_string()).reply();
+        let line: Value = serde_json::from_str(&lines.recv().expect("a line")).expect("an object");
+        let prompt = tokenizer().encode("a").expect("a text").len() + tokenizer().encode("bcd").expect("a text").len();
+        for (field, value) in [
+            ("id", json!("mine")),
+            ("method", json!("POST")),
+            ("path", json!("/v1/completions")),
+            ("status", json!(200)),
+            ("sent", json!(true)),
+            ("prompt_tokens", json!(prompt)),
+            ("cached_tokens", json!(0)),
+            ("completion_tokens", json!(10)),
+        ] {
+            assert_eq!(line[field], value, "{field} of {line}");
+        }
+        let times = ["queue_ms", "ttft_ms", "ms"].map(|field| line[field].as_f64().expect("a number"));
+        assert!(times.is_sorted() && times[2] > 0.0 && line["ts"].as_f64() > Some(1.7e9), "{line}");
+        // What has no engine in it has none in its line.
+        site.get("/nothing");
+        let line: Value = serde_json::from_str(&lines.recv().expect("a line")).expect("an object");
+        assert_eq!((&line["status"], line.get("ttft_ms")), (&json!(404), None));
+        site.end();
+    }
+}
+
+#[test]
+fn a_line_for_people_begins_no_other_and_says_that_the_client_left() {
+    let (options, lines) = logged(options(), LogFormat::Text);
+    let (model, word) = Gated::new();
+    let site = Site::with(options, model, config());
+    site.get("/a%0Ab");
+    let line = lines.recv().expect("a line");
+    assert!(line.contains(" GET /a%0Ab 404 ") && line.ends_with(" ms"), "{line}");
+    let mut connection = site.open();
+    let mut body = fixed(json!("a"), 200);
+    body["stream"] = json!(true);
+    connection.post("/v1/completions", &body);
+    word.send(()).expect("the model waits");
+    connection.head().expect("it begins");
+    drop(connection);
+    drop(word);
+    let line = lines.recv().expect("a line");
+    assert!(line.contains(" POST /v1/completions 200 ") && line.ends_with(", the client left"), "{line}");
+    site.end();
+}
+
+#[test]
+fn a_lower_priority_is_served_first_and_passes_no_other_key() {
+    let (options, lines) = logged(options(), LogFormat::Json);
+    let (model, word) = Gated::new();
+    let site = Site::with(options, model, Config { max_seqs: 1, ..config() });
+    let send = |id: &str, priority: i32| {
+        let mut connection = site.open();
+        let headers = [("Content-Type", "application/json"), ("X-Request-Id", id)];
+        let body = and(fixed(json!("a"), 3), json!({"priority": priority})).to_string();
+        connection.request("POST", "/v1/completions", &headers, &body);
+        connection
+    };
+    // The engine says nothing while its model waits.
+    let moment = std::time::Duration::from_millis(100);
+    let mut all = vec![send("running", 0)];
+    word.send(()).expect("the model waits");
+    std::thread::sleep(moment);
+    all.extend([send("late", 7), send("usual", 0), send("early", -7)]);
+    std::thread::sleep(moment);
+    drop(word);
+    all.iter_mut().for_each(|connection| assert_eq!(connection.reply().status, 200));
+    let order: Vec<String> = lines.try_iter().filter(|line| line.contains("completions")).collect();
+    for (line, id) in order.iter().zip(["running", "early", "usual", "late"]) {
+        assert!(line.contains(&format!("\"id\":\"{id}\"")), "{order:?}");
+    }
+    site.end();
+
+    let site = two_keys();
+    let of = |priority: i32| and(fixed(json!("a"), 1), json!({"priority": priority}));
+    assert_eq!(ask(&site, "other", &of(-1)).with(400)["error"]["param"], "priority");
+    ask(&site, "other", &of(1)).with(200);
     site.end();
 }
 

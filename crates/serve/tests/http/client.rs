@@ -67,6 +67,12 @@ impl Connection {
         self
     }
 
+    /// Says that nothing more will be sent.
+    pub(crate) fn half_close(&mut self) -> &mut Self {
+        self.stream.get_mut().shutdown(std::net::Shutdown::Write).expect("the connection is open");
+        self
+    }
+
     pub(crate) fn request(&mut self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> &mut Self {
         let mut text = format!("{method} {path} HTTP/1.1\r\nHost: test\r\n");
         for (name, value) in headers {

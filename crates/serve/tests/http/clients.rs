@@ -4,9 +4,11 @@
 use std::ffi::OsString;
 use std::process::Command;
 
+use warpfold_engine::Config;
+use warpfold_engine::scripted::Scripted;
 use warpfold_serve::Options;
 
-use crate::support::{Site, options};
+use crate::support::{MAX_LEN, Site, VOCAB, config, options};
 
 const KEY: &str = "sesame";
 
@@ -21,6 +23,34 @@ fn run(variable: &str, script: Option<&str>) {
     let output = Command::new(program).args(script).args([&url, KEY, "scripted"]).output().expect("the client runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     assert!(output.stdout.ends_with(b"all right\n"));
+    site.end();
+}
+
+/// The clients of the table in the book: all whose packages are there, or, unless all tests are to
+/// run, the two that are quick.
+#[test]
+fn the_table_of_clients_says_what_they_do() {
+    let Some(program) = std::env::var_os("CLIENTS_PYTHON") else {
+        eprintln!("skipped: CLIENTS_PYTHON names no Python with packages of clients");
+        return;
+    };
+    let quick: &[&str] = if std::env::var_os("WARPFOLD_ALL_TESTS").is_some() { &[] } else { &["openai", "anthropic"] };
+    // What an agent tells its model is long.
+    let (model, config) = (Scripted::new(VOCAB, 64 * MAX_LEN).overlapping(), Config { num_blocks: 2048, ..config() });
+    let site = Site::with(Options { keys: vec![KEY.to_owned()], ..options() }, model, config);
+    let url = format!("http://{}/v1", site.address());
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/clients.py");
+    let output = Command::new(program).arg(script).args([&url, KEY, "scripted"]).args(quick).output();
+    let output = output.expect("Python runs");
+    let table = String::from_utf8(output.stdout).expect("UTF-8");
+    println!("{table}");
+    assert!(output.status.success(), "{table}{}", String::from_utf8_lossy(&output.stderr));
+    let book = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/book/src/serving.md");
+    let book = std::fs::read_to_string(book).expect("the book is there");
+    let rows: Vec<&str> =
+        table.lines().filter(|line| line.starts_with("| ") && !line.contains("not installed")).collect();
+    assert!(rows.len() > quick.len());
+    rows.iter().for_each(|row| assert!(book.contains(row), "the book lacks the row {row}"));
     site.end();
 }
 

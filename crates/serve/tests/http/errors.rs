@@ -26,7 +26,6 @@ fn fields_that_are_unknown_or_not_supported_are_named() {
     for (field, value) in [
         ("suffix", json!("b")),
         ("max_completion_tokens", json!(3)),
-        ("priority", json!(-5)),
         ("messages", json!([])),
         ("echo_all", json!(true)),
         ("made_up", json!(0)),
@@ -45,7 +44,7 @@ fn fields_that_are_unknown_or_not_supported_are_named() {
         json!({"best_of": 1}),
         json!({"n": 2, "best_of": 2}),
         json!({"store": true, "metadata": {"a": "b"}, "service_tier": "auto", "prompt_cache_key": "x"}),
-        json!({"spaces_between_special_tokens": true, "bad_words": [], "priority": 0, "suffix": ""}),
+        json!({"spaces_between_special_tokens": true, "bad_words": [], "priority": -5, "suffix": ""}),
         json!({"stream": true, "stream_options": {"include_obfuscation": false}}),
     ] {
         assert_eq!(site.complete(&and(base(), harmless.clone())).status, 200, "{harmless}");

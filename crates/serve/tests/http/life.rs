@@ -57,9 +57,9 @@ fn a_client_that_leaves_aborts_its_request() {
         }
         drop(connection);
         // Steps go on until the server has seen it.
-        for _ in 0..100 {
+        for _ in 0..150 {
             word.send(()).ok();
-            std::thread::sleep(std::time::Duration::from_millis(2));
+            std::thread::sleep(std::time::Duration::from_millis(5));
         }
         drop(word);
         site.wait_for("the requests are given up", |site| site.metric("vllm:num_requests_running") == 0.0);
@@ -125,20 +125,48 @@ fn draining_lets_requests_end_and_takes_no_more() {
 }
 
 #[test]
-fn draining_ends_after_its_time() {
-    let (model, word) = Gated::new();
-    let soon = std::time::Duration::from_millis(300);
-    let site = Site::with(bounded(Bounds { drain_time: soon, ..Bounds::default() }), model, config());
-    let mut running = site.open();
-    running.post("/v1/completions", &fixed(json!("a"), 200));
-    word.send(()).expect("the model waits");
-    std::thread::sleep(std::time::Duration::from_millis(100));
-    let handle = site.handle();
-    let ended = std::thread::spawn(move || site.end());
-    handle.stop();
-    assert!(running.try_reply().is_none(), "the connection is cut");
-    drop(word);
-    assert_eq!(ended.join().expect("it ends").aborted, 1);
+fn draining_ends_after_its_time_and_says_so_to_those_who_wait() {
+    for is_stream in [false, true] {
+        let (model, word) = Gated::new();
+        let soon = std::time::Duration::from_millis(300);
+        let site = Site::with(bounded(Bounds { drain_time: soon, ..Bounds::default() }), model, config());
+        let mut running = site.open();
+        let mut body = fixed(json!("a"), 200);
+        body["stream"] = json!(is_stream);
+        running.post("/v1/completions", &body);
+        word.send(()).expect("the model waits");
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        let handle = site.handle();
+        let ended = std::thread::spawn(move || site.end());
+        handle.stop();
+        let reply = running.reply();
+        assert_eq!(reply.status, if is_stream { 200 } else { 503 });
+        let last = reply.body.trim_end().rsplit("data: ").next().expect("an event");
+        let last: serde_json::Value = serde_json::from_str(last).expect("an object");
+        assert_eq!(last["error"]["message"], "the server has ended before the answer had", "{reply:?}");
+        drop(word);
+        assert_eq!(ended.join().expect("it ends").aborted, 1);
+    }
+}
+
+#[test]
+fn a_client_that_sends_no_more_is_answered() {
+    for is_stream in [false, true] {
+        let (model, word) = Gated::new();
+        let site = Site::with(options(), model, config());
+        let mut body = fixed(json!("a"), 5);
+        body["stream"] = json!(is_stream);
+        let mut connection = site.open();
+        connection.post("/v1/completions", &body).half_close();
+        // Long enough to be asked whether it is there.
+        std::thread::sleep(std::time::Duration::from_millis(400));
+        drop(word);
+        assert_eq!(connection.head().map(|(status, _)| status), Some(100));
+        let reply = connection.reply();
+        assert_eq!(reply.status, 200, "{reply:?}");
+        assert!(connection.is_closed());
+        assert_eq!(site.end().finished_length, 1);
+    }
 }
 
 /// A model with a bug.

@@ -2,6 +2,7 @@
 
 mod access;
 mod adapters;
+mod agent;
 mod answers;
 mod bounds;
 mod browser;
@@ -22,6 +23,7 @@ mod responses;
 mod soak;
 mod support;
 mod tools;
+mod weights;
 
 #[allow(dead_code, reason = "the tests in these files are what is used of them")]
 #[path = "../../src/credentials.rs"]

@@ -89,6 +89,18 @@ fn tools_are_used_and_their_results_are_taken() {
 }
 
 #[test]
+fn an_answer_has_the_form_that_is_asked_for() {
+    let site = Site::roomy(options());
+    let format = json!({"type": "json_schema", "schema": weather()});
+    for form in [json!({"output_config": {"format": format}}), json!({"output_format": format})] {
+        let whole = send(&site, &and(ask(), and(form, json!({"max_tokens": 200})))).with(200);
+        let said: Value = serde_json::from_str(whole["content"][0]["text"].as_str().expect("a text")).expect("JSON");
+        assert!((1..=9).contains(&said["days"].as_i64().expect("a number")), "{said}");
+    }
+    site.end();
+}
+
+#[test]
 fn what_is_wrong_is_said_as_anthropic_says_it() {
     let site = Site::roomy(options());
     for (more, part) in [

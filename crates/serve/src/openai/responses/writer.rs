@@ -301,7 +301,7 @@ impl Writer for Items {
         self.event(event, out);
     }
 
-    fn set_cached(&mut self, _: usize, cached: usize) {
-        self.cached = cached;
+    fn note(&mut self, _: usize, update: &Update) {
+        self.cached = update.cached;
     }
 }

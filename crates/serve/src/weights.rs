@@ -1,0 +1,100 @@
+//! Other weights for the model that is served: `POST /v1/load_weights`, between two requests.
+//!
+//! The engine ends what came before it with the old weights and begins what comes after it with the
+//! new ones, so that each answer is one of the same weights. Updates say how many weights there were
+//! before theirs, and by that number `system_fingerprint` has their digest.
+
+use std::any::Any;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+
+use axum::extract::State as Shared;
+use axum::response::Response;
+use serde_json::json;
+use warpfold_models::WeightsDigest;
+
+use crate::body::json;
+use crate::error::ApiError;
+use crate::fields::Fields;
+use crate::state::State;
+
+/// A digest that is known once the model has the weights.
+pub type LateDigest = Arc<OnceLock<WeightsDigest>>;
+
+/// Weights of a type that the model knows, and their digest.
+pub type OtherWeights = (Box<dyn Any + Send + Sync>, LateDigest);
+
+/// Opener of other weights for the model in a folder or file.
+#[derive(Clone)]
+pub struct OpenWeights(pub Arc<dyn Fn(&Path) -> Result<OtherWeights, String> + Send + Sync>);
+
+impl fmt::Debug for OpenWeights {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("OpenWeights")
+    }
+}
+
+/// Digests of all weights that the model has had.
+#[derive(Debug)]
+pub(crate) struct Digests {
+    first: Option<WeightsDigest>,
+    others: RwLock<Vec<LateDigest>>,
+    /// Held by who brings weights.
+    bringing: tokio::sync::Mutex<()>,
+}
+
+impl Digests {
+    pub(crate) fn new(first: Option<WeightsDigest>) -> Self {
+        Self { first, others: RwLock::default(), bringing: tokio::sync::Mutex::new(()) }
+    }
+
+    /// That of the weights with a number; there are none where nobody compared them.
+    fn of(&self, number: usize) -> Option<WeightsDigest> {
+        let others = self.others.read().unwrap_or_else(PoisonError::into_inner);
+        match number.checked_sub(1) {
+            None => self.first,
+            Some(number) => others.get(number).and_then(|digest| digest.get().copied()),
+        }
+    }
+
+    /// That of the weights that the model has.
+    pub(crate) fn last(&self) -> Option<WeightsDigest> {
+        let number = self.others.read().unwrap_or_else(PoisonError::into_inner).len();
+        self.of(number)
+    }
+
+    /// What answers with equal bits have in common: the version, and the weights where they are
+    /// known.
+    pub(crate) fn fingerprint(&self, number: usize) -> String {
+        let version = concat!("warpfold-", env!("CARGO_PKG_VERSION"));
+        self.of(number).map_or_else(|| version.to_owned(), |digest| format!("{version}-{digest}"))
+    }
+}
+
+/// Gives the model the weights of a folder or file of the server's machine.
+pub(crate) async fn load(Shared(state): Shared<Arc<State>>, mut fields: Fields) -> Result<Response, ApiError> {
+    state.served()?;
+    let path: PathBuf = fields.need("path")?;
+    fields.finish()?;
+    let shared = state.clone();
+    let work = move || bring(&shared, &path).map_err(|error| ApiError::field("path", error));
+    let served = state.served()?;
+    let _turn = served.digests.bringing.lock().await;
+    tokio::task::spawn_blocking(work).await.map_err(|_| ApiError::internal("the weights could not be loaded"))??;
+    let digest = served.digests.last().map(|digest| digest.to_string());
+    Ok(json(&json!({"object": "weights", "loaded": true, "weights_digest": digest})))
+}
+
+fn bring(state: &State, path: &Path) -> Result<(), String> {
+    let served = state.served().map_err(|error| error.message)?;
+    let open = served.text.open_weights.as_ref().ok_or("the model takes no other weights")?;
+    let (weights, digest) = (open.0)(path)?;
+    let others = || served.digests.others.write().unwrap_or_else(PoisonError::into_inner);
+    // It is there before the first answer of theirs.
+    others().push(digest);
+    served.client.load_weights(weights).map_err(|error| {
+        others().pop();
+        error.to_string()
+    })
+}
