@@ -10,7 +10,7 @@ use warpfold_engine::{Adapter, Batch, CacheShape, Limits, Model, ModelError, Mov
 /// A fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum GroundFault {
-    /// A reader is not woken when more has come.
+    /// Nobody is woken when a client ends.
     WakeIsLost,
     /// Connections have a time limit that never comes.
     TimerIsLost,

@@ -13,7 +13,7 @@ pub(crate) struct HttpReply {
 }
 
 impl HttpReply {
-    /// CallerReads bytes; nothing if the headers are not there yet.
+    /// Reads bytes; nothing if the headers are not there yet.
     pub(crate) fn read(bytes: &[u8]) -> Option<Self> {
         let end = bytes.windows(4).position(|four| four == b"\r\n\r\n")?;
         let head = std::str::from_utf8(&bytes[..end]).expect("headers are text").to_ascii_lowercase();

@@ -27,7 +27,7 @@ struct PipeEnds {
     room: usize,
     /// Bytes that the client has looked at.
     looked: usize,
-    /// Whether the server is told what comes after the first bytes.
+    /// Whether the server is told when the client ends.
     tells: bool,
     wakers: Vec<Waker>,
 }
@@ -80,14 +80,18 @@ impl ClientPipe {
         wakers.into_iter().for_each(Waker::wake);
     }
 
+    fn over(&self, change: impl FnOnce(&mut PipeEnds)) {
+        let tells = self.ends().tells;
+        if tells { self.change(change) } else { change(&mut self.ends()) }
+    }
+
     pub(crate) fn send(&self, bytes: &[u8]) {
-        let is_told = self.ends().tells || self.num_read() == 0;
-        if is_told { self.change(|ends| ends.sent.extend(bytes)) } else { self.ends().sent.extend(bytes) }
+        self.change(|ends| ends.sent.extend(bytes));
     }
 
     /// The client sends no more.
     pub(crate) fn end(&self) {
-        self.change(|ends| ends.has_ended = true);
+        self.over(|ends| ends.has_ended = true);
     }
 
     /// The client takes some bytes more.
@@ -97,7 +101,7 @@ impl ClientPipe {
 
     /// The client is gone.
     pub(crate) fn reset(&self) {
-        self.change(|ends| ends.is_reset = true);
+        self.over(|ends| ends.is_reset = true);
     }
 
     /// Bytes that the server has read.

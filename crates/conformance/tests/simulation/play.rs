@@ -142,6 +142,8 @@ enum CallerAct {
     Send(usize),
     Take,
     Leave,
+    /// Its connection has long been closed.
+    Forget,
     /// The server is told to end.
     Stop,
 }
@@ -159,6 +161,9 @@ struct ServerPlay {
     /// Connections that outlived the time to drain were cut.
     was_cut: bool,
 }
+
+/// How long a connection may outlive its client.
+const SOON: Duration = Duration::from_millis(500);
 
 /// What goes on in a scenario at most.
 const MOST_STEPS: usize = 200_000;
@@ -258,6 +263,7 @@ impl ServerPlay {
                 pipe.send(&pieces[i].1.0);
                 if ends == CallerEnds::HalfClosed && i + 1 == pieces.len() {
                     pipe.end();
+                    self.plan(now + SOON, caller, CallerAct::Forget);
                 }
             }
             (CallerAct::Take, Some(pipe)) => {
@@ -267,7 +273,14 @@ impl ServerPlay {
                     self.plan(now + every.max(Duration::from_millis(1)), caller, CallerAct::Take);
                 }
             }
-            (CallerAct::Leave, Some(pipe)) => pipe.reset(),
+            (CallerAct::Leave, Some(pipe)) => {
+                pipe.reset();
+                self.plan(now + SOON, caller, CallerAct::Forget);
+            }
+            // It is held here alone.
+            (CallerAct::Forget, Some(pipe)) => {
+                assert!(Arc::strong_count(&pipe) == 2, "the connection of client {caller}, who has ended, is open");
+            }
             (CallerAct::Stop, _) => {
                 self.stopped = Some(now);
                 let has_come =
@@ -275,15 +288,17 @@ impl ServerPlay {
                 self.late = (0..self.callers.len()).filter(|i| !has_come(i)).collect();
                 self.world.site.stop();
             }
-            (CallerAct::Send(_) | CallerAct::Take | CallerAct::Leave, None) => {}
+            (CallerAct::Send(_) | CallerAct::Take | CallerAct::Leave | CallerAct::Forget, None) => {}
         }
     }
 
     /// Clients that have a whole answer close their connection.
-    fn close_those_who_have_their_answer(&self) {
-        for pipe in self.pipes.iter().flatten().filter(|pipe| Arc::strong_count(pipe) > 1) {
-            if pipe.may_be_whole() && HttpReply::read(&pipe.received()).is_some_and(|reply| reply.is_whole) {
+    fn close_those_who_have_their_answer(&mut self) {
+        for i in 0..self.pipes.len() {
+            let Some(pipe) = self.pipes[i].clone().filter(|pipe| pipe.may_be_whole()) else { continue };
+            if HttpReply::read(&pipe.received()).is_some_and(|reply| reply.is_whole) {
                 pipe.end();
+                self.plan(self.world.time.now() + SOON, i, CallerAct::Forget);
             }
         }
     }

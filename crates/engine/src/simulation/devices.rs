@@ -1,4 +1,4 @@
-//! FaultyDevices that run one model in step, of which some calls fail and one may be lost.
+//! Devices that run one model in step, of which some calls fail and one may be lost.
 
 use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};

@@ -56,7 +56,7 @@ pub struct Scenario {
     pub(crate) max_waiting: usize,
     /// Which calls fail.
     pub faults: DeviceFaults,
-    /// FaultyDevices of the model.
+    /// Devices of the model.
     pub ranks: usize,
     /// Whether the model's steps run while the next one is prepared.
     pub overlaps: bool,
