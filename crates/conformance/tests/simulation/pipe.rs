@@ -120,8 +120,12 @@ impl ClientPipe {
     /// Everything that the server has sent, but for what asks a client that sends no more whether it
     /// is still there.
     pub(crate) fn received(&self) -> Vec<u8> {
-        let received = self.ends().received.clone();
-        received.strip_prefix(b"HTTP/1.1 100 Continue\r\n\r\n").map_or(received.clone(), <[u8]>::to_vec)
+        let ends = self.ends();
+        let mut received = &ends.received[..];
+        while let Some(rest) = received.strip_prefix(b"HTTP/1.1 100 Continue\r\n\r\n") {
+            received = rest;
+        }
+        received.to_vec()
     }
 }
 

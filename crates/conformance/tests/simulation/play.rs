@@ -261,9 +261,9 @@ impl ServerPlay {
             }
             (CallerAct::Send(i), Some(pipe)) => {
                 pipe.send(&pieces[i].1.0);
+                // It still waits for its answer.
                 if ends == CallerEnds::HalfClosed && i + 1 == pieces.len() {
                     pipe.end();
-                    self.plan(now + SOON, caller, CallerAct::Forget);
                 }
             }
             (CallerAct::Take, Some(pipe)) => {
@@ -314,8 +314,9 @@ impl ServerPlay {
             match reply.filter(|reply| reply.is_whole) {
                 Some(reply) => self.judge_reply(&caller, &reply, bounds, alone, &mut seen),
                 None => {
-                    // Who reads nothing, or sends no more, is taken for one who has left.
-                    let patient = caller.reads != CallerReads::Nothing && caller.ends == CallerEnds::WithAnswer;
+                    // Who reads nothing is taken for one who has left.
+                    let waits = matches!(caller.ends, CallerEnds::WithAnswer | CallerEnds::HalfClosed);
+                    let patient = caller.reads != CallerReads::Nothing && waits;
                     let excused = self.was_cut || self.late.contains(&i);
                     assert!(!patient || excused, "client {i} has no answer and no error: {caller:?}");
                     seen.left += 1;

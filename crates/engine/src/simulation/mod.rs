@@ -304,7 +304,12 @@ impl Scenario {
                 let model = Scripted::new(limits.vocab, limits.max_len);
                 let probe = Engine::new(model, self.config.clone()).expect("the settings are right");
                 let refused = probe.with_decode(Arc::new(LetterText)).add(request.clone());
-                assert_eq!(refused.err().map(|e| e.to_string()), Some(text), "why it is refused alone");
+                // What stands in brackets are bytes, which are the model's.
+                let said = |text: &str| {
+                    text.split('(').map(|part| part.split_once(')').map_or(part, |(_, rest)| rest)).collect::<String>()
+                };
+                let refused = refused.err().map(|e| said(&e.to_string()));
+                assert_eq!(refused, Some(said(&text)), "why it is refused alone");
             }
         }
     }
