@@ -28,7 +28,7 @@ pub struct LadderRun<'a> {
     pub device: &'a Device,
 }
 
-/// A size in the words of a heading: `33,554,432`, `512x512x512`, `1,048,576 elements, columns 32,`.
+/// A size in the words of a heading: `33,554,432`, `512x512x512`, `1,048,576 elements, columns 32`.
 pub(crate) fn problem_size(ladder: &Ladder, size: usize) -> String {
     match ladder.size_text(size) {
         None => grouped(size as u64),

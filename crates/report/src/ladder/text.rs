@@ -48,7 +48,12 @@ pub fn ladder_text(ladder: &Ladder, report: &LadderReport) -> String {
              refuted: a check or the result has shown it\n",
         );
     }
-    if report.rungs.iter().filter_map(|rung| rung.counters.as_ref()).any(|c| c.branches == c.divergent_branches && c.branches > 0) {
+    if report
+        .rungs
+        .iter()
+        .filter_map(|rung| rung.counters.as_ref())
+        .any(|c| c.branches == c.divergent_branches && c.branches > 0)
+    {
         page.push_str("branch efficiency: branches after which a warp stays together; 0 % where the only branch picks the lane that stores\n");
     }
     if has_l1 {
