@@ -39,9 +39,9 @@ pub(crate) const MOST_STEPS: usize = 300;
 
 /// The first steps of an engine, as it makes them.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Watched(Arc<Mutex<(Vec<StepTrace>, u64)>>);
+pub(crate) struct WatchedEngine(Arc<Mutex<(Vec<StepTrace>, u64)>>);
 
-impl Watched {
+impl WatchedEngine {
     /// The function that an engine calls.
     pub(crate) fn on_trace(&self) -> OnTrace {
         let seen = self.clone();

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use serde_json::{Value, json};
-use warpfold_sim::{Step, Steps, Writer};
+use warpfold_sim::{LastWriter, RecordedSteps, WarpStep};
 
 use crate::drawing::{Access, access};
 
@@ -22,7 +22,7 @@ pub struct WarpSteps {
     num_steps: u64,
     /// Stores of other warps to shared memory: steps before it, line, access.
     stores: Vec<(u32, u32, Access)>,
-    outputs: Vec<Output>,
+    outputs: Vec<ShownOutput>,
     /// The first step that the page shows.
     start: u32,
 }
@@ -65,7 +65,7 @@ pub struct OutputElements {
 }
 
 #[derive(Debug, Clone, Serialize)]
-struct Output {
+struct ShownOutput {
     name: String,
     dtype: &'static str,
     shape: Vec<u64>,
@@ -79,7 +79,7 @@ impl WarpSteps {
     /// The steps of a report, with elements of the outputs. The page begins with the step that
     /// stored `wanted`, an address, if it is one of this warp.
     #[must_use]
-    pub fn new(steps: &Steps, outputs: &[OutputElements], wanted: Option<u64>) -> Self {
+    pub fn new(steps: &RecordedSteps, outputs: &[OutputElements], wanted: Option<u64>) -> Self {
         let mut instructions: Vec<(u32, String, Option<String>)> = Vec::new();
         let mut places: BTreeMap<(u32, &str), usize> = BTreeMap::new();
         let list = steps.list.iter().map(|step| {
@@ -108,7 +108,7 @@ impl WarpSteps {
     }
 }
 
-fn one(step: &Step, at: usize) -> OneStep {
+fn one(step: &WarpStep, at: usize) -> OneStep {
     OneStep {
         at,
         mask: step.mask,
@@ -120,13 +120,13 @@ fn one(step: &Step, at: usize) -> OneStep {
     }
 }
 
-fn output(output: &OutputElements, writer: &impl Fn(u64) -> Option<Writer>) -> Output {
+fn output(output: &OutputElements, writer: &impl Fn(u64) -> Option<LastWriter>) -> ShownOutput {
     let of = |element: usize| {
-        let Writer { block, warp, lane, line, step, .. } =
+        let LastWriter { block, warp, lane, line, step, .. } =
             writer(output.address + element as u64 * output.element_bytes)?;
         Some((block, warp, lane, line, step))
     };
-    Output {
+    ShownOutput {
         name: output.name.clone(),
         dtype: output.dtype,
         shape: output.shape.clone(),

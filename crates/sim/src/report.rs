@@ -23,7 +23,7 @@ pub use metrics::METRICS;
 pub use names::{demangled, short_name};
 pub use place::Place;
 pub(crate) use place::Shapes;
-pub use steps::{AskedSteps, Step, StepRegister, StepStore, Steps, Writer, Written};
+pub use steps::{AskedSteps, LastWriter, RecordedSteps, StepRegister, StepStore, WarpStep, WrittenRegister};
 pub(crate) use timing::Residency;
 pub use timing::TimingFacts;
 
@@ -295,7 +295,7 @@ pub struct Report {
     /// What a prediction of time needs beyond the counters, if the launch asked for it.
     pub timing: Option<TimingFacts>,
     /// The steps of a warp, if the launch asked for them.
-    pub steps: Option<Steps>,
+    pub steps: Option<RecordedSteps>,
 }
 
 impl Report {

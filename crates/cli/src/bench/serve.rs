@@ -20,7 +20,7 @@ use crate::model::{self, EngineOptions, Place, Room as CacheRoom, WeightStorage,
 use crate::output::{self, Form, ReportTo};
 use crate::progress::Progress;
 use crate::table::Table;
-use crate::theatre::{Theatre, Watched};
+use crate::theatre::{Theatre, WatchedEngine};
 
 /// Measures what clients see: time to the first token, between tokens, to the end, tokens per
 /// second.
@@ -115,7 +115,7 @@ impl Serve {
             ttft: Duration::from_millis(ttft),
             per_token: Duration::from_millis(per_token),
         });
-        let watched = Watched::default();
+        let watched = WatchedEngine::default();
         let bed = match &self.url {
             Some(url) => self.site(url)?,
             None => self.engine(&watched)?,
@@ -177,7 +177,7 @@ impl Serve {
         Ok(Bed { name: url.to_owned(), load, room, service: None, config: None, is_virtual: false })
     }
 
-    fn engine(&self, watched: &Watched) -> Result<Bed, Failure> {
+    fn engine(&self, watched: &WatchedEngine) -> Result<Bed, Failure> {
         let files = model::open(self.model.as_deref())?;
         let place = Place::open(self.device.as_deref(), self.engine.tensor_parallel, &files)?;
         let files = place.stores(self.weights, files);

@@ -22,7 +22,7 @@ use warpfold_models::{
 
 use crate::failure::Failure;
 use crate::model::{self, EngineOptions, GenerationConfig, Place, PlacedModel, Room, WeightStorage, parse_dtype};
-use crate::theatre::Watched;
+use crate::theatre::WatchedEngine;
 use crate::{Ending, output};
 use lines::Lines;
 use options::Answer;
@@ -151,7 +151,7 @@ impl Generate {
         let config = self.config(&mut model, &asked, free_bytes, !place.is_virtual())?;
         let tokenizer = files.into_tokenizer().map(Arc::new);
         let mut engine = Engine::new(model, config.clone())?;
-        let watched = Watched::default();
+        let watched = WatchedEngine::default();
         if self.report.is_some() {
             engine = engine.with_trace(watched.on_trace());
         }

@@ -68,7 +68,7 @@ pub(super) struct Watched {
 }
 
 #[derive(Serialize)]
-struct Played {
+struct PlayedEngine {
     theatre: [Theatre; 1],
     answers: Vec<PlayedAnswer>,
 }
@@ -96,7 +96,7 @@ pub(super) fn page(
     };
     let texts = answers.iter().flat_map(|(id, outputs)| outputs.iter().map(move |output| (id.0, output)));
     let texts = texts.map(|(request, output)| PlayedAnswer { request, text: output.text.clone() });
-    let played = Played { theatre: [theatre.with_tokens(tokens)], answers: texts.collect() };
+    let played = PlayedEngine { theatre: [theatre.with_tokens(tokens)], answers: texts.collect() };
     let mut page = Page::new(Kind::Steps, title, &played, &output::about());
     page.subtitle = format!("the steps of the engine that answered {} requests", asked.len());
     let num: usize = answers.values().flatten().map(|output| output.tokens.len()).sum();

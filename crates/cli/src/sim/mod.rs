@@ -32,7 +32,7 @@ use bind::Bindings;
 use findings::Picked;
 use source_text::SourceText;
 use spec::Spec;
-use step::{StepOptions, Stepped};
+use step::{StepOptions, SteppedLaunch};
 use suppress::Suppressions;
 use triton::Compiled;
 
@@ -220,7 +220,7 @@ impl Sim {
         let source = input.source();
         let ran = self.settle(&program, &input, &source)?;
         let bindings = self.bind(&memory, &ran, &input)?;
-        let Stepped { asked, wanted } = self.stepping.asked(self, &ran, &input, &bindings)?;
+        let SteppedLaunch { asked, wanted } = self.stepping.asked(self, &ran, &input, &bindings)?;
         let mut report = self.launch(&program, &memory, bindings.params(), &ran, asked, true)?;
         if self.is_checked() && !report.aborted {
             report.findings.extend(bindings.unwritten(&memory)?);

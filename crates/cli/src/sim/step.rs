@@ -54,7 +54,7 @@ impl StepTarget {
 
 /// Request to a launch to record a warp.
 #[derive(Debug, Default)]
-pub(super) struct Stepped {
+pub(super) struct SteppedLaunch {
     pub(super) asked: Option<AskedSteps>,
     /// Address of the element that named the warp.
     pub(super) wanted: Option<u64>,
@@ -93,8 +93,8 @@ impl StepOptions {
         ran: &Ran<'_>,
         input: &Input,
         bindings: &Bindings,
-    ) -> Result<Stepped, Failure> {
-        let Some(target) = &self.step else { return Ok(Stepped::default()) };
+    ) -> Result<SteppedLaunch, Failure> {
+        let Some(target) = &self.step else { return Ok(SteppedLaunch::default()) };
         let blocks: u64 = ran.grid.iter().map(|n| u64::from(*n)).product();
         let warps = ran.block.iter().product::<u32>().div_ceil(32);
         let (block, warp, wanted) = match target {
@@ -121,7 +121,7 @@ impl StepOptions {
         let element = self.element(bindings)?;
         let watched = bindings.seen(ELEMENTS, element.as_ref());
         let watched = watched.iter().map(|seen| seen.address..seen.address + seen.element_bytes * seen.len).collect();
-        Ok(Stepped { asked: Some(AskedSteps { block, warp, most: self.steps, watched }), wanted })
+        Ok(SteppedLaunch { asked: Some(AskedSteps { block, warp, most: self.steps, watched }), wanted })
     }
 
     /// The steps of a report as a page has them.

@@ -21,7 +21,7 @@ use super::l1::{L1, L1Model};
 use super::machine::{Fault, GlobalView, Machine};
 use super::recording::Recording;
 use super::sizes::geometry;
-use super::stepping::Stepping;
+use super::stepping::StepRecorder;
 use super::touched::Touched;
 use crate::asynchronous::Asynchronous;
 use crate::asynchronous::luck::Luck;
@@ -229,7 +229,7 @@ impl Shared<'_> {
                 let texts = || code.instructions.iter().map(|info| info.text.as_str());
                 let l1 = self.l1.map(|model| L1::new(model, texts()));
                 let touched = self.residency.map(|residency| Touched::new(residency.wave_blocks(), texts()));
-                let steps = self.options.steps.as_ref().map(|asked| Stepping::new(asked, code));
+                let steps = self.options.steps.as_ref().map(|asked| StepRecorder::new(asked, code));
                 Box::new(Recording {
                     touched,
                     steps,

@@ -11,7 +11,7 @@ use super::machine::Machine;
 use super::memory_map::SHARED_WINDOW;
 use super::op::Op;
 use super::row::LANES;
-use super::stepping::Stepping;
+use super::stepping::StepRecorder;
 use super::touched::Touched;
 use crate::report::MemorySpace;
 
@@ -48,8 +48,8 @@ pub(crate) struct Recording {
     pub l1: Option<L1>,
     /// Distinct sectors, where they are asked for.
     pub touched: Option<Touched>,
-    /// Steps of a warp, where they are asked for.
-    pub steps: Option<Stepping>,
+    /// RecordedSteps of a warp, where they are asked for.
+    pub steps: Option<StepRecorder>,
 }
 
 impl Recording {

@@ -19,14 +19,16 @@ use super::op::NONE;
 use super::part::run_followed;
 use super::recording::Recorded;
 use super::row::LANES;
-use crate::report::{AskedSteps, MemorySpace, Step, StepRegister, StepStore, Steps, Writer, Written};
+use crate::report::{
+    AskedSteps, LastWriter, MemorySpace, RecordedSteps, StepRegister, StepStore, WarpStep, WrittenRegister,
+};
 
 /// Stores of other warps that are kept for each step.
 const STORES_A_STEP: usize = 8;
 
 /// The recording of a worker.
 #[derive(Debug)]
-pub(crate) struct Stepping {
+pub(crate) struct StepRecorder {
     asked: AskedSteps,
     /// By instruction.
     stores: Vec<bool>,
@@ -44,7 +46,7 @@ pub(crate) struct Stepping {
     /// Accesses of the step that runs.
     accesses: Vec<Recorded>,
     others: Vec<(u32, u32, u32, Recorded)>,
-    writers: BTreeMap<u64, Writer>,
+    writers: BTreeMap<u64, LastWriter>,
 }
 
 #[derive(Debug)]
@@ -52,12 +54,12 @@ struct RawStep {
     instruction: u32,
     masks: [u32; 2],
     is_open: bool,
-    written: Vec<Written>,
+    written: Vec<WrittenRegister>,
     accesses: Vec<Recorded>,
     shared: Vec<(u32, u32)>,
 }
 
-impl Stepping {
+impl StepRecorder {
     pub(super) fn new(asked: &AskedSteps, code: &Code) -> Self {
         let (mut registers, mut first) = (Vec::new(), Vec::new());
         for function in &code.functions {
@@ -101,11 +103,11 @@ impl Stepping {
             MemorySpace::Global => {
                 let step = (is_watched && self.has_room()).then_some(before);
                 for lane in (0..LANES).filter(|lane| access.mask >> lane & 1 != 0) {
-                    let writer = Writer { address: 0, block, warp, lane: lane as u32, line: instruction, step };
+                    let writer = LastWriter { address: 0, block, warp, lane: lane as u32, line: instruction, step };
                     for range in &self.asked.watched {
                         let stored = access.at[lane]..access.at[lane] + u64::from(access.bytes);
                         for address in stored.start.max(range.start)..stored.end.min(range.end) {
-                            self.writers.insert(address, Writer { address, ..writer });
+                            self.writers.insert(address, LastWriter { address, ..writer });
                         }
                     }
                 }
@@ -134,7 +136,7 @@ impl Stepping {
     }
 
     /// Compares contents with those after the last step: registers and words that changed.
-    fn changes(&mut self, function: &FunctionCode, frame: (u32, u32), rows: &[u32], shared: &[u32]) -> Changes {
+    fn changes(&mut self, function: &FunctionCode, frame: (u32, u32), rows: &[u32], shared: &[u32]) -> StepChanges {
         let first = self.first[frame.0 as usize];
         let lanes = |rows: &[u32], slot: CallSlot| -> [u64; LANES] {
             match slot {
@@ -160,7 +162,7 @@ impl Stepping {
         for (register, named) in (first..).zip(named) {
             let values = lanes(rows, named.slot);
             if values != lanes(before, named.slot) {
-                written.push(Written { register, values });
+                written.push(WrittenRegister { register, values });
             }
         }
         before.copy_from_slice(rows);
@@ -170,18 +172,23 @@ impl Stepping {
             words.extend(differ.map(|(at, (_, is))| (at as u32, *is)));
             self.shared.copy_from_slice(shared);
         }
-        Changes { written, words }
+        StepChanges { written, words }
     }
 
     /// The report of the steps.
-    pub(super) fn into_steps(self, code: &Code, geometry: &Geometry, describe: &impl Fn(u64) -> String) -> Steps {
+    pub(super) fn into_steps(
+        self,
+        code: &Code,
+        geometry: &Geometry,
+        describe: &impl Fn(u64) -> String,
+    ) -> RecordedSteps {
         let AskedSteps { block, warp, .. } = self.asked;
         let blocks = geometry.grid.iter().map(|&n| u64::from(n)).product::<u64>();
         let block = Geometry::coordinates(block.min(blocks.saturating_sub(1)), geometry.grid);
         let step = |raw: RawStep| {
             let info = &code.instructions[raw.instruction as usize];
             let [mask, active] = raw.masks;
-            Step {
+            WarpStep {
                 line: info.line,
                 text: info.text.clone(),
                 source: info.source.clone(),
@@ -199,20 +206,20 @@ impl Stepping {
             line: line(*instruction),
             access: warp_access(access, block, *warp, describe),
         };
-        Steps {
+        RecordedSteps {
             block,
             warp,
             stores: self.others.iter().map(store).collect(),
             list: self.list.into_iter().map(step).collect(),
             num_steps: self.num_steps,
             registers: self.registers,
-            writers: self.writers.into_values().map(|w| Writer { line: line(w.line), ..w }).collect(),
+            writers: self.writers.into_values().map(|w| LastWriter { line: line(w.line), ..w }).collect(),
         }
     }
 }
 
-struct Changes {
-    written: Vec<Written>,
+struct StepChanges {
+    written: Vec<WrittenRegister>,
     words: Vec<(u32, u32)>,
 }
 
@@ -251,7 +258,7 @@ fn compare(m: &mut Machine, code: &Code, step: Option<(u32, [u32; 2], bool)>) {
     if steps.shared.is_empty() {
         steps.begin(shared);
     }
-    let Changes { written, words } = steps.changes(function, frame, rows, shared);
+    let StepChanges { written, words } = steps.changes(function, frame, rows, shared);
     match step {
         Some((instruction, masks, is_open)) => {
             let accesses = std::mem::take(&mut steps.accesses);

@@ -14,7 +14,7 @@ pub struct AskedSteps {
     pub block: u64,
     /// The warp in its block.
     pub warp: u32,
-    /// Steps that are kept at most.
+    /// RecordedSteps that are kept at most.
     pub most: usize,
     /// Ranges of global memory for whose bytes the last store is kept, of whatever block.
     pub watched: Vec<Range<u64>>,
@@ -22,7 +22,7 @@ pub struct AskedSteps {
 
 /// The steps of a warp.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Steps {
+pub struct RecordedSteps {
     /// Block index.
     pub block: [u32; 3],
     /// The warp in its block.
@@ -30,13 +30,13 @@ pub struct Steps {
     /// Registers that steps write.
     pub registers: Vec<StepRegister>,
     /// The first steps, in the order of execution.
-    pub list: Vec<Step>,
+    pub list: Vec<WarpStep>,
     /// Number of all steps of the warp.
     pub num_steps: u64,
     /// Stores of the block's other warps to shared memory, in order.
     pub stores: Vec<StepStore>,
     /// Last stores to the watched bytes, by address.
-    pub writers: Vec<Writer>,
+    pub writers: Vec<LastWriter>,
 }
 
 /// A register of the kernel or of a device function.
@@ -50,7 +50,7 @@ pub struct StepRegister {
 
 /// One instruction, executed by a warp or by a part of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Step {
+pub struct WarpStep {
     /// Line in the PTX text.
     pub line: u32,
     /// The instruction as text.
@@ -65,18 +65,18 @@ pub struct Step {
     /// different ways.
     pub is_open: bool,
     /// Registers that changed.
-    pub written: Vec<Written>,
+    pub written: Vec<WrittenRegister>,
     /// Accesses to memory.
     pub accesses: Vec<WarpAccess>,
-    /// Words of shared memory that changed since the step before, whoever stored them: index and
+    /// Words of shared memory that changed since the step before, by a store of any warp: index and
     /// value.
     pub shared: Vec<(u32, u32)>,
 }
 
 /// A register that changed in some lanes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Written {
-    /// Index into [`Steps::registers`].
+pub struct WrittenRegister {
+    /// Index into [`RecordedSteps::registers`].
     pub register: u32,
     /// Its values in all lanes, as bits; a predicate is 0 or 1.
     pub values: [u64; 32],
@@ -95,7 +95,7 @@ pub struct StepStore {
 
 /// The last store to a byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Writer {
+pub struct LastWriter {
     /// The byte's address.
     pub address: u64,
     /// Linear index of the block.

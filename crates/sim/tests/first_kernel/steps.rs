@@ -1,6 +1,6 @@
 //! The steps of a warp: what each instruction changed, and who stored a byte last.
 
-use warpfold_sim::{Arch, AskedSteps, Launch, Memory, Options, Program, Steps};
+use warpfold_sim::{Arch, AskedSteps, Launch, Memory, Options, Program, RecordedSteps};
 
 /// Each warp stores its lanes' numbers to shared memory, those of even lanes doubled; after a
 /// barrier each thread takes its word from the next warp.
@@ -39,7 +39,7 @@ ODD:
 ";
 
 /// The steps of warp 1 of block 2, with who stored element 130, by its address.
-fn stepped(most: usize) -> (Steps, u64) {
+fn stepped(most: usize) -> (RecordedSteps, u64) {
     let memory = Memory::new(1 << 20);
     let out = memory.allocate(4 * 192, "out").unwrap();
     let program = Program::load(&memory, KERNEL, Arch::SM_90A).unwrap();
