@@ -26,7 +26,7 @@ const RUNS: usize = 20;
 const FLUSHED_BYTES: usize = 256 << 20;
 
 /// An attention at a shape.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shape {
     kv_dtype: Dtype,
     batch: u64,
@@ -37,7 +37,7 @@ pub struct Shape {
     work: Work,
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Work {
     /// Equal numbers of queries and keys.
     Prefill { causal: bool },
@@ -49,8 +49,14 @@ enum Work {
 pub(super) fn all(is_virtual: bool) -> Vec<Shape> {
     let mut cases = Vec::new();
     let mut add = |kv_dtype: Dtype, batch: u64, heads: [u64; 2], dim: u64, len: u64, work: Work| {
-        let (batch, len) = if is_virtual { (batch.min(2), len.div_ceil(32)) } else { (batch, len) };
-        cases.push(Shape { kv_dtype, batch, heads, dim, len, work });
+        // Work of a prefill grows with the square of its length.
+        let shorter = if matches!(work, Work::Prefill { .. }) { 64 } else { 32 };
+        let (batch, len) = if is_virtual { (batch.min(2), len.div_ceil(shorter)) } else { (batch, len) };
+        let case = Shape { kv_dtype, batch, heads, dim, len, work };
+        // Cut to the virtual GPU's sizes, some are the same.
+        if !cases.contains(&case) {
+            cases.push(case);
+        }
     };
     for (dim, heads) in [(64, [32, 8]), (128, [32, 8]), (128, [64, 8]), (256, [16, 4])] {
         for len in [2048, 4096, 8192, 16_384] {

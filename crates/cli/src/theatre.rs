@@ -1,10 +1,11 @@
 //! Each step of an engine, as the pages of `ladder serving` and `replay` play it.
 
 use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use serde::Serialize;
-use warpfold_engine::{BlockId, Config, RequestId, SequenceId, SequenceTrace, StepTrace};
+use warpfold_engine::{BlockId, Config, OnTrace, RequestId, SequenceId, SequenceTrace, StepTrace};
 
 /// Requests of a page that plays their steps: more would make it too large for a browser.
 pub(crate) const MOST_REQUESTS: u32 = 16;
@@ -26,6 +27,38 @@ pub(crate) struct Theatre {
     steps: Vec<Step>,
     /// All steps, of which the page has the first ones.
     num_steps: u64,
+    /// Texts of the tokens of a sequence, by its number.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    tokens: BTreeMap<SequenceId, Vec<String>>,
+}
+
+// THRESHOLD: a page has the first steps of a longer run; tested by
+// crates/cli/tests/program/theatre.rs::a_page_of_generate_has_block_tables_with_their_tokens
+/// Steps of an engine on a page: more would make it too large for a browser.
+pub(crate) const MOST_STEPS: usize = 300;
+
+/// The first steps of an engine, as it makes them.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct WatchedEngine(Arc<Mutex<(Vec<StepTrace>, u64)>>);
+
+impl WatchedEngine {
+    /// The function that an engine calls.
+    pub(crate) fn on_trace(&self) -> OnTrace {
+        let seen = self.clone();
+        Box::new(move |trace| {
+            let mut seen = seen.0.lock().unwrap_or_else(PoisonError::into_inner);
+            seen.1 += 1;
+            if seen.0.len() < MOST_STEPS {
+                seen.0.push(trace.clone());
+            }
+        })
+    }
+
+    /// The animation of what was seen.
+    pub(crate) fn theatre(&self, config: &Config) -> Theatre {
+        let seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        Theatre { num_steps: seen.1, ..Theatre::of(config.policy.name().to_owned(), config, &seen.0) }
+    }
 }
 
 #[derive(Debug, Serialize)]
@@ -61,7 +94,23 @@ impl Theatre {
             owners: owners.into_iter().map(|(id, request)| (request, id)).collect(),
             steps: traces.iter().map(Step::from).collect(),
             num_steps: traces.len() as u64,
+            tokens: BTreeMap::new(),
         }
+    }
+
+    /// All steps of the engine.
+    #[cfg(feature = "engine")]
+    pub(crate) fn num_steps(&self) -> u64 {
+        self.num_steps
+    }
+
+    /// With the texts of tokens: `of` gives those of a request that has one sequence.
+    #[cfg(feature = "engine")]
+    pub(crate) fn with_tokens(mut self, of: impl Fn(u64) -> Option<Vec<String>>) -> Self {
+        let is_alone = |request: u64| self.owners.iter().filter(|(owner, _)| *owner == request).count() == 1;
+        let alone = self.owners.iter().filter(|(request, _)| is_alone(*request));
+        self.tokens = alone.filter_map(|(request, id)| Some((*id, of(*request)?))).collect();
+        self
     }
 
     /// The first of `num_steps` steps, each with its end.

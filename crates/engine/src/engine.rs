@@ -26,10 +26,14 @@ pub struct Engine<M> {
     /// Steps that were launched and not waited for, the oldest first: two at most.
     in_flight: VecDeque<Flight>,
     trace: Option<StepTrace>,
+    on_trace: Option<OnTrace>,
     external_slots: usize,
     /// Weights that the model has had before those it has.
     weights: usize,
 }
+
+/// A function that is called with the trace of each step.
+pub type OnTrace = Box<dyn FnMut(&StepTrace) + Send>;
 
 /// A step that was handed to the model.
 #[derive(Debug)]
@@ -66,7 +70,26 @@ impl<M: Model> Engine<M> {
         model.allocate(shape).map_err(failed)?;
         let scheduler = Scheduler::new(config, limits);
         let (batch, in_flight) = (Batch::default(), VecDeque::new());
-        Ok(Self { model, scheduler, decode: None, batch, in_flight, trace: None, external_slots: 0, weights: 0 })
+        Ok(Self {
+            model,
+            scheduler,
+            decode: None,
+            batch,
+            in_flight,
+            trace: None,
+            on_trace: None,
+            external_slots: 0,
+            weights: 0,
+        })
+    }
+
+    /// Traces each step, whatever [`Config::trace`] says, and passes the trace on. Steps then take
+    /// turns with the model.
+    #[must_use]
+    pub fn with_trace(mut self, on_trace: OnTrace) -> Self {
+        self.scheduler.config.trace = true;
+        self.on_trace = Some(on_trace);
+        self
     }
 
     /// Gives answers a text, and stop strings a meaning.
@@ -301,7 +324,8 @@ impl<M: Model> Engine<M> {
     fn observe(&mut self, plan: &Plan, rows: Vec<(SequenceId, usize, usize)>) {
         self.external_slots = plan.external_slots;
         if self.scheduler.config.trace {
-            self.trace = Some(StepTrace::new(&self.scheduler, plan, rows));
+            let trace = self.trace.insert(StepTrace::new(&self.scheduler, plan, rows));
+            self.on_trace.iter_mut().for_each(|pass_on| pass_on(trace));
         }
         self.check();
     }

@@ -89,7 +89,7 @@ pub use block::{BlockCopy, BlockId, NULL_BLOCK};
 pub use config::{Allocator, Config, Policy, Preemption, Speculation};
 pub use constraint::{Constraint, Next};
 pub use detokenize::{Decode, Detokenizer, Piece};
-pub use engine::Engine;
+pub use engine::{Engine, OnTrace};
 pub use error::{Error, ErrorKind, ModelError};
 pub use metrics::{Gauges, Metrics, Part};
 pub use model::{CacheShape, Limits, Model, Ticket};

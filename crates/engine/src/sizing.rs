@@ -155,8 +155,10 @@ impl fmt::Display for Sizing {
             line("- weights", memory.weight_bytes)?;
             line("- largest step", memory.activation_bytes)?;
             line("- reserve", memory.reserve_bytes)?;
+            line("= cache", self.cache_bytes)?;
+        } else {
+            line("cache", self.cache_bytes)?;
         }
-        line("= cache", self.cache_bytes)?;
         line(&format!("a block of {} positions", self.block_size), self.block_bytes)?;
         line("host memory for swapping", memory.swap_bytes)?;
         writeln!(f, "{} blocks on the device, {} on the host", self.num_blocks, self.num_host_blocks)?;

@@ -66,8 +66,9 @@ impl Serialize for Line {
     }
 }
 
+/// An access of a warp, as pictures have it.
 #[derive(Debug, Clone, Serialize)]
-struct Access {
+pub(crate) struct Access {
     block: [u32; 3],
     warp: u32,
     space: &'static str,
@@ -199,7 +200,7 @@ fn accesses(instructions: &[InstructionCounters]) -> BTreeMap<u32, Vec<Access>> 
     recorded.map(|i| (i.line, i.accesses.iter().map(access).collect())).collect()
 }
 
-fn access(access: &WarpAccess) -> Access {
+pub(crate) fn access(access: &WarpAccess) -> Access {
     let lanes: Vec<usize> = (0..32).filter(|lane| access.mask >> lane & 1 != 0).collect();
     let first_lane = lanes.first().copied().unwrap_or_default();
     let first = access.addresses[first_lane];

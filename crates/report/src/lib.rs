@@ -20,6 +20,7 @@ mod ladder;
 mod origin;
 mod page;
 mod roofline;
+mod steps;
 pub mod table;
 
 pub use annotate::annotated;
@@ -28,3 +29,4 @@ pub use drawing::{Drawing, Shape};
 pub use ladder::{LadderJson, LadderRun, ladder_page, ladder_roofline, ladder_text};
 pub use page::{About, Kind, Page};
 pub use roofline::{Figures, Peaks, peaks};
+pub use steps::{OutputElements, WarpSteps};

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::check::Past;
 use crate::granted::Granted;
-use crate::report::FindingKind;
+use crate::report::{AskedSteps, FindingKind};
 
 /// One launch of a kernel.
 #[derive(Debug, Clone)]
@@ -142,6 +142,9 @@ pub struct Options {
     pub granted: Vec<Granted>,
     /// The stream of the launch; without one, it overlaps no other launch.
     pub stream: Option<Stream>,
+    /// Records each step of one warp, and who stored to some memory last. The launch then has one
+    /// worker.
+    pub steps: Option<AskedSteps>,
     /// Called from time to time with the number of finished blocks and the total.
     pub progress: Option<Arc<dyn Fn(u64, u64) + Send + Sync>>,
 }
@@ -164,6 +167,7 @@ impl Default for Options {
             report_same_value: false,
             granted: Vec::new(),
             stream: None,
+            steps: None,
             progress: None,
         }
     }
@@ -185,6 +189,7 @@ impl std::fmt::Debug for Options {
             .field("report_same_value", &self.report_same_value)
             .field("granted", &self.granted)
             .field("stream", &self.stream)
+            .field("steps", &self.steps)
             .finish_non_exhaustive()
     }
 }

@@ -165,8 +165,9 @@ pub use memory::Memory;
 pub use program::{KernelInfo, Program};
 #[cfg(feature = "machine")]
 pub use report::{
-    Access, Counters, Finding, FindingKind, Group, InstructionCounters, L1Model, METRICS, MemorySpace, Place, Report,
-    Severity, TimingFacts, WarpAccess, demangled, short_name,
+    Access, AskedSteps, Counters, Finding, FindingKind, Group, InstructionCounters, L1Model, LastWriter, METRICS,
+    MemorySpace, Place, RecordedSteps, Report, Severity, StepRegister, StepStore, TimingFacts, WarpAccess, WarpStep,
+    WrittenRegister, demangled, short_name,
 };
 pub use tensor_map::{Fill, Interleave, L2Promotion, MapMode, MapSwizzle, TensorMap, TensorMapError, TensorType};
 pub use warpfold_ptx::{Source, SourceLine};

@@ -8,6 +8,7 @@ mod groups;
 mod metrics;
 mod names;
 mod place;
+mod steps;
 mod timing;
 
 use std::fmt;
@@ -22,6 +23,7 @@ pub use metrics::METRICS;
 pub use names::{demangled, short_name};
 pub use place::Place;
 pub(crate) use place::Shapes;
+pub use steps::{AskedSteps, LastWriter, RecordedSteps, StepRegister, StepStore, WarpStep, WrittenRegister};
 pub(crate) use timing::Residency;
 pub use timing::TimingFacts;
 
@@ -292,6 +294,8 @@ pub struct Report {
     pub l1: Option<L1Model>,
     /// What a prediction of time needs beyond the counters, if the launch asked for it.
     pub timing: Option<TimingFacts>,
+    /// The steps of a warp, if the launch asked for them.
+    pub steps: Option<RecordedSteps>,
 }
 
 impl Report {

@@ -2,6 +2,8 @@
 
 #[path = "first_kernel/limits.rs"]
 mod limits;
+#[path = "first_kernel/steps.rs"]
+mod steps;
 
 use warpfold_sim::{Arch, Launch, Memory, Options, Program};
 

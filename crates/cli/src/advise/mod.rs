@@ -20,9 +20,10 @@ use crate::sim::Sim;
 use crate::{Ending, device_choice};
 use subject::{Subject, Texts};
 
-/// Runs a kernel on the virtual GPU and goes through the checklist: are accesses coalesced, do they
-/// conflict, does it diverge, how many registers, how high is the occupancy, can it be fused? Each
-/// point has its number, the line that gives it, and what would mend it. `first` is the change that
+/// Runs a kernel on the virtual GPU and goes through the checklist: are accesses coalesced and
+/// vectorised, is what they load reused, are there atomics or bank conflicts, does it diverge, how
+/// many registers, how high is the occupancy, can it be fused? Each point has its number, the line
+/// that gives it, and what would mend it. `first` is the change that
 /// the ladders make at such a kernel.
 ///
 /// KERNEL is a rung of a ladder with --size, --dtype (advise reduce/interleaved), an operator with

@@ -2,7 +2,7 @@
 
 use warpfold_sim::InstructionCounters;
 
-use super::points::{Point, is_light};
+use super::points::{Point, is_narrow};
 use super::subject::Subject;
 
 /// A change to make.
@@ -17,14 +17,15 @@ pub(super) struct Change {
 }
 
 /// Work of a kernel per warp, and the instructions that do it.
-struct Work<'a> {
+pub(super) struct Work<'a> {
     subject: &'a Subject,
     warps: f64,
-    multiply_adds: u64,
+    /// Executed FMAs of warps.
+    pub multiply_adds: u64,
 }
 
 impl<'a> Work<'a> {
-    fn of(subject: &'a Subject) -> Self {
+    pub(super) fn of(subject: &'a Subject) -> Self {
         let blocks: u64 = subject.grid.iter().map(|n| u64::from(*n)).product();
         let threads: u64 = subject.block.iter().map(|n| u64::from(*n)).product();
         let warps = (blocks * threads.div_ceil(32) * subject.launches) as f64;
@@ -56,8 +57,13 @@ impl<'a> Work<'a> {
         self.subject.counters.global_load_bytes as f64 / (32.0 * self.warps)
     }
 
+    /// Returns whether what is loaded is multiplied.
+    pub(super) fn multiplies_what_it_loads(&self) -> bool {
+        self.is_product() || 2 * self.multiply_adds >= self.subject.counters.global_load_requests
+    }
+
     /// A load by whose lanes one word is read, that many of all loads are.
-    fn uniform_load(&self) -> Option<&'a InstructionCounters> {
+    pub(super) fn uniform_load(&self) -> Option<&'a InstructionCounters> {
         let is_uniform = |i: &&InstructionCounters| {
             i.active_lanes == 32 * i.executions && i.sectors <= i.executions + i.executions / 64
         };
@@ -93,9 +99,7 @@ pub(super) fn change(subject: &Subject, points: &[Point]) -> Option<Change> {
         ("conflicts", text, work.most(&["shared", "add"]))
     } else if blocks < 8 {
         ("occupancy", "split the work over more blocks: most multiprocessors are idle", None)
-    } else if let (true, Some(load)) =
-        (work.is_product() || work.multiply_adds >= c.global_load_requests / 2, work.uniform_load())
-    {
+    } else if let (true, Some(load)) = (work.multiplies_what_it_loads(), work.uniform_load()) {
         let text = "bring a tile to shared memory once, and let all threads of the block read it there: the same words \
                     are loaded again and again";
         ("reuse", text, Some(load))
@@ -119,7 +123,7 @@ pub(super) fn change(subject: &Subject, points: &[Point]) -> Option<Change> {
         (has_tree && c.shared_load_requests as f64 >= work.warps, work.most(&["bar.warp.sync"]))
     {
         ("shuffles", "exchange values within a warp by shuffles: no shared memory, no barrier", Some(sync))
-    } else if is_light(subject) && c.global_load_bytes <= 128 * c.global_load_requests {
+    } else if is_narrow(subject) {
         (
             "width",
             "load 16 bytes per lane (get_vec, float4): fewer requests for the same bytes",

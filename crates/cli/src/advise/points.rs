@@ -4,6 +4,7 @@ use warpfold_sim::InstructionCounters;
 use warpfold_sim::occupancy::{Limiter, limits};
 
 use super::instruction::excess_sectors;
+use super::next::Work;
 use super::subject::Subject;
 use crate::table::grouped;
 
@@ -29,6 +30,10 @@ const EXCESS: f64 = 0.1;
 const CONFLICTS: f64 = 0.05;
 /// Lanes that are active in an instruction, as a share of 32.
 const ACTIVE: f64 = 0.9;
+/// Branches that diverge, as a share of all, from which on they and not bounds idle the lanes.
+const SPLIT: f64 = 0.05;
+/// Atomics of global memory for each load of it that are worth a change.
+const ATOMIC: f64 = 0.5;
 /// Warps that are resident, as a share of those that could be.
 const OCCUPIED: f64 = 0.5;
 /// Thread instructions that a multiprocessor issues while memory brings a byte: 128 lanes of 132
@@ -42,6 +47,9 @@ const fn balance(number: u32) -> f64 {
 pub(super) fn points(subject: &Subject, num_kernels: usize) -> Vec<Point> {
     vec![
         coalesced(subject),
+        vectorised(subject),
+        reuse(subject),
+        atomics(subject),
         conflicts(subject),
         divergence(subject),
         registers(subject),
@@ -90,6 +98,75 @@ fn coalesced(subject: &Subject) -> Point {
     Point { name: "coalesced", is_fine: mend.is_none(), number, found, line: place(line), mend }
 }
 
+/// Bytes that each lane moves at once, of the 16 that one instruction can.
+fn vectorised(subject: &Subject) -> Point {
+    let c = &subject.counters;
+    let requests = c.global_load_requests + c.global_store_requests;
+    let number = share(c.global_load_bytes + c.global_store_bytes, 32 * requests);
+    let found = match requests {
+        0 => "no access to global memory".to_owned(),
+        _ => format!("{number:.1} bytes per lane and request, of 16 at most"),
+    };
+    let line = worst(subject, |i| if i.text.contains(".global") { i.executions } else { 0 });
+    let mend = is_narrow(subject).then(|| {
+        "let a lane move 16 bytes at once (get_vec, float4, ld.global.v4), where addresses are multiples of 16: fewer \
+         requests for the same bytes"
+            .to_owned()
+    });
+    Point { name: "vectorised", is_fine: mend.is_none(), number, found, line: place(line), mend }
+}
+
+/// Returns whether memory is the limit, and lanes load four bytes or fewer at once.
+pub(super) fn is_narrow(subject: &Subject) -> bool {
+    let c = &subject.counters;
+    is_light(subject) && c.global_load_requests > 0 && c.global_load_bytes <= 128 * c.global_load_requests
+}
+
+/// Loads by which all lanes of a warp read one word, in a kernel that multiplies and adds.
+fn reuse(subject: &Subject) -> Point {
+    let work = Work::of(subject);
+    let load = work.uniform_load();
+    let loads = subject.counters.global_load_requests;
+    let number = load.map_or(0.0, |load| share(load.executions, loads));
+    let mend = load.filter(|_| work.multiplies_what_it_loads()).map(|_| {
+        "bring a tile to shared memory once, and let all threads of the block read it there: the same words are loaded \
+         again and again"
+            .to_owned()
+    });
+    let found = match load {
+        None => "no load by which the lanes of a warp read one word that makes a quarter of all loads".to_owned(),
+        Some(load) => format!(
+            "{} of {} loads read one word for all lanes of a warp; {} multiply-adds",
+            grouped(load.executions),
+            grouped(loads),
+            grouped(work.multiply_adds)
+        ),
+    };
+    Point { name: "reuse", is_fine: mend.is_none(), number, found, line: place(load), mend }
+}
+
+/// Atomic additions to global memory beside the loads.
+fn atomics(subject: &Subject) -> Point {
+    let c = &subject.counters;
+    let number = share(c.global_atomics, c.global_load_requests);
+    let found = match c.global_atomics + c.shared_atomics {
+        0 => "no atomic".to_owned(),
+        _ => format!(
+            "{} in global memory ({number:.2} per load), {} in shared memory",
+            grouped(c.global_atomics),
+            grouped(c.shared_atomics)
+        ),
+    };
+    let is_atomic = |i: &InstructionCounters| i.text.contains("atom.") || i.text.contains("red.");
+    let line = worst(subject, |i| if is_atomic(i) { i.executions } else { 0 });
+    let mend = (c.global_atomics > 0 && number >= ATOMIC).then(|| {
+        "add up in registers or shared memory first, and in global memory once per block: lanes and blocks that add to \
+         one word wait for one another in the L2"
+            .to_owned()
+    });
+    Point { name: "atomics", is_fine: mend.is_none(), number, found, line: place(line), mend }
+}
+
 fn conflicts(subject: &Subject) -> Point {
     let c = &subject.counters;
     let conflicts = c.shared_load_bank_conflicts + c.shared_store_bank_conflicts;
@@ -125,16 +202,19 @@ fn divergence(subject: &Subject) -> Point {
         100.0 * efficiency
     );
     let threads: u32 = subject.block.iter().product();
-    let line = worst(subject, |i| i.divergent).or_else(|| worst(subject, |i| 32 * i.executions - i.active_lanes));
+    let idle = || worst(subject, |i| 32 * i.executions - i.active_lanes);
+    let is_split = 1.0 - efficiency > SPLIT;
+    let line = worst(subject, |i| i.divergent).filter(|_| is_split || number >= ACTIVE).or_else(idle);
     let mend = (number < ACTIVE).then(|| match () {
         () if !threads.is_multiple_of(32) => {
             format!("make the {threads} threads of a block a multiple of 32: the last warp is not full")
         }
-        () if c.divergent_branches > 0 => "let whole warps take the same way: branch on the warp or on neighbouring \
+        () if is_split => "let whole warps take the same way: branch on the warp or on neighbouring \
                                            threads (thread < n), not on every other lane; short branches as predicates"
             .to_owned(),
         () => {
-            "give idle lanes work: guards switch them off without a branch; several elements per thread, fewer threads"
+            "give idle lanes work: bounds and guards switch them off, and whole warps then take the same way; choose \
+             blocks that divide the problem, or several elements per thread and fewer threads"
                 .to_owned()
         }
     });

@@ -176,7 +176,9 @@ fn text(device: &str, records: &[Record], copy: Option<f64>) -> String {
     let note = match (is_timed, records.is_empty()) {
         (true, _) => "",
         (false, true) => "no case: a copy by the driver moves no sector that the virtual GPU counts\n",
-        (false, false) => "shapes are cut to what the virtual GPU counts in seconds; a GPU measures the full ones\n",
+        (false, false) => {
+            "shapes are cut to what the virtual GPU counts in minutes at most; a GPU measures the full ones\n"
+        }
     };
     format!("on {device}\n{note}\n{}\n{}{costs}", table.render(), checked_text(records))
 }

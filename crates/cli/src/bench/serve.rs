@@ -20,6 +20,7 @@ use crate::model::{self, EngineOptions, Place, Room as CacheRoom, WeightStorage,
 use crate::output::{self, Form, ReportTo};
 use crate::progress::Progress;
 use crate::table::Table;
+use crate::theatre::{Theatre, WatchedEngine};
 
 /// Measures what clients see: time to the first token, between tokens, to the end, tokens per
 /// second.
@@ -27,7 +28,9 @@ use crate::table::Table;
 /// Examples: warpfold bench serve --url http://127.0.0.1:8000 --concurrency 1,8,64; warpfold bench
 /// serve MODEL --workload random:512/128 --rate 2,4,8. Without --url the engine runs in this
 /// process, without HTTP. Answers go on to their length whatever they say. Some requests are asked
-/// again alone, before, between and after the runs; a difference is exit code 1.
+/// again alone, before, between and after the runs; a difference is exit code 1. The page of
+/// --report html also plays the first 300 steps of an engine in this process, which then traces its
+/// steps and is slower for it.
 #[derive(Debug, Args)]
 pub(crate) struct Serve {
     /// The model to run in this process: a folder, a .gguf file, or a name of the Hugging Face
@@ -40,17 +43,18 @@ pub(crate) struct Serve {
     /// The key that the server wants.
     #[arg(long, value_name = "K", requires = "url")]
     api_key: Option<String>,
-    /// sharegpt-like, random:IN/OUT, prefix:SHARED/OWN/OUT or nano.
-    #[arg(long, value_name = "W", default_value = "sharegpt-like")]
-    workload: Workload,
+    /// sharegpt-like, random:IN/OUT, prefix:SHARED/OWN/OUT or nano. Default: sharegpt-like, and
+    /// random:8/4 on the virtual GPU.
+    #[arg(long, value_name = "W")]
+    workload: Option<Workload>,
     /// Requests of a file instead: one JSON object a line, with prompt_tokens and max_tokens.
     #[arg(long, value_name = "FILE.jsonl", conflicts_with = "workload")]
     dataset: Option<PathBuf>,
-    /// Requests of a run.
-    #[arg(long, value_name = "N", default_value_t = 256)]
-    requests: usize,
-    /// Requests in flight; several give a run each.
-    #[arg(long, value_name = "N,…", value_delimiter = ',', default_values_t = [32])]
+    /// Requests of a run. Default: 256, and 8 on the virtual GPU.
+    #[arg(long, value_name = "N")]
+    requests: Option<usize>,
+    /// Requests in flight; several give a run each. Default: 32, and 4 on the virtual GPU.
+    #[arg(long, value_name = "N,…", value_delimiter = ',')]
     concurrency: Vec<usize>,
     /// Requests per second, as a Poisson process sends them, whatever is in flight; several give a
     /// run each.
@@ -89,11 +93,16 @@ struct Bed {
     room: Room,
     /// Kept until all runs are over.
     service: Option<Service>,
+    /// Settings of the engine of this process.
+    config: Option<Config>,
+    /// Whether the engine runs on the virtual GPU, whose defaults are smaller.
+    is_virtual: bool,
 }
 
 /// The measurements of a benchmark.
 struct Measured {
     name: String,
+    workload: String,
     runs: Vec<(Pace, Summary)>,
     verdict: Verdict,
 }
@@ -101,19 +110,21 @@ struct Measured {
 impl Serve {
     pub(crate) fn run(&self) -> Result<Ending, Failure> {
         self.to.check()?;
-        let paces = self.paces()?;
+        self.check_load()?;
         let goal = self.goal_ttft_ms.zip(self.goal_tpot_ms).map(|(ttft, per_token)| Goal {
             ttft: Duration::from_millis(ttft),
             per_token: Duration::from_millis(per_token),
         });
+        let watched = WatchedEngine::default();
         let bed = match &self.url {
             Some(url) => self.site(url)?,
-            None => self.engine()?,
+            None => self.engine(&watched)?,
         };
+        let paces = self.paces(bed.is_virtual);
         let (mut runs, progress, num) = (Vec::new(), Progress::lines(), paces.len());
         progress.begin("answers to be compared".to_owned());
         // Other prompts each time: those of the run before are in the prefix cache.
-        let jobs = |run: usize| self.jobs(&bed.room, self.seed.wrapping_add(run as u64));
+        let jobs = |run: usize| self.jobs(&bed, self.seed.wrapping_add(run as u64));
         let mut check = Check::begin(&bed.load, &bed.room, &jobs(0)?);
         for (i, pace) in paces.into_iter().enumerate() {
             let jobs = jobs(i)?;
@@ -128,36 +139,45 @@ impl Serve {
             drop(service.drain());
         }
         let has_failed = runs.iter().any(|(_, summary)| summary.failed > 0) || !verdict.differences.is_empty();
-        let measured = Measured { name: bed.name, runs, verdict };
+        let workload = self.workload_name(bed.is_virtual);
+        let measured = Measured { name: bed.name, workload, runs, verdict };
         match self.to.form {
-            Form::Table => self.to.write(&self.text(&measured))?,
+            Form::Table => self.to.write(&Self::text(&measured))?,
             Form::Json => self.to.write_json(&self.json(&measured))?,
-            Form::Html => self.to.write_page(&self.page(&measured))?,
+            Form::Html => {
+                self.to.write_page(&self.page(&measured, bed.config.map(|config| watched.theatre(&config))))?
+            }
         }
         Ok(if has_failed { Ending::Findings } else { Ending::Clean })
     }
 
-    fn paces(&self) -> Result<Vec<Pace>, Failure> {
-        if self.concurrency.contains(&0) || self.requests == 0 {
+    fn check_load(&self) -> Result<(), Failure> {
+        if self.concurrency.contains(&0) || self.requests == Some(0) {
             return Err(Failure::usage("no requests: --concurrency and --requests are 1 at least"));
         }
         if self.rate.iter().any(|rate| !(*rate > 0.0 && rate.is_finite())) {
             return Err(Failure::usage("--rate: it is not positive"));
         }
-        Ok(match self.rate.is_empty() {
-            true => self.concurrency.iter().map(|n| Pace::Closed { concurrency: *n }).collect(),
-            false => self.rate.iter().map(|rate| Pace::Open { rate: *rate }).collect(),
-        })
+        Ok(())
+    }
+
+    fn paces(&self, is_virtual: bool) -> Vec<Pace> {
+        let closed = |n: &usize| Pace::Closed { concurrency: *n };
+        match (self.rate.is_empty(), self.concurrency.is_empty()) {
+            (false, _) => self.rate.iter().map(|rate| Pace::Open { rate: *rate }).collect(),
+            (true, false) => self.concurrency.iter().map(closed).collect(),
+            (true, true) => vec![closed(if is_virtual { &4 } else { &32 })],
+        }
     }
 
     fn site(&self, url: &str) -> Result<Bed, Failure> {
         let target = Target::Url { url: url.to_owned(), key: self.api_key.clone() };
         let load = Load::new(target, self.seed)?;
         let room = load.room().cloned().ok_or_else(|| Failure::run("the server does not say what it takes"))?;
-        Ok(Bed { name: url.to_owned(), load, room, service: None })
+        Ok(Bed { name: url.to_owned(), load, room, service: None, config: None, is_virtual: false })
     }
 
-    fn engine(&self) -> Result<Bed, Failure> {
+    fn engine(&self, watched: &WatchedEngine) -> Result<Bed, Failure> {
         let files = model::open(self.model.as_deref())?;
         let place = Place::open(self.device.as_deref(), self.engine.tensor_parallel, &files)?;
         let files = place.stores(self.weights, files);
@@ -175,24 +195,37 @@ impl Serve {
         model.capture_ahead(config.max_seqs);
         let vocab = u32::try_from(limits.vocab).unwrap_or(u32::MAX);
         let room = Room { alphabet: (0..vocab).collect(), max_len: config.longest(&limits) };
-        let service = Service::spawn(Engine::new(model, config)?, Options { max_waiting: usize::MAX });
+        let mut engine = Engine::new(model, config.clone())?;
+        if self.to.form == Form::Html {
+            engine = engine.with_trace(watched.on_trace());
+        }
+        let service = Service::spawn(engine, Options { max_waiting: usize::MAX });
         let load = Load::new(Target::Engine(service.client()), self.seed)?;
         let name = format!("{} on {place}", model::name(self.model.as_deref()));
-        Ok(Bed { name, load, room, service: Some(service) })
+        Ok(Bed { name, load, room, service: Some(service), config: Some(config), is_virtual: place.is_virtual() })
     }
 
-    fn jobs(&self, room: &Room, seed: u64) -> Result<Vec<Job>, Failure> {
+    fn jobs(&self, bed: &Bed, seed: u64) -> Result<Vec<Job>, Failure> {
         match &self.dataset {
-            Some(file) => Ok(of_file(file, room)?),
-            None => Ok(self.workload.draw(self.requests, room, seed)),
+            Some(file) => Ok(of_file(file, &bed.room)?),
+            None => {
+                let requests = self.requests.unwrap_or(if bed.is_virtual { 8 } else { 256 });
+                Ok(self.workload(bed.is_virtual).draw(requests, &bed.room, seed))
+            }
         }
     }
 
-    fn workload_name(&self) -> String {
-        self.dataset.as_ref().map_or_else(|| self.workload.to_string(), |file| file.display().to_string())
+    fn workload(&self, is_virtual: bool) -> Workload {
+        let default = if is_virtual { Workload::Random { input: 8, output: 4 } } else { Workload::ShareGptLike };
+        self.workload.unwrap_or(default)
     }
 
-    fn text(&self, Measured { name, runs, verdict }: &Measured) -> String {
+    fn workload_name(&self, is_virtual: bool) -> String {
+        let name = || self.workload(is_virtual).to_string();
+        self.dataset.as_ref().map_or_else(name, |file| file.display().to_string())
+    }
+
+    fn text(Measured { name, workload, runs, verdict }: &Measured) -> String {
         let mut table = Table::new([
             "load",
             "answers",
@@ -221,21 +254,26 @@ impl Serve {
         }
         let errors = runs.iter().filter_map(|(_, summary)| summary.error.as_ref());
         let errors: String = errors.map(|error| format!("error: {error}\n")).collect();
-        let (of, table, verdict) = (self.workload_name(), table.render(), verdict_text(verdict));
-        format!("{of} of {name}; times are p50/p90/p99\n\n{table}{errors}\n{verdict}")
+        let (table, verdict) = (table.render(), verdict_text(verdict));
+        format!("{workload} of {name}; times are p50/p90/p99\n\n{table}{errors}\n{verdict}")
     }
 
-    fn page(&self, measured: &Measured) -> Page {
-        let Measured { name, runs, verdict } = measured;
-        let mut page = Page::new(Kind::Serve, name, &self.json(measured), &output::about());
+    fn page(&self, measured: &Measured, theatre: Option<Theatre>) -> Page {
+        let Measured { name, workload, runs, verdict } = measured;
+        let mut data = self.json(measured);
+        if let Some(theatre) = theatre {
+            data["theatre"] = json!([theatre]);
+        }
+        let mut page = Page::new(Kind::Serve, name, &data, &output::about());
         let failed: usize = runs.iter().map(|(_, summary)| summary.failed).sum();
-        page.subtitle = self.workload_name();
-        page.verdict = format!("{} runs, {failed} requests failed; {}", runs.len(), verdict_text(verdict));
+        page.subtitle.clone_from(workload);
+        let s = if runs.len() == 1 { "" } else { "s" };
+        page.verdict = format!("{} run{s}, {failed} requests failed; {}", runs.len(), verdict_text(verdict));
         page.is_ok = failed == 0 && verdict.differences.is_empty();
         page
     }
 
-    fn json(&self, Measured { name, runs, verdict }: &Measured) -> Value {
+    fn json(&self, Measured { name, workload, runs, verdict }: &Measured) -> Value {
         let of_run = |(pace, summary): &(Pace, Summary)| {
             let mut run = json!(summary);
             match pace {
@@ -246,7 +284,7 @@ impl Serve {
         };
         json!({
             "target": name,
-            "workload": self.workload_name(),
+            "workload": workload,
             "seed": self.seed,
             "unix_seconds": SystemTime::now().duration_since(UNIX_EPOCH).ok().map(|now| now.as_secs()),
             "answers": {

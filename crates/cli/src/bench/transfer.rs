@@ -82,7 +82,12 @@ impl Transfer {
         }
         let record = |&(name, bytes, seconds): &(&str, usize, Option<f64>)| json!({ "direction": name, "bytes": bytes, "seconds": seconds, "gb_per_s": speed(bytes, seconds) });
         let copies: Vec<_> = rows.iter().map(record).collect();
-        let text = format!("{device}\n\n{}", table.render());
+        let note = if device.is_virtual() {
+            "each copy was compared; the virtual GPU has no clock, so there are no times\n"
+        } else {
+            ""
+        };
+        let text = format!("{device}\n{note}\n{}", table.render());
         let record = json!({ "device": device.to_string(), "copies": copies });
         match self.to.form {
             Form::Table => self.to.write(&text)?,

@@ -13,7 +13,7 @@ use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use warpfold::Dtype;
 use warpfold_engine::{Adapter, Config, Constraint, Engine, Limits, Model, Output, Request, RequestId};
 use warpfold_models::{
@@ -22,10 +22,10 @@ use warpfold_models::{
 
 use crate::failure::Failure;
 use crate::model::{self, EngineOptions, GenerationConfig, Place, PlacedModel, Room, WeightStorage, parse_dtype};
+use crate::theatre::WatchedEngine;
 use crate::{Ending, output};
 use lines::Lines;
 use options::Answer;
-use report::Watched;
 use requests::{Asked, Prompt};
 
 /// Answers prompts with a language model: a Hugging Face folder, a .gguf file, or, without a MODEL,
@@ -85,9 +85,13 @@ pub(crate) struct Generate {
     #[arg(long)]
     json: bool,
     /// Write to this file instead of standard output. Prompts that the file already answers are
-    /// skipped.
-    #[arg(short, long, value_name = "FILE.jsonl", requires = "json")]
+    /// skipped. With --report html the file is the page.
+    #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// Also write a page that plays the engine's steps to --output: who runs, the blocks of the
+    /// cache, block tables with their tokens, the queues, and why a request waits.
+    #[arg(long, value_name = "FORM", conflicts_with = "json", requires = "output")]
+    report: Option<PageForm>,
     /// Print a trace of each step on standard error: rows, copies, swaps, the three queues, block
     /// tables with reference counts.
     #[arg(long)]
@@ -102,8 +106,18 @@ pub(crate) struct Generate {
     verify_weights: bool,
 }
 
+/// The form of the report about the engine's steps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum PageForm {
+    /// One HTML file with pictures, for a browser.
+    Html,
+}
+
 impl Generate {
     pub(crate) fn run(mut self) -> Result<Ending, Failure> {
+        if self.output.is_some() && !self.json && self.report.is_none() {
+            return Err(Failure::usage("--output needs --json or --report html"));
+        }
         if let Some(words) = self.model.take_if(|model| self.prompts.is_empty() && model::is_words(model)) {
             self.prompts.push(words);
         }
@@ -112,7 +126,8 @@ impl Generate {
             files = files.verified();
         }
         let mut asked = self.requests(&files)?;
-        let (lines, answered) = Lines::open(self.output.as_deref(), &asked)?;
+        let lines_to = self.output.as_deref().filter(|_| self.report.is_none());
+        let (lines, answered) = Lines::open(lines_to, &asked)?;
         if answered > 0 {
             output::note(&format!("{answered} of {} answers were there\n", asked.len()));
             asked.drain(..answered);
@@ -138,7 +153,11 @@ impl Generate {
         output::note(&model::told_digest(model.weights_digest()));
         let config = self.config(&mut model, &asked, free_bytes, !place.is_virtual())?;
         let tokenizer = files.into_tokenizer().map(Arc::new);
-        let mut engine = Engine::new(model, config)?;
+        let mut engine = Engine::new(model, config.clone())?;
+        let watched = WatchedEngine::default();
+        if self.report.is_some() {
+            engine = engine.with_trace(watched.on_trace());
+        }
         if let Some(tokenizer) = &tokenizer {
             engine = engine.with_decode(tokenizer.clone());
         }
@@ -147,7 +166,16 @@ impl Generate {
             engine.load_adapter(&place, weights).map_err(|error| Failure::usage(format!("--lora: {error}")))?;
             asked.iter_mut().for_each(|request| request.adapter = Some(place.clone()));
         }
-        self.answer(engine, &asked, lines)
+        let answers = self.answer(engine, &asked, lines)?;
+        if let (Some(PageForm::Html), Some(path)) = (self.report, &self.output) {
+            let asked: Vec<_> = answers.keys().copied().zip(asked).collect();
+            let theatre = watched.theatre(&config);
+            let title = model::name(self.model.as_deref());
+            let page = report::page(&title, &asked, &answers, theatre, tokenizer.as_deref());
+            let written = std::fs::write(path, page.html());
+            written.map_err(|error| Failure::usage(format!("cannot write {}: {error}", path.display())))?;
+        }
+        Ok(Ending::Clean)
     }
 
     /// The requests of the command line, then those of the file.
@@ -222,7 +250,9 @@ impl Generate {
             let peak = model::dry_run(model, &largest, &sizing)?;
             if self.sizes {
                 let computed = sizing.memory.activation_bytes;
-                output::note(&format!("the largest step took {peak} bytes, {computed} were computed\n"));
+                output::note(&format!(
+                    "the largest step took {peak} bytes; {computed}, an upper bound, were set aside for it\n"
+                ));
             }
         }
         model.capture_ahead(largest.max_seqs);
@@ -238,7 +268,7 @@ impl Generate {
         largest
     }
 
-    fn answer(&self, mut engine: Engine<PlacedModel>, asked: &[Request], mut lines: Lines) -> Result<Ending, Failure> {
+    fn answer(&self, mut engine: Engine<PlacedModel>, asked: &[Request], mut lines: Lines) -> Result<Answers, Failure> {
         let ids: Vec<RequestId> = asked.iter().map(|r| engine.add(r.clone())).collect::<Result<_, _>>()?;
         let is_one = asked.len() == 1 && asked[0].num_sequences() == 1;
         let streams = !self.json && is_one && std::io::stdout().is_terminal();
@@ -263,9 +293,10 @@ impl Generate {
             }
             Ok(())
         };
-        let answers = report::run(&mut engine, Watched { text: streams, steps: self.trace }, |all| tell(all, false))?;
+        let answers =
+            report::run(&mut engine, report::Watched { text: streams, steps: self.trace }, |all| tell(all, false))?;
         tell(&answers, true)?;
-        Ok(Ending::Clean)
+        Ok(answers)
     }
 }
 

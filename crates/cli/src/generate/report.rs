@@ -1,11 +1,14 @@
 //! Output of `generate`.
 
 use serde::Serialize;
-use warpfold_engine::{Engine, Model, Output, Request, Sampled};
+use warpfold_engine::{Engine, Model, Output, Request, RequestId, Sampled};
+use warpfold_models::Tokenizer;
+use warpfold_report::{Kind, Page};
 
 use super::Answers;
 use crate::failure::Failure;
 use crate::output;
+use crate::theatre::Theatre;
 
 #[derive(Serialize)]
 struct Answered<'a> {
@@ -62,6 +65,43 @@ pub(super) struct Watched {
     pub(super) text: bool,
     /// Print a trace of each step on standard error.
     pub(super) steps: bool,
+}
+
+#[derive(Serialize)]
+struct PlayedEngine {
+    theatre: [Theatre; 1],
+    answers: Vec<PlayedAnswer>,
+}
+
+#[derive(Serialize)]
+struct PlayedAnswer {
+    request: u64,
+    text: String,
+}
+
+/// A page that plays the steps of the engine.
+pub(super) fn page(
+    title: &str,
+    asked: &[(RequestId, Request)],
+    answers: &Answers,
+    theatre: Theatre,
+    tokenizer: Option<&Tokenizer>,
+) -> Page {
+    let tokens = |request: u64| {
+        let (id, asked) = asked.iter().find(|(id, _)| id.0 == request)?;
+        let output = answers.get(id).and_then(|outputs| outputs.first());
+        let ids = asked.prompt.iter().copied().chain(output.map(Output::ids).unwrap_or_default());
+        let text = |id: u32| tokenizer.map_or_else(|| id.to_string(), |tokenizer| tokenizer.decode(&[id]));
+        Some(ids.map(text).collect())
+    };
+    let texts = answers.iter().flat_map(|(id, outputs)| outputs.iter().map(move |output| (id.0, output)));
+    let texts = texts.map(|(request, output)| PlayedAnswer { request, text: output.text.clone() });
+    let played = PlayedEngine { theatre: [theatre.with_tokens(tokens)], answers: texts.collect() };
+    let mut page = Page::new(Kind::Steps, title, &played, &output::about());
+    page.subtitle = format!("the steps of the engine that answered {} requests", asked.len());
+    let num: usize = answers.values().flatten().map(|output| output.tokens.len()).sum();
+    page.verdict = format!("{num} tokens in {} steps.", played.theatre[0].num_steps());
+    page
 }
 
 /// Steps until every answer has ended; `tell` sees the answers after each.

@@ -32,7 +32,11 @@ pub(super) fn print() -> Result<(), Failure> {
 /// Prints the files of some rungs, each with what it calls of files that rungs share.
 pub(super) fn print_source(ladder: &Ladder, rungs: &[String]) -> Result<(), Failure> {
     let chosen = ladder.rungs.iter().filter(|rung| rungs.iter().any(|name| name == rung.name));
-    let source = |name| Some(format!("{}{}", rung_source(ladder.name, name)?, rung_helpers(ladder.name, name)?));
+    let source = |name| {
+        let measured = format!("Measured: warpfold ladder {}", ladder.name);
+        let source = rung_source(ladder.name, name)?.replace("Measured: see `LADDER` (generated).", &measured);
+        Some(source + &rung_helpers(ladder.name, name)?)
+    };
     let sources: Vec<_> = chosen.filter_map(|rung| source(rung.name)).collect();
     output::print(&sources.join("\n"))
 }

@@ -15,13 +15,8 @@ use crate::Ending;
 use crate::failure::Failure;
 use crate::output::{self, Form, ReportTo};
 use crate::table::{Table, grouped};
-use crate::theatre::Theatre;
+use crate::theatre::{MOST_STEPS, Theatre};
 use log::TimeUnit;
-
-// THRESHOLD: a page has the first steps of a longer play; tested by
-// crates/engine/src/replay.rs::all_policies_give_as_many_tokens_as_the_log_has
-/// Steps of each play on a page: more would make it too large for a browser.
-const MOST_STEPS: usize = 300;
 
 /// Replays a server's request log under other policies and budgets, in virtual time: latencies,
 /// throughput, and use of the KV cache.

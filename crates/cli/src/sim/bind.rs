@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use warpfold_device::{Activity, ActivityKind, ApiCall, Recorded};
 use warpfold_ptx::ScalarType;
+use warpfold_report::OutputElements;
 use warpfold_sim::{Finding, KernelInfo, Memory, ParamInfo, short_name};
 
 use super::spec::Spec;
@@ -81,6 +82,57 @@ impl Bindings {
     /// Saves the outputs, and says what was saved.
     pub(super) fn save(&self, memory: &Memory) -> Result<Vec<String>, Failure> {
         self.outputs.iter().map(|output| output.save(memory)).collect()
+    }
+
+    /// An element of an output: the array's name, the element's linear index, and its address.
+    pub(super) fn element(&self, array: &str, index: &[u64]) -> Result<(String, u64, u64), Failure> {
+        let is_it =
+            |output: &&Output| name(&output.path) == array || output.path.file_stem().is_some_and(|s| s == array);
+        let output = self.outputs.iter().find(is_it).ok_or_else(|| {
+            let names: Vec<String> = self.outputs.iter().map(|output| name(&output.path)).collect();
+            Failure::usage(format!("--step: no output is called {array}; outputs: {}", names.join(", ")))
+        })?;
+        let outside =
+            || Failure::usage(format!("--step: {array} of {} has no such element", npy::shape_text(&output.shape)));
+        let linear = match index {
+            [at] => *at,
+            _ if index.len() != output.shape.len() => return Err(outside()),
+            _ => {
+                let mut linear = 0;
+                for (at, size) in index.iter().zip(&output.shape) {
+                    if at >= size {
+                        return Err(outside());
+                    }
+                    linear = linear * size + at;
+                }
+                linear
+            }
+        };
+        let bytes = output.dtype.bytes();
+        if linear >= output.bytes / bytes {
+            return Err(outside());
+        }
+        Ok((name(&output.path), linear, output.address + linear * bytes))
+    }
+
+    /// So many elements of each output, around the wanted one where it is one of its.
+    pub(super) fn seen(&self, most: u64, wanted: Option<&(String, u64)>) -> Vec<SeenOutput> {
+        let of = |output: &Output| {
+            let element_bytes = output.dtype.bytes();
+            let num = output.bytes / element_bytes;
+            let wanted = wanted.filter(|(array, _)| *array == name(&output.path)).map_or(0, |(_, at)| *at);
+            let first = wanted.saturating_sub(most / 2).min(num.saturating_sub(most));
+            SeenOutput {
+                name: name(&output.path),
+                dtype: output.dtype,
+                shape: output.shape.clone(),
+                first,
+                len: num.min(most),
+                address: output.address + first * element_bytes,
+                element_bytes,
+            }
+        };
+        self.outputs.iter().map(of).collect()
     }
 
     /// Returns the findings of copying the outputs to the host.
@@ -183,6 +235,40 @@ impl Bindings {
     fn output(&mut self, path: &Path, dtype: Dtype, shape: &[u64], address: u64) {
         let bytes = npy::num_bytes(dtype, shape).expect("it is in memory");
         self.outputs.push(Output { path: path.to_owned(), dtype, shape: shape.to_owned(), address, bytes });
+    }
+}
+
+/// Elements of an output that a page shows.
+#[derive(Debug)]
+pub(super) struct SeenOutput {
+    name: String,
+    dtype: Dtype,
+    shape: Vec<u64>,
+    /// Linear index of the first element.
+    first: u64,
+    /// Number of elements.
+    pub(super) len: u64,
+    /// Address of the first element.
+    pub(super) address: u64,
+    /// Bytes of an element.
+    pub(super) element_bytes: u64,
+}
+
+impl SeenOutput {
+    /// Reads the elements after a run.
+    pub(super) fn read(&self, memory: &Memory) -> Result<OutputElements, Failure> {
+        let mut data = vec![0; usize::try_from(self.len * self.element_bytes).expect("few elements")];
+        memory.read(self.address, &mut data)?;
+        let bits = |bytes: &[u8]| bytes.iter().rev().fold(0, |bits, byte| bits << 8 | u64::from(*byte));
+        Ok(OutputElements {
+            name: self.name.clone(),
+            dtype: self.dtype.name(),
+            shape: self.shape.clone(),
+            first: self.first,
+            address: self.address,
+            element_bytes: self.element_bytes,
+            bits: data.chunks(usize::try_from(self.element_bytes).expect("few bytes")).map(bits).collect(),
+        })
     }
 }
 

@@ -8,6 +8,7 @@ mod options;
 mod report;
 mod source_text;
 mod spec;
+mod step;
 mod suppress;
 mod tensor;
 mod triton;
@@ -20,7 +21,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use warpfold_sim::predict::{self, NoPrediction, Prediction};
-use warpfold_sim::{Arch, Error, KernelInfo, Launch, Memory, Options, Program, Report, short_name};
+use warpfold_sim::{Arch, AskedSteps, Error, KernelInfo, Launch, Memory, Options, Program, Report, short_name};
 
 use crate::Ending;
 use crate::failure::Failure;
@@ -31,6 +32,7 @@ use bind::Bindings;
 use findings::Picked;
 use source_text::SourceText;
 use spec::Spec;
+use step::{StepOptions, SteppedLaunch};
 use suppress::Suppressions;
 use triton::Compiled;
 
@@ -43,6 +45,7 @@ use triton::Compiled;
 /// severity error, 2 bad usage, 3 PTX that is not supported, 4 the run failed (a trap, memory used
 /// up).
 #[derive(Debug, Args)]
+#[command(mut_arg("profile_trace", |arg| arg.hide(true)))]
 pub(crate) struct Sim {
     /// The PTX text; `-` reads standard input.
     #[arg(value_name = "FILE.ptx", required_unless_present = "triton")]
@@ -127,6 +130,8 @@ pub(crate) struct Sim {
     profile: profile::Options,
     #[command(flatten)]
     shown: options::Shown,
+    #[command(flatten)]
+    stepping: StepOptions,
 }
 
 /// The text to annotate.
@@ -202,6 +207,7 @@ impl Sim {
     pub(crate) fn run(&self) -> Result<Ending, Failure> {
         self.to.check()?;
         self.profile.refuse_trace()?;
+        self.stepping.check(self.to.form)?;
         let suppressions = self.shown.suppressions.as_deref().map(Suppressions::read).transpose()?.unwrap_or_default();
         let input = self.input()?;
         let memory = Memory::far_apart(self.memory, self.seed);
@@ -214,7 +220,8 @@ impl Sim {
         let source = input.source();
         let ran = self.settle(&program, &input, &source)?;
         let bindings = self.bind(&memory, &ran, &input)?;
-        let mut report = self.launch(&program, &memory, bindings.params(), &ran)?;
+        let SteppedLaunch { asked, wanted } = self.stepping.asked(self, &ran, &input, &bindings)?;
+        let mut report = self.launch(&program, &memory, bindings.params(), &ran, asked, true)?;
         if self.is_checked() && !report.aborted {
             report.findings.extend(bindings.unwritten(&memory)?);
         }
@@ -222,7 +229,8 @@ impl Sim {
         let predicted = self.predicted(&report)?;
         let saved = bindings.save(&memory)?;
         let picked = Picked::of(self, &report, &suppressions);
-        report::write(self, &ran, &report, predicted.as_ref(), &picked, &saved)?;
+        let steps = self.stepping.page(&report, wanted, &bindings, &memory)?;
+        report::write(self, &ran, &report, (predicted.as_ref(), steps), &picked, &saved)?;
         if self.profile.is_any() {
             let recorded = bindings.traffic(&ran.kernel.name);
             self.profile.write(&recorded)?;
@@ -332,7 +340,16 @@ impl Sim {
         }
     }
 
-    fn launch(&self, program: &Program, memory: &Memory, params: &[u8], ran: &Ran<'_>) -> Result<Report, Failure> {
+    /// Runs the kernel; `tells` is whether what it prints is passed on.
+    fn launch(
+        &self,
+        program: &Program,
+        memory: &Memory,
+        params: &[u8],
+        ran: &Ran<'_>,
+        steps: Option<AskedSteps>,
+        tells: bool,
+    ) -> Result<Report, Failure> {
         let launch = self.launch_of(params, ran);
         let progress = Progress::new();
         progress.begin(short_name(&ran.kernel.name));
@@ -347,9 +364,11 @@ impl Sim {
             limit: self.limit,
             stop: self.timeout.map(stop_after),
             output: Some(Arc::new(move |text: &str| match form {
+                _ if !tells => {}
                 Form::Table => printer.write(stdout(), text),
                 Form::Json | Form::Html => printer.write(stderr(), text),
             })),
+            steps,
             progress: Some(Arc::new(move |done, all| watcher.show(done, all))),
             ..Options::default()
         };

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use clap::ValueEnum;
 use serde::Serialize;
-use warpfold_report::{Drawing, Kind, Page, Shape, annotated};
+use warpfold_report::{Drawing, Kind, Page, Shape, WarpSteps, annotated};
 use warpfold_sim::predict::Prediction;
 use warpfold_sim::{Counters, Group, Report, demangled};
 
@@ -62,7 +62,7 @@ pub(super) fn write(
     sim: &Sim,
     run: &Ran<'_>,
     report: &Report,
-    predicted: Option<&Prediction>,
+    (predicted, steps): (Option<&Prediction>, Option<WarpSteps>),
     picked: &Picked,
     saved: &[String],
 ) -> Result<(), Failure> {
@@ -71,7 +71,11 @@ pub(super) fn write(
         Form::Json => sim
             .to
             .write_json(&Json { predicted: predicted.map(json::Prediction::from), ..json(sim, run, report, picked) }),
-        Form::Html => sim.to.write_page(&page(sim, run, report, picked)),
+        Form::Html => {
+            let mut page = page(sim, run, report, picked);
+            page.steps = steps;
+            sim.to.write_page(&page)
+        }
     }
 }
 

@@ -47,6 +47,22 @@ fn a_rung_is_told_what_the_next_one_mends() {
     );
 }
 
+#[test]
+fn points_tell_bounds_atomics_reuse_and_narrow_loads_apart() {
+    let mend = |point: &Value| point["mend"].as_str().unwrap_or_default().to_owned();
+    let conv = points(&["conv/naive"]);
+    assert!(mend(&conv("divergence")).contains("bounds"), "{}", conv("divergence"));
+    let histogram = points(&["histogram/plain", "--size", "10000"]);
+    assert!(mend(&histogram("atomics")).contains("once per block"), "{}", histogram("atomics"));
+    assert_eq!(histogram("reuse")["ok"], true);
+    let product = points(&["sgemm/naive", "--size", "64"]);
+    assert!(mend(&product("reuse")).contains("tile"), "{}", product("reuse"));
+    // The seventh question: four bytes per lane, then 16.
+    let [plain, vec4] = ["relu/plain", "relu/vec4"].map(|rung| points(&[rung, "--size", "8192"])("vectorised"));
+    assert_eq!((&plain["ok"], plain["number"].as_f64()), (&Value::Bool(false), Some(4.0)), "{plain}");
+    assert!(vec4["ok"] == true && vec4["number"].as_f64() > Some(8.0), "{vec4}");
+}
+
 /// For each rung what the next one changes, in the word of `first`.
 const STEPS: &[(&str, &[&str])] = &[
     ("vector-add", &["one_thread divergence", "one_block occupancy", "grid width", "grid_vec4 "]),

@@ -25,4 +25,6 @@ mod router;
 mod run;
 mod serve;
 mod sim;
+mod step;
 mod support;
+mod theatre;

@@ -19,7 +19,7 @@ const WATCH: &str = "window.problems = [];
     for (const kind of ['error', 'warn']) console[kind] = (...words) => problems.push(words.join(' '));";
 
 /// A page of a file; nothing without a browser.
-fn open(test: &str, file: &Path) -> Option<Browser> {
+pub(crate) fn open(test: &str, file: &Path) -> Option<Browser> {
     let mut browser = Browser::open(test, "about:blank")?;
     browser.call("Page.enable", json!({}));
     browser.call("Page.addScriptToEvaluateOnNewDocument", json!({"source": WATCH}));
@@ -30,7 +30,7 @@ fn open(test: &str, file: &Path) -> Option<Browser> {
 
 impl Browser {
     #[track_caller]
-    fn expect(&mut self, expression: &str, expected: impl Into<Value>) {
+    pub(crate) fn expect(&mut self, expression: &str, expected: impl Into<Value>) {
         assert_eq!(self.value(expression), expected.into(), "{expression}");
     }
 
@@ -47,7 +47,7 @@ impl Browser {
 
     /// Nothing was complained of, and each control and picture has a name for those who do not see.
     #[track_caller]
-    fn is_content(&mut self) {
+    pub(crate) fn is_content(&mut self) {
         self.expect("problems", json!([]));
         let tree = self.call("Accessibility.getFullAXTree", json!({}));
         let roles = ["button", "checkbox", "combobox", "slider", "spinbutton", "image", "img", "link"];

@@ -6,6 +6,7 @@ use warpfold_ladders::ladder::{Ladder, LadderReport, Metric};
 use warpfold_sim::{MemorySpace, WarpAccess};
 
 use super::canvas::Canvas;
+use crate::ladder::problem_size;
 use crate::table::grouped;
 
 /// A metric of the rungs of a ladder that was run on the virtual GPU, as bars; `None` where no rung
@@ -14,7 +15,7 @@ use crate::table::grouped;
 pub fn ladder_svg(ladder: &Ladder, report: &LadderReport, metric: Metric) -> Option<String> {
     let values: Vec<(&str, f64)> =
         report.rungs.iter().filter_map(|rung| Some((rung.name, metric.of(&rung.measured()?)))).collect();
-    let size = ladder.size_text(report.size).unwrap_or_else(|| grouped(report.size as u64));
+    let size = problem_size(ladder, report.size);
     let title = format!("{}, {size} {}: {metric}", ladder.name, report.dtype);
     (!values.is_empty()).then(|| bars_svg(&title, &values))
 }

@@ -28,19 +28,35 @@ pub struct LadderRun<'a> {
     pub device: &'a Device,
 }
 
+/// A size in the words of a heading: `33,554,432`, `512x512x512`, `1,048,576 elements, columns 32`.
+pub(crate) fn problem_size(ladder: &Ladder, size: usize) -> String {
+    match ladder.size_text(size) {
+        None => grouped(size as u64),
+        Some(text) => match text.split_once(" with ") {
+            Some((elements, option)) => {
+                let elements = elements.parse().map_or_else(|_| elements.to_owned(), grouped);
+                format!("{elements} elements, {},", option.replace(" =", ""))
+            }
+            None => text,
+        },
+    }
+}
+
 /// A page of a ladder. `sources` are the Rust sources of rungs by their names, or files by how
 /// their paths end; those of the ladders that come with warpfold are known.
 #[must_use]
 pub fn ladder_page(run: LadderRun<'_>, sources: &[(&str, &str)], about: &About) -> Page {
     let LadderRun { ladder, report, device } = run;
-    let size = ladder.size_text(report.size).unwrap_or_else(|| grouped(report.size as u64));
+    let size = problem_size(ladder, report.size);
     let mut page = Page::new(Kind::Ladder, report.ladder, &LadderJson::new(ladder, report), about);
     page.subtitle = format!("{}: {size} {} on {}", ladder.problem, report.dtype, report.device);
     (page.verdict, page.is_ok) = (verdict(report), report.is_ok());
     for rung in &report.rungs {
         let given = sources.iter().find(|(name, _)| *name == rung.name).map(|(_, text)| *text);
         if let Some(source) = given.or_else(|| rung_source(ladder.name, rung.name)) {
-            page.sources.insert(rung.name.to_owned(), source.to_owned());
+            let measured = format!("Measured: warpfold ladder {}", ladder.name);
+            let source = source.replace("Measured: see `LADDER` (generated).", &measured);
+            page.sources.insert(rung.name.to_owned(), source);
         }
         page.kernels.insert(rung.name.to_owned(), drawings(run, sources, rung));
     }

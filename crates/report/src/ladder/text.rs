@@ -3,12 +3,13 @@
 use warpfold_device::Counters;
 use warpfold_ladders::ladder::{Ladder, LadderReport, RungReport};
 
+use super::problem_size;
 use crate::table::{Table, grouped, ratio, time};
 
 /// A ladder's report as a table: a row per rung, and below it the sentence that explains it.
 #[must_use]
 pub fn ladder_text(ladder: &Ladder, report: &LadderReport) -> String {
-    let size = ladder.size_text(report.size).unwrap_or_else(|| grouped(report.size as u64));
+    let size = problem_size(ladder, report.size);
     let details = ladder.size_details(report.size).map_or_else(String::new, |details| format!("{details}\n"));
     let (name, problem) = (report.ladder, ladder.problem);
     let mut page = format!("{name}: {problem}\n{size} {} on {}\n{details}\n", report.dtype, report.device);
@@ -41,6 +42,20 @@ pub fn ladder_text(ladder: &Ladder, report: &LadderReport) -> String {
         Some(bandwidth) => format!("a copy within the device's memory reaches {bandwidth:.1} GB/s\n"),
         None => "the virtual GPU counts what hardware would do; it has no clock, so there are no times\n".to_owned(),
     });
+    if report.rungs.iter().any(|rung| rung.is_race) {
+        page.push_str(
+            "race: a rung that is known to race, in a run that showed it nowhere (--check all, or a larger --size, may); \
+             refuted: a check or the result has shown it\n",
+        );
+    }
+    if report
+        .rungs
+        .iter()
+        .filter_map(|rung| rung.counters.as_ref())
+        .any(|c| c.branches == c.divergent_branches && c.branches > 0)
+    {
+        page.push_str("branch efficiency: branches after which a warp stays together; 0 % where the only branch picks the lane that stores\n");
+    }
     if has_l1 {
         page.push_str("L1 hits: sectors of loads and stores that a model of the cache has, cold when a block begins (docs/findings.md)\n");
     }

@@ -9,7 +9,7 @@ function reportIn(text) {
   }
   const data = JSON.parse(text);
   const rung = data.rungs?.[0];
-  const kind = rung?.events ? "timeline" : data.ladder ? (rung && !("counters" in rung) ? "rungs" : "ladder") : data.cases || data.copies ? "bench" : data.runs ? "serve" : data.kernel ? "kernel" : null;
+  const kind = rung?.events ? "timeline" : data.ladder ? (rung && !("counters" in rung) ? "rungs" : "ladder") : data.cases || data.copies ? "bench" : data.runs ? "serve" : data.kernel ? "kernel" : data.theatre ? "steps" : null;
   if (!kind) throw new Error("it is no report of warpfold");
   return { kind, title: data.ladder ?? data.kernel ?? data.target ?? data.device, data };
 }

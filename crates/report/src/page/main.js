@@ -83,6 +83,7 @@ function simView() {
   const c = report.data.counters;
   const rows = Object.entries(c).filter(([, v]) => typeof v === "number").map(([key, v]) => [label(key), number(v), el("code", {}, COUNTERS[key]?.[1] ?? "")]);
   return [
+    report.steps ? stepsView(report.steps, kernels[0]) : null,
     kernels.map((kernel) => el("section", {}, el("h2", {}, "Kernel"), kernelView(kernel))),
     el("details", { open: rows.length < 12 }, el("summary", {}, "Counters"), table(["counter", "total", "NVIDIA's profilers call it"], rows)),
   ];
@@ -93,11 +94,18 @@ function benchView() {
   const rows = series.rows.map((row) => [row.name, ...series.keys.map((key) => number(row.values[key]))]);
   return [
     el("section", { id: "bench" }, el("h2", {}, "Measurements"), bars(series)),
+    theatreView(report.data.theatre ?? []),
     el("details", {}, el("summary", {}, "All numbers"), el("div", { class: "scroll" }, table(["", ...series.keys.map(label)], rows))),
   ];
 }
 
-const VIEWS = { ladder: ladderView, rungs: rungsView, kernel: simView, bench: benchView, serve: benchView, timeline: timelinesView };
+/** The steps of an engine, and what it answered. */
+function engineView() {
+  const answers = report.data.answers.map(({ request, text }) => [String(request), text]);
+  return [theatreView(report.data.theatre), el("section", { class: "words" }, el("h2", {}, "Answers"), table(["request", "text"], answers))];
+}
+
+const VIEWS = { ladder: ladderView, rungs: rungsView, kernel: simView, bench: benchView, serve: benchView, steps: engineView, timeline: timelinesView };
 
 put(document.getElementById("head"), headView());
 put(document.getElementById("page"), VIEWS[report.kind](), compareView(report));

@@ -10,12 +10,13 @@ use serde_json::Value;
 
 use crate::drawing::Drawing;
 use crate::roofline::Roofline;
+use crate::steps::WarpSteps;
 
 const TEMPLATE: &str = include_str!("page.html");
 const STYLE: &str = include_str!("page.css");
 
 /// In the order in which they need one another.
-const SCRIPTS: [&str; 11] = [
+const SCRIPTS: [&str; 12] = [
     include_str!("dom.js"),
     include_str!("series.js"),
     include_str!("bars.js"),
@@ -25,6 +26,7 @@ const SCRIPTS: [&str; 11] = [
     include_str!("roofline.js"),
     include_str!("timeline.js"),
     include_str!("theatre.js"),
+    include_str!("step.js"),
     include_str!("compare.js"),
     include_str!("main.js"),
 ];
@@ -46,6 +48,8 @@ pub enum Kind {
     Bench,
     /// Clients of a language model.
     Serve,
+    /// The steps of an engine.
+    Steps,
     /// Copies and kernels on streams, in time or in order.
     Timeline,
 }
@@ -87,6 +91,9 @@ pub struct Page {
     /// Rust sources by rung.
     pub sources: BTreeMap<String, String>,
     pub(crate) roofline: Option<Roofline>,
+    /// The steps of a warp.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub steps: Option<WarpSteps>,
 }
 
 impl Page {
@@ -106,6 +113,7 @@ impl Page {
             kernels: BTreeMap::new(),
             sources: BTreeMap::new(),
             roofline: None,
+            steps: None,
         }
     }
 
@@ -183,6 +191,6 @@ mod tests {
     #[test]
     fn the_page_without_data_leaves_room_for_it() {
         let page = Page::new(Kind::Bench, "b", &serde_json::json!({"cases": []}), &About::default());
-        assert!(page.html().len() < 80_000, "{}", page.html().len());
+        assert!(page.html().len() < 100_000, "{}", page.html().len());
     }
 }

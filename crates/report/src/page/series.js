@@ -80,6 +80,7 @@ function seriesOf(report) {
   else if (kind === "bench" && data.copies) rows = data.copies.map((c) => ({ name: `${c.direction}, ${number(c.bytes)} bytes`, group: c.direction, values: { ...measured({ seconds: c.seconds, gigabytes_per_second: c.gb_per_s }), bytes: c.bytes } }));
   else if (kind === "bench") rows = data.cases.map((c) => ({ name: c.case, group: c.family, values: measured(c) }));
   else if (kind === "kernel") rows = [{ name: data.kernel, values: counted(data.counters) }];
+  else if (kind === "steps") rows = data.theatre.map((act) => ({ name: act.name, values: { steps: act.num_steps, blocks: act.num_blocks } }));
   else if (kind === "serve") rows = data.runs.map((run) => ({ name: loadOf(run), values: flat(run) }));
   else if (kind === "timeline") rows = data.rungs.map((rung) => ({ name: rung.name, values: { microseconds: rung.seconds ? rung.seconds * 1e6 : null, steps: lastOf(rung), bytes_over_the_bus: rung.bytes } }));
   else throw new Error(`a report of an unknown kind, '${kind}'`);

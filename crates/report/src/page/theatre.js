@@ -30,8 +30,8 @@ function theatreView(acts) {
   const pick = (_, place) => choice(`${place + 1}.`, `act-${place}`, names, chosen[place].name, (value) => { chosen[place] = find(value); go(state.step); });
   go(1);
   return el("section", { id: "theatre" }, el("h2", {}, "The theatre"),
-    el("p", {}, "The same requests under several policies, step by step. A box with a number is of that request."),
-    el("div", { class: "controls" }, chosen.map(pick), el("label", {}, "step", slider),
+    el("p", {}, `${chosen.length > 1 ? "The same requests under several policies" : "The requests of this run"}, step by step. A box with a number is of that request.`),
+    el("div", { class: "controls" }, acts.length > 1 ? chosen.map(pick) : null, el("label", {}, "step", slider),
       el("button", { type: "button", onclick: () => go(state.step - 1) }, "◂ back"),
       el("button", { type: "button", onclick: () => go(state.step + 1) }, "next ▸"), told),
     stage);
@@ -46,7 +46,7 @@ function actView(rung, step, go) {
     ? (rung.num_steps > rung.steps.length ? `The page has its first ${number(rung.steps.length)} of ${number(rung.num_steps)} steps.` : `It ended after ${number(rung.steps.length)} steps.`)
     : `${number(rows)} rows${now.padding ? ` and ${number(now.padding)} of padding` : ""}, ${number(now.free)} of ${number(rung.num_blocks)} blocks free${now.seconds === undefined ? "" : `, done at ${now.seconds.toFixed(3)} s`}`;
   return el("section", { class: "act" }, el("h3", {}, rung.name), el("p", {}, facts),
-    slotsView(rung, step, go), stripView(rung, now, isOver), isOver ? null : queuesView(rung, now));
+    slotsView(rung, step, go), stripView(rung, now, isOver), isOver ? null : tablesView(rung, now), isOver ? null : queuesView(rung, now));
 }
 
 /** Which requests ran in the steps around this one: prompts are framed. */
@@ -73,7 +73,10 @@ function slotsView(rung, step, go) {
 
 /** The blocks of the cache, each with who holds it and how full it is. */
 function stripView(rung, now, isOver) {
-  if (!rung.block_size || rung.num_blocks > 1024) return null;
+  if (!rung.block_size) return null;
+  // Of a large cache those blocks that any step holds: the engine takes low numbers first.
+  rung.last_block ??= rung.num_blocks <= 1024 ? rung.num_blocks
+    : Math.min(1024, Math.max(1, ...rung.steps.flatMap((one) => one.running.flatMap(([, , , , runs]) => runs.map(([first, num]) => first + num - 1)))));
   const holders = new Map();
   for (const [request, , computed, , table] of isOver ? [] : now.running) {
     blocksOf(table).forEach(([block, refs], i) => {
@@ -81,15 +84,33 @@ function stripView(rung, now, isOver) {
       holders.set(block, { request, refs, filled, first: i * rung.block_size });
     });
   }
-  const cells = Array.from({ length: rung.num_blocks }, (_, i) => {
+  const cells = Array.from({ length: rung.last_block }, (_, i) => {
     const held = holders.get(i + 1);
     if (!held) return el("span", { class: "block", title: `block ${i + 1}: free` });
     const share = (100 * held.filled) / rung.block_size;
     const about = `block ${i + 1}: request ${held.request}, positions ${held.first} to ${held.first + rung.block_size - 1}, ${held.filled} filled, ${held.refs} holder${held.refs === 1 ? "" : "s"}`;
     return el("span", { class: "block held", title: about, style: `background:linear-gradient(to top, ${colourOf(held.request)} ${share}%, var(--minus) ${share}%)` }, held.request);
   });
-  return el("div", {}, el("p", { class: "quiet" }, `The cache: ${number(rung.num_blocks)} blocks of ${rung.block_size} positions, filled from below.`),
+  return el("div", {}, el("p", { class: "quiet" }, `The cache: ${number(rung.num_blocks)} blocks of ${rung.block_size} positions, filled from below.${rung.last_block < rung.num_blocks ? ` Blocks 1 to ${number(rung.last_block)} of them.` : ""}`),
     el("div", { class: "strip", role: "img", "aria-label": `${holders.size} of ${rung.num_blocks} blocks are held` }, cells));
+}
+
+/** The block table of each sequence, with the tokens whose keys and values are in its blocks. */
+function tablesView(rung, now) {
+  if (!rung.tokens || now.running.length === 0) return null;
+  const [most, size] = [8, rung.block_size];
+  const block = (tokens, computed) => ([id, refs], i) => {
+    const slots = Array.from({ length: size }, (_, k) => (i * size + k < computed ? tokens?.[i * size + k] ?? "·" : null));
+    return el("div", { class: "tokens" }, el("span", { class: "quiet" }, `${i} → ${id}${refs > 1 ? `, ${refs} holders` : ""}`),
+      slots.map((text) => el("span", { class: text === null ? "slot" : "slot filled" }, text === null ? "" : text.replaceAll("\n", "↵"))));
+  };
+  const one = ([request, id, computed, , runs]) => {
+    const blocks = blocksOf(runs).map(block(rung.tokens[id], computed));
+    const hidden = Math.max(0, blocks.length - most);
+    return [el("p", { class: "quiet" }, `request ${request}${hidden ? `: the last ${most} of ${blocks.length} blocks` : ""}`), blocks.slice(hidden)];
+  };
+  return el("details", { open: now.running.length <= 4 }, el("summary", {}, `Block tables of ${Math.min(most, now.running.length)} sequence${now.running.length === 1 ? "" : "s"}: logical → physical block, and the tokens in its slots`),
+    now.running.slice(0, most).map(one));
 }
 
 /** What was decided in a step, and the three queues after it. */

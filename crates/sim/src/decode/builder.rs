@@ -84,6 +84,8 @@ pub(crate) struct FunctionBuilder {
     pub accessed: Option<Space>,
     /// Names of registers that products in flight use, in a checked program.
     pub watched: HashSet<Name>,
+    /// Declared registers and predicates with their names, in order.
+    pub named: Vec<(Name, ScalarType, Resource)>,
     /// The predicate that stands for the carry flag `CC.CF`, once used.
     pub carry: Option<u32>,
 }

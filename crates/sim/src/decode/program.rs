@@ -12,7 +12,9 @@ use super::control::index_u32;
 use super::names::{self, names};
 use super::scope::{Place, RegisterInfo, Symbol};
 use super::{Decoder, cfg, dispatch, liveness, qualifiers, sync};
-use crate::exec::code::{CallSlot, Class, Code, FunctionCode, InstructionInfo, NO_BLOCK, Placed, Terminator};
+use crate::exec::code::{
+    CallSlot, Class, Code, FunctionCode, InstructionInfo, NO_BLOCK, NamedSlot, Placed, Terminator,
+};
 use crate::exec::frame::MAX_LOCAL_BYTES;
 use crate::exec::op::Level;
 use crate::layout::{bytes_of, invalid_variable, place, static_name};
@@ -232,8 +234,25 @@ impl Decoder<'_> {
         code.fills = std::mem::take(&mut self.f.fill_list);
         code.local_bytes = self.f.local_bytes;
         code.locals = std::mem::take(&mut self.f.locals);
+        code.named = self.named_slots();
         self.code.functions.push(code);
         Ok(())
+    }
+
+    /// The slots of the declared registers that are used.
+    fn named_slots(&mut self) -> Vec<NamedSlot> {
+        let named = std::mem::take(&mut self.f.named);
+        let slot = |resource| match resource {
+            Resource::Register(register) => {
+                let RegisterInfo { ty, row } = self.f.registers[register as usize];
+                row.map(|row| RegisterInfo::slot(row, ty))
+            }
+            Resource::Predicate(predicate) => Some(CallSlot::Predicate(predicate)),
+        };
+        named
+            .into_iter()
+            .filter_map(|(name, ty, resource)| Some(NamedSlot { name, ty, slot: slot(resource)? }))
+            .collect()
     }
 
     fn define_slot(&mut self, slot: CallSlot) {
@@ -368,11 +387,15 @@ impl Decoder<'_> {
             };
             for name in all {
                 let symbol = if declaration.ty == T::Pred {
-                    Symbol::Predicate(self.f.fresh_predicate())
+                    let predicate = self.f.fresh_predicate();
+                    self.f.named.push((name.clone(), T::Pred, Resource::Predicate(predicate)));
+                    Symbol::Predicate(predicate)
                 } else if declaration.vector > 1 {
                     Symbol::Vector((0..declaration.vector).map(|_| self.f.declare_register(declaration.ty)).collect())
                 } else {
-                    Symbol::Register { register: self.f.declare_register(declaration.ty) }
+                    let register = self.f.declare_register(declaration.ty);
+                    self.f.named.push((name.clone(), declaration.ty, Resource::Register(register)));
+                    Symbol::Register { register }
                 };
                 self.scope().insert(name, symbol);
             }

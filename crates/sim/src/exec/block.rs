@@ -250,8 +250,11 @@ impl Block {
                 }
                 return false;
             };
-            let outcome =
-                if m.checked { self.run_part::<true>(w, i, m, cx) } else { self.run_part::<false>(w, i, m, cx) };
+            let outcome = if m.checked || m.is_stepped() {
+                self.run_part::<true>(w, i, m, cx)
+            } else {
+                self.run_part::<false>(w, i, m, cx)
+            };
             match outcome {
                 Outcome::Switch => {
                     switches += 1;

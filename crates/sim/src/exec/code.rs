@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use warpfold_ptx::Source;
+use warpfold_ptx::{Name, ScalarType, Source};
 
 use super::op::Op;
 use crate::Error;
@@ -407,8 +407,21 @@ pub(crate) struct FunctionCode {
     pub returns: Vec<CallSlot>,
     /// Maximum number of live 32-bit registers.
     pub registers: u32,
+    /// Its declared registers and predicates, as far as they are used.
+    pub named: Vec<NamedSlot>,
     /// Error for a function without code: an instruction that is not executed here.
     pub refusal: Option<Error>,
+}
+
+/// A declared register with its place.
+#[derive(Debug, Clone)]
+pub(crate) struct NamedSlot {
+    /// Its name: `%r1`.
+    pub name: Name,
+    /// Its declared type.
+    pub ty: ScalarType,
+    /// Rows or predicate.
+    pub slot: CallSlot,
 }
 
 /// Contents of a constant row.

@@ -21,6 +21,7 @@ use super::l1::{L1, L1Model};
 use super::machine::{Fault, GlobalView, Machine};
 use super::recording::Recording;
 use super::sizes::geometry;
+use super::stepping::StepRecorder;
 use super::touched::Touched;
 use crate::asynchronous::Asynchronous;
 use crate::asynchronous::luck::Luck;
@@ -122,7 +123,8 @@ pub(crate) fn launch(
     let is_limited = geometry.checked && devices.is_none() && !options.granted.is_empty();
     let limited = is_limited.then(|| Arc::new(Limited::new(&options.granted, &launch.params, &live)));
     let blocks = geometry.grid.iter().map(|&n| u64::from(n)).product::<u64>();
-    let workers = options.workers.unwrap_or_else(|| default_workers(blocks * u64::from(geometry.threads)));
+    let wanted = options.steps.as_ref().map(|_| 1).or(options.workers);
+    let workers = wanted.unwrap_or_else(|| default_workers(blocks * u64::from(geometry.threads)));
     let clusters = blocks / geometry.cluster_blocks();
     let workers = workers.clamp(1, usize::try_from(clusters).unwrap_or(usize::MAX));
     let mut device_check = geometry.checked.then(|| memory.device_check.lock().unwrap_or_else(PoisonError::into_inner));
@@ -223,11 +225,16 @@ impl Shared<'_> {
             warp: 0,
             block: 0,
             counters: vec![AccessCounters::default(); code.instructions.len()],
-            recording: (self.options.record > 0 || self.l1.is_some()).then(|| {
+            recording: (self.options.record > 0 || self.l1.is_some() || self.options.steps.is_some()).then(|| {
                 let texts = || code.instructions.iter().map(|info| info.text.as_str());
                 let l1 = self.l1.map(|model| L1::new(model, texts()));
                 let touched = self.residency.map(|residency| Touched::new(residency.wave_blocks(), texts()));
-                Box::new(Recording { touched, ..Recording::new(self.options.record, code.instructions.len(), l1) })
+                let steps = self.options.steps.as_ref().map(|asked| StepRecorder::new(asked, code));
+                Box::new(Recording {
+                    touched,
+                    steps,
+                    ..Recording::new(self.options.record, code.instructions.len(), l1)
+                })
             }),
             progress: false,
             waiting: false,

@@ -88,7 +88,12 @@ pub(super) fn report(
     let (grid, block) = (geometry.grid, geometry.block);
     let counters = totals(code, &counts, &counters);
     let sectors = recording.touched.as_ref().map(|touched| touched.sectors()).unwrap_or_default();
-    Ok((Report { grid, block, counters, instructions, findings, aborted, l1: None, timing: None }, copied, sectors))
+    let steps = recording.steps.map(|steps| steps.into_steps(code, geometry, &describe));
+    Ok((
+        Report { grid, block, counters, instructions, findings, aborted, l1: None, timing: None, steps },
+        copied,
+        sectors,
+    ))
 }
 
 /// Description of a race of such a read.
@@ -219,19 +224,27 @@ fn per_instruction(
 /// Recorded accesses of an instruction, with names for their addresses.
 fn accesses(kept: Option<&Option<OfWarp>>, geometry: &Geometry, describe: &impl Fn(u64) -> String) -> Vec<WarpAccess> {
     let Some(OfWarp { block, warp, accesses }) = kept.and_then(Option::as_ref) else { return Vec::new() };
-    let one = |access: &Recorded| {
-        let lanes = (0..LANES).filter(|lane| access.mask >> lane & 1 != 0);
-        let lowest = lanes.map(|lane| access.at[lane]).min().unwrap_or_default();
-        let (window, _) = memory_map::window(lowest);
-        WarpAccess {
-            block: Geometry::coordinates(*block, geometry.grid),
-            warp: *warp,
-            space: if matches!(window, Window::Shared) { MemorySpace::Shared } else { MemorySpace::Global },
-            bytes: access.bytes,
-            mask: access.mask,
-            addresses: access.at,
-            place: describe(lowest),
-        }
-    };
-    accesses.iter().map(one).collect()
+    let block = Geometry::coordinates(*block, geometry.grid);
+    accesses.iter().map(|access| warp_access(access, block, *warp, describe)).collect()
+}
+
+/// An access of a warp, with a name for its lowest address.
+pub(super) fn warp_access(
+    access: &Recorded,
+    block: [u32; 3],
+    warp: u32,
+    describe: &impl Fn(u64) -> String,
+) -> WarpAccess {
+    let lanes = (0..LANES).filter(|lane| access.mask >> lane & 1 != 0);
+    let lowest = lanes.map(|lane| access.at[lane]).min().unwrap_or_default();
+    let (window, _) = memory_map::window(lowest);
+    WarpAccess {
+        block,
+        warp,
+        space: if matches!(window, Window::Shared) { MemorySpace::Shared } else { MemorySpace::Global },
+        bytes: access.bytes,
+        mask: access.mask,
+        addresses: access.at,
+        place: describe(lowest),
+    }
 }

@@ -32,6 +32,7 @@ pub(crate) mod row;
 mod shared_checks;
 mod sizes;
 pub(crate) mod special;
+mod stepping;
 mod stuck;
 pub(crate) mod touched;
 pub(crate) mod warp;

@@ -6,6 +6,7 @@ use super::code::{BlockId, Code, Terminator};
 use super::frame;
 use super::machine::Machine;
 use super::op::{NONE, Op};
+use super::stepping;
 use super::warp::{Part, PartState};
 use crate::undefined::follow;
 
@@ -57,7 +58,9 @@ impl Block {
                 counts.0 += 1;
                 counts.1 += u64::from(running.mask.count_ones());
                 m.clock += u64::from(b.count);
-                if CHECKED {
+                if CHECKED && m.is_stepped() {
+                    stepping::run(m, code, b.start..b.end, running.mask);
+                } else if CHECKED {
                     run_followed(m, code, b.start, b.end, running.mask);
                 } else {
                     run_ops(m, code, b.start, b.end, running.mask);
@@ -73,7 +76,13 @@ impl Block {
             {
                 follow::branch(m, code, predicate, (instruction, taken), running.mask);
             }
-            let next = match self.next_of(&b.terminator, running, m, cx) {
+            let is_stepped = CHECKED && m.is_stepped();
+            let going = if is_stepped { stepping::begin(m, code, &b.terminator, running.mask) } else { 0 };
+            let next = self.next_of(&b.terminator, running, m, cx);
+            if is_stepped {
+                stepping::end(m, code, &b.terminator, (running.mask, going), next.is_ok());
+            }
+            let next = match next {
                 Ok(next) => next,
                 Err(outcome) => return outcome,
             };
@@ -266,7 +275,7 @@ fn run_ops(m: &mut Machine, code: &Code, start: u32, end: u32, mask: u32) {
 /// Runs straight-line operations of a checked program; follows values from uninitialised bytes,
 /// once there are any.
 #[inline]
-fn run_followed(m: &mut Machine, code: &Code, start: u32, end: u32, mask: u32) {
+pub(super) fn run_followed(m: &mut Machine, code: &Code, start: u32, end: u32, mask: u32) {
     if m.is_followed {
         return follow::run(m, code, start..end, mask);
     }

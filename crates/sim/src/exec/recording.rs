@@ -11,6 +11,7 @@ use super::machine::Machine;
 use super::memory_map::SHARED_WINDOW;
 use super::op::Op;
 use super::row::LANES;
+use super::stepping::StepRecorder;
 use super::touched::Touched;
 use crate::report::MemorySpace;
 
@@ -47,12 +48,14 @@ pub(crate) struct Recording {
     pub l1: Option<L1>,
     /// Distinct sectors, where they are asked for.
     pub touched: Option<Touched>,
+    /// RecordedSteps of a warp, where they are asked for.
+    pub steps: Option<StepRecorder>,
 }
 
 impl Recording {
     /// Allocates room for `most` accesses of each instruction.
     pub(crate) fn new(most: usize, num_instructions: usize, l1: Option<L1>) -> Self {
-        Self { most, by_instruction: vec![None; num_instructions], l1, touched: None }
+        Self { most, by_instruction: vec![None; num_instructions], l1, touched: None, steps: None }
     }
 
     /// Merges another worker's recording, keeping the lower block of each instruction.
@@ -62,6 +65,7 @@ impl Recording {
             (None, other) => self.touched = other,
             (Some(_), None) => {}
         }
+        self.steps = self.steps.take().or(other.steps.take());
         if self.by_instruction.is_empty() {
             self.by_instruction = other.by_instruction;
             return;
@@ -108,6 +112,9 @@ impl Machine {
         let Some(recording) = &mut self.recording else { return };
         if recording.most > 0 {
             recording.add(op.instruction, block, warp, *access);
+        }
+        if let Some(steps) = &mut recording.steps {
+            steps.note(op.instruction, (block, warp), access, space);
         }
         if let Some(l1) = recording.l1.as_mut().filter(|_| space == MemorySpace::Global) {
             let (sectors, hits) = l1.access(op.instruction, block, access);
