@@ -229,7 +229,7 @@ impl Serve {
         output::print(&format!("ready on {place}\n"))
     }
 
-    /// What opens other weights of the same form.
+    /// Opener of other weights of the same form.
     fn open_weights(&self, place: &Place) -> OpenWeights {
         let (stored, place) = (self.weights, place.clone());
         OpenWeights(Arc::new(move |path| {

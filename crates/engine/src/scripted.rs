@@ -40,7 +40,7 @@ pub struct Scripted {
     answers: VecDeque<Result<Vec<Sampled>, String>>,
     /// Tokens that the last submitted step drew.
     drawn: Vec<u32>,
-    /// What tells its weights from others.
+    /// Label of its weights.
     weights: u32,
 }
 

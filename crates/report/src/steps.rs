@@ -71,7 +71,7 @@ struct ShownOutput {
     shape: Vec<u64>,
     first: u64,
     bits: Vec<Value>,
-    /// By element: block, warp, lane, line, step.
+    /// Last store of each element: block, warp, lane, line, step.
     writers: Vec<Option<(u64, u32, u32, u32, Option<u32>)>>,
 }
 

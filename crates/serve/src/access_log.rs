@@ -27,7 +27,7 @@ tokio::task_local! {
     static RECORD: Arc<Record>;
 }
 
-/// What the engine did for one HTTP request.
+/// Work of the engine for one HTTP request.
 #[derive(Debug, Default)]
 pub(crate) struct Record {
     prompt_tokens: AtomicU64,
@@ -83,7 +83,7 @@ pub(crate) async fn log(Shared(state): Shared<Arc<State>>, request: Request, nex
     response.map(|body| Body::new(Logged { body, line }))
 }
 
-/// What becomes a line.
+/// Fields of a line of the log.
 struct Line {
     sink: LogSink,
     format: LogFormat,
@@ -93,7 +93,7 @@ struct Line {
     status: u16,
     id: String,
     record: Arc<Record>,
-    /// Whether all of the answer was taken.
+    /// The client took all of the answer.
     is_sent: bool,
 }
 

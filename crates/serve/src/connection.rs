@@ -39,10 +39,10 @@ const FULL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nConn
 /// How long nothing is accepted after the system could not.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// How often it is looked whether a client that sends no more has left.
+/// Interval at which a client that sends no more is looked after.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// What one that may have left is sent.
+/// Bytes sent to a client that may have left.
 const PROBE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
 /// Accepts connections until the server drains, and returns those that are open.

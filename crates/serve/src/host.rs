@@ -17,7 +17,7 @@ pub(crate) struct Host {
     threads: WorkThreads,
 }
 
-/// Where work that takes long is done.
+/// Place of work that takes long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum WorkThreads {
     /// On tokio's threads for it.
@@ -26,7 +26,7 @@ enum WorkThreads {
     None,
 }
 
-/// How long simulated work takes.
+/// Duration of simulated work.
 const WORK: Duration = Duration::from_millis(1);
 
 impl Host {
@@ -51,7 +51,7 @@ impl Host {
         }
     }
 
-    /// What a future returns within a time.
+    /// Result of a future within a time.
     pub(crate) async fn within<F: Future>(&self, time: Duration, future: F) -> Option<F::Output> {
         tokio::select! {
             biased;

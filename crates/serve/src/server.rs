@@ -20,7 +20,7 @@ use crate::routes::router;
 use crate::state::{Phase, Served, State, Text};
 use crate::weights::Digests;
 
-/// How long those who are given up may take to read that they are.
+/// Time that requests which are given up have to read so.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
 /// A server that listens.

@@ -1,8 +1,8 @@
 //! Other weights for the model that is served: `POST /v1/load_weights`, between two requests.
 //!
 //! The engine ends what came before it with the old weights and begins what comes after it with the
-//! new ones, so that each answer is one of the same weights. Updates say how many weights there were
-//! before theirs, and by that number `system_fingerprint` has their digest.
+//! new ones, so that each answer is one of the same weights. Updates say how many weights there
+//! were before theirs, and by that number `system_fingerprint` has their digest.
 
 use std::any::Any;
 use std::fmt;
@@ -64,7 +64,7 @@ impl Digests {
         self.of(number)
     }
 
-    /// What answers with equal bits have in common: the version, and the weights where they are
+    /// Common part of answers with equal bits: the version, and the weights where they are
     /// known.
     pub(crate) fn fingerprint(&self, number: usize) -> String {
         let version = concat!("warpfold-", env!("CARGO_PKG_VERSION"));

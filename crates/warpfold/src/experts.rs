@@ -19,8 +19,8 @@ pub struct Experts {
     pub chosen: usize,
     /// Normalisation of the weights of the chosen experts.
     pub weights: Weights,
-    /// The biases of both products, `[experts, 2 · inner]` and `[experts, hidden]`, of experts whose
-    /// gate is [`ExpertGating::Clamped`](Gating::Clamped); without, it is
+    /// The biases of both products, `[experts, 2 · inner]` and `[experts, hidden]`, where the gate
+    /// is [`ExpertGating::Clamped`](Gating::Clamped); without, it is
     /// [`ExpertGating::Silu`](Gating::Silu).
     pub biases: Option<[Tensor; 2]>,
 }

@@ -95,7 +95,7 @@ struct Bed {
     service: Option<Service>,
     /// Settings of the engine of this process.
     config: Option<Config>,
-    /// Whether the engine runs on the virtual GPU, whose defaults are smaller.
+    /// The engine runs on the virtual GPU, whose defaults are smaller.
     is_virtual: bool,
 }
 

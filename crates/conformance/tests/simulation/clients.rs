@@ -146,7 +146,7 @@ pub(crate) fn request(method: &str, path: &str, body: &[u8]) -> Vec<u8> {
     [head.as_bytes(), body].concat()
 }
 
-/// What loads one of the adapters.
+/// Loader of one of the adapters.
 fn load(i: usize) -> CallerAsks {
     let body = json!({"lora_name": NAMES[i], "lora_path": adapters()[i]});
     CallerAsks::Adapter { path: "/v1/load_lora_adapter", body }

@@ -41,7 +41,7 @@ impl PipeEnds {
         self.room.saturating_sub(self.received.len() - self.taken)
     }
 
-    /// Ready if a condition holds; otherwise whoever asks is woken when something changes.
+    /// Ready if a condition holds; otherwise the caller is woken when something changes.
     fn poll(&mut self, cx: &mut Context<'_>, is_ready: bool) -> Poll<io::Result<()>> {
         if is_ready {
             return Poll::Ready(Ok(()));
@@ -117,8 +117,7 @@ impl ClientPipe {
         std::mem::replace(&mut ends.looked, len) < len && ends_so
     }
 
-    /// Everything that the server has sent, but for what asks a client that sends no more whether it
-    /// is still there.
+    /// Everything that the server has sent, but for probes of a client that sends no more.
     pub(crate) fn received(&self) -> Vec<u8> {
         let ends = self.ends();
         let mut received = &ends.received[..];

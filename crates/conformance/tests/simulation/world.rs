@@ -13,7 +13,7 @@ use hyper::rt::{Sleep, Timer};
 pub(crate) struct VirtualTime {
     base: Instant,
     sleepers: Arc<Mutex<Sleepers>>,
-    /// Whether those who wait are woken.
+    /// Those who wait are woken.
     wakes: bool,
 }
 

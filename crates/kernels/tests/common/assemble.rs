@@ -3,8 +3,8 @@
 //! written for. A test that includes this module says by `super::all` which kernels there are, and
 //! by `super::INSTRUCTIONS` what they are written for.
 //!
-//! `tests/assembled.txt` records the texts that a release of ptxas has taken, by hash. Of these only
-//! a sixteenth is assembled again, all of them with `WARPFOLD_ALL_TESTS=1`; `UPDATE_SNAPSHOTS=1`
+//! `tests/assembled.txt` records the texts that a release of ptxas has taken, by hash. A sixteenth
+//! of these is assembled again, all of them with `WARPFOLD_ALL_TESTS=1`; `UPDATE_SNAPSHOTS=1`
 //! writes the record. A text without a line in it is assembled, so an old record costs time only.
 
 #[path = "../../../lang/tests/common/fnv.rs"]

@@ -36,7 +36,7 @@ pub struct Rung {
     way: Way,
 }
 
-/// How a rung runs.
+/// Execution of a rung.
 #[derive(Debug, Clone, Copy)]
 enum Way {
     /// Copies and additions, step by step; the sum is in [`Instance::data`].

@@ -65,7 +65,7 @@ pub(crate) fn of_gguf(header: &Header) -> Result<ModelConfig, Error> {
         local_rope: is_gemma3.then(|| Rope::plain(1e4)),
         local_layers: windows.iter().map(Option::is_some).collect(),
         windows,
-        // Gemma 2 27B and 3 27B scale by their rows, not by their heads, and their files do not say it.
+        // The 27B of both scale by their rows, not by their heads, and their files do not say it.
         attention_scale: (is_gemma2 && num_layers == 46 || is_gemma3 && num_layers == 62)
             .then(|| (default_dim as f64).powf(-0.5)),
         attention_softcap: keys.number(&key("attn_logit_softcapping"))?.or(is_gemma2.then_some(50.0)),

@@ -11,7 +11,7 @@ use crate::{Architecture, Error, ModelConfig};
 #[derive(Debug)]
 pub(crate) enum QueryKeyNorms {
     None,
-    /// Of each head.
+    /// One for each head.
     Heads([Norm; 2]),
     /// Over all heads of a row.
     Rows([Norm; 2]),

@@ -20,7 +20,7 @@ pub(crate) struct ExpertNames {
 pub(crate) enum ExpertParts {
     /// Each its own tensor: the names of gate, up and down in an expert.
     Apart([&'static str; 3]),
-    /// Those of all experts of a layer in one tensor, with biases, as gpt-oss has them.
+    /// All experts of a layer in one tensor, with biases: gpt-oss.
     Together,
 }
 

@@ -97,7 +97,7 @@ pub(crate) struct Watch {
     start: Instant,
     has_begun: bool,
     answers: Vec<Answer>,
-    /// What the access log tells of it.
+    /// Its entry in the access log.
     record: Option<Arc<Record>>,
 }
 

@@ -178,7 +178,7 @@ fn logit_bias(bias: BTreeMap<String, f32>) -> Result<Vec<(u32, f32)>, ApiError> 
     bias.into_iter().map(of_one).collect()
 }
 
-/// As vLLM has it: lower ones are served first. No request passes those of other keys.
+/// Lower ones are served first, as in vLLM. No request passes those of other keys.
 fn priority(fields: &mut Fields, state: &State) -> Result<i64, ApiError> {
     let priority: i32 = fields.take("priority")?.unwrap_or(0);
     if priority < 0 && state.options.keys.len() > 1 {

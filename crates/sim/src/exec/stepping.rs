@@ -30,7 +30,7 @@ const STORES_A_STEP: usize = 8;
 #[derive(Debug)]
 pub(crate) struct StepRecorder {
     asked: AskedSteps,
-    /// By instruction.
+    /// Steps by instruction.
     stores: Vec<bool>,
     registers: Vec<StepRegister>,
     /// Index of the first register of each function in `registers`.
@@ -84,7 +84,8 @@ impl StepRecorder {
     }
 
     /// Notes an access of any warp.
-    pub(super) fn note(&mut self, instruction: u32, (block, warp): (u64, u32), access: &Recorded, space: MemorySpace) {
+    pub(super) fn note(&mut self, instruction: u32, of: (u64, u32), access: &Recorded, space: MemorySpace) {
+        let (block, warp) = of;
         let is_block = block == self.asked.block;
         let is_watched = is_block && warp == self.asked.warp;
         if is_watched && self.has_room() {

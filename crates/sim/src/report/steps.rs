@@ -59,7 +59,7 @@ pub struct WarpStep {
     pub source: Option<Arc<Source>>,
     /// Lanes that are at the instruction.
     pub mask: u32,
-    /// Those of them that its guard lets execute it; of a branch, those that take it.
+    /// Lanes whose guard lets them execute it; of a branch, those that take it.
     pub active: u32,
     /// True if it did not complete at once: it waits for other lanes or warps, or lanes went
     /// different ways.
