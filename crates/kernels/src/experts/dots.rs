@@ -162,7 +162,7 @@ pub(super) fn dots(config: &DotsConfig) -> AnyKernel {
             for (i, (slot, sums)) in (0..TILE).zip(slot.iter().zip(&sums)) {
                 let mut sums: Vec<Val<f32>> = sums.iter().map(|sum| fold_warp(Sum::new(), sum.get(), 32)).collect();
                 for (sum, bias) in sums.iter_mut().zip(biases.iter().flatten()) {
-                    *sum = *sum + *bias;
+                    *sum += *bias;
                 }
                 for c in 0..config.of_warp() {
                     let place = slot.mul_wide(columns) + (first_column + c).cast::<u64>();
