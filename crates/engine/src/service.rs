@@ -285,7 +285,7 @@ impl<M> std::fmt::Debug for Worker<M> {
     }
 }
 
-/// What a [`Worker`] did in a turn.
+/// The outcome of a [`Worker`]'s turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WorkerTurn {
     /// It obeyed a command or ran a step.

@@ -1,4 +1,4 @@
-//! What a server takes from its surroundings: timers, and threads for work that takes long.
+//! Surroundings of a server: timers, and threads for work that takes long.
 //!
 //! A [`Server`](crate::Server) has tokio's. A [`SimulatedServer`](crate::SimulatedServer) has its
 //! owner's timer and no threads, so that nothing in it depends on the system.
@@ -17,7 +17,7 @@ pub(crate) struct Host {
     threads: WorkThreads,
 }
 
-/// Where work that takes long is done.
+/// The place of work that takes long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum WorkThreads {
     /// On tokio's threads for it.
@@ -26,7 +26,7 @@ enum WorkThreads {
     None,
 }
 
-/// How long simulated work takes.
+/// Duration of simulated work.
 const WORK: Duration = Duration::from_millis(1);
 
 impl Host {
@@ -35,7 +35,7 @@ impl Host {
         Self { timer: Arc::new(TokioTimer::new()), threads: WorkThreads::Tokio }
     }
 
-    /// Those of a simulated one.
+    /// Surroundings of a simulated server.
     pub(crate) fn simulated(timer: impl Timer + Send + Sync + 'static) -> Self {
         Self { timer: Arc::new(timer), threads: WorkThreads::None }
     }
@@ -51,7 +51,7 @@ impl Host {
         }
     }
 
-    /// What a future returns within a time.
+    /// Returns the output of a future, or nothing if it takes longer.
     pub(crate) async fn within<F: Future>(&self, time: Duration, future: F) -> Option<F::Output> {
         tokio::select! {
             biased;

@@ -41,7 +41,7 @@ impl PipeEnds {
         self.room.saturating_sub(self.received.len() - self.taken)
     }
 
-    /// Ready if a condition holds; otherwise whoever asks is woken when something changes.
+    /// Ready if a condition holds; otherwise the caller is woken when something changes.
     fn poll(&mut self, cx: &mut Context<'_>, is_ready: bool) -> Poll<io::Result<()>> {
         if is_ready {
             return Poll::Ready(Ok(()));

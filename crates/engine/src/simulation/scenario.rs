@@ -20,7 +20,7 @@ pub struct ModelSizes {
     pub adapters: usize,
 }
 
-/// What happens, in the order of turns.
+/// Something that happens before a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ScenarioEvent {
     /// A request comes.
@@ -51,14 +51,14 @@ pub struct Scenario {
     pub(crate) seed: u64,
     pub(crate) config: Config,
     pub(crate) arrivals: Vec<RequestArrival>,
-    /// What happens before which turn.
+    /// Events, each with the turn before which it happens.
     pub(crate) events: Vec<(usize, ScenarioEvent)>,
     pub(crate) max_waiting: usize,
-    /// Which calls fail.
+    /// Calls that fail.
     pub faults: DeviceFaults,
     /// Devices of the model.
     pub ranks: usize,
-    /// Whether the model's steps run while the next one is prepared.
+    /// The model's steps run while the next one is prepared.
     pub overlaps: bool,
 }
 
