@@ -301,7 +301,7 @@ impl<M> std::fmt::Debug for Worker<M> {
     }
 }
 
-/// Outcome of a [`Worker`]'s turn.
+/// The outcome of a [`Worker`]'s turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WorkerTurn {
     /// It obeyed a command or ran a step.

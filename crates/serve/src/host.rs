@@ -1,4 +1,4 @@
-//! What a server takes from its surroundings: timers, and threads for work that takes long.
+//! Surroundings of a server: timers, and threads for work that takes long.
 //!
 //! A [`Server`](crate::Server) has tokio's. A [`SimulatedServer`](crate::SimulatedServer) has its
 //! owner's timer and no threads, so that nothing in it depends on the system.
@@ -17,7 +17,7 @@ pub(crate) struct Host {
     threads: WorkThreads,
 }
 
-/// Place of work that takes long.
+/// The place of work that takes long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum WorkThreads {
     /// On tokio's threads for it.
@@ -35,7 +35,7 @@ impl Host {
         Self { timer: Arc::new(TokioTimer::new()), threads: WorkThreads::Tokio }
     }
 
-    /// Those of a simulated one.
+    /// Surroundings of a simulated server.
     pub(crate) fn simulated(timer: impl Timer + Send + Sync + 'static) -> Self {
         Self { timer: Arc::new(timer), threads: WorkThreads::None }
     }
@@ -51,7 +51,7 @@ impl Host {
         }
     }
 
-    /// Result of a future within a time.
+    /// Returns the output of a future, or nothing if it takes longer.
     pub(crate) async fn within<F: Future>(&self, time: Duration, future: F) -> Option<F::Output> {
         tokio::select! {
             biased;

@@ -59,7 +59,7 @@ impl<M: Model> SimulatedServer<M> {
         async move { serve(socket, &state, router).await }
     }
 
-    /// Taker of the engine's turns.
+    /// The worker, which takes the engine's turns.
     pub fn worker(&mut self) -> &mut Worker<M> {
         &mut self.worker
     }

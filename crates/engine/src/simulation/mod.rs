@@ -76,7 +76,7 @@ impl std::ops::AddAssign for ScenarioSeen {
 pub struct ScenarioFailure {
     /// Its seed, which repeats it.
     pub seed: u64,
-    /// Findings.
+    /// The message of its panic.
     pub message: String,
 }
 
@@ -144,10 +144,10 @@ impl Decode for LetterText {
     }
 }
 
-/// Updates that a client has received.
+/// The events that a client has heard of its request.
 #[derive(Debug, Default)]
 struct HeardEvents {
-    /// Which it was sent as, and with which weights of an adapter.
+    /// Its ticket, and the weights of its adapter.
     sent: Option<(u64, Option<u32>)>,
     outputs: Vec<Output>,
     error: Option<crate::error::Error>,
@@ -156,7 +156,7 @@ struct HeardEvents {
     is_late: bool,
     /// It has given up: nothing may come any more.
     has_left: bool,
-    /// Broken rules.
+    /// An event that came against the rules.
     wrong: Option<String>,
 }
 

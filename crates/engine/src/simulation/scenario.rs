@@ -20,7 +20,7 @@ pub struct ModelSizes {
     pub adapters: usize,
 }
 
-/// Events, in the order of turns.
+/// Something that happens before a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ScenarioEvent {
     /// A request comes.
@@ -51,7 +51,7 @@ pub struct Scenario {
     pub(crate) seed: u64,
     pub(crate) config: Config,
     pub(crate) arrivals: Vec<RequestArrival>,
-    /// Events before each turn.
+    /// Events, each with the turn before which it happens.
     pub(crate) events: Vec<(usize, ScenarioEvent)>,
     pub(crate) max_waiting: usize,
     /// Calls that fail.
