@@ -127,7 +127,7 @@ pub(super) fn can_add_tree(problem: &Problem, limits: &Limits) -> bool {
             && (!problem.has_ragged_parts() || can_copy_parts(problem))
 }
 
-/// Whether TMA can load the parts of K as a batch, in which zeros follow each.
+/// Returns whether TMA can load the parts of K as a batch, in which zeros follow each.
 fn can_copy_parts(problem: &Problem) -> bool {
     problem.a.dtype.bytes() == 2 && majors_of(&problem.of_parts()) == majors_of(problem)
 }

@@ -308,7 +308,7 @@ impl Problem {
         }
     }
 
-    /// Whether parts of `k` are no whole stages of the smallest tile of warpgroups.
+    /// Returns whether parts of `k` are no whole stages of the smallest tile of warpgroups.
     pub(super) fn has_ragged_parts(&self) -> bool {
         self.k_parts > 1 && !(self.k / self.k_parts).is_multiple_of(WgmmaTile::SMALL.depth(2).into())
     }

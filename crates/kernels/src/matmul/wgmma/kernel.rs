@@ -34,7 +34,7 @@ pub(crate) struct WgmmaProductConfig {
     pub majors: [OperandMajor; 2],
     /// Whether there is a batch, so that maps have five dimensions instead of two.
     pub is_batch: bool,
-    /// Whether parts of the sums are no whole stages: maps have those of a batch then, and copies
+    /// True if parts of the sums are no whole stages: maps have those of a batch then, and copies
     /// bring zeros behind each.
     pub is_ragged: bool,
     /// The result's type where copies store it: halves.
