@@ -85,7 +85,7 @@ impl Experts {
     /// ```
     ///
     /// # Errors
-    /// As [`Experts::run`].
+    /// The errors of [`Experts::run`].
     pub fn slots(&self, first: usize, x: &Tensor, logits: &Tensor) -> Result<ExpertSlots, Error> {
         let problem = self.problem(x, logits)?;
         let inputs = contiguous(&self.inputs(x, logits).collect::<Vec<_>>())?;

@@ -87,6 +87,7 @@ pub(super) fn kernel_config(problem: &Problem, tile: WgmmaTile) -> WgmmaProductC
         tile,
         majors: [OperandMajor::K; 2],
         is_batch: false,
+        is_ragged: false,
         copied: is_copied.then_some(result),
         is_promoted: false,
         im2col: Some(Im2col {

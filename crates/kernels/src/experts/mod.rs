@@ -59,7 +59,7 @@ pub struct Problem {
     pub first: u64,
     /// Number of those that are here.
     pub own: u64,
-    /// Whether slots are added here: with all experts here, or with none, where other devices
+    /// True if slots are added here: with all experts here, or with none, where other devices
     /// multiplied. Without it, and with some experts, slots are results.
     pub sums: bool,
     /// Experts of a row.

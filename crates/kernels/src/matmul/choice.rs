@@ -293,6 +293,7 @@ impl Choice {
             tile,
             majors,
             is_batch: first.num_products() > 1,
+            is_ragged: first.has_ragged_parts(),
             copied: is_copied.then_some(c.dtype),
             is_promoted: is_promoted(a.dtype),
             im2col: None,
@@ -309,7 +310,7 @@ impl Choice {
                 first.num_products() == 1 && others <= FEW_ROWS && bytes >= READ_ONCE_BYTES
             }),
             parts: first.k_parts as u32 / tile.split,
-            weights: first.weights && tile.split == 1,
+            weights: first.weights && tile.split == 1 && !first.has_ragged_parts(),
             epilogue: EpilogueKey::new(&first),
         }
     }

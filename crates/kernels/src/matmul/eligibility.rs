@@ -122,15 +122,25 @@ pub(super) fn stands(tile: WgmmaTile, problem: &Problem, limits: &Limits) -> boo
 pub(super) fn can_add_tree(problem: &Problem, limits: &Limits) -> bool {
     let Problem { k, k_parts, a, .. } = *problem;
     k_parts == 1
-        || Matmul::adds_parts_in_one_launch(a.dtype, k, k_parts, limits) && tma_majors(problem, limits).is_some()
+        || Matmul::adds_parts_in_one_launch(a.dtype, k, k_parts, limits)
+            && tma_majors(problem, limits).is_some()
+            && (!problem.has_ragged_parts() || can_copy_parts(problem))
+}
+
+/// Returns whether TMA can load the parts of K as a batch, in which zeros follow each.
+fn can_copy_parts(problem: &Problem) -> bool {
+    problem.a.dtype.bytes() == 2 && majors_of(&problem.of_parts()) == majors_of(problem)
 }
 
 /// Whether an algorithm adds the parts of K as the problem wants them, in one launch: parts are
-/// whole stages, as many for each block that shares a tile.
+/// whole stages, as many for each block that shares a tile, or come as a batch.
 pub(super) fn suits_tree(algorithm: Algorithm, problem: &Problem) -> bool {
     let parts = problem.k_parts;
     let suits = |tile: WgmmaTile| {
-        let is_whole = (problem.k / parts).is_multiple_of(tile.depth(problem.a.dtype.bytes() as u32).into());
+        let is_whole = match problem.has_ragged_parts() {
+            true => tile.split == 1 && tile.cluster == 1 && can_copy_parts(problem),
+            false => (problem.k / parts).is_multiple_of(tile.depth(problem.a.dtype.bytes() as u32).into()),
+        };
         let each = parts / u64::from(tile.split);
         is_whole && each > 0 && tile.has_room_for_tree(each as u32) && !is_promoted(problem.a.dtype)
     };

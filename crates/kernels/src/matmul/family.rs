@@ -14,7 +14,7 @@ use super::operand_major::OperandMajor;
 use super::problem::{Matrix, Problem};
 use super::simt::{SimtConfig, simt};
 use super::split_k_reduce::{self, SplitKConfig, SplitKReduceArgs, split_k_reduce};
-use super::wgmma::{WgmmaProductConfig, WgmmaTile, layout, wgmma};
+use super::wgmma::{WgmmaProductConfig, layout, wgmma};
 use super::{gate, repack, vector};
 use crate::plan::{Family, MemoryMap, Operand, Plan, Planner, Step};
 use crate::{AnyKernel, Dtype, Error};
@@ -114,9 +114,9 @@ impl Matmul {
     /// each element of the result.
     #[must_use]
     pub fn adds_parts_in_one_launch(dtype: Dtype, k: u64, parts: u64, limits: &Limits) -> bool {
-        // A part is whole stages of the smallest tile.
-        let is_whole = (k / parts).is_multiple_of(WgmmaTile::SMALL.depth(2).into());
-        parts == 1 || matches!(dtype, Dtype::F16 | Dtype::Bf16) && is_whole && limits.has_wgmma
+        // Copies of a part begin at a multiple of 16 bytes.
+        let is_copied = (k / parts).is_multiple_of(8);
+        parts == 1 || matches!(dtype, Dtype::F16 | Dtype::Bf16) && is_copied && limits.has_wgmma
     }
 
     /// Plans the parts of `k` as a batch of products, whose results a second launch adds: where no
@@ -128,17 +128,8 @@ impl Matmul {
         memory: &Memory,
         planner: &Planner<'_>,
     ) -> Result<Plan, Error> {
-        let Problem { m, n, k, k_parts: parts, a, b, batch_invariance, f32_math, .. } = *problem;
-        let part = k / parts;
-        let apart = Problem {
-            a: a.in_batch([part as i64 * a.column_stride]),
-            b: b.in_batch([part as i64 * b.row_stride]),
-            c: Matrix::rows(Dtype::F32, n).in_batch([(m * n) as i64]),
-            batch_invariance,
-            f32_math,
-            ..Problem::new(a.dtype, m, n, part).in_batch([parts])
-        };
-        let products = self.plan(&apart, planner)?;
+        let Problem { m, n, k_parts: parts, .. } = *problem;
+        let products = self.plan(&problem.of_parts(), planner)?;
         plan.choice = format!("{}; then their sums, in a tree", products.choice);
         let sums = plan.add_scratch(parts * m * n * Dtype::F32.bytes());
         plan.append(products, &[(memory.a, 0), (memory.b, 0)], &[(sums, 0)]);
@@ -231,7 +222,8 @@ fn multiply(plan: &mut Plan, memory: &Memory, choice: &Choice, planner: &Planner
             let is_turned = matches!(choice.algorithm, Algorithm::SwapAb(_));
             let factors = if is_turned { [memory.b, memory.a] } else { [memory.a, memory.b] };
             let (a, b, c) = maps(&kernel, &problem, factors, sums);
-            let [batch_a, batch_b] = [&problem.a, &problem.b].map(Matrix::walked_strides);
+            let copied = if kernel.is_ragged { &problem.of_parts() } else { &problem };
+            let [batch_a, batch_b] = [&copied.a, &copied.b].map(Matrix::walked_strides);
             let args = WgmmaArgs { a, b, c, sizes, batch_a, batch_b, part_stride, height: 0, width: 0, end };
             Step::new(planner.kernel(kernel, make_wgmma), config).with(args)
         }
@@ -253,27 +245,30 @@ fn maps(
     factors: [Operand; 2],
     result: Operand,
 ) -> (MemoryMap, MemoryMap, Option<MemoryMap>) {
-    let WgmmaProductConfig { dtype, tile, is_batch, copied, rows, .. } = *config;
-    let Problem { m, n, k, ref a, ref b, ref c, .. } = *problem;
-    let batch = is_batch.then_some(problem.batch);
+    let WgmmaProductConfig { dtype, tile, is_batch, is_ragged, copied, rows, .. } = *config;
+    let Problem { m, n, ref c, .. } = *problem;
+    let factors_of = if is_ragged { &problem.of_parts() } else { problem };
+    let Problem { k, ref a, ref b, batch: of_factors, .. } = *factors_of;
+    let (of_factors, of_result) = ((is_batch || is_ragged).then_some(of_factors), is_batch.then_some(problem.batch));
     let depth = tile.depth(dtype.bytes() as u32) / tile.panels;
     // What passes by once is fetched by single lines of the cache, which pieces of 128 bytes of a
     // row are: by pairs of lines, more of what the other half of L2 has comes twice. Weights of
     // 8192 x 8192, H200, 2026-11-21: 33.1 us so, 34.8 by pairs (8 rows); 35.1, 36.1 (128 rows).
     let is_for_few = config.read_once.contains(&true);
     let l2_promotion = if is_for_few { L2Promotion::Bytes128 } else { L2Promotion::Bytes256 };
-    let map = |operand: Operand, matrix: &Matrix, sizes: [u64; 2], boxes: [u32; 2]| {
+    let map = |operand: Operand, matrix: &Matrix, batch, sizes: [u64; 2], boxes: [u32; 2]| {
         let layout = TensorLayout { l2_promotion, ..layout(matrix, sizes, batch, boxes) };
         tensor_map(operand, layout, matrix.dtype)
     };
     let factor = |operand: Operand, matrix: &Matrix, lines: u64, major: OperandMajor, line_box: u32| match major {
-        OperandMajor::K => map(operand, matrix, [lines, k], [line_box, 128]),
-        OperandMajor::Mn => map(operand, &matrix.transposed(), [k, lines], [depth, 128]),
+        OperandMajor::K => map(operand, matrix, of_factors, [lines, k], [line_box, 128]),
+        OperandMajor::Mn => map(operand, &matrix.transposed(), of_factors, [k, lines], [depth, 128]),
     };
     let [major_a, major_b] = config.majors;
-    let copied = copied
-        .and(config.result_panel())
-        .map(|columns| map(result, c, [m, problem.result_columns()], [rows.min(64), columns * c.dtype.bytes() as u32]));
+    let copied = copied.and(config.result_panel()).map(|columns| {
+        let boxes = [rows.min(64), columns * c.dtype.bytes() as u32];
+        map(result, c, of_result, [m, problem.result_columns()], boxes)
+    });
     let a = factor(factors[0], a, m, major_a, rows);
     (a, factor(factors[1], &b.transposed(), n, major_b, tile.copied_columns()), copied)
 }

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::epilogue::Epilogue;
+use super::wgmma::WgmmaTile;
 use crate::layout::{Dim, Layout, MAX_RANK, merge};
 use crate::plan::OperandSpec;
 use crate::{Dtype, Error, ErrorKind};
@@ -291,6 +292,25 @@ impl Problem {
             )));
         }
         Ok(())
+    }
+
+    /// The products of the parts of `k`, as a batch whose results lie one after the other.
+    pub(super) fn of_parts(&self) -> Self {
+        let Self { m, n, k, k_parts, a, b, batch_invariance, f32_math, .. } = *self;
+        let part = k / k_parts;
+        Self {
+            a: a.in_batch([part as i64 * a.column_stride]),
+            b: b.in_batch([part as i64 * b.row_stride]),
+            c: Matrix::rows(Dtype::F32, n).in_batch([(m * n) as i64]),
+            batch_invariance,
+            f32_math,
+            ..Self::new(a.dtype, m, n, part).in_batch([k_parts])
+        }
+    }
+
+    /// Returns whether parts of `k` are no whole stages of the smallest tile of warpgroups.
+    pub(super) fn has_ragged_parts(&self) -> bool {
+        self.k_parts > 1 && !(self.k / self.k_parts).is_multiple_of(WgmmaTile::SMALL.depth(2).into())
     }
 
     /// Products of the batch.

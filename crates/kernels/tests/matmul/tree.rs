@@ -95,8 +95,32 @@ fn the_parts_of_k_are_one_tree_in_every_tile() {
 }
 
 #[test]
+fn parts_that_are_no_whole_stages_are_one_tree_in_every_tile() {
+    on_every_device(|device| {
+        // Stages are of 64 or more, parts of 72 and 88.
+        for whole in [problem(70, 136, 576, 8), problem(70, 136, 352, 4)] {
+            let expected = expected(device, &whole);
+            let few = WgmmaTile::few_rows([136, whole.k / whole.k_parts, whole.k], 2, 132, 8);
+            let own = [few, WgmmaTile::DEEP, WgmmaTile::APART_NARROW];
+            let mut tried = 0;
+            for tile in WgmmaTile::ALL.into_iter().chain(WgmmaTile::OF_TREES).chain(own) {
+                let choice = choose_with(device, whole.clone(), (Algorithm::Wgmma(tile), tile.split));
+                if choice.is_ok_and(|choice| choice.launch().is_some()) {
+                    let found = bits(device, &whole, Some((Algorithm::Wgmma(tile), tile.split)), whole.k, 0);
+                    assert_eq!(found, expected, "{whole} by {tile}");
+                    tried += 1;
+                }
+            }
+            assert!(tried >= 3, "{whole} by {tried} tiles");
+            let choice = choose(device, whole.clone()).unwrap();
+            assert!(matches!(choice.algorithm, Algorithm::Wgmma(_)), "{choice}");
+        }
+    });
+}
+
+#[test]
 fn parts_that_no_kernel_adds_by_itself_are_added_by_a_second_launch() {
-    // Parts of 72 are no whole stages; 9 no TMA; CUDA cores; `mma.sync`.
+    // Parts of 9 no TMA loads; CUDA cores; `mma.sync`. Parts of 72 come as a batch.
     on_every_device(|device| {
         for whole in [problem(5, 40, 576, 8), problem(70, 24, 72, 8), problem(3, 8, 256, 4)] {
             assert_eq!(bits(device, &whole, None, whole.k, 0), expected(device, &whole), "{whole}");

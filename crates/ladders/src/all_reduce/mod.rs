@@ -36,7 +36,7 @@ pub struct Rung {
     way: Way,
 }
 
-/// Execution of a rung.
+/// The kind of a rung.
 #[derive(Debug, Clone, Copy)]
 enum Way {
     /// Copies and additions, step by step; the sum is in [`Instance::data`].

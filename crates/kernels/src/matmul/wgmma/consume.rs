@@ -203,11 +203,7 @@ impl<T: Multiplicand<Sum: Accumulator + Sum>> Tree<T> {
     /// The sums of all parts of a piece of work.
     fn fold(&self, main_loop: &MainLoop<'_, T>, sums: &WarpgroupSums<T>, work: &TileWork) -> Pairs<T::Sum> {
         let values = |sums: &WarpgroupSums<T>| -> Vec<_> { sums.pairs().flat_map(|(_, _, pair)| pair).collect() };
-        let part = |i: u32, parts: u32| {
-            let len = (work.end - work.begin) >> parts.ilog2();
-            let begin = work.begin + len * i;
-            TileWork { begin, end: begin + len, ..*work }
-        };
+        let part = |i: u32, parts: u32| main_loop.block.part_of(work, Val::constant(i), parts);
         let folded = match self {
             Self::Apart(each) => {
                 let parts = each.len() as u32;

@@ -18,7 +18,7 @@ use crate::Dtype;
 use crate::kernel_name::KernelName;
 use crate::matmul::accumulator::Accumulator;
 use crate::matmul::args::WgmmaArgs;
-use crate::matmul::epilogue_writer::EpilogueKey;
+use crate::matmul::epilogue_writer::{BatchCoord, EpilogueKey};
 use crate::matmul::operand_major::OperandMajor;
 use crate::matmul::problem::BATCH_RANK;
 use crate::matmul::tile_scheduler::{TileScheduler, TileWork};
@@ -34,6 +34,9 @@ pub(crate) struct WgmmaProductConfig {
     pub majors: [OperandMajor; 2],
     /// Whether there is a batch, so that maps have five dimensions instead of two.
     pub is_batch: bool,
+    /// True if parts of the sums are no whole stages: maps have those of a batch then, and copies
+    /// bring zeros behind each.
+    pub is_ragged: bool,
     /// The result's type where copies store it: halves.
     pub copied: Option<Dtype>,
     /// Whether the sums of a stage are added up outside of the tensor cores, whose sums of 8-bit
@@ -90,7 +93,7 @@ where
         }
         // Barriers
         block.prepare();
-        if !shared.weights {
+        if !shared.weights && !shared.is_ragged {
             prefetch_to_l2(&block);
         }
         if blocks > 1 {
@@ -135,12 +138,12 @@ pub(super) struct Block<'a, T> {
 
 impl<'a, T: Multiplicand> Block<'a, T> {
     fn new(config: &'a WgmmaProductConfig, args: WgmmaArgs) -> Self {
-        let &WgmmaProductConfig { tile, majors, is_batch, im2col, read_once, .. } = config;
+        let &WgmmaProductConfig { tile, majors, is_batch, is_ragged, im2col, read_once, .. } = config;
         // Stages with shorter rows are as many more.
         let row_bytes = im2col.map_or(ROW_BYTES, |im2col| im2col.row_bytes);
         let depth = row_bytes / T::BYTES;
         let stages = tile.each_stages().map(|stages| stages * (ROW_BYTES / row_bytes));
-        let dims = if is_batch { 0..BATCH_RANK } else { 0..0 };
+        let dims = if is_batch || is_ragged { 0..BATCH_RANK } else { 0..0 };
         let [source_a, source_b] = match im2col {
             None => [args.batch_a, args.batch_b]
                 .map(|batch| Source::Matrix(dims.clone().map(|dim| batch.at(dim)).collect())),
@@ -222,6 +225,28 @@ impl<'a, T: Multiplicand> Block<'a, T> {
         if panel == 0 { step } else { step + panel * self.depth }
     }
 
+    /// The steps of a part of the sums of a piece of work, which may be those of a batch.
+    pub(super) fn part_of(&self, work: &TileWork, part: Val<u32>, parts: u32) -> TileWork {
+        let len = (work.end - work.begin) >> parts.ilog2();
+        if self.config.is_ragged {
+            let (none, [outer, middle, _]) = (Val::constant(0), work.position.each);
+            let position = BatchCoord { each: [outer, middle, part], ..work.position };
+            return TileWork { begin: none, end: len, position, ..*work };
+        }
+        let begin = work.begin + len * part;
+        TileWork { begin, end: begin + len, ..*work }
+    }
+
+    /// Calls `body` for the steps that copies go through one after the other: all of a piece of
+    /// work, or those of each part.
+    pub(super) fn each_run(&self, work: &TileWork, body: impl Fn(&TileWork)) {
+        let WgmmaProductConfig { is_ragged, parts, .. } = *self.config;
+        if !is_ragged {
+            return body(work);
+        }
+        range(0, parts, 1, |part| body(&self.part_of(work, part, parts)));
+    }
+
     /// Calls `body` at each stage that a piece of work goes through, with its place along the sums.
     pub(super) fn each_stage(&self, work: &TileWork, body: impl FnOnce(Val<u32>)) {
         range(work.begin, work.end, self.config.tile.panels * self.depth, body);
@@ -234,6 +259,7 @@ fn name(config: &WgmmaProductConfig) -> String {
         tile,
         majors,
         is_batch,
+        is_ragged,
         copied,
         is_promoted,
         im2col,
@@ -265,6 +291,7 @@ fn name(config: &WgmmaProductConfig) -> String {
         .option(im2col.as_ref().map(Im2col::key))
         .option(read_once)
         .part_if(parts > 1, format_args!("tree{parts}"))
+        .part_if(is_ragged, "ragged")
         .part_if(weights, "weights")
         .part(config.epilogue.key())
         .into()

@@ -66,22 +66,24 @@ fn copy<T: Multiplicand>(copier: &Copier<'_, T>, ahead: Option<Var<u32>>) {
     };
     block.each_work(&|work: &TileWork| {
         let (line_a, line_b) = (block.a.line(work.row), copier.line_of_b(work));
-        block.each_stage(work, |step: Val<u32>| {
-            unless_ahead(&|| {
-                ring.acquire(at);
-                copier.expect();
+        block.each_run(work, |work| {
+            block.each_stage(work, |step: Val<u32>| {
+                unless_ahead(&|| {
+                    ring.acquire(at);
+                    copier.expect();
+                });
+                for panel in 0..block.config.tile.panels {
+                    let step = block.step_of(panel, step);
+                    if brings_a {
+                        copier.bring_a(panel, line_a, step, work);
+                    }
+                    if brings_b {
+                        unless_ahead(&|| copier.bring_b(panel, line_b, step, work));
+                    }
+                }
+                ahead.iter().for_each(|ahead| ahead.set(ahead.get().max(1) - 1));
+                at.advance();
             });
-            for panel in 0..block.config.tile.panels {
-                let step = block.step_of(panel, step);
-                if brings_a {
-                    copier.bring_a(panel, line_a, step, work);
-                }
-                if brings_b {
-                    unless_ahead(&|| copier.bring_b(panel, line_b, step, work));
-                }
-            }
-            ahead.iter().for_each(|ahead| ahead.set(ahead.get().max(1) - 1));
-            at.advance();
         });
     });
 }
