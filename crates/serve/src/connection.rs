@@ -40,7 +40,7 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// How often it is looked whether a client that sends no more has left.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// What one that may have left is sent.
+/// Bytes for a client that may have left.
 const PROBE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
 /// Accepts connections until the server drains, and returns those that are open.

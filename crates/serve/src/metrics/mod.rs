@@ -14,7 +14,7 @@ use std::time::Instant;
 
 use warpfold_engine::{Metrics, Request, Update};
 
-use crate::access_log::Record;
+use crate::access_log::RequestRecord;
 use crate::state::State;
 use histogram::Histogram;
 
@@ -98,7 +98,7 @@ pub(crate) struct Watch {
     has_begun: bool,
     answers: Vec<Answer>,
     /// What the access log tells of it.
-    record: Option<Arc<Record>>,
+    record: Option<Arc<RequestRecord>>,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -118,7 +118,7 @@ impl Watch {
             start: Instant::now(),
             has_begun: false,
             answers: vec![Answer::default(); request.n],
-            record: Record::of_task(),
+            record: RequestRecord::of_task(),
         }
     }
 
