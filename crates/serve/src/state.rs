@@ -17,7 +17,7 @@ use crate::metrics::Observed;
 use crate::openai::responses::store::Stored;
 use crate::options::Options;
 use crate::share::Tenants;
-use crate::weights::{WeightsDigests, OpenWeights};
+use crate::weights::{OpenWeights, WeightsDigests};
 
 /// Where the server is in its life; it only moves forward.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

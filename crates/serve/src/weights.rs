@@ -64,8 +64,8 @@ impl WeightsDigests {
         self.of(number)
     }
 
-    /// Mark that answers with equal bits have in common: the version, and the weights where they are
-    /// known.
+    /// Mark that answers with equal bits have in common: the version, and the weights where they
+    /// are known.
     pub(crate) fn fingerprint(&self, number: usize) -> String {
         let version = concat!("warpfold-", env!("CARGO_PKG_VERSION"));
         self.of(number).map_or_else(|| version.to_owned(), |digest| format!("{version}-{digest}"))
