@@ -80,7 +80,7 @@ pub(crate) struct Serve {
     drain_seconds: u64,
     /// Access log on standard error, a line per request when its answer has gone: text or json.
     #[arg(long, value_name = "FORM")]
-    log: Option<Log>,
+    log: Option<LogForm>,
     /// Compute type: f32, f16 or bf16. Default: that of the weights (bf16 for quantized ones).
     #[arg(long, value_name = "DTYPE", value_parser = parse_dtype)]
     dtype: Option<Dtype>,
@@ -101,14 +101,14 @@ pub(crate) struct Serve {
 
 /// Form of the access log.
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
-enum Log {
+enum LogForm {
     /// Words.
     Text,
     /// An object of JSON.
     Json,
 }
 
-impl Log {
+impl LogForm {
     fn format(self) -> LogFormat {
         match self {
             Self::Text => LogFormat::Text,
@@ -229,7 +229,7 @@ impl Serve {
         output::print(&format!("ready on {place}\n"))
     }
 
-    /// Opener of other weights of the same form.
+    /// Returns the opener of other weights of the same form.
     fn open_weights(&self, place: &Place) -> OpenWeights {
         let (stored, place) = (self.weights, place.clone());
         OpenWeights(Arc::new(move |path| {

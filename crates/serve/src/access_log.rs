@@ -1,7 +1,8 @@
 //! A line for each request when its answer has gone, as text or as JSON: what operators search.
 //!
-//! The engine's thread notes what a request was for it in a [`Record`], which handlers find as a
-//! value of their task; the line is written when the body of the answer is dropped, sent or not.
+//! The engine's thread notes what a request was for it in a [`RequestRecord`], which handlers find
+//! as a value of their task; the line is written when the body of the answer is dropped, sent or
+//! not.
 
 use std::fmt::Write;
 use std::pin::Pin;
@@ -24,27 +25,27 @@ use crate::options::{LogFormat, LogSink};
 use crate::state::State;
 
 tokio::task_local! {
-    static RECORD: Arc<Record>;
+    static RECORD: Arc<RequestRecord>;
 }
 
 /// Work of the engine for one HTTP request.
 #[derive(Debug, Default)]
-pub(crate) struct Record {
+pub(crate) struct RequestRecord {
     prompt_tokens: AtomicU64,
     cached_tokens: AtomicU64,
     tokens: AtomicU64,
-    times: Mutex<Times>,
+    times: Mutex<RequestTimes>,
 }
 
 /// The longest of a request's prompts.
 #[derive(Debug, Default, Clone, Copy)]
-struct Times {
+struct RequestTimes {
     queue: Option<Duration>,
     first_token: Option<Duration>,
 }
 
-impl Record {
-    /// That of the request which this task answers.
+impl RequestRecord {
+    /// Returns the record of the request that this task answers.
     pub(crate) fn of_task() -> Option<Arc<Self>> {
         RECORD.try_with(Arc::clone).ok()
     }
@@ -65,7 +66,7 @@ impl Record {
 /// Answers a request, and writes its line when the answer has gone.
 pub(crate) async fn log(Shared(state): Shared<Arc<State>>, request: Request, next: Next) -> Response {
     let Some((format, sink)) = state.options.log.clone() else { return next.run(request).await };
-    let mut line = Line {
+    let mut line = LogLine {
         sink,
         format,
         start: Instant::now(),
@@ -80,11 +81,11 @@ pub(crate) async fn log(Shared(state): Shared<Arc<State>>, request: Request, nex
     line.status = response.status().as_u16();
     let id = response.headers().get(&REQUEST_ID).and_then(|id| id.to_str().ok());
     line.id = id.unwrap_or_default().to_owned();
-    response.map(|body| Body::new(Logged { body, line }))
+    response.map(|body| Body::new(LoggedBody { body, line }))
 }
 
-/// Fields of a line of the log.
-struct Line {
+/// Values of a line.
+struct LogLine {
     sink: LogSink,
     format: LogFormat,
     start: Instant,
@@ -92,17 +93,17 @@ struct Line {
     path: String,
     status: u16,
     id: String,
-    record: Arc<Record>,
-    /// The client took all of the answer.
+    record: Arc<RequestRecord>,
+    /// All of the answer was taken.
     is_sent: bool,
 }
 
-impl Line {
+impl LogLine {
     fn text(&self) -> String {
         let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let milliseconds = |time: Duration| (time.as_secs_f64() * 1e6).round() / 1e3;
         let Self { method, path, status, id, record, .. } = self;
-        let Times { queue, first_token } = *record.times.lock().unwrap_or_else(PoisonError::into_inner);
+        let RequestTimes { queue, first_token } = *record.times.lock().unwrap_or_else(PoisonError::into_inner);
         let [prompt, cached, tokens] =
             [&record.prompt_tokens, &record.cached_tokens, &record.tokens].map(|count| count.load(Relaxed));
         let time = milliseconds(self.start.elapsed());
@@ -140,12 +141,12 @@ impl Line {
 }
 
 /// A body that writes its line when it is dropped.
-struct Logged {
+struct LoggedBody {
     body: Body,
-    line: Line,
+    line: LogLine,
 }
 
-impl http_body::Body for Logged {
+impl http_body::Body for LoggedBody {
     type Data = Bytes;
     type Error = axum::Error;
 
@@ -164,7 +165,7 @@ impl http_body::Body for Logged {
     }
 }
 
-impl Drop for Logged {
+impl Drop for LoggedBody {
     fn drop(&mut self) {
         self.line.is_sent |= self.body.is_end_stream();
         (self.line.sink.0)(&self.line.text());

@@ -42,7 +42,7 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// Interval at which a client that sends no more is looked after.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Bytes sent to a client that may have left.
+/// Bytes for a client that may have left.
 const PROBE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
 /// Accepts connections until the server drains, and returns those that are open.

@@ -18,9 +18,9 @@ use crate::host::Host;
 use crate::options::Options;
 use crate::routes::router;
 use crate::state::{Phase, Served, State, Text};
-use crate::weights::Digests;
+use crate::weights::WeightsDigests;
 
-/// Time that requests which are given up have to read so.
+/// Time for clients that are given up to read that they are.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
 /// A server that listens.
@@ -193,7 +193,7 @@ impl<M: Model> PreparedEngine<M> {
             limits: Limits { max_len, ..limits },
             block_size: config.block_size,
             longest_token: text.tokenizer.as_ref().map_or(0, |tokenizer| tokenizer.longest_bytes()),
-            digests: Arc::new(Digests::new(text.weights_digest)),
+            digests: Arc::new(WeightsDigests::new(text.weights_digest)),
             text,
             dialect,
             grammars: std::sync::OnceLock::new(),

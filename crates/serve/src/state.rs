@@ -18,7 +18,7 @@ use crate::metrics::Observed;
 use crate::openai::responses::store::Stored;
 use crate::options::Options;
 use crate::share::Tenants;
-use crate::weights::{Digests, OpenWeights};
+use crate::weights::{OpenWeights, WeightsDigests};
 
 /// Where the server is in its life; it only moves forward.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -64,7 +64,7 @@ pub(crate) struct Served {
     /// Bytes of the tokenizer's longest token.
     pub(crate) longest_token: usize,
     pub(crate) text: Text,
-    pub(crate) digests: Arc<Digests>,
+    pub(crate) digests: Arc<WeightsDigests>,
     /// How the model writes calls and reasoning.
     pub(crate) dialect: Dialect,
     /// Made for the first request that asks for a grammar.

@@ -35,21 +35,21 @@ impl fmt::Debug for OpenWeights {
     }
 }
 
-/// Digests of all weights that the model has had.
+/// WeightsDigests of all weights that the model has had.
 #[derive(Debug)]
-pub(crate) struct Digests {
+pub(crate) struct WeightsDigests {
     first: Option<WeightsDigest>,
     others: RwLock<Vec<LateDigest>>,
     /// Held by who brings weights.
     bringing: tokio::sync::Mutex<()>,
 }
 
-impl Digests {
+impl WeightsDigests {
     pub(crate) fn new(first: Option<WeightsDigest>) -> Self {
         Self { first, others: RwLock::default(), bringing: tokio::sync::Mutex::new(()) }
     }
 
-    /// That of the weights with a number; there are none where nobody compared them.
+    /// Digest of the weights with a number; there are none where nobody compared them.
     fn of(&self, number: usize) -> Option<WeightsDigest> {
         let others = self.others.read().unwrap_or_else(PoisonError::into_inner);
         match number.checked_sub(1) {
@@ -58,14 +58,14 @@ impl Digests {
         }
     }
 
-    /// That of the weights that the model has.
+    /// Digest of the weights that the model has.
     pub(crate) fn last(&self) -> Option<WeightsDigest> {
         let number = self.others.read().unwrap_or_else(PoisonError::into_inner).len();
         self.of(number)
     }
 
-    /// Common part of answers with equal bits: the version, and the weights where they are
-    /// known.
+    /// Mark that answers with equal bits have in common: the version, and the weights where they
+    /// are known.
     pub(crate) fn fingerprint(&self, number: usize) -> String {
         let version = concat!("warpfold-", env!("CARGO_PKG_VERSION"));
         self.of(number).map_or_else(|| version.to_owned(), |digest| format!("{version}-{digest}"))

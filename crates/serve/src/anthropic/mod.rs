@@ -85,7 +85,7 @@ struct OutputConfig {
     format: Option<OutputFormat>,
 }
 
-/// What content must look like.
+/// Form of the content.
 #[derive(Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
 enum OutputFormat {

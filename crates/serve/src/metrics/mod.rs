@@ -14,7 +14,7 @@ use std::time::Instant;
 
 use warpfold_engine::{Metrics, Request, Update};
 
-use crate::access_log::Record;
+use crate::access_log::RequestRecord;
 use crate::state::State;
 use histogram::Histogram;
 
@@ -97,8 +97,8 @@ pub(crate) struct Watch {
     start: Instant,
     has_begun: bool,
     answers: Vec<Answer>,
-    /// Its entry in the access log.
-    record: Option<Arc<Record>>,
+    /// What the access log tells of it.
+    record: Option<Arc<RequestRecord>>,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -118,7 +118,7 @@ impl Watch {
             start: Instant::now(),
             has_begun: false,
             answers: vec![Answer::default(); request.n],
-            record: Record::of_task(),
+            record: RequestRecord::of_task(),
         }
     }
 

@@ -16,7 +16,7 @@ use super::params::{Seed, StreamUsage, seed_back};
 use super::sse::event;
 use crate::error::ApiError;
 use crate::state::{Served, State};
-use crate::weights::Digests;
+use crate::weights::WeightsDigests;
 
 /// Which of the two interfaces.
 #[derive(Debug, Clone)]
@@ -61,7 +61,7 @@ pub(crate) struct Answer {
     id: String,
     created: u64,
     model: String,
-    digests: Arc<Digests>,
+    digests: Arc<WeightsDigests>,
     /// The number of the weights that made it.
     weights: usize,
     choices: Vec<Choice>,
