@@ -230,7 +230,7 @@ impl Sim {
         let saved = bindings.save(&memory)?;
         let picked = Picked::of(self, &report, &suppressions);
         let steps = self.stepping.page(&report, wanted, &bindings, &memory)?;
-        report::write(self, &ran, &report, (predicted.as_ref(), steps), &picked, &saved)?;
+        report::write(self, &ran, &report, predicted.as_ref(), steps, &picked, &saved)?;
         if self.profile.is_any() {
             let recorded = bindings.traffic(&ran.kernel.name);
             self.profile.write(&recorded)?;

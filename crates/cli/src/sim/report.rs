@@ -62,7 +62,8 @@ pub(super) fn write(
     sim: &Sim,
     run: &Ran<'_>,
     report: &Report,
-    (predicted, steps): (Option<&Prediction>, Option<WarpSteps>),
+    predicted: Option<&Prediction>,
+    steps: Option<WarpSteps>,
     picked: &Picked,
     saved: &[String],
 ) -> Result<(), Failure> {

@@ -108,7 +108,7 @@ impl StepOptions {
                 let memory = Memory::far_apart(sim.memory, sim.seed);
                 let program = input.load(&memory, sim.arch)?;
                 let bindings = sim.bind(&memory, ran, input)?;
-                let watched = vec![address..address + 1];
+                let watched = std::iter::once(address..address + 1).collect();
                 let none = AskedSteps { block: u64::MAX, warp: 0, most: 0, watched };
                 let report = sim.launch(&program, &memory, bindings.params(), ran, Some(none), false)?;
                 let writer = report.steps.and_then(|steps| steps.writers.first().copied());

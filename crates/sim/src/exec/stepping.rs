@@ -83,9 +83,9 @@ impl StepRecorder {
         }
     }
 
-    /// Notes an access of any warp.
-    pub(super) fn note(&mut self, instruction: u32, of: (u64, u32), access: &Recorded, space: MemorySpace) {
-        let (block, warp) = of;
+    /// Notes an access of any warp: `place` is its block and its number there.
+    pub(super) fn note(&mut self, instruction: u32, place: (u64, u32), access: &Recorded, space: MemorySpace) {
+        let (block, warp) = place;
         let is_block = block == self.asked.block;
         let is_watched = is_block && warp == self.asked.warp;
         if is_watched && self.has_room() {
