@@ -1,11 +1,14 @@
 //! Each step of an engine, as the pages of `ladder serving` and `replay` play it.
 
 use std::collections::BTreeMap;
+#[cfg(feature = "engine")]
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use serde::Serialize;
-use warpfold_engine::{BlockId, Config, OnTrace, RequestId, SequenceId, SequenceTrace, StepTrace};
+#[cfg(feature = "engine")]
+use warpfold_engine::OnTrace;
+use warpfold_engine::{BlockId, Config, RequestId, SequenceId, SequenceTrace, StepTrace};
 
 /// Requests of a page that plays their steps: more would make it too large for a browser.
 pub(crate) const MOST_REQUESTS: u32 = 16;
@@ -38,9 +41,11 @@ pub(crate) struct Theatre {
 pub(crate) const MOST_STEPS: usize = 300;
 
 /// The first steps of an engine, as it makes them.
+#[cfg(feature = "engine")]
 #[derive(Debug, Clone, Default)]
 pub(crate) struct WatchedEngine(Arc<Mutex<(Vec<StepTrace>, u64)>>);
 
+#[cfg(feature = "engine")]
 impl WatchedEngine {
     /// The function that an engine calls.
     pub(crate) fn on_trace(&self) -> OnTrace {
