@@ -7,6 +7,7 @@
 //! of these is assembled again, all of them with `WARPFOLD_ALL_TESTS=1`; `UPDATE_SNAPSHOTS=1`
 //! writes the record. A text without a line in it is assembled, so an old record costs time only.
 
+#[allow(clippy::duplicate_mod, reason = "two modules of one test program have it")]
 #[path = "../../../lang/tests/common/fnv.rs"]
 mod fnv;
 

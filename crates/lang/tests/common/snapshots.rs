@@ -6,6 +6,7 @@
 //! leaves every text under `target/snapshots/`, named by kernel, target and hash, so that after a
 //! change the texts before and after it can be compared.
 
+#[allow(clippy::duplicate_mod, reason = "two modules of one test program have it")]
 #[path = "fnv.rs"]
 mod fnv;
 
