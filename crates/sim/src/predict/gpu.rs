@@ -2,7 +2,7 @@
 //!
 //! Rates of arithmetic: CUDA C++ Programming Guide, "Arithmetic Instructions", compute capability
 //! 9.0. The rest is what an H100 did with the microbenchmarks of fixtures/timing (SXM5, driver
-//! 580.159.04, 2026-11-27, 1,980 MHz); [`fitted`](super::fitted) has what a script fits, never to
+//! 580.159.04, 2026-11-27, 1,980 MHz); `fitted.rs` has what a script fits, never to
 //! the kernels that errors are told of. An H200 is an H100 with its own memory: its DRAM's constant
 //! grows as the bandwidths of the data sheets do, its clocks are the same. No H200 was timed.
 
