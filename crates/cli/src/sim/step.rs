@@ -21,8 +21,8 @@ const ELEMENTS: u64 = 256;
 #[derive(Debug, Args)]
 pub(super) struct StepOptions {
     /// Step through a warp on the page of --report html, forwards and backwards: BLOCK/WARP (0/0
-    /// unless given), or the warp that stored an element of an output last: --step=out[5],
-    /// --step=out[1,2]. The page has its lanes, registers, bank conflicts and shared memory after
+    /// unless given), or the warp that stored an element of an output last: `--step=out[5]`,
+    /// `--step=out[1,2]`. The page has its lanes, registers, bank conflicts and shared memory after
     /// each instruction, and leads from an element to the store that made it.
     #[arg(long, value_name = "WARP", num_args = 0..=1, require_equals = true, default_missing_value = "0/0", value_parser = StepTarget::parse)]
     step: Option<StepTarget>,
