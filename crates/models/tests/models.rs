@@ -203,6 +203,26 @@ fn joined_matrices_that_are_wrong_are_refused() {
     assert!(flags.contains("no_rope_layers: 1 flags for 2 layers"), "{flags}");
 }
 
+#[test]
+fn experts_of_gpt_oss_that_are_wrong_are_refused() {
+    let told = |rename: fn(&str) -> String| {
+        let changed = Changed::new("gpt_oss", |config| config, rename);
+        ModelFiles::open(&changed.0).expect_err("the files are wrong").to_string()
+    };
+    let numbers = told(|name| name.replace("gate_up_proj_blocks", "gate_up_proj"));
+    assert!(numbers.contains("gate_up_proj: experts of gpt-oss are read as MXFP4"), "{numbers}");
+    let missing = told(|name| name.replace("1.mlp.experts.down_proj_scales", "scales"));
+    assert!(missing.contains("down_proj_scales: it is missing beside the codes"), "{missing}");
+    let scales = told(|name| match name {
+        "model.layers.0.mlp.experts.down_proj_scales" => "model.layers.0.mlp.experts.gate_up_proj_scales".to_owned(),
+        "model.layers.0.mlp.experts.gate_up_proj_scales" => "model.layers.0.mlp.experts.down_proj_scales".to_owned(),
+        name => name.to_owned(),
+    });
+    assert!(scales.contains("which does not fit 1 groups of 32 rows of 4 experts"), "{scales}");
+    let bias = told(|name| name.replace("0.mlp.experts.down_proj_bias", "0.mlp.experts.gate_up_proj_bias"));
+    assert!(bias.contains("does not fit"), "{bias}");
+}
+
 /// A configuration with another value.
 fn and(mut config: Value, field: &str, value: impl Into<Value>) -> Value {
     config[field] = value.into();

@@ -160,7 +160,13 @@ impl Rope {
                 positive("rope_scaling.factor", *factor)?;
                 positive("rope_scaling.beta_slow", *beta_slow)?;
                 positive("rope_scaling.beta_fast", *beta_fast - *beta_slow)?;
-                positive("rope_theta - 1", self.theta - 1.0)?;
+                if self.theta <= 1.0 {
+                    return Err(error::field(
+                        path,
+                        "rope_theta",
+                        format!("{} is not above 1, as YaRN needs", self.theta),
+                    ));
+                }
                 positive("rope_scaling.original_max_position_embeddings", *original_max_len)
             }
             RopeScaling::Linear { factor } => positive("rope_scaling.factor", *factor),

@@ -50,6 +50,11 @@ impl ModelFiles {
             if config.architecture == Architecture::Phi3 {
                 cut(&mut checkpoint, &config)?;
             }
+            let in_numbers = "model.layers.0.mlp.experts.gate_up_proj";
+            if config.architecture == Architecture::GptOss && checkpoint.has(in_numbers) {
+                let reason = "experts of gpt-oss are read as MXFP4 (…_blocks, …_scales), not as numbers";
+                return Err(error::tensor(checkpoint.path(), in_numbers, reason));
+            }
             return Ok(Self {
                 config,
                 tokenizer,
