@@ -1,11 +1,11 @@
 //! The layers of a model from tokens to logits: what a step launches.
 
 use warpfold::{PagedCache, Tensor};
-use warpfold_kernels::operations::{Number, Operation, Options};
+use warpfold_kernels::operations::{Operation, Options};
 
 use crate::adapter::AdapterWeights;
 use crate::architectures::{self, Layers};
-use crate::layers::{Angles, Embedding, Linear, Loader, Step, StepShape};
+use crate::layers::{Angles, Embedding, Linear, Loader, Step, StepShape, scale};
 use crate::{Error, ModelConfig, error};
 
 /// The weights of a model.
@@ -74,10 +74,6 @@ impl Network {
                 logits
             }
             None => self.head.forward_f32(rows)?,
-        };
-        let scale = |logits: &mut Tensor, factor: f64| {
-            let options = Options { alpha: Number::from(factor), ..Options::default() };
-            if factor == 1.0 { Ok(()) } else { logits.elementwise_in_place(Operation::Scale, &[], &options) }
         };
         let (factor, softcap) = self.logits;
         scale(&mut logits, factor)?;

@@ -1,4 +1,4 @@
-//! What clients ask, and how they behave, drawn from a seed.
+//! Requests of clients and their behaviour, drawn from a seed.
 
 use std::path::Path;
 use std::sync::OnceLock;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use warpfold_engine::simulation::SeedDraws;
 
-/// What a client asks, and what may come of it.
+/// Request of a client, with the outcomes that it may have.
 #[derive(Debug, Clone)]
 pub(crate) enum CallerAsks {
     /// An answer: the path and the body without `stream`, to be compared with the same alone.
@@ -16,11 +16,11 @@ pub(crate) enum CallerAsks {
     Adapter { path: &'static str, body: Value },
     /// Something else that is answered with 200.
     Other(&'static str),
-    /// What is wrong, and its status.
+    /// A wrong request, and the status of its answer.
     Wrong(Vec<u8>, u16),
 }
 
-/// How a client takes what it is sent.
+/// Pace at which a client reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CallerReads {
     /// At once.
@@ -31,7 +31,7 @@ pub(crate) enum CallerReads {
     Nothing,
 }
 
-/// How a client ends what it sends.
+/// End of what a client sends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CallerEnds {
     /// It closes the connection when it has its answer.

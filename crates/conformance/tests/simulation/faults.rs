@@ -1,6 +1,6 @@
 //! Faults in what a server stands on, to see that scenarios find them.
 //!
-//! Those inside the engine are planted in its own tests (`crates/engine/src/planted.rs`).
+//! Faults inside the engine are planted in its own tests (`crates/engine/src/planted.rs`).
 
 use std::any::Any;
 

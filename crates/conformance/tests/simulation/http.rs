@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-/// What a server has sent, as far as it has come.
+/// Reply of a server, as far as it has come.
 #[derive(Debug, Clone)]
 pub(crate) struct HttpReply {
     pub(crate) status: u16,

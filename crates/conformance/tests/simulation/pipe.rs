@@ -27,7 +27,7 @@ struct PipeEnds {
     room: usize,
     /// Bytes that the client has looked at.
     looked: usize,
-    /// Whether the server is told when the client ends.
+    /// The server is told when the client ends.
     tells: bool,
     wakers: Vec<Waker>,
 }

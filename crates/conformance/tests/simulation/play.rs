@@ -50,7 +50,7 @@ struct ServerWorld {
     time: VirtualTime,
     tasks: WokenTasks,
     fault: Option<GroundFault>,
-    /// Of everything that was chosen.
+    /// Hash of everything that was chosen.
     trace: u64,
 }
 
@@ -135,7 +135,7 @@ impl AloneServer {
     }
 }
 
-/// What a client does at a time.
+/// Act of a client at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum CallerAct {
     Connect,

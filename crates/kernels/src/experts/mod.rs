@@ -126,9 +126,7 @@ impl Problem {
         };
         [8_u64, 4, 2].into_iter().find(fits).unwrap_or(1) as u32
     }
-}
 
-impl Problem {
     /// Adds the launches that choose and multiply.
     fn multiply(
         &self,

@@ -71,6 +71,7 @@ pub(crate) fn of_gguf(header: &Header) -> Result<ModelConfig, Error> {
         attention_softcap: keys.number(&key("attn_logit_softcapping"))?.or(is_gemma2.then_some(50.0)),
         logits_softcap: keys.number(&key("final_logit_softcapping"))?.or(is_gemma2.then_some(30.0)),
         multipliers: super::Multipliers::default(),
+        has_sinks: false,
         has_qkv_bias: *architecture == Architecture::Qwen2,
         has_output_bias: false,
         is_tied: None,

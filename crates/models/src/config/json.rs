@@ -104,6 +104,7 @@ fn read(fields: &Fields) -> Result<ModelConfig, Error> {
         attention_softcap: softcap(fields, architecture, "attn_logit_softcapping", 50.0)?,
         logits_softcap: softcap(fields, architecture, "final_logit_softcapping", 30.0)?,
         multipliers: multipliers(fields, architecture)?,
+        has_sinks: architecture == Architecture::GptOss,
         has_qkv_bias: attention_bias || architecture == Architecture::Qwen2,
         has_output_bias: attention_bias,
         is_tied: fields.flag("tie_word_embeddings")?.or(is_tied),

@@ -160,6 +160,8 @@ pub struct ModelConfig {
     pub logits_softcap: Option<f64>,
     /// Factors of rows and logits.
     pub multipliers: Multipliers,
+    /// Adds a logit without a value to the scores of each head.
+    pub has_sinks: bool,
     /// Adds a bias to queries, keys and values.
     pub has_qkv_bias: bool,
     /// Adds a bias to the output of attention.

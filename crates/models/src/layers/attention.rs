@@ -5,7 +5,7 @@ use warpfold::{Attention, Tensor};
 use super::adapted::Adapted;
 use super::step::Turn;
 use super::{Linear, Loader, Norm, Shard, Step};
-use crate::{Architecture, Error, ModelConfig};
+use crate::{Error, ModelConfig};
 
 /// Norms of queries and keys before they are turned.
 #[derive(Debug)]
@@ -52,8 +52,8 @@ impl SelfAttention {
         let qkv = loader.columns(&parts, config.hidden, config.has_qkv_bias)?;
         let out =
             loader.sums(&format!("{prefix}.o_proj"), config.hidden, config.query_len(), config.has_output_bias)?;
-        let has_sinks = config.architecture == Architecture::GptOss;
-        let sinks = has_sinks.then(|| loader.by_heads(&format!("{prefix}.sinks"), config.num_heads)).transpose()?;
+        let sinks =
+            config.has_sinks.then(|| loader.by_heads(&format!("{prefix}.sinks"), config.num_heads)).transpose()?;
         let window = config.windows[layer];
         let is_local = config.local_layers[layer] && config.local_rope.is_some();
         Ok(Self {

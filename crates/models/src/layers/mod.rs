@@ -29,13 +29,19 @@ use warpfold_kernels::operations::{Number, Operation, Options};
 
 use crate::Error;
 
-/// The rows times a factor.
-pub(crate) fn scaled(x: Tensor, factor: f64) -> Result<Tensor, Error> {
+/// Multiplies rows by a factor.
+pub(crate) fn scale(x: &mut Tensor, factor: f64) -> Result<(), Error> {
     if factor == 1.0 {
-        return Ok(x);
+        return Ok(());
     }
     let options = Options { alpha: Number::from(factor), ..Options::default() };
-    Ok(x.elementwise(Operation::Scale, &[], &options)?)
+    Ok(x.elementwise_in_place(Operation::Scale, &[], &options)?)
+}
+
+/// Returns the rows times a factor.
+pub(crate) fn scaled(mut x: Tensor, factor: f64) -> Result<Tensor, Error> {
+    scale(&mut x, factor)?;
+    Ok(x)
 }
 
 /// The sum of two lists of rows.
