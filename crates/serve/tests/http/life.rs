@@ -56,13 +56,8 @@ fn a_client_that_leaves_aborts_its_request() {
             std::thread::sleep(std::time::Duration::from_millis(100));
         }
         drop(connection);
-        // Steps go on until the server has seen it.
-        for _ in 0..150 {
-            word.send(()).ok();
-            std::thread::sleep(std::time::Duration::from_millis(5));
-        }
+        site.step_until_idle(&word);
         drop(word);
-        site.wait_for("the requests are given up", |site| site.metric("vllm:num_requests_running") == 0.0);
         let metrics = site.end();
         assert_eq!((metrics.aborted, metrics.finished_length), (2, 0), "stream: {is_stream}");
     }
@@ -79,10 +74,7 @@ fn a_client_that_leaves_is_seen_behind_a_second_request() {
         (0..3).for_each(|_| word.send(()).expect("the model waits"));
         std::thread::sleep(std::time::Duration::from_millis(100));
         drop(connection);
-        for _ in 0..150 {
-            word.send(()).ok();
-            std::thread::sleep(std::time::Duration::from_millis(5));
-        }
+        site.step_until_idle(&word);
         drop(word);
         let metrics = site.end();
         assert_eq!((metrics.aborted, metrics.finished_length), (1, 0), "{behind:?}");

@@ -172,13 +172,6 @@ fn an_answer_is_stopped_in_a_browser() {
     let site = Site::with(options(), model, config());
     // Dropped before the site, which waits for the model.
     let word = word;
-    let give_up = || {
-        // Steps go on until the server has seen it.
-        site.wait_for("the request is given up", |site| {
-            word.send(()).expect("the model waits");
-            site.metric("vllm:num_requests_running") == 0.0
-        });
-    };
     let Some(mut page) = browser("stop", &site) else { return };
     say(&mut page, "Hi");
     page.wait_for("at('send').disabled");
@@ -187,7 +180,7 @@ fn an_answer_is_stopped_in_a_browser() {
     // By Escape, and then by Clear, which forgets what was said, too.
     page.call("Input.dispatchKeyEvent", json!({"type": "keyDown", "key": "Escape", "code": "Escape"}));
     page.wait_for("!at('send').disabled && document.querySelector('.note')?.textContent.includes('stopped')");
-    give_up();
+    site.step_until_idle(&word);
     say(&mut page, "More");
     (0..3).for_each(|_| word.send(()).expect("the model waits"));
     page.wait_for("running && [...document.querySelectorAll('.answer')].at(-1).textContent");
@@ -195,7 +188,7 @@ fn an_answer_is_stopped_in_a_browser() {
     page.wait_for("!at('send').disabled");
     std::thread::sleep(std::time::Duration::from_millis(50));
     assert_eq!(page.value("[messages.length, talk.children.length]"), json!([0, 0]));
-    give_up();
+    site.step_until_idle(&word);
     drop(word);
     drop(page);
     assert_eq!(site.end().aborted, 2);

@@ -122,6 +122,21 @@ impl Site {
         panic!("{what} within ten seconds");
     }
 
+    /// Lets a gated model take a step every 20 ms until no request runs. The metrics are answered
+    /// between two steps, so asking for them needs steps as well.
+    #[track_caller]
+    pub(crate) fn step_until_idle(&self, word: &Sender<()>) {
+        std::thread::scope(|scope| {
+            let idle = scope.spawn(|| {
+                self.wait_for("the requests are given up", |site| site.metric("vllm:num_requests_running") == 0.0);
+            });
+            while !idle.is_finished() {
+                word.send(()).expect("the model waits");
+                std::thread::sleep(std::time::Duration::from_millis(20));
+            }
+        });
+    }
+
     /// Ends it; whatever was asked, nothing may be held.
     #[track_caller]
     pub(crate) fn end(self) -> Metrics {
