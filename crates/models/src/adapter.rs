@@ -1,6 +1,7 @@
 //! Low-rank adapters (LoRA) in files, as PEFT writes them: `adapter_config.json` and
 //! `adapter_model.safetensors`.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -10,7 +11,7 @@ use warpfold::Dtype;
 use crate::Error;
 use crate::config::fields::Fields;
 use crate::error;
-use crate::files::Checkpoint;
+use crate::files::{Checkpoint, HeadOrder};
 
 /// The adapters that a model has room for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,7 +37,7 @@ impl fmt::Display for AdapterRoom {
 }
 
 /// The two matrices of an adapter for one matrix of a model.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Pair {
     pub(crate) rank: usize,
     /// Scale of the product A·B.
@@ -54,7 +55,7 @@ impl Pair {
 }
 
 /// The weights of an adapter, on the host.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct AdapterWeights {
     pub(crate) path: PathBuf,
     /// Pairs by the names of the model's matrices, without `.weight`.
@@ -112,6 +113,20 @@ impl AdapterWeights {
         let path = folder.join("adapter_model.safetensors");
         let pairs = pairs(&path, rank, scale as f32)?;
         Ok(Self { path, pairs })
+    }
+
+    /// The same weights with the rows of queries and keys in the order of kernels.
+    pub(crate) fn in_order(&self, order: Option<HeadOrder>) -> Result<Cow<'_, Self>, Error> {
+        let Some(order) = order else { return Ok(Cow::Borrowed(self)) };
+        let mut weights = self.clone();
+        for (name, pair) in &mut weights.pairs {
+            if name.ends_with(".q_proj") || name.ends_with(".k_proj") {
+                let reason = || format!("its rows are not those of heads of {}", order.head_dim);
+                let ordered = order.ordered(&pair.up, pair.up.len() / pair.rank);
+                pair.up = ordered.ok_or_else(|| error::tensor(&self.path, name, reason()))?;
+            }
+        }
+        Ok(Cow::Owned(weights))
     }
 
     /// The highest rank of its matrices.

@@ -439,7 +439,10 @@ impl Model for LanguageModel {
         let room = self.adapters.filter(|room| (adapter.slot as usize) < room.adapters);
         let weights = weights.downcast_ref::<AdapterWeights>();
         match room.and(weights) {
-            Some(weights) => Ok(self.network.load_adapter(adapter.slot as usize, weights)?),
+            Some(weights) => {
+                let weights = weights.in_order(self.config.head_order())?;
+                Ok(self.network.load_adapter(adapter.slot as usize, &weights)?)
+            }
             None => Err("the model has no room for this adapter".into()),
         }
     }

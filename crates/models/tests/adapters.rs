@@ -36,13 +36,18 @@ impl Drop for Folder {
     }
 }
 
+/// The folder of the model that most tests adapt.
 fn fixture() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/models/qwen3")
+    fixture_of("qwen3")
 }
 
-/// The tensors of the model, which are stored as bf16.
-fn base() -> Tensors {
-    let bytes = fs::read(fixture().join("model.safetensors")).expect("the fixture");
+fn fixture_of(model: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/models").join(model)
+}
+
+/// The tensors of a model, which are stored as bf16.
+fn base(model: &str) -> Tensors {
+    let bytes = fs::read(fixture_of(model).join("model.safetensors")).expect("the fixture");
     let len = u64::from_le_bytes(bytes[..8].try_into().expect("eight bytes")) as usize;
     let header: Map<String, Value> = serde_json::from_slice(&bytes[8..8 + len]).expect("JSON");
     let of = |value: &Value| {
@@ -77,7 +82,11 @@ fn eighths(len: usize, seed: usize) -> Vec<f32> {
 /// The matrices of an adapter of some of the model's, in a folder as PEFT writes it, and the
 /// model's tensors with their product.
 fn adapter(folder: &Folder, rank: usize, targets: &[&str], seed: usize) -> Tensors {
-    let (mut merged, mut tensors) = (base(), Tensors::new());
+    adapter_of("qwen3", folder, rank, targets, seed)
+}
+
+fn adapter_of(model: &str, folder: &Folder, rank: usize, targets: &[&str], seed: usize) -> Tensors {
+    let (mut merged, mut tensors) = (base(model), Tensors::new());
     let names: Vec<String> = merged.keys().filter(|name| targets.iter().any(|t| name.contains(t))).cloned().collect();
     assert!(!names.is_empty());
     for (i, name) in names.iter().enumerate() {
@@ -114,7 +123,11 @@ fn engine(model: LanguageModel) -> Engine<LanguageModel> {
 
 /// An engine with adapters in its places.
 fn adapted(dtype: Dtype, room: AdapterRoom, folders: &[&Folder]) -> Engine<LanguageModel> {
-    let files = ModelFiles::open(&fixture()).expect("the files are right").with_adapters(room);
+    adapted_of("qwen3", dtype, room, folders)
+}
+
+fn adapted_of(model: &str, dtype: Dtype, room: AdapterRoom, folders: &[&Folder]) -> Engine<LanguageModel> {
+    let files = ModelFiles::open(&fixture_of(model)).expect("the files are right").with_adapters(room);
     let mut engine = engine(load(files, dtype));
     for (slot, folder) in folders.iter().enumerate() {
         let weights = AdapterWeights::open(&folder.0).expect("the adapter is right");
@@ -168,19 +181,29 @@ fn the_bits_of_an_answer_do_not_depend_on_the_adapters_beside_it() {
 
 #[test]
 fn an_adapter_answers_as_weights_that_it_is_merged_into() {
-    for (rank, targets) in [(8, ALL), (64, &["q_proj", "k_proj", "v_proj"][..]), (256, &["gate_proj", "o_proj"][..])] {
+    let heads = &["q_proj", "k_proj", "v_proj"][..];
+    // The rows of GLM's heads are computed with in another order than they are stored in.
+    let cases =
+        [("qwen3", 8, ALL), ("qwen3", 64, heads), ("qwen3", 256, &["gate_proj", "o_proj"][..]), ("glm4", 16, heads)];
+    for (model, rank, targets) in cases {
         let folders = [Folder::new(&format!("adapter-{rank}")), Folder::new(&format!("merged-{rank}"))];
-        let merged = adapter(&folders[0], rank, targets, rank);
-        fs::copy(fixture().join("config.json"), folders[1].0.join("config.json")).expect("a file");
+        let targets: Vec<_> = targets.iter().map(|target| format!("{target}.weight")).collect();
+        let targets: Vec<_> = targets.iter().map(String::as_str).collect();
+        let merged = adapter_of(model, &folders[0], rank, &targets, rank);
+        fs::copy(fixture_of(model).join("config.json"), folders[1].0.join("config.json")).expect("a file");
         write(&folders[1].0.join("model.safetensors"), &merged);
         let files = ModelFiles::open(&folders[1].0).expect("the files are right");
         let expected = answers(&mut engine(load(files, Dtype::F32)), &[None]).remove(0);
         // In the last of several places: the others are empty.
-        let mut engine = adapted(Dtype::F32, AdapterRoom { adapters: 2, rank }, &[&folders[0], &folders[0]]);
+        let room = AdapterRoom { adapters: 2, rank };
+        let mut engine = adapted_of(model, Dtype::F32, room, &[&folders[0], &folders[0]]);
         let found = answers(&mut engine, &[Some(1)]).remove(0);
-        assert_eq!(found.ids(), expected.ids(), "rank {rank}");
+        assert_eq!(found.ids(), expected.ids(), "{model}, rank {rank}");
         for (found, expected) in found.tokens.iter().zip(&expected.tokens) {
-            assert!((found.logprob - expected.logprob).abs() < 1e-3, "rank {rank}: {found:?}, not {expected:?}");
+            assert!(
+                (found.logprob - expected.logprob).abs() < 1e-3,
+                "{model}, rank {rank}: {found:?}, not {expected:?}"
+            );
         }
     }
 }

@@ -108,6 +108,13 @@ fn phi3_whose_matrices_are_joined_answers_as_numpy_does() {
 }
 
 #[test]
+fn heads_that_turn_a_part_of_their_elements_answer_as_numpy_does() {
+    for name in ["phi4_mini", "glm", "glm4"] {
+        agrees(name, name, Dtype::F32, 1e-4);
+    }
+}
+
+#[test]
 fn smollm3_whose_layers_turn_nothing_now_and_then_answers_as_numpy_does() {
     agrees("smollm3", "smollm3", Dtype::F32, 1e-4);
 }
@@ -418,6 +425,7 @@ fn what_is_not_understood_is_refused_with_file_and_field() {
         "rope_scaling: 2 divisors for 4 pairs of a head",
     );
     refuses("\"llama3\"", "\"yarn\", \"beta_fast\": 1, \"beta_slow\": 2", "rope_scaling.beta_fast: -1 is not positive");
+    refuses("\"llama3\"", "\"llama3\", \"partial_rotary_factor\": 0.5", "not supported: a rotation of 0.5 of a head");
     refuses("\"hidden_size\": 32", "\"hidden_size\": -1", "hidden_size: -1 is not a size");
     refuses("\"hidden_size\": 32", "\"hidden_size\": 4194304", "hidden_size: 4194304 is not from 1 to 1048576");
     refuses("\"num_key_value_heads\": 2", "\"num_key_value_heads\": 3", "num_key_value_heads: 4 heads");

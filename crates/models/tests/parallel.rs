@@ -86,7 +86,7 @@ fn shares(name: &str, files: &ModelFiles, dtype: Dtype, counts: &[usize]) {
 
 #[test]
 fn models_of_every_architecture_answer_alike_on_one_device_and_on_two() {
-    for name in ["llama", "mistral", "qwen3", "gemma3", "gemma2", "olmo2", "gguf/llama.gguf"] {
+    for name in ["llama", "mistral", "qwen3", "gemma3", "gemma2", "olmo2", "glm4", "gguf/llama.gguf"] {
         shares(name, &fixture(name), Dtype::Bf16, &[2]);
     }
     shares("llama", &fixture("llama"), Dtype::F32, &[2]);

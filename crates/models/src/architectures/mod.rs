@@ -1,11 +1,12 @@
 //! Architectures: a struct of weights and a function each, one file an architecture.
 //!
-//! Start with `llama`, which Phi-3, SmolLM3 and Granite are once their configuration is read.
+//! Start with `llama`, which Phi-3, GLM, SmolLM3 and Granite are once their configuration is read.
 //! Mistral, Qwen2 and Qwen3 are Llama with a window, with biases, and with norms of heads, Mixtral,
 //! gpt-oss and Qwen3-MoE Llama and Qwen3 with mixtures of experts: their files say what differs.
-//! `gemma` and `olmo2` share the layers of `post_normed`.
+//! `gemma`, `olmo2` and `glm4` share the layers of `post_normed`.
 
 mod gemma;
+mod glm4;
 mod gpt_oss;
 mod llama;
 mod mistral;
@@ -36,9 +37,11 @@ pub(crate) trait Layers: Send + std::fmt::Debug {
 /// Reads the weights of a model's layers.
 pub(crate) fn load(config: &ModelConfig, loader: &mut Loader<'_>) -> Result<Box<dyn Layers>, Error> {
     Ok(match config.architecture {
-        Architecture::Llama | Architecture::Phi3 | Architecture::SmolLm3 | Architecture::Granite => {
-            Box::new(llama::Llama::load(config, loader)?)
-        }
+        Architecture::Llama
+        | Architecture::Phi3
+        | Architecture::Glm
+        | Architecture::SmolLm3
+        | Architecture::Granite => Box::new(llama::Llama::load(config, loader)?),
         Architecture::Mistral => Box::new(mistral::load(config, loader)?),
         Architecture::Qwen2 => Box::new(qwen2::load(config, loader)?),
         Architecture::Qwen3 => Box::new(qwen3::load(config, loader)?),
@@ -46,6 +49,7 @@ pub(crate) fn load(config: &ModelConfig, loader: &mut Loader<'_>) -> Result<Box<
         Architecture::GptOss => Box::new(gpt_oss::load(config, loader)?),
         Architecture::Qwen3Moe => Box::new(qwen3_moe::load(config, loader)?),
         Architecture::Gemma2 | Architecture::Gemma3 => Box::new(gemma::load(config, loader)?),
+        Architecture::Glm4 => Box::new(glm4::load(config, loader)?),
         Architecture::Olmo2 | Architecture::Olmo3 => Box::new(olmo2::load(config, loader)?),
     })
 }

@@ -61,8 +61,10 @@ pub(crate) fn of_gguf(header: &Header) -> Result<ModelConfig, Error> {
             theta: keys.number(&key("rope.freq_base"))?.unwrap_or(if is_gemma3 { 1e6 } else { 1e4 }),
             scaling: keys.rope_scaling(&key("rope"))?,
             magnitude: 1.0,
+            partial: 1.0,
         },
         local_rope: is_gemma3.then(|| Rope::plain(1e4)),
+        has_adjacent_pairs: false,
         local_layers: windows.iter().map(Option::is_some).collect(),
         windows,
         // The 27B of both scale by their rows, not by their heads, and their files do not say it.

@@ -61,7 +61,13 @@ fn read(fields: &Fields) -> Result<ModelConfig, Error> {
         Architecture::GptOss => 15e4,
         _ => 1e4,
     };
-    let rope = Rope::read(fields, default_theta, max_len)?;
+    let is_glm = matches!(architecture, Architecture::Glm | Architecture::Glm4);
+    let default = Rope { partial: if is_glm { 0.5 } else { 1.0 }, ..Rope::plain(default_theta) };
+    let rope = Rope::read(fields, &default, max_len)?;
+    if rope.partial != 1.0 && !is_glm && architecture != Architecture::Phi3 {
+        let what = format!("a rotation of {} of a head (partial_rotary_factor)", rope.partial);
+        return Err(error::unsupported(&fields.path, what));
+    }
     let local_rope = match architecture {
         Architecture::Gemma3 => Some(Rope::read_local(fields, max_len)?.unwrap_or(Rope::plain(1e4))),
         // What scales the angles is of the other layers.
@@ -73,7 +79,8 @@ fn read(fields: &Fields) -> Result<ModelConfig, Error> {
         Architecture::SmolLm3 => unturned(fields, num_layers)?,
         _ => windows.iter().map(Option::is_some).collect(),
     };
-    let attention_bias = fields.flag("attention_bias")?.unwrap_or(architecture == Architecture::GptOss);
+    let has_bias = is_glm || architecture == Architecture::GptOss;
+    let attention_bias = fields.flag("attention_bias")?.unwrap_or(has_bias);
     let attention_scale = match architecture {
         Architecture::Gemma2 | Architecture::Gemma3 => {
             Some(fields.number("query_pre_attn_scalar")?.unwrap_or(256.0).powf(-0.5))
@@ -98,6 +105,7 @@ fn read(fields: &Fields) -> Result<ModelConfig, Error> {
         }),
         rope,
         local_rope,
+        has_adjacent_pairs: is_glm,
         local_layers,
         windows,
         attention_scale,
@@ -106,7 +114,7 @@ fn read(fields: &Fields) -> Result<ModelConfig, Error> {
         multipliers: multipliers(fields, architecture)?,
         has_sinks: architecture == Architecture::GptOss,
         has_qkv_bias: attention_bias || architecture == Architecture::Qwen2,
-        has_output_bias: attention_bias,
+        has_output_bias: attention_bias && !is_glm,
         is_tied: fields.flag("tie_word_embeddings")?.or(is_tied),
         max_len,
         eos: fields.tokens("eos_token_id")?.or(eos).unwrap_or_default(),
@@ -141,10 +149,6 @@ fn refuse_what_is_not_understood(fields: &Fields, architecture: Architecture) ->
     }
     if fields.flag("use_bidirectional_attention")? == Some(true) {
         return refuse("attention that sees what comes after".to_owned());
-    }
-    let rotary = fields.number("partial_rotary_factor")?.unwrap_or(1.0);
-    if rotary != 1.0 {
-        return refuse(format!("a rotation of {rotary} of a head (partial_rotary_factor)"));
     }
     let is_gemma = matches!(architecture, Architecture::Gemma2 | Architecture::Gemma3);
     let activation = match fields.text("hidden_activation")?.filter(|_| is_gemma) {

@@ -18,6 +18,7 @@ use std::path::Path;
 
 use crate::Error;
 use crate::error;
+use crate::files::HeadOrder;
 
 pub use generation::SamplingDefaults;
 pub(crate) use gguf::of_gguf;
@@ -56,11 +57,15 @@ pub enum Architecture {
     Olmo3,
     /// gpt-oss: mixtures of experts with biases, sinks of attention.
     GptOss,
+    /// GLM-4 of 2024: Llama whose heads turn half of their elements, in adjacent pairs.
+    Glm,
+    /// GLM-4 of 2025: the same with norms behind attention and MLP, too.
+    Glm4,
 }
 
 impl Architecture {
     /// The names that `config.json` has for the architectures.
-    pub const NAMES: [(&'static str, Self); 16] = [
+    pub const NAMES: [(&'static str, Self); 18] = [
         ("LlamaForCausalLM", Self::Llama),
         ("MistralForCausalLM", Self::Mistral),
         ("Qwen2ForCausalLM", Self::Qwen2),
@@ -77,6 +82,8 @@ impl Architecture {
         ("Olmo2ForCausalLM", Self::Olmo2),
         ("Olmo3ForCausalLM", Self::Olmo3),
         ("GptOssForCausalLM", Self::GptOss),
+        ("GlmForCausalLM", Self::Glm),
+        ("Glm4ForCausalLM", Self::Glm4),
     ];
 
     /// The names that GGUF has for them.
@@ -148,6 +155,8 @@ pub struct ModelConfig {
     pub rope: Rope,
     /// The same in local layers, if it is another way.
     pub local_rope: Option<Rope>,
+    /// Pairs that turn are adjacent elements of a head, not elements of its halves.
+    pub has_adjacent_pairs: bool,
     /// Layers that use local attention.
     pub local_layers: Vec<bool>,
     /// Attention window in positions, by layer; `None` for all.
@@ -238,6 +247,13 @@ impl ModelConfig {
         self.rope.validate(path, self.head_dim)?;
         self.local_rope.as_ref().map_or(Ok(()), |rope| rope.validate(path, self.head_dim))?;
         Ok(self)
+    }
+
+    /// How a head's rows lie in files of Hugging Face, if not as they are computed with.
+    pub(crate) fn head_order(&self) -> Option<HeadOrder> {
+        let rotated = self.rope.rotated(self.head_dim);
+        let order = HeadOrder { head_dim: self.head_dim, rotated, has_adjacent_pairs: self.has_adjacent_pairs };
+        (rotated < self.head_dim || self.has_adjacent_pairs).then_some(order)
     }
 
     /// Elements of the queries of a position.

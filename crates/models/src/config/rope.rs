@@ -15,6 +15,8 @@ pub struct Rope {
     pub scaling: RopeScaling,
     /// Factor of cosines and sines, so that scores of scaled angles keep their size.
     pub magnitude: f64,
+    /// Share of a head's elements that turn, its first ones.
+    pub partial: f64,
 }
 
 /// Scaling of the angles.
@@ -61,20 +63,29 @@ impl Rope {
     /// Unscaled angles.
     #[must_use]
     pub const fn plain(theta: f64) -> Self {
-        Self { theta, scaling: RopeScaling::None, magnitude: 1.0 }
+        Self { theta, scaling: RopeScaling::None, magnitude: 1.0, partial: 1.0 }
+    }
+
+    /// Elements of a head of so many that turn.
+    #[must_use]
+    pub fn rotated(&self, head_dim: usize) -> usize {
+        (head_dim as f64 * self.partial) as usize
     }
 
     /// Reads the rotation of layers that see all positions, in either dialect of `config.json`.
-    pub(super) fn read(fields: &Fields, default_theta: f64, max_len: usize) -> Result<Self, Error> {
-        let theta = fields.number("rope_theta")?;
+    /// What a file leaves out is that of `default`.
+    pub(super) fn read(fields: &Fields, default: &Self, max_len: usize) -> Result<Self, Error> {
+        let theta = fields.number("rope_theta")?.unwrap_or(default.theta);
+        let partial = fields.number("partial_rotary_factor")?.unwrap_or(default.partial);
+        let default = Self { partial, ..Self::plain(theta) };
         // Phi-3 has it beside the others.
         let outer = fields.number("original_max_position_embeddings")?;
         let max_len = max_len as f64;
         if let Some(parameters) = fields.object("rope_parameters")? {
             let of_full = parameters.object("full_attention")?;
-            return Self::of(Some(of_full.as_ref().unwrap_or(&parameters)), theta, default_theta, outer, max_len);
+            return Self::of(Some(of_full.as_ref().unwrap_or(&parameters)), &default, outer, max_len);
         }
-        Self::of(fields.object("rope_scaling")?.as_ref(), theta, default_theta, outer, max_len)
+        Self::of(fields.object("rope_scaling")?.as_ref(), &default, outer, max_len)
     }
 
     /// Reads the rotation of layers with a window, if it is another one.
@@ -82,33 +93,21 @@ impl Rope {
         if let Some(parameters) = fields.object("rope_parameters")?
             && let Some(local) = parameters.object("sliding_attention")?
         {
-            return Self::of(Some(&local), None, 1e4, None, max_len as f64).map(Some);
+            return Self::of(Some(&local), &Self::plain(1e4), None, max_len as f64).map(Some);
         }
         Ok(fields.number("rope_local_base_freq")?.map(Self::plain))
     }
 
-    fn of(
-        fields: Option<&Fields>,
-        theta: Option<f64>,
-        default_theta: f64,
-        outer: Option<f64>,
-        max_len: f64,
-    ) -> Result<Self, Error> {
-        let Some(fields) = fields else { return Ok(Self::plain(theta.unwrap_or(default_theta))) };
-        let theta = fields.number("rope_theta")?.or(theta).unwrap_or(default_theta);
+    fn of(fields: Option<&Fields>, default: &Self, outer: Option<f64>, max_len: f64) -> Result<Self, Error> {
+        let Some(fields) = fields else { return Ok(default.clone()) };
+        let theta = fields.number("rope_theta")?.unwrap_or(default.theta);
+        let partial = fields.number("partial_rotary_factor")?.unwrap_or(default.partial);
         let needed = |name| fields.needed(name, fields.number(name)?);
         let original = || {
             let name = "original_max_position_embeddings";
             fields.needed(name, fields.number(name)?.or(outer))
         };
         let kind = fields.text("rope_type")?.or(fields.text("type")?);
-        let rotary = fields.number("partial_rotary_factor")?.unwrap_or(1.0);
-        if rotary != 1.0 {
-            return Err(error::unsupported(
-                &fields.path,
-                format!("a rotation of {rotary} of a head (partial_rotary_factor)"),
-            ));
-        }
         let given = fields.number("attention_factor")?;
         let (scaling, magnitude) = match kind.as_deref() {
             None | Some("default") => (RopeScaling::None, 1.0),
@@ -137,7 +136,7 @@ impl Rope {
             Some("longrope") => longrope(fields, given, original()?, max_len)?,
             Some(other) => return Err(error::unsupported(&fields.path, format!("rope of type {other}"))),
         };
-        Ok(Self { theta, scaling, magnitude })
+        Ok(Self { theta, scaling, magnitude, partial })
     }
 
     pub(super) fn validate(&self, path: &Path, head_dim: usize) -> Result<(), Error> {
@@ -147,10 +146,15 @@ impl Rope {
         };
         positive("rope_theta", self.theta)?;
         positive("rope_scaling.attention_factor", self.magnitude)?;
+        let pairs = self.rotated(head_dim) / 2;
+        if pairs == 0 || self.partial > 1.0 || !self.rotated(head_dim).is_multiple_of(2) {
+            let reason = format!("{} of {head_dim} elements are no pairs", self.partial);
+            return Err(error::field(path, "partial_rotary_factor", reason));
+        }
         match &self.scaling {
             RopeScaling::None | RopeScaling::Zero => Ok(()),
-            RopeScaling::Factors(factors) if factors.len() != head_dim / 2 => {
-                let reason = format!("{} divisors for {} pairs of a head", factors.len(), head_dim / 2);
+            RopeScaling::Factors(factors) if factors.len() != pairs => {
+                let reason = format!("{} divisors for {pairs} pairs of a head", factors.len());
                 Err(error::field(path, "rope_scaling", reason))
             }
             RopeScaling::Factors(factors) => {
@@ -179,10 +183,11 @@ impl Rope {
         }
     }
 
-    /// Returns the angle per position of each pair of a head. As transformers computes it: in `f32`
-    /// but for the powers.
+    /// Returns the angle per position of each pair of a head that turns. As transformers computes
+    /// it: in `f32` but for the powers.
     #[must_use]
     pub fn frequencies(&self, head_dim: usize) -> Vec<f32> {
+        let head_dim = self.rotated(head_dim);
         let plain = (0..head_dim / 2).map(|i| self.theta.powf(-((2 * i) as f64) / head_dim as f64) as f32);
         match &self.scaling {
             RopeScaling::None => plain.collect(),
@@ -219,13 +224,19 @@ impl Rope {
         }
     }
 
-    /// Cosines and sines of the first positions, a row a position.
+    /// Cosines and sines of the first positions, a row a position; 1 and 0 of pairs that do not
+    /// turn.
     #[must_use]
     pub fn tables(&self, head_dim: usize, num_positions: usize) -> [Vec<f32>; 2] {
-        let frequencies = self.frequencies(head_dim);
-        let angles = || (0..num_positions).flat_map(|p| frequencies.iter().map(move |f| p as f32 * f));
-        let magnitude = self.magnitude as f32;
-        [f32::cos, f32::sin].map(|of| angles().map(|angle| of(angle) * magnitude).collect())
+        let (frequencies, magnitude) = (self.frequencies(head_dim), self.magnitude as f32);
+        let table = |of: fn(f32) -> f32| {
+            let row = |p: usize| {
+                let turned = frequencies.iter().map(move |f| of(p as f32 * f) * magnitude);
+                turned.chain(std::iter::repeat_n(of(0.0), head_dim / 2 - frequencies.len()))
+            };
+            (0..num_positions).flat_map(row).collect()
+        };
+        [table(f32::cos), table(f32::sin)]
     }
 }
 
@@ -278,10 +289,26 @@ mod tests {
         assert!((sin[2] - 1_f32.sin()).abs() < 1e-7 && (cos[5] - 0.02_f32.cos()).abs() < 1e-7);
     }
 
+    #[test]
+    fn pairs_that_do_not_turn_keep_their_size() {
+        let rope = Rope { partial: 0.5, magnitude: 2.0, ..Rope::plain(10_000.0) };
+        assert_eq!(rope.frequencies(8), Rope::plain(10_000.0).frequencies(4));
+        let [cos, sin] = rope.tables(8, 2);
+        assert_eq!((&cos[..4], &sin[..4]), (&[2.0, 2.0, 1.0, 1.0][..], &[0.0; 4][..]));
+        assert_eq!((cos[6], sin[6], sin[4]), (1.0, 0.0, 2.0 * 1_f32.sin()));
+        let refused = |partial| Rope { partial, ..rope.clone() }.validate(Path::new("config.json"), 8);
+        assert!(refused(0.5).is_ok());
+        for wrong in [0.1, 0.4, 1.5, f64::NAN] {
+            let error = refused(wrong).expect_err("it is wrong").to_string();
+            assert!(error.contains("partial_rotary_factor"), "{error}");
+        }
+    }
+
     /// The rotation of a text, for heads of 16 elements.
     fn read(text: &str, max_len: usize) -> Rope {
         let path = Path::new("config.json");
-        let rope = Rope::read(&Fields::parse(path, text).expect("JSON"), 1e4, max_len).expect("it is right");
+        let rope =
+            Rope::read(&Fields::parse(path, text).expect("JSON"), &Rope::plain(1e4), max_len).expect("it is right");
         rope.validate(path, 16).expect("it is right");
         rope
     }

@@ -112,15 +112,12 @@ impl Checkpoint {
             *bytes = format::encode(&values, held.dtype);
         }
         let size = held.dtype.bytes() as usize;
-        let Storage::PairedRows { heads } = entry.storage else {
+        let Storage::HeadRows(order) = entry.storage else {
             return Ok(Digest::of_bytes(bytes, size, (rows.start * width) as u64));
         };
-        // [heads, pairs, 2] of the file are [heads, 2, pairs].
-        let head_dim = entry.shape[0] / heads;
-        let place = |row: usize| {
-            let (head, pair, half) = (row / head_dim, row % head_dim / 2, row % 2);
-            head * head_dim + half * (head_dim / 2) + pair
-        };
+        let mut places = vec![0; order.head_dim];
+        order.sources().into_iter().enumerate().for_each(|(row, source)| places[source] = row);
+        let place = |row: usize| row - row % order.head_dim + places[row % order.head_dim];
         let lines = rows.clone().zip(bytes.chunks_exact(width * size));
         let digests = lines.map(|(row, line)| Digest::of_bytes(line, size, (place(row) * width) as u64));
         Ok(digests.fold(0, u64::wrapping_add))

@@ -135,13 +135,45 @@ pub(crate) struct Entry {
 pub(crate) enum Storage {
     /// Not at all.
     Plain,
-    /// Rows of each head in llama.cpp's order, in which the pairs of a rotation are neighbours.
-    PairedRows {
-        /// Number of heads.
-        heads: usize,
-    },
+    /// Rows of each head in another order than the rotation takes them.
+    HeadRows(HeadOrder),
     /// 1 was added: llama.cpp stores Gemma's norms so.
     PlusOne,
+}
+
+/// Order of the rows of each head in a file. Kernels turn all of a head, by pairs of its halves;
+/// those that are not to turn have the angle 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct HeadOrder {
+    pub(crate) head_dim: usize,
+    /// The first rows of a head, which turn.
+    pub(crate) rotated: usize,
+    /// Pairs that turn are adjacent (llama.cpp, GLM), not `rotated / 2` apart.
+    pub(crate) has_adjacent_pairs: bool,
+}
+
+impl HeadOrder {
+    /// Number in the file of each row of a head.
+    pub(crate) fn sources(self) -> Vec<usize> {
+        let Self { head_dim, rotated, has_adjacent_pairs } = self;
+        let source = |row: usize| {
+            let (half, pair) = (row / (head_dim / 2), row % (head_dim / 2));
+            match pair.checked_sub(rotated / 2) {
+                Some(still) => rotated + half * (head_dim - rotated) / 2 + still,
+                None if has_adjacent_pairs => 2 * pair + half,
+                None => half * rotated / 2 + pair,
+            }
+        };
+        (0..head_dim).map(source).collect()
+    }
+
+    /// Rows of whole heads in the order of kernels; nothing of parts of heads.
+    pub(crate) fn ordered<T: Copy>(self, values: &[T], rows: usize) -> Option<Vec<T>> {
+        let is_whole = self.head_dim > 0 && rows > 0 && rows.is_multiple_of(self.head_dim);
+        let (sources, row_len) = (self.sources(), values.len() / rows.max(1));
+        let rows = (0..rows).step_by(self.head_dim.max(1)).flat_map(|head| sources.iter().map(move |row| head + row));
+        is_whole.then(|| rows.flat_map(|row| values[row * row_len..][..row_len].iter().copied()).collect())
+    }
 }
 
 impl Entry {

@@ -26,10 +26,11 @@ impl Checkpoint {
     pub(crate) fn read_part(&self, name: &str, shape: &[usize], part: &Part, dtype: Dtype) -> Result<Vec<u8>, Error> {
         let (entry, place, is_of_blocks, bytes) = self.read_stored(name, shape, part)?;
         if let Some(matrix) = &entry.quantized {
-            return self.quantized_bytes(matrix, place.rows, place.columns, dtype);
+            let bytes = self.quantized_bytes(matrix, place.rows.clone(), place.columns.clone(), dtype)?;
+            return self.ordered(entry, &place, bytes);
         }
         if is_of_blocks && entry.format.dtype() == Some(dtype) && entry.storage != Storage::PlusOne {
-            return Ok(bytes);
+            return self.ordered(entry, &place, bytes);
         }
         let mut values = entry.format.decode(&bytes);
         if entry.format == Format::F8E4M3 {
@@ -43,7 +44,18 @@ impl Checkpoint {
         if entry.storage == Storage::PlusOne {
             values.iter_mut().for_each(|value| *value -= 1.0);
         }
-        Ok(format::encode(&values, dtype))
+        self.ordered(entry, &place, format::encode(&values, dtype))
+    }
+
+    /// The rows of a part in the order of kernels. Whole rows move, so that blocks of quantized
+    /// values stay whole; a part has whole heads.
+    fn ordered(&self, entry: &Entry, place: &Place, bytes: Vec<u8>) -> Result<Vec<u8>, Error> {
+        let Storage::HeadRows(order) = entry.storage else { return Ok(bytes) };
+        let whole = || place.rows.start.is_multiple_of(order.head_dim).then_some(place.rows.len());
+        whole().and_then(|rows| order.ordered(&bytes, rows)).ok_or_else(|| {
+            let reason = format!("its rows are not those of heads of {}", order.head_dim);
+            error::tensor(&self.files[entry.file].0, &entry.stored_name, reason)
+        })
     }
 
     /// The codes that a tensor of this shape consists of, if it does and they are as they are
@@ -54,7 +66,8 @@ impl Checkpoint {
 
     /// The bytes of a part of whole blocks.
     pub(crate) fn read_blocks(&self, name: &str, shape: &[usize], part: &Part) -> Result<Vec<u8>, Error> {
-        Ok(self.read_stored(name, shape, part)?.3)
+        let (entry, place, _, bytes) = self.read_stored(name, shape, part)?;
+        self.ordered(entry, &place, bytes)
     }
 
     /// The bytes of a part as they are stored, if it has whole blocks, and else of the whole
@@ -73,11 +86,7 @@ impl Checkpoint {
         let place = Place::of(entry, part);
         let is_of_blocks = place.is_of_blocks(entry.format.block_len());
         let read = if is_of_blocks { place.clone() } else { Place::of(entry, &Part::Whole) };
-        let mut bytes = self.read_place(entry, &read).map_err(|e| wrong(format!("it cannot be read: {e}")))?;
-        if let Storage::PairedRows { heads } = entry.storage {
-            bytes = by_halves(&bytes, entry, heads, &read)
-                .ok_or_else(|| wrong(format!("its rows are not those of {heads} heads")))?;
-        }
+        let bytes = self.read_place(entry, &read).map_err(|e| wrong(format!("it cannot be read: {e}")))?;
         Ok((entry, place, is_of_blocks, bytes))
     }
 
@@ -142,6 +151,7 @@ impl Entry {
     pub(super) fn coded(&self) -> Option<Coded> {
         match self.format {
             Format::Blocks(blocks) if self.storage != Storage::PlusOne => Some(Coded::Blocks(blocks)),
+            _ if self.storage != Storage::Plain => None,
             _ => self.quantized.as_ref().and_then(|matrix| matrix.scheme).map(Coded::Quantized),
         }
     }
@@ -234,24 +244,4 @@ impl Place {
         }
         is_even(self.width) && is_even(columns.start) && is_even(columns.end)
     }
-}
-
-/// Rows with neighbouring pairs as rows with pairs in halves: `[heads, pairs, 2]` to `[heads, 2,
-/// pairs]`. Whole rows move, so that blocks of quantized values stay whole; a part has whole heads.
-fn by_halves(bytes: &[u8], entry: &Entry, heads: usize, place: &Place) -> Option<Vec<u8>> {
-    let (all, rows) = (*entry.shape.first()?, place.rows.len());
-    let head_dim = all.checked_div(heads)?;
-    let is_whole = head_dim * heads == all
-        && head_dim > 0
-        && head_dim % 2 == 0
-        && place.rows.start.is_multiple_of(head_dim)
-        && rows.is_multiple_of(head_dim)
-        && place.columns.len().is_multiple_of(entry.format.block_len());
-    let row_bytes = bytes.len().checked_div(rows)?;
-    let source = |row: usize| {
-        let (head, at) = (row / head_dim, row % head_dim);
-        let (half, pair) = (at / (head_dim / 2), at % (head_dim / 2));
-        head * head_dim + 2 * pair + half
-    };
-    is_whole.then(|| (0..rows).flat_map(|row| bytes[source(row) * row_bytes..][..row_bytes].iter().copied()).collect())
 }

@@ -378,7 +378,8 @@ fn parts_of_a_tensor_are_those_of_the_whole() {
     let mut quantized = Checkpoint::of_gguf(header).expect("a checkpoint");
     // Halves of its rows of 32 are not whole blocks.
     check(&quantized, "model.layers.0.mlp.gate_proj.weight", quantized_shape(&quantized, "mlp.gate_proj"));
-    quantized.set_storage("model.layers.0.self_attn.q_proj.weight", Storage::PairedRows { heads: 4 });
+    let order = HeadOrder { head_dim: 16, rotated: 16, has_adjacent_pairs: true };
+    quantized.set_storage("model.layers.0.self_attn.q_proj.weight", Storage::HeadRows(order));
     check(&quantized, "model.layers.0.self_attn.q_proj.weight", quantized_shape(&quantized, "self_attn.q_proj"));
 }
 

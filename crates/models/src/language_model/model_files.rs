@@ -8,7 +8,7 @@ use warpfold::{Arena, DrawRows, Dtype, Queue};
 use super::{Drawn, LanguageModel, Pinned};
 use crate::adapter::AdapterRoom;
 use crate::error::{self, ErrorKind};
-use crate::files::{Checkpoint, Storage, gguf};
+use crate::files::{Checkpoint, HeadOrder, Storage, gguf};
 use crate::graphs::Graphs;
 use crate::layers::{Loader, Shard};
 use crate::network::Network;
@@ -47,8 +47,9 @@ impl ModelFiles {
             let tokenizer = has_tokenizer.then(|| Tokenizer::of_folder(path)).transpose()?;
             let template = template::of_folder(path)?;
             let mut checkpoint = Checkpoint::open_folder(path)?.recognize(quantization)?.text_half()?.under_model();
-            if config.architecture == Architecture::Phi3 {
-                cut(&mut checkpoint, &config)?;
+            cut(&mut checkpoint, &config)?;
+            if let Some(order) = config.head_order() {
+                set_order(&mut checkpoint, &config, order);
             }
             let in_numbers = "model.layers.0.mlp.experts.gate_up_proj";
             if config.architecture == Architecture::GptOss && checkpoint.has(in_numbers) {
@@ -321,16 +322,31 @@ impl ModelFiles {
     }
 }
 
-/// Cuts what Phi has as one tensor into the matrices of Llama.
+/// Cuts what Phi and GLM have as one tensor into the matrices of Llama.
 fn cut(checkpoint: &mut Checkpoint, config: &ModelConfig) -> Result<(), Error> {
+    let is_phi = config.architecture == Architecture::Phi3;
+    if !is_phi && !matches!(config.architecture, Architecture::Glm | Architecture::Glm4) {
+        return Ok(());
+    }
     for layer in 0..config.num_layers {
         let of = |part: &str| format!("model.layers.{layer}.{part}_proj.weight");
         let (queries, kv, inner) = (config.query_len(), config.kv_len(), config.intermediate);
         let heads = [("self_attn.q", queries), ("self_attn.k", kv), ("self_attn.v", kv)];
-        checkpoint.cut(&of("self_attn.qkv"), &heads.map(|(part, rows)| (of(part), rows)))?;
+        if is_phi {
+            checkpoint.cut(&of("self_attn.qkv"), &heads.map(|(part, rows)| (of(part), rows)))?;
+        }
         checkpoint.cut(&of("mlp.gate_up"), &["mlp.gate", "mlp.up"].map(|part| (of(part), inner)))?;
     }
     Ok(())
+}
+
+/// Says in which order files have the rows of heads that turn.
+fn set_order(checkpoint: &mut Checkpoint, config: &ModelConfig, order: HeadOrder) {
+    for layer in 0..config.num_layers {
+        for part in ["q_proj.weight", "q_proj.bias", "k_proj.weight", "k_proj.bias"] {
+            checkpoint.set_storage(&format!("model.layers.{layer}.self_attn.{part}"), Storage::HeadRows(order));
+        }
+    }
 }
 
 /// Says how llama.cpp's tensors differ from Hugging Face's, and reads the divisors of angles that
@@ -344,16 +360,12 @@ fn restore(checkpoint: &mut Checkpoint, config: &mut ModelConfig) -> Result<(), 
         return Err(error::unsupported(checkpoint.path(), format!("biases in the MLP ({part})")));
     }
     let is_gemma = matches!(config.architecture, Architecture::Gemma2 | Architecture::Gemma3);
+    if config.architecture == Architecture::Llama {
+        let head_dim = config.head_dim;
+        set_order(checkpoint, config, HeadOrder { head_dim, rotated: head_dim, has_adjacent_pairs: true });
+    }
     for layer in 0..config.num_layers {
         let of = |part: &str| format!("model.layers.{layer}.{part}.weight");
-        if config.architecture == Architecture::Llama {
-            for (part, heads) in [("q_proj", config.num_heads), ("k_proj", config.num_kv_heads)] {
-                for kind in ["weight", "bias"] {
-                    let name = format!("model.layers.{layer}.self_attn.{part}.{kind}");
-                    checkpoint.set_storage(&name, Storage::PairedRows { heads });
-                }
-            }
-        }
         if is_gemma {
             let inner = ["self_attn.q_norm", "self_attn.k_norm", "input_layernorm", "post_attention_layernorm"];
             let outer = ["pre_feedforward_layernorm", "post_feedforward_layernorm"];
