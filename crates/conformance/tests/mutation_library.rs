@@ -485,6 +485,7 @@ fn experts_need_all_that_their_threads_wait_for() {
         let part = |shape: &[usize]| numbers(device, Dtype::F32, shape)?.mul(1.0 / 64.0);
         let x = part(&[tokens, hidden])?;
         let (gate_up, down) = (part(&[experts, 2 * inner, hidden])?, part(&[experts, hidden, inner])?);
+        let (gate_up, down) = (gate_up.into(), down.into());
         let experts_of = Experts { gate_up, down, chosen: 2, weights: ExpertWeights::Normalized, biases: None };
         // The logits come last: what the launch right before has written is what is waited for.
         let (residual, logits) = (part(&[tokens, hidden])?, part(&[tokens, experts])?);

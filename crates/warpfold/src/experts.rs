@@ -1,7 +1,7 @@
 //! Mixtures of experts (MoE).
 
 use warpfold_device::View;
-use warpfold_kernels::experts::{self, Gating, Problem, Weights};
+use warpfold_kernels::experts::{self, ExpertFormat, Gating, Mxfp4Numbers, Problem, Weights};
 use warpfold_kernels::plan::alignment_of;
 use warpfold_kernels::{Dtype, Error, ErrorKind};
 
@@ -12,9 +12,9 @@ use crate::tensor::Allocated;
 #[derive(Debug, Clone)]
 pub struct Experts {
     /// `[experts, 2 · inner, hidden]`: of the gate, then of `up`.
-    pub gate_up: Tensor,
+    pub gate_up: ExpertMatrices,
     /// `[experts, hidden, inner]`.
-    pub down: Tensor,
+    pub down: ExpertMatrices,
     /// Experts of a row.
     pub chosen: usize,
     /// Normalisation of the weights of the chosen experts.
@@ -23,6 +23,137 @@ pub struct Experts {
     /// is [`ExpertGating::Clamped`](Gating::Clamped); without, it is
     /// [`ExpertGating::Silu`](Gating::Silu).
     pub biases: Option<[Tensor; 2]>,
+}
+
+/// The matrices of experts, all of one shape.
+#[derive(Debug, Clone)]
+pub enum ExpertMatrices {
+    /// Numbers, of the type of the rows.
+    Plain(Tensor),
+    /// Weights of 4 bits. Results have the bits of [`Mxfp4::to_matrix`] in the type of the rows.
+    Mxfp4(Mxfp4),
+}
+
+impl From<Tensor> for ExpertMatrices {
+    fn from(tensor: Tensor) -> Self {
+        Self::Plain(tensor)
+    }
+}
+
+impl From<Mxfp4> for ExpertMatrices {
+    fn from(weights: Mxfp4) -> Self {
+        Self::Mxfp4(weights)
+    }
+}
+
+impl ExpertMatrices {
+    /// The shape of the matrices, `[experts, rows, columns]`.
+    #[must_use]
+    pub fn shape(&self) -> Vec<usize> {
+        match self {
+            Self::Plain(tensor) => tensor.shape().to_vec(),
+            Self::Mxfp4(weights) => weights.shape(),
+        }
+    }
+
+    fn tensors(&self) -> [Option<&Tensor>; 2] {
+        match self {
+            Self::Plain(tensor) => [Some(tensor), None],
+            Self::Mxfp4(Mxfp4 { codes, scales }) => [Some(codes), Some(scales)],
+        }
+    }
+
+    fn format(&self) -> ExpertFormat {
+        match self {
+            Self::Plain(_) => ExpertFormat::Plain,
+            Self::Mxfp4(_) => ExpertFormat::Mxfp4,
+        }
+    }
+
+    fn expect_dtype(&self, name: &str, dtype: Dtype) -> Result<(), Error> {
+        match self {
+            Self::Plain(tensor) => tensor.expect_dtype(name, dtype),
+            Self::Mxfp4(_) => Ok(()),
+        }
+    }
+}
+
+/// Weights of 4 bits with a power of two for each 32 neighbours (MXFP4: OCP Microscaling Formats
+/// specification 1.0).
+#[derive(Debug, Clone)]
+pub struct Mxfp4 {
+    codes: Tensor,
+    scales: Tensor,
+}
+
+impl Mxfp4 {
+    /// Codes `[.., columns / 2]`, two in a byte with the low half first, and scales `[..,
+    /// columns / 32]`, `2^(byte - 127)`, both of `u8`.
+    ///
+    /// ```
+    /// use warpfold::{Device, Dtype, Mxfp4, Profile, Tensor};
+    ///
+    /// let device = Device::virtual_gpu(Profile::H200);
+    /// // 1.5 and -6, times 2.
+    /// let codes = [&[0xf3_u8][..], &[0; 15]].concat();
+    /// let (codes, scales) = (Tensor::from_slice(&codes, (1, 16), &device)?, [128_u8]);
+    /// let weights = Mxfp4::new(codes, Tensor::from_slice(&scales, (1, 1), &device)?)?;
+    /// assert_eq!(weights.to_matrix(Dtype::F32)?.to_vec::<f32>()?[..3], [3.0, -12.0, 0.0]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`ErrorKind::DtypeMismatch`], [`ErrorKind::Operand`] unless there is a scale for each 16
+    /// bytes of codes; what the device says.
+    pub fn new(codes: Tensor, scales: Tensor) -> Result<Self, Error> {
+        codes.expect_dtype("codes of MXFP4", Dtype::U8)?;
+        scales.expect_dtype("scales of MXFP4", Dtype::U8)?;
+        let mut expected = codes.shape().to_vec();
+        let of_group = Mxfp4Numbers::GROUP as usize / 2;
+        match expected.last_mut() {
+            Some(columns) if columns.is_multiple_of(of_group) => *columns /= of_group,
+            _ => {
+                let reason = format!("codes of the shape {:?} are not in groups of 16 bytes", codes.shape());
+                return Err(ErrorKind::Operand { operator: "MXFP4", reason }.into());
+            }
+        }
+        expect("the scales", &scales, &expected)?;
+        Ok(Self { codes: codes.contiguous()?, scales: scales.contiguous()? })
+    }
+
+    /// The shape of the numbers.
+    #[must_use]
+    pub fn shape(&self) -> Vec<usize> {
+        let mut shape = self.codes.shape().to_vec();
+        shape.last_mut().into_iter().for_each(|columns| *columns *= 2);
+        shape
+    }
+
+    /// The same weights in another shape, whose rows are groups of 32.
+    ///
+    /// # Errors
+    /// Those of [`Tensor::reshape`], and of [`Mxfp4::new`].
+    pub fn reshape(&self, shape: &[usize]) -> Result<Self, Error> {
+        let by = |factor: usize| {
+            let mut shape = shape.to_vec();
+            shape.last_mut().into_iter().for_each(|columns| *columns /= factor);
+            shape
+        };
+        Self::new(self.codes.reshape(&by(2))?, self.scales.reshape(&by(Mxfp4Numbers::GROUP as usize))?)
+    }
+
+    /// The numbers, in `f32`, `f16` or `bf16`.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unsupported`] for other types; what the device says.
+    pub fn to_matrix(&self, dtype: Dtype) -> Result<Tensor, Error> {
+        let mut numbers = Allocated::new(self.codes.queue(), dtype, &self.shape())?;
+        let inputs = contiguous(&[&self.codes, &self.scales])?;
+        let problem = (2 * self.codes.len() as u64, dtype);
+        let outputs = &mut [numbers.buffer.as_view_mut()];
+        self.codes.queue().run(&Mxfp4Numbers, problem, &views(&inputs)?, outputs)?;
+        Ok(numbers.finish())
+    }
 }
 
 impl Experts {
@@ -38,7 +169,13 @@ impl Experts {
     /// // Two experts of one element: silu(x · gate) · x · up · down.
     /// let gate_up = tensor(&[100.0, 1.0, 100.0, 10.0], &[2, 2, 1])?;
     /// let down = tensor(&[1.0, 1.0], &[2, 1, 1])?;
-    /// let experts = Experts { gate_up, down, chosen: 1, weights: ExpertWeights::Normalized, biases: None };
+    /// let experts = Experts {
+    ///     gate_up: gate_up.into(),
+    ///     down: down.into(),
+    ///     chosen: 1,
+    ///     weights: ExpertWeights::Normalized,
+    ///     biases: None,
+    /// };
     /// let (x, logits) = (tensor(&[1.0, 1.0], &[2, 1])?, tensor(&[0.0, 1.0, 2.0, 2.0], &[2, 2])?);
     /// let y = experts.run(&x, &logits, &tensor(&[0.0, 5.0], &[2, 1])?)?;
     /// assert_eq!(y.to_vec::<f32>()?, [1000.0, 105.0]);
@@ -51,11 +188,8 @@ impl Experts {
     /// says.
     pub fn run(&self, x: &Tensor, logits: &Tensor, residual: &Tensor) -> Result<Tensor, Error> {
         let problem = self.problem(x, logits)?;
-        expect(
-            "the weights of gate and up",
-            &self.gate_up,
-            &[logits.shape()[1], self.gate_up.shape()[1], x.shape()[1]],
-        )?;
+        let expected = [logits.shape()[1], self.gate_up.shape()[1], x.shape()[1]];
+        expect_shape("the weights of gate and up", &self.gate_up.shape(), &expected)?;
         expect("the residual", residual, x.shape())?;
         residual.expect_dtype("the residual", x.dtype())?;
         let inputs = contiguous(&self.inputs(x, logits).chain([residual]).collect::<Vec<_>>())?;
@@ -76,7 +210,13 @@ impl Experts {
     /// let tensor = |numbers: &[f32], shape: &[usize]| Tensor::from_slice(numbers, shape, &device);
     /// // The second of two experts.
     /// let (gate_up, down) = (tensor(&[100.0, 10.0], &[1, 2, 1])?, tensor(&[1.0], &[1, 1, 1])?);
-    /// let experts = Experts { gate_up, down, chosen: 1, weights: ExpertWeights::Normalized, biases: None };
+    /// let experts = Experts {
+    ///     gate_up: gate_up.into(),
+    ///     down: down.into(),
+    ///     chosen: 1,
+    ///     weights: ExpertWeights::Normalized,
+    ///     biases: None,
+    /// };
     /// let (x, logits) = (tensor(&[1.0, 1.0], &[2, 1])?, tensor(&[0.0, 1.0, 2.0, 0.0], &[2, 2])?);
     /// let ExpertSlots { results, shares } = experts.slots(1, &x, &logits)?;
     /// assert_eq!(results.to_vec::<f32>()?, [1000.0, 0.0]);
@@ -100,20 +240,27 @@ impl Experts {
     }
 
     fn inputs<'a>(&'a self, x: &'a Tensor, logits: &'a Tensor) -> impl Iterator<Item = &'a Tensor> {
-        [x, logits, &self.gate_up, &self.down].into_iter().chain(self.biases.iter().flatten())
+        let ([gate_up, of_gate_up], [down, of_down]) = (self.gate_up.tensors(), self.down.tensors());
+        let weights = [gate_up, down, of_gate_up, of_down].into_iter().flatten();
+        [x, logits].into_iter().chain(weights).chain(self.biases.iter().flatten())
     }
 
     /// The sizes, but for the alignment, if all but the number of experts fit each other.
     fn problem(&self, x: &Tensor, logits: &Tensor) -> Result<Problem, Error> {
-        let (&[rows, hidden], &[_, num], &[own, lines, _]) = (x.shape(), logits.shape(), self.gate_up.shape()) else {
-            let reason =
-                format!("rows are {:?}, logits {:?}, weights {:?}", x.shape(), logits.shape(), self.gate_up.shape());
+        let weights = self.gate_up.shape();
+        let (&[rows, hidden], &[_, num], &[own, lines, _]) = (x.shape(), logits.shape(), &weights[..]) else {
+            let reason = format!("rows are {:?}, logits {:?}, weights {weights:?}", x.shape(), logits.shape());
             return Err(ErrorKind::Operand { operator: "experts", reason }.into());
         };
         let inner = lines / 2;
         expect("the logits", logits, &[rows, num])?;
-        expect("the weights of gate and up", &self.gate_up, &[own, 2 * inner, hidden])?;
-        expect("the weights of down", &self.down, &[own, hidden, inner])?;
+        expect_shape("the weights of gate and up", &weights, &[own, 2 * inner, hidden])?;
+        expect_shape("the weights of down", &self.down.shape(), &[own, hidden, inner])?;
+        let format = self.gate_up.format();
+        if format != self.down.format() {
+            let reason = "weights of gate and up are stored in another way than those of down".to_owned();
+            return Err(ErrorKind::Operand { operator: "experts", reason }.into());
+        }
         logits.expect_dtype("the logits", Dtype::F32)?;
         self.gate_up.expect_dtype("gate and up", x.dtype())?;
         self.down.expect_dtype("down", x.dtype())?;
@@ -135,6 +282,7 @@ impl Experts {
             chosen: self.chosen as u64,
             weights: self.weights,
             gating: if self.biases.is_some() { Gating::Clamped } else { Gating::Silu },
+            format,
             alignment: 1,
         })
     }
@@ -180,6 +328,7 @@ impl ExpertSlots {
             chosen,
             weights: Weights::Share,
             gating: Gating::Silu,
+            format: ExpertFormat::Plain,
             alignment: 1,
         };
         let mut output = Allocated::new(residual.queue(), residual.dtype(), residual.shape())?;
@@ -197,9 +346,13 @@ fn views(inputs: &[Tensor]) -> Result<Vec<Option<View<'_, u8>>>, Error> {
 }
 
 fn expect(name: &str, tensor: &Tensor, expected: &[usize]) -> Result<(), Error> {
-    if tensor.shape() == expected {
+    expect_shape(name, tensor.shape(), expected)
+}
+
+fn expect_shape(name: &str, shape: &[usize], expected: &[usize]) -> Result<(), Error> {
+    if shape == expected {
         return Ok(());
     }
-    let reason = format!("{name} have the shape {:?}, not {expected:?}", tensor.shape());
+    let reason = format!("{name} have the shape {shape:?}, not {expected:?}");
     Err(ErrorKind::Operand { operator: "experts", reason }.into())
 }

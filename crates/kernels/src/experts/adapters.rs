@@ -8,7 +8,7 @@ use warpfold_device::LaunchConfig;
 
 use super::dots::{Dots, DotsArgs, DotsConfig, TILE};
 use super::route::RouteArgs;
-use super::{BLOCK, Gating, Kernel, Problem, Weights};
+use super::{BLOCK, ExpertFormat, Gating, Kernel, Problem, Weights};
 use crate::plan::{Family, Operand, OperandSpec, Plan, Planned, Planner, Step, grid_size, grid_size_y};
 use crate::{Dtype, Error, ErrorKind};
 
@@ -92,11 +92,19 @@ impl Family for Adapters {
                 chosen: 1,
                 weights: Weights::Share,
                 gating: Gating::Silu,
+                format: ExpertFormat::Plain,
                 alignment,
             };
-            let config = DotsConfig { dtype, dots: Dots::Down, gating: Gating::Silu, width: neighbours.width(len) };
+            let config = DotsConfig {
+                dtype,
+                dots: Dots::Down,
+                gating: Gating::Silu,
+                format: ExpertFormat::Plain,
+                width: neighbours.width(len),
+            };
             let across = grid_size_y(columns.div_ceil(config.columns().into()).max(1))?;
             let args = DotsArgs::<Planned> {
+                scales: None,
                 bias: None,
                 x,
                 weights,

@@ -4,7 +4,8 @@ use warpfold_lang::{
     Global, Lanes, Val, Var, ballot, block_idx, kernel, lane_id, params, range, shfl, thread_idx, var, warp_id, when,
 };
 
-use super::{BLOCK, Gating};
+use super::mxfp4::Line;
+use super::{BLOCK, ExpertFormat, Gating, Mxfp4Numbers};
 use crate::elements::{load, store};
 use crate::fold::{Sum, fold_warp};
 use crate::overlap::overlap_launches;
@@ -32,6 +33,7 @@ pub(super) struct DotsConfig {
     pub(super) dtype: Dtype,
     pub(super) dots: Dots,
     pub(super) gating: Gating,
+    pub(super) format: ExpertFormat,
     /// Neighbours that a lane loads at once.
     pub(super) width: u32,
 }
@@ -94,7 +96,7 @@ params! {
     pub(super) struct DotsArgs {
         /// Rows, or what slots have of the product before.
         x: Global<u8>,
-        weights: Global<u8>, bias: Option<Global<u8>>, results: Global<u8>,
+        weights: Global<u8>, scales: Option<Global<u8>>, bias: Option<Global<u8>>, results: Global<u8>,
         /// As [`RouteArgs`](super::route::RouteArgs) has them.
         order: Global<u32>, starts: Global<u32>, experts: u32, chosen: u32,
         /// Of the results, and elements of a dot product.
@@ -114,10 +116,11 @@ params! {
 /// dot product, neighbours in turn.
 pub(super) fn dots(config: &DotsConfig) -> AnyKernel {
     let config = *config;
-    let DotsConfig { dtype, dots, gating, width } = config;
+    let DotsConfig { dtype, dots, gating, format, width } = config;
     let bytes = dtype.bytes();
     let body = move |args: DotsArgs| {
-        let DotsArgs { x, weights, bias, results, order, starts, experts: num_experts, chosen, columns, len } = args;
+        let DotsArgs { x, weights, scales, bias, results, order, starts, chosen, columns, len, .. } = args;
+        let num_experts = args.experts;
         overlap_launches();
         // Contract: a grid of tiles in x, at least as many as there are, and of columns in y.
         let slots = find(starts, num_experts, block_idx().x);
@@ -142,15 +145,21 @@ pub(super) fn dots(config: &DotsConfig) -> AnyKernel {
                 })
                 .map(|line| slots.expert.get().mul_wide(num_lines) + line.cast::<u64>())
                 .collect();
-            let lines: Vec<Global<u8>> =
-                line_numbers.iter().map(|line| weights.at(*line * len.cast::<u64>() * bytes)).collect();
+            let line_of = |line: &Val<u64>| {
+                let first = *line * len.cast::<u64>();
+                match format {
+                    ExpertFormat::Plain => Line::Plain(weights.at(first * bytes)),
+                    ExpertFormat::Mxfp4 => {
+                        Line::Mxfp4 { codes: weights.at(first / 2), scales: scales.at(first / Mxfp4Numbers::GROUP) }
+                    }
+                }
+            };
+            let lines: Vec<Line> = line_numbers.iter().map(line_of).collect();
             let sums: Vec<Vec<Var<f32>>> = (0..TILE).map(|_| (0..LINES).map(|_| var(0.0_f32)).collect()).collect();
             range(lane_id() * width, len, 32 * width, |i| {
-                let at =
-                    |memory: &Global<u8>| load::<f32, _>(dtype, memory.at(i.mul_wide(bytes as u32)), width, width > 1);
-                let lines: Vec<Vec<Val<f32>>> = lines.iter().map(at).collect();
+                let lines: Vec<Vec<Val<f32>>> = lines.iter().map(|line| line.load(dtype, i, width)).collect();
                 for (row, sums) in rows.iter().zip(&sums) {
-                    let elements = at(row);
+                    let elements = Line::Plain(*row).load(dtype, i, width);
                     for (line, sum) in lines.iter().zip(sums) {
                         let products = line.iter().zip(&elements);
                         sum.set(products.fold(sum.get(), |sum, (weight, x)| weight.mul_add(*x, sum)));
@@ -179,7 +188,8 @@ pub(super) fn dots(config: &DotsConfig) -> AnyKernel {
     };
     let of = if dots == Dots::Gated { "gated" } else { "down" };
     let clamped = if gating == Gating::Clamped { "_clamped" } else { "" };
-    kernel(format!("experts_{of}{clamped}_{dtype}_{width}"), body).required_block(BLOCK).into()
+    let stored = if format == ExpertFormat::Mxfp4 { "_mxfp4" } else { "" };
+    kernel(format!("experts_{of}{clamped}{stored}_{dtype}_{width}"), body).required_block(BLOCK).into()
 }
 
 /// The function between the products.

@@ -20,6 +20,7 @@
 
 mod adapters;
 mod dots;
+mod mxfp4;
 mod route;
 
 use warpfold_device::LaunchConfig;
@@ -30,11 +31,12 @@ use dots::{CombineArgs, Dots, DotsArgs, DotsConfig, TILE, WARPS, combine, dots};
 use route::{RouteArgs, group, route};
 
 pub use adapters::{Adapters, AdaptersProblem};
+pub use mxfp4::Mxfp4Numbers;
 
 /// The family of mixtures of experts. Inputs: rows `[rows, hidden]`, logits of the router `[rows,
 /// experts]` of `f32`, weights `[own, 2 · inner, hidden]` (those of the gate, then those of `up`)
 /// and `[own, hidden, inner]`, the residual `[rows, hidden]`. Output: `[rows, hidden]`. All without
-/// gaps.
+/// gaps. Weights as [`ExpertFormat::Mxfp4`] are codes, and their scales are inputs behind both.
 ///
 /// With some of the experts there is no residual, and the outputs are what slots give, `[rows,
 /// chosen, hidden]` of `f32`, zero where the expert is elsewhere, and their weights, `[rows,
@@ -68,6 +70,8 @@ pub struct Problem {
     pub weights: Weights,
     /// The function between the products of an expert.
     pub gating: Gating,
+    /// Storage of the weights.
+    pub format: ExpertFormat,
     /// A power of two that all addresses are multiples of, in bytes.
     pub alignment: u64,
 }
@@ -92,6 +96,26 @@ pub enum Gating {
     Clamped,
 }
 
+/// Storage of the weights of experts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ExpertFormat {
+    /// In the type of the rows.
+    Plain,
+    /// As [MXFP4](Mxfp4Numbers). The bits of the result are those of the same numbers in the type
+    /// of the rows.
+    Mxfp4,
+}
+
+impl ExpertFormat {
+    /// Bytes of so many weights of a type, and of their scales.
+    fn bytes(self, weights: u64, dtype: Dtype) -> [u64; 2] {
+        match self {
+            Self::Plain => [weights * dtype.bytes(), 0],
+            Self::Mxfp4 => [weights / 2, weights / Mxfp4Numbers::GROUP],
+        }
+    }
+}
+
 /// Threads of a block of the kernels here.
 pub(crate) const BLOCK: u32 = 32 * WARPS;
 
@@ -110,6 +134,15 @@ impl Problem {
         }
         if self.sums && ![0, experts].contains(&own) {
             return refused(format!("slots are added with all experts or with none, not with {own} of {experts}"));
+        }
+        if self.format == ExpertFormat::Mxfp4 {
+            if let Some(size) = [self.hidden, self.inner].iter().find(|size| !size.is_multiple_of(Mxfp4Numbers::GROUP))
+            {
+                return refused(format!("rows of {size} weights are not in groups of {}", Mxfp4Numbers::GROUP));
+            }
+            if !self.alignment.is_multiple_of(16) {
+                return refused(format!("rows at multiples of {} bytes, not of 16", self.alignment));
+            }
         }
         let most = [self.rows.saturating_mul(self.chosen), self.experts, self.hidden, 2 * self.inner];
         match most.into_iter().find(|size| *size > 1 << 30) {
@@ -135,8 +168,8 @@ impl Problem {
         inputs: Inputs,
         outputs: [Operand; 2],
     ) -> Result<(), Error> {
-        let (Inputs { x, logits, gate_up, down, biases }, [results, shares]) = (inputs, outputs);
-        let Self { dtype, rows, hidden, inner, experts, first, own, chosen, weights, gating, .. } = *self;
+        let (Inputs { x, logits, gate_up, down, scales, biases }, [results, shares]) = (inputs, outputs);
+        let Self { dtype, rows, hidden, inner, experts, first, own, chosen, weights, gating, format, .. } = *self;
         let (bytes, slots) = (dtype.bytes(), rows * chosen);
         let [ids, order] = [4 * slots; 2].map(|bytes| plan.add_scratch(bytes));
         let starts = plan.add_scratch(4 * (own + 2));
@@ -162,15 +195,17 @@ impl Problem {
         plan.steps.push(Step::new(kernel, LaunchConfig::new(grid_size(own + 1)?, 32)).with(args)?);
         // Products: each expert may end with a tile that is not full.
         let tiles = grid_size((slots / u64::from(TILE) + own.min(slots)).max(1))?;
-        let mut multiply = |dots: Dots, [x, weights, results]: [Operand; 3], bias, columns: u64, len: u64| {
-            let config = DotsConfig { dtype, dots, gating, width: self.width(len) };
+        let mut multiply = |dots: Dots, [x, weights, results]: [Operand; 3], columns: u64, len: u64| {
+            let config = DotsConfig { dtype, dots, gating, format, width: self.width(len) };
+            let of = |both: Option<[Operand; 2]>| both.map(|both| both[usize::from(dots == Dots::Down)]);
             // THRESHOLD: columns beyond the grid in y are refused; tested by
             // crates/kernels/tests/parts/plans.rs::experts_wider_than_a_grid_are_refused
             let across = grid_size_y(columns.div_ceil(config.columns().into()).max(1))?;
             let args = DotsArgs::<Planned> {
                 x,
                 weights,
-                bias,
+                scales: of(scales),
+                bias: of(biases),
                 results,
                 order,
                 starts,
@@ -183,9 +218,8 @@ impl Problem {
             plan.steps.push(Step::new(kernel, LaunchConfig::new((tiles, across), BLOCK)).with(args)?);
             Ok::<_, Error>(())
         };
-        let [of_gate_up, of_down] = [0, 1].map(|i| biases.map(|biases| biases[i]));
-        multiply(Dots::Gated, [x, gate_up, gated], of_gate_up, inner, hidden)?;
-        multiply(Dots::Down, [gated, down, results], of_down, hidden, inner)
+        multiply(Dots::Gated, [x, gate_up, gated], inner, hidden)?;
+        multiply(Dots::Down, [gated, down, results], hidden, inner)
     }
 }
 
@@ -200,11 +234,17 @@ impl Family for Experts {
             .choice(format_args!("{chosen} of {experts} experts, {own} here, {TILE} rows of one at a time"));
         let mut read =
             |name, elements: u64, bytes: u64| plan.add_input(OperandSpec::new(name, elements * bytes, bytes));
+        let [of_gate_up, of_down] = [2, 1].map(|n| problem.format.bytes(own * n * inner * hidden, dtype));
+        let alignment = if problem.format == ExpertFormat::Mxfp4 { 4 } else { bytes };
         let multiplied = (own > 0 || !sums).then(|| Inputs {
             x: read("the rows", rows * hidden, bytes),
             logits: read("the logits", rows * experts, 4),
-            gate_up: read("the weights of gate and up", own * 2 * inner * hidden, bytes),
-            down: read("the weights of down", own * hidden * inner, bytes),
+            gate_up: read("the weights of gate and up", of_gate_up[0] / alignment, alignment),
+            down: read("the weights of down", of_down[0] / alignment, alignment),
+            scales: (problem.format == ExpertFormat::Mxfp4).then(|| {
+                let scales = read("the scales of gate and up", of_gate_up[1], 1);
+                [scales, read("the scales of down", of_down[1], 1)]
+            }),
             biases: (problem.gating == Gating::Clamped).then(|| {
                 let of_gate_up = read("the biases of gate and up", own * 2 * inner, bytes);
                 [of_gate_up, read("the biases of down", own * hidden, bytes)]
@@ -249,6 +289,7 @@ struct Inputs {
     logits: Operand,
     gate_up: Operand,
     down: Operand,
+    scales: Option<[Operand; 2]>,
     biases: Option<[Operand; 2]>,
 }
 
@@ -263,6 +304,7 @@ enum Kernel {
     Group,
     Dots(DotsConfig),
     Combine(Dtype),
+    Mxfp4Numbers(Dtype),
 }
 
 impl Kernel {
@@ -272,13 +314,15 @@ impl Kernel {
             Self::Group => group(),
             Self::Dots(config) => dots(config),
             Self::Combine(dtype) => combine(*dtype),
+            Self::Mxfp4Numbers(dtype) => mxfp4::kernel_of(*dtype),
         }
     }
 }
 
 /// Kernels as they ship, to be assembled and compared.
 pub(crate) fn kernels() -> Vec<Shipped> {
-    let with = |dots, gating| Kernel::Dots(DotsConfig { dtype: Dtype::Bf16, dots, gating, width: 8 });
+    let of = |dots, gating, format| Kernel::Dots(DotsConfig { dtype: Dtype::Bf16, dots, gating, format, width: 8 });
+    let with = |dots, gating| of(dots, gating, ExpertFormat::Plain);
     let listed = [
         Kernel::Route(Weights::Normalized),
         Kernel::Route(Weights::Share),
@@ -288,6 +332,9 @@ pub(crate) fn kernels() -> Vec<Shipped> {
         with(Dots::Down, Gating::Clamped),
         Kernel::Combine(Dtype::Bf16),
         Kernel::Group,
+        of(Dots::Gated, Gating::Clamped, ExpertFormat::Mxfp4),
+        of(Dots::Down, Gating::Clamped, ExpertFormat::Mxfp4),
+        Kernel::Mxfp4Numbers(Dtype::Bf16),
     ];
     Shipped::each(listed.iter().map(Kernel::make))
 }

@@ -70,6 +70,7 @@ fn experts_wider_than_a_grid_are_refused() {
             chosen: 1,
             weights: Weights::Share,
             gating: experts::Gating::Silu,
+            format: experts::ExpertFormat::Plain,
             alignment: 16,
         };
         plan(&Experts, &problem)

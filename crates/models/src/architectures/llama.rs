@@ -28,8 +28,8 @@ struct Layer {
 /// The feed-forward part of a layer.
 #[derive(Debug)]
 enum FeedForward {
-    One(Mlp),
-    Many(Mixture),
+    One(Box<Mlp>),
+    Many(Box<Mixture>),
 }
 
 impl FeedForward {
@@ -78,8 +78,10 @@ impl Llama {
                 attention: SelfAttention::load(loader, &attention, number, config, head_norms)?,
                 mlp_norm: loader.norm(&name("post_attention_layernorm"), config.hidden, config.norm_eps)?,
                 mlp: match experts {
-                    Some(experts) => FeedForward::Many(Mixture::load(loader, &prefix, parts.experts, config, experts)?),
-                    None => FeedForward::One(Mlp::load(loader, &name("mlp"), &gating, config)?),
+                    Some(experts) => {
+                        FeedForward::Many(Box::new(Mixture::load(loader, &prefix, parts.experts, config, experts)?))
+                    }
+                    None => FeedForward::One(Box::new(Mlp::load(loader, &name("mlp"), &gating, config)?)),
                 },
             });
         }

@@ -249,7 +249,7 @@ impl ModelConfig {
         Ok(self)
     }
 
-    /// How a head's rows lie in files of Hugging Face, if not as they are computed with.
+    /// Order of a head's rows in files of Hugging Face, if not that of kernels.
     pub(crate) fn head_order(&self) -> Option<HeadOrder> {
         let rotated = self.rope.rotated(self.head_dim);
         let order = HeadOrder { head_dim: self.head_dim, rotated, has_adjacent_pairs: self.has_adjacent_pairs };

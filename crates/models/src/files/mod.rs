@@ -291,6 +291,9 @@ impl Checkpoint {
     /// as they are.
     pub(crate) fn packed_elements_and_bytes(&self) -> [u64; 2] {
         let of = |entry: &Entry| {
+            if entry.quantized.as_ref().is_some_and(|matrix| matrix.is_kept_of_experts()) {
+                return [entry.len() as u64, entry.num_bytes() as u64];
+            }
             let Some(scheme) = entry.coded().map(Coded::scheme) else { return [0; 2] };
             let (rows, width) = entry.rows_and_width();
             let shape = PackedShape { rows: rows as u64, columns: width as u64 };

@@ -1,7 +1,7 @@
 //! Mixtures of experts: a router, and the gated MLPs that it chooses from; each of several devices
 //! has some of them.
 
-use warpfold::{ExpertWeights, Experts, Tensor};
+use warpfold::{ExpertMatrices, ExpertWeights, Experts, Tensor};
 
 use super::{Linear, Loader, Shard};
 use crate::config::ExpertsConfig;
@@ -54,22 +54,29 @@ impl Mixture {
                 let of = |expert: usize, part: &str| format!("{prefix}.experts.{expert}.{part}");
                 let gate_up: Vec<_> = own.clone().flat_map(|e| [gate, up].map(|part| (of(e, part), inner))).collect();
                 let down: Vec<_> = own.clone().map(|e| (of(e, down), hidden)).collect();
-                (router, loader.lines(&gate_up, hidden)?, loader.lines(&down, inner)?, None)
+                let [gate_up, down] = [loader.lines(&gate_up, hidden)?, loader.lines(&down, inner)?];
+                (router, gate_up.reshape(&shapes[0])?.into(), down.reshape(&shapes[1])?.into(), None)
             }
             ExpertParts::Together => {
                 let router = loader.linear(&[(format!("{prefix}.router"), num)], hidden, true)?;
                 let [gate_up, down] = ["gate_up", "down"].map(|part| format!("{prefix}.experts.{part}_proj"));
-                let mut of = |name: &str, [_, lines, columns]: [usize; 3]| {
+                // Both as they are stored, or neither.
+                let stays = [&gate_up, &down].iter().all(|name| loader.stays_mxfp4(name));
+                let mut of = |name: &str, shape: [usize; 3]| {
+                    let [_, lines, columns] = shape;
                     let (all, own) = (num * lines, own.start * lines..own.end * lines);
                     let bias = loader.bias(name, all, own.clone())?.reshape(&[own.len() / lines, lines])?;
-                    Ok::<_, Error>((loader.lines_of(name, all, own, columns)?, bias))
+                    let weights: ExpertMatrices = match stays {
+                        true => loader.mxfp4_lines_of(name, all, own, columns)?.reshape(&shape)?.into(),
+                        false => loader.lines_of(name, all, own, columns)?.reshape(&shape)?.into(),
+                    };
+                    Ok::<_, Error>((weights, bias))
                 };
                 let (gate_up, of_gate_up) = of(&gate_up, shapes[0])?;
                 let (down, of_down) = of(&down, shapes[1])?;
                 (router, gate_up, down, Some([of_gate_up, of_down]))
             }
         };
-        let (gate_up, down) = (gate_up.reshape(&shapes[0])?, down.reshape(&shapes[1])?);
         let weights = if is_normalized { ExpertWeights::Normalized } else { ExpertWeights::Share };
         let shared = shard.map(|shard| (shard.clone(), own.start));
         Ok(Self { router, experts: Experts { gate_up, down, chosen, weights, biases }, shared })

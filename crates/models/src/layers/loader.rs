@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use warpfold::{Dtype, Queue, Tensor};
+use warpfold::{Dtype, Mxfp4, Queue, Tensor};
 use warpfold_device::HostBuffer;
 
 use super::adapted::Adapted;
@@ -217,6 +217,33 @@ impl Loader<'_> {
         columns: usize,
     ) -> Result<Tensor, Error> {
         self.rows(&[Lines { name: format!("{name}.weight"), all, own }], columns)
+    }
+
+    /// Returns whether a matrix, whose name stands without `.weight`, stays MXFP4 on the device.
+    pub(crate) fn stays_mxfp4(&self, name: &str) -> bool {
+        self.is_packed && self.checkpoint.is_mxfp4(&format!("{name}.weight"))
+    }
+
+    /// Variant of [`Loader::lines_of`] for weights that stay MXFP4.
+    pub(crate) fn mxfp4_lines_of(
+        &mut self,
+        name: &str,
+        all: usize,
+        own: Range<usize>,
+        columns: usize,
+    ) -> Result<Mxfp4, Error> {
+        let name = format!("{name}.weight");
+        let [mut codes, mut scales] = [Vec::new(), Vec::new()];
+        if !self.is_outline {
+            [codes, scales] = self.checkpoint.mxfp4_rows(&name, &[all, columns], &own)?;
+            self.tell(self.checkpoint.num_bytes_of(&name, &Part::Rows(own.clone())));
+        }
+        let codes = self.upload(Dtype::U8, &codes, &[own.len(), columns / 2])?;
+        let scales = self.upload(Dtype::U8, &scales, &[own.len(), columns / 32])?;
+        let weights = Mxfp4::new(codes, scales)?;
+        let view = View::Mxfp4(weights.clone(), self.dtype);
+        self.note(&name, Held::plain(self.dtype), view, own.start * columns, &[columns, 1]);
+        Ok(weights)
     }
 
     /// Elements of a bias of so many in all, whose name stands without `.bias`.

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
 
-use warpfold::{Dtype, PackedWeights, Tensor};
+use warpfold::{Dtype, Mxfp4, PackedWeights, Tensor};
 
 use crate::Error;
 use crate::error::ErrorKind;
@@ -52,6 +52,7 @@ pub(crate) enum View {
         dtype: Dtype,
         part: PackedPart,
     },
+    Mxfp4(Mxfp4, Dtype),
 }
 
 /// Some of the elements of packed weights.
@@ -77,6 +78,7 @@ impl View {
     pub(crate) fn tensor(&self) -> Result<Tensor, Error> {
         Ok(match self {
             Self::Tensor(tensor) => tensor.clone(),
+            Self::Mxfp4(weights, dtype) => weights.to_matrix(*dtype)?,
             Self::Packed { weights, dtype, part } => {
                 let (matrix, [rows, columns]) = (weights.to_matrix(*dtype)?, weights.shape());
                 match part {
@@ -90,6 +92,7 @@ impl View {
     fn shape(&self) -> Vec<usize> {
         match self {
             Self::Tensor(tensor) => tensor.shape().to_vec(),
+            Self::Mxfp4(weights, _) => weights.shape(),
             Self::Packed { weights, part, .. } => match (part, weights.shape()) {
                 (PackedPart::Rows(rows), [_, columns]) => vec![rows.len(), columns],
                 (PackedPart::Turns(_), [rows, columns]) => vec![rows / 16, 1, 8 * columns],

@@ -2,8 +2,9 @@
 
 use half::bf16;
 use warpfold::{
-    Axes, CacheRotary, CacheShape, Device, Dtype, Error, ErrorKind, ExpertSlots, ExpertWeights, Experts, NewHeads,
-    NewTokens, NormInputs, PageLayout, PagedCache, Pairs, Profile, Queue, RotaryOptions, Tensor,
+    Axes, CacheRotary, CacheShape, Device, Dtype, Error, ErrorKind, ExpertMatrices, ExpertSlots, ExpertWeights,
+    Experts, Mxfp4, NewHeads, NewTokens, NormInputs, PageLayout, PagedCache, Pairs, Profile, Queue, RotaryOptions,
+    Tensor,
 };
 use warpfold_device::Checks;
 
@@ -39,8 +40,8 @@ impl Sizes {
         let Self([rows, hidden, inner, num, chosen]) = *self;
         let of = |seed, shape: &[usize]| tensor(device, dtype, &numbers(shape.iter().product(), seed), shape);
         let experts = Experts {
-            gate_up: of(1, &[num, 2 * inner, hidden])?,
-            down: of(2, &[num, hidden, inner])?,
+            gate_up: of(1, &[num, 2 * inner, hidden])?.into(),
+            down: of(2, &[num, hidden, inner])?.into(),
             chosen,
             weights,
             biases: None,
@@ -110,7 +111,13 @@ fn a_row_of_experts_has_the_same_bits_alone_and_among_others() {
     let Sizes([_, hidden, inner, num, chosen]) = Sizes([0, 40, 24, 5, 2]);
     let of = |seed, shape: &[usize]| tensor(&device, Dtype::Bf16, &numbers(shape.iter().product(), seed), shape);
     let (gate_up, down) = (of(1, &[num, 2 * inner, hidden]).unwrap(), of(2, &[num, hidden, inner]).unwrap());
-    let experts = Experts { gate_up, down, chosen, weights: ExpertWeights::Normalized, biases: None };
+    let experts = Experts {
+        gate_up: gate_up.into(),
+        down: down.into(),
+        chosen,
+        weights: ExpertWeights::Normalized,
+        biases: None,
+    };
     let (x, logits) = (of(3, &[37, hidden]).unwrap(), of(5, &[37, num]).unwrap().cast(Dtype::F32).unwrap());
     let all = experts.run(&x, &logits, &x).unwrap().to_vec::<bf16>().unwrap();
     for row in [0, 11, 36] {
@@ -121,11 +128,83 @@ fn a_row_of_experts_has_the_same_bits_alone_and_among_others() {
 }
 
 #[test]
+fn experts_of_4_bits_have_the_bits_of_their_numbers() {
+    let device = checked();
+    let [hidden, inner, num, chosen] = [64, 96, 5, 2];
+    let bytes =
+        |len: usize, seed: usize| -> Vec<u8> { (0..len).map(|i| ((i * 7919 + seed * 104_729) >> 3) as u8).collect() };
+    let weights = |lines: usize, columns: usize, seed: usize| {
+        let codes = bytes(num * lines * columns / 2, seed);
+        // Some are far below the smallest normal number, and some above 1.
+        let scales: Vec<u8> = bytes(num * lines * columns / 32, seed + 1)
+            .into_iter()
+            .map(|byte| if byte == 7 { byte % 2 } else { 118 + byte % 11 })
+            .collect();
+        let codes = Tensor::from_slice(&codes, &[num, lines, columns / 2], &device).unwrap();
+        Mxfp4::new(codes, Tensor::from_slice(&scales, &[num, lines, columns / 32], &device).unwrap()).unwrap()
+    };
+    let (gate_up, down) = (weights(2 * inner, hidden, 1), weights(hidden, inner, 2));
+    for dtype in [Dtype::Bf16, Dtype::F32, Dtype::F16] {
+        let of = |seed, shape: &[usize]| tensor(&device, dtype, &numbers(shape.iter().product(), seed), shape).unwrap();
+        let biases = || Some([of(6, &[num, 2 * inner]), of(7, &[num, hidden])]);
+        let (x, logits) = (of(3, &[13, hidden]), of(5, &[13, num]).cast(Dtype::F32).unwrap());
+        for biases in [None, biases()] {
+            let run = |gate_up: ExpertMatrices, down: ExpertMatrices| {
+                let weights = ExpertWeights::Normalized;
+                let experts = Experts { gate_up, down, chosen, weights, biases: biases.clone() };
+                experts.run(&x, &logits, &x).unwrap().to_bytes().unwrap()
+            };
+            let matrices = [&gate_up, &down].map(|weights| weights.to_matrix(dtype).unwrap().into());
+            let [of_gate_up, of_down] = matrices;
+            assert_eq!(run(gate_up.clone().into(), down.clone().into()), run(of_gate_up, of_down), "{dtype}");
+        }
+    }
+    let mixed = Experts {
+        gate_up: gate_up.clone().into(),
+        down: down.to_matrix(Dtype::F32).unwrap().into(),
+        chosen,
+        weights: ExpertWeights::Share,
+        biases: None,
+    };
+    let (x, logits) = (tensor(&device, Dtype::F32, &[0.0; 64], &[1, hidden]), [0.0_f32; 5]);
+    let (x, logits) = (x.unwrap(), Tensor::from_slice(&logits, &[1, num], &device).unwrap());
+    let error = mixed.run(&x, &logits, &x).unwrap_err().to_string();
+    assert!(error.contains("stored in another way"), "{error}");
+    is_clean(&device);
+}
+
+#[test]
+fn numbers_of_4_bits_are_those_of_the_specification() {
+    let device = checked();
+    let magnitudes = [0.0_f64, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0];
+    // All codes with each scale but that of NaN.
+    let codes: Vec<u8> = (0..255).flat_map(|_| [0x10_u8, 0x32, 0x54, 0x76, 0x98, 0xba, 0xdc, 0xfe].repeat(2)).collect();
+    let scales: Vec<u8> = (0..255).collect();
+    let codes = Tensor::from_slice(&codes, (255, 16), &device).unwrap();
+    let weights = Mxfp4::new(codes, Tensor::from_slice(&scales, (255, 1), &device).unwrap()).unwrap();
+    let found = weights.to_matrix(Dtype::F32).unwrap().to_vec::<f32>().unwrap();
+    for (i, found) in found.into_iter().enumerate() {
+        let (scale, code) = (i / 32, i % 16);
+        let sign = if code < 8 { 1.0 } else { -1.0 };
+        // Zeros have no sign.
+        let sign = if code == 8 { 1.0 } else { sign };
+        let expected = sign * magnitudes[code % 8] * 2_f64.powi(scale as i32 - 127);
+        assert_eq!(found.to_bits(), (expected as f32).to_bits(), "code {code} with scale {scale}");
+        assert_eq!(bf16::from_f32(found).to_f32().to_bits(), found.to_bits(), "a bf16 has it");
+    }
+    let [codes, scales] = [(2, 24), (2, 1)].map(|shape| Tensor::zeros(shape, Dtype::U8, &device).unwrap());
+    let error = Mxfp4::new(codes, scales).unwrap_err().to_string();
+    assert!(error.contains("not in groups of 16 bytes"), "{error}");
+    is_clean(&device);
+}
+
+#[test]
 fn slots_of_experts_on_several_devices_sum_to_the_bits_of_all_experts() {
     let device = checked();
     let [hidden, inner, num, chosen] = [40, 24, 6, 3];
     let of = |seed, shape: &[usize]| tensor(&device, Dtype::Bf16, &numbers(shape.iter().product(), seed), shape);
-    let (gate_up, down) = (of(1, &[num, 2 * inner, hidden]).unwrap(), of(2, &[num, hidden, inner]).unwrap());
+    let matrices = [of(1, &[num, 2 * inner, hidden]).unwrap(), of(2, &[num, hidden, inner]).unwrap()];
+    let [gate_up, down] = matrices.clone().map(Into::into);
     let all = Experts { gate_up, down, chosen, weights: ExpertWeights::Share, biases: None };
     let (x, logits) = (of(3, &[11, hidden]).unwrap(), of(5, &[11, num]).unwrap().cast(Dtype::F32).unwrap());
     let expected = all.run(&x, &logits, &x).unwrap().to_vec::<bf16>().unwrap();
@@ -133,7 +212,7 @@ fn slots_of_experts_on_several_devices_sum_to_the_bits_of_all_experts() {
     let mut found = vec![0_u32; 11 * chosen * hidden];
     let mut shares = None;
     for part in [0..1, 1..4, 4..6] {
-        let [gate_up, down] = [&all.gate_up, &all.down].map(|of| of.slice(0, part.clone()).unwrap());
+        let [gate_up, down] = matrices.each_ref().map(|of| of.slice(0, part.clone()).unwrap().into());
         let own = Experts { gate_up, down, ..all.clone() }.slots(part.start, &x, &logits).unwrap();
         let bits = own.results.to_vec::<f32>().unwrap();
         found.iter_mut().zip(bits).for_each(|(sum, x)| *sum += x.to_bits());

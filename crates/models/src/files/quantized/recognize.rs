@@ -131,6 +131,7 @@ impl Parts<'_> {
             order,
             is_transposed: true,
             scheme: None,
+            has_experts: false,
         };
         Ok(entry_of(matrix, [rows, width]))
     }
@@ -183,6 +184,7 @@ impl Parts<'_> {
             order,
             is_transposed: false,
             scheme: None,
+            has_experts: false,
         };
         Ok(entry_of(matrix, shape))
     }
@@ -223,7 +225,9 @@ impl Parts<'_> {
         }
         blocks.shape = vec![experts * rows, groups * bytes];
         scales.shape = vec![experts * rows, groups];
-        self.small_floats(blocks, scales, None)
+        let mut entry = self.small_floats(blocks, scales, None)?;
+        entry.quantized.iter_mut().for_each(|matrix| matrix.has_experts = true);
+        Ok(entry)
     }
 
     /// 4-bit floats, two in a byte, with scales of groups.
@@ -263,6 +267,7 @@ impl Parts<'_> {
             order: None,
             is_transposed: false,
             scheme: None,
+            has_experts: false,
         };
         Ok(entry_of(matrix, [rows, width]))
     }
@@ -327,6 +332,7 @@ impl Parts<'_> {
             order: None,
             is_transposed: false,
             scheme: None,
+            has_experts: false,
         };
         Ok(entry_of(matrix, [rows, width]))
     }

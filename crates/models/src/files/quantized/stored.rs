@@ -8,7 +8,8 @@ use warpfold_kernels::matmul::quantized::{Piece, Scheme};
 
 use super::{Numbers, Quantized, Read, Scales, Zeros};
 use crate::Error;
-use crate::files::{Blocks, Checkpoint};
+use crate::error;
+use crate::files::{Blocks, Checkpoint, Entry};
 
 /// Rows of a quantized matrix, as pieces of its scheme.
 pub(crate) struct QuantizedRows {
@@ -61,6 +62,10 @@ impl Checkpoint {
         if !width.is_multiple_of(16) {
             return Ok(None);
         }
+        if let (Numbers::E2m1, Scales::Exponents(_)) = (&matrix.numbers, &matrix.scales) {
+            let is_known = self.scales_of_groups(&matrix.scales)?.iter().all(|scale| scale.is_finite());
+            return Ok((group == 32 && is_known).then_some(Blocks::Mxfp4.scheme()));
+        }
         let read = self.read_of(matrix, &(0..rows))?;
         // Most files list the groups of columns that are neighbours all the same.
         if read.order.iter().flatten().enumerate().any(|(column, group)| column / matrix.group != *group) {
@@ -68,10 +73,6 @@ impl Checkpoint {
         }
         let all = || (0..rows).flat_map(|row| (0..matrix.groups).map(move |group| (row, group)));
         match (&matrix.numbers, &matrix.scales) {
-            (Numbers::E2m1, Scales::Exponents(_)) if group == 32 => {
-                let is_known = read.scales.iter().all(|scale| scale.is_finite());
-                Ok(is_known.then_some(Blocks::Mxfp4.scheme()))
-            }
             (Numbers::Themselves, Scales::Floats(_)) => {
                 let zero = matrix.zero(&read, 0, 0);
                 let is_exact = read.scales.iter().all(|scale| f16::from_f32(*scale).to_f32() == *scale);
@@ -83,6 +84,31 @@ impl Checkpoint {
             }
             _ => Ok(None),
         }
+    }
+
+    /// Codes and scales of rows of [experts in MXFP4](Self::is_mxfp4), as they are in the files.
+    pub(crate) fn mxfp4_rows(&self, name: &str, shape: &[usize], rows: &Range<usize>) -> Result<[Vec<u8>; 2], Error> {
+        let wrong = |reason: String| error::tensor(&self.path, name, reason);
+        let entry = self.entries.get(name).ok_or_else(|| wrong("it is missing".to_owned()))?;
+        if entry.shape != shape {
+            return Err(wrong(format!("its shape is {:?}, not {shape:?}", entry.shape)));
+        }
+        let matrix = entry.quantized.as_deref().filter(|matrix| matrix.is_kept_of_experts());
+        let Some(Quantized { codes, scales: Scales::Exponents(scales), .. }) = matrix else {
+            return Err(wrong("it is not MXFP4 of experts".to_owned()));
+        };
+        let of_rows = |entry: &Entry| {
+            let mut entry = entry.clone();
+            entry.cut_rows(rows);
+            self.bytes_of(&entry)
+        };
+        Ok([of_rows(&codes.entry)?, of_rows(scales)?])
+    }
+
+    /// Returns whether a matrix is one of experts in MXFP4 that devices can keep.
+    pub(crate) fn is_mxfp4(&self, name: &str) -> bool {
+        let matrix = self.entries.get(name).and_then(|entry| entry.quantized.as_deref());
+        matrix.is_some_and(Quantized::is_kept_of_experts)
     }
 
     /// Rows of a matrix that devices keep.
