@@ -101,7 +101,11 @@ fn page() -> String {
         let has_experts = matches!(architecture, Architecture::GptOss | Architecture::Mixtral | Architecture::Qwen3Moe);
         let is_half = name.ends_with("ForConditionalGeneration");
         let gguf = Architecture::GGUF_NAMES.iter().find(|(_, of)| *of == architecture && !is_half);
-        let gguf = gguf.map_or_else(String::new, |(name, _)| format!("`{name}`"));
+        let gguf = match gguf {
+            // A llama with experts.
+            None if architecture == Architecture::Mixtral => "`llama`".to_owned(),
+            found => found.map_or_else(String::new, |(name, _)| format!("`{name}`")),
+        };
         let adapters = if has_experts { "attention" } else { "all" };
         writeln!(page, "| `{name}` | {models} | {gguf} | 1, 2, 4, 8 | {adapters} | {fixture} | {compared} |")
             .expect("a text");

@@ -262,6 +262,7 @@ fn weights_of_few_bits_answer_as_they_are_stored_with_the_bits_of_those_that_are
         ("quantized/mxfp4", Profile::H200, Dtype::Bf16),
         ("gpt_oss", Profile::H200, Dtype::Bf16),
         ("gpt_oss", Profile::A100, Dtype::F32),
+        ("gguf_gpt_oss/model.gguf", Profile::H200, Dtype::Bf16),
     ];
     for (path, profile, dtype) in cases {
         let path = fixture(path);
@@ -290,6 +291,13 @@ fn weights_of_few_bits_answer_as_they_are_stored_with_the_bits_of_those_that_are
 #[test]
 fn a_quantized_gguf_file_answers_as_numpy_does_with_what_it_holds() {
     agrees("gguf/llama.gguf", "gguf", Dtype::F32, 1e-4);
+}
+
+#[test]
+fn experts_of_gguf_files_answer_as_numpy_does_with_what_they_hold() {
+    for folder in ["gguf_qwen3moe", "gguf_gpt_oss"] {
+        agrees(&format!("{folder}/model.gguf"), folder, Dtype::F32, 1e-4);
+    }
 }
 
 #[test]

@@ -119,9 +119,13 @@ fn experts_are_split_and_answers_stay_alike() {
     // that all of them add.
     let odd =
         Config { budget: 7, inject_preemptions: 0.3, preemption: Preemption::Recompute, num_blocks: 60, ..settings() };
-    for (files, count, config) in
-        [(fixture("mixtral"), 2, odd), (fixture("gpt_oss").packed(), 2, settings()), (eight, 8, settings())]
-    {
+    let cases = [
+        (fixture("mixtral"), 2, odd),
+        (fixture("gpt_oss").packed(), 2, settings()),
+        (fixture("gguf_gpt_oss/model.gguf").packed(), 2, settings()),
+        (eight, 8, settings()),
+    ];
+    for (files, count, config) in cases {
         if num_gpus().is_some_and(|found| found < count) {
             eprintln!("skipped: experts on {count} devices");
             continue;

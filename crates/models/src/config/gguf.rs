@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{Architecture, ModelConfig, Rope, RopeScaling};
+use super::{Architecture, ExpertsConfig, ModelConfig, Rope, RopeScaling};
 use crate::Error;
 use crate::error;
 use crate::files::gguf::{Header, Value};
@@ -30,10 +30,36 @@ pub(crate) fn of_gguf(header: &Header) -> Result<ModelConfig, Error> {
             format!("a rotation of {turned} of {head_dim} elements of a head"),
         ));
     }
-    let (is_gemma2, is_gemma3) = (*architecture == Architecture::Gemma2, *architecture == Architecture::Gemma3);
+    // Mixtral is a llama with experts.
+    let num_experts = keys.maybe_size(&key("expert_count"))?.filter(|num| *num > 0);
+    let architecture = match (architecture, num_experts) {
+        (Architecture::Llama, Some(_)) => Architecture::Mixtral,
+        (other, _) => *other,
+    };
+    let (is_gemma2, is_gemma3) = (architecture == Architecture::Gemma2, architecture == Architecture::Gemma3);
+    let is_gpt_oss = architecture == Architecture::GptOss;
+    let experts = match num_experts {
+        None => None,
+        Some(num) => Some(ExpertsConfig {
+            num,
+            chosen: keys.size(&key("expert_used_count"))?,
+            inner: match keys.maybe_size(&key("expert_feed_forward_length"))? {
+                Some(inner) => inner,
+                None => keys.size(&key("feed_forward_length"))?,
+            },
+            is_normalized: true,
+            dense_layers: Vec::new(),
+        }),
+    };
+    let needs_experts = is_gpt_oss || architecture == Architecture::Qwen3Moe;
+    if needs_experts && experts.is_none() {
+        return Err(error::field(&header.path, &key("expert_count"), "it is missing"));
+    }
     let window = keys.maybe_size(&key("attention.sliding_window"))?;
     let windows: Vec<_> = (0..num_layers)
-        .map(|layer| window.filter(|_| !(is_gemma3 && (layer + 1) % 6 == 0 || is_gemma2 && layer % 2 == 1)))
+        .map(|layer| {
+            window.filter(|_| !(is_gemma3 && (layer + 1) % 6 == 0 || (is_gemma2 || is_gpt_oss) && layer % 2 == 1))
+        })
         .collect();
     let vocab = match header.metadata.get("tokenizer.ggml.tokens") {
         Some(Value::Texts(tokens)) => tokens.len(),
@@ -46,23 +72,20 @@ pub(crate) fn of_gguf(header: &Header) -> Result<ModelConfig, Error> {
         }
     }
     eos.dedup();
+    let max_len = keys.size(&key("context_length"))?;
+    let theta = keys.number(&key("rope.freq_base"))?.unwrap_or(if is_gemma3 { 1e6 } else { 1e4 });
     let config = ModelConfig {
-        architecture: *architecture,
+        architecture,
         vocab,
         hidden,
         intermediate: keys.size(&key("feed_forward_length"))?,
-        experts: None,
+        experts,
         num_layers,
         num_heads,
         num_kv_heads: keys.maybe_size(&key("attention.head_count_kv"))?.unwrap_or(num_heads),
         head_dim,
         norm_eps: keys.number(&key("attention.layer_norm_rms_epsilon"))?.unwrap_or(1e-5),
-        rope: Rope {
-            theta: keys.number(&key("rope.freq_base"))?.unwrap_or(if is_gemma3 { 1e6 } else { 1e4 }),
-            scaling: keys.rope_scaling(&key("rope"))?,
-            magnitude: 1.0,
-            partial: 1.0,
-        },
+        rope: keys.rope(&key("rope"), theta, max_len, is_gpt_oss)?,
         local_rope: is_gemma3.then(|| Rope::plain(1e4)),
         has_adjacent_pairs: false,
         local_layers: windows.iter().map(Option::is_some).collect(),
@@ -73,11 +96,11 @@ pub(crate) fn of_gguf(header: &Header) -> Result<ModelConfig, Error> {
         attention_softcap: keys.number(&key("attn_logit_softcapping"))?.or(is_gemma2.then_some(50.0)),
         logits_softcap: keys.number(&key("final_logit_softcapping"))?.or(is_gemma2.then_some(30.0)),
         multipliers: super::Multipliers::default(),
-        has_sinks: false,
-        has_qkv_bias: *architecture == Architecture::Qwen2,
+        has_sinks: is_gpt_oss,
+        has_qkv_bias: architecture == Architecture::Qwen2,
         has_output_bias: false,
         is_tied: None,
-        max_len: keys.size(&key("context_length"))?,
+        max_len,
         eos,
     };
     config.validate(&header.path)
@@ -120,15 +143,32 @@ impl Keys<'_> {
         }
     }
 
-    fn rope_scaling(&self, key: &str) -> Result<RopeScaling, Error> {
+    /// The rotation. `is_exact` is gpt-oss's YaRN, whose blend of angles begins and ends at any
+    /// index.
+    fn rope(&self, key: &str, theta: f64, max_len: usize, is_exact: bool) -> Result<Rope, Error> {
+        let plain = Rope::plain(theta);
+        let of = |scaling| Ok(Rope { scaling, ..plain.clone() });
         let older = self.number(&format!("{key}.scale_linear"))?.filter(|factor| *factor != 1.0);
         let kind = match self.get(&format!("{key}.scaling.type")) {
-            None => return Ok(older.map_or(RopeScaling::None, |factor| RopeScaling::Linear { factor })),
+            None => return of(older.map_or(RopeScaling::None, |factor| RopeScaling::Linear { factor })),
             Some(_) => self.text(&format!("{key}.scaling.type"))?,
         };
-        match (kind.as_str(), self.number(&format!("{key}.scaling.factor"))?.or(older)) {
-            ("none", _) | ("linear", None) => Ok(RopeScaling::None),
-            ("linear", Some(factor)) => Ok(RopeScaling::Linear { factor }),
+        let number = |name: &str| self.number(&format!("{key}.scaling.{name}"));
+        match (kind.as_str(), number("factor")?.or(older)) {
+            ("none", _) | ("linear", None) => of(RopeScaling::None),
+            ("linear", Some(factor)) => of(RopeScaling::Linear { factor }),
+            ("yarn", Some(factor)) => {
+                let original = self.maybe_size(&format!("{key}.scaling.original_context_length"))?.unwrap_or(max_len);
+                let scaling = RopeScaling::Yarn {
+                    factor,
+                    beta_fast: number("yarn_beta_fast")?.unwrap_or(32.0),
+                    beta_slow: number("yarn_beta_slow")?.unwrap_or(1.0),
+                    original_max_len: original as f64,
+                    is_truncated: !is_exact,
+                };
+                let magnitude = number("attn_factor")?.unwrap_or(1.0) * Rope::yarn_magnitude(factor);
+                Ok(Rope { scaling, magnitude, ..plain })
+            }
             (other, _) => Err(error::unsupported(self.path, format!("rope of type {other}"))),
         }
     }

@@ -87,12 +87,14 @@ impl Architecture {
     ];
 
     /// The names that GGUF has for them.
-    pub const GGUF_NAMES: [(&'static str, Self); 5] = [
+    pub const GGUF_NAMES: [(&'static str, Self); 7] = [
         ("llama", Self::Llama),
         ("qwen2", Self::Qwen2),
         ("qwen3", Self::Qwen3),
         ("gemma2", Self::Gemma2),
         ("gemma3", Self::Gemma3),
+        ("qwen3moe", Self::Qwen3Moe),
+        ("gpt-oss", Self::GptOss),
     ];
 }
 

@@ -66,6 +66,11 @@ impl Rope {
         Self { theta, scaling: RopeScaling::None, magnitude: 1.0, partial: 1.0 }
     }
 
+    /// The factor of cosines and sines that YaRN has for a factor of lengths.
+    pub(super) fn yarn_magnitude(factor: f64) -> f64 {
+        if factor <= 1.0 { 1.0 } else { 0.1 * factor.ln() + 1.0 }
+    }
+
     /// Elements of a head of so many that turn.
     #[must_use]
     pub fn rotated(&self, head_dim: usize) -> usize {
@@ -240,13 +245,13 @@ impl Rope {
     }
 }
 
-/// The factor of cosines and sines that YaRN has for a factor of lengths.
+/// The same of a file that may have it for some of the elements and for all.
 fn yarn_magnitude(fields: &Fields, factor: f64) -> Result<f64, Error> {
-    let of = |scale: f64| if factor <= 1.0 { 1.0 } else { 0.1 * scale * factor.ln() + 1.0 };
+    let of = |scale: f64| (Rope::yarn_magnitude(factor) - 1.0) * scale + 1.0;
     let given = |name| Ok::<_, Error>(fields.number(name)?.filter(|scale| *scale != 0.0));
     Ok(match (given("mscale")?, given("mscale_all_dim")?) {
         (Some(scale), Some(all)) => of(scale) / of(all),
-        _ => of(1.0),
+        _ => Rope::yarn_magnitude(factor),
     })
 }
 

@@ -96,6 +96,19 @@ impl Blocks {
         }
     }
 
+    /// The codes of blocks of MXFP4, two neighbours in a byte with the low half first, and their
+    /// scales. A block has those of its first half in the low halves of bytes, the others in the
+    /// high ones.
+    pub(crate) fn codes_and_scales_of_mxfp4(bytes: &[u8]) -> [Vec<u8>; 2] {
+        let (blocks, _) = bytes.as_chunks::<17>();
+        let neighbours = |block: &[u8; 17]| {
+            let (pairs, _) = block[1..].as_chunks::<2>();
+            let low = pairs.iter().map(|[a, b]| a & 15 | b << 4);
+            low.chain(pairs.iter().map(|[a, b]| a >> 4 | b & 0xf0)).collect::<Vec<_>>()
+        };
+        [blocks.iter().flat_map(neighbours).collect(), blocks.iter().map(|block| block[0]).collect()]
+    }
+
     /// The piece with a number of a row of blocks; what is beyond the row stays as it is.
     pub(crate) fn piece(self, row: &[u8], number: usize, piece: &mut Piece) {
         let first = number * Piece::LEN / self.len() * self.bytes();

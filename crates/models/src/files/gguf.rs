@@ -111,7 +111,7 @@ pub(crate) fn header(path: &Path) -> Result<Header, Error> {
     let data = cursor.at.next_multiple_of(alignment);
     let mut entries = Vec::new();
     for mut entry in tensors {
-        let name = hugging_face_name(&entry.stored_name, is_gemma(&metadata)).ok_or_else(|| {
+        let name = hugging_face_name(&entry.stored_name, architecture(&metadata)).ok_or_else(|| {
             error::tensor(path, &entry.stored_name, "no architecture of this program has such a tensor")
         })?;
         let start = entry.start.checked_add(data);
@@ -121,8 +121,11 @@ pub(crate) fn header(path: &Path) -> Result<Header, Error> {
     Ok(Header { path: path.to_owned(), file, len, metadata, entries })
 }
 
-fn is_gemma(metadata: &BTreeMap<String, Value>) -> bool {
-    matches!(metadata.get("general.architecture"), Some(Value::Text(name)) if name.starts_with("gemma"))
+fn architecture(metadata: &BTreeMap<String, Value>) -> &str {
+    match metadata.get("general.architecture") {
+        Some(Value::Text(name)) => name,
+        _ => "",
+    }
 }
 
 /// A read position in a file.
@@ -257,7 +260,11 @@ fn format_of(kind: u32) -> Option<Format> {
 }
 
 /// `blk.3.attn_q.weight` is `model.layers.3.self_attn.q_proj.weight`.
-fn hugging_face_name(name: &str, is_gemma: bool) -> Option<String> {
+///
+/// Matrices of all experts of a layer, which are one tensor, are `mlp.experts.gate_proj` and the
+/// like.
+fn hugging_face_name(name: &str, architecture: &str) -> Option<String> {
+    let (is_gemma, is_gpt_oss) = (architecture.starts_with("gemma"), architecture == "gpt-oss");
     match name {
         "token_embd.weight" => return Some("model.embed_tokens.weight".to_owned()),
         "output_norm.weight" => return Some("model.norm.weight".to_owned()),
@@ -278,11 +285,18 @@ fn hugging_face_name(name: &str, is_gemma: bool) -> Option<String> {
         "attn_k_norm" => "self_attn.k_norm",
         "ffn_norm" if is_gemma => "pre_feedforward_layernorm",
         "ffn_norm" => "post_attention_layernorm",
-        "post_attention_norm" if is_gemma => "post_attention_layernorm",
+        "attn_sinks" if kind == "weight" => return Some(format!("model.layers.{layer}.self_attn.sinks")),
+        "post_attention_norm" if is_gemma || is_gpt_oss => "post_attention_layernorm",
         "post_ffw_norm" if is_gemma => "post_feedforward_layernorm",
         "ffn_gate" => "mlp.gate_proj",
         "ffn_up" => "mlp.up_proj",
         "ffn_down" => "mlp.down_proj",
+        "ffn_gate_inp" if is_gpt_oss => "mlp.router",
+        "ffn_gate_inp" if architecture == "llama" => "block_sparse_moe.gate",
+        "ffn_gate_inp" => "mlp.gate",
+        "ffn_gate_exps" => "mlp.experts.gate_proj",
+        "ffn_up_exps" => "mlp.experts.up_proj",
+        "ffn_down_exps" => "mlp.experts.down_proj",
         _ => return None,
     };
     matches!(kind, "weight" | "bias").then(|| format!("model.layers.{layer}.{part}.{kind}"))

@@ -185,6 +185,17 @@ impl Entry {
         }
     }
 
+    /// Returns whether this is MXFP4 of all experts of a layer, which devices can keep.
+    fn is_kept_of_experts(&self, name: &str) -> bool {
+        let part = name.split_once(EXPERTS).map_or("", |(_, part)| part);
+        let is_mxfp4 = match &self.quantized {
+            Some(matrix) => matrix.is_plain_mxfp4(),
+            None => self.format == Format::Blocks(Blocks::Mxfp4),
+        };
+        // A number is that of one expert.
+        is_mxfp4 && part.starts_with(|c: char| c.is_ascii_alphabetic())
+    }
+
     /// Leaves these of its rows.
     fn cut_rows(&mut self, rows: &Range<usize>) {
         let (_, width) = self.rows_and_width();
@@ -290,16 +301,17 @@ impl Checkpoint {
     /// The elements of all tensors of blocks, and the bytes of those on a device that leaves them
     /// as they are.
     pub(crate) fn packed_elements_and_bytes(&self) -> [u64; 2] {
-        let of = |entry: &Entry| {
-            if entry.quantized.as_ref().is_some_and(|matrix| matrix.is_kept_of_experts()) {
-                return [entry.len() as u64, entry.num_bytes() as u64];
+        let of = |(name, entry): (&String, &Entry)| {
+            if name.contains(EXPERTS) {
+                let is_kept = entry.is_kept_of_experts(name);
+                return if is_kept { [entry.len(), entry.num_bytes()].map(|n| n as u64) } else { [0; 2] };
             }
             let Some(scheme) = entry.coded().map(Coded::scheme) else { return [0; 2] };
             let (rows, width) = entry.rows_and_width();
             let shape = PackedShape { rows: rows as u64, columns: width as u64 };
             [entry.len() as u64, shape.bytes(scheme)]
         };
-        self.entries.values().map(of).fold([0; 2], |[a, b], [c, d]| [a + c, b + d])
+        self.entries.iter().map(of).fold([0; 2], |[a, b], [c, d]| [a + c, b + d])
     }
 
     /// The elements of a tensor; none of one that is not there.
@@ -353,6 +365,16 @@ impl Checkpoint {
         self
     }
 
+    /// Joins all axes of a tensor but the last, or but the first of a list of them: matrices one
+    /// below the other become one.
+    pub(crate) fn join_axes(&mut self, name: &str, is_list: bool) {
+        if let Some(entry) = self.entries.get_mut(name).filter(|entry| entry.quantized.is_none()) {
+            let last = if is_list { 1 } else { entry.shape.last().copied().unwrap_or(1) };
+            let rows = entry.len() / last.max(1);
+            entry.shape = if is_list { vec![rows] } else { vec![rows, last] };
+        }
+    }
+
     /// Cuts a matrix into others, one below the other: their names, and how many rows each has.
     pub(crate) fn cut(&mut self, name: &str, parts: &[(String, usize)]) -> Result<(), Error> {
         let Some(entry) = self.entries.remove(name) else {
@@ -364,7 +386,7 @@ impl Checkpoint {
         if entry.shape.len() != 2 || rows != all {
             return wrong(format!("its shape is {:?}, not {all} rows", entry.shape));
         }
-        if entry.format.dtype().is_none() {
+        if entry.format.dtype().is_none() && !matches!(entry.format, Format::Blocks(_)) {
             return wrong("it is quantized, and such a tensor is not cut into its matrices".to_owned());
         }
         let mut start = entry.start;
@@ -391,6 +413,9 @@ impl Checkpoint {
         self.read_part(name, shape, &Part::Whole, dtype)
     }
 }
+
+/// What names of matrices of experts have.
+const EXPERTS: &str = ".experts.";
 
 /// A file and its length.
 fn open(path: &Path) -> Result<(File, u64), Error> {

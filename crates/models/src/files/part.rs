@@ -152,10 +152,7 @@ impl Entry {
         match self.format {
             Format::Blocks(blocks) if self.storage != Storage::PlusOne => Some(Coded::Blocks(blocks)),
             _ if self.storage != Storage::Plain => None,
-            _ => {
-                let matrix = self.quantized.as_ref().filter(|matrix| !matrix.has_experts);
-                matrix.and_then(|matrix| matrix.scheme).map(Coded::Quantized)
-            }
+            _ => self.quantized.as_ref().and_then(|matrix| matrix.scheme).map(Coded::Quantized),
         }
     }
 }

@@ -349,6 +349,28 @@ fn set_order(checkpoint: &mut Checkpoint, config: &ModelConfig, order: HeadOrder
     }
 }
 
+/// Names the matrices of experts, of which llama.cpp has one tensor for each part of a layer.
+fn restore_experts(checkpoint: &mut Checkpoint, config: &ModelConfig) -> Result<(), Error> {
+    let num = config.experts.as_ref().map_or(0, |experts| experts.num);
+    let is_mixtral = config.architecture == Architecture::Mixtral;
+    let names = if is_mixtral { ["w1", "w3", "w2"] } else { ["gate_proj", "up_proj", "down_proj"] };
+    let mixture = if is_mixtral { "block_sparse_moe" } else { "mlp" };
+    for layer in 0..config.num_layers {
+        for (part, name) in ["gate_proj", "up_proj", "down_proj"].into_iter().zip(names) {
+            let all = format!("model.layers.{layer}.mlp.experts.{part}");
+            checkpoint.join_axes(&format!("{all}.weight"), false);
+            checkpoint.join_axes(&format!("{all}.bias"), true);
+            if config.architecture != Architecture::GptOss {
+                let rows = checkpoint.shape(&format!("{all}.weight")).map_or(0, |shape| shape[0]);
+                let of = |expert: usize| format!("model.layers.{layer}.{mixture}.experts.{expert}.{name}.weight");
+                let parts: Vec<_> = (0..num).map(|expert| (of(expert), rows / num)).collect();
+                checkpoint.cut(&format!("{all}.weight"), &parts)?;
+            }
+        }
+    }
+    Ok(())
+}
+
 /// Says how llama.cpp's tensors differ from Hugging Face's, and reads the divisors of angles that
 /// its files have as a tensor.
 fn restore(checkpoint: &mut Checkpoint, config: &mut ModelConfig) -> Result<(), Error> {
@@ -359,8 +381,11 @@ fn restore(checkpoint: &mut Checkpoint, config: &mut ModelConfig) -> Result<(), 
     if let Some(part) = ["gate_proj", "up_proj", "down_proj"].iter().find(|part| has_bias(&format!("mlp.{part}"))) {
         return Err(error::unsupported(checkpoint.path(), format!("biases in the MLP ({part})")));
     }
+    if config.experts.is_some() {
+        restore_experts(checkpoint, config)?;
+    }
     let is_gemma = matches!(config.architecture, Architecture::Gemma2 | Architecture::Gemma3);
-    if config.architecture == Architecture::Llama {
+    if matches!(config.architecture, Architecture::Llama | Architecture::Mixtral) {
         let head_dim = config.head_dim;
         set_order(checkpoint, config, HeadOrder { head_dim, rotated: head_dim, has_adjacent_pairs: true });
     }

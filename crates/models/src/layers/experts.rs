@@ -59,21 +59,26 @@ impl Mixture {
             }
             ExpertParts::Together => {
                 let router = loader.linear(&[(format!("{prefix}.router"), num)], hidden, true)?;
-                let [gate_up, down] = ["gate_up", "down"].map(|part| format!("{prefix}.experts.{part}_proj"));
-                // Both as they are stored, or neither.
-                let stays = [&gate_up, &down].iter().all(|name| loader.stays_mxfp4(name));
-                let mut of = |name: &str, shape: [usize; 3]| {
+                let name = |part: &str| format!("{prefix}.experts.{part}_proj");
+                // In GGUF, gate and up are two tensors.
+                let has_both = loader.checkpoint.has(&format!("{}.weight", name("gate")));
+                let gate_up = if has_both { vec![name("gate"), name("up")] } else { vec![name("gate_up")] };
+                let names = [gate_up, vec![name("down")]];
+                // All as they are stored, or none.
+                let stays = names.iter().flatten().all(|name| loader.stays_mxfp4(name));
+                let mut of = |names: &[String], shape: [usize; 3]| {
                     let [_, lines, columns] = shape;
-                    let (all, own) = (num * lines, own.start * lines..own.end * lines);
-                    let bias = loader.bias(name, all, own.clone())?.reshape(&[own.len() / lines, lines])?;
+                    let of_each = lines / names.len();
+                    let (all, own) = (num * of_each, own.start * of_each..own.end * of_each);
+                    let bias = loader.biases(names, all, own.clone())?.reshape(&shape[..2])?;
                     let weights: ExpertMatrices = match stays {
-                        true => loader.mxfp4_lines_of(name, all, own, columns)?.reshape(&shape)?.into(),
-                        false => loader.lines_of(name, all, own, columns)?.reshape(&shape)?.into(),
+                        true => loader.mxfp4_lines_of(names, all, own, columns)?.reshape(&shape)?.into(),
+                        false => loader.lines_of(names, all, own, columns)?.reshape(&shape)?.into(),
                     };
                     Ok::<_, Error>((weights, bias))
                 };
-                let (gate_up, of_gate_up) = of(&gate_up, shapes[0])?;
-                let (down, of_down) = of(&down, shapes[1])?;
+                let (gate_up, of_gate_up) = of(&names[0], shapes[0])?;
+                let (down, of_down) = of(&names[1], shapes[1])?;
                 (router, gate_up, down, Some([of_gate_up, of_down]))
             }
         };

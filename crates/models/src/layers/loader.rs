@@ -1,5 +1,6 @@
 //! Weights from files to the device.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use warpfold::{Dtype, Mxfp4, Queue, Tensor};
@@ -12,7 +13,7 @@ use super::{Embedding, Linear, Norm, Shard};
 use crate::Error;
 use crate::adapter::AdapterRoom;
 use crate::files::{Checkpoint, Format, Held, Part, Stored};
-use crate::weights::{Placed, View};
+use crate::weights::{Mxfp4Part, Placed, View};
 
 /// Brings the tensors of a checkpoint to a device, in the element type that the model computes in.
 pub(crate) struct Loader<'a> {
@@ -208,15 +209,50 @@ impl Loader<'_> {
         self.rows(&parts.iter().map(of).collect::<Vec<_>>(), columns)
     }
 
-    /// Rows of a matrix of so many in all, whose name stands without `.weight`.
+    /// Rows of matrices of so many in all, one of each in turns, whose names stand without
+    /// `.weight`.
     pub(crate) fn lines_of(
         &mut self,
-        name: &str,
+        names: &[String],
         all: usize,
         own: Range<usize>,
         columns: usize,
     ) -> Result<Tensor, Error> {
-        self.rows(&[Lines { name: format!("{name}.weight"), all, own }], columns)
+        if let [name] = names {
+            return self.rows(&[Lines { name: format!("{name}.weight"), all, own }], columns);
+        }
+        self.in_single_turns(names, "weight", [all, columns], own)
+    }
+
+    /// Elements of biases of so many in all, one of each in turns, whose names stand without
+    /// `.bias`.
+    pub(crate) fn biases(&mut self, names: &[String], all: usize, own: Range<usize>) -> Result<Tensor, Error> {
+        if let [name] = names {
+            return self.vectors(&[Lines { name: format!("{name}.bias"), all, own }]);
+        }
+        self.in_single_turns(names, "bias", [all, 1], own)
+    }
+
+    fn in_single_turns(
+        &mut self,
+        names: &[String],
+        kind: &str,
+        shape: [usize; 2],
+        own: Range<usize>,
+    ) -> Result<Tensor, Error> {
+        let [all, columns] = shape;
+        let stored = if kind == "bias" { vec![all] } else { shape.to_vec() };
+        let mut read = Vec::new();
+        for name in names {
+            read.push(self.read_part(&format!("{name}.{kind}"), &stored, &Part::Rows(own.clone()), self.dtype)?);
+        }
+        let bytes = turned(&read, columns * self.dtype.bytes() as usize);
+        let tensor = self.upload(self.dtype, &bytes, &[own.len(), names.len(), columns])?;
+        for (i, name) in names.iter().enumerate() {
+            let view = View::Tensor(tensor.slice(1, i..i + 1)?);
+            self.note(&format!("{name}.{kind}"), Held::plain(self.dtype), view, own.start * columns, &[columns, 0, 1]);
+        }
+        Ok(tensor)
     }
 
     /// Returns whether a matrix, whose name stands without `.weight`, stays MXFP4 on the device.
@@ -227,28 +263,32 @@ impl Loader<'_> {
     /// Variant of [`Loader::lines_of`] for weights that stay MXFP4.
     pub(crate) fn mxfp4_lines_of(
         &mut self,
-        name: &str,
+        names: &[String],
         all: usize,
         own: Range<usize>,
         columns: usize,
     ) -> Result<Mxfp4, Error> {
-        let name = format!("{name}.weight");
-        let [mut codes, mut scales] = [Vec::new(), Vec::new()];
-        if !self.is_outline {
-            [codes, scales] = self.checkpoint.mxfp4_rows(&name, &[all, columns], &own)?;
+        let (mut codes, mut scales) = (Vec::new(), Vec::new());
+        for name in if self.is_outline { &[] } else { names } {
+            let name = format!("{name}.weight");
+            let [of_codes, of_scales] = self.checkpoint.mxfp4_rows(&name, &[all, columns], &own)?;
+            codes.push(of_codes);
+            scales.push(of_scales);
             self.tell(self.checkpoint.num_bytes_of(&name, &Part::Rows(own.clone())));
         }
-        let codes = self.upload(Dtype::U8, &codes, &[own.len(), columns / 2])?;
-        let scales = self.upload(Dtype::U8, &scales, &[own.len(), columns / 32])?;
+        let rows = names.len() * own.len();
+        let codes = self.upload(Dtype::U8, &turned(&codes, columns / 2), &[rows, columns / 2])?;
+        let scales = self.upload(Dtype::U8, &turned(&scales, columns / 32), &[rows, columns / 32])?;
         let weights = Mxfp4::new(codes, scales)?;
-        let view = View::Mxfp4(weights.clone(), self.dtype);
-        self.note(&name, Held::plain(self.dtype), view, own.start * columns, &[columns, 1]);
+        for (i, name) in names.iter().enumerate() {
+            let (part, strides) = match names.len() {
+                1 => (Mxfp4Part::All, &[columns, 1][..]),
+                _ => (Mxfp4Part::Turns(i), &[columns, 0, 1][..]),
+            };
+            let view = View::Mxfp4 { weights: weights.clone(), dtype: self.dtype, part };
+            self.note(&format!("{name}.weight"), Held::plain(self.dtype), view, own.start * columns, strides);
+        }
         Ok(weights)
-    }
-
-    /// Elements of a bias of so many in all, whose name stands without `.bias`.
-    pub(crate) fn bias(&mut self, name: &str, all: usize, own: Range<usize>) -> Result<Tensor, Error> {
-        self.vectors(&[Lines { name: format!("{name}.bias"), all, own }])
     }
 
     /// The device's share of a vector, one element a head.
@@ -380,6 +420,18 @@ impl Loader<'_> {
         let tensor = self.upload(Dtype::F32, &bytes, &[len])?;
         self.note(&name, Held { dtype: Dtype::F32, plus_one }, View::Tensor(tensor.clone()), 0, &[1]);
         Ok(Norm::new(tensor, eps))
+    }
+}
+
+/// Rows of so many bytes of matrices, one of each in turns.
+fn turned(parts: &[Vec<u8>], row_bytes: usize) -> Cow<'_, [u8]> {
+    match parts {
+        [] => Cow::Borrowed(&[]),
+        [one] => Cow::Borrowed(one),
+        [first, ..] => {
+            let rows = (0..first.len()).step_by(row_bytes.max(1));
+            rows.flat_map(|row| parts.iter().flat_map(move |part| &part[row..row + row_bytes])).copied().collect()
+        }
     }
 }
 

@@ -17,6 +17,11 @@ pub(super) struct Vocabulary {
 
 /// Splits words as Llama 3 does, numbers by up to three digits; Qwen2 by single ones.
 const LLAMA3: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
+const O200K: &str = concat!(
+    r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|",
+    r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|",
+    r"\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+",
+);
 const QWEN2: &str =
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
 
@@ -174,6 +179,7 @@ fn pre_tokenizer(name: &str) -> Option<(Json, Json)> {
         "default" | "gpt-2" => (byte_level(true), Json::Null),
         "smollm" => (sequence(json!({"type": "Digits", "individual_digits": true}), true), Json::Null),
         "llama-bpe" | "llama3" => (sequence(split(LLAMA3), false), Json::Null),
+        "gpt-4o" => (sequence(split(O200K), false), Json::Null),
         "qwen2" => (sequence(split(QWEN2), false), json!({"type": "NFC"})),
         _ => return None,
     })

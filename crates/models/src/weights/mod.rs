@@ -52,7 +52,19 @@ pub(crate) enum View {
         dtype: Dtype,
         part: PackedPart,
     },
-    Mxfp4(Mxfp4, Dtype),
+    Mxfp4 {
+        weights: Mxfp4,
+        dtype: Dtype,
+        part: Mxfp4Part,
+    },
+}
+
+/// Some of the elements of weights in MXFP4.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Mxfp4Part {
+    All,
+    /// Every other row: the first, or the second of two.
+    Turns(usize),
 }
 
 /// Some of the elements of packed weights.
@@ -78,7 +90,13 @@ impl View {
     pub(crate) fn tensor(&self) -> Result<Tensor, Error> {
         Ok(match self {
             Self::Tensor(tensor) => tensor.clone(),
-            Self::Mxfp4(weights, dtype) => weights.to_matrix(*dtype)?,
+            Self::Mxfp4 { weights, dtype, part } => {
+                let (matrix, shape) = (weights.to_matrix(*dtype)?, weights.shape());
+                match part {
+                    Mxfp4Part::All => matrix,
+                    Mxfp4Part::Turns(i) => matrix.reshape(&[shape[0] / 2, 2, shape[1]])?.slice(1, *i..i + 1)?,
+                }
+            }
             Self::Packed { weights, dtype, part } => {
                 let (matrix, [rows, columns]) = (weights.to_matrix(*dtype)?, weights.shape());
                 match part {
@@ -92,7 +110,10 @@ impl View {
     fn shape(&self) -> Vec<usize> {
         match self {
             Self::Tensor(tensor) => tensor.shape().to_vec(),
-            Self::Mxfp4(weights, _) => weights.shape(),
+            Self::Mxfp4 { weights, part, .. } => match (part, weights.shape()) {
+                (Mxfp4Part::All, shape) => shape,
+                (Mxfp4Part::Turns(_), shape) => vec![shape[0] / 2, 1, shape[1]],
+            },
             Self::Packed { weights, part, .. } => match (part, weights.shape()) {
                 (PackedPart::Rows(rows), [_, columns]) => vec![rows.len(), columns],
                 (PackedPart::Turns(_), [rows, columns]) => vec![rows / 16, 1, 8 * columns],

@@ -46,8 +46,6 @@ pub(crate) struct Quantized {
     is_transposed: bool,
     /// Storage scheme on devices that support it, if requested.
     pub(super) scheme: Option<Scheme>,
-    /// The matrices of all experts of a layer, one below the other: they stay as they are in files.
-    pub(super) has_experts: bool,
 }
 
 /// Codes in the units of a tensor, as a matrix.
@@ -300,16 +298,12 @@ impl Quantized {
         is_plain && is_even && self.order.is_none()
     }
 
-    /// Returns whether these are experts whose bytes hold two codes of MXFP4 each, rows side by
-    /// side, and all scales are numbers.
-    pub(super) fn is_kept_of_experts(&self) -> bool {
+    /// Returns whether bytes hold two codes of MXFP4 each, rows side by side, and all scales are
+    /// numbers.
+    pub(super) fn is_plain_mxfp4(&self) -> bool {
         let is_of_powers = matches!(self.numbers, Numbers::E2m1) && matches!(self.scales, Scales::Exponents(_));
         let width = self.groups * self.group;
-        self.has_experts
-            && is_of_powers
-            && self.scheme.is_some()
-            && self.is_cut_by_rows()
-            && self.has_pairs(&(0..width))
+        is_of_powers && self.scheme.is_some() && self.is_cut_by_rows() && self.has_pairs(&(0..width))
     }
 
     /// Writes the values of a row whose bytes hold two codes each.

@@ -131,7 +131,6 @@ impl Parts<'_> {
             order,
             is_transposed: true,
             scheme: None,
-            has_experts: false,
         };
         Ok(entry_of(matrix, [rows, width]))
     }
@@ -184,7 +183,6 @@ impl Parts<'_> {
             order,
             is_transposed: false,
             scheme: None,
-            has_experts: false,
         };
         Ok(entry_of(matrix, shape))
     }
@@ -225,9 +223,7 @@ impl Parts<'_> {
         }
         blocks.shape = vec![experts * rows, groups * bytes];
         scales.shape = vec![experts * rows, groups];
-        let mut entry = self.small_floats(blocks, scales, None)?;
-        entry.quantized.iter_mut().for_each(|matrix| matrix.has_experts = true);
-        Ok(entry)
+        self.small_floats(blocks, scales, None)
     }
 
     /// 4-bit floats, two in a byte, with scales of groups.
@@ -267,7 +263,6 @@ impl Parts<'_> {
             order: None,
             is_transposed: false,
             scheme: None,
-            has_experts: false,
         };
         Ok(entry_of(matrix, [rows, width]))
     }
@@ -332,7 +327,6 @@ impl Parts<'_> {
             order: None,
             is_transposed: false,
             scheme: None,
-            has_experts: false,
         };
         Ok(entry_of(matrix, [rows, width]))
     }

@@ -86,29 +86,34 @@ impl Checkpoint {
         }
     }
 
-    /// Codes and scales of rows of [experts in MXFP4](Self::is_mxfp4), as they are in the files.
+    /// Codes and scales of rows of [experts in MXFP4](Self::is_mxfp4): two codes in a byte, the low
+    /// half first.
     pub(crate) fn mxfp4_rows(&self, name: &str, shape: &[usize], rows: &Range<usize>) -> Result<[Vec<u8>; 2], Error> {
         let wrong = |reason: String| error::tensor(&self.path, name, reason);
         let entry = self.entries.get(name).ok_or_else(|| wrong("it is missing".to_owned()))?;
         if entry.shape != shape {
             return Err(wrong(format!("its shape is {:?}, not {shape:?}", entry.shape)));
         }
-        let matrix = entry.quantized.as_deref().filter(|matrix| matrix.is_kept_of_experts());
-        let Some(Quantized { codes, scales: Scales::Exponents(scales), .. }) = matrix else {
-            return Err(wrong("it is not MXFP4 of experts".to_owned()));
-        };
         let of_rows = |entry: &Entry| {
             let mut entry = entry.clone();
             entry.cut_rows(rows);
             self.bytes_of(&entry)
         };
-        Ok([of_rows(&codes.entry)?, of_rows(scales)?])
+        let [codes, scales] = match entry.quantized.as_deref() {
+            Some(Quantized { codes, scales: Scales::Exponents(scales), .. }) => {
+                [of_rows(&codes.entry)?, of_rows(scales)?]
+            }
+            _ => Blocks::codes_and_scales_of_mxfp4(&of_rows(entry)?),
+        };
+        if scales.contains(&u8::MAX) {
+            return Err(wrong("one of its scales is no number".to_owned()));
+        }
+        Ok([codes, scales])
     }
 
-    /// Returns whether a matrix is one of experts in MXFP4 that devices can keep.
+    /// Returns whether a matrix has all experts of a layer in MXFP4, which devices can keep.
     pub(crate) fn is_mxfp4(&self, name: &str) -> bool {
-        let matrix = self.entries.get(name).and_then(|entry| entry.quantized.as_deref());
-        matrix.is_some_and(Quantized::is_kept_of_experts)
+        self.entries.get(name).is_some_and(|entry| entry.is_kept_of_experts(name))
     }
 
     /// Rows of a matrix that devices keep.
