@@ -13,7 +13,7 @@ use warpfold_serve::{Bounds, Handle, LogFormat, LogSink, OpenWeights, Options, S
 
 use crate::failure::Failure;
 use crate::model::{
-    self, AdapterOptions, EngineOptions, GenerationConfig, LoadedAdapters, Place, PlacedModel, Room, WeightStorage,
+    self, AdapterOptions, EngineOptions, GenerationConfig, LoadedAdapters, Place, PlacedModel, Room, WeightOptions,
     parse_dtype,
 };
 use crate::{Ending, output};
@@ -84,11 +84,8 @@ pub(crate) struct Serve {
     /// Compute type: f32, f16 or bf16. Default: that of the weights (bf16 for quantized ones).
     #[arg(long, value_name = "DTYPE", value_parser = parse_dtype)]
     dtype: Option<Dtype>,
-    /// Storage of quantized weights on the device: stored keeps the codes of the file, converted
-    /// decodes them to the compute type; answers are the same bit by bit. Default: stored on Hopper
-    /// GPUs, converted elsewhere.
-    #[arg(long, value_name = "HOW")]
-    weights: Option<WeightStorage>,
+    #[command(flatten)]
+    weights: WeightOptions,
     /// virtual, virtual:h200, virtual:a100 or cuda:N. Default: WARPFOLD_DEVICE, or the best device
     /// available.
     #[arg(long, value_name = "DEVICE")]
@@ -135,7 +132,7 @@ impl Serve {
         };
         let place = Place::open(self.device.as_deref(), self.engine.tensor_parallel, &files)?;
         let adapters = self.adapters.open()?;
-        let files = adapters.of(place.stores(self.weights, files), self.engine.tensor_parallel)?;
+        let files = adapters.of(place.stores(&self.weights, files), self.engine.tensor_parallel)?;
         let server = Server::start(self.options(&adapters)?)?;
         server.stop_on_signals()?;
         output::print(&format!("listening at http://{}\n", server.address()))?;
@@ -234,7 +231,7 @@ impl Serve {
         let (stored, place) = (self.weights, place.clone());
         OpenWeights(Arc::new(move |path| {
             let files = ModelFiles::open(path).map_err(|error| error.to_string())?;
-            let weights = NewWeights::new(place.stores(stored, files));
+            let weights = NewWeights::new(place.stores(&stored, files));
             let digest = weights.digest();
             Ok((Box::new(weights), digest))
         }))

@@ -22,7 +22,7 @@ use crate::{Error, ModelConfig, WeightsDigest, config};
 mod memory;
 mod model_files;
 
-pub use model_files::ModelFiles;
+pub use model_files::{ModelFiles, Rounding};
 
 /// A model on a device.
 pub struct LanguageModel {

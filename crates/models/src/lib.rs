@@ -68,7 +68,7 @@ pub use config::{
 pub use dialect::{Dialect, Piece, Splitter, Thinking, Tool, ToolChoice, ToolFormat, Turn};
 pub use error::{Error, ErrorKind};
 pub use grammar::{Grammar, Grammars};
-pub use language_model::{LanguageModel, ModelFiles, NewWeights};
+pub use language_model::{LanguageModel, ModelFiles, NewWeights, Rounding};
 pub use parallel::ParallelModel;
 pub use shipped::{SHIPPED, SHIPPED_OPENING};
 pub use template::{ChatOptions, ChatTemplate, utc_now};

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use warpfold::{Device, Dtype, Profile, Queue};
 use warpfold_engine::{Config, Engine, Output, Policy, Pooling, Preemption, Request};
-use warpfold_models::{LanguageModel, ModelFiles, Tokenizer};
+use warpfold_models::{LanguageModel, ModelFiles, Rounding, Tokenizer};
 
 #[derive(Deserialize)]
 struct Golden {
@@ -254,17 +254,19 @@ fn qwen3_with_experts_answers_as_numpy_does() {
 #[test]
 fn weights_of_few_bits_answer_as_they_are_stored_with_the_bits_of_those_that_are_converted() {
     let cases = [
-        ("gguf/llama.gguf", Profile::H200, Dtype::Bf16),
-        ("gguf/llama.gguf", Profile::H200, Dtype::F16),
-        ("gguf/llama.gguf", Profile::A100, Dtype::Bf16),
-        ("quantized/gptq_sym", Profile::H200, Dtype::F16),
-        ("quantized/int8_packed", Profile::H200, Dtype::Bf16),
-        ("quantized/mxfp4", Profile::H200, Dtype::Bf16),
-        ("gpt_oss", Profile::H200, Dtype::Bf16),
-        ("gpt_oss", Profile::A100, Dtype::F32),
-        ("gguf_gpt_oss/model.gguf", Profile::H200, Dtype::Bf16),
+        ("gguf/llama.gguf", None, Profile::H200, Dtype::Bf16),
+        ("gguf/llama.gguf", None, Profile::H200, Dtype::F16),
+        ("gguf/llama.gguf", None, Profile::A100, Dtype::Bf16),
+        ("quantized/gptq_sym", None, Profile::H200, Dtype::F16),
+        ("quantized/int8_packed", None, Profile::H200, Dtype::Bf16),
+        ("quantized/mxfp4", None, Profile::H200, Dtype::Bf16),
+        ("gpt_oss", None, Profile::H200, Dtype::Bf16),
+        ("gpt_oss", None, Profile::A100, Dtype::F32),
+        ("gguf_gpt_oss/model.gguf", None, Profile::H200, Dtype::Bf16),
+        ("llama", Some(Rounding::Int8), Profile::H200, Dtype::Bf16),
+        ("glm4", Some(Rounding::Int4), Profile::H200, Dtype::F16),
     ];
-    for (path, profile, dtype) in cases {
+    for (path, rounding, profile, dtype) in cases {
         let path = fixture(path);
         let answer = |files: ModelFiles| {
             let queue = Queue::of(&Device::virtual_gpu(profile));
@@ -280,7 +282,13 @@ fn weights_of_few_bits_answer_as_they_are_stored_with_the_bits_of_those_that_are
             let mut answers = engine.run_to_end().expect("the model runs");
             (digest, ids.map(|id| answers.remove(&id).expect("an answer")), bytes)
         };
-        let open = || ModelFiles::open(&path).expect("the file is right").verified();
+        let open = || {
+            let files = ModelFiles::open(&path).expect("the file is right").verified();
+            match rounding {
+                Some(rounding) => files.rounded(rounding),
+                None => files,
+            }
+        };
         let [(digest, converted, bytes), (packed_digest, packed, packed_bytes)] =
             [answer(open()), answer(open().packed())];
         assert_eq!((digest, converted), (packed_digest, packed), "{} on {profile:?} in {dtype}", path.display());

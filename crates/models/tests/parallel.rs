@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use warpfold::{Device, Dtype, Profile, Queue};
 use warpfold_engine::{CacheShape, Config, Engine, Model, Output, Pooling, Preemption, Request, Sampling, philox};
-use warpfold_models::{ErrorKind, ModelFiles, ParallelModel};
+use warpfold_models::{ErrorKind, ModelFiles, ParallelModel, Rounding};
 
 fn fixture(name: &str) -> ModelFiles {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/models").join(name);
@@ -90,6 +90,7 @@ fn models_of_every_architecture_answer_alike_on_one_device_and_on_two() {
         shares(name, &fixture(name), Dtype::Bf16, &[2]);
     }
     shares("llama", &fixture("llama"), Dtype::F32, &[2]);
+    shares("llama in 4 bits", &fixture("llama").rounded(Rounding::Int4), Dtype::Bf16, &[2]);
 }
 
 #[test]

@@ -1,7 +1,9 @@
 //! `bench`: how fast operators are, or on the virtual GPU how much they move; `bench serve`: what
-//! clients of a language model see; `bench transfer`: copies between host and device.
+//! clients of a language model see; `bench quality`: how well it predicts a text; `bench transfer`: copies between host and device.
 
 pub(crate) mod markdown;
+#[cfg(feature = "engine")]
+mod quality;
 #[cfg(feature = "engine")]
 mod serve;
 mod transfer;
@@ -55,6 +57,8 @@ const COPY: &str = "copy";
 #[derive(Debug, Subcommand)]
 enum Other {
     #[cfg(feature = "engine")]
+    Quality(quality::Quality),
+    #[cfg(feature = "engine")]
     Serve(Box<serve::Serve>),
     Transfer(transfer::Transfer),
 }
@@ -62,6 +66,8 @@ enum Other {
 impl Bench {
     pub(crate) fn run(&self) -> Result<Ending, Failure> {
         match &self.other {
+            #[cfg(feature = "engine")]
+            Some(Other::Quality(quality)) => return quality.run(),
             #[cfg(feature = "engine")]
             Some(Other::Serve(serve)) => return serve.run(),
             Some(Other::Transfer(transfer)) => return transfer.run(),

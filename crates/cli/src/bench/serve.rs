@@ -16,7 +16,7 @@ use warpfold_serve::load::{
 
 use crate::Ending;
 use crate::failure::Failure;
-use crate::model::{self, EngineOptions, Place, Room as CacheRoom, WeightStorage, parse_dtype};
+use crate::model::{self, EngineOptions, Place, Room as CacheRoom, WeightOptions, parse_dtype};
 use crate::output::{self, Form, ReportTo};
 use crate::progress::Progress;
 use crate::table::Table;
@@ -74,10 +74,8 @@ pub(crate) struct Serve {
     /// Compute type: f32, f16 or bf16. Default: that of the weights.
     #[arg(long, value_name = "DTYPE", value_parser = parse_dtype)]
     dtype: Option<Dtype>,
-    /// Storage of quantized weights on the device: stored keeps the codes of the file, converted
-    /// decodes them to the compute type. Default: stored on Hopper GPUs, converted elsewhere.
-    #[arg(long, value_name = "HOW")]
-    weights: Option<WeightStorage>,
+    #[command(flatten)]
+    weights: WeightOptions,
     /// virtual, virtual:h200, virtual:a100 or cuda:N. Default: WARPFOLD_DEVICE, or the best device
     /// available.
     #[arg(long, value_name = "DEVICE", conflicts_with = "url")]
@@ -180,7 +178,7 @@ impl Serve {
     fn engine(&self, watched: &WatchedEngine) -> Result<Bed, Failure> {
         let files = model::open(self.model.as_deref())?;
         let place = Place::open(self.device.as_deref(), self.engine.tensor_parallel, &files)?;
-        let files = place.stores(self.weights, files);
+        let files = place.stores(&self.weights, files);
         let free_bytes = place.free_memory_bytes()?;
         let steps = self.engine.steps(files.config().max_len);
         let mut model = model::load(&files, &place, self.dtype, steps, self.device.as_deref())?;

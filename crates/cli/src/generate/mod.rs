@@ -21,7 +21,7 @@ use warpfold_models::{
 };
 
 use crate::failure::Failure;
-use crate::model::{self, EngineOptions, GenerationConfig, Place, PlacedModel, Room, WeightStorage, parse_dtype};
+use crate::model::{self, EngineOptions, GenerationConfig, Place, PlacedModel, Room, WeightOptions, parse_dtype};
 use crate::theatre::WatchedEngine;
 use crate::{Ending, output};
 use lines::Lines;
@@ -65,11 +65,8 @@ pub(crate) struct Generate {
     /// Compute type: f32, f16 or bf16. Default: that of the weights (bf16 for quantized ones).
     #[arg(long, value_name = "DTYPE", value_parser = parse_dtype)]
     dtype: Option<Dtype>,
-    /// Storage of quantized weights on the device: stored keeps the codes of the file, converted
-    /// decodes them to the compute type; answers are the same bit by bit. Default: stored on Hopper
-    /// GPUs, converted elsewhere.
-    #[arg(long, value_name = "HOW")]
-    weights: Option<WeightStorage>,
+    #[command(flatten)]
+    weights: WeightOptions,
     /// virtual, virtual:h200, virtual:a100 or cuda:N. Default: WARPFOLD_DEVICE, or the best device
     /// available.
     #[arg(long, value_name = "DEVICE")]
@@ -137,7 +134,7 @@ impl Generate {
         }
         let place = Place::open(self.device.as_deref(), self.engine.tensor_parallel, &files)?;
         let adapter = self.lora.as_deref().map(AdapterWeights::open).transpose()?;
-        let files = place.stores(self.weights, files);
+        let files = place.stores(&self.weights, files);
         let files = match &adapter {
             Some(_) if self.engine.tensor_parallel.is_some() => {
                 return Err(Failure::usage("--lora: a model that several devices share takes no adapters"));

@@ -8,6 +8,7 @@ mod options;
 mod pace;
 mod place;
 
+use std::fmt;
 use std::path::Path;
 use std::time::Duration;
 
@@ -64,6 +65,39 @@ pub(crate) enum WeightStorage {
     Stored,
     /// Numbers of the type that is computed in.
     Converted,
+}
+
+/// Rounding of weights when they are loaded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Quantize {
+    /// 8 bits (GGUF's Q8_0).
+    Int8,
+    /// 4 bits (GGUF's Q4_0).
+    Int4,
+}
+
+impl fmt::Display for Quantize {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Int8 => "int8",
+            Self::Int4 => "int4",
+        })
+    }
+}
+
+/// Form of the weights on the device.
+#[derive(Debug, Clone, Copy, clap::Args)]
+pub(crate) struct WeightOptions {
+    /// Storage of quantized weights on the device: stored keeps the codes of the file, converted
+    /// decodes them to the compute type; answers are the same bit by bit. Default: stored on Hopper
+    /// GPUs, converted elsewhere.
+    #[arg(long, value_name = "HOW")]
+    pub(crate) weights: Option<WeightStorage>,
+    /// Round the matrices of layers when they are loaded, to 8 or 4 bits and a scale for each 32
+    /// weights; embeddings, the head and experts stay as they are, and so do weights of few bits.
+    /// bench quality prints what it costs.
+    #[arg(long, value_name = "BITS")]
+    pub(crate) quantize: Option<Quantize>,
 }
 
 /// The types that can be computed in.

@@ -6,9 +6,11 @@ use std::fmt;
 use warpfold::{Device, Dtype, Queue};
 use warpfold_engine::{Adapter, Batch, CacheShape, Config, Limits, Model, ModelError, Moves, Sampled, Ticket};
 use warpfold_lang::Arch;
-use warpfold_models::{Error, LanguageModel, ModelFiles, ParallelModel, Steps, WarmUp, Warmed, WeightsDigest};
+use warpfold_models::{
+    Error, LanguageModel, ModelFiles, ParallelModel, Rounding, Steps, WarmUp, Warmed, WeightsDigest,
+};
 
-use super::WeightStorage;
+use super::{Quantize, WeightOptions, WeightStorage};
 use crate::device_choice;
 use crate::failure::Failure;
 
@@ -48,11 +50,16 @@ impl Place {
         self.devices()[0].is_virtual()
     }
 
-    /// The files, whose weights of few bits are to be held as asked: unless asked, as they are
-    /// stored where a GPU has kernels that multiply them so.
-    pub(crate) fn stores(&self, asked: Option<WeightStorage>, files: ModelFiles) -> ModelFiles {
+    /// The files, rounded as asked, whose weights of few bits are to be held as asked: unless
+    /// asked, as they are stored where a GPU has kernels that multiply them so.
+    pub(crate) fn stores(&self, asked: &WeightOptions, files: ModelFiles) -> ModelFiles {
+        let files = match asked.quantize {
+            Some(Quantize::Int8) => files.rounded(Rounding::Int8),
+            Some(Quantize::Int4) => files.rounded(Rounding::Int4),
+            None => files,
+        };
         let multiplies = |device: &Device| !device.is_virtual() && device.target().arch == Arch::SM_90A;
-        match asked {
+        match asked.weights {
             Some(WeightStorage::Stored) => files.packed(),
             None if self.devices().iter().all(multiplies) => files.packed(),
             Some(WeightStorage::Converted) | None => files,

@@ -40,7 +40,8 @@ fn value<'a>(command: &'a [String], option: &str) -> Option<&'a str> {
 /// Each option is one that the subcommand has.
 #[track_caller]
 fn check_options(command: &[String]) {
-    let depth = if command[0] == "bench" && ["serve", "transfer"].contains(&command[1].as_str()) { 2 } else { 1 };
+    let depth =
+        if command[0] == "bench" && ["quality", "serve", "transfer"].contains(&command[1].as_str()) { 2 } else { 1 };
     let args: Vec<&str> = command[..depth].iter().map(String::as_str).chain(["--help"]).collect();
     let help = warpfold(&args).ended_with(0).stdout;
     let known: BTreeSet<&str> = help.split(|c: char| c.is_whitespace() || ",=[".contains(c)).collect();
@@ -101,7 +102,7 @@ fn each_row_has_commands_that_parse_and_name_what_exists() {
             match command[0].as_str() {
                 "ladder" => check_ladder(command),
                 "run" => check_run(command),
-                "bench" if !["serve", "transfer"].contains(&command[1].as_str()) => {
+                "bench" if !["quality", "serve", "transfer"].contains(&command[1].as_str()) => {
                     assert!(warpfold_bench::FAMILIES.contains(&command[1].as_str()), "{what}: {command:?}");
                 }
                 "inspect" => drop(warpfold(&["inspect", &command[1]]).ended_with(0)),

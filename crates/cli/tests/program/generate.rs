@@ -21,6 +21,38 @@ fn lines(outcome: &Outcome) -> Vec<Value> {
 }
 
 #[test]
+fn rounded_weights_cost_perplexity_and_give_bytes_back() {
+    let text = std::env::temp_dir().join(format!("warpfold-quality-{}.txt", std::process::id()));
+    std::fs::write(&text, "Once upon a time there was a little girl.").expect("a file");
+    let text = text.to_str().expect("a path");
+    let quality = ["bench", "quality", "--device", "virtual", "--text", text];
+    let table = warpfold(&quality).ended_with(0).stdout;
+    assert!(
+        table.starts_with("weights ") && table.contains("\nint8 ") && table.contains(" nats per byte\n"),
+        "{table}"
+    );
+    let json = ["--quantize", "int4", "--context", "5", "--report", "json"];
+    let found = warpfold(&[&quality[..], &json].concat()).ended_with(0).json();
+    let [files, int4] = [0, 1].map(|i| &found["runs"][i]);
+    assert_eq!((&files["weights"], &int4["weights"]), (&"of the files".into(), &"int4".into()), "{found}");
+    assert!(int4["bytes"].as_u64() < files["bytes"].as_u64() && files["tokens"] == int4["tokens"], "{found}");
+    assert!(files["perplexity"].as_f64() > Some(1.0) && files["perplexity"] != int4["perplexity"], "{found}");
+    refused(&[&quality[..], &["--context", "1"]].concat(), 2, "--context: a window has at least 2 tokens");
+    refused(&[&quality[..], &["--quantize", "int3"]].concat(), 2, "int3");
+    std::fs::write(text, "").expect("a file");
+    refused(&quality, 2, "the text has less than 2 tokens");
+    std::fs::remove_file(text).expect("the file is there");
+    // Rounded weights are one set of numbers, however they are held.
+    let answer = |weights| {
+        let rounded = ["--quantize", "int4", "--weights", weights, "--verify-weights", "--temperature", "0"];
+        let asked = ["generate", "Once upon", "--device", "virtual", "--max-tokens", "3"];
+        let ran = warpfold(&[&asked[..], &rounded].concat()).ended_with(0);
+        (ran.stdout, ran.stderr)
+    };
+    assert_eq!(answer("stored"), answer("converted"));
+}
+
+#[test]
 fn prompts_of_a_file_are_answered_in_their_order() {
     let file = folder("prompts_of_a_file_are_answered_in_their_order").join("requests.jsonl");
     let text = r#"{"prompt_tokens": [5, 9, 200, 17], "max_tokens": 6, "logprobs": 2}

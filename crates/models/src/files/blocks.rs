@@ -4,6 +4,7 @@
 //! is a [`Scheme`], and how 128 elements of a row become a [`Piece`] of it; both ways to a device,
 //! as they are stored and as floats, go over that.
 
+use half::f16;
 use warpfold_kernels::matmul::quantized::{Offset, Piece, Scale, Scheme};
 
 /// A format of blocks.
@@ -93,6 +94,26 @@ impl Blocks {
             Self::Iq4Nl => of_table,
             Self::Iq4Xs => Scheme { scale: Scale::SignedByte, ..of_table },
             Self::Mxfp4 => Scheme { scale: Scale::Exponent, table: Some(E2M1), ..of_table },
+        }
+    }
+
+    /// Writes numbers as blocks of `Q8_0` or `Q4_0`, rounded as ggml's `quantize_row_q8_0_ref` and
+    /// `quantize_row_q4_0_ref` do.
+    pub(super) fn encode(self, numbers: &[f32], bytes: &mut [u8]) {
+        for (numbers, to) in numbers.chunks_exact(self.len()).zip(bytes.chunks_exact_mut(self.bytes())) {
+            let largest = numbers.iter().fold(0.0_f32, |most, x| if x.abs() > most.abs() { *x } else { most });
+            let scale = if self == Self::Q8_0 { largest.abs() / 127.0 } else { largest / -8.0 };
+            let inverse = if scale == 0.0 { 0.0 } else { 1.0 / scale };
+            let (head, codes) = to.split_at_mut(2);
+            head.copy_from_slice(&f16::from_f32(scale).to_le_bytes());
+            if self == Self::Q8_0 {
+                codes.iter_mut().zip(numbers).for_each(|(code, x)| *code = (x * inverse).round() as i8 as u8);
+                continue;
+            }
+            let code = |x: f32| ((x * inverse + 8.5) as u8).min(15);
+            for (i, to) in codes.iter_mut().enumerate() {
+                *to = code(numbers[i]) | code(numbers[i + 16]) << 4;
+            }
         }
     }
 

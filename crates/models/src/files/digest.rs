@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use warpfold::Dtype;
 use warpfold_kernels::digest::Digest;
 
-use super::{Checkpoint, Entry, Format, Storage, format, threads};
+use super::{Checkpoint, Entry, Format, Reading, Storage, format, threads};
 use crate::Error;
 use crate::error;
 
@@ -90,9 +90,9 @@ impl Checkpoint {
         let Chunk { name, entry, held, rows, .. } = chunk;
         let (_, width) = entry.rows_and_width();
         let bytes_of = |rows: usize| rows * width / entry.format.block_len() * entry.format.block_bytes();
-        let (path, file) = &self.files[entry.file];
+        let (path, _) = &self.files[entry.file];
         bytes.resize(bytes_of(rows.len()), 0);
-        file.read_at(entry.start + bytes_of(rows.start) as u64, bytes)
+        self.fill(entry, bytes_of(rows.start), bytes, Reading::ALONE)
             .map_err(|e| error::tensor(path, &entry.stored_name, format!("it cannot be read: {e}")))?;
         let is_stored_so =
             entry.format.dtype() == Some(held.dtype) && !held.plus_one && entry.storage != Storage::PlusOne;

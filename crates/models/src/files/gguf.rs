@@ -245,7 +245,16 @@ impl Cursor<'_> {
             let reason = format!("rows of {row} elements are not whole blocks of {}", format.block_len());
             return Err(error::tensor(self.path, &stored_name, reason));
         }
-        Ok(Entry { file: 0, stored_name, shape, format, start, storage: Storage::Plain, quantized: None })
+        Ok(Entry {
+            file: 0,
+            stored_name,
+            shape,
+            format,
+            start,
+            storage: Storage::Plain,
+            made_of: None,
+            quantized: None,
+        })
     }
 }
 

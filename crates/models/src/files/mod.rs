@@ -60,6 +60,9 @@ pub(crate) struct Reading {
 }
 
 impl Reading {
+    /// One thread, whatever the size.
+    pub(crate) const ALONE: Self = Self { threads: 1, large_bytes: usize::MAX, stage_bytes: 0 };
+
     /// Default settings of reads.
     pub(crate) const SHIPPED: Self = Self { threads: 4, large_bytes: 4 << 20, stage_bytes: 32 << 20 };
 }
@@ -126,6 +129,8 @@ pub(crate) struct Entry {
     /// Its first byte in the file.
     pub(crate) start: u64,
     pub(crate) storage: Storage,
+    /// The format in the file of numbers that become blocks as they are read.
+    made_of: Option<Format>,
     /// The tensors that it is made of, if those are several.
     quantized: Option<Box<quantized::Quantized>>,
 }
@@ -398,6 +403,37 @@ impl Checkpoint {
             }
         }
         Ok(())
+    }
+
+    /// Rounds the matrices of layers to blocks as they are read; those of experts, and what is
+    /// stored in few bits, stay as they are.
+    pub(crate) fn quantize(&mut self, blocks: Blocks) {
+        for (name, entry) in &mut self.entries {
+            let is_product = name.contains(".layers.") && name.ends_with("_proj.weight") && !name.contains(EXPERTS);
+            let is_whole = entry.shape.len() == 2 && entry.shape[1].is_multiple_of(blocks.len());
+            if is_product && is_whole && entry.format.dtype().is_some() {
+                entry.made_of = Some(entry.format);
+                entry.format = Format::Blocks(blocks);
+            }
+        }
+    }
+
+    /// Fills `bytes` with those of a tensor from its byte `start` on: with whole blocks, where its
+    /// numbers become blocks.
+    fn fill(&self, entry: &Entry, start: usize, bytes: &mut [u8], reading: Reading) -> io::Result<()> {
+        let (_, file) = &self.files[entry.file];
+        let (Some(source), Format::Blocks(blocks)) = (entry.made_of, entry.format) else {
+            return file.read_at_once(entry.start + start as u64, bytes, reading);
+        };
+        let (block_bytes, source_bytes) = (blocks.bytes(), blocks.len() * source.block_bytes());
+        let threads = if bytes.len() < reading.large_bytes { 1 } else { threads::cores() };
+        threads::share(threads, bytes, block_bytes, |first, to| {
+            let mut stored = vec![0; to.len() / block_bytes * source_bytes];
+            let first = (start / block_bytes + first) * source_bytes;
+            file.read_at(entry.start + first as u64, &mut stored)?;
+            blocks.encode(&source.decode(&stored), to);
+            Ok(())
+        })
     }
 
     /// Says that a tensor is stored in another way than it is to be used.

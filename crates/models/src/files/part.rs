@@ -5,7 +5,7 @@ use std::ops::Range;
 use warpfold::Dtype;
 use warpfold_kernels::matmul::quantized::Scheme;
 
-use super::{Blocks, Checkpoint, Content, Entry, Format, Reading, Storage, format, threads};
+use super::{Blocks, Checkpoint, Entry, Format, Reading, Storage, format, threads};
 use crate::Error;
 use crate::error;
 
@@ -97,7 +97,7 @@ impl Checkpoint {
         let (place, block) = (Place::of(entry, part), entry.format.block_len());
         let is_alone = entry.format.dtype().is_some() || matches!(entry.format, Format::Blocks(_));
         let is_whole_rows = place.columns.len() == place.width && place.is_of_blocks(block);
-        let start = entry.start + (place.rows.start * place.width / block * entry.format.block_bytes()) as u64;
+        let start = place.rows.start * place.width / block * entry.format.block_bytes();
         let len = place.rows.len() * place.width * dtype.bytes() as usize;
         (is_alone && is_whole_rows).then_some(Stored { of: self, entry, start, dtype, len })
     }
@@ -115,15 +115,15 @@ impl Checkpoint {
     }
 
     fn read_place(&self, entry: &Entry, place: &Place) -> std::io::Result<Vec<u8>> {
-        let (_, file) = &self.files[entry.file];
         let bytes_of = |elements: usize| elements / entry.format.block_len() * entry.format.block_bytes();
-        let first = |row: usize| entry.start + bytes_of(row * place.width + place.columns.start) as u64;
+        let first = |row: usize| bytes_of(row * place.width + place.columns.start);
         let mut bytes = vec![0; bytes_of(place.rows.len() * place.columns.len())];
         if place.columns.len() == place.width {
-            file.read_at_once(first(place.rows.start), &mut bytes, self.reading)?;
+            self.fill(entry, first(place.rows.start), &mut bytes, self.reading)?;
         } else {
             let pieces = bytes.chunks_exact_mut(bytes_of(place.columns.len()).max(1));
-            place.rows.clone().zip(pieces).try_for_each(|(row, piece)| file.read_at(first(row), piece))?;
+            let mut read = |(row, piece): (usize, &mut [u8])| self.fill(entry, first(row), piece, Reading::ALONE);
+            place.rows.clone().zip(pieces).try_for_each(&mut read)?;
         }
         Ok(bytes)
     }
@@ -162,7 +162,8 @@ impl Entry {
 pub(crate) struct Stored<'a> {
     of: &'a Checkpoint,
     entry: &'a Entry,
-    start: u64,
+    /// Their first byte in the tensor.
+    start: usize,
     dtype: Dtype,
     /// Bytes of the values in their type.
     pub(crate) len: usize,
@@ -186,17 +187,17 @@ impl Stored<'_> {
 
     /// Reads the bytes from `first` on.
     pub(crate) fn read(&self, first: usize, bytes: &mut [u8]) -> Result<(), Error> {
-        let (path, file) = &self.of.files[self.entry.file];
+        let (path, _) = &self.of.files[self.entry.file];
         let is_plain = self.entry.format.dtype() == Some(self.dtype);
         let read = match is_plain {
-            true => file.read_at_once(self.start + first as u64, bytes, self.of.reading),
-            false => self.read_converted(file, first, bytes),
+            true => self.of.fill(self.entry, self.start + first, bytes, self.of.reading),
+            false => self.read_converted(first, bytes),
         };
         read.map_err(|e| error::tensor(path, &self.entry.stored_name, format!("it cannot be read: {e}")))
     }
 
     /// Reads and converts by as many threads as there are cores.
-    fn read_converted(&self, file: &Content, first: usize, bytes: &mut [u8]) -> std::io::Result<()> {
+    fn read_converted(&self, first: usize, bytes: &mut [u8]) -> std::io::Result<()> {
         let (format, size) = (self.entry.format, self.dtype.bytes() as usize);
         let [len, block_bytes] = [format.block_len(), format.block_bytes()];
         threads::share(threads::cores(), bytes, format::UNIT * size, |unit, to| {
@@ -207,7 +208,7 @@ impl Stored<'_> {
                 let blocks = format.covering(&elements);
                 stored.resize(blocks.len() * block_bytes, 0);
                 values.resize(blocks.len() * len, 0.0);
-                file.read_at(self.start + (blocks.start * block_bytes) as u64, &mut stored)?;
+                self.of.fill(self.entry, self.start + blocks.start * block_bytes, &mut stored, Reading::ALONE)?;
                 format.decode_into(&stored, &mut values);
                 format::encode_into(&values[start - blocks.start * len..], self.dtype, to);
                 start = elements.end;

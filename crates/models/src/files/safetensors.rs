@@ -96,5 +96,14 @@ fn entry(path: &Path, name: &str, tensor: &Tensor, data: u64, file: usize) -> Re
         return Err(error::tensor(path, name, reason));
     }
     let start = start.checked_add(data).ok_or_else(|| error::tensor(path, name, "it begins beyond the file"))?;
-    Ok(Entry { file, stored_name: name.to_owned(), shape, format, start, storage: Storage::Plain, quantized: None })
+    Ok(Entry {
+        file,
+        stored_name: name.to_owned(),
+        shape,
+        format,
+        start,
+        storage: Storage::Plain,
+        made_of: None,
+        quantized: None,
+    })
 }

@@ -46,6 +46,20 @@ fn blocks_hold_what_another_reader_finds_in_them() {
 }
 
 #[test]
+fn numbers_become_the_blocks_that_another_writer_makes_of_them() {
+    let text = fs::read_to_string(fixture("gguf/encoded.json")).expect("the fixture");
+    let case: Value = serde_json::from_str(&text).expect("JSON");
+    let numbers = case["numbers"].as_array().expect("a list").iter();
+    let numbers: Vec<f32> = numbers.map(|x| x.as_f64().expect("a number") as f32).collect();
+    for (name, blocks) in [("Q8_0", Blocks::Q8_0), ("Q4_0", Blocks::Q4_0)] {
+        let mut bytes = vec![0; numbers.len() / 32 * blocks.bytes()];
+        blocks.encode(&numbers, &mut bytes);
+        let found: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!(found, case[name].as_str().expect("a text"), "{name}");
+    }
+}
+
+#[test]
 fn any_part_of_a_tensor_is_converted_to_what_the_whole_is() {
     let values: Vec<f32> = (0..3 * format::UNIT + 5).map(|i| i as f32 * 0.37).collect();
     let len = values.len();

@@ -8,7 +8,7 @@ use warpfold::{Arena, DrawRows, Dtype, Queue};
 use super::{Drawn, LanguageModel, Pinned};
 use crate::adapter::AdapterRoom;
 use crate::error::{self, ErrorKind};
-use crate::files::{Checkpoint, HeadOrder, Storage, gguf};
+use crate::files::{Blocks, Checkpoint, HeadOrder, Storage, gguf};
 use crate::graphs::Graphs;
 use crate::layers::{Loader, Shard};
 use crate::network::Network;
@@ -17,6 +17,24 @@ use crate::{
     Architecture, ChatTemplate, Error, ModelConfig, PoolingDefaults, RopeScaling, SamplingDefaults, Tokenizer,
     WeightsDigest, config, template,
 };
+
+/// Rounding of weights to blocks of 32 with one scale.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rounding {
+    /// 8 bits, and a scale of 16: GGUF's `Q8_0`.
+    Int8,
+    /// 4 bits, and a scale of 16: GGUF's `Q4_0`.
+    Int4,
+}
+
+impl Rounding {
+    const fn blocks(self) -> Blocks {
+        match self {
+            Self::Int8 => Blocks::Q8_0,
+            Self::Int4 => Blocks::Q4_0,
+        }
+    }
+}
 
 /// A model's files, opened: what it is and how it reads, without its weights.
 #[derive(Debug)]
@@ -138,6 +156,28 @@ impl ModelFiles {
     pub fn packed(mut self) -> Self {
         self.checkpoint.find_schemes();
         Self { is_packed: true, ..self }
+    }
+
+    /// The same files, whose matrices of layers are rounded to fewer bits as they are read, and
+    /// then are as though the files had them so. Embeddings, the head, norms, routers and experts
+    /// stay as they are, and so do matrices of few bits and those whose rows are not whole blocks
+    /// of 32.
+    ///
+    /// ```
+    /// use warpfold_models::{ModelFiles, Rounding};
+    ///
+    /// # fn main() -> Result<(), warpfold_models::Error> {
+    /// let files = ModelFiles::shipped()?;
+    /// let bytes = files.weight_bytes(files.dtype());
+    /// let rounded = files.rounded(Rounding::Int8).packed();
+    /// assert!(rounded.weight_bytes(rounded.dtype()) < bytes);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn rounded(mut self, to: Rounding) -> Self {
+        self.checkpoint.quantize(to.blocks());
+        self
     }
 
     /// The same files, whose models have room for adapters ([`Request::adapter`]). Answers of

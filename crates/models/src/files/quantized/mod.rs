@@ -163,9 +163,9 @@ struct Read {
 
 impl Checkpoint {
     fn bytes_of(&self, entry: &Entry) -> Result<Vec<u8>, Error> {
-        let (path, file) = &self.files[entry.file];
+        let (path, _) = &self.files[entry.file];
         let mut bytes = vec![0; entry.num_bytes()];
-        file.read_at_once(entry.start, &mut bytes, self.reading)
+        self.fill(entry, 0, &mut bytes, self.reading)
             .map_err(|e| error::tensor(path, &entry.stored_name, format!("it cannot be read: {e}")))?;
         Ok(bytes)
     }
@@ -359,6 +359,7 @@ fn entry_of(matrix: Quantized, shape: [usize; 2]) -> Entry {
         format: Format::Quantized,
         start,
         storage: Storage::Plain,
+        made_of: None,
         quantized: Some(Box::new(matrix)),
     }
 }
