@@ -13,8 +13,8 @@ use warpfold_serve::{Bounds, Handle, LogFormat, LogSink, OpenWeights, Options, S
 
 use crate::failure::Failure;
 use crate::model::{
-    self, AdapterOptions, EngineOptions, GenerationConfig, LoadedAdapters, Place, PlacedModel, Room, WeightOptions,
-    parse_dtype,
+    self, AdapterOptions, DraftFiles, EngineOptions, GenerationConfig, LoadedAdapters, Place, PlacedModel, Room,
+    WeightOptions, parse_dtype,
 };
 use crate::{Ending, output};
 
@@ -194,9 +194,11 @@ impl Serve {
         place: &Place,
         handle: &Handle,
     ) -> Result<(), Failure> {
+        let draft = DraftFiles::load(&self.engine, place)?;
         let free_bytes = place.free_memory_bytes()?;
         let steps = self.engine.steps(files.config().max_len);
         let mut model = model::load(&files, place, self.dtype, steps, self.device.as_deref())?;
+        model.set_draft(draft);
         let config = self.config(&mut model, free_bytes, place.is_virtual())?;
         if adapters.room.adapters > 0 {
             output::print(&format!("of the weights, {}\n", adapters.room))?;

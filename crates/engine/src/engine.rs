@@ -14,6 +14,7 @@ use crate::model::{CacheShape, Model, Ticket};
 use crate::request::{Adapter, Output, Request, RequestId, Update};
 use crate::sampling::Sampled;
 use crate::scheduler::{Plan, Scheduler};
+use crate::speculate::Drafter;
 use crate::trace::{StepTrace, rows_of};
 
 /// A model, its cache, and the requests that it answers.
@@ -27,6 +28,7 @@ pub struct Engine<M> {
     in_flight: VecDeque<Flight>,
     trace: Option<StepTrace>,
     on_trace: Option<OnTrace>,
+    drafter: Option<Box<dyn Drafter>>,
     external_slots: usize,
     /// Weights that the model has had before those it has.
     weights: usize,
@@ -68,9 +70,10 @@ impl<M: Model> Engine<M> {
         let block_bytes = limits.kv_bytes_per_token * config.block_size as u64;
         let failed = |source| ErrorKind::Cache { num_blocks, num_host_blocks, block_bytes, source };
         model.allocate(shape).map_err(failed)?;
+        let drafter = model.drafter(shape).map_err(failed)?;
         let scheduler = Scheduler::new(config, limits);
         let (batch, in_flight) = (Batch::default(), VecDeque::new());
-        Ok(Self {
+        let engine = Self {
             model,
             scheduler,
             decode: None,
@@ -78,8 +81,13 @@ impl<M: Model> Engine<M> {
             in_flight,
             trace: None,
             on_trace: None,
+            drafter: None,
             external_slots: 0,
             weights: 0,
+        };
+        Ok(match drafter {
+            Some(drafter) => engine.with_drafter(drafter),
+            None => engine,
         })
     }
 
@@ -89,6 +97,36 @@ impl<M: Model> Engine<M> {
     pub fn with_trace(mut self, on_trace: OnTrace) -> Self {
         self.scheduler.config.trace = true;
         self.on_trace = Some(on_trace);
+        self
+    }
+
+    /// Guesses tokens by a second model instead of the text so far: up to
+    /// [`Speculation::num_drafts`] a step, fewer for a sequence whose last guesses were wrong.
+    /// Answers are the same, bit by bit.
+    ///
+    /// ```
+    /// use warpfold_engine::scripted::Scripted;
+    /// use warpfold_engine::{Config, DraftModel, Engine, Request};
+    ///
+    /// let model = || Scripted::new(100, 128);
+    /// let answer = |mut engine: Engine<Scripted>| {
+    ///     engine.add(Request { seed: Some(1), max_tokens: Some(20), ..Request::new(vec![1, 2]) })?;
+    ///     let answers = engine.run_to_end()?;
+    ///     Ok::<_, warpfold_engine::Error>((answers, engine.metrics().steps))
+    /// };
+    /// let config = Config { num_blocks: 32, ..Config::default() };
+    /// let plain = answer(Engine::new(model(), config.clone())?)?;
+    /// // It drafts for itself: no guess is wrong.
+    /// let drafted = answer(Engine::new(model(), config)?.with_drafter(DraftModel::new(model(), 32, 16, 8)?))?;
+    /// assert_eq!(drafted.0, plain.0);
+    /// assert!(drafted.1 < plain.1 / 2);
+    /// # Ok::<(), warpfold_engine::Error>(())
+    /// ```
+    #[must_use]
+    pub fn with_drafter(mut self, drafter: impl Drafter + 'static) -> Self {
+        self.scheduler.config.speculation.get_or_insert_default();
+        self.scheduler.guesses = Some(BTreeMap::new());
+        self.drafter = Some(Box::new(drafter));
         self
     }
 
@@ -268,6 +306,7 @@ impl<M: Model> Engine<M> {
 
     /// Plans a step and submits it. One that has nothing to do runs only if no other does.
     fn launch(&mut self, is_ahead: bool, done: &mut dyn FnMut(Part)) -> Result<(), (u64, ModelError)> {
+        self.guess()?;
         let mut plan = self.scheduler.plan(is_ahead);
         let rows = self.planned_rows(&plan);
         done(Part::Plan);
@@ -277,6 +316,18 @@ impl<M: Model> Engine<M> {
         }
         let ticket = self.submit(&mut plan, done).map_err(|source| (plan.step, source))?;
         self.in_flight.push_back(Flight { plan, ticket, rows });
+        Ok(())
+    }
+
+    /// Asks the drafter, if there is one, for the sequences that decode.
+    fn guess(&mut self) -> Result<(), (u64, ModelError)> {
+        let Some(drafter) = &mut self.drafter else { return Ok(()) };
+        let asked = self.scheduler.draft_requests();
+        let guesses = match asked.is_empty() {
+            true => Vec::new(),
+            false => drafter.draft(&asked).map_err(|source| (self.scheduler.next_step(), source))?,
+        };
+        self.scheduler.guesses = Some(asked.iter().map(|asked| asked.sequence).zip(guesses).collect());
         Ok(())
     }
 

@@ -96,4 +96,5 @@ pub use model::{CacheShape, Limits, Model, Ticket};
 pub use pooling::Pooling;
 pub use request::{Adapter, Beam, Finish, Output, Request, RequestId, Update};
 pub use sampling::{Sampled, Sampling, gumbel, kept, philox, processed, sample};
+pub use speculate::{DraftModel, DraftRequest, Drafter};
 pub use trace::{SequenceTrace, StepTrace, Wait};

@@ -6,6 +6,7 @@ use crate::batch::{Batch, Moves};
 use crate::error::ModelError;
 use crate::request::Adapter;
 use crate::sampling::Sampled;
+use crate::speculate::Drafter;
 
 /// Limits of a model that the engine depends on.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,6 +49,16 @@ pub trait Model {
     /// # Errors
     /// If there is not enough memory.
     fn allocate(&mut self, cache: CacheShape) -> Result<(), ModelError>;
+
+    /// Takes what guesses tokens for this model, if anything does, with a cache for as many
+    /// positions. Called once, after [`Model::allocate`].
+    ///
+    /// # Errors
+    /// If there is not enough memory.
+    fn drafter(&mut self, cache: CacheShape) -> Result<Option<Box<dyn Drafter>>, ModelError> {
+        let _ = cache;
+        Ok(None)
+    }
 
     /// Copies blocks. What [`Model::step`] runs next must see them, and copies out must have read
     /// their blocks before anything else writes them.

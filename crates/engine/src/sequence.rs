@@ -64,6 +64,14 @@ pub(crate) struct Sequence {
     /// Constraint on the answer, and its state for the next token.
     pub(crate) constraint: Option<Constrained>,
     pub(crate) finish: Option<Finish>,
+    pub(crate) asked: DraftAsked,
+}
+
+/// The last time that a drafter was asked for a sequence: its tokens then, and the guesses.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct DraftAsked {
+    pub(crate) len: usize,
+    pub(crate) num: usize,
 }
 
 /// A constraint, and the tokens that it lets come next.
@@ -120,6 +128,7 @@ impl Sequence {
             text: None,
             constraint: None,
             finish: None,
+            asked: DraftAsked::default(),
         }
     }
 

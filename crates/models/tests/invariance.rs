@@ -7,8 +7,8 @@ use std::path::Path;
 
 use warpfold::{Device, Profile, Queue};
 use warpfold_engine::{
-    Allocator, Batch, CacheShape, Config, Engine, Limits, Model, ModelError, Moves, Output, Policy, Pooling,
-    Preemption, Request, Sampled, Sampling, Speculation, philox,
+    Allocator, Batch, CacheShape, Config, DraftModel, Engine, Limits, Model, ModelError, Moves, Output, Policy,
+    Pooling, Preemption, Request, Sampled, Sampling, Speculation, philox,
 };
 use warpfold_models::{LanguageModel, ModelFiles};
 
@@ -96,7 +96,10 @@ fn schedule(seed: u64) -> (Config, Vec<usize>, bool) {
 }
 
 fn answers<M: Model>(model: M, config: Config, delays: &[usize]) -> Vec<Vec<Output>> {
-    let mut engine = Engine::new(model, config).expect("the settings are right");
+    answers_of(Engine::new(model, config).expect("the settings are right"), delays)
+}
+
+fn answers_of<M: Model>(mut engine: Engine<M>, delays: &[usize]) -> Vec<Vec<Output>> {
     let mut ids = Vec::new();
     let mut early: Vec<(warpfold_engine::RequestId, Vec<warpfold_engine::Update>)> = Vec::new();
     assert_eq!(requests().len(), delays.len(), "each request comes at some time");
@@ -157,7 +160,18 @@ fn is_invariant(name: &str, few: u64) {
     for seed in 0..num_schedules(few) {
         let (config, delays, has_graphs) = schedule(seed);
         let model = if has_graphs { model(name) } else { model(name).without_graphs() };
-        let found = bits(&answers(model, config.clone(), &delays));
+        let mut engine = Engine::new(model, config.clone()).expect("the settings are right");
+        // Of those that guess, some do it by a model: another one, or the same.
+        let drafts_by = match seed % 9 {
+            3 => Some("llama"),
+            6 => Some(name),
+            _ => None,
+        };
+        if let Some(name) = drafts_by {
+            let drafter = DraftModel::new(self::model(name), 90, 4, 4).expect("the settings are right");
+            engine = engine.with_drafter(drafter);
+        }
+        let found = bits(&answers_of(engine, &delays));
         assert!(found == expected, "{name}, schedule {seed}: {delays:?}, graphs {has_graphs}, {config:?}");
     }
 }

@@ -16,7 +16,7 @@ use warpfold_serve::load::{
 
 use crate::Ending;
 use crate::failure::Failure;
-use crate::model::{self, EngineOptions, Place, Room as CacheRoom, WeightOptions, parse_dtype};
+use crate::model::{self, DraftFiles, EngineOptions, Place, Room as CacheRoom, WeightOptions, parse_dtype};
 use crate::output::{self, Form, ReportTo};
 use crate::progress::Progress;
 use crate::table::Table;
@@ -179,9 +179,11 @@ impl Serve {
         let files = model::open(self.model.as_deref())?;
         let place = Place::open(self.device.as_deref(), self.engine.tensor_parallel, &files)?;
         let files = place.stores(&self.weights, files);
+        let draft = DraftFiles::load(&self.engine, &place)?;
         let free_bytes = place.free_memory_bytes()?;
         let steps = self.engine.steps(files.config().max_len);
         let mut model = model::load(&files, &place, self.dtype, steps, self.device.as_deref())?;
+        model.set_draft(draft);
         let limits = model.limits();
         let max_len = self.engine.max_len.unwrap_or(usize::MAX).min(limits.max_len);
         let blocks = max_len.div_ceil(Config::default().block_size) + 1;

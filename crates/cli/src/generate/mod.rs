@@ -21,7 +21,9 @@ use warpfold_models::{
 };
 
 use crate::failure::Failure;
-use crate::model::{self, EngineOptions, GenerationConfig, Place, PlacedModel, Room, WeightOptions, parse_dtype};
+use crate::model::{
+    self, DraftFiles, EngineOptions, GenerationConfig, Place, PlacedModel, Room, WeightOptions, parse_dtype,
+};
 use crate::theatre::WatchedEngine;
 use crate::{Ending, output};
 use lines::Lines;
@@ -142,11 +144,13 @@ impl Generate {
             Some(weights) => files.with_adapters(AdapterRoom { adapters: 1, rank: weights.rank() }),
             None => files,
         };
+        let draft = DraftFiles::load(&self.engine, &place)?;
         let free_bytes = place.free_memory_bytes()?;
         let max_len = files.config().max_len;
         let longest = asked.iter().map(|request| longest(request, max_len)).max();
         let steps = self.largest(&asked, max_len).steps(longest.unwrap_or(1));
         let mut model = model::load(&files, &place, self.dtype, steps, self.device.as_deref())?;
+        model.set_draft(draft);
         output::note(&model::told_digest(model.weights_digest()));
         let config = self.config(&mut model, &asked, free_bytes, !place.is_virtual())?;
         let tokenizer = files.into_tokenizer().map(Arc::new);
@@ -293,6 +297,10 @@ impl Generate {
         let answers =
             report::run(&mut engine, report::Watched { text: streams, steps: self.trace }, |all| tell(all, false))?;
         tell(&answers, true)?;
+        let metrics = engine.metrics();
+        if metrics.drafts > 0 {
+            output::note(&format!("{} of {} drafted tokens were right\n", metrics.accepted_drafts, metrics.drafts));
+        }
         Ok(answers)
     }
 }

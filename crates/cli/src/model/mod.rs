@@ -24,7 +24,7 @@ pub(crate) use adapters::{AdapterOptions, LoadedAdapters};
 use locate::locate;
 pub(crate) use locate::{is_words, name};
 pub(crate) use options::{EngineOptions, Room};
-pub(crate) use place::{Place, PlacedModel};
+pub(crate) use place::{DraftFiles, Place, PlacedModel};
 
 /// Returns whether the built-in model is selected.
 pub(crate) fn is_shipped(model: Option<&str>) -> bool {

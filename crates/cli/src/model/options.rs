@@ -48,9 +48,13 @@ pub(crate) struct EngineOptions {
     /// Disable prefix caching.
     #[arg(long)]
     pub(crate) no_prefix_cache: bool,
-    /// Tokens to draft per step by prompt lookup and verify in the next; 0 disables speculation.
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    pub(crate) speculate: usize,
+    /// Tokens to draft per step and verify in the next, by prompt lookup or by the model of
+    /// --draft; 0 disables speculation. Default: 4 with --draft, else 0.
+    #[arg(long, value_name = "N")]
+    pub(crate) speculate: Option<usize>,
+    /// Model that drafts: a smaller one with the same tokens, on the first device.
+    #[arg(long, value_name = "MODEL")]
+    pub(crate) draft: Option<String>,
     /// Disable overlap: do not prepare a step while the previous one runs.
     #[arg(long)]
     pub(crate) no_overlap: bool,
@@ -88,6 +92,12 @@ impl EngineOptions {
         (!self.no_warm_up).then_some(Steps { budget, max_seqs, longest, block_size })
     }
 
+    /// Tokens to draft, if speculation is on.
+    fn num_drafts(&self) -> Option<usize> {
+        let default = self.draft.as_ref().map_or(0, |_| Speculation::default().num_drafts);
+        Some(self.speculate.unwrap_or(default)).filter(|num| *num > 0)
+    }
+
     /// The engine's settings for a model. Without `--kv-blocks` and `--kv-bytes` the cache holds
     /// what is enough, or as much of it as the device has room for; the sizes say all of the room.
     pub(crate) fn config(&self, model: &PlacedModel, room: Room) -> Result<(Config, Sizing), Failure> {
@@ -99,7 +109,7 @@ impl EngineOptions {
             max_len: self.max_len,
             inject_preemptions: self.inject_preemptions,
             overlap: !self.no_overlap,
-            speculation: (self.speculate > 0).then(|| guesses(self.speculate)),
+            speculation: self.num_drafts().map(guesses),
             seed: RandomState::new().hash_one(0),
             ..Config::default()
         };
@@ -112,7 +122,12 @@ impl EngineOptions {
         if !(self.memory > 0.0 && self.memory <= 1.0) {
             return Err(Failure::usage(format!("--memory: {} is not a share above 0 and up to 1", self.memory)));
         }
-        let bytes_per_token = model.limits().kv_bytes_per_token;
+        if self.draft.is_some() && config.speculation.is_none() {
+            return Err(Failure::usage("--draft: --speculate 0 asks it for nothing"));
+        }
+        // The draft has as many blocks.
+        let of_draft = model.draft_limits().map_or(0, |limits| limits.kv_bytes_per_token);
+        let bytes_per_token = model.limits().kv_bytes_per_token + of_draft;
         let block_bytes = bytes_per_token * config.block_size as u64;
         let memory = Memory {
             free_bytes: room.free_bytes,

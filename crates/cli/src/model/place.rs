@@ -4,13 +4,15 @@ use std::any::Any;
 use std::fmt;
 
 use warpfold::{Device, Dtype, Queue};
-use warpfold_engine::{Adapter, Batch, CacheShape, Config, Limits, Model, ModelError, Moves, Sampled, Ticket};
+use warpfold_engine::{
+    Adapter, Batch, CacheShape, Config, DraftModel, Drafter, Limits, Model, ModelError, Moves, Sampled, Ticket,
+};
 use warpfold_lang::Arch;
 use warpfold_models::{
     Error, LanguageModel, ModelFiles, ParallelModel, Rounding, Steps, WarmUp, Warmed, WeightsDigest,
 };
 
-use super::{Quantize, WeightOptions, WeightStorage};
+use super::{EngineOptions, Quantize, WeightOptions, WeightStorage};
 use crate::device_choice;
 use crate::failure::Failure;
 
@@ -92,11 +94,9 @@ impl Place {
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<PlacedModel, Error> {
         Ok(match self {
-            Self::One(device) => {
-                PlacedModel::One { model: Box::new(files.load(&Queue::of(device), dtype, progress)?), warmed: None }
-            }
+            Self::One(device) => PlacedModel::of(Placed::One(files.load(&Queue::of(device), dtype, progress)?.into())),
             Self::Parallel(devices) => {
-                PlacedModel::Parallel { model: files.load_parallel(devices, dtype, progress)?, warmed: None }
+                PlacedModel::of(Placed::Parallel(files.load_parallel(devices, dtype, progress)?.into()))
             }
         })
     }
@@ -113,17 +113,57 @@ impl fmt::Display for Place {
 
 /// A model where it runs.
 #[derive(Debug)]
-pub(crate) enum PlacedModel {
-    One { model: Box<LanguageModel>, warmed: Option<Warmed> },
-    Parallel { model: ParallelModel, warmed: Option<Warmed> },
+pub(crate) struct PlacedModel {
+    model: Placed,
+    warmed: Option<Warmed>,
+    draft: Option<Box<DraftFiles>>,
+}
+
+/// The model itself, by the number of its devices.
+#[derive(Debug)]
+enum Placed {
+    One(Box<LanguageModel>),
+    Parallel(Box<ParallelModel>),
+}
+
+/// A model that drafts, before it has a cache.
+#[derive(Debug)]
+pub(crate) struct DraftFiles {
+    model: LanguageModel,
+    max_seqs: usize,
+}
+
+impl DraftFiles {
+    /// Loads the draft model of the options to the first of the devices.
+    pub(crate) fn load(options: &EngineOptions, place: &Place) -> Result<Option<Box<Self>>, Failure> {
+        let Some(name) = options.draft.as_deref() else { return Ok(None) };
+        let files = super::open(Some(name))?;
+        let queue = Queue::of(&place.devices()[0]);
+        let model = files.load(&queue, files.dtype(), &mut |_, _| ())?;
+        Ok(Some(Box::new(Self { model, max_seqs: options.max_seqs })))
+    }
 }
 
 impl PlacedModel {
+    fn of(model: Placed) -> Self {
+        Self { model, warmed: None, draft: None }
+    }
+
+    /// Gives it a model that drafts.
+    pub(crate) fn set_draft(&mut self, draft: Option<Box<DraftFiles>>) {
+        self.draft = draft;
+    }
+
+    /// Returns the limits of the model that drafts, if there is one.
+    pub(crate) fn draft_limits(&self) -> Option<Limits> {
+        self.draft.as_ref().map(|draft| draft.model.limits())
+    }
+
     /// Devices that share the model.
     pub(crate) fn num_devices(&self) -> usize {
-        match self {
-            Self::One { .. } => 1,
-            Self::Parallel { model, .. } => model.num_devices(),
+        match &self.model {
+            Placed::One(_) => 1,
+            Placed::Parallel(model) => model.num_devices(),
         }
     }
 
@@ -137,68 +177,66 @@ impl PlacedModel {
 
     /// Bytes of the weights on each device.
     pub(crate) fn weight_bytes(&self) -> u64 {
-        match self {
-            Self::One { model, .. } => model.weight_bytes(),
-            Self::Parallel { model, .. } => model.weight_bytes(),
+        match &self.model {
+            Placed::One(model) => model.weight_bytes(),
+            Placed::Parallel(model) => model.weight_bytes(),
         }
     }
 
     /// The digest of the weights, if they were compared with the files.
     pub(crate) fn weights_digest(&self) -> Option<WeightsDigest> {
-        match self {
-            Self::One { model, .. } => model.weights_digest(),
-            Self::Parallel { model, .. } => model.weights_digest(),
+        match &self.model {
+            Placed::One(model) => model.weights_digest(),
+            Placed::Parallel(model) => model.weights_digest(),
         }
     }
 
     /// Bytes of a step's activations on each device.
     pub(crate) fn activation_bytes(&self, rows: usize, samples: usize) -> Result<u64, Error> {
-        match self {
-            Self::One { model, .. } => Ok(model.activation_bytes(rows, samples)),
-            Self::Parallel { model, .. } => model.activation_bytes(rows, samples),
-        }
+        let of_draft = self.draft.as_ref().map_or(0, |draft| draft.model.activation_bytes(rows, samples));
+        let own = match &self.model {
+            Placed::One(model) => model.activation_bytes(rows, samples),
+            Placed::Parallel(model) => model.activation_bytes(rows, samples)?,
+        };
+        Ok(own + of_draft)
     }
 
     /// Bytes that the largest step took on each device.
     pub(crate) fn dry_run(&mut self, config: &Config) -> Result<u64, Error> {
-        match self {
-            Self::One { model, .. } => model.dry_run(config),
-            Self::Parallel { model, .. } => model.dry_run(config),
+        match &mut self.model {
+            Placed::One(model) => model.dry_run(config),
+            Placed::Parallel(model) => model.dry_run(config),
         }
     }
 
     /// Notes that kernels were compiled: steps are captured next.
     pub(super) fn set_warmed(&mut self, done: Warmed) {
-        match self {
-            Self::One { warmed, .. } | Self::Parallel { warmed, .. } => *warmed = Some(done),
-        }
+        self.warmed = Some(done);
     }
 
     /// Returns the result of the warm-up.
     pub(crate) fn warmed(&self) -> Option<&Warmed> {
-        match self {
-            Self::One { warmed, .. } | Self::Parallel { warmed, .. } => warmed.as_ref(),
-        }
+        self.warmed.as_ref()
     }
 
     /// If kernels were compiled, captures steps of so many sequences as soon as there is a cache.
     pub(crate) fn capture_ahead(&mut self, max_seqs: usize) {
-        if let Self::One { model, warmed: Some(_) } = self {
+        if let (Placed::One(model), Some(_)) = (&mut self.model, &self.warmed) {
             model.capture_ahead(max_seqs, super::CAPTURE_TIME);
         }
     }
 
     fn model(&self) -> &dyn Model {
-        match self {
-            Self::One { model, .. } => &**model,
-            Self::Parallel { model, .. } => model,
+        match &self.model {
+            Placed::One(model) => &**model,
+            Placed::Parallel(model) => &**model,
         }
     }
 
     fn model_mut(&mut self) -> &mut dyn Model {
-        match self {
-            Self::One { model, .. } => &mut **model,
-            Self::Parallel { model, .. } => model,
+        match &mut self.model {
+            Placed::One(model) => &mut **model,
+            Placed::Parallel(model) => &mut **model,
         }
     }
 }
@@ -211,6 +249,13 @@ impl Model for PlacedModel {
 
     fn allocate(&mut self, cache: CacheShape) -> Result<(), ModelError> {
         self.model_mut().allocate(cache)
+    }
+
+    fn drafter(&mut self, cache: CacheShape) -> Result<Option<Box<dyn Drafter>>, ModelError> {
+        let Some(draft) = self.draft.take() else { return Ok(None) };
+        let DraftFiles { model, max_seqs } = *draft;
+        let draft = DraftModel::new(model, cache.num_blocks.saturating_sub(1), cache.block_size, max_seqs)?;
+        Ok(Some(Box::new(draft)))
     }
 
     fn copy(&mut self, moves: &Moves) -> Result<(), ModelError> {

@@ -21,6 +21,21 @@ fn lines(outcome: &Outcome) -> Vec<Value> {
 }
 
 #[test]
+fn a_model_that_drafts_for_itself_changes_no_answer() {
+    let llama = model("llama");
+    let asked = ["generate", &llama, "--device", "virtual", "--prompt-tokens", "5,9,200", "--max-tokens", "12"];
+    let drawn = ["--seed", "3", "--temperature", "1.2", "--ignore-eos", "--json"];
+    let plain = warpfold(&[&asked[..], &drawn].concat()).ended_with(0);
+    let drafted = warpfold(&[&asked[..], &drawn, &["--draft", &llama, "--speculate", "5"]].concat()).ended_with(0);
+    assert_eq!(plain.stdout, drafted.stdout);
+    let told = drafted.stderr.lines().find(|line| line.ends_with("drafted tokens were right")).expect("it is told");
+    let [right, "of", all, ..] = told.split(' ').collect::<Vec<_>>()[..] else { panic!("{told}") };
+    assert_eq!(right, all, "{told}");
+    refused(&[&asked[..], &["--draft", &llama, "--speculate", "0"]].concat(), 2, "asks it for nothing");
+    refused(&[&asked[..], &["--draft", "absent.gguf"]].concat(), 2, "cannot read absent.gguf");
+}
+
+#[test]
 fn rounded_weights_cost_perplexity_and_give_bytes_back() {
     let text = std::env::temp_dir().join(format!("warpfold-quality-{}.txt", std::process::id()));
     std::fs::write(&text, "Once upon a time there was a little girl.").expect("a file");

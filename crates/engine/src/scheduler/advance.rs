@@ -3,8 +3,10 @@
 use super::Scheduler;
 use super::plan::{Plan, Rows};
 use crate::block::{blocks_needed, prepare};
+use crate::config::Speculation;
 use crate::group::Group;
-use crate::speculate::drafts;
+use crate::sequence::{DraftAsked, Sequence};
+use crate::speculate::{DraftRequest, drafts};
 
 /// Rows that a policy schedules.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,6 +32,13 @@ impl Wants {
         };
         if is_wanted && need <= left { need } else { 0 }
     }
+}
+
+/// Guesses that a sequence can use in a step at most: it decodes, and nothing waits for its tokens.
+fn most_drafts(group: &Group, seq: &Sequence) -> usize {
+    let is_alone = seq.constraint.is_none() && group.request.beam.is_none() && group.attached().next().is_none();
+    let room = group.rules.max_total.saturating_sub(seq.tokens.len() + 1);
+    if seq.need() == 1 && is_alone { room } else { 0 }
 }
 
 impl Scheduler {
@@ -111,12 +120,45 @@ impl Scheduler {
     fn drafts(&self, group: &Group, seq: usize, left: usize) -> Vec<u32> {
         let s = &group.seqs[seq];
         let Some(speculation) = self.config.speculation else { return Vec::new() };
-        if s.need() != 1 || s.constraint.is_some() || group.request.beam.is_some() || group.attached().next().is_some()
-        {
-            return Vec::new();
+        let most = left.min(most_drafts(group, s));
+        match &self.guesses {
+            // A drafter may have tokens that the model has not.
+            Some(guesses) => {
+                let known = guesses.get(&s.id).into_iter().flatten().copied();
+                known.take(most).take_while(|token| (*token as usize) < self.limits.vocab).collect()
+            }
+            None if most == 0 => Vec::new(),
+            None => drafts(&s.tokens, speculation, most).to_vec(),
         }
-        let most = left.min((group.rules.max_total - s.tokens.len()).saturating_sub(1));
-        drafts(&s.tokens, speculation, most).to_vec()
+    }
+
+    /// Sequences that a drafter is asked for. Of a sequence all of whose last guesses were right
+    /// one more is asked for than then, of others one more than were right.
+    pub(crate) fn draft_requests(&mut self) -> Vec<DraftRequest> {
+        let Some(Speculation { num_drafts, .. }) = self.config.speculation else { return Vec::new() };
+        let mut asked = Vec::new();
+        for group in &mut self.running {
+            for seq in 0..group.seqs.len() {
+                let (most, s) = (most_drafts(group, &group.seqs[seq]), &mut group.seqs[seq]);
+                if s.need() == 0 {
+                    continue;
+                }
+                let DraftAsked { len, num } = s.asked;
+                // A token more than the guesses that were right, if the step ran.
+                let num = match s.tokens.len().saturating_sub(len) {
+                    _ if num == 0 => num_drafts,
+                    0 => num,
+                    new => new.min(num_drafts),
+                };
+                let num = num.min(most);
+                if num > 0 {
+                    s.asked = DraftAsked { len: s.tokens.len(), num };
+                    let (sequence, tokens, seed) = (s.id, s.tokens.clone(), s.seed);
+                    asked.push(DraftRequest { sequence, tokens, num, seed, sampling: group.request.sampling.clone() });
+                }
+            }
+        }
+        asked
     }
 
     fn has_blocks(&self, group: usize, rows: &[Rows]) -> bool {

@@ -63,6 +63,8 @@ pub(crate) struct Scheduler {
     /// Counts how often groups that run have changed places.
     order: u64,
     scratch: Vec<Rows>,
+    /// Guesses of a drafter for the next step, if there is one.
+    pub(crate) guesses: Option<BTreeMap<SequenceId, Vec<u32>>>,
     /// An old plan, for its memory.
     spare: Plan,
     last_step: u64,
@@ -84,6 +86,7 @@ impl Scheduler {
             is_sorted: true,
             order: 0,
             scratch: Vec::new(),
+            guesses: None,
             spare: Plan::default(),
             last_step: 0,
             last_request: 0,
@@ -177,6 +180,11 @@ impl Scheduler {
         }
         plan.order = self.order;
         plan
+    }
+
+    /// The number of the step that is planned next.
+    pub(crate) fn next_step(&self) -> u64 {
+        self.last_step + 1
     }
 
     /// Takes back a plan that has nothing to do, and its number.

@@ -28,11 +28,12 @@ use scenario::{PLACES, ScenarioEvent};
 use crate::config::Config;
 use crate::detokenize::Decode;
 use crate::engine::Engine;
-use crate::error::ErrorKind;
-use crate::model::Model;
+use crate::error::{ErrorKind, ModelError};
+use crate::model::{Limits, Model};
 use crate::request::{Adapter, Output, Request};
 use crate::scripted::Scripted;
 use crate::service::{self, Client, Options, ServiceClock, Worker, WorkerTurn};
+use crate::speculate::{DraftModel, DraftRequest, Drafter};
 
 /// Counts of events in scenarios, so that none passes for want of them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -144,6 +145,33 @@ impl Decode for LetterText {
     }
 }
 
+/// A drafter whose guesses are right for the scripted model until one that is drawn, and may be
+/// more than asked for, or tokens that no model has.
+struct FickleDrafter {
+    model: DraftModel<Scripted>,
+    draws: SeedDraws,
+}
+
+impl FickleDrafter {
+    fn new(limits: &Limits, seed: u64) -> Self {
+        let model = Scripted::new(limits.vocab, limits.max_len);
+        let model = DraftModel::new(model, 3 * limits.max_len, 4, 3).expect("the settings are right");
+        Self { model, draws: SeedDraws::new(seed.rotate_left(7)) }
+    }
+}
+
+impl Drafter for FickleDrafter {
+    fn draft(&mut self, asked: &[DraftRequest]) -> Result<Vec<Vec<u32>>, ModelError> {
+        let mut guesses = self.model.draft(asked)?;
+        for guess in &mut guesses {
+            let wrong = self.draws.below(8);
+            guess.get_mut(wrong).into_iter().for_each(|token| *token = self.draws.one_of(&[1, 2, u32::MAX]));
+            guess.resize(guess.len() + wrong / 6, 1);
+        }
+        Ok(guesses)
+    }
+}
+
 /// The events that a client has heard of its request.
 #[derive(Debug, Default)]
 struct HeardEvents {
@@ -216,7 +244,11 @@ impl Scenario {
     pub fn run<M: Model>(&self, ranks: Vec<M>, alone: &mut dyn FnMut(Request) -> Vec<Output>) -> ScenarioSeen {
         let identify: Identify = |weights| *weights.downcast_ref().expect("the weights are a number");
         let devices = FaultyDevices::new(ranks, self.faults.clone(), identify);
-        let engine = Engine::new(devices, self.config.clone()).expect("the settings are right");
+        let limits = devices.limits();
+        let mut engine = Engine::new(devices, self.config.clone()).expect("the settings are right");
+        if self.is_drafted {
+            engine = engine.with_drafter(FickleDrafter::new(&limits, self.seed));
+        }
         let now = Arc::new(AtomicU64::new(0));
         let time = now.clone();
         let clock = ServiceClock::new(move || Duration::from_millis(time.load(Ordering::Relaxed)));

@@ -60,6 +60,8 @@ pub struct Scenario {
     pub ranks: usize,
     /// The model's steps run while the next one is prepared.
     pub overlaps: bool,
+    /// Guesses are those of a drafter that is now and then wrong.
+    pub is_drafted: bool,
 }
 
 /// Turns within which everything happens.
@@ -104,7 +106,8 @@ impl Scenario {
         if !draws.percent(10) {
             give_room(&mut config, &arrivals, sizes);
         }
-        Self { seed, config, arrivals, events, max_waiting, faults, ranks, overlaps }
+        let is_drafted = config.speculation.is_some() && draws.percent(60);
+        Self { seed, config, arrivals, events, max_waiting, faults, ranks, overlaps, is_drafted }
     }
 }
 

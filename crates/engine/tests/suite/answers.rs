@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use warpfold_engine::scripted::Scripted;
 use warpfold_engine::{
-    Beam, Config, Decode, Finish, Request, SampleRow, Sampled, Sampling, Speculation, StepTrace, TokenCount, sample,
+    Beam, Config, Decode, DraftModel, DraftRequest, Drafter, Finish, ModelError, Request, SampleRow, Sampled, Sampling,
+    Speculation, StepTrace, TokenCount, sample,
 };
 
 use super::{MAX_LEN, VOCAB, engine, fixed, run, small};
@@ -245,6 +246,66 @@ fn guesses_change_the_number_of_steps_and_nothing_else() {
     assert!(metrics.accepted_drafts > 0 && metrics.accepted_drafts < metrics.drafts, "{metrics:?}");
     assert!(with.len() < without.len());
     assert_eq!(guessing.metrics().generation_tokens, 240);
+}
+
+/// Guesses that are never right.
+struct WrongDrafter;
+
+impl Drafter for WrongDrafter {
+    fn draft(&mut self, asked: &[DraftRequest]) -> Result<Vec<Vec<u32>>, ModelError> {
+        Ok(asked.iter().map(|asked| vec![VOCAB as u32 - 1; asked.num]).collect())
+    }
+}
+
+/// One that is out of order.
+struct FailingDrafter;
+
+impl Drafter for FailingDrafter {
+    fn draft(&mut self, _: &[DraftRequest]) -> Result<Vec<Vec<u32>>, ModelError> {
+        Err("the draft is gone".into())
+    }
+}
+
+#[test]
+fn a_second_model_that_draws_alike_has_every_guess_right() {
+    let request = |i: u32| {
+        let sampling = Sampling { temperature: i as f32 % 3.0, top_k: Some(20), ..Sampling::default() };
+        Request { sampling, n: 1 + i as usize % 2, seed: Some(u64::from(i)), logprobs: Some(2), ..fixed(8, i, 40) }
+    };
+    let requests: Vec<_> = (0..6).map(request).collect();
+    let (plain, without) = run(&mut engine(small()), requests.clone());
+    let same = DraftModel::new(Scripted::new(VOCAB, MAX_LEN), 64, 4, 16).expect("the settings are right");
+    let mut drafted = engine(small()).with_drafter(same);
+    let (answers, with) = run(&mut drafted, requests.clone());
+    assert_eq!(plain, answers);
+    let metrics = drafted.metrics();
+    assert!(metrics.drafts > 0 && metrics.accepted_drafts == metrics.drafts, "{metrics:?}");
+    // Four guesses and the token behind them.
+    assert!(with.len() * 3 < without.len(), "{} steps, and {} without", with.len(), without.len());
+    // Wrong ones cost a row each: after the first time, one for each token.
+    let mut wrong = engine(small()).with_drafter(WrongDrafter);
+    let allowed_ids = Some((0..VOCAB as u32 - 1).collect());
+    let restricted: Vec<_> = requests
+        .iter()
+        .map(|request| {
+            let sampling = Sampling { allowed_ids: allowed_ids.clone(), ..request.sampling.clone() };
+            Request { sampling, ..request.clone() }
+        })
+        .collect();
+    let (plain, _) = run(&mut engine(small()), restricted.clone());
+    assert_eq!(run(&mut wrong, restricted).0, plain);
+    let metrics = wrong.metrics();
+    assert_eq!(metrics.accepted_drafts, 0);
+    assert!(metrics.drafts < metrics.generation_tokens + 9 * 4, "{metrics:?}");
+}
+
+#[test]
+fn a_drafter_that_fails_ends_the_step_with_its_reason() {
+    let mut engine = engine(small()).with_drafter(FailingDrafter);
+    engine.add(fixed(8, 1, 5)).expect("the request is right");
+    let error = engine.run_to_end().expect_err("the drafter fails").to_string();
+    assert!(error.contains("the draft is gone"), "{error}");
+    assert!(engine.is_idle());
 }
 
 #[test]

@@ -198,6 +198,7 @@ fn single(text: &mut String, labels: &str, state: &State, engine: &Metrics) {
     let waiting = now.waiting + now.swapped;
     let preempted = engine.preempted_by_recompute + engine.preempted_by_swap;
     let relaxed = |count: &AtomicU64| count.load(Ordering::Relaxed) as f64;
+    let accepted = engine.accepted_drafts as f64;
     let prompts = relaxed(&state.observed.prompt_tokens);
     let rejected = relaxed(&state.observed.rejected);
     let values = [
@@ -209,6 +210,8 @@ fn single(text: &mut String, labels: &str, state: &State, engine: &Metrics) {
         ("prefix_cache_hits_total", "counter", "Tokens found in the cache.", engine.prefix_hits as f64),
         ("prompt_tokens_total", "counter", "Tokens of prompts that were run.", prompts),
         ("generation_tokens_total", "counter", "Tokens that were generated.", engine.generation_tokens as f64),
+        ("spec_decode_num_draft_tokens_total", "counter", "Drafted tokens.", engine.drafts as f64),
+        ("spec_decode_num_accepted_tokens_total", "counter", "Drafted tokens that were right.", accepted),
         ("admission_rejections_total", "counter", "Requests refused because too many wait.", rejected),
     ];
     for (name, kind, help, value) in values {
