@@ -231,9 +231,12 @@ impl Serve {
 
     /// Returns the opener of other weights of the same form.
     fn open_weights(&self, place: &Place) -> OpenWeights {
-        let (stored, place) = (self.weights, place.clone());
+        let (stored, place, model) = (self.weights, place.clone(), self.model.clone());
         OpenWeights(Arc::new(move |path| {
-            let files = ModelFiles::open(path).map_err(|error| error.to_string())?;
+            let files = match path {
+                Some(path) => ModelFiles::open(path).map_err(|error| error.to_string())?,
+                None => model::open(model.as_deref()).map_err(|error| error.to_string())?,
+            };
             let weights = NewWeights::new(place.stores(stored, files));
             let digest = weights.digest();
             Ok((Box::new(weights), digest))

@@ -30,6 +30,17 @@ pub struct Engine<M> {
     external_slots: usize,
     /// Weights that the model has had before those it has.
     weights: usize,
+    cache: CacheShape,
+    sleep: Sleep,
+}
+
+/// What the model has of weights and cache.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Sleep {
+    Awake,
+    /// It has weights and no cache.
+    WithWeights,
+    WithoutWeights,
 }
 
 /// A function that is called with the trace of each step.
@@ -80,6 +91,8 @@ impl<M: Model> Engine<M> {
             on_trace: None,
             external_slots: 0,
             weights: 0,
+            cache: shape,
+            sleep: Sleep::Awake,
         })
     }
 
@@ -104,6 +117,9 @@ impl<M: Model> Engine<M> {
     /// # Errors
     /// If a field is wrong, or the request could never run; nothing is queued then.
     pub fn add(&mut self, request: Request) -> Result<RequestId, Error> {
+        if self.is_sleeping() {
+            return Err(ErrorKind::Asleep.into());
+        }
         self.scheduler.add(request, self.decode.as_ref())
     }
 
@@ -207,7 +223,48 @@ impl<M: Model> Engine<M> {
         self.model.load_weights(weights)?;
         self.clear_prefix_cache();
         self.weights += 1;
+        if self.sleep == Sleep::WithoutWeights {
+            self.sleep = Sleep::WithWeights;
+        }
         Ok(())
+    }
+
+    /// Frees the memory of weights and cache; requests are refused from here on. Nothing happens if
+    /// the model sleeps.
+    ///
+    /// # Errors
+    /// What the model says, or that requests have not ended.
+    pub fn sleep(&mut self) -> Result<(), ModelError> {
+        if !self.is_idle() {
+            return Err("requests have not ended".into());
+        }
+        if self.sleep != Sleep::WithoutWeights {
+            self.model.sleep()?;
+            self.clear_prefix_cache();
+            self.sleep = Sleep::WithoutWeights;
+        }
+        Ok(())
+    }
+
+    /// Gives a model that slept, and has [weights](Self::load_weights) since, its cache again, and
+    /// takes requests. Nothing happens if it is awake.
+    ///
+    /// # Errors
+    /// That there are no weights, or no room for the cache; it then sleeps on.
+    pub fn wake(&mut self) -> Result<(), ModelError> {
+        match self.sleep {
+            Sleep::Awake => {}
+            Sleep::WithoutWeights => return Err("the model has no weights".into()),
+            Sleep::WithWeights => self.model.allocate(self.cache)?,
+        }
+        self.sleep = Sleep::Awake;
+        Ok(())
+    }
+
+    /// Returns whether the model sleeps.
+    #[must_use]
+    pub fn is_sleeping(&self) -> bool {
+        self.sleep != Sleep::Awake
     }
 
     /// The model.

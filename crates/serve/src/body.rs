@@ -44,7 +44,7 @@ impl FromRequest<Arc<State>> for Fields {
 
 /// Checks that what a browser sends is declared as JSON: a page of another origin cannot do that
 /// without a preflight request. Other clients, such as `curl -d`, may declare anything.
-fn check_type(headers: &HeaderMap) -> Result<(), ApiError> {
+pub(crate) fn check_type(headers: &HeaderMap) -> Result<(), ApiError> {
     if !headers.contains_key(header::ORIGIN) && !headers.contains_key("sec-fetch-site") {
         return Ok(());
     }

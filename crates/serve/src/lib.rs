@@ -57,6 +57,7 @@ mod routes;
 mod server;
 mod share;
 mod simulated;
+mod sleep;
 mod state;
 mod tokenize;
 mod weights;

@@ -18,6 +18,7 @@ use crate::metrics::Observed;
 use crate::openai::responses::store::Stored;
 use crate::options::Options;
 use crate::share::Tenants;
+use crate::sleep::Resident;
 use crate::weights::{OpenWeights, WeightsDigests};
 
 /// Where the server is in its life; it only moves forward.
@@ -65,6 +66,7 @@ pub(crate) struct Served {
     pub(crate) longest_token: usize,
     pub(crate) text: Text,
     pub(crate) digests: Arc<WeightsDigests>,
+    pub(crate) residence: Resident,
     /// How the model writes calls and reasoning.
     pub(crate) dialect: Dialect,
     /// Made for the first request that asks for a grammar.
