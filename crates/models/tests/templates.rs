@@ -51,7 +51,7 @@ const DIFFER: &[(&str, &str)] =
 /// may make nothing.
 const REFUSAL: &str = "TemplateError: ";
 
-// THRESHOLD: so many templates must be there, if any folder is named; a smaller folder fails
+/// Templates that a folder has to have, so that the comparison is one.
 const LEAST_TEMPLATES: usize = 60;
 
 #[test]

@@ -19,6 +19,7 @@ use warpfold_models::WeightsDigest;
 use crate::body::json;
 use crate::error::ApiError;
 use crate::fields::Fields;
+use crate::host::{Host, ServeFault};
 use crate::sleep::Residence;
 use crate::state::State;
 
@@ -44,11 +45,13 @@ impl fmt::Debug for OpenWeights {
 pub(crate) struct WeightsDigests {
     first: Option<WeightsDigest>,
     others: RwLock<Vec<LateDigest>>,
+    /// Number of weights by which a fault is behind.
+    behind: usize,
 }
 
 impl WeightsDigests {
-    pub(crate) fn new(first: Option<WeightsDigest>) -> Self {
-        Self { first, others: RwLock::default() }
+    pub(crate) fn new(first: Option<WeightsDigest>, host: &Host) -> Self {
+        Self { first, others: RwLock::default(), behind: usize::from(host.has(ServeFault::OldWeightsAreNamed)) }
     }
 
     /// Digest of the weights with a number; there are none where nobody compared them.
@@ -70,7 +73,8 @@ impl WeightsDigests {
     /// are known.
     pub(crate) fn fingerprint(&self, number: usize) -> String {
         let version = concat!("warpfold-", env!("CARGO_PKG_VERSION"));
-        self.of(number).map_or_else(|| version.to_owned(), |digest| format!("{version}-{digest}"))
+        self.of(number.saturating_sub(self.behind))
+            .map_or_else(|| version.to_owned(), |digest| format!("{version}-{digest}"))
     }
 
     fn push(&self, digest: LateDigest) {
