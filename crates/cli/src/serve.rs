@@ -81,6 +81,10 @@ pub(crate) struct Serve {
     /// Access log on standard error, a line per request when its answer has gone: text or json.
     #[arg(long, value_name = "FORM")]
     log: Option<LogForm>,
+    /// Collector of OpenTelemetry, such as http://localhost:4318: each request is sent to it as a
+    /// span, of the trace that its `traceparent` names (OTLP over HTTP, in JSON).
+    #[arg(long, value_name = "URL")]
+    otlp: Option<String>,
     /// Compute type: f32, f16 or bf16. Default: that of the weights (bf16 for quantized ones).
     #[arg(long, value_name = "DTYPE", value_parser = parse_dtype)]
     dtype: Option<Dtype>,
@@ -182,7 +186,16 @@ impl Serve {
         let address = SocketAddr::new(self.host, self.port);
         let sink = LogSink(Arc::new(|line| output::note(&format!("{line}\n"))));
         let log = self.log.map(|log| (log.format(), sink));
-        Ok(Options { address, names, keys, cors: self.cors.clone(), adapters: adapters.room.adapters, log, bounds })
+        Ok(Options {
+            address,
+            names,
+            keys,
+            cors: self.cors.clone(),
+            adapters: adapters.room.adapters,
+            log,
+            traces: self.otlp.clone(),
+            bounds,
+        })
     }
 
     /// Loads the model and hands it over.
@@ -230,9 +243,12 @@ impl Serve {
 
     /// Returns the opener of other weights of the same form.
     fn open_weights(&self, place: &Place) -> OpenWeights {
-        let (stored, place) = (self.weights, place.clone());
+        let (stored, place, model) = (self.weights, place.clone(), self.model.clone());
         OpenWeights(Arc::new(move |path| {
-            let files = ModelFiles::open(path).map_err(|error| error.to_string())?;
+            let files = match path {
+                Some(path) => ModelFiles::open(path).map_err(|error| error.to_string())?,
+                None => model::open(model.as_deref()).map_err(|error| error.to_string())?,
+            };
             let weights = NewWeights::new(place.stores(&stored, files));
             let digest = weights.digest();
             Ok((Box::new(weights), digest))

@@ -11,6 +11,7 @@ use crate::detokenize::Decode;
 use crate::error::{Error, ErrorKind, ModelError};
 use crate::metrics::{Gauges, Metrics, Part};
 use crate::model::{CacheShape, Model, Ticket};
+use crate::planted::{EngineFault, planted};
 use crate::request::{Adapter, Output, Request, RequestId, Update};
 use crate::sampling::Sampled;
 use crate::scheduler::{Plan, Scheduler};
@@ -32,6 +33,17 @@ pub struct Engine<M> {
     external_slots: usize,
     /// Weights that the model has had before those it has.
     weights: usize,
+    cache: CacheShape,
+    sleep: Sleep,
+}
+
+/// What the model has of weights and cache.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Sleep {
+    Awake,
+    /// It has weights and no cache.
+    WithWeights,
+    WithoutWeights,
 }
 
 /// A function that is called with the trace of each step.
@@ -84,6 +96,8 @@ impl<M: Model> Engine<M> {
             drafter: None,
             external_slots: 0,
             weights: 0,
+            cache: shape,
+            sleep: Sleep::Awake,
         };
         Ok(match drafter {
             Some(drafter) => engine.with_drafter(drafter),
@@ -142,6 +156,9 @@ impl<M: Model> Engine<M> {
     /// # Errors
     /// If a field is wrong, or the request could never run; nothing is queued then.
     pub fn add(&mut self, request: Request) -> Result<RequestId, Error> {
+        if self.is_sleeping() {
+            return Err(ErrorKind::Asleep.into());
+        }
         self.scheduler.add(request, self.decode.as_ref())
     }
 
@@ -239,13 +256,56 @@ impl<M: Model> Engine<M> {
     /// # Errors
     /// What the model says, which then has its old weights, or that requests have not ended.
     pub fn load_weights(&mut self, weights: &(dyn Any + Send + Sync)) -> Result<(), ModelError> {
-        if !self.is_idle() {
+        if !self.is_idle() && !planted(EngineFault::WeightsDoNotWait) {
             return Err("requests have not ended, and an answer is one of the same weights".into());
         }
         self.model.load_weights(weights)?;
-        self.clear_prefix_cache();
+        if !planted(EngineFault::PrefixesOutliveWeights) {
+            self.clear_prefix_cache();
+        }
         self.weights += 1;
+        if self.sleep == Sleep::WithoutWeights {
+            self.sleep = Sleep::WithWeights;
+        }
         Ok(())
+    }
+
+    /// Frees the memory of weights and cache; requests are refused from here on. Nothing happens if
+    /// the model sleeps.
+    ///
+    /// # Errors
+    /// What the model says, or that requests have not ended.
+    pub fn sleep(&mut self) -> Result<(), ModelError> {
+        if !self.is_idle() {
+            return Err("requests have not ended".into());
+        }
+        if self.sleep != Sleep::WithoutWeights {
+            self.model.sleep()?;
+            self.clear_prefix_cache();
+            self.sleep = Sleep::WithoutWeights;
+        }
+        Ok(())
+    }
+
+    /// Gives a model that slept, and has [weights](Self::load_weights) since, its cache again, and
+    /// takes requests. Nothing happens if it is awake.
+    ///
+    /// # Errors
+    /// That there are no weights, or no room for the cache; it then sleeps on.
+    pub fn wake(&mut self) -> Result<(), ModelError> {
+        match self.sleep {
+            Sleep::Awake => {}
+            Sleep::WithoutWeights => return Err("the model has no weights".into()),
+            Sleep::WithWeights => self.model.allocate(self.cache)?,
+        }
+        self.sleep = Sleep::Awake;
+        Ok(())
+    }
+
+    /// Returns whether the model sleeps.
+    #[must_use]
+    pub fn is_sleeping(&self) -> bool {
+        self.sleep != Sleep::Awake
     }
 
     /// The model.

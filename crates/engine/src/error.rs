@@ -111,6 +111,9 @@ pub enum ErrorKind {
     /// The service takes no more requests.
     #[error("the engine takes no more requests: it is shutting down")]
     Stopped,
+    /// The model sleeps.
+    #[error("the model sleeps, and takes no requests before it is woken")]
+    Asleep,
     /// The model failed in a step. All requests that held blocks have ended, and hold none.
     #[error("the model failed in step {step}, and with it {} requests: {source}", failed.len())]
     Model {

@@ -23,7 +23,7 @@ pub struct Limits {
     pub kv_bytes_per_token: u64,
 }
 
-/// The cache that a model keeps for the engine, allocated once.
+/// The cache that a model keeps for the engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CacheShape {
     /// Positions in a block.
@@ -44,7 +44,7 @@ pub trait Model {
     /// Returns the limits of the model.
     fn limits(&self) -> Limits;
 
-    /// Makes room for the cache. Called once, before any step.
+    /// Makes room for the cache. Called before any step, once, and after each [sleep](Model::sleep).
     ///
     /// # Errors
     /// If there is not enough memory.
@@ -91,6 +91,15 @@ pub trait Model {
     fn load_weights(&mut self, weights: &(dyn Any + Send + Sync)) -> Result<(), ModelError> {
         let _ = weights;
         Err("the model takes no other weights".into())
+    }
+
+    /// Frees the memory of weights and cache. No request is there then, and none comes until
+    /// [`Model::load_weights`] and then [`Model::allocate`] have brought both back.
+    ///
+    /// # Errors
+    /// If the model cannot do without; it then has both.
+    fn sleep(&mut self) -> Result<(), ModelError> {
+        Err("the model cannot sleep".into())
     }
 
     /// Returns whether [`Model::submit`] returns before its step has run, so that the engine

@@ -34,6 +34,8 @@ pub(crate) enum EngineFault {
     LastUpdateIsLost,
     DrainTakesMore,
     RefusalIsIgnored,
+    WeightsDoNotWait,
+    PrefixesOutliveWeights,
 }
 
 /// Returns whether a fault is planted.

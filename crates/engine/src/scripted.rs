@@ -42,6 +42,8 @@ pub struct Scripted {
     drawn: Vec<u32>,
     /// Label of its weights.
     weights: u32,
+    /// It has none.
+    is_asleep: bool,
 }
 
 impl Scripted {
@@ -62,6 +64,7 @@ impl Scripted {
             answers: VecDeque::new(),
             drawn: Vec::new(),
             weights: 0,
+            is_asleep: false,
         }
     }
 
@@ -208,6 +211,12 @@ impl Model for Scripted {
     fn load_weights(&mut self, weights: &(dyn Any + Send + Sync)) -> Result<(), ModelError> {
         let known = weights.downcast_ref().filter(|number| **number < 256);
         self.weights = *known.ok_or("the weights of a scripted model are a number below 256")?;
+        self.is_asleep = false;
+        Ok(())
+    }
+
+    fn sleep(&mut self) -> Result<(), ModelError> {
+        (self.cache, self.host, self.is_asleep) = (Vec::new(), Vec::new(), true);
         Ok(())
     }
 
@@ -254,6 +263,7 @@ impl Scripted {
         if self.fails_at == Some(batch.step) {
             return Err(format!("step {} was to fail", batch.step));
         }
+        assert!(!self.is_asleep, "a step runs without weights");
         assert!(batch.ids.iter().all(|id| (*id as usize) < self.limits.vocab), "a row runs what is no token");
         let padding = &batch.slots[batch.num_rows()..];
         assert!(padding.iter().all(|slot| (*slot as usize) < self.block_size), "padding writes to the null block");

@@ -102,10 +102,18 @@ enum Command {
     Add(u64, Box<Request>, Sink, Duration),
     Abort(u64),
     LoadAdapter(Arc<Adapter>, Box<dyn Any + Send + Sync>, Answer<Result<(), ModelError>>),
-    LoadWeights(Box<dyn Any + Send + Sync>, Answer<Result<(), ModelError>>),
+    /// What comes after it waits until all that came before has ended.
+    Idle(IdleCommand, Answer<Result<(), ModelError>>),
+    Wake(Answer<Result<(), ModelError>>),
     Metrics(Answer<Metrics>),
     Drain,
     Stop,
+}
+
+/// Command that is obeyed when nothing runs.
+enum IdleCommand {
+    LoadWeights(Box<dyn Any + Send + Sync>),
+    Sleep,
 }
 
 /// Receiver of one answer, called on the engine's thread. It is dropped if the service has ended.
@@ -117,7 +125,9 @@ impl std::fmt::Debug for Command {
             Self::Add(..) => "Add",
             Self::Abort(_) => "Abort",
             Self::LoadAdapter(..) => "LoadAdapter",
-            Self::LoadWeights(..) => "LoadWeights",
+            Self::Idle(IdleCommand::LoadWeights(_), _) => "LoadWeights",
+            Self::Idle(IdleCommand::Sleep, _) => "Sleep",
+            Self::Wake(_) => "Wake",
             Self::Metrics(_) => "Metrics",
             Self::Drain => "Drain",
             Self::Stop => "Stop",
@@ -223,9 +233,31 @@ impl Client {
     /// What the model says, or that the service has ended.
     pub fn load_weights(&self, weights: Box<dyn Any + Send + Sync>) -> Result<(), ModelError> {
         let (sender, answer) = channel();
-        let sent = self.commands.send(Command::LoadWeights(weights, Box::new(move |of| drop(sender.send(of)))));
-        sent.map_err(|_| Error::from(ErrorKind::Stopped))?;
+        self.load_weights_to(weights, move |loaded| drop(sender.send(loaded)));
         answer.recv().map_err(|_| Error::from(ErrorKind::Stopped))?
+    }
+
+    /// The same without waiting: `answer` is called on the engine's thread, or dropped if the
+    /// service has ended.
+    pub fn load_weights_to(
+        &self,
+        weights: Box<dyn Any + Send + Sync>,
+        answer: impl FnOnce(Result<(), ModelError>) + Send + 'static,
+    ) {
+        self.commands.send(Command::Idle(IdleCommand::LoadWeights(weights), Box::new(answer))).ok();
+    }
+
+    /// Frees the memory of weights and cache, once all requests that were sent before have ended;
+    /// those that come later are refused ([`Engine::sleep`]). `answer` is called on the engine's
+    /// thread, or dropped if the service has ended.
+    pub fn sleep_to(&self, answer: impl FnOnce(Result<(), ModelError>) + Send + 'static) {
+        self.commands.send(Command::Idle(IdleCommand::Sleep, Box::new(answer))).ok();
+    }
+
+    /// Takes requests again ([`Engine::wake`]). `answer` is called on the engine's thread, or
+    /// dropped if the service has ended.
+    pub fn wake_to(&self, answer: impl FnOnce(Result<(), ModelError>) + Send + 'static) {
+        self.commands.send(Command::Wake(Box::new(answer))).ok();
     }
 
     /// Counters since the start, and what is there now.
@@ -291,8 +323,8 @@ pub struct Worker<M> {
     tickets: HashMap<RequestId, u64>,
     is_draining: bool,
     is_stopped: bool,
-    /// Weights that the model gets as soon as nothing runs, and who is told so.
-    loading: Option<(Box<dyn Any + Send + Sync>, Answer<Result<(), ModelError>>)>,
+    /// Obeyed as soon as nothing runs, and who is told so.
+    pending: Option<(IdleCommand, Answer<Result<(), ModelError>>)>,
 }
 
 impl<M> std::fmt::Debug for Worker<M> {
@@ -326,7 +358,7 @@ impl<M: Model> Worker<M> {
         let (open, tickets) = (HashMap::new(), HashMap::new());
         (
             client,
-            Self { engine, options, clock, inbox, open, tickets, is_draining: false, is_stopped: false, loading: None },
+            Self { engine, options, clock, inbox, open, tickets, is_draining: false, is_stopped: false, pending: None },
         )
     }
 
@@ -334,11 +366,14 @@ impl<M: Model> Worker<M> {
     pub fn turn(&mut self) -> WorkerTurn {
         let is_idle = self.engine.is_idle();
         self.engine.set_time(self.clock.now());
-        if let Some((weights, answer)) = self.loading.take_if(|_| is_idle) {
-            answer(self.engine.load_weights(&*weights));
+        if let Some((command, answer)) = self.pending.take_if(|_| is_idle || planted(EngineFault::WeightsDoNotWait)) {
+            answer(match command {
+                IdleCommand::LoadWeights(weights) => self.engine.load_weights(&*weights),
+                IdleCommand::Sleep => self.engine.sleep(),
+            });
             return WorkerTurn::Worked;
         }
-        if self.loading.is_some() {
+        if self.pending.is_some() {
             return if self.step() { WorkerTurn::Worked } else { WorkerTurn::Waited };
         }
         match self.inbox.try_recv() {
@@ -382,7 +417,7 @@ impl<M: Model> Worker<M> {
                 WorkerTurn::Worked => continue,
                 WorkerTurn::Over => break,
                 // Who comes meanwhile has the new weights.
-                WorkerTurn::Waited if self.loading.is_some() => {
+                WorkerTurn::Waited if self.pending.is_some() => {
                     std::thread::sleep(PAUSE);
                     continue;
                 }
@@ -407,7 +442,8 @@ impl<M: Model> Worker<M> {
             }
             Command::Abort(ticket) => self.abort(ticket),
             Command::LoadAdapter(adapter, weights, answer) => answer(self.engine.load_adapter(&adapter, &*weights)),
-            Command::LoadWeights(weights, answer) => self.loading = Some((weights, answer)),
+            Command::Idle(command, answer) => self.pending = Some((command, answer)),
+            Command::Wake(answer) => answer(self.engine.wake()),
             Command::Metrics(answer) => answer(self.engine.metrics()),
             Command::Drain => self.drain(),
             Command::Stop => self.is_stopped = true,

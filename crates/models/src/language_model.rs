@@ -29,7 +29,8 @@ pub struct LanguageModel {
     config: ModelConfig,
     queue: Queue,
     dtype: Dtype,
-    network: Network,
+    /// Nothing while it sleeps.
+    network: Option<Network>,
     weight_bytes: u64,
     weights_digest: Option<WeightsDigest>,
     /// Quantized weights stay packed.
@@ -77,6 +78,11 @@ impl NewWeights {
 /// The cache, once there is one.
 fn known(cache: &mut Option<Cache>) -> Result<&mut Cache, Error> {
     cache.as_mut().ok_or_else(|| ErrorKind::Batch("there is no cache yet".to_owned()).into())
+}
+
+/// The weights, unless it sleeps.
+fn awake(network: &Option<Network>) -> Result<&Network, Error> {
+    network.as_ref().ok_or_else(|| ErrorKind::Batch("the model has no weights".to_owned()).into())
 }
 
 /// The forward pass of a step.
@@ -221,6 +227,12 @@ impl LanguageModel {
         self.weights_digest
     }
 
+    /// Why it takes no other weights than its own, if that is so.
+    fn keeps_weights(&self) -> Option<&'static str> {
+        let is_bound = self.adapters.is_some() || self.shard.is_some();
+        is_bound.then_some("it has room for adapters, or a share of several devices")
+    }
+
     fn make_cache(&self, shape: CacheShape) -> Result<Cache, Error> {
         let config = &self.config;
         let pages = PageShape {
@@ -266,7 +278,8 @@ impl LanguageModel {
         let num_bytes = 4 * shape.words();
         Pinned::bytes(&mut pinned.words, queue, num_bytes)?;
         shape.pack(batch, drawn.stride, pinned.words.range_mut(..num_bytes)?);
-        let mut forward = Forward { network, drawn, cache: known(cache)?, shard: shard.as_ref(), vocab: config.vocab };
+        let (network, cache) = (awake(network)?, known(cache)?);
+        let mut forward = Forward { network, drawn, cache, shard: shard.as_ref(), vocab: config.vocab };
         if let Some(graphs) = graphs.as_mut().filter(|_| shape.is_decode()) {
             let of_all = |words: &Tensor, logits| forward.of_all(words, shape, logits);
             if let Some(logits) = graphs.run(queue, shape, &pinned.words, of_all)? {
@@ -293,7 +306,8 @@ impl LanguageModel {
         let (Some(Ahead { max_seqs, limit }), Some(graphs)) = (*ahead, graphs.as_mut()) else { return Ok(()) };
         let begin = Instant::now();
         let most = config.max_len.div_ceil(shape.block_size).min(shape.num_blocks).min(Ahead::WIDTH);
-        let mut forward = Forward { network, drawn, cache: known(cache)?, shard: shard.as_ref(), vocab: config.vocab };
+        let (network, cache) = (awake(network)?, known(cache)?);
+        let mut forward = Forward { network, drawn, cache, shard: shard.as_ref(), vocab: config.vocab };
         queue.reuse(arena, || {
             for shape in StepShape::decodes(max_seqs, most).take_while(|_| begin.elapsed() < limit) {
                 graphs.capture(queue, shape, |words, logits| forward.of_all(words, shape, logits))?;
@@ -438,12 +452,12 @@ impl Model for LanguageModel {
     fn load_adapter(&mut self, adapter: &Adapter, weights: &(dyn Any + Send + Sync)) -> Result<(), ModelError> {
         let room = self.adapters.filter(|room| (adapter.slot as usize) < room.adapters);
         let weights = weights.downcast_ref::<AdapterWeights>();
-        match room.and(weights) {
-            Some(weights) => {
+        match (room.and(weights), &mut self.network) {
+            (Some(weights), Some(network)) => {
                 let weights = weights.in_order(self.config.head_order())?;
-                Ok(self.network.load_adapter(adapter.slot as usize, &weights)?)
+                Ok(network.load_adapter(adapter.slot as usize, &weights)?)
             }
-            None => Err("the model has no room for this adapter".into()),
+            _ => Err("the model has no room for this adapter".into()),
         }
     }
 
@@ -454,6 +468,16 @@ impl Model for LanguageModel {
             // Another model may have had them before.
             digest.set(found).ok();
         }
+        Ok(())
+    }
+
+    fn sleep(&mut self) -> Result<(), ModelError> {
+        if let Some(reason) = self.keeps_weights() {
+            return Err(format!("the model cannot sleep: {reason}").into());
+        }
+        self.queue.stream().synchronize().map_err(warpfold::Error::from)?;
+        self.graphs.iter_mut().for_each(Graphs::clear);
+        (self.network, self.cache, self.arena) = (None, None, Arena::default());
         Ok(())
     }
 

@@ -2,11 +2,12 @@
 //!
 //! Templates are Jinja, written for Python, and get what `transformers` gives them: methods of
 //! strings and dictionaries, `raise_exception`, which refuses a conversation, `strftime_now` (in
-//! UTC), `tojson` as Python spells JSON, and `generation` blocks, which mark and change nothing. A
-//! template comes with a model, from anybody: what it may do is bounded in instructions and bytes.
+//! UTC), `tojson` as Python spells JSON, and `generation` blocks, which mark and change nothing. That
+//! published templates give the same texts is compared by `tests/templates.rs`. A template comes with a model, from anybody: what it may do is bounded in instructions and bytes.
 
 mod date;
 
+use std::borrow::Cow;
 use std::fmt;
 use std::path::Path;
 
@@ -67,6 +68,8 @@ impl ChatTemplate {
         });
         environment.add_function("strftime_now", |format: String| date::now(&format));
         environment.add_filter("tojson", tojson);
+        // Python cannot iterate over `none`, which is what tools are where there are none.
+        environment.add_test("iterable", |value: &Value| !value.is_none() && value.try_iter().is_ok());
         environment.add_template_owned(NAME, without_marks(source)).map_err(|e| wrong(&e))?;
         Ok(Self { environment, source: source.to_owned(), bos: bos.to_owned(), eos: eos.to_owned() })
     }
@@ -84,18 +87,41 @@ impl ChatTemplate {
     pub fn render(&self, messages: &serde_json::Value, options: &ChatOptions) -> Result<String, Error> {
         let template = self.environment.get_template(NAME).map_err(|e| wrong(&e))?;
         let own = context! {
-            messages => Value::from(Serde(messages)),
+            messages => Value::from(Serde(with_reasoning(messages))),
             add_generation_prompt => options.add_generation_prompt,
             bos_token => &self.bos,
             eos_token => &self.eos,
         };
+        // They are defined where there are none, too, as in transformers.
         let tools = match options.tools.as_slice() {
-            [] => context! {},
-            tools => context! { tools => Value::from(Serde(tools)) },
+            [] => Value::from(()),
+            tools => Value::from(Serde(tools)),
         };
-        let variables = Value::from(Serde(&options.variables));
-        template.render(context! { ..own, ..tools, ..variables }).map_err(|e| wrong(&e))
+        let (variables, none) = (Value::from(Serde(&options.variables)), context! { documents => () });
+        template.render(context! { ..own, ..context! { tools }, ..variables, ..none }).map_err(|e| wrong(&e))
     }
+}
+
+/// Names of a message's reasoning, as `transformers` knows them.
+const REASONING: [&str; 3] = ["reasoning_content", "thinking", "reasoning"];
+
+/// Messages whose reasoning has both names that templates read.
+fn with_reasoning(messages: &serde_json::Value) -> Cow<'_, serde_json::Value> {
+    let reasoning = |message: &serde_json::Value| {
+        REASONING.iter().find_map(|name| message.get(name).filter(|of| !of.is_null()).cloned())
+    };
+    let Some(list) = messages.as_array().filter(|list| list.iter().any(|message| reasoning(message).is_some())) else {
+        return Cow::Borrowed(messages);
+    };
+    let mut list = list.clone();
+    for message in &mut list {
+        let Some(text) = reasoning(message) else { continue };
+        if message.get("thinking").is_none() {
+            message["thinking"] = text.clone();
+        }
+        message["reasoning_content"] = text;
+    }
+    Cow::Owned(list.into())
 }
 
 /// Blocks take the line that they stand in, as `transformers` has it.
@@ -288,9 +314,12 @@ mod tests {
         let template = ChatTemplate::new(source, "", "").expect("it is a template");
         let with = ChatOptions { tools: vec![json!({})], ..options() };
         assert_eq!(template.render(&json!([]), &with).expect("it takes anything").to_lowercase(), "true1");
-        let source = "{% if tools is defined and tools %}x{% else %}none{% endif %}";
+        let source = "{% if tools is iterable and tools | length > 0 %}x{% endif %}{{ tools is none }}\
+                      {{ documents is none }}{% for m in messages %} {{ m.thinking }} {{ m.reasoning_content }}{% endfor %}";
         let template = ChatTemplate::new(source, "", "").expect("it is a template");
-        assert_eq!(template.render(&json!([]), &options()).expect("it takes anything"), "none");
+        let said = json!([{"reasoning_content": "a"}, {"thinking": "b"}, {"reasoning": "c"}, {"thinking": null}]);
+        let text = template.render(&said, &options()).expect("it takes anything").to_lowercase();
+        assert_eq!(text, "truetrue a a b b c c none ");
     }
 
     #[test]

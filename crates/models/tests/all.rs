@@ -9,4 +9,5 @@ mod parallel;
 mod sampling;
 mod shipped;
 mod smollm2;
+mod templates;
 mod warm_up;

@@ -1,4 +1,5 @@
-//! A line for each request when its answer has gone, as text or as JSON: what operators search.
+//! A line for each request when its answer has gone, as text or as JSON: what operators search. Its
+//! span, where there is a collector, says the same.
 //!
 //! The engine's thread notes what a request was for it in a [`RequestRecord`], which handlers find
 //! as a value of their task; the line is written when the body of the answer is dropped, sent or
@@ -23,6 +24,7 @@ use warpfold_engine::Update;
 use crate::access::REQUEST_ID;
 use crate::options::{LogFormat, LogSink};
 use crate::state::State;
+use crate::traces::{RequestSpan, SpanIds, Traces};
 
 tokio::task_local! {
     static RECORD: Arc<RequestRecord>;
@@ -63,12 +65,16 @@ impl RequestRecord {
     }
 }
 
-/// Answers a request, and writes its line when the answer has gone.
+/// Answers a request, and writes its line and sends its span when the answer has gone.
 pub(crate) async fn log(Shared(state): Shared<Arc<State>>, request: Request, next: Next) -> Response {
-    let Some((format, sink)) = state.options.log.clone() else { return next.run(request).await };
+    let log = state.options.log.clone();
+    let trace = state.traces.clone().and_then(|traces| Some((traces, SpanIds::of(request.headers())?)));
+    if log.is_none() && trace.is_none() {
+        return next.run(request).await;
+    }
     let mut line = LogLine {
-        sink,
-        format,
+        log,
+        trace,
         start: Instant::now(),
         method: request.method().to_string(),
         path: request.uri().path().to_owned(),
@@ -86,8 +92,8 @@ pub(crate) async fn log(Shared(state): Shared<Arc<State>>, request: Request, nex
 
 /// Values of a line.
 struct LogLine {
-    sink: LogSink,
-    format: LogFormat,
+    log: Option<(LogFormat, LogSink)>,
+    trace: Option<(Traces, SpanIds)>,
     start: Instant,
     method: String,
     path: String,
@@ -99,7 +105,7 @@ struct LogLine {
 }
 
 impl LogLine {
-    fn text(&self) -> String {
+    fn text(&self, format: LogFormat) -> String {
         let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let milliseconds = |time: Duration| (time.as_secs_f64() * 1e6).round() / 1e3;
         let Self { method, path, status, id, record, .. } = self;
@@ -107,7 +113,7 @@ impl LogLine {
         let [prompt, cached, tokens] =
             [&record.prompt_tokens, &record.cached_tokens, &record.tokens].map(|count| count.load(Relaxed));
         let time = milliseconds(self.start.elapsed());
-        match self.format {
+        match format {
             LogFormat::Json => {
                 let mut line = json!({
                     "ts": since_1970.as_millis() as f64 / 1e3, "id": id, "method": method, "path": path,
@@ -140,6 +146,45 @@ impl LogLine {
     }
 }
 
+impl LogLine {
+    fn span(&self, ids: SpanIds) -> RequestSpan {
+        let Self { method, path, status, id, record, is_sent, .. } = self;
+        let time = self.start.elapsed();
+        let RequestTimes { queue, first_token } = *record.times.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut attributes = vec![
+            ("http.request.method", json!(method)),
+            ("url.path", json!(path)),
+            ("http.response.status_code", json!(status)),
+            ("http.request.id", json!(id)),
+        ];
+        let engine = queue.zip(first_token);
+        if let Some((queue, first_token)) = engine {
+            let [prompt, cached, tokens] =
+                [&record.prompt_tokens, &record.cached_tokens, &record.tokens].map(|count| count.load(Relaxed));
+            attributes.extend([
+                ("gen_ai.usage.input_tokens", json!(prompt)),
+                ("gen_ai.usage.cached_tokens", json!(cached)),
+                ("gen_ai.usage.output_tokens", json!(tokens)),
+                ("gen_ai.latency.time_in_queue", json!(queue.as_secs_f64())),
+                ("gen_ai.latency.time_to_first_token", json!(first_token.as_secs_f64())),
+            ]);
+        }
+        // The engine counts from when it was sent the request.
+        let engine = engine.map(|(queue, first)| [queue.min(time), first.min(time)]);
+        let start = SystemTime::now() - time;
+        RequestSpan {
+            ids,
+            name: format!("{method} {path}"),
+            start,
+            time,
+            status: *status,
+            is_sent: *is_sent,
+            attributes,
+            engine,
+        }
+    }
+}
+
 /// A body that writes its line when it is dropped.
 struct LoggedBody {
     body: Body,
@@ -168,6 +213,11 @@ impl http_body::Body for LoggedBody {
 impl Drop for LoggedBody {
     fn drop(&mut self) {
         self.line.is_sent |= self.body.is_end_stream();
-        (self.line.sink.0)(&self.line.text());
+        if let Some((format, sink)) = &self.line.log {
+            (sink.0)(&self.line.text(*format));
+        }
+        if let Some((traces, ids)) = self.line.trace.take() {
+            traces.send(self.line.span(ids));
+        }
     }
 }

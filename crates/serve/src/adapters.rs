@@ -20,12 +20,15 @@ use warpfold_models::AdapterWeights;
 use crate::body::json;
 use crate::error::ApiError;
 use crate::fields::Fields;
+use crate::host::{Host, ServeFault};
 use crate::state::State;
 
 /// The adapters of a model, by name.
 #[derive(Debug)]
 pub(crate) struct Adapters {
     known: Mutex<Known>,
+    /// A fault.
+    gives_taken: bool,
 }
 
 #[derive(Debug)]
@@ -37,9 +40,9 @@ struct Known {
 
 impl Adapters {
     /// So many places, all of them free.
-    pub(crate) fn new(places: usize) -> Self {
+    pub(crate) fn new(places: usize, host: &Host) -> Self {
         let known = Known { places: (0..places).map(|_| Weak::new()).collect(), names: BTreeMap::new(), last_id: 0 };
-        Self { known: Mutex::new(known) }
+        Self { known: Mutex::new(known), gives_taken: host.has(ServeFault::TakenPlaceIsGiven) }
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
@@ -63,7 +66,8 @@ impl Adapters {
     /// Takes a place for an adapter without a name.
     fn reserve(&self) -> Option<Arc<Adapter>> {
         let mut known = self.known();
-        let slot = known.places.iter().position(|place| place.strong_count() == 0)?;
+        let is_free = |place: &Weak<Adapter>| place.strong_count() == 0 || self.gives_taken;
+        let slot = known.places.iter().position(is_free)?;
         known.last_id += 1;
         let adapter = Arc::new(Adapter { slot: slot as u32, id: known.last_id });
         known.places[slot] = Arc::downgrade(&adapter);

@@ -12,6 +12,7 @@ use serde_json::Value;
 
 use crate::error::ApiError;
 use crate::fields::Fields;
+use crate::host::{FOREVER, ServeFault};
 use crate::state::State;
 
 impl FromRequest<Arc<State>> for Fields {
@@ -24,12 +25,14 @@ impl FromRequest<Arc<State>> for Fields {
             let most = bounds.body_bytes;
             ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, format!("the body has more than {most} bytes"))
         };
-        if request.body().size_hint().lower() > bounds.body_bytes as u64 {
+        let most = if state.host.has(ServeFault::BodyBoundIsIgnored) { usize::MAX } else { bounds.body_bytes };
+        if request.body().size_hint().lower() > most as u64 {
             // It says so itself, and nobody waits for it.
             return Err(too_large());
         }
-        let body = Limited::new(request.into_body(), bounds.body_bytes).collect();
-        match state.host.within(bounds.body_time, body).await {
+        let time = if state.host.has(ServeFault::BodyTimeIsIgnored) { FOREVER } else { bounds.body_time };
+        let body = Limited::new(request.into_body(), most).collect();
+        match state.host.within(time, body).await {
             Some(Ok(body)) => Self::parse(&body.to_bytes()),
             Some(Err(error)) if error.is::<LengthLimitError>() => Err(too_large()),
             Some(Err(error)) => Err(ApiError::bad_request(format!("the body cannot be read: {error}"))),
@@ -44,7 +47,7 @@ impl FromRequest<Arc<State>> for Fields {
 
 /// Checks that what a browser sends is declared as JSON: a page of another origin cannot do that
 /// without a preflight request. Other clients, such as `curl -d`, may declare anything.
-fn check_type(headers: &HeaderMap) -> Result<(), ApiError> {
+pub(crate) fn check_type(headers: &HeaderMap) -> Result<(), ApiError> {
     if !headers.contains_key(header::ORIGIN) && !headers.contains_key("sec-fetch-site") {
         return Ok(());
     }

@@ -27,7 +27,7 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-use crate::host::Host;
+use crate::host::{FOREVER, Host, ServeFault};
 use crate::options::Bounds;
 use crate::state::{Phase, State};
 
@@ -81,8 +81,13 @@ pub(crate) async fn accept(listener: TcpListener, state: Arc<State>, router: Rou
 
 /// Serves one connection. What it does wrong ends it, and nothing else.
 pub(crate) async fn serve<S: Socket>(stream: Arc<S>, state: &State, router: Router) {
-    let Bounds { header_bytes, headers, header_time, write_time, .. } = state.options.bounds;
+    let Bounds { header_bytes, headers, mut header_time, mut write_time, .. } = state.options.bounds;
     let host = state.host.clone();
+    for (fault, time) in
+        [(ServeFault::HeaderTimeIsIgnored, &mut header_time), (ServeFault::WriteTimeIsIgnored, &mut write_time)]
+    {
+        *time = if host.has(fault) { FOREVER } else { *time };
+    }
     let io = TokioIo::new(Impatient { stream: stream.clone(), patience: write_time, deadline: None, host });
     let mut builder = http1::Builder::new();
     builder.timer(state.host.clone()).header_read_timeout(header_time).max_headers(headers).max_buf_size(header_bytes);
@@ -127,7 +132,7 @@ async fn has_left(stream: &impl Socket, is_unanswered: &AtomicBool, host: &Host)
         }
         host.sleep(LOOK).await;
         // A reset closes both sides.
-        if is_closed && stream.is_gone().await {
+        if is_closed && stream.is_gone().await && !host.has(ServeFault::LeaverIsNotSeen) {
             return;
         }
     }

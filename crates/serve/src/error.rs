@@ -166,7 +166,7 @@ impl From<&engine::Error> for ApiError {
             E::TooLarge { .. } => {
                 Self { code: Some("context_length_exceeded"), ..Self::bad_request(error.to_string()) }
             }
-            E::Overloaded { .. } | E::Stopped => Self::unavailable(error.to_string()),
+            E::Overloaded { .. } | E::Stopped | E::Asleep => Self::unavailable(error.to_string()),
             // A setting that a request needs, and the engine was started without.
             E::Config { .. } => Self::bad_request(error.to_string()),
             _ => Self::internal(error.to_string()),

@@ -15,6 +15,7 @@ use warpfold_engine::service::{Client, Event, Sink};
 use warpfold_engine::{ErrorKind, Request, Update};
 
 use crate::error::ApiError;
+use crate::host::ServeFault;
 use crate::metrics::Watch;
 use crate::share::{Tenant, Turn};
 use crate::state::{Phase, Served, State};
@@ -56,7 +57,8 @@ impl Generation {
             // Among equals of one priority, the turns of the keys.
             request.priority = (request.priority << 32) + i64::from(turn.tag);
             let sender = sender.clone();
-            let mut seen = seen(Watch::new(&state.observed, &request), turn);
+            let keeps_turn = state.host.has(ServeFault::TurnIsKept);
+            let mut seen = seen(Watch::new(&state.observed, &request), turn, keeps_turn);
             let sink: Sink = Box::new(move |event| {
                 seen(&event);
                 sender.send((prompt, event)).is_ok()
@@ -85,6 +87,9 @@ impl Generation {
         let error = match ready!(self.events.poll_recv(cx)) {
             Some((prompt, Ok(update))) => {
                 self.num_left -= usize::from(update.finish.is_some());
+                if update.finish.is_none() && !update.text.is_empty() && self.has(ServeFault::UpdateIsLost) {
+                    return self.poll_next(cx);
+                }
                 return Poll::Ready(Some(Ok((prompt, update))));
             }
             Some((_, Err(error))) => {
@@ -102,6 +107,11 @@ impl Generation {
         };
         self.give_up();
         Poll::Ready(Some(Err(error)))
+    }
+
+    /// Returns whether a fault is planted.
+    pub(crate) fn has(&self, fault: ServeFault) -> bool {
+        self.state.host.has(fault)
     }
 
     /// An engine that ends by itself takes the server with it, so that somebody starts it again.
@@ -126,12 +136,16 @@ impl Drop for Generation {
 }
 
 /// Tells what comes to the metrics, and the queue that the request has started.
-fn seen(mut watch: Watch, turn: Turn) -> impl FnMut(&Event) + Send {
+fn seen(mut watch: Watch, turn: Turn, keeps_turn: bool) -> impl FnMut(&Event) + Send {
     let mut turn = Some(turn);
     move |event| {
         if let Ok(update) = event {
             watch.see(update);
-            turn.take().into_iter().for_each(Turn::start);
+            match turn.take() {
+                Some(turn) if keeps_turn => std::mem::forget(turn),
+                Some(turn) => turn.start(),
+                None => {}
+            }
         }
     }
 }

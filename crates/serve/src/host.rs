@@ -15,6 +15,51 @@ use hyper_util::rt::TokioTimer;
 pub(crate) struct Host {
     timer: Arc<dyn Timer + Send + Sync>,
     threads: WorkThreads,
+    fault: Option<ServeFault>,
+}
+
+/// A fault of the server itself that a simulation plants, to see that it is found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ServeFault {
+    /// An update with text is not passed on.
+    UpdateIsLost,
+    /// A request that has started keeps its place in the queue.
+    TurnIsKept,
+    /// A stream that fails ends without a word.
+    ErrorIsSwallowed,
+    /// Nobody notices that a client has left.
+    LeaverIsNotSeen,
+    /// The answers to a prompt come in another order.
+    ChoicesAreSwapped,
+    /// A body may have any number of bytes.
+    BodyBoundIsIgnored,
+    /// A body may take any time.
+    BodyTimeIsIgnored,
+    /// The headers of a request may take any time.
+    HeaderTimeIsIgnored,
+    /// A client may take nothing for any time.
+    WriteTimeIsIgnored,
+    /// A new adapter takes the place of one that requests have.
+    TakenPlaceIsGiven,
+    /// Answers name the weights of before.
+    OldWeightsAreNamed,
+}
+
+impl ServeFault {
+    /// All of them.
+    pub const ALL: [Self; 11] = [
+        Self::UpdateIsLost,
+        Self::TurnIsKept,
+        Self::ErrorIsSwallowed,
+        Self::LeaverIsNotSeen,
+        Self::ChoicesAreSwapped,
+        Self::BodyBoundIsIgnored,
+        Self::BodyTimeIsIgnored,
+        Self::HeaderTimeIsIgnored,
+        Self::WriteTimeIsIgnored,
+        Self::TakenPlaceIsGiven,
+        Self::OldWeightsAreNamed,
+    ];
 }
 
 /// The place of work that takes long.
@@ -26,18 +71,26 @@ enum WorkThreads {
     None,
 }
 
+/// Longer than any scenario.
+pub(crate) const FOREVER: Duration = Duration::from_secs(1 << 30);
+
 /// Duration of simulated work.
 const WORK: Duration = Duration::from_millis(1);
 
 impl Host {
     /// The surroundings of a server on tokio.
     pub(crate) fn tokio() -> Self {
-        Self { timer: Arc::new(TokioTimer::new()), threads: WorkThreads::Tokio }
+        Self { timer: Arc::new(TokioTimer::new()), threads: WorkThreads::Tokio, fault: None }
     }
 
     /// Surroundings of a simulated server.
-    pub(crate) fn simulated(timer: impl Timer + Send + Sync + 'static) -> Self {
-        Self { timer: Arc::new(timer), threads: WorkThreads::None }
+    pub(crate) fn simulated(timer: impl Timer + Send + Sync + 'static, fault: Option<ServeFault>) -> Self {
+        Self { timer: Arc::new(timer), threads: WorkThreads::None, fault }
+    }
+
+    /// Returns whether a fault is planted, which none is where there are sockets.
+    pub(crate) fn has(&self, fault: ServeFault) -> bool {
+        self.fault == Some(fault)
     }
 
     /// Does work beside the threads that talk to clients; nothing if it panics.

@@ -57,12 +57,15 @@ mod routes;
 mod server;
 mod share;
 mod simulated;
+mod sleep;
 mod state;
 mod tokenize;
+mod traces;
 mod weights;
 
 pub use connection::Socket;
 pub use error::{Error, ErrorKind};
+pub use host::ServeFault;
 pub use options::{Bounds, LogFormat, LogSink, Options};
 pub use server::{Handle, Server};
 pub use simulated::SimulatedServer;

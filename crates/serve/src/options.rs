@@ -42,6 +42,8 @@ pub struct Options {
     pub adapters: usize,
     /// Access log: a line for each request when its answer has gone.
     pub log: Option<(LogFormat, LogSink)>,
+    /// Collector of OpenTelemetry that spans of requests are sent to: the URL before `/v1/traces`.
+    pub traces: Option<String>,
     /// What bounds clients.
     pub bounds: Bounds,
 }
@@ -116,6 +118,7 @@ impl Options {
             cors: Vec::new(),
             adapters: 0,
             log: None,
+            traces: None,
             bounds: Bounds::default(),
         }
     }

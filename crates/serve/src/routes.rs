@@ -16,7 +16,7 @@ use crate::body::{json, typed};
 use crate::error::ApiError;
 use crate::openai::{chat, completions, embeddings, models, responses, scores};
 use crate::state::{Phase, State};
-use crate::{access, access_log, adapters, anthropic, metrics, ollama, page, tokenize, weights};
+use crate::{access, access_log, adapters, anthropic, metrics, ollama, page, sleep, tokenize, weights};
 
 /// Everything that the server answers. What a key protects comes first.
 pub(crate) fn router(state: Arc<State>) -> Router {
@@ -36,6 +36,9 @@ pub(crate) fn router(state: Arc<State>) -> Router {
         .route("/v1/models", get(models::list))
         .route("/v1/models/{*name}", get(models::one))
         .route("/v1/load_weights", post(weights::load))
+        .route("/sleep", post(sleep::sleep))
+        .route("/wake_up", post(sleep::wake_up))
+        .route("/is_sleeping", get(sleep::is_sleeping))
         .route("/v1/load_lora_adapter", post(adapters::load))
         .route("/v1/unload_lora_adapter", post(adapters::unload))
         .route("/api/chat", post(ollama::chat))

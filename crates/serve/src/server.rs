@@ -17,7 +17,9 @@ use crate::error::{Error, ErrorKind};
 use crate::host::Host;
 use crate::options::Options;
 use crate::routes::router;
+use crate::sleep::Resident;
 use crate::state::{Phase, Served, State, Text};
+use crate::traces::Traces;
 use crate::weights::WeightsDigests;
 
 /// Time for clients that are given up to read that they are.
@@ -60,7 +62,9 @@ impl Server {
         let failed = |source| ErrorKind::Listen { address, source };
         let listener = runtime.block_on(TcpListener::bind(address)).map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
-        let state = Arc::new(State::new(options, Host::tokio()));
+        let name = options.names[0].clone();
+        let traces = options.traces.as_deref().map(|url| Traces::start(&runtime, url, name)).transpose()?;
+        let state = Arc::new(State::new(options, Host::tokio(), traces));
         let router = router(state.clone());
         let accepting = runtime.spawn(accept(listener, state.clone(), router));
         Ok(Self { runtime, state, address, accepting })
@@ -116,6 +120,9 @@ impl Server {
             state.advance(Phase::Ending);
             tokio::time::timeout(LAST_WORDS, all_end(&mut connections)).await.ok();
             connections.shutdown().await;
+            if let Some(traces) = &state.traces {
+                tokio::time::timeout(LAST_WORDS, traces.flush()).await.ok();
+            }
         });
         let service = state.take_service();
         // A tokenizer may be at work, and nobody waits for it.
@@ -187,13 +194,15 @@ impl<M: Model> PreparedEngine<M> {
         // Who comes while one key has the whole queue has its share beyond it.
         let shares = if state.options.keys.len() > 1 { 2 } else { 1 };
         let options = service::Options { max_waiting: state.options.bounds.waiting.saturating_mul(shares) };
+        let digests = WeightsDigests::new(text.weights_digest, &state.host);
         let served = move |client| Served {
             client,
             longest: config.longest(&limits),
             limits: Limits { max_len, ..limits },
             block_size: config.block_size,
             longest_token: text.tokenizer.as_ref().map_or(0, |tokenizer| tokenizer.longest_bytes()),
-            digests: Arc::new(WeightsDigests::new(text.weights_digest)),
+            residence: Resident::default(),
+            digests: Arc::new(digests),
             text,
             dialect,
             grammars: std::sync::OnceLock::new(),

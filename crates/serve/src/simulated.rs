@@ -9,7 +9,7 @@ use warpfold_engine::service::{ServiceClock, Worker};
 use warpfold_engine::{Config, Model};
 
 use crate::connection::{Socket, serve};
-use crate::host::Host;
+use crate::host::{Host, ServeFault};
 use crate::options::Options;
 use crate::routes::router;
 use crate::server::PreparedEngine;
@@ -34,7 +34,8 @@ impl<M> fmt::Debug for SimulatedServer<M> {
 }
 
 impl<M: Model> SimulatedServer<M> {
-    /// A server with a model. `clock` is the engine's time, and `timer` that of connections.
+    /// A server with a model, and perhaps a fault. `clock` is the engine's time, and `timer` that
+    /// of connections.
     ///
     /// # Errors
     /// If the engine cannot run with the settings, or has no room for its cache.
@@ -45,8 +46,9 @@ impl<M: Model> SimulatedServer<M> {
         text: Text,
         clock: ServiceClock,
         timer: impl Timer + Send + Sync + 'static,
+        fault: Option<ServeFault>,
     ) -> Result<Self, warpfold_engine::Error> {
-        let state = Arc::new(State::new(options, Host::simulated(timer)));
+        let state = Arc::new(State::new(options, Host::simulated(timer, fault), None));
         let PreparedEngine { engine, options, served } = PreparedEngine::new(&state, model, config, text)?;
         let (client, worker) = Worker::new(engine, options, clock);
         state.set_served(served(client), None);

@@ -18,6 +18,8 @@ use crate::metrics::Observed;
 use crate::openai::responses::store::Stored;
 use crate::options::Options;
 use crate::share::Tenants;
+use crate::sleep::Resident;
+use crate::traces::Traces;
 use crate::weights::{OpenWeights, WeightsDigests};
 
 /// Where the server is in its life; it only moves forward.
@@ -65,6 +67,7 @@ pub(crate) struct Served {
     pub(crate) longest_token: usize,
     pub(crate) text: Text,
     pub(crate) digests: Arc<WeightsDigests>,
+    pub(crate) residence: Resident,
     /// How the model writes calls and reasoning.
     pub(crate) dialect: Dialect,
     /// Made for the first request that asks for a grammar.
@@ -86,6 +89,7 @@ pub(crate) struct State {
     pub(crate) tenants: Tenants,
     pub(crate) adapters: Adapters,
     pub(crate) observed: Arc<Observed>,
+    pub(crate) traces: Option<Traces>,
     /// Answers that may be continued.
     pub(crate) stored: Stored,
     /// Texts that are tokenized at a time.
@@ -107,14 +111,15 @@ impl fmt::Debug for State {
 }
 
 impl State {
-    pub(crate) fn new(options: Options, host: Host) -> Self {
+    pub(crate) fn new(options: Options, host: Host, traces: Option<Traces>) -> Self {
         use std::hash::{BuildHasher, RandomState};
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         Self {
-            adapters: Adapters::new(options.adapters),
+            adapters: Adapters::new(options.adapters, &host),
             tenants: Tenants::new(options.keys.len(), options.bounds.waiting),
             observed: Arc::default(),
+            traces,
             stored: Stored::default(),
             tokenizing: Semaphore::new(cores),
             created: now.as_secs(),

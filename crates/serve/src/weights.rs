@@ -2,7 +2,8 @@
 //!
 //! The engine ends what came before it with the old weights and begins what comes after it with the
 //! new ones, so that each answer is one of the same weights. Updates say how many weights there
-//! were before theirs, and by that number `system_fingerprint` has their digest.
+//! were before theirs, and by that number `system_fingerprint` has their digest. A model that
+//! [sleeps](crate::sleep) has no old ones beside them.
 
 use std::any::Any;
 use std::fmt;
@@ -12,11 +13,14 @@ use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 use axum::extract::State as Shared;
 use axum::response::Response;
 use serde_json::json;
+use tokio::sync::{OwnedMutexGuard, oneshot};
 use warpfold_models::WeightsDigest;
 
 use crate::body::json;
 use crate::error::ApiError;
 use crate::fields::Fields;
+use crate::host::{Host, ServeFault};
+use crate::sleep::Residence;
 use crate::state::State;
 
 /// A digest that is known once the model has the weights.
@@ -25,9 +29,10 @@ pub type LateDigest = Arc<OnceLock<WeightsDigest>>;
 /// Weights of a type that the model knows, and their digest.
 pub type OtherWeights = (Box<dyn Any + Send + Sync>, LateDigest);
 
-/// Opener of other weights for the model in a folder or file.
+/// Opener of other weights for the model in a folder or file; without one, of those that it had at
+/// the start.
 #[derive(Clone)]
-pub struct OpenWeights(pub Arc<dyn Fn(&Path) -> Result<OtherWeights, String> + Send + Sync>);
+pub struct OpenWeights(pub Arc<dyn Fn(Option<&Path>) -> Result<OtherWeights, String> + Send + Sync>);
 
 impl fmt::Debug for OpenWeights {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -35,18 +40,18 @@ impl fmt::Debug for OpenWeights {
     }
 }
 
-/// WeightsDigests of all weights that the model has had.
+/// Digests of all weights that the model has had.
 #[derive(Debug)]
 pub(crate) struct WeightsDigests {
     first: Option<WeightsDigest>,
     others: RwLock<Vec<LateDigest>>,
-    /// Held by who brings weights.
-    bringing: tokio::sync::Mutex<()>,
+    /// Number of weights by which a fault is behind.
+    behind: usize,
 }
 
 impl WeightsDigests {
-    pub(crate) fn new(first: Option<WeightsDigest>) -> Self {
-        Self { first, others: RwLock::default(), bringing: tokio::sync::Mutex::new(()) }
+    pub(crate) fn new(first: Option<WeightsDigest>, host: &Host) -> Self {
+        Self { first, others: RwLock::default(), behind: usize::from(host.has(ServeFault::OldWeightsAreNamed)) }
     }
 
     /// Digest of the weights with a number; there are none where nobody compared them.
@@ -68,33 +73,52 @@ impl WeightsDigests {
     /// are known.
     pub(crate) fn fingerprint(&self, number: usize) -> String {
         let version = concat!("warpfold-", env!("CARGO_PKG_VERSION"));
-        self.of(number).map_or_else(|| version.to_owned(), |digest| format!("{version}-{digest}"))
+        self.of(number.saturating_sub(self.behind))
+            .map_or_else(|| version.to_owned(), |digest| format!("{version}-{digest}"))
+    }
+
+    fn push(&self, digest: LateDigest) {
+        self.others.write().unwrap_or_else(PoisonError::into_inner).push(digest);
+    }
+
+    fn pop(&self) {
+        self.others.write().unwrap_or_else(PoisonError::into_inner).pop();
     }
 }
 
 /// Gives the model the weights of a folder or file of the server's machine.
 pub(crate) async fn load(Shared(state): Shared<Arc<State>>, mut fields: Fields) -> Result<Response, ApiError> {
-    state.served()?;
     let path: PathBuf = fields.need("path")?;
     fields.finish()?;
-    let shared = state.clone();
-    let work = move || bring(&shared, &path).map_err(|error| ApiError::field("path", error));
     let served = state.served()?;
-    let _turn = served.digests.bringing.lock().await;
-    tokio::task::spawn_blocking(work).await.map_err(|_| ApiError::internal("the weights could not be loaded"))??;
+    let turn = served.residence.turn().await;
+    bring(&state, Some(path), turn).await.map_err(|error| ApiError::field("path", error))?;
     let digest = served.digests.last().map(|digest| digest.to_string());
     Ok(json(&json!({"object": "weights", "loaded": true, "weights_digest": digest})))
 }
 
-fn bring(state: &State, path: &Path) -> Result<(), String> {
+/// Brings weights to the model, whose turn it is. Though the client may leave, what was begun goes
+/// on.
+pub(crate) async fn bring(
+    state: &State,
+    path: Option<PathBuf>,
+    mut turn: OwnedMutexGuard<Residence>,
+) -> Result<OwnedMutexGuard<Residence>, String> {
     let served = state.served().map_err(|error| error.message)?;
-    let open = served.text.open_weights.as_ref().ok_or("the model takes no other weights")?;
-    let (weights, digest) = (open.0)(path)?;
-    let others = || served.digests.others.write().unwrap_or_else(PoisonError::into_inner);
+    let open = served.text.open_weights.clone().ok_or("the model takes no other weights")?;
+    let from = path.clone();
+    let opened = state.host.work(move || (open.0)(from.as_deref())).await;
+    let (weights, digest) = opened.ok_or("the weights could not be loaded")??;
+    let digests = served.digests.clone();
     // It is there before the first answer of theirs.
-    others().push(digest);
-    served.client.load_weights(weights).map_err(|error| {
-        others().pop();
-        error.to_string()
-    })
+    digests.push(digest);
+    let (answer, loaded) = oneshot::channel();
+    served.client.load_weights_to(weights, move |loaded| {
+        match &loaded {
+            Ok(()) => (turn.source, turn.has_weights) = (path, true),
+            Err(_) => digests.pop(),
+        }
+        drop(answer.send(loaded.map(|()| turn)));
+    });
+    loaded.await.map_err(|_| "the engine has ended")?.map_err(|error| error.to_string())
 }

@@ -448,6 +448,38 @@ def guidellm_():
     return dict(stream=measure)
 
 
+@client("vllm bench")
+def vllm_bench_():
+    # That of a vLLM that is installed, or the folder `benchmarks` of its repository, which wants no more of vLLM than
+    # names for types.
+    names = {"lora/request": "LoRARequest", "lora/utils": "get_adapter_absolute_path", "multimodal/__init__": "MultiModalDataDict",
+             "transformers_utils/tokenizer": "AnyTokenizer = get_lora_tokenizer"}  # fmt: skip
+    command, scripts = [sys.executable, "-m", "vllm.entrypoints.cli.main", "bench", "serve"], os.environ.get("VLLM_BENCHMARKS")
+    if scripts:
+        command = [sys.executable, f"{scripts}/benchmark_serving.py"]
+    else:
+        installed("vllm")
+
+    def measure(backend, endpoint):
+        with tempfile.TemporaryDirectory() as folder:
+            folder = Path(folder)
+            for module, name in names.items() if scripts else ():
+                (file := folder / "vllm" / f"{module}.py").parent.mkdir(parents=True, exist_ok=True)
+                file.write_text(f"{name} = object\n")
+            told = subprocess.run(
+                [*command, "--backend", backend, "--base-url", ROOT, "--endpoint", endpoint, "--model", MODEL, "--tokenizer",
+                 tokenizer(folder), "--dataset-name", "random", "--random-input-len", "8", "--random-output-len", "8",
+                 "--num-prompts", "4", "--disable-tqdm", "--save-result", "--result-dir", folder, "--result-filename", "out.json"],
+                env={**os.environ, "PYTHONPATH": str(folder)}, check=True, capture_output=True, text=True, timeout=400,
+            )  # fmt: skip
+            found = json.loads((folder / "out.json").read_text())
+            assert found["completed"] == 4 and found["total_output_tokens"] > 0, told.stdout
+
+    return dict(
+        stream=lambda: measure("openai-chat", "/v1/chat/completions"), completions=lambda: measure("openai", "/v1/completions")
+    )
+
+
 def of_npm():
     """The rows of clients.mjs, which runs what npm has."""
     folder = os.environ.get("NPM_CLIENTS")

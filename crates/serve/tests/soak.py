@@ -1,6 +1,7 @@
-"""Requests of random lengths against a server: python soak.py http://127.0.0.1:PORT PID [NUM] [CLIENTS] [LONGEST].
+"""Requests of random lengths against a server: python soak.py http://127.0.0.1:PORT PID [NUM] [CLIENTS] [LONGEST] [ANSWER].
 
-Each client draws the lengths of prompt and answer up to LONGEST tokens, whether it streams, and whether it leaves early.
+Each client draws the length of a prompt up to LONGEST tokens and of an answer up to ANSWER (as many, unless it is given),
+whether it streams, and whether it leaves early.
 Prints the resident memory of the process PID twenty times, and what the server still holds at the end.
 """
 
@@ -12,7 +13,8 @@ import threading
 import urllib.parse
 
 base, pid, *rest = sys.argv[1:]
-num, clients, longest = (int(word) for word in rest + ["2000", "8", "200"][len(rest) :])
+num, clients, longest = (int(word) for word in rest[:3] + ["2000", "8", "200"][len(rest) :])
+most = int(rest[3]) if len(rest) > 3 else longest
 host = urllib.parse.urlparse(base).netloc
 lock, done = threading.Lock(), 0
 
@@ -24,10 +26,10 @@ def resident():
 
 def one(draw):
     # Most are short, a few are long.
-    length = lambda: 1 + int(longest ** draw.random())
+    length = lambda most: 1 + int(most ** draw.random())
     body = {
-        "prompt": [draw.randrange(2, 250) for _ in range(length())],
-        "max_tokens": length(),
+        "prompt": [draw.randrange(2, 250) for _ in range(length(longest))],
+        "max_tokens": length(most),
         "stream": draw.random() < 0.5,
         "temperature": draw.choice([0, 1]),
         "ignore_eos": True,

@@ -1,7 +1,7 @@
 //! Programs: PTX text, loaded into a device's memory and ready to be launched.
 
 use std::collections::HashMap;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use warpfold_ptx::{Function, FunctionKind, Initializer, Item, Linkage, Module, StateSpace, Statement, Variable};
 
@@ -23,7 +23,9 @@ pub struct Program {
     globals: HashMap<String, (u64, u64)>,
     /// The memory of the variables; freed with the program.
     _variables: Vec<Owned>,
-    module: Module,
+    text: Box<str>,
+    /// The tree, until the first launch says which code it wants: it is larger than all the rest.
+    module: Mutex<Option<Module>>,
     /// Kernels that reach unsupported instructions, with the errors.
     refused: HashMap<String, Error>,
     plain: Arc<Code>,
@@ -91,7 +93,8 @@ impl Program {
             kernels,
             globals,
             _variables: variables,
-            module,
+            text: ptx.into(),
+            module: Mutex::new(Some(module)),
             refused,
             plain: Arc::new(plain),
             checked: OnceLock::new(),
@@ -170,9 +173,10 @@ impl Program {
         if let Some(reason) = self.refused.get(&launch.kernel) {
             return Err(reason.clone());
         }
+        let module = self.module.lock().unwrap_or_else(PoisonError::into_inner).take();
         let code = match options.checks {
             Checks::None => Arc::clone(&self.plain),
-            Checks::All | Checks::Deny => self.checked_code()?,
+            Checks::All | Checks::Deny => self.checked_code(module)?,
         };
         let report = grid::launch(&code, kernel, self.arch, memory, launch, options, devices)?;
         if options.checks == Checks::Deny && report.findings.iter().any(|found| found.is_failure(&options.allowed)) {
@@ -181,11 +185,12 @@ impl Program {
         Ok(report)
     }
 
-    fn checked_code(&self) -> Result<Arc<Code>, Error> {
+    fn checked_code(&self, module: Option<Module>) -> Result<Arc<Code>, Error> {
         if let Some(code) = self.checked.get() {
             return Ok(Arc::clone(code));
         }
-        let code = Arc::new(decode::program::decode(&self.module, &self.globals, self.arch, true)?);
+        let module = module.map_or_else(|| warpfold_ptx::parse(&self.text), Ok)?;
+        let code = Arc::new(decode::program::decode(&module, &self.globals, self.arch, true)?);
         Ok(Arc::clone(self.checked.get_or_init(|| code)))
     }
 }

@@ -1,9 +1,9 @@
 //! Device memory that the operators of a queue use again and again.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::ops::{Deref, DerefMut};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use warpfold_device::{Buffer, Device, Stream};
 use warpfold_kernels::Error;
@@ -11,31 +11,82 @@ use warpfold_kernels::Error;
 /// Memory for what operators give between [`Queue::reuse`](crate::Queue::reuse)'s beginning and
 /// end: when a tensor is dropped, the next one of about its size takes its place. So nothing is
 /// allocated once every size has come, and a captured step holds no more than its tensors need at
-/// the same time. Cheap to clone; clones are the same arena.
+/// the same time. It has twice the bytes at most that were used at the same time: beyond that, what
+/// was not used for longest is freed. Cheap to clone; clones are the same arena.
 ///
 /// Everything that uses it comes one after the other on one stream. A graph that was captured with
 /// it overwrites what the arena gave out since, so no tensor of it may be kept from one launch of
 /// such a graph to the next.
 #[derive(Clone, Default)]
-pub struct Arena(Arc<Mutex<BTreeMap<usize, Vec<Buffer<u8>>>>>);
+pub struct Arena(Arc<Mutex<FreeBuffers<Buffer<u8>>>>);
 
 impl Arena {
     /// Memory of at least so many bytes, of any content.
     pub(crate) fn take(&self, device: &Device, bytes: usize) -> Result<Memory, Error> {
         let class = class(bytes);
-        let free = self.0.lock().unwrap_or_else(PoisonError::into_inner).get_mut(&class).and_then(Vec::pop);
+        // What is too much is freed when nobody waits for the lock.
+        let (free, outdated) = self.free().take(class);
+        drop(outdated);
         let buffer = match free {
             Some(buffer) => buffer,
-            None => device.alloc::<u8>(class)?,
+            None => device.alloc::<u8>(class).inspect_err(|_| self.free().used -= class)?,
         };
         Ok(Memory { buffer: Some(buffer), arena: Some(self.clone()), owner: None, freed_on: None })
+    }
+
+    fn free(&self) -> MutexGuard<'_, FreeBuffers<Buffer<u8>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Bytes that it has at the moment, of those that nobody uses.
     #[must_use]
     pub fn free_bytes(&self) -> usize {
-        let free = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        free.iter().map(|(class, buffers)| class * buffers.len()).sum()
+        self.free().bytes
+    }
+}
+
+/// Buffers that nobody uses.
+struct FreeBuffers<B> {
+    /// By size, each with its turn; the oldest first.
+    by_size: BTreeMap<usize, VecDeque<(u64, B)>>,
+    bytes: usize,
+    turn: u64,
+    /// Bytes that are used, and the most that were at the same time.
+    used: usize,
+    most_used: usize,
+}
+
+impl<B> Default for FreeBuffers<B> {
+    fn default() -> Self {
+        Self { by_size: BTreeMap::new(), bytes: 0, turn: 0, used: 0, most_used: 0 }
+    }
+}
+
+impl<B> FreeBuffers<B> {
+    /// The smallest buffer of at least a size and at most twice as many bytes, or what is to be
+    /// freed before one is made. It counts as used.
+    fn take(&mut self, size: usize) -> (Option<B>, Vec<B>) {
+        let found = self.by_size.range_mut(size..=2 * size).find_map(|(size, all)| Some((*size, all.pop_back()?.1)));
+        let (size, buffer) = found.map_or((size, None), |(size, buffer)| (size, Some(buffer)));
+        self.bytes -= if buffer.is_some() { size } else { 0 };
+        self.used += size;
+        self.most_used = self.most_used.max(self.used);
+        let mut outdated = Vec::new();
+        while self.bytes > 0 && self.bytes + self.used > 2 * self.most_used {
+            let oldest = self.by_size.iter_mut().filter(|(_, all)| !all.is_empty()).min_by_key(|(_, all)| all[0].0);
+            let Some((size, all)) = oldest else { break };
+            self.bytes -= size;
+            outdated.extend(all.pop_front().map(|(_, buffer)| buffer));
+        }
+        (buffer, outdated)
+    }
+
+    /// Takes a buffer back.
+    fn give(&mut self, size: usize, buffer: B) {
+        self.turn += 1;
+        self.used -= size;
+        self.bytes += size;
+        self.by_size.entry(size).or_default().push_back((self.turn, buffer));
     }
 }
 
@@ -84,7 +135,11 @@ impl Memory {
 
     /// The memory for good.
     pub(crate) fn into_buffer(mut self) -> Buffer<u8> {
-        self.buffer.take().expect("the buffer is there until now")
+        let buffer = self.buffer.take().expect("the buffer is there until now");
+        if let Some(arena) = self.arena.take() {
+            arena.free().used -= buffer.len();
+        }
+        buffer
     }
 }
 
@@ -122,14 +177,41 @@ impl Drop for Memory {
             drop(owner);
         }
         let (Some(arena), Some(buffer)) = (self.arena.take(), self.buffer.take()) else { return };
-        let mut free = arena.0.lock().unwrap_or_else(PoisonError::into_inner);
-        free.entry(buffer.len()).or_default().push(buffer);
+        arena.free().give(buffer.len(), buffer);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn buffers_of_ever_new_sizes_are_twice_what_is_used_at_a_time() {
+        let mut free = FreeBuffers::default();
+        let (mut made, mut freed, mut largest) = (0, 0, 0);
+        for round in 0..5000_usize {
+            // Three at a time, as the tensors of a step are, of any lengths.
+            let sizes = [1, 3, 8].map(|width| class(width * (1 + round * 7919 % 1000) * 64));
+            let taken = sizes.map(|size| {
+                let (found, outdated) = free.take(size);
+                freed += outdated.iter().sum::<usize>();
+                made += if found.is_some() { 0 } else { size };
+                found.unwrap_or(size)
+            });
+            assert!(taken.iter().zip(sizes).all(|(taken, size)| (size..=2 * size).contains(taken)));
+            largest = largest.max(taken.iter().sum());
+            assert_eq!(made - freed, free.bytes + free.used);
+            assert!(made - freed <= 2 * largest, "{made} - {freed} bytes, where {largest} are used");
+            taken.into_iter().for_each(|size| free.give(size, size));
+        }
+        // Nothing is made for a size that has come.
+        let size = class(1000);
+        for round in 0..10 {
+            let (found, _) = free.take(size);
+            assert!(found.is_some() || round == 0);
+            free.give(found.unwrap_or(size), size);
+        }
+    }
 
     #[test]
     fn classes_waste_an_eighth_at_most() {

@@ -141,7 +141,13 @@ impl Generate {
             Some(_) if self.engine.tensor_parallel.is_some() => {
                 return Err(Failure::usage("--lora: a model that several devices share takes no adapters"));
             }
-            Some(weights) => files.with_adapters(AdapterRoom { adapters: 1, rank: weights.rank() }),
+            Some(weights) => {
+                let room = AdapterRoom { adapters: 1, rank: weights.rank() };
+                if self.sizes {
+                    output::note(&format!("of the weights, {room}\n"));
+                }
+                files.with_adapters(room)
+            }
             None => files,
         };
         let draft = DraftFiles::load(&self.engine, &place)?;

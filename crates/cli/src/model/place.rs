@@ -270,6 +270,10 @@ impl Model for PlacedModel {
         self.model_mut().load_weights(weights)
     }
 
+    fn sleep(&mut self) -> Result<(), ModelError> {
+        self.model_mut().sleep()
+    }
+
     fn step(&mut self, batch: &Batch) -> Result<Vec<Sampled>, ModelError> {
         self.model_mut().step(batch)
     }

@@ -126,12 +126,16 @@ fn weights_are_replaced_while_the_server_runs_and_answers_name_them() {
     assert!(served.get("/v1/models").contains(&digest));
     let refused = load(&model("qwen2"));
     assert!(refused.contains(" 400 ") && refused.contains("another configuration"), "{refused}");
+    let same = |one: &Value, other: &Value| ["choices", "system_fingerprint"].iter().all(|field| one[field] == other[field]);
+    // A model that slept has the weights that it had, or others with nothing beside them.
+    let post = |path: &str| served.post(path, "", "").contains(" 200 ");
+    assert!(post("/sleep?level=1") && post("/wake_up"));
+    assert!(same(&answer(), &new));
     // The first weights again, and what they answer.
-    load(&model("llama"));
-    let again = answer();
-    for field in ["choices", "system_fingerprint"] {
-        assert_eq!(old[field], again[field]);
-    }
+    assert!(post("/sleep?level=2"));
+    let loaded = load(&model("llama"));
+    assert!(loaded.contains(" 200 ") && post("/wake_up"), "{loaded}");
+    assert!(same(&answer(), &old));
     served.end();
 }
 

@@ -14,6 +14,10 @@ pub(crate) enum CallerAsks {
     Answer { path: &'static str, body: Value, is_stream: bool, names_adapter: bool },
     /// An adapter, to be loaded or unloaded.
     Adapter { path: &'static str, body: Value },
+    /// Other weights, of a number.
+    Weights(u32),
+    /// A path that lets the model sleep or wakes it.
+    Sleep(&'static str),
     /// Something else that is answered with 200.
     Other(&'static str),
     /// A wrong request, and the status of its answer.
@@ -162,6 +166,10 @@ impl CallerAsks {
                 request("POST", path, body.to_string().as_bytes())
             }
             Self::Adapter { path, body } => request("POST", path, body.to_string().as_bytes()),
+            Self::Weights(number) => {
+                request("POST", "/v1/load_weights", json!({"path": number.to_string()}).to_string().as_bytes())
+            }
+            Self::Sleep(path) => request("POST", path, b""),
             Self::Other(path) => request("GET", path, b""),
             Self::Wrong(bytes, _) => bytes.clone(),
         }
@@ -211,6 +219,23 @@ impl Caller {
             bytes = rest;
         }
         Self { at: ms(draws, 80), asks, reads, ends, pieces }
+    }
+
+    /// One that loads weights, or lets the model sleep and wakes it.
+    pub(crate) fn trainer(draws: &mut SeedDraws) -> Self {
+        let asks = match draws.below(8) {
+            0 => CallerAsks::Sleep("/sleep"),
+            1 => CallerAsks::Sleep("/sleep?level=2"),
+            2 => CallerAsks::Sleep("/wake_up?tags=weights"),
+            3 | 4 => CallerAsks::Sleep("/wake_up"),
+            _ => CallerAsks::Weights(1 + draws.below(3) as u32),
+        };
+        let ends = match draws.below(6) {
+            0 => CallerEnds::Leaves(Duration::from_millis(draws.below(20) as u64)),
+            _ => CallerEnds::WithAnswer,
+        };
+        let pieces = vec![(Duration::ZERO, SentPiece(asks.bytes()))];
+        Self { at: Duration::from_millis(draws.below(80) as u64), asks, reads: CallerReads::All, ends, pieces }
     }
 
     /// One that loads an adapter before all others come.

@@ -1,4 +1,4 @@
-//! Faults in what a server stands on, to see that scenarios find them.
+//! Faults in a server and what it stands on, to see that scenarios find them.
 //!
 //! Faults inside the engine are planted in its own tests (`crates/engine/src/planted.rs`).
 
@@ -6,6 +6,7 @@ use std::any::Any;
 
 use warpfold_engine::scripted::Scripted;
 use warpfold_engine::{Adapter, Batch, CacheShape, Limits, Model, ModelError, Moves, Sampled, Ticket};
+use warpfold_serve::ServeFault;
 
 /// A fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,6 +34,27 @@ impl GroundFault {
         Self::AnswersAreMixed,
         Self::AdapterIsIgnored,
     ];
+}
+
+/// A fault of what a server stands on, or of the server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PlantedFault {
+    Ground(GroundFault),
+    Server(ServeFault),
+}
+
+impl PlantedFault {
+    pub(crate) fn all() -> impl Iterator<Item = Self> {
+        GroundFault::ALL.into_iter().map(Self::Ground).chain(ServeFault::ALL.into_iter().map(Self::Server))
+    }
+
+    pub(crate) fn ground(self) -> Option<GroundFault> {
+        if let Self::Ground(fault) = self { Some(fault) } else { None }
+    }
+
+    pub(crate) fn server(self) -> Option<ServeFault> {
+        if let Self::Server(fault) = self { Some(fault) } else { None }
+    }
 }
 
 /// The scripted model on a device that may have a fault.
@@ -63,6 +85,14 @@ impl Model for FaultyDevice {
 
     fn load_adapter(&mut self, adapter: &Adapter, weights: &(dyn Any + Send + Sync)) -> Result<(), ModelError> {
         self.inner.load_adapter(adapter, weights)
+    }
+
+    fn load_weights(&mut self, weights: &(dyn Any + Send + Sync)) -> Result<(), ModelError> {
+        self.inner.load_weights(weights)
+    }
+
+    fn sleep(&mut self) -> Result<(), ModelError> {
+        self.inner.sleep()
     }
 
     fn step(&mut self, batch: &Batch) -> Result<Vec<Sampled>, ModelError> {

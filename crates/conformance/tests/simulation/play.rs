@@ -1,6 +1,7 @@
 //! A server that is played with its clients, and judged.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -9,11 +10,11 @@ use warpfold_engine::scripted::Scripted;
 use warpfold_engine::service::{ServiceClock, WorkerTurn};
 use warpfold_engine::simulation::{DeviceFaults, FaultyDevices, Identify, ScenarioSeen, SeedDraws, settings};
 use warpfold_engine::{Allocator, Config};
-use warpfold_models::{AdapterWeights, ChatTemplate, Tokenizer};
-use warpfold_serve::{Bounds, Options, SimulatedServer, Text};
+use warpfold_models::{AdapterWeights, ChatTemplate, Tokenizer, WeightsDigest};
+use warpfold_serve::{Bounds, OpenWeights, Options, OtherWeights, SimulatedServer, Text};
 
 use super::clients::{Caller, CallerAsks, CallerEnds, CallerReads, NAMES, adapters, request};
-use super::faults::{FaultyDevice, GroundFault};
+use super::faults::{FaultyDevice, GroundFault, PlantedFault};
 use super::http::{HttpReply, ReplyChoice, choices};
 use super::pipe::ClientPipe;
 use super::world::{VirtualTime, WokenTasks};
@@ -36,12 +37,32 @@ type Site = SimulatedServer<FaultyDevices<FaultyDevice>>;
 fn text() -> Text {
     static TOKENIZER: OnceLock<Arc<Tokenizer>> = OnceLock::new();
     let read = || {
-        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/models/llama");
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/models/llama");
         Arc::new(Tokenizer::of_folder(&folder).expect("the fixture has a tokenizer"))
     };
     let source = "{% for message in messages %}{{ message.role }}: {{ message.content }}\n{% endfor %}";
     let template = ChatTemplate::new(source, "", "").expect("it is a template");
-    Text { tokenizer: Some(TOKENIZER.get_or_init(read).clone()), template: Some(template), ..Text::default() }
+    // Files of weights are numbers, and so are their digests.
+    let open = |path: Option<&Path>| {
+        let number = path.map_or(Ok(0), |path| path.to_string_lossy().parse::<u32>());
+        let number = number.map_err(|error| error.to_string())?;
+        let digest = Arc::new(OnceLock::from(WeightsDigest::of_number(number.into())));
+        Ok::<OtherWeights, String>((Box::new(number), digest))
+    };
+    Text {
+        tokenizer: Some(TOKENIZER.get_or_init(read).clone()),
+        template: Some(template),
+        weights_digest: Some(WeightsDigest::of_number(0)),
+        open_weights: Some(OpenWeights(Arc::new(open))),
+        ..Text::default()
+    }
+}
+
+/// The number of the weights that an object of an answer names.
+fn weights_of(object: &Value) -> u32 {
+    let mark = object["system_fingerprint"].as_str().expect("an answer names its weights");
+    let digest = mark.rsplit('-').next().unwrap_or_default();
+    u32::from_str_radix(digest, 16).expect("a digest is a number")
 }
 
 /// A server, its time and its connections.
@@ -49,31 +70,32 @@ struct ServerWorld {
     site: Site,
     time: VirtualTime,
     tasks: WokenTasks,
-    fault: Option<GroundFault>,
+    fault: Option<PlantedFault>,
     /// Hash of everything that was chosen.
     trace: u64,
 }
 
 impl ServerWorld {
-    fn new(devices: (usize, bool, DeviceFaults), config: Config, bounds: Bounds, fault: Option<GroundFault>) -> Self {
+    fn new(devices: (usize, bool, DeviceFaults), config: Config, bounds: Bounds, fault: Option<PlantedFault>) -> Self {
         let (ranks, overlaps, faults) = devices;
-        let time = VirtualTime::new(fault != Some(GroundFault::TimerIsLost));
+        let (ground, of_server) = (fault.and_then(PlantedFault::ground), fault.and_then(PlantedFault::server));
+        let time = VirtualTime::new(ground != Some(GroundFault::TimerIsLost));
         let of_engine = time.clone();
         let identify: Identify = |weights| {
             let weights: &AdapterWeights = weights.downcast_ref().expect("they are weights");
             weights.rank() as u32
         };
         let model = Scripted::new(VOCAB, MAX_LEN);
-        let model = FaultyDevice { inner: if overlaps { model.overlapping() } else { model }, fault };
+        let model = FaultyDevice { inner: if overlaps { model.overlapping() } else { model }, fault: ground };
         let devices = FaultyDevices::new(vec![model; ranks], faults, identify);
         let options = Options { adapters: 2, bounds, ..Options::new("scripted", 0) };
         let clock = ServiceClock::new(move || of_engine.now());
-        let site = SimulatedServer::new(options, devices, config, text(), clock, time.clone());
+        let site = SimulatedServer::new(options, devices, config, text(), clock, time.clone(), of_server);
         Self { site: site.expect("the settings are right"), time, tasks: WokenTasks::default(), fault, trace: 0 }
     }
 
     fn connect(&mut self, room: usize) -> Arc<ClientPipe> {
-        let pipe = Arc::new(ClientPipe::new(room, self.fault != Some(GroundFault::WakeIsLost)));
+        let pipe = Arc::new(ClientPipe::new(room, self.fault != Some(PlantedFault::Ground(GroundFault::WakeIsLost))));
         self.tasks.spawn(self.site.serve(pipe.clone()));
         pipe
     }
@@ -98,12 +120,17 @@ impl ServerWorld {
 }
 
 /// A server that answers one request after the other.
-pub(crate) struct AloneServer(ServerWorld);
+pub(crate) struct AloneServer {
+    world: ServerWorld,
+    /// The number of its weights.
+    weights: u32,
+}
 
 impl AloneServer {
     pub(crate) fn new() -> Self {
         let config = Config { allocator: Allocator::Naive, num_blocks: 64, ..Config::default() };
-        let mut alone = Self(ServerWorld::new((1, false, DeviceFaults::default()), config, BOUNDS, None));
+        let world = ServerWorld::new((1, false, DeviceFaults::default()), config, BOUNDS, None);
+        let mut alone = Self { world, weights: 0 };
         for (name, folder) in NAMES.iter().zip(adapters()) {
             let body = json!({"lora_name": name, "lora_path": folder});
             assert_eq!(alone.ask("/v1/load_lora_adapter", &body).status, 200, "an adapter is loaded");
@@ -112,7 +139,7 @@ impl AloneServer {
     }
 
     fn ask(&mut self, path: &str, body: &Value) -> HttpReply {
-        let world = &mut self.0;
+        let world = &mut self.world;
         let pipe = world.connect(usize::MAX);
         pipe.send(&request("POST", path, body.to_string().as_bytes()));
         let mut draws = SeedDraws::new(0);
@@ -128,7 +155,11 @@ impl AloneServer {
         }
     }
 
-    fn choices(&mut self, path: &str, body: &Value) -> BTreeMap<u64, ReplyChoice> {
+    fn choices(&mut self, path: &str, body: &Value, weights: u32) -> BTreeMap<u64, ReplyChoice> {
+        if std::mem::replace(&mut self.weights, weights) != weights {
+            let loaded = self.ask("/v1/load_weights", &json!({"path": weights.to_string()}));
+            assert_eq!(loaded.status, 200, "weights are loaded");
+        }
         let reply = self.ask(path, body);
         assert_eq!(reply.status, 200, "alone: {}", reply.body);
         choices([&reply.json()])
@@ -165,12 +196,15 @@ struct ServerPlay {
 /// How long a connection may outlive its client.
 const SOON: Duration = Duration::from_millis(500);
 
+/// More than all limits of time together.
+const LONG: Duration = Duration::from_secs(600);
+
 /// What goes on in a scenario at most.
 const MOST_STEPS: usize = 200_000;
 
 /// Plays the scenario of a seed; returns what was seen, and a number made of everything that
 /// happened.
-pub(crate) fn play(seed: u64, fault: Option<GroundFault>, alone: &mut AloneServer) -> (ScenarioSeen, u64) {
+pub(crate) fn play(seed: u64, fault: Option<PlantedFault>, alone: &mut AloneServer) -> (ScenarioSeen, u64) {
     let mut draws = SeedDraws::new(seed);
     let draws = &mut draws;
     let mut config = settings(draws, MAX_LEN);
@@ -183,6 +217,9 @@ pub(crate) fn play(seed: u64, fault: Option<GroundFault>, alone: &mut AloneServe
     let has_adapters = draws.percent(30);
     let mut callers: Vec<Caller> = (0..1 + draws.below(8)).map(|_| Caller::draw(draws, has_adapters)).collect();
     callers.extend((0..2).filter(|_| has_adapters).map(Caller::loader));
+    if draws.percent(25) {
+        callers.extend((0..1 + draws.below(4)).map(|_| Caller::trainer(draws)));
+    }
     let pipes = callers.iter().map(|_| None).collect();
     let mut play = ServerPlay {
         world,
@@ -227,6 +264,7 @@ impl ServerPlay {
             }
             let next = [self.world.time.next(), self.acts.first_key_value().map(|((at, _), _)| *at)];
             let Some(next) = next.into_iter().flatten().min() else { break };
+            assert!(next < LONG, "somebody waits for what no limit ends");
             self.world.time.set(next);
             if self.stopped.is_some_and(|at| next > at + BOUNDS.drain_time) {
                 self.was_cut = self.world.tasks.len() > 0;
@@ -367,6 +405,11 @@ impl ServerPlay {
                 text.contains("already") || text.contains("places") || self.has_failed()
             }
             (CallerAsks::Adapter { .. }, 404) => text.contains("no adapter"),
+            (CallerAsks::Weights(_), 400) => self.has_failed() && text.contains("device"),
+            (CallerAsks::Sleep(_), 400 | 500) => {
+                self.has_failed() && text.contains("device") || text.contains("sleeps on")
+            }
+            (CallerAsks::Answer { .. }, 503) if text.contains("sleeps") => self.may_sleep(),
             (_, 500) => self.has_failed() && text.contains("device"),
             (_, 503) => self.stopped.is_some() || bounds.waiting < 100 && text.contains("wait"),
             (_, 408) => caller.ends == CallerEnds::Stalls,
@@ -381,6 +424,7 @@ impl ServerPlay {
             assert!(!matches!(caller.asks, CallerAsks::Wrong(..)), "200 to {caller:?}");
             return;
         };
+        let weights;
         let found = if is_stream {
             let mut events = reply.events();
             if events.pop() != Some("[DONE]") {
@@ -391,13 +435,22 @@ impl ServerPlay {
                 return;
             }
             let parse = |event: &str| serde_json::from_str::<Value>(event).expect("an event is JSON");
-            choices(&events.into_iter().map(parse).collect::<Vec<_>>())
+            let events: Vec<Value> = events.into_iter().map(parse).collect();
+            weights = weights_of(events.first().expect("an event"));
+            choices(&events)
         } else {
+            weights = weights_of(&reply.json());
             choices([&reply.json()])
         };
         seen.answered += 1;
         seen.adapted += u64::from(names_adapter);
-        assert_eq!(found, alone.choices(path, body), "among others, and alone: {caller:?}");
+        seen.reweighted += u64::from(weights > 0);
+        assert_eq!(found, alone.choices(path, body, weights), "among others, and alone: {caller:?}");
+    }
+
+    /// Returns whether somebody lets the model sleep.
+    fn may_sleep(&self) -> bool {
+        self.callers.iter().any(|caller| matches!(caller.asks, CallerAsks::Sleep(path) if path.starts_with("/sleep")))
     }
 
     fn has_failed(&mut self) -> bool {

@@ -10,7 +10,7 @@ use crate::model::{CacheShape, Limits, Model, Ticket};
 use crate::request::Adapter;
 use crate::sampling::Sampled;
 
-/// The calls that fail: copies, loads of adapters, the beginnings of steps, and their ends.
+/// The calls that fail: copies, loads of adapters and weights, the beginnings of steps, and their ends.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DeviceFaults {
     /// Numbers of calls that fail once.
@@ -112,6 +112,17 @@ impl<M: Model> Model for FaultyDevices<M> {
         self.call().1?;
         self.loaded.insert(adapter.slot, (self.identify)(weights));
         Ok(())
+    }
+
+    fn load_weights(&mut self, weights: &(dyn Any + Send + Sync)) -> Result<(), ModelError> {
+        // A load that fails leaves the weights of before, on all devices.
+        self.call().1?;
+        self.ranks.iter_mut().try_for_each(|rank| rank.load_weights(weights))
+    }
+
+    fn sleep(&mut self) -> Result<(), ModelError> {
+        self.call().1?;
+        self.ranks.iter_mut().try_for_each(Model::sleep)
     }
 
     fn step(&mut self, batch: &Batch) -> Result<Vec<Sampled>, ModelError> {

@@ -16,7 +16,7 @@ mod tests;
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -56,6 +56,8 @@ pub struct ScenarioSeen {
     pub copied: u64,
     /// Answers by adapters.
     pub adapted: u64,
+    /// Answers by other weights than the first.
+    pub reweighted: u64,
 }
 
 impl std::ops::AddAssign for ScenarioSeen {
@@ -69,6 +71,7 @@ impl std::ops::AddAssign for ScenarioSeen {
         self.hits += other.hits;
         self.copied += other.copied;
         self.adapted += other.adapted;
+        self.reweighted += other.reweighted;
     }
 }
 
@@ -114,11 +117,15 @@ fn message_of(panic: &(dyn Any + Send)) -> String {
 /// If an answer is wrong or missing, or something is held at the end.
 #[must_use]
 pub fn run_scripted(seed: u64) -> ScenarioSeen {
-    const SIZES: ModelSizes = ModelSizes { vocab: 50, max_len: 96, adapters: 4 };
+    const SIZES: ModelSizes = ModelSizes { vocab: 50, max_len: 96, adapters: 4, weights: 3 };
     let scenario = Scenario::draw(seed, SIZES);
     let model = Scripted::new(SIZES.vocab, SIZES.max_len);
     let of_rank = if scenario.overlaps { model.clone().overlapping() } else { model.clone() };
-    scenario.run(vec![of_rank; scenario.ranks], &mut |request| alone(model.clone(), request))
+    scenario.run(vec![of_rank; scenario.ranks], &mut |request, weights| {
+        let mut model = model.clone();
+        model.load_weights(&weights).expect("they are a number");
+        alone(model, request)
+    })
 }
 
 /// The answers to one request that has an engine for itself.
@@ -175,9 +182,11 @@ impl Drafter for FickleDrafter {
 /// The events that a client has heard of its request.
 #[derive(Debug, Default)]
 struct HeardEvents {
-    /// Its ticket, and the weights of its adapter.
-    sent: Option<(u64, Option<u32>)>,
+    /// Its ticket, the weights of its adapter, and how often the model was to get others before.
+    sent: Option<(u64, Option<u32>, usize)>,
     outputs: Vec<Output>,
+    /// The weights that its updates name.
+    weights: Option<usize>,
     error: Option<crate::error::Error>,
     num_events: usize,
     /// It came after the service was told to end.
@@ -203,6 +212,9 @@ impl HeardEvents {
         self.has_left = patience.is_some_and(|most| self.num_events >= most);
         match event {
             Ok(update) => {
+                if self.weights.replace(update.weights).is_some_and(|before| before != update.weights) {
+                    self.wrong = Some(format!("{update:?} is of other weights than those before"));
+                }
                 self.outputs.resize(self.outputs.len().max(update.output + 1), Output::default());
                 self.outputs[update.output].extend(update);
             }
@@ -222,6 +234,9 @@ fn heard(ear: &Ear) -> MutexGuard<'_, HeardEvents> {
     ear.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// The answers to a request alone, by the weights of a number; 0 is those of the start.
+pub type AloneAnswers<'a> = dyn FnMut(Request, u32) -> Vec<Output> + 'a;
+
 /// A scenario that is played.
 struct EnginePlay<M> {
     client: Client,
@@ -230,6 +245,9 @@ struct EnginePlay<M> {
     /// The adapters that requests may name, and their weights.
     places: [Option<(Arc<Adapter>, u32)>; PLACES],
     loads: BTreeMap<u64, Arc<AtomicU64>>,
+    /// Weights that the model was to get, and whether it has.
+    swaps: Vec<(u32, Arc<AtomicBool>)>,
+    has_slept: Arc<AtomicBool>,
     has_drained: bool,
 }
 
@@ -241,7 +259,7 @@ impl Scenario {
     ///
     /// # Panics
     /// If an answer is wrong or missing, or something is held at the end.
-    pub fn run<M: Model>(&self, ranks: Vec<M>, alone: &mut dyn FnMut(Request) -> Vec<Output>) -> ScenarioSeen {
+    pub fn run<M: Model>(&self, ranks: Vec<M>, alone: &mut AloneAnswers<'_>) -> ScenarioSeen {
         let identify: Identify = |weights| *weights.downcast_ref().expect("the weights are a number");
         let devices = FaultyDevices::new(ranks, self.faults.clone(), identify);
         let limits = devices.limits();
@@ -256,7 +274,16 @@ impl Scenario {
         let (client, worker) = Worker::new(engine.with_decode(Arc::new(LetterText)), options, clock);
         let ears = self.arrivals.iter().map(|_| Ear::default()).collect();
         let places = std::array::from_fn(|_| None);
-        let mut play = EnginePlay { client, worker, ears, places, loads: BTreeMap::new(), has_drained: false };
+        let mut play = EnginePlay {
+            client,
+            worker,
+            ears,
+            places,
+            loads: BTreeMap::new(),
+            swaps: Vec::new(),
+            has_slept: Arc::default(),
+            has_drained: false,
+        };
         let mut draws = SeedDraws::new(!self.seed);
         let mut events = self.events.iter().peekable();
         for turn in 0.. {
@@ -279,14 +306,14 @@ impl Scenario {
         Request { adapter, ..self.arrivals[i].request.clone() }
     }
 
-    fn judge<M: Model>(&self, mut play: EnginePlay<M>, alone: &mut dyn FnMut(Request) -> Vec<Output>) -> ScenarioSeen {
+    fn judge<M: Model>(&self, mut play: EnginePlay<M>, alone: &mut AloneAnswers<'_>) -> ScenarioSeen {
         let mut seen = ScenarioSeen { scenarios: 1, ..ScenarioSeen::default() };
         for (i, ear) in play.ears.iter().enumerate() {
             let heard = heard(ear);
             if let Some(wrong) = &heard.wrong {
                 panic!("request {i}: {wrong}");
             }
-            let Some((_, weights)) = heard.sent else { continue };
+            let Some((_, weights, swaps)) = heard.sent else { continue };
             let request = self.request_alone(i, weights);
             if let Some(error) = &heard.error {
                 match error.kind() {
@@ -298,7 +325,16 @@ impl Scenario {
                 assert!(!heard.is_late, "request {i} is answered by a service that drains");
                 seen.answered += 1;
                 seen.adapted += u64::from(weights.is_some());
-                assert_eq!(heard.outputs, alone(request), "request {i} among others, and alone");
+                // Commands come in the order in which they were sent.
+                let had: Vec<u32> = play.swaps[..swaps]
+                    .iter()
+                    .filter(|(_, has)| has.load(Ordering::Relaxed))
+                    .map(|(number, _)| *number)
+                    .collect();
+                assert_eq!(heard.weights, Some(had.len()), "the weights of request {i}");
+                seen.reweighted += u64::from(!had.is_empty());
+                let number = had.last().copied().unwrap_or_default();
+                assert_eq!(heard.outputs, alone(request, number), "request {i} among others, and alone");
             } else {
                 assert!(heard.has_left, "request {i} has neither an answer nor an error: {:?}", heard.outputs);
                 seen.left += 1;
@@ -330,6 +366,7 @@ impl Scenario {
             ErrorKind::Overloaded { waiting, limit } => {
                 assert!(waiting >= limit && *limit == self.max_waiting, "{text}")
             }
+            ErrorKind::Asleep => assert!(play.has_slept.load(Ordering::Relaxed), "the model has not slept"),
             ErrorKind::Stopped => assert!(play.has_drained, "nobody has stopped the service: {text}"),
             _ => {
                 let limits = play.worker.engine().model().limits();
@@ -353,13 +390,24 @@ impl<M: Model> EnginePlay<M> {
             ScenarioEvent::Add(i) => self.add(scenario, i),
             ScenarioEvent::Abort(i) => {
                 let mut heard = heard(&self.ears[i]);
-                let Some((ticket, _)) = heard.sent else { return };
+                let Some((ticket, ..)) = heard.sent else { return };
                 // Commands come before steps, so that nothing may be heard from here on.
                 heard.has_left |= heard.error.is_none() && !heard.is_finished(&scenario.arrivals[i].request);
                 self.client.abort(ticket);
             }
             ScenarioEvent::Clear => self.worker.engine_mut().clear_prefix_cache(),
             ScenarioEvent::Load { place, weights } => self.load(place, weights),
+            ScenarioEvent::Weights(number) => {
+                let has = Arc::new(AtomicBool::new(false));
+                self.swaps.push((number, has.clone()));
+                let answer = move |loaded: Result<(), _>| has.store(loaded.is_ok(), Ordering::Relaxed);
+                self.client.load_weights_to(Box::new(number), answer);
+            }
+            ScenarioEvent::Sleep => {
+                let has = self.has_slept.clone();
+                self.client.sleep_to(move |slept| has.store(slept.is_ok() || has.load(Ordering::Relaxed), Ordering::Relaxed));
+            }
+            ScenarioEvent::Wake => self.client.wake_to(drop),
             ScenarioEvent::Drain => {
                 self.has_drained = true;
                 self.worker.drain();
@@ -375,7 +423,7 @@ impl<M: Model> EnginePlay<M> {
         let (ear, patience) = (self.ears[i].clone(), arrival.patience);
         let ticket = self.client.submit_to(request, Box::new(move |event| heard(&ear).hear(event, patience)));
         let mut heard = heard(&self.ears[i]);
-        (heard.sent, heard.is_late) = (Some((ticket, weights)), self.has_drained);
+        (heard.sent, heard.is_late) = (Some((ticket, weights, self.swaps.len())), self.has_drained);
     }
 
     /// Takes the place of an adapter that no request names, unless one does.

@@ -18,6 +18,8 @@ pub struct ModelSizes {
     pub max_len: usize,
     /// Adapters that there are.
     pub adapters: usize,
+    /// Weights that there are beside the first, by numbers from 1.
+    pub weights: usize,
 }
 
 /// Something that happens before a turn.
@@ -30,7 +32,15 @@ pub(crate) enum ScenarioEvent {
     /// The cache forgets its prefixes.
     Clear,
     /// An adapter takes the place of one that nobody names.
-    Load { place: usize, weights: u32 },
+    Load {
+        place: usize,
+        weights: u32,
+    },
+    /// Others replace the weights, once all requests that came before have ended.
+    Weights(u32),
+    /// The model sleeps then.
+    Sleep,
+    Wake,
     /// No more requests are taken.
     Drain,
 }
@@ -101,6 +111,21 @@ impl Scenario {
         (0..draws.below(3)).for_each(|_| events.push((draws.below(TURNS), ScenarioEvent::Clear)));
         if draws.percent(10) {
             events.push((draws.below(TURNS), ScenarioEvent::Drain));
+        }
+        if sizes.weights > 0 && draws.percent(30) {
+            let mut swap = |draws: &mut SeedDraws, at| {
+                events.push((at, ScenarioEvent::Weights(1 + draws.below(sizes.weights) as u32)));
+            };
+            (0..1 + draws.below(2)).for_each(|_| {
+                let at = draws.below(TURNS / 2);
+                swap(draws, at);
+            });
+            if draws.percent(40) {
+                let at = draws.below(TURNS / 2);
+                let (brought, woken) = (at + draws.below(10), at + 10 + draws.below(10));
+                swap(draws, brought);
+                events.extend([(at, ScenarioEvent::Sleep), (woken, ScenarioEvent::Wake)]);
+            }
         }
         events.sort_by_key(|(at, _)| *at);
         if !draws.percent(10) {

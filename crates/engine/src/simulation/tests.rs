@@ -16,13 +16,13 @@ fn no_scenario_changes_an_answer_or_leaves_one_without_a_reason() {
     let is_sample = all.end - all.start >= SAMPLE;
     let again = |seed| format!("WARPFOLD_SEED={seed} repeats it");
     let seen = explore(all, run_scripted).unwrap_or_else(|failure| panic!("{failure} ({})", again(failure.seed)));
-    let ScenarioSeen { answered, refused, failed, left, preempted, hits, copied, adapted, .. } = seen;
-    let each = [answered, refused, failed, left, preempted, hits, copied, adapted];
+    let ScenarioSeen { answered, refused, failed, left, preempted, hits, copied, adapted, reweighted, .. } = seen;
+    let each = [answered, refused, failed, left, preempted, hits, copied, adapted, reweighted];
     assert!(!is_sample || each.iter().all(|n| *n > 200), "too little has happened: {seen:?}");
 }
 
 /// All of them.
-const FAULTS: [EngineFault; 25] = [
+const FAULTS: [EngineFault; 27] = [
     EngineFault::ShareIsNotCounted,
     EngineFault::TakenBlockStaysInIndex,
     EngineFault::RunIsNotTaken,
@@ -48,6 +48,8 @@ const FAULTS: [EngineFault; 25] = [
     EngineFault::LastUpdateIsLost,
     EngineFault::DrainTakesMore,
     EngineFault::RefusalIsIgnored,
+    EngineFault::WeightsDoNotWait,
+    EngineFault::PrefixesOutliveWeights,
 ];
 
 /// Scenarios within which a fault must be found.

@@ -301,11 +301,12 @@ impl ModelFiles {
         Ok((network, loader.loaded_bytes, loader.placed.take().unwrap_or_default()))
     }
 
-    /// Gives a model these weights in the place of its own, which are freed then: both must fit.
+    /// Gives a model these weights in the place of its own, which are freed then: both must fit,
+    /// unless it sleeps.
     pub(super) fn load_into(&self, model: &mut LanguageModel) -> Result<(), Error> {
         let refused = |reason: &str| ErrorKind::Batch(format!("other weights are not taken: {reason}"));
-        if model.adapters.is_some() || model.shard.is_some() {
-            return Err(refused("the model has room for adapters, or a share of several devices").into());
+        if let Some(reason) = model.keeps_weights() {
+            return Err(refused(reason).into());
         }
         if self.config != model.config || self.is_packed != model.is_packed {
             return Err(refused("they are of a model with another configuration").into());
@@ -316,7 +317,7 @@ impl ModelFiles {
         // Captured steps read the old ones.
         model.graphs.iter_mut().for_each(Graphs::clear);
         model.queue.stream().synchronize()?;
-        (model.network, model.weight_bytes, model.weights_digest) = (network, weight_bytes, weights_digest);
+        (model.network, model.weight_bytes, model.weights_digest) = (Some(network), weight_bytes, weights_digest);
         Ok(())
     }
 
@@ -343,7 +344,7 @@ impl ModelFiles {
             config: config.clone(),
             queue: queue.clone(),
             dtype,
-            network,
+            network: Some(network),
             weight_bytes,
             weights_digest: None,
             is_packed: self.is_packed,

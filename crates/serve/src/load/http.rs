@@ -132,7 +132,8 @@ impl Site {
         Ok(())
     }
 
-    async fn json(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Value, Error> {
+    /// Asks for JSON.
+    pub(crate) async fn json(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Value, Error> {
         let (response, _) = self.send(method, path, body).await?;
         if response.status() != StatusCode::OK {
             return Err(self.refused(path, response).await);

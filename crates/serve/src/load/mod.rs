@@ -29,6 +29,8 @@ mod random;
 mod summary;
 mod workload;
 
+pub(crate) use http::Site;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;

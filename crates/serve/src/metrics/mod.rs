@@ -16,6 +16,7 @@ use warpfold_engine::{Metrics, Request, Update};
 
 use crate::access_log::RequestRecord;
 use crate::state::State;
+use crate::traces::Traces;
 use histogram::Histogram;
 
 /// Seconds to the first token.
@@ -201,6 +202,7 @@ fn single(text: &mut String, labels: &str, state: &State, engine: &Metrics) {
     let accepted = engine.accepted_drafts as f64;
     let prompts = relaxed(&state.observed.prompt_tokens);
     let rejected = relaxed(&state.observed.rejected);
+    let lost = state.traces.as_ref().map_or(0, Traces::num_lost) as f64;
     let values = [
         ("num_requests_running", "gauge", "Requests that run.", now.running as f64),
         ("num_requests_waiting", "gauge", "Requests that wait, swapped ones included.", waiting as f64),
@@ -213,6 +215,7 @@ fn single(text: &mut String, labels: &str, state: &State, engine: &Metrics) {
         ("spec_decode_num_draft_tokens_total", "counter", "Drafted tokens.", engine.drafts as f64),
         ("spec_decode_num_accepted_tokens_total", "counter", "Drafted tokens that were right.", accepted),
         ("admission_rejections_total", "counter", "Requests refused because too many wait.", rejected),
+        ("lost_trace_spans_total", "counter", "Spans that the collector has not taken.", lost),
     ];
     for (name, kind, help, value) in values {
         let name = head(text, name, kind, help);

@@ -32,6 +32,7 @@ use warpfold_engine::{Output, Request, Update};
 use crate::body::json;
 use crate::error::ApiError;
 use crate::generation::Generation;
+use crate::host::ServeFault;
 use crate::share::Tenant;
 use crate::state::{Served, State};
 
@@ -81,7 +82,9 @@ pub(crate) async fn respond(
     let mut outputs = vec![Output::default(); num_answers];
     while let Some((prompt, update)) = generation.next().await.transpose()? {
         writer.note(prompt, &update);
-        outputs[prompt * writer.n() + update.output].extend(update);
+        let last = writer.n() - 1;
+        let output = if generation.has(ServeFault::ChoicesAreSwapped) { last - update.output } else { update.output };
+        outputs[prompt * writer.n() + output].extend(update);
     }
     Ok(json(&writer.whole(outputs)))
 }

@@ -18,6 +18,7 @@ use warpfold_engine::Update;
 use super::Writer;
 use crate::body::typed;
 use crate::generation::Generation;
+use crate::host::ServeFault;
 
 /// The body of a streamed answer.
 struct Events<W> {
@@ -57,7 +58,9 @@ impl<W: Writer> Events<W> {
                 Poll::Pending => break,
                 Poll::Ready(Some(Ok((prompt, update)))) => self.add(prompt, &update),
                 Poll::Ready(Some(Err(error))) => {
-                    self.writer.error(&error, &mut self.pending);
+                    if !self.generation.has(ServeFault::ErrorIsSwallowed) {
+                        self.writer.error(&error, &mut self.pending);
+                    }
                     self.is_over = true;
                 }
                 Poll::Ready(None) => {

@@ -23,6 +23,7 @@ mod responses;
 mod soak;
 mod support;
 mod tools;
+mod traces;
 mod weights;
 
 #[allow(dead_code, reason = "the tests in these files are what is used of them")]
