@@ -277,14 +277,19 @@ impl Tensor {
         if has_one_axis { Self::stack(tensors, 0) } else { Self::cat(tensors, 0) }
     }
 
-    /// Coordinates of a grid, from one list an axis: views of one shape, the first of which varies
-    /// along the first axis ("ij").
+    /// Coordinates of a grid, from one list an axis: views of one shape. The first list varies along
+    /// the first axis ("ij"), or, with `xy_indexing`, along the second.
     ///
     /// # Errors
     /// [`ErrorKind::Operand`] for a list of other than one axis, [`ErrorKind::TooManyDimensions`].
-    pub fn meshgrid<T: Borrow<Self>>(lists: &[T]) -> Result<Vec<Self>, Error> {
-        let shape: Vec<usize> = lists.iter().map(|list| list.borrow().dims1()).collect::<Result<_, _>>()?;
-        let along = |(axis, list): (usize, &T)| {
+    pub fn meshgrid<T: Borrow<Self>>(lists: &[T], xy_indexing: bool) -> Result<Vec<Self>, Error> {
+        let mut shape: Vec<usize> = lists.iter().map(|list| list.borrow().dims1()).collect::<Result<_, _>>()?;
+        let is_swapped = xy_indexing && shape.len() >= 2;
+        if is_swapped {
+            shape.swap(0, 1);
+        }
+        let along = |(i, list): (usize, &T)| {
+            let axis = if is_swapped && i < 2 { 1 - i } else { i };
             let mut sizes = vec![1; shape.len()];
             sizes[axis] = shape[axis];
             list.borrow().reshape(sizes)?.broadcast(&shape)

@@ -289,20 +289,20 @@ impl Tensor {
         Self::random(Distribution::Integers { low, high }, Dtype::I64, shape, &at.into())
     }
 
-    /// Random numbers between 0 and 1, in this tensor's shape and type.
+    /// Random numbers from `low` up to `high`, in this tensor's shape and type.
     ///
     /// # Errors
     /// [`ErrorKind::Unsupported`] unless the elements are floats.
-    pub fn rand_like(&self) -> Result<Self, Error> {
-        Self::random(Distribution::Uniform { low: 0.0, high: 1.0 }, self.dtype(), self.shape(), self.queue())
+    pub fn rand_like(&self, low: f64, high: f64) -> Result<Self, Error> {
+        Self::random(Distribution::Uniform { low, high }, self.dtype(), self.shape(), self.queue())
     }
 
-    /// Random numbers of mean 0 and deviation 1, in this tensor's shape and type.
+    /// Random numbers of a normal distribution, in this tensor's shape and type.
     ///
     /// # Errors
     /// [`ErrorKind::Unsupported`] unless the elements are floats.
-    pub fn randn_like(&self) -> Result<Self, Error> {
-        Self::random(Distribution::Normal { mean: 0.0, std: 1.0 }, self.dtype(), self.shape(), self.queue())
+    pub fn randn_like(&self, mean: f64, std: f64) -> Result<Self, Error> {
+        Self::random(Distribution::Normal { mean, std }, self.dtype(), self.shape(), self.queue())
     }
 
     /// Random numbers of a distribution.

@@ -75,8 +75,6 @@ methods! {
     l1_norm l1_norm_keepdim l1_norm_all L1;
     /// The root of the sum of squares.
     l2_norm l2_norm_keepdim l2_norm_all L2;
-    /// Alias of [`Tensor::l2_norm`].
-    norm norm_keepdim norm_all L2;
     /// The largest magnitude.
     abs_max abs_max_keepdim abs_max_all AbsMax;
     /// The sum of squares.
@@ -92,6 +90,14 @@ methods! {
 }
 
 impl Tensor {
+    /// The root of the sum of all squares; [`Tensor::l2_norm`] is that of some axes.
+    ///
+    /// # Errors
+    /// Those of [`Tensor::reduce`].
+    pub fn norm(&self) -> Result<Self, Error> {
+        self.l2_norm_all()
+    }
+
     /// A reduction over some axes: its results, without those axes.
     ///
     /// # Errors
