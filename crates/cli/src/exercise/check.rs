@@ -149,7 +149,7 @@ fn read(path: &Path) -> Result<String, Failure> {
 fn triton(path: &Path) -> Result<String, Failure> {
     let python = std::env::var_os("PYTHON").unwrap_or_else(|| "python3".into());
     let mut command = Command::new(python);
-    command.args(["-c", include_str!("triton.py")]).arg(path);
+    command.args(["-c", include_str!("triton_kernel.py")]).arg(path);
     let output = command.stderr(std::process::Stdio::inherit()).output();
     let output = output.map_err(|e| Failure::run(format!("python3: {e}; PTX can be judged without it")))?;
     if !output.status.success() {

@@ -146,18 +146,19 @@ fn a_plan_of_streams_is_judged_with_its_kernel_and_takes_a_place() {
     assert!(unordered.contains("'1 run 0' may begin before 'in 0' has ended"), "{unordered}");
 }
 
-/// The exercise `twice`, in Triton.
-const TWICE: &str = "
+/// The exercise `guard`, in Triton.
+const GUARD: &str = "
 import triton
 import triton.language as tl
 
-GRID = [25, 1, 1]
+GRID = [4, 1, 1]
+NUM_WARPS = 8
 
 
 @triton.jit
-def solution(x, y, n, BLOCK: tl.constexpr = 4096):
+def solution(x, y, n, BLOCK: tl.constexpr = 256):
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    tl.store(y + i, 2 * tl.load(x + i, mask=i < n), mask=i < n)
+    tl.store(y + i, tl.load(x + i, mask=i < n) + 1, mask=i < n)
 ";
 
 /// Runs where `TRITON_PYTHON` names an interpreter with Triton.
@@ -169,11 +170,11 @@ fn a_kernel_in_triton_is_judged() {
     };
     let folder = folder("triton");
     fs::create_dir_all(&folder).expect("a folder");
-    let file = folder.join("twice.py");
-    fs::write(&file, TWICE).expect("a file");
+    let file = folder.join("guard.py");
+    fs::write(&file, GUARD).expect("a file");
     let mut check = program(&["exercise", "check", file.to_str().expect("a name")]);
     let judged = finish(check.arg("--folder").arg(&folder).env("PYTHON", python)).ended_with(0).stdout;
-    assert!(judged.starts_with("twice: passed\n"), "{judged}");
+    assert!(judged.starts_with("guard: passed\n"), "{judged}");
 }
 
 #[test]

@@ -14,8 +14,10 @@ kernel = exercise.solution
 *arrays, n = [p.name for p in kernel.params if not p.is_constexpr]
 constants = {p.name: p.default for p in kernel.params if p.is_constexpr}
 signature = {p.name: "constexpr" for p in kernel.params} | {name: "*fp32" for name in arrays} | {n: "i32"}
+# Buffers begin at multiples of 16 bytes.
+aligned = {(i,): [["tt.divisibility", 16]] for i, p in enumerate(kernel.params) if p.name in arrays}
 warps = getattr(exercise, "NUM_WARPS", 4)
-built = triton.compile(ASTSource(kernel, signature, constants), GPUTarget("cuda", 90, 32), {"num_warps": warps})
+built = triton.compile(ASTSource(kernel, signature, constants, aligned), GPUTarget("cuda", 90, 32), {"num_warps": warps})
 print(built.metadata.name, built.metadata.shared)
 print(list(exercise.GRID))
 print([32 * warps, 1, 1])
