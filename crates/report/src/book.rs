@@ -11,11 +11,13 @@ macro_rules! chapters {
 }
 
 chapters! {
+    Start "start.md";
     Setup "setup.md";
     Machine "machine.md";
     Memory "memory.md";
     Roofline "roofline.md";
     Profile "profile.md";
+    Glossary "glossary.md";
     IfYouKnowCuda "if-you-know-cuda.md";
     YourCrate "your-crate.md";
     Pictures "pictures.md";

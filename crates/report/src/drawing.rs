@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 use warpfold_sim::occupancy::{self, Limiter, Usage};
-use warpfold_sim::{Arch, InstructionCounters, Memory, MemorySpace, Program, Report, WarpAccess};
+use warpfold_sim::{Arch, Group, InstructionCounters, Memory, MemorySpace, Program, Report, WarpAccess};
 
 use crate::annotate::extent;
 use crate::json::Finding;
@@ -28,6 +28,8 @@ pub struct Drawing {
     /// By line.
     accesses: BTreeMap<u32, Vec<Access>>,
     findings: Vec<Value>,
+    /// Findings by cause: positions in `findings`, with the remedy.
+    groups: Vec<Value>,
     occupancy: Option<Occupancy>,
 }
 
@@ -105,6 +107,16 @@ struct Resource {
     limits: bool,
 }
 
+/// The findings of one cause.
+fn group(group: &Group) -> Value {
+    serde_json::json!({
+        "findings": group.findings,
+        "count": group.count,
+        "remedy": group.remedy,
+        "follows_from": group.follows_from,
+    })
+}
+
 impl Drawing {
     /// A kernel of a PTX text, and what the report of its launch says. The report has what it was
     /// [asked](warpfold_sim::Options) for: counters per instruction, and accesses.
@@ -119,6 +131,7 @@ impl Drawing {
             origin: Origin::default(),
             accesses: accesses(&report.instructions),
             findings: report.findings.iter().map(|finding| serde_json::json!(Finding::from(finding))).collect(),
+            groups: report.groups().iter().map(group).collect(),
             occupancy: occupancy_of(ptx, kernel, shape),
         }
     }

@@ -27,6 +27,6 @@ pub use annotate::annotated;
 pub use draw::{PICTURES, Picture, SlotChart, SlotState, access_svg, bars_svg, ladder_svg, slots_svg};
 pub use drawing::{Drawing, Shape};
 pub use ladder::{LadderJson, LadderRun, ladder_page, ladder_roofline, ladder_text};
-pub use page::{About, Kind, Page};
+pub use page::{About, Kind, Page, RecordedTime, RecordedTimes};
 pub use roofline::{Figures, Peaks, peaks};
 pub use steps::{OutputElements, WarpSteps};

@@ -42,11 +42,10 @@ fn rustc_says_to_the_six_lines_what_the_book_quotes() {
     let blocks: Vec<&str> = text.split("```rust,compile_fail").skip(1).filter_map(|b| b.split("```").next()).collect();
     assert_eq!(blocks.len(), 6);
     for block in blocks {
-        let is_quote = |line: &&str| line.starts_with("// ");
-        let code: Vec<&str> = block.lines().filter(|line| !is_quote(line)).collect();
-        let code = code.iter().map(|line| line.strip_prefix("# ").unwrap_or(line)).collect::<Vec<_>>().join("\n");
+        let is_quote = |line: &&str| line.trim_start().starts_with("// ");
+        let code = block.lines().filter(|line| !is_quote(line)).collect::<Vec<_>>().join("\n");
         let said = said(&format!("fn main() {{\n{code}\n}}\n"));
-        let quotes: Vec<&str> = block.lines().filter(is_quote).map(|line| &line[3..]).collect();
+        let quotes: Vec<&str> = block.lines().filter(is_quote).map(|line| &line.trim_start()[3..]).collect();
         assert!(!quotes.is_empty(), "{block}");
         for quote in quotes {
             // A label stands behind the marks under the code that it is about.

@@ -9,6 +9,14 @@ use crate::{Axes, Tensor};
 impl Tensor {
     /// `x` between 0 and 6.
     ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let z = Tensor::new(&[-1_f32, 0.0, 2.0], &device)?;
+    /// assert_eq!(z.relu6()?.to_vec::<f32>()?, [0.0, 0.0, 2.0]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// Those of [`Tensor::clamp`].
     pub fn relu6(&self) -> Result<Self, Error> {
@@ -17,6 +25,14 @@ impl Tensor {
 
     /// `x` between two numbers, as [`Tensor::clamp`].
     ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let z = Tensor::new(&[-1_f32, 0.0, 2.0], &device)?;
+    /// assert_eq!(z.hardtanh(-1.0, 1.0)?.to_vec::<f32>()?, [-1.0, 0.0, 1.0]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// Those of [`Tensor::clamp`].
     pub fn hardtanh(&self, low: f64, high: f64) -> Result<Self, Error> {
@@ -24,6 +40,14 @@ impl Tensor {
     }
 
     /// `relu6(x + 3) / 6`.
+    ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let z = Tensor::new(&[-1_f32, 0.0, 2.0], &device)?;
+    /// assert_eq!(z.affine(3.0, 0.0)?.hardsigmoid()?.to_vec::<f32>()?, [0.0, 0.5, 1.0]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
     ///
     /// # Errors
     /// Those of [`Tensor::relu`].
@@ -41,6 +65,14 @@ impl Tensor {
 
     /// `x * relu6(x + 3) / 6`.
     ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let z = Tensor::new(&[-1_f32, 0.0, 2.0], &device)?;
+    /// assert_eq!(z.affine(3.0, 0.0)?.hardswish()?.to_vec::<f32>()?, [0.0, 0.0, 6.0]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// Those of [`Tensor::relu`].
     pub fn hardswish(&self) -> Result<Self, Error> {
@@ -48,6 +80,14 @@ impl Tensor {
     }
 
     /// `ln(1 + e^x)`, which no `x` overflows.
+    ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let z = Tensor::new(&[-1_f32, 0.0, 2.0], &device)?;
+    /// assert!((z.softplus()?.i(1)?.to_scalar::<f32>()? - 2_f32.ln()).abs() < 1e-6);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
     ///
     /// # Errors
     /// Those of [`Tensor::exp`].
@@ -57,6 +97,14 @@ impl Tensor {
 
     /// `ln(sigmoid(x))`, which no `x` overflows.
     ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let z = Tensor::new(&[-1_f32, 0.0, 2.0], &device)?;
+    /// assert!((z.log_sigmoid()?.i(1)?.to_scalar::<f32>()? - 0.5_f32.ln()).abs() < 1e-6);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// Those of [`Tensor::exp`].
     pub fn log_sigmoid(&self) -> Result<Self, Error> {
@@ -64,6 +112,14 @@ impl Tensor {
     }
 
     /// `x / (1 + |x|)`.
+    ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let z = Tensor::new(&[-1_f32, 0.0, 2.0], &device)?;
+    /// assert!((z.softsign()?.i(2)?.to_scalar::<f32>()? - 2.0 / 3.0).abs() < 1e-6);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
     ///
     /// # Errors
     /// Those of [`Tensor::abs`].
@@ -73,6 +129,14 @@ impl Tensor {
 
     /// `x * tanh(softplus(x))`.
     ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let z = Tensor::new(&[-1_f32, 0.0, 2.0], &device)?;
+    /// assert_eq!(z.mish()?.i(1)?.to_scalar::<f32>()?, 0.0);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// Those of [`Tensor::exp`].
     pub fn mish(&self) -> Result<Self, Error> {
@@ -80,6 +144,14 @@ impl Tensor {
     }
 
     /// The scaled exponential linear unit (Klambauer et al., 2017).
+    ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let z = Tensor::new(&[-1_f32, 0.0, 2.0], &device)?;
+    /// assert_eq!(z.selu()?.i(1)?.to_scalar::<f32>()?, 0.0);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
     ///
     /// # Errors
     /// Those of [`Tensor::elu`].
@@ -89,6 +161,14 @@ impl Tensor {
 
     /// The hyperbolic sine.
     ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let z = Tensor::new(&[-1_f32, 0.0, 2.0], &device)?;
+    /// assert_eq!(z.sinh()?.i(1)?.to_scalar::<f32>()?, 0.0);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// Those of [`Tensor::expm1`].
     pub fn sinh(&self) -> Result<Self, Error> {
@@ -97,6 +177,14 @@ impl Tensor {
 
     /// The hyperbolic cosine.
     ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let z = Tensor::new(&[-1_f32, 0.0, 2.0], &device)?;
+    /// assert_eq!(z.cosh()?.i(1)?.to_scalar::<f32>()?, 1.0);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// Those of [`Tensor::exp`].
     pub fn cosh(&self) -> Result<Self, Error> {
@@ -104,6 +192,14 @@ impl Tensor {
     }
 
     /// The fractional part, with the sign of `x`.
+    ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let v = Tensor::new(&[3_f32, 1.0, 2.0], &device)?;
+    /// assert_eq!(v.affine(0.5, 0.0)?.frac()?.to_vec::<f32>()?, [0.5, 0.5, 0.0]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
     ///
     /// # Errors
     /// Those of [`Tensor::trunc`].
@@ -114,6 +210,14 @@ impl Tensor {
     /// The nearest number of so many decimals, ties to even; before the decimal point with a
     /// negative number.
     ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let v = Tensor::new(&[3_f32, 1.0, 2.0], &device)?;
+    /// assert_eq!(v.affine(0.123, 0.0)?.round_to(1)?.to_vec::<f32>()?, [0.4, 0.1, 0.2]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// Those of [`Tensor::round`].
     pub fn round_to(&self, decimals: i32) -> Result<Self, Error> {
@@ -123,6 +227,14 @@ impl Tensor {
 
     /// The softmax of `-x`.
     ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let v = Tensor::new(&[3_f32, 1.0, 2.0], &device)?;
+    /// assert!((v.softmin(0)?.sum_all()?.to_scalar::<f32>()? - 1.0).abs() < 1e-6);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// Those of [`Tensor::softmax`].
     pub fn softmin<'b>(&self, axes: impl Into<Axes<'b>>) -> Result<Self, Error> {
@@ -131,6 +243,13 @@ impl Tensor {
 
     /// Divided by the Euclidean norm over some axes, but not by less than `1e-12`.
     ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// assert_eq!(Tensor::new(&[3_f32, 4.0], &device)?.normalize(0)?.to_vec::<f32>()?, [0.6, 0.8]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// Those of [`Tensor::l2_norm`].
     pub fn normalize<'b>(&self, axes: impl Into<Axes<'b>>) -> Result<Self, Error> {
@@ -138,6 +257,14 @@ impl Tensor {
     }
 
     /// The cosine of the angle between two tensors along an axis; each norm is at least `1e-8`.
+    ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let v = Tensor::new(&[3_f32, 1.0, 2.0], &device)?;
+    /// assert!((v.cosine_similarity(&v, 0)?.to_scalar::<f32>()? - 1.0).abs() < 1e-6);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
     ///
     /// # Errors
     /// Those of [`Tensor::l2_norm`] and [`Tensor::mul`].
@@ -148,6 +275,14 @@ impl Tensor {
 
     /// The mean of squared differences.
     ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let v = Tensor::new(&[3_f32, 1.0, 2.0], &device)?;
+    /// assert_eq!(v.mse_loss(&v.affine(1.0, 2.0)?)?.to_scalar::<f32>()?, 4.0);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// Those of [`Tensor::sub`].
     pub fn mse_loss(&self, target: &Self) -> Result<Self, Error> {
@@ -155,6 +290,14 @@ impl Tensor {
     }
 
     /// The mean of magnitudes of differences.
+    ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let v = Tensor::new(&[3_f32, 1.0, 2.0], &device)?;
+    /// assert_eq!(v.l1_loss(&v.affine(1.0, 2.0)?)?.to_scalar::<f32>()?, 2.0);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
     ///
     /// # Errors
     /// Those of [`Tensor::sub`].
@@ -164,6 +307,14 @@ impl Tensor {
 
     /// Squares of small differences and magnitudes of others, `delta` being where they meet: the
     /// mean, as PyTorch's.
+    ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let v = Tensor::new(&[3_f32, 1.0, 2.0], &device)?;
+    /// assert_eq!(v.huber_loss(&v.affine(1.0, 2.0)?, 1.0)?.to_scalar::<f32>()?, 1.5);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
     ///
     /// # Errors
     /// Those of [`Tensor::sub`].
@@ -176,6 +327,14 @@ impl Tensor {
     /// The mean of `ln(1 + e^-|x|) + max(x, 0) - x * target`: cross-entropy of logits against
     /// probabilities.
     ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let z = Tensor::new(&[-1_f32, 0.0, 2.0], &device)?;
+    /// assert!((z.zeros_like()?.binary_cross_entropy_with_logits(&z.ones_like()?)?.to_scalar::<f32>()? - 2_f32.ln()).abs() < 1e-6);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// Those of [`Tensor::sub`].
     pub fn binary_cross_entropy_with_logits(&self, target: &Self) -> Result<Self, Error> {
@@ -183,6 +342,14 @@ impl Tensor {
     }
 
     /// `max(x, 0) + min(0, alpha * (e^(x / alpha) - 1))`.
+    ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let z = Tensor::new(&[-1_f32, 0.0, 2.0], &device)?;
+    /// assert_eq!(z.celu(1.0)?.i(1..)?.to_vec::<f32>()?, [0.0, 2.0]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
     ///
     /// # Errors
     /// [`Unsupported`](crate::ErrorKind::Unsupported) for the element type.
@@ -193,6 +360,14 @@ impl Tensor {
 
     /// `x`, or `weight * x` below 0.
     ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let z = Tensor::new(&[-1_f32, 0.0, 2.0], &device)?;
+    /// assert_eq!(z.prelu(&Tensor::new(&[0.5_f32], &device)?)?.to_vec::<f32>()?, [-0.5, 0.0, 2.0]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// Those of [`Tensor::mul`].
     pub fn prelu(&self, weight: &Self) -> Result<Self, Error> {
@@ -200,6 +375,13 @@ impl Tensor {
     }
 
     /// The first half of an axis times the sigmoid of the second.
+    ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// assert_eq!(Tensor::new(&[4_f32, 0.0], &device)?.glu(0)?.to_vec::<f32>()?, [2.0]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
     ///
     /// # Errors
     /// [`Operand`](crate::ErrorKind::Operand) for an odd size.

@@ -84,6 +84,14 @@ impl Tensor {
 
     /// `alpha * self + beta`, as candle's `affine`.
     ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let v = Tensor::new(&[3_f32, 1.0, 2.0], &device)?;
+    /// assert_eq!(v.affine(2.0, 1.0)?.to_vec::<f32>()?, [7.0, 3.0, 5.0]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// Those of [`Tensor::elementwise`].
     pub fn affine(&self, alpha: impl Into<Number>, beta: impl Into<Number>) -> Result<Self, Error> {
@@ -207,6 +215,14 @@ methods! {
 impl Tensor {
     /// The quotient, rounded down, as PyTorch's `floor_divide`; of integers, too.
     ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let v = Tensor::new(&[3_f32, 1.0, 2.0], &device)?;
+    /// assert_eq!(v.floor_divide(2.0)?.to_vec::<f32>()?, [1.0, 0.0, 1.0]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// Those of [`Tensor::div`].
     pub fn floor_divide<'b>(&self, other: impl Into<Operand<'b>>) -> Result<Self, Error> {
@@ -223,6 +239,14 @@ impl Tensor {
     }
 
     /// The remainder of [`Tensor::floor_divide`]: has the sign of the divisor, as Python's `%`.
+    ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let z = Tensor::new(&[-1_f32, 0.0, 2.0], &device)?;
+    /// assert_eq!(z.remainder(3.0)?.to_vec::<f32>()?, [2.0, 0.0, 2.0]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
     ///
     /// # Errors
     /// Those of [`Tensor::div`].
@@ -245,6 +269,14 @@ impl Tensor {
 
     /// `self` to the power of a whole number.
     ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let v = Tensor::new(&[3_f32, 1.0, 2.0], &device)?;
+    /// assert_eq!(v.powi(2)?.to_vec::<f32>()?, [9.0, 1.0, 4.0]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// Those of [`Tensor::pow`].
     pub fn powi(&self, exponent: i32) -> Result<Self, Error> {
@@ -252,6 +284,14 @@ impl Tensor {
     }
 
     /// `self` to the power of a number.
+    ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let v = Tensor::new(&[3_f32, 1.0, 2.0], &device)?;
+    /// assert_eq!(v.powf(2.0)?.to_vec::<f32>()?, [9.0, 1.0, 4.0]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
     ///
     /// # Errors
     /// [`ErrorKind::Unsupported`], [`ErrorKind::OptionOutOfRange`] for integers and a number that
@@ -261,6 +301,14 @@ impl Tensor {
     }
 
     /// Each element, but at least `low` and at most `high`; NaN stays.
+    ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let v = Tensor::new(&[3_f32, 1.0, 2.0], &device)?;
+    /// assert_eq!(v.clamp(1.5, 2.5)?.to_vec::<f32>()?, [2.5, 1.5, 2.0]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
     ///
     /// # Errors
     /// Those of [`Tensor::add`].
@@ -278,6 +326,14 @@ impl Tensor {
 
     /// Each element, but at least `low`; NaN stays.
     ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let v = Tensor::new(&[3_f32, 1.0, 2.0], &device)?;
+    /// assert_eq!(v.clamp_min(2.0)?.to_vec::<f32>()?, [3.0, 2.0, 2.0]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// Those of [`Tensor::add`].
     pub fn clamp_min<'b>(&self, low: impl Into<Operand<'b>>) -> Result<Self, Error> {
@@ -285,6 +341,14 @@ impl Tensor {
     }
 
     /// Each element, but at most `high`; NaN stays.
+    ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let v = Tensor::new(&[3_f32, 1.0, 2.0], &device)?;
+    /// assert_eq!(v.clamp_max(2.0)?.to_vec::<f32>()?, [2.0, 1.0, 2.0]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
     ///
     /// # Errors
     /// Those of [`Tensor::add`].
@@ -294,6 +358,14 @@ impl Tensor {
 
     /// `self + weight * (end - self)`.
     ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let v = Tensor::new(&[3_f32, 1.0, 2.0], &device)?;
+    /// assert_eq!(v.lerp(&v.zeros_like()?, 0.5)?.to_vec::<f32>()?, [1.5, 0.5, 1.0]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// Those of [`Tensor::add`].
     pub fn lerp<'b>(&self, end: &Self, weight: impl Into<Operand<'b>>) -> Result<Self, Error> {
@@ -301,6 +373,14 @@ impl Tensor {
     }
 
     /// `self + value * x * y`.
+    ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let v = Tensor::new(&[3_f32, 1.0, 2.0], &device)?;
+    /// assert_eq!(v.addcmul(&v, &v, 2.0)?.to_vec::<f32>()?, [21.0, 3.0, 10.0]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
     ///
     /// # Errors
     /// Those of [`Tensor::add`].
@@ -320,6 +400,14 @@ impl Tensor {
 
     /// Returns whether all elements are close: see [`Tensor::isclose`]. Waits for the device.
     ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let v = Tensor::new(&[3_f32, 1.0, 2.0], &device)?;
+    /// assert!(v.allclose(&v, 1e-5, 1e-8)?);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// Those of [`Tensor::add`].
     pub fn allclose(&self, other: &Self, rtol: f64, atol: f64) -> Result<bool, Error> {
@@ -327,6 +415,14 @@ impl Tensor {
     }
 
     /// Returns whether shapes and all elements are equal. Waits for the device.
+    ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let v = Tensor::new(&[3_f32, 1.0, 2.0], &device)?;
+    /// assert!(v.equal(&v)? && !v.equal(&v.zeros_like()?)?);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
     ///
     /// # Errors
     /// [`ErrorKind::DtypeMismatch`], and what the device says.

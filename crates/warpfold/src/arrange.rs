@@ -11,6 +11,14 @@ use crate::{Shape, Tensor};
 impl Tensor {
     /// Alias of [`Tensor::transpose`].
     ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let x = Tensor::new(&[[1_f32, 2.0], [3.0, 4.0]], &device)?;
+    /// assert_eq!(x.swapaxes(0, 1)?.to_vec::<f32>()?, [1.0, 3.0, 2.0, 4.0]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// Those of [`Tensor::transpose`].
     pub fn swapaxes(&self, first: isize, second: isize) -> Result<Self, Error> {
@@ -26,6 +34,14 @@ impl Tensor {
     }
 
     /// An axis at another position; the others keep their order.
+    ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let x = Tensor::new(&[[1_f32, 2.0], [3.0, 4.0]], &device)?;
+    /// assert_eq!(x.movedim(0, 1)?.to_vec::<f32>()?, [1.0, 3.0, 2.0, 4.0]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
     ///
     /// # Errors
     /// [`ErrorKind::AxisOutOfRange`].
@@ -47,6 +63,14 @@ impl Tensor {
 
     /// All dimensions as one: a view where it can be.
     ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let x = Tensor::new(&[[1_f32, 2.0], [3.0, 4.0]], &device)?;
+    /// assert_eq!(x.ravel()?.dims(), [4]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// Those of [`Tensor::flatten_all`].
     pub fn ravel(&self) -> Result<Self, Error> {
@@ -54,6 +78,14 @@ impl Tensor {
     }
 
     /// One axis as several, whose sizes multiply to its size.
+    ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let x = Tensor::new(&[[1_f32, 2.0], [3.0, 4.0]], &device)?;
+    /// assert_eq!(x.ravel()?.unflatten(0, (2, 2))?.dims(), [2, 2]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
     ///
     /// # Errors
     /// [`ErrorKind::AxisOutOfRange`], and those of [`Tensor::reshape`].
@@ -63,6 +95,14 @@ impl Tensor {
     }
 
     /// A view with the shape of another tensor.
+    ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let v = Tensor::new(&[3_f32, 1.0, 2.0], &device)?;
+    /// assert_eq!(v.view_as(&v.unsqueeze(1)?)?.dims(), [3, 1]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
     ///
     /// # Errors
     /// Those of [`Tensor::view`].
@@ -80,6 +120,14 @@ impl Tensor {
 
     /// Repeated to the shape of another tensor, as a view.
     ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let x = Tensor::new(&[[1_f32, 2.0], [3.0, 4.0]], &device)?;
+    /// assert_eq!(x.i(0)?.expand_as(&x)?.to_vec::<f32>()?, [1.0, 2.0, 1.0, 2.0]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// Those of [`Tensor::broadcast`].
     pub fn expand_as(&self, other: &Self) -> Result<Self, Error> {
@@ -87,6 +135,14 @@ impl Tensor {
     }
 
     /// Alias of [`Tensor::broadcast`].
+    ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let x = Tensor::new(&[[1_f32, 2.0], [3.0, 4.0]], &device)?;
+    /// assert_eq!(x.i(0)?.broadcast_to((2, 2))?.to_vec::<f32>()?, [1.0, 2.0, 1.0, 2.0]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
     ///
     /// # Errors
     /// Those of [`Tensor::broadcast`].
@@ -96,6 +152,14 @@ impl Tensor {
 
     /// Repeated along new axes in front, as a view.
     ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let v = Tensor::new(&[3_f32, 1.0, 2.0], &device)?;
+    /// assert_eq!(v.broadcast_left(2)?.dims(), [2, 3]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// Those of [`Tensor::broadcast`].
     pub fn broadcast_left(&self, left: impl Into<Shape>) -> Result<Self, Error> {
@@ -103,6 +167,14 @@ impl Tensor {
     }
 
     /// The view at one position of an axis, which goes; negative ones count from the end.
+    ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let x = Tensor::new(&[[1_f32, 2.0], [3.0, 4.0]], &device)?;
+    /// assert_eq!(x.select(1, 0)?.to_vec::<f32>()?, [1.0, 3.0]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
     ///
     /// # Errors
     /// [`ErrorKind::AxisOutOfRange`], [`ErrorKind::Operand`] for a position that the axis does not
@@ -120,6 +192,14 @@ impl Tensor {
 
     /// The view at one position of an axis, which goes.
     ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let x = Tensor::new(&[[1_f32, 2.0], [3.0, 4.0]], &device)?;
+    /// assert_eq!(x.get_on_dim(1, 1)?.to_vec::<f32>()?, [2.0, 4.0]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// Those of [`Tensor::select`].
     pub fn get_on_dim(&self, axis: isize, position: usize) -> Result<Self, Error> {
@@ -127,6 +207,14 @@ impl Tensor {
     }
 
     /// A view of every position of an axis, which goes.
+    ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let x = Tensor::new(&[[1_f32, 2.0], [3.0, 4.0]], &device)?;
+    /// assert_eq!(x.unbind(0)?[1].to_vec::<f32>()?, [3.0, 4.0]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
     ///
     /// # Errors
     /// [`ErrorKind::AxisOutOfRange`].
@@ -136,6 +224,14 @@ impl Tensor {
 
     /// Windows of an axis, `step` apart, as a view: the axis counts windows, and a new last one has
     /// the elements of each.
+    ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let v = Tensor::new(&[3_f32, 1.0, 2.0], &device)?;
+    /// assert_eq!(v.unfold(0, 2, 1)?.to_vec::<f32>()?, [3.0, 1.0, 1.0, 2.0]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
     ///
     /// # Errors
     /// [`ErrorKind::AxisOutOfRange`], [`ErrorKind::TooManyDimensions`]; [`ErrorKind::Operand`] for a
@@ -157,6 +253,14 @@ impl Tensor {
 
     /// The diagonal of a matrix, or of each matrix of a batch, as a view.
     ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let x = Tensor::new(&[[1_f32, 2.0], [3.0, 4.0]], &device)?;
+    /// assert_eq!(x.diagonal()?.to_vec::<f32>()?, [1.0, 4.0]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// [`ErrorKind::Operand`] for fewer than two dimensions.
     pub fn diagonal(&self) -> Result<Self, Error> {
@@ -170,6 +274,14 @@ impl Tensor {
 
     /// The sum of the diagonal of a matrix, or of each matrix of a batch.
     ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let x = Tensor::new(&[[1_f32, 2.0], [3.0, 4.0]], &device)?;
+    /// assert_eq!(x.trace()?.to_scalar::<f32>()?, 5.0);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// Those of [`Tensor::diagonal`] and [`Tensor::sum`].
     pub fn trace(&self) -> Result<Self, Error> {
@@ -179,6 +291,14 @@ impl Tensor {
     /// A matrix, or each of a batch, with zeros above a diagonal: the main one, or the `diagonal`th
     /// above it (below it if negative).
     ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let x = Tensor::new(&[[1_f32, 2.0], [3.0, 4.0]], &device)?;
+    /// assert_eq!(x.tril(0)?.to_vec::<f32>()?, [1.0, 0.0, 3.0, 4.0]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// [`ErrorKind::Operand`] for fewer than two dimensions.
     pub fn tril(&self, diagonal: i64) -> Result<Self, Error> {
@@ -187,6 +307,14 @@ impl Tensor {
 
     /// A matrix, or each of a batch, with zeros below a diagonal: the main one, or the `diagonal`th
     /// above it (below it if negative).
+    ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let x = Tensor::new(&[[1_f32, 2.0], [3.0, 4.0]], &device)?;
+    /// assert_eq!(x.triu(0)?.to_vec::<f32>()?, [1.0, 2.0, 0.0, 4.0]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
     ///
     /// # Errors
     /// [`ErrorKind::Operand`] for fewer than two dimensions.
@@ -211,6 +339,14 @@ impl Tensor {
     /// Elements of an axis moved by so many positions; those that leave at one end come in at the
     /// other.
     ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let v = Tensor::new(&[3_f32, 1.0, 2.0], &device)?;
+    /// assert_eq!(v.roll(1, 0)?.to_vec::<f32>()?, [2.0, 3.0, 1.0]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// [`ErrorKind::AxisOutOfRange`].
     pub fn roll(&self, shift: isize, axis: isize) -> Result<Self, Error> {
@@ -224,6 +360,14 @@ impl Tensor {
 
     /// Each position of an axis so many times, one after the other.
     ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let v = Tensor::new(&[3_f32, 1.0, 2.0], &device)?;
+    /// assert_eq!(v.repeat_interleave(2, 0)?.to_vec::<f32>()?, [3.0, 3.0, 1.0, 1.0, 2.0, 2.0]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// [`ErrorKind::AxisOutOfRange`], [`ErrorKind::TooManyDimensions`].
     pub fn repeat_interleave(&self, times: usize, axis: isize) -> Result<Self, Error> {
@@ -236,6 +380,14 @@ impl Tensor {
 
     /// Alias of [`Tensor::repeat`].
     ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let v = Tensor::new(&[3_f32, 1.0, 2.0], &device)?;
+    /// assert_eq!(v.tile(2)?.to_vec::<f32>()?, [3.0, 1.0, 2.0, 3.0, 1.0, 2.0]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// Those of [`Tensor::repeat`].
     pub fn tile(&self, times: impl Into<Shape>) -> Result<Self, Error> {
@@ -243,6 +395,14 @@ impl Tensor {
     }
 
     /// A copy with another tensor in the place of the positions of an axis from `start` on.
+    ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let v = Tensor::new(&[3_f32, 1.0, 2.0], &device)?;
+    /// assert_eq!(v.slice_scatter(&v.zeros_like()?.narrow(0, 0, 2)?, 0, 1)?.to_vec::<f32>()?, [3.0, 0.0, 0.0]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
     ///
     /// # Errors
     /// [`ErrorKind::SliceOutOfRange`], and those of [`Tensor::cat`].
@@ -261,6 +421,14 @@ impl Tensor {
 
     /// Tensors side by side: along the second axis, or along the only one.
     ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let v = Tensor::new(&[3_f32, 1.0, 2.0], &device)?;
+    /// assert_eq!(Tensor::hstack(&[&v, &v])?.to_vec::<f32>()?, [3.0, 1.0, 2.0, 3.0, 1.0, 2.0]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// Those of [`Tensor::cat`].
     pub fn hstack<T: Borrow<Self>>(tensors: &[T]) -> Result<Self, Error> {
@@ -270,6 +438,14 @@ impl Tensor {
 
     /// Tensors one below the other: along the first axis; those of one axis are rows.
     ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let v = Tensor::new(&[3_f32, 1.0, 2.0], &device)?;
+    /// assert_eq!(Tensor::vstack(&[&v, &v])?.dims(), [2, 3]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// Those of [`Tensor::cat`].
     pub fn vstack<T: Borrow<Self>>(tensors: &[T]) -> Result<Self, Error> {
@@ -277,14 +453,27 @@ impl Tensor {
         if has_one_axis { Self::stack(tensors, 0) } else { Self::cat(tensors, 0) }
     }
 
-    /// Coordinates of a grid, from one list an axis: views of one shape, the first of which varies
-    /// along the first axis ("ij").
+    /// Coordinates of a grid, from one list an axis: views of one shape. The first list varies along
+    /// the first axis ("ij"), or, with `xy_indexing`, along the second.
+    ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let v = Tensor::new(&[3_f32, 1.0, 2.0], &device)?;
+    /// assert_eq!(Tensor::meshgrid(&[&v, &v], false)?[0].i(0)?.to_vec::<f32>()?, [3.0, 3.0, 3.0]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
     ///
     /// # Errors
     /// [`ErrorKind::Operand`] for a list of other than one axis, [`ErrorKind::TooManyDimensions`].
-    pub fn meshgrid<T: Borrow<Self>>(lists: &[T]) -> Result<Vec<Self>, Error> {
-        let shape: Vec<usize> = lists.iter().map(|list| list.borrow().dims1()).collect::<Result<_, _>>()?;
-        let along = |(axis, list): (usize, &T)| {
+    pub fn meshgrid<T: Borrow<Self>>(lists: &[T], xy_indexing: bool) -> Result<Vec<Self>, Error> {
+        let mut shape: Vec<usize> = lists.iter().map(|list| list.borrow().dims1()).collect::<Result<_, _>>()?;
+        let is_swapped = xy_indexing && shape.len() >= 2;
+        if is_swapped {
+            shape.swap(0, 1);
+        }
+        let along = |(i, list): (usize, &T)| {
+            let axis = if is_swapped && i < 2 { 1 - i } else { i };
             let mut sizes = vec![1; shape.len()];
             sizes[axis] = shape[axis];
             list.borrow().reshape(sizes)?.broadcast(&shape)
@@ -294,6 +483,13 @@ impl Tensor {
 
     /// For each class number a row of zeros with a one at its position, as `i64`; of a number that
     /// is no class, zeros.
+    ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// assert_eq!(Tensor::new(&[1_u32, 0], &device)?.one_hot(2)?.to_vec::<i64>()?, [0, 1, 1, 0]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
     ///
     /// # Errors
     /// [`ErrorKind::Unsupported`] unless the elements are integers.
@@ -307,6 +503,14 @@ impl Tensor {
 
     /// The order of columns turned round.
     ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let x = Tensor::new(&[[1_f32, 2.0], [3.0, 4.0]], &device)?;
+    /// assert_eq!(x.fliplr()?.to_vec::<f32>()?, [2.0, 1.0, 4.0, 3.0]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// [`ErrorKind::AxisOutOfRange`] for a tensor without two axes.
     pub fn fliplr(&self) -> Result<Self, Error> {
@@ -314,6 +518,14 @@ impl Tensor {
     }
 
     /// The order of rows turned round.
+    ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let x = Tensor::new(&[[1_f32, 2.0], [3.0, 4.0]], &device)?;
+    /// assert_eq!(x.flipud()?.to_vec::<f32>()?, [3.0, 4.0, 1.0, 2.0]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
     ///
     /// # Errors
     /// [`ErrorKind::AxisOutOfRange`] for a tensor without axes.
@@ -323,6 +535,14 @@ impl Tensor {
 
     /// From each position of an axis to the next.
     ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let v = Tensor::new(&[3_f32, 1.0, 2.0], &device)?;
+    /// assert_eq!(v.diff(0)?.to_vec::<f32>()?, [-2.0, 1.0]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// [`ErrorKind::AxisOutOfRange`].
     pub fn diff(&self, axis: isize) -> Result<Self, Error> {
@@ -331,6 +551,14 @@ impl Tensor {
     }
 
     /// A matrix with this list on its diagonal, or one for each list of a batch; zeros elsewhere.
+    ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let v = Tensor::new(&[3_f32, 1.0, 2.0], &device)?;
+    /// assert_eq!(v.diag_embed()?.dims(), [3, 3]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
     ///
     /// # Errors
     /// [`ErrorKind::Operand`] for a tensor without axes.
@@ -344,6 +572,14 @@ impl Tensor {
     }
 
     /// The diagonal of a matrix, or a matrix with a list on its diagonal.
+    ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let x = Tensor::new(&[[1_f32, 2.0], [3.0, 4.0]], &device)?;
+    /// assert_eq!(x.diag()?.to_vec::<f32>()?, [1.0, 4.0]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
     ///
     /// # Errors
     /// [`ErrorKind::Operand`] for a tensor of other than one or two axes.

@@ -32,6 +32,13 @@ impl Tensor {
 
     /// A tensor of these elements, in C order.
     ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// assert_eq!(Tensor::from_vec(vec![1_f32, 2.0, 3.0, 4.0], (2, 2), &device)?.dims(), [2, 2]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// [`ErrorKind::LengthMismatch`] unless the shape has as many elements.
     pub fn from_vec<T: TensorElement>(
@@ -43,6 +50,13 @@ impl Tensor {
     }
 
     /// A tensor of one axis of what an iterator gives.
+    ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// assert_eq!(Tensor::from_iter((0..3).map(|i| i as f32), &device)?.to_vec::<f32>()?, [0.0, 1.0, 2.0]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
     ///
     /// # Errors
     /// What the device says.
@@ -73,6 +87,13 @@ impl Tensor {
 
     /// Ones.
     ///
+    /// ```
+    /// # use warpfold::{DType, Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// assert_eq!(Tensor::ones((2, 2), DType::F32, &device)?.to_vec::<f32>()?, [1.0, 1.0, 1.0, 1.0]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// [`ErrorKind::TooLarge`], and what the device says.
     pub fn ones(shape: impl Into<Shape>, dtype: Dtype, at: impl Into<Queue>) -> Result<Self, Error> {
@@ -80,6 +101,13 @@ impl Tensor {
     }
 
     /// One number everywhere, whose type is the elements'.
+    ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// assert_eq!(Tensor::full(7_f32, 3, &device)?.to_vec::<f32>()?, [7.0, 7.0, 7.0]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
     ///
     /// # Errors
     /// [`ErrorKind::TooLarge`], and what the device says.
@@ -93,6 +121,14 @@ impl Tensor {
 
     /// Zeros of this tensor's shape and type.
     ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let v = Tensor::new(&[3_f32, 1.0, 2.0], &device)?;
+    /// assert_eq!(v.zeros_like()?.to_vec::<f32>()?, [0.0, 0.0, 0.0]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// What the device says.
     pub fn zeros_like(&self) -> Result<Self, Error> {
@@ -100,6 +136,14 @@ impl Tensor {
     }
 
     /// Ones of this tensor's shape and type.
+    ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let v = Tensor::new(&[3_f32, 1.0, 2.0], &device)?;
+    /// assert_eq!(v.ones_like()?.to_vec::<f32>()?, [1.0, 1.0, 1.0]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
     ///
     /// # Errors
     /// What the device says.
@@ -109,6 +153,14 @@ impl Tensor {
 
     /// One number, in this tensor's shape and type.
     ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let v = Tensor::new(&[3_f32, 1.0, 2.0], &device)?;
+    /// assert_eq!(v.full_like(2.5)?.to_vec::<f32>()?, [2.5, 2.5, 2.5]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// What the device says.
     pub fn full_like(&self, number: impl Into<Number>) -> Result<Self, Error> {
@@ -116,6 +168,13 @@ impl Tensor {
     }
 
     /// The numbers from `start` up to, but not, `end`.
+    ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// assert_eq!(Tensor::arange(0_f32, 3.0, &device)?.to_vec::<f32>()?, [0.0, 1.0, 2.0]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
     ///
     /// # Errors
     /// Those of [`Tensor::arange_step`].
@@ -125,6 +184,13 @@ impl Tensor {
 
     /// The numbers from `start` up to, but not, `end`, every `step`-th: `start + i * step`, floats
     /// computed in `f64`.
+    ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// assert_eq!(Tensor::arange_step(0_f32, 10.0, 4.0, &device)?.to_vec::<f32>()?, [0.0, 4.0, 8.0]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
     ///
     /// # Errors
     /// [`ErrorKind::OptionOutOfRange`] for a step of 0 or NaN, and for ends without a number of
@@ -168,6 +234,13 @@ impl Tensor {
 
     /// `steps` numbers from `start` to `end`, both among them, at equal distances.
     ///
+    /// ```
+    /// # use warpfold::{DType, Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// assert_eq!(Tensor::linspace(0.0, 1.0, 3, DType::F32, &device)?.to_vec::<f32>()?, [0.0, 0.5, 1.0]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// [`ErrorKind::Unsupported`] unless the elements are floats, and what the device says.
     pub fn linspace(start: f64, end: f64, steps: usize, dtype: Dtype, at: impl Into<Queue>) -> Result<Self, Error> {
@@ -181,6 +254,13 @@ impl Tensor {
 
     /// The identity matrix of `n` rows.
     ///
+    /// ```
+    /// # use warpfold::{DType, Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// assert_eq!(Tensor::eye(2, DType::F32, &device)?.to_vec::<f32>()?, [1.0, 0.0, 0.0, 1.0]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// What the device says.
     pub fn eye(n: usize, dtype: Dtype, at: impl Into<Queue>) -> Result<Self, Error> {
@@ -189,6 +269,13 @@ impl Tensor {
 
     /// Ones on and below the diagonal of a matrix of `n` rows, zeros above.
     ///
+    /// ```
+    /// # use warpfold::{DType, Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// assert_eq!(Tensor::tril2(2, DType::F32, &device)?.to_vec::<f32>()?, [1.0, 0.0, 1.0, 1.0]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// What the device says.
     pub fn tril2(n: usize, dtype: Dtype, at: impl Into<Queue>) -> Result<Self, Error> {
@@ -196,6 +283,13 @@ impl Tensor {
     }
 
     /// Ones on and above the diagonal of a matrix of `n` rows, zeros below.
+    ///
+    /// ```
+    /// # use warpfold::{DType, Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// assert_eq!(Tensor::triu2(2, DType::F32, &device)?.to_vec::<f32>()?, [1.0, 1.0, 0.0, 1.0]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
     ///
     /// # Errors
     /// What the device says.
@@ -231,6 +325,13 @@ impl Tensor {
 
     /// The numbers below `n`, as `i64`, in a random order; from the queue's
     /// [seed](Queue::set_seed).
+    ///
+    /// ```
+    /// # use warpfold::{DType, Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// assert_eq!(Tensor::randperm(4, &device)?.to_dtype(DType::F32)?.sum_all()?.to_scalar::<f32>()?, 6.0);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
     ///
     /// # Errors
     /// What the device says.
@@ -268,6 +369,13 @@ impl Tensor {
 
     /// Random numbers with this mean and standard deviation, as [`Tensor::rand`].
     ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// assert_eq!(Tensor::randn(0_f32, 1.0, (2, 3), &device)?.dims(), [2, 3]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// [`ErrorKind::Unsupported`] unless they are floats, [`ErrorKind::OptionOutOfRange`] for a
     /// negative deviation.
@@ -283,26 +391,50 @@ impl Tensor {
 
     /// Random integers from `low` up to, but not, `high`, as `i64`.
     ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let drawn = Tensor::randint(0, 6, 100, &device)?.to_vec::<i64>()?;
+    /// assert!(drawn.iter().all(|n| (0..6).contains(n)));
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// [`ErrorKind::OptionOutOfRange`] for an empty range.
     pub fn randint(low: i64, high: i64, shape: impl Into<Shape>, at: impl Into<Queue>) -> Result<Self, Error> {
         Self::random(Distribution::Integers { low, high }, Dtype::I64, shape, &at.into())
     }
 
-    /// Random numbers between 0 and 1, in this tensor's shape and type.
+    /// Random numbers from `low` up to `high`, in this tensor's shape and type.
+    ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let x = Tensor::new(&[[1_f32, 2.0], [3.0, 4.0]], &device)?;
+    /// assert_eq!(x.rand_like(0.0, 1.0)?.dims(), [2, 2]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
     ///
     /// # Errors
     /// [`ErrorKind::Unsupported`] unless the elements are floats.
-    pub fn rand_like(&self) -> Result<Self, Error> {
-        Self::random(Distribution::Uniform { low: 0.0, high: 1.0 }, self.dtype(), self.shape(), self.queue())
+    pub fn rand_like(&self, low: f64, high: f64) -> Result<Self, Error> {
+        Self::random(Distribution::Uniform { low, high }, self.dtype(), self.shape(), self.queue())
     }
 
-    /// Random numbers of mean 0 and deviation 1, in this tensor's shape and type.
+    /// Random numbers of a normal distribution, in this tensor's shape and type.
+    ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let x = Tensor::new(&[[1_f32, 2.0], [3.0, 4.0]], &device)?;
+    /// assert_eq!(x.randn_like(0.0, 1.0)?.dims(), [2, 2]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
     ///
     /// # Errors
     /// [`ErrorKind::Unsupported`] unless the elements are floats.
-    pub fn randn_like(&self) -> Result<Self, Error> {
-        Self::random(Distribution::Normal { mean: 0.0, std: 1.0 }, self.dtype(), self.shape(), self.queue())
+    pub fn randn_like(&self, mean: f64, std: f64) -> Result<Self, Error> {
+        Self::random(Distribution::Normal { mean, std }, self.dtype(), self.shape(), self.queue())
     }
 
     /// Random numbers of a distribution.

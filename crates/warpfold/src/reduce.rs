@@ -75,8 +75,6 @@ methods! {
     l1_norm l1_norm_keepdim l1_norm_all L1;
     /// The root of the sum of squares.
     l2_norm l2_norm_keepdim l2_norm_all L2;
-    /// Alias of [`Tensor::l2_norm`].
-    norm norm_keepdim norm_all L2;
     /// The largest magnitude.
     abs_max abs_max_keepdim abs_max_all AbsMax;
     /// The sum of squares.
@@ -92,6 +90,21 @@ methods! {
 }
 
 impl Tensor {
+    /// The root of the sum of all squares; [`Tensor::l2_norm`] is that of some axes.
+    ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// assert_eq!(Tensor::new(&[3_f32, 4.0], &device)?.norm()?.to_scalar::<f32>()?, 5.0);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`Tensor::reduce`].
+    pub fn norm(&self) -> Result<Self, Error> {
+        self.l2_norm_all()
+    }
+
     /// A reduction over some axes: its results, without those axes.
     ///
     /// # Errors
@@ -166,6 +179,14 @@ impl Tensor {
     /// The variance with `n - 1` in the divisor, as PyTorch's and candle's `var`; of
     /// [`Tensor::variance`] the divisor is `n`.
     ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let x = Tensor::new(&[[1_f32, 2.0], [3.0, 4.0]], &device)?;
+    /// assert_eq!(x.var(1)?.to_vec::<f32>()?, [0.5, 0.5]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// Those of [`Tensor::reduce`].
     pub fn var<'b>(&self, axes: impl Into<Axes<'b>>) -> Result<Self, Error> {
@@ -184,6 +205,14 @@ impl Tensor {
 
     /// Variant of [`Tensor::var`] over all axes.
     ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let v = Tensor::new(&[3_f32, 1.0, 2.0], &device)?;
+    /// assert_eq!(v.var_all()?.to_scalar::<f32>()?, 1.0);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// Those of [`Tensor::reduce`].
     pub fn var_all(&self) -> Result<Self, Error> {
@@ -191,6 +220,14 @@ impl Tensor {
     }
 
     /// The root of [`Tensor::var`], with `n - 1` in the divisor, as PyTorch's `std`.
+    ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let v = Tensor::new(&[3_f32, 1.0, 2.0], &device)?;
+    /// assert_eq!(v.std(0)?.to_scalar::<f32>()?, 1.0);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
     ///
     /// # Errors
     /// Those of [`Tensor::reduce`].
@@ -218,6 +255,15 @@ impl Tensor {
 
     /// The variance as [`Tensor::var`], and the mean, in one pass.
     ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let v = Tensor::new(&[3_f32, 1.0, 2.0], &device)?;
+    /// let (var, mean) = v.var_mean(0)?;
+    /// assert_eq!((var.item::<f32>()?, mean.item::<f32>()?), (1.0, 2.0));
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// Those of [`Tensor::reduce`].
     pub fn var_mean<'b>(&self, axes: impl Into<Axes<'b>>) -> Result<(Self, Self), Error> {
@@ -228,6 +274,15 @@ impl Tensor {
 
     /// The smallest and the largest element, in one pass; NaN if there is one.
     ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let v = Tensor::new(&[3_f32, 1.0, 2.0], &device)?;
+    /// let (low, high) = v.aminmax(0)?;
+    /// assert_eq!((low.item::<f32>()?, high.item::<f32>()?), (1.0, 3.0));
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// Those of [`Tensor::reduce`].
     pub fn aminmax<'b>(&self, axes: impl Into<Axes<'b>>) -> Result<(Self, Self), Error> {
@@ -236,6 +291,13 @@ impl Tensor {
 
     /// The sum of all that is not NaN.
     ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// assert_eq!(Tensor::new(&[1_f32, f32::NAN, 2.0], &device)?.nansum(0)?.to_scalar::<f32>()?, 3.0);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// Those of [`Tensor::reduce`].
     pub fn nansum<'b>(&self, axes: impl Into<Axes<'b>>) -> Result<Self, Error> {
@@ -243,6 +305,13 @@ impl Tensor {
     }
 
     /// The mean of all that is not NaN.
+    ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// assert_eq!(Tensor::new(&[1_f32, f32::NAN, 2.0], &device)?.nanmean(0)?.to_scalar::<f32>()?, 1.5);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
     ///
     /// # Errors
     /// Those of [`Tensor::reduce`].
@@ -316,6 +385,15 @@ impl Tensor {
     }
 
     /// Alias of [`Tensor::top_k`].
+    ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let v = Tensor::new(&[3_f32, 1.0, 2.0], &device)?;
+    /// let (values, places) = v.topk(2, 0)?;
+    /// assert_eq!((values.to_vec::<f32>()?, places.to_vec::<i64>()?), (vec![3.0, 2.0], vec![0, 2]));
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
     ///
     /// # Errors
     /// Those of [`Tensor::top_k`].

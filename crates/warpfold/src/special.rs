@@ -9,6 +9,13 @@ use crate::{Operand, Tensor};
 impl Tensor {
     /// `sqrt(self² + other²)`, which overflows only where the result does.
     ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// assert_eq!(Tensor::new(&[3_f32], &device)?.hypot(&Tensor::new(&[4_f32], &device)?)?.sum_all()?.to_scalar::<f32>()?, 5.0);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// Those of [`Tensor::add`].
     pub fn hypot(&self, other: &Self) -> Result<Self, Error> {
@@ -31,6 +38,14 @@ impl Tensor {
 
     /// 0 below 0, 1 above it and `at_zero` at it.
     ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let z = Tensor::new(&[-1_f32, 0.0, 2.0], &device)?;
+    /// assert_eq!(z.heaviside(0.5)?.to_vec::<f32>()?, [0.0, 0.5, 1.0]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// Those of [`Tensor::add`].
     pub fn heaviside<'b>(&self, at_zero: impl Into<Operand<'b>>) -> Result<Self, Error> {
@@ -41,6 +56,13 @@ impl Tensor {
     }
 
     /// The elements, but 0 for NaN and the largest numbers of the type for infinities.
+    ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// assert_eq!(Tensor::new(&[f32::NAN, 1.0], &device)?.nan_to_num()?.to_vec::<f32>()?, [0.0, 1.0]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
     ///
     /// # Errors
     /// [`ErrorKind::Unsupported`] for the element type.
@@ -66,6 +88,14 @@ impl Tensor {
 
     /// The value below which a part of an axis lies, 0 to 1, between two elements in proportion:
     /// PyTorch's `quantile`. NaN counts as the largest element.
+    ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let v = Tensor::new(&[3_f32, 1.0, 2.0], &device)?;
+    /// assert_eq!(v.quantile(0.5, 0)?.to_scalar::<f32>()?, 2.0);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
     ///
     /// # Errors
     /// [`ErrorKind::OptionOutOfRange`] for another part, [`ErrorKind::Empty`],
@@ -111,6 +141,14 @@ impl Tensor {
 
     /// The Kronecker product: each element of this matrix times the whole other one.
     ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let x = Tensor::new(&[[1_f32, 2.0], [3.0, 4.0]], &device)?;
+    /// assert_eq!(x.kron(&Tensor::new(&[[2_f32]], &device)?)?.to_vec::<f32>()?, [2.0, 4.0, 6.0, 8.0]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// [`ErrorKind::Operand`] unless both have two axes.
     pub fn kron(&self, other: &Self) -> Result<Self, Error> {
@@ -143,6 +181,14 @@ impl Tensor {
     }
 
     /// A quarter turn of two axes, `times` times, from the first to the second.
+    ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let x = Tensor::new(&[[1_f32, 2.0], [3.0, 4.0]], &device)?;
+    /// assert_eq!(x.rot90(1, (0, 1))?.to_vec::<f32>()?, [2.0, 4.0, 1.0, 3.0]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
     ///
     /// # Errors
     /// [`ErrorKind::AxisOutOfRange`], [`ErrorKind::RepeatedAxis`].

@@ -102,6 +102,14 @@ impl Tensor {
 
     /// The elements, in C order.
     ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let x = Tensor::new(&[[1_f32, 2.0], [3.0, 4.0]], &device)?;
+    /// assert_eq!(x.t()?.to_vec::<f32>()?, [1.0, 3.0, 2.0, 4.0]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// [`ErrorKind::Operand`] unless `T` is their type.
     pub fn to_vec<T: TensorElement>(&self) -> Result<Vec<T>, Error> {
@@ -222,6 +230,14 @@ pub(crate) fn walk(shape: &[usize], strides: &[isize], first: isize, visit: &mut
 /// Properties.
 impl Tensor {
     /// The sizes, outermost first.
+    ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let x = Tensor::new(&[[1_f32, 2.0], [3.0, 4.0]], &device)?;
+    /// assert_eq!(x.shape(), [2, 2]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
     #[must_use]
     pub fn shape(&self) -> &[usize] {
         self.layout.shape()
@@ -234,18 +250,42 @@ impl Tensor {
     }
 
     /// The element type.
+    ///
+    /// ```
+    /// # use warpfold::{DType, Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let x = Tensor::new(&[[1_f32, 2.0], [3.0, 4.0]], &device)?;
+    /// assert_eq!(x.dtype(), DType::F32);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
     #[must_use]
     pub const fn dtype(&self) -> Dtype {
         self.dtype
     }
 
     /// Dimensions.
+    ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let x = Tensor::new(&[[1_f32, 2.0], [3.0, 4.0]], &device)?;
+    /// assert_eq!(x.rank(), 2);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
     #[must_use]
     pub fn rank(&self) -> usize {
         self.layout.rank()
     }
 
     /// Elements.
+    ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let x = Tensor::new(&[[1_f32, 2.0], [3.0, 4.0]], &device)?;
+    /// assert_eq!(x.len(), 4);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
     #[must_use]
     pub fn len(&self) -> usize {
         self.layout.len()
@@ -258,6 +298,14 @@ impl Tensor {
     }
 
     /// The device whose memory it is.
+    ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let x = Tensor::new(&[[1_f32, 2.0], [3.0, 4.0]], &device)?;
+    /// assert!(x.device().is_virtual());
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
     #[must_use]
     pub fn device(&self) -> &Device {
         self.memory.device()

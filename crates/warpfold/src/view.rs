@@ -19,6 +19,14 @@ impl Tensor {
 
     /// The dimensions in another order; `axes` names each once.
     ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let x = Tensor::new(&[[1_f32, 2.0], [3.0, 4.0]], &device)?;
+    /// assert_eq!(x.permute((1, 0))?.to_vec::<f32>()?, [1.0, 3.0, 2.0, 4.0]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// [`ErrorKind::NotAPermutation`], [`ErrorKind::AxisOutOfRange`], [`ErrorKind::RepeatedAxis`].
     pub fn permute<'b>(&self, axes: impl Into<Axes<'b>>) -> Result<Self, Error> {
@@ -33,6 +41,14 @@ impl Tensor {
     /// Two dimensions in each other's place, as PyTorch's and candle's `transpose`. [`Tensor::t`]
     /// exchanges the last two, [`Tensor::reverse_axes`] reverses all.
     ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let x = Tensor::new(&[[1_f32, 2.0], [3.0, 4.0]], &device)?;
+    /// assert_eq!(x.transpose(0, 1)?.to_vec::<f32>()?, [1.0, 3.0, 2.0, 4.0]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// [`ErrorKind::AxisOutOfRange`].
     pub fn transpose(&self, first: isize, second: isize) -> Result<Self, Error> {
@@ -43,6 +59,14 @@ impl Tensor {
 
     /// The last two dimensions in each other's place: the transpose of a matrix, or of each matrix
     /// of a batch. A tensor of fewer dimensions stays as it is.
+    ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let x = Tensor::new(&[[1_f32, 2.0], [3.0, 4.0]], &device)?;
+    /// assert_eq!(x.t()?.to_vec::<f32>()?, [1.0, 3.0, 2.0, 4.0]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
     ///
     /// # Errors
     /// None for a tensor that exists; a `Result` as that of [`Tensor::transpose`].
@@ -60,6 +84,14 @@ impl Tensor {
     }
 
     /// Part of an axis.
+    ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let v = Tensor::new(&[3_f32, 1.0, 2.0], &device)?;
+    /// assert_eq!(v.slice(0, 1..)?.to_vec::<f32>()?, [1.0, 2.0]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
     ///
     /// # Errors
     /// [`ErrorKind::AxisOutOfRange`], [`ErrorKind::SliceOutOfRange`].
@@ -89,6 +121,14 @@ impl Tensor {
     }
 
     /// Axes in reverse order.
+    ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let v = Tensor::new(&[3_f32, 1.0, 2.0], &device)?;
+    /// assert_eq!(v.flip(0)?.to_vec::<f32>()?, [2.0, 1.0, 3.0]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
     ///
     /// # Errors
     /// [`ErrorKind::AxisOutOfRange`], [`ErrorKind::RepeatedAxis`].
@@ -130,6 +170,14 @@ impl Tensor {
 
     /// Another shape with as many elements in the same C order, without a copy.
     ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let x = Tensor::new(&[[1_f32, 2.0], [3.0, 4.0]], &device)?;
+    /// assert_eq!(x.view(4)?.dims(), [4]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// [`ErrorKind::NotAView`] where strides cannot say it: [`Tensor::reshape`] copies then; those
     /// of [`Tensor::reshape`].
@@ -140,6 +188,14 @@ impl Tensor {
     }
 
     /// The dimensions from one to another, which goes too, as one: a view where it can be.
+    ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let x = Tensor::new(&[[1_f32, 2.0], [3.0, 4.0]], &device)?;
+    /// assert_eq!(x.flatten(0, 1)?.dims(), [4]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
     ///
     /// # Errors
     /// [`ErrorKind::AxisOutOfRange`]; [`ErrorKind::Operand`] if the last comes before the first.
@@ -158,6 +214,14 @@ impl Tensor {
     }
 
     /// All dimensions as one.
+    ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let x = Tensor::new(&[[1_f32, 2.0], [3.0, 4.0]], &device)?;
+    /// assert_eq!(x.flatten_all()?.dims(), [4]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
     ///
     /// # Errors
     /// What the device says of the copy, where one is needed.
@@ -183,6 +247,14 @@ impl Tensor {
 
     /// The same elements by repetition in a larger shape.
     ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let v = Tensor::new(&[3_f32, 1.0, 2.0], &device)?;
+    /// assert_eq!(v.broadcast((2, 3))?.dims(), [2, 3]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// [`ErrorKind::ShapeMismatch`].
     pub fn broadcast(&self, shape: impl Into<Shape>) -> Result<Self, Error> {
@@ -190,6 +262,14 @@ impl Tensor {
     }
 
     /// Without an axis of size 1; an axis of another size stays, as in PyTorch.
+    ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let v = Tensor::new(&[3_f32, 1.0, 2.0], &device)?;
+    /// assert_eq!(v.unsqueeze(0)?.squeeze(0)?.dims(), [3]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
     ///
     /// # Errors
     /// [`ErrorKind::AxisOutOfRange`].
@@ -205,6 +285,14 @@ impl Tensor {
     }
 
     /// With an axis of size 1 at this position.
+    ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let v = Tensor::new(&[3_f32, 1.0, 2.0], &device)?;
+    /// assert_eq!(v.unsqueeze(0)?.dims(), [1, 3]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
     ///
     /// # Errors
     /// [`ErrorKind::AxisOutOfRange`], [`ErrorKind::TooManyDimensions`].

@@ -1,5 +1,5 @@
 //! `warpfold advise`: a kernel held against the checklist of optimisation, each point with its
-//! number, the instruction that gives it, and what would mend it.
+//! number, the instruction that gives it, and what would fix it.
 
 mod instruction;
 mod next;
@@ -23,7 +23,7 @@ use subject::{Subject, Texts};
 /// Runs a kernel on the virtual GPU and goes through the checklist: are accesses coalesced and
 /// vectorised, is what they load reused, are there atomics or bank conflicts, does it diverge, how
 /// many registers, how high is the occupancy, can it be fused? Each point has its number, the line
-/// that gives it, and what would mend it. `first` is the change that
+/// that gives it, and what would fix it. `first` is the change that
 /// the ladders make at such a kernel.
 ///
 /// KERNEL is a rung of a ladder with --size, --dtype (advise reduce/interleaved), an operator with

@@ -19,9 +19,9 @@ pub(super) fn text(subjects: &[Subject]) -> String {
         points.iter().for_each(|point| page += &paragraph(point));
         page += &match (change(subject, &points), open) {
             (Some(change), _) => first(&change),
-            (None, 0) => "\nnothing to mend\n\n".to_owned(),
-            (None, 1) => "\n1 point to mend\n\n".to_owned(),
-            (None, n) => format!("\n{n} points to mend\n\n"),
+            (None, 0) => "\nnothing to fix\n\n".to_owned(),
+            (None, 1) => "\n1 point to fix\n\n".to_owned(),
+            (None, n) => format!("\n{n} points to fix\n\n"),
         };
     }
     page.truncate(page.trim_end_matches('\n').len());
@@ -36,7 +36,7 @@ fn first(change: &Change) -> String {
 }
 
 fn paragraph(point: &Point) -> String {
-    let mark = if point.is_fine { "ok  " } else { "mend" };
+    let mark = if point.is_fine { "ok  " } else { "fix " };
     let mut text = format!("{mark}  {:<10}  {}\n", point.name, point.found);
     if let Some((line, instruction)) = &point.line {
         text += &format!("{:18}line {line}: {instruction}\n", "");

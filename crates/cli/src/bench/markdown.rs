@@ -4,6 +4,7 @@
 use std::path::Path;
 
 use serde::Deserialize;
+use warpfold_report::{RecordedTime, RecordedTimes};
 
 use crate::failure::Failure;
 use crate::table::{grouped, time};
@@ -219,6 +220,21 @@ impl LadderRun {
         ];
         let is_asked = |rung: &&Rung| names.is_none_or(|names| names.contains(&rung.name.as_str()));
         Some(cells(&columns, &self.rungs.iter().filter(is_asked).collect::<Vec<_>>()))
+    }
+
+    /// The times for a page.
+    pub(crate) fn times(&self) -> RecordedTimes {
+        let time = |rung: &Rung| {
+            let share_of_copy =
+                rung.gigabytes_per_second.zip(self.copy_gigabytes_per_second).map(|(of, copy)| of / copy);
+            let gigabytes_per_second = rung.gigabytes_per_second;
+            let limited_by = rung.limited_by.clone();
+            Some(RecordedTime { seconds: rung.seconds?, gigabytes_per_second, share_of_copy, limited_by })
+        };
+        RecordedTimes {
+            origin: format!("with --size {}, on {}", self.problem.size(), self.origin()),
+            rungs: self.rungs.iter().filter_map(|rung| Some((rung.name.clone(), time(rung)?))).collect(),
+        }
     }
 
     /// The device, and when the run was.

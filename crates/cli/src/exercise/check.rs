@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use clap::Args;
-use warpfold_device::{LaunchConfig, Severity};
+use warpfold_device::{FindingKind, LaunchConfig, Severity};
 use warpfold_ladders::exercise::{EXERCISES, Exercise, Judgement};
 
 use super::progress::Progress;
@@ -16,8 +16,9 @@ use crate::output;
 /// A kernel that is to be judged.
 #[derive(Debug, Args)]
 pub(super) struct Check {
-    /// An exercise, whose file in the folder is judged; or a file: Rust, PTX of any compiler, or
-    /// CUDA C++ where nvcc is installed. Its name is that of the exercise.
+    /// An exercise, whose file in the folder is judged; or a file: Rust, PTX of any compiler, CUDA
+    /// C++ where nvcc is installed, or Python where Triton is: its `solution` is the kernel, GRID a
+    /// list of three numbers, NUM_WARPS 4 unless given. Its name is that of the exercise.
     subject: String,
     /// The exercise, where the file is not called so.
     #[arg(long, value_name = "NAME")]
@@ -28,6 +29,12 @@ pub(super) struct Check {
     /// Threads per block, likewise.
     #[arg(long, value_delimiter = 'x', num_args = 1, value_name = "X[xY[xZ]]")]
     block: Vec<u32>,
+    /// A warning that may pass, any number of times: warp_sync, invalid_sync or barrier_divergence.
+    #[arg(long, value_name = "KIND", value_parser = warning)]
+    allow: Vec<FindingKind>,
+    /// A file with what the host issues, for an exercise with a plan; of PTX and CUDA C++.
+    #[arg(long, value_name = "FILE")]
+    plan: Option<PathBuf>,
     /// A checkout of warpfold, whose kernel language builds a kernel in Rust; unless given the one
     /// that this program was built from, or else the package of its version.
     #[arg(long, value_name = "DIR")]
@@ -39,6 +46,8 @@ pub(super) struct Built {
     pub(super) ptx: String,
     pub(super) entry: String,
     pub(super) config: LaunchConfig,
+    /// What the host issues, for an exercise that has a plan.
+    pub(super) plan: String,
 }
 
 impl Check {
@@ -57,14 +66,19 @@ impl Check {
             Some("ptx") => self.foreign(read(&path)?)?,
             Some("cu") => self.foreign(nvcc(&path)?)?,
             Some("rs") | None => {
-                if !self.grid.is_empty() || !self.block.is_empty() {
-                    return Err(Failure::usage("--grid and --block: a kernel in Rust has GRID and BLOCK in its file"));
+                if !self.grid.is_empty() || !self.block.is_empty() || self.plan.is_some() {
+                    let sentence = "--grid, --block and --plan: a kernel in Rust has GRID, BLOCK and PLAN in its file";
+                    return Err(Failure::usage(sentence));
                 }
-                rust::build(&path, folder, self.source.as_deref())?
+                rust::build(exercise, &path, folder, self.source.as_deref())?
             }
-            Some(other) => return Err(Failure::usage(format!("a .{other} file: .rs, .ptx or .cu is expected"))),
+            Some("py") => rust::parse(&triton(&path)?).ok_or_else(|| {
+                Failure::usage("GRID is expected to be a list of three numbers, and the file to print nothing")
+            })?,
+            Some(other) => return Err(Failure::usage(format!("a .{other} file: .rs, .ptx, .cu or .py is expected"))),
         };
-        let judgement = exercise.judge_ptx(&built.ptx, &built.entry, built.config)?;
+        let mut judgement = exercise.judge_ptx(&built.ptx, &built.entry, built.config, &built.plan)?;
+        judgement.allowed.clone_from(&self.allow);
         let is_passed = judgement.is_passed();
         progress.change(exercise.name, |state| {
             state.tries += 1;
@@ -93,8 +107,17 @@ impl Check {
                 entries.join(", ")
             )));
         };
-        Ok(Built { entry: entry.clone(), ptx, config })
+        let plan = self.plan.as_deref().map_or_else(|| Ok(String::new()), read)?;
+        Ok(Built { entry: entry.clone(), ptx, config, plan })
     }
+}
+
+/// The warnings that fail a judgement unless they are allowed.
+const WARNINGS: [FindingKind; 3] = [FindingKind::WarpSync, FindingKind::InvalidSync, FindingKind::BarrierDivergence];
+
+fn warning(name: &str) -> Result<FindingKind, String> {
+    let names = WARNINGS.map(FindingKind::name).join(", ");
+    WARNINGS.into_iter().find(|kind| kind.name() == name).ok_or_else(|| format!("one of {names} is expected"))
 }
 
 /// Formats the judgement and the next thing to do.
@@ -119,6 +142,20 @@ fn text(exercise: &Exercise, judgement: &Judgement, progress: &Progress) -> Stri
 
 fn read(path: &Path) -> Result<String, Failure> {
     std::fs::read_to_string(path).map_err(|e| Failure::usage(format!("{}: {e}", path.display())))
+}
+
+/// What Triton makes of a kernel in Python: name, launch, plan and PTX, as the program of a kernel
+/// in Rust prints them.
+fn triton(path: &Path) -> Result<String, Failure> {
+    let python = std::env::var_os("PYTHON").unwrap_or_else(|| "python3".into());
+    let mut command = Command::new(python);
+    command.args(["-c", include_str!("triton_kernel.py")]).arg(path);
+    let output = command.stderr(std::process::Stdio::inherit()).output();
+    let output = output.map_err(|e| Failure::run(format!("python3: {e}; PTX can be judged without it")))?;
+    if !output.status.success() {
+        return Err(Failure::usage(format!("{} does not build", path.display())));
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 /// The PTX that nvcc makes of CUDA C++, with its lines.

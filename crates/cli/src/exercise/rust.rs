@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use warpfold_device::{Device, LaunchConfig, Profile};
+use warpfold_ladders::exercise::Exercise;
 
 use super::check::Built;
 use crate::failure::Failure;
@@ -43,6 +44,7 @@ fn main() {
         Ok(built) => {
             println!("{} {}", built.entry, built.dynamic_shared_bytes);
             println!("{:?}\n{:?}", exercise::GRID, exercise::BLOCK);
+            println!("{}", PLAN.replace('\n', ";"));
             print!("{}", built.ptx());
         }
         Err(error) => {
@@ -54,7 +56,7 @@ fn main() {
 "#;
 
 /// Builds the file's `solution`, and takes its launch.
-pub(super) fn build(file: &Path, folder: &Path, source: Option<&Path>) -> Result<Built, Failure> {
+pub(super) fn build(exercise: &Exercise, file: &Path, folder: &Path, source: Option<&Path>) -> Result<Built, Failure> {
     let project = folder.join(".warpfold/judge");
     let failed = |e: std::io::Error| Failure::run(format!("{}: {e}", project.display()));
     let file = file.canonicalize().map_err(failed)?;
@@ -64,7 +66,8 @@ pub(super) fn build(file: &Path, folder: &Path, source: Option<&Path>) -> Result
         .replace("NUMBER", &target.arch.number.to_string())
         .replace("SPECIFIC", &target.arch.specific.to_string())
         .replace("VERSION", &format!("{:?}", target.ptx_version))
-        .replace("PATH", &format!("{:?}", file.display().to_string()));
+        .replace("PATH", &format!("{:?}", file.display().to_string()))
+        .replace("PLAN", if exercise.has_plan() { "exercise::PLAN" } else { "\"\"" });
     let checkout = checkout(source)?;
     let dependency = match &checkout {
         Some(checkout) => format!("{{ path = {:?} }}", checkout.join("crates/lang").display().to_string()),
@@ -97,12 +100,14 @@ pub(super) fn build(file: &Path, folder: &Path, source: Option<&Path>) -> Result
     })
 }
 
-fn parse(printed: &str) -> Option<Built> {
-    let mut lines = printed.splitn(4, '\n');
+/// Reads what the small program prints.
+pub(super) fn parse(printed: &str) -> Option<Built> {
+    let mut lines = printed.splitn(5, '\n');
     let (entry, shared) = lines.next()?.split_once(' ')?;
     let mut dims = || serde_json::from_str::<[u32; 3]>(lines.next()?).ok();
     let config = LaunchConfig::new(dims()?, dims()?).dynamic_shared(shared.parse().ok()?);
-    Some(Built { entry: entry.to_owned(), config, ptx: lines.next()?.to_owned() })
+    let plan = lines.next()?.to_owned();
+    Some(Built { entry: entry.to_owned(), config, plan, ptx: lines.next()?.to_owned() })
 }
 
 /// The checkout that holds the kernel language, if there is one.

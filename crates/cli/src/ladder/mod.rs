@@ -350,10 +350,10 @@ impl Ladder {
     ) -> Result<(), Failure> {
         let LadderRun { ladder, report, .. } = run;
         let roofline = if self.roofline { ladder_roofline(run) } else { None };
+        let earlier = run.device.is_virtual().then(|| recorded::of(ladder, report)).flatten();
         match self.to.form {
             Form::Table => {
                 let mut page = ladder_text(ladder, report);
-                let earlier = run.device.is_virtual().then(|| recorded::of(ladder, report)).flatten();
                 if let Some(text) = earlier.and_then(|earlier| recorded::text(&earlier, report)) {
                     page.push_str(&format!("\n{text}"));
                 }
@@ -380,7 +380,11 @@ impl Ladder {
                 predicted,
                 roofline,
             }),
-            Form::Html => self.to.write_page(&ladder_page(run, &[], &output::about())),
+            Form::Html => {
+                let mut page = ladder_page(run, &[], &output::about());
+                page.recorded = earlier.map(|earlier| earlier.times());
+                self.to.write_page(&page)
+            }
         }
     }
 }

@@ -67,6 +67,20 @@ fn every_command_of_the_book_does_what_it_shows() {
 }
 
 #[test]
+fn a_hundred_terms_have_a_command_each() {
+    let text = fs::read_to_string(root().join("docs/book/src/glossary.md")).expect("there is a glossary");
+    let rows = text.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| term "));
+    let commands: Vec<&str> = rows.map(|row| row.rsplit('`').nth(1).expect("a command")).collect();
+    assert!(commands.len() >= 100, "{} terms", commands.len());
+    // A third of them, all with WARPFOLD_ALL_TESTS=1.
+    let every = if std::env::var_os("WARPFOLD_ALL_TESTS").is_some() { 1 } else { 3 };
+    for command in commands.iter().step_by(every) {
+        let args: Vec<&str> = command.strip_prefix("warpfold ").expect("the program").split_whitespace().collect();
+        finish(program(&args).current_dir(root())).ended_with(0);
+    }
+}
+
+#[test]
 fn every_chapter_is_in_the_table_of_contents_and_among_the_programs_that_are_compiled() {
     let read = |path: &str| fs::read_to_string(root().join(path)).expect("there");
     let (contents, compiled) = (read("docs/book/src/SUMMARY.md"), read("crates/report/src/book.rs"));

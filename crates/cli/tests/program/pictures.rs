@@ -111,6 +111,9 @@ fn a_ladders_page_draws_it_and_every_control_works() {
     let Some(mut page) = open("a_ladders_page", &file) else { return };
     page.expect("document.title", "reduce");
     page.expect("document.getElementById('verdict').textContent", "10 of 10 rungs right, no findings.");
+    // It opens on times that were recorded on a GPU, and says so.
+    page.expect("document.getElementById('metric').value", "recorded_microseconds");
+    page.expect("document.getElementById('recorded').textContent.includes('NVIDIA H200')", true);
     // The switch of the counter.
     page.expect("document.querySelectorAll('.bars button').length", 10);
     let value = "[...document.querySelectorAll('.bars button')].map((b) => b.querySelector('.value').textContent)";
@@ -195,6 +198,12 @@ fn a_kernels_page_lights_both_lines_of_a_race() {
     let Some(mut page) = open("a_kernels_page", &file) else { return };
     page.expect("document.querySelectorAll('.finding').length > 0", true);
     page.expect("document.querySelectorAll('tr.lit').length", 0);
+    // Both directions of the race and what follows from it are one finding, with the remedy.
+    page.expect("document.querySelectorAll('.finding').length", 1);
+    let said = "document.querySelector('.finding').textContent";
+    for part in ["what would put it right: ", "in 2 pairs of instructions", "follows from it: host read at out[0]"] {
+        page.expect(&format!("{said}.includes({part:?})"), true);
+    }
     page.click(".finding");
     page.expect("document.querySelectorAll('tr.lit').length", 2);
     page.expect("document.querySelector('.finding').getAttribute('aria-pressed')", "true");

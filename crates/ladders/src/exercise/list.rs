@@ -1,6 +1,6 @@
 //! The exercises, each a step from the one before: threads, a grid, a warp, a block, rows, tiles.
 
-use super::{Exercise, Goal, steps, tiles};
+use super::{Exercise, Goal, Host, steps, tiles};
 use crate::ladder::{Arrays, Metric, samples};
 
 /// Every exercise.
@@ -16,6 +16,7 @@ pub const EXERCISES: &[Exercise] = &[
         ],
         start: include_str!("files/index_start.rs"),
         solution: include_str!("files/index_solution.rs"),
+        host: Host::Launch,
         problem: |n| Arrays { inputs: Vec::new(), expected: (0..n).map(|i| i as f32).collect(), tolerance: 0.0 },
     },
     Exercise {
@@ -29,6 +30,7 @@ pub const EXERCISES: &[Exercise] = &[
         ],
         start: include_str!("files/blocks_start.rs"),
         solution: include_str!("files/blocks_solution.rs"),
+        host: Host::Launch,
         problem: |n| {
             let (a, b) = (samples::<f32>(12, n as usize), samples::<f32>(13, n as usize));
             let expected = a.iter().zip(&b).map(|(a, b)| a + b).collect();
@@ -46,6 +48,7 @@ pub const EXERCISES: &[Exercise] = &[
         ],
         start: include_str!("files/guard_start.rs"),
         solution: include_str!("files/guard_solution.rs"),
+        host: Host::Launch,
         problem: |n| {
             let x = samples::<f32>(14, n as usize);
             let expected = x.iter().map(|x| x + 1.0).collect();
@@ -63,6 +66,7 @@ pub const EXERCISES: &[Exercise] = &[
         ],
         start: include_str!("files/clamp_start.rs"),
         solution: include_str!("files/clamp_solution.rs"),
+        host: Host::Launch,
         problem: |n| {
             let x: Vec<f32> = samples::<f32>(15, n as usize)
                 .into_iter()
@@ -85,6 +89,7 @@ pub const EXERCISES: &[Exercise] = &[
         ],
         start: include_str!("files/stride_start.rs"),
         solution: include_str!("files/stride_solution.rs"),
+        host: Host::Launch,
         problem: |n| {
             let x = samples::<f32>(16, n as usize);
             let expected = x.iter().map(|x| 3.0 * x).collect();
@@ -105,6 +110,7 @@ pub const EXERCISES: &[Exercise] = &[
         ],
         start: include_str!("files/twice_start.rs"),
         solution: include_str!("files/twice_solution.rs"),
+        host: Host::Launch,
         problem: |n| {
             let x = samples::<f32>(1, n as usize);
             let expected = x.iter().map(|x| 2.0 * x).collect();
@@ -126,6 +132,7 @@ pub const EXERCISES: &[Exercise] = &[
         ],
         start: include_str!("files/neighbours_start.rs"),
         solution: include_str!("files/neighbours_solution.rs"),
+        host: Host::Launch,
         problem: |n| {
             let (x, n) = (samples::<f32>(17, n as usize), n as usize);
             let at = |i: usize| if (1..=n).contains(&i) { x[i - 1] } else { 0.0 };
@@ -144,6 +151,7 @@ pub const EXERCISES: &[Exercise] = &[
         ],
         start: include_str!("files/reverse_start.rs"),
         solution: include_str!("files/reverse_solution.rs"),
+        host: Host::Launch,
         problem: |n| {
             let x = samples::<f32>(2, n as usize);
             let expected = x.iter().rev().copied().collect();
@@ -162,6 +170,7 @@ pub const EXERCISES: &[Exercise] = &[
         ],
         start: include_str!("files/warp_sum_start.rs"),
         solution: include_str!("files/warp_sum_solution.rs"),
+        host: Host::Launch,
         problem: |n| {
             let x = samples::<f32>(18, n as usize);
             let sum: f64 = x.iter().map(|x| f64::from(*x)).sum();
@@ -183,6 +192,7 @@ pub const EXERCISES: &[Exercise] = &[
         ],
         start: include_str!("files/rows_start.rs"),
         solution: include_str!("files/rows_solution.rs"),
+        host: Host::Launch,
         problem: |n| {
             let n = n as usize;
             let x = samples::<f32>(19, n * n);
@@ -207,6 +217,7 @@ pub const EXERCISES: &[Exercise] = &[
         ],
         start: include_str!("files/sum_start.rs"),
         solution: include_str!("files/sum_solution.rs"),
+        host: Host::Launch,
         problem: |n| {
             let x = samples::<f32>(3, n as usize);
             let sum: f64 = x.iter().map(|x| f64::from(*x)).sum();
@@ -225,6 +236,7 @@ pub const EXERCISES: &[Exercise] = &[
         ],
         start: include_str!("files/prefix_start.rs"),
         solution: include_str!("files/prefix_solution.rs"),
+        host: Host::Launch,
         problem: |n| {
             let x = samples::<f32>(4, n as usize);
             let mut sum = 0.0;
@@ -249,6 +261,7 @@ pub const EXERCISES: &[Exercise] = &[
         ],
         start: include_str!("files/gemv_start.rs"),
         solution: include_str!("files/gemv_solution.rs"),
+        host: Host::Launch,
         problem: |n| {
             let n = n as usize;
             let (a, x) = (samples::<f32>(20, n * n), samples::<f32>(21, n));
@@ -268,6 +281,7 @@ pub const EXERCISES: &[Exercise] = &[
         ],
         start: include_str!("files/norm_start.rs"),
         solution: include_str!("files/norm_solution.rs"),
+        host: Host::Launch,
         problem: |n| {
             let x = samples::<f32>(22, 16 * n as usize);
             let row = |row: &[f32]| {
@@ -282,6 +296,7 @@ pub const EXERCISES: &[Exercise] = &[
     steps::LAYER_NORM,
     steps::LOG_SUM_EXP,
     steps::SHARES,
+    steps::STREAMS,
     Exercise {
         name: "convolution",
         task: "Write the convolution of n numbers with 5 weights: for each place the sum of weight t times number i + t - 2 (0 outside)",
@@ -294,6 +309,7 @@ pub const EXERCISES: &[Exercise] = &[
         ],
         start: include_str!("files/convolution_start.rs"),
         solution: include_str!("files/convolution_solution.rs"),
+        host: Host::Launch,
         problem: |n| {
             let (x, w) = (samples::<f32>(23, n as usize), samples::<f32>(24, 5));
             let at =
@@ -313,6 +329,7 @@ pub const EXERCISES: &[Exercise] = &[
         ],
         start: include_str!("files/softmax_start.rs"),
         solution: include_str!("files/softmax_solution.rs"),
+        host: Host::Launch,
         problem: |n| {
             let x = samples::<f32>(5, 64 * n as usize);
             let expected = x.chunks(n as usize).flat_map(softmax).collect();
@@ -334,6 +351,7 @@ pub const EXERCISES: &[Exercise] = &[
         ],
         start: include_str!("files/transpose_start.rs"),
         solution: include_str!("files/transpose_solution.rs"),
+        host: Host::Launch,
         problem: |n| {
             let n = n as usize;
             let x = samples::<f32>(6, n * n);
@@ -356,6 +374,7 @@ pub const EXERCISES: &[Exercise] = &[
         ],
         start: include_str!("files/product_start.rs"),
         solution: include_str!("files/product_solution.rs"),
+        host: Host::Launch,
         problem: |n| {
             let n = n as usize;
             let (a, b) = (samples::<f32>(7, n * n), samples::<f32>(8, n * n));
@@ -376,6 +395,7 @@ pub const EXERCISES: &[Exercise] = &[
         ],
         start: include_str!("files/window_start.rs"),
         solution: include_str!("files/window_solution.rs"),
+        host: Host::Launch,
         problem: |n| {
             let n = n as usize;
             let (x, filter) = (samples::<f32>(12, n * n), samples::<f32>(13, 9));
@@ -398,6 +418,7 @@ pub const EXERCISES: &[Exercise] = &[
         ],
         start: include_str!("files/attention_start.rs"),
         solution: include_str!("files/attention_solution.rs"),
+        host: Host::Launch,
         problem: |n| {
             let n = n as usize;
             let [q, k, v] = [9, 10, 11].map(|seed| samples::<f32>(seed, n * HEAD));

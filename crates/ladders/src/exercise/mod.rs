@@ -2,23 +2,29 @@
 //!
 //! An [`Exercise`] has data, what is right, and [`Goal`]s about counters. [`Exercise::judge`] runs
 //! a kernel of yours on the virtual GPU under all checks, compares its result, and says which goals
-//! it meets. Where it is fast is for a GPU to say; here nothing has a clock. `files/` has for each
+//! it meets, and which place it takes among the recorded rungs ([`Rank`]). Where it is fast is for a
+//! GPU to say; here nothing has a clock. `files/` has for each
 //! exercise a file to start from and one that passes: what `warpfold exercise` gives, and text here;
 //! the tests build and judge them.
 
 mod judgement;
 mod list;
+mod plan;
+mod records;
+mod run;
 mod steps;
 mod tiles;
 
 use std::fmt;
 
-use warpfold_device::{Arguments, Checks, Device, Function, LaunchConfig, Profile};
+use warpfold_device::{Device, Function, LaunchConfig};
 use warpfold_kernels::AnyKernel;
 
 pub use judgement::Judgement;
 pub use list::EXERCISES;
+pub use records::Rank;
 
+use self::run::{Attempt, Host, Run};
 use crate::ladder::{Arrays, Measured, Memory, Metric};
 use crate::{Error, ErrorKind};
 
@@ -40,6 +46,7 @@ pub struct Exercise {
     pub start: &'static str,
     /// A file that passes.
     pub solution: &'static str,
+    host: Host,
     problem: fn(u32) -> Arrays<f32>,
 }
 
@@ -100,17 +107,37 @@ impl Exercise {
     /// If the kernel cannot be built, or does not take what the exercise gives. What goes wrong
     /// while it runs is part of the judgement.
     pub fn judge(&self, kernel: impl Into<AnyKernel>, config: LaunchConfig) -> Result<Judgement, Error> {
+        self.judge_plan(kernel, config, "")
+    }
+
+    /// Variant of [`Exercise::judge`] for an exercise [with a plan](Exercise::has_plan): what the
+    /// host issues, as `files/streams_start.rs` says.
+    ///
+    /// # Errors
+    /// As [`Exercise::judge`]; a plan that cannot be read is part of the judgement.
+    pub fn judge_plan(
+        &self,
+        kernel: impl Into<AnyKernel>,
+        config: LaunchConfig,
+        plan: &str,
+    ) -> Result<Judgement, Error> {
         let kernel = kernel.into();
-        self.judged(|device| kernel.prepare(device), config)
+        self.judged(&|device| kernel.prepare(device), config, plan)
     }
 
     /// Variant of [`Exercise::judge`] for PTX that was compiled elsewhere: the kernel of this name
-    /// in it.
+    /// in it, and the plan of an exercise that has one.
     ///
     /// # Errors
     /// As [`Exercise::judge`], and for PTX that the virtual GPU does not load.
-    pub fn judge_ptx(&self, ptx: &str, entry: &str, config: LaunchConfig) -> Result<Judgement, Error> {
-        self.judged(|device| device.load(ptx)?.kernel(entry), config)
+    pub fn judge_ptx(&self, ptx: &str, entry: &str, config: LaunchConfig, plan: &str) -> Result<Judgement, Error> {
+        self.judged(&|device| device.load(ptx)?.kernel(entry), config, plan)
+    }
+
+    /// Returns whether a solution has a plan beside its kernel: what the host issues to streams.
+    #[must_use]
+    pub const fn has_plan(&self) -> bool {
+        matches!(self.host, Host::Plan { .. })
     }
 
     /// Returns the number of inputs, which precede the output.
@@ -121,46 +148,18 @@ impl Exercise {
 
     fn judged(
         &self,
-        prepare: impl FnOnce(&Device) -> Result<Function, warpfold_device::Error>,
+        prepare: &dyn Fn(&Device) -> Result<Function, warpfold_device::Error>,
         config: LaunchConfig,
+        plan: &str,
     ) -> Result<Judgement, Error> {
-        let device = Device::virtual_gpu(Profile::H200);
-        device.set_checks(Checks::All)?;
-        let problem = (self.problem)(self.n);
-        let mut inputs = Vec::new();
-        for input in &problem.inputs {
-            let mut buffer = device.alloc_named("input", input.len())?;
-            device.default_stream().copy_from_host(&mut buffer, input)?;
-            inputs.push(buffer);
-        }
-        let mut output = device.alloc_named::<f32>("output", problem.expected.len())?;
-        let function = prepare(&device)?;
-        let mut arguments = Arguments::new();
-        for input in &inputs {
-            arguments = arguments.input(input);
-        }
-        let arguments = arguments.output(&mut output).value(self.n);
-        let launched = device.default_stream().launch_raw(&function, config, &arguments);
-        let failure = match launched.and_then(|()| device.synchronize()) {
-            Ok(()) => None,
-            Err(error) if matches!(error.kind(), warpfold_device::ErrorKind::LaunchFailed { .. }) => {
-                Some(error.to_string())
-            }
-            Err(error) => return Err(error.into()),
-        };
-        let reports = device.take_reports();
+        let attempt = Attempt { prepare, config, n: self.n };
+        let Run { result, reports, steps } = self.host.run(&(self.problem)(self.n), &attempt, plan)?;
         let findings = reports.iter().flat_map(|launch| launch.report.findings.iter().cloned()).collect();
         let counters = reports.iter().map(|launch| launch.report.counters).fold(Default::default(), |a, b| a + b);
         let blocks = config.grid.iter().map(|n| u64::from(*n)).product();
-        let measured = Measured { counters, blocks, steps: 1, memory: Memory::default() };
-        let result = match failure {
-            Some(failure) => Err(failure),
-            None => problem.compare(&output.download()?),
-        };
-        // What the host reads that nobody has written is wrong, and said as that.
-        drop(device.take_reports());
+        let measured = Measured { counters, blocks, steps, memory: Memory::default() };
         let goals = self.goals.iter().map(|goal| (*goal, goal.metric.of(&measured))).collect();
-        Ok(Judgement { exercise: self.name, result, findings, goals })
+        Ok(Judgement { exercise: self.name, result, findings, goals, allowed: Vec::new() })
     }
 }
 

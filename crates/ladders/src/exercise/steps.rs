@@ -1,7 +1,7 @@
 //! Exercises on places, warps, counting and rows.
 
 use super::list::{problem, product};
-use super::{Exercise, Goal};
+use super::{Exercise, Goal, Host};
 use crate::ladder::{Metric, samples};
 
 pub(super) const MATRIX: Exercise = Exercise {
@@ -15,6 +15,7 @@ pub(super) const MATRIX: Exercise = Exercise {
     ],
     start: include_str!("files/matrix_start.rs"),
     solution: include_str!("files/matrix_solution.rs"),
+    host: Host::Launch,
     problem: |n| {
         let n = n as usize;
         let x = samples::<f32>(30, n * n);
@@ -31,6 +32,7 @@ pub(super) const OUTER: Exercise = Exercise {
     hints: &["The output is a matrix of n rows and n columns; which list does the row choose?"],
     start: include_str!("files/outer_start.rs"),
     solution: include_str!("files/outer_solution.rs"),
+    host: Host::Launch,
     problem: |n| {
         let n = n as usize;
         let (a, b) = (samples::<f32>(31, n), samples::<f32>(32, n));
@@ -50,6 +52,7 @@ pub(super) const PAIRS: Exercise = Exercise {
     ],
     start: include_str!("files/pairs_start.rs"),
     solution: include_str!("files/pairs_solution.rs"),
+    host: Host::Launch,
     problem: |n| {
         let n = n as usize;
         let x = samples::<f32>(33, 2 * n);
@@ -69,6 +72,7 @@ pub(super) const FUSE: Exercise = Exercise {
     ],
     start: include_str!("files/fuse_start.rs"),
     solution: include_str!("files/fuse_solution.rs"),
+    host: Host::Launch,
     problem: |n| {
         let n = n as usize;
         let (x, bias) = (samples::<f32>(34, n * n), samples::<f32>(35, n));
@@ -85,6 +89,7 @@ pub(super) const POOL: Exercise = Exercise {
     hints: &["The two pixels of a row lie together.", "Two loads of 8 bytes bring all four."],
     start: include_str!("files/pool_start.rs"),
     solution: include_str!("files/pool_solution.rs"),
+    host: Host::Launch,
     problem: |n| {
         let n = n as usize;
         let x = samples::<f32>(36, 4 * n * n);
@@ -106,6 +111,7 @@ pub(super) const FIRST: Exercise = Exercise {
     ],
     start: include_str!("files/first_start.rs"),
     solution: include_str!("files/first_solution.rs"),
+    host: Host::Launch,
     problem: |n| {
         let n = n as usize;
         let x = samples::<f32>(37, n);
@@ -125,6 +131,7 @@ pub(super) const VOTE: Exercise = Exercise {
     ],
     start: include_str!("files/vote_start.rs"),
     solution: include_str!("files/vote_solution.rs"),
+    host: Host::Launch,
     problem: |n| {
         let n = n as usize;
         let x: Vec<f32> = samples::<f32>(38, n)
@@ -149,6 +156,7 @@ pub(super) const COMPACT: Exercise = Exercise {
     ],
     start: include_str!("files/compact_start.rs"),
     solution: include_str!("files/compact_solution.rs"),
+    host: Host::Launch,
     problem: |n| {
         let n = n as usize;
         let x: Vec<f32> = samples::<f32>(39, n)
@@ -173,6 +181,7 @@ pub(super) const WIDE: Exercise = Exercise {
     ],
     start: include_str!("files/wide_start.rs"),
     solution: include_str!("files/wide_solution.rs"),
+    host: Host::Launch,
     problem: |n| {
         let n = n as usize;
         let (a, x) = (samples::<f32>(40, 8 * n), samples::<f32>(41, n));
@@ -192,6 +201,7 @@ pub(super) const ARGMAX: Exercise = Exercise {
     ],
     start: include_str!("files/argmax_start.rs"),
     solution: include_str!("files/argmax_solution.rs"),
+    host: Host::Launch,
     problem: |n| {
         let n = n as usize;
         let x = samples::<f32>(42, n);
@@ -212,6 +222,7 @@ pub(super) const HISTOGRAM: Exercise = Exercise {
     ],
     start: include_str!("files/histogram_start.rs"),
     solution: include_str!("files/histogram_solution.rs"),
+    host: Host::Launch,
     problem: |n| {
         let n = n as usize;
         let x: Vec<f32> = (0..n).map(|i| (i * 7 % 31 % 16) as f32).collect();
@@ -235,6 +246,7 @@ pub(super) const PRIVATE: Exercise = Exercise {
     ],
     start: include_str!("files/private_start.rs"),
     solution: include_str!("files/private_solution.rs"),
+    host: Host::Launch,
     problem: |n| {
         let n = n as usize;
         let x: Vec<f32> = (0..n).map(|i| if i % 64 == 5 { (i / 64 % 16) as f32 } else { 3.0 }).collect();
@@ -257,6 +269,7 @@ pub(super) const LAYER_NORM: Exercise = Exercise {
     ],
     start: include_str!("files/layer_norm_start.rs"),
     solution: include_str!("files/layer_norm_solution.rs"),
+    host: Host::Launch,
     problem: |n| {
         let n = n as usize;
         let x = samples::<f32>(43, 16 * n);
@@ -281,6 +294,7 @@ pub(super) const LOG_SUM_EXP: Exercise = Exercise {
     ],
     start: include_str!("files/log_sum_exp_start.rs"),
     solution: include_str!("files/log_sum_exp_solution.rs"),
+    host: Host::Launch,
     problem: |n| {
         let n = n as usize;
         let x = samples::<f32>(44, 8 * n);
@@ -292,19 +306,40 @@ pub(super) const LOG_SUM_EXP: Exercise = Exercise {
 
 pub(super) const SHARES: Exercise = Exercise {
     name: "shares",
-    task: "Write the sum of four lists of n numbers, as of four GPUs that read one another, with loads of 16 bytes",
+    task: "Write on each of four GPUs the sum of the four lists of n numbers that they have, with loads of 16 bytes",
     n: 4096,
-    goals: &[Goal::at_most(Metric::GlobalLoads, 128.0), Goal::at_most(Metric::GlobalStores, 32.0)],
+    goals: &[Goal::at_most(Metric::GlobalLoads, 512.0), Goal::at_most(Metric::GlobalStores, 128.0)],
     hints: &[
-        "An all-reduce of one step: each GPU reads every share through pointers to the memory of its peers.",
+        "An all-reduce of one step: all four launch the kernel, each with its own y; a, b, c and d point to the memory of one GPU each.",
         "A wide load asks a link less often: four numbers at once.",
     ],
     start: include_str!("files/shares_start.rs"),
     solution: include_str!("files/shares_solution.rs"),
+    host: Host::Gpus(4),
     problem: |n| {
         let n = n as usize;
         let shares = [45, 46, 47, 48].map(|seed| samples::<f32>(seed, n));
         let expected = (0..n).map(|i| shares.iter().map(|share| share[i]).sum()).collect();
         problem(shares.into(), expected, 1e-5)
+    },
+};
+
+pub(super) const STREAMS: Exercise = Exercise {
+    name: "streams",
+    task: "Write three times each number of 4 parts of n, in a plan whose copies run while kernels do",
+    n: 1024,
+    goals: &[Goal::at_most(Metric::Steps, 6.0)],
+    hints: &[
+        "A stream does its work in order; work of two streams may overlap. One engine copies in, one copies out, one runs kernels.",
+        "Step by step: in 0; in 1 and run 0; in 2, run 1 and out 0; … Six steps are enough for four parts.",
+        "What a part needs is in order if it is all in one stream. A stream that still copies part 0 out keeps part 2 waiting: take more streams.",
+    ],
+    start: include_str!("files/streams_start.rs"),
+    solution: include_str!("files/streams_solution.rs"),
+    host: Host::Plan { parts: 4 },
+    problem: |n| {
+        let x = samples::<f32>(53, 4 * n as usize);
+        let expected = x.iter().map(|x| 3.0 * x).collect();
+        problem(vec![x], expected, 0.0)
     },
 };

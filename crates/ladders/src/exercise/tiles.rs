@@ -1,7 +1,7 @@
 //! Exercises on copies in the background, clusters and tensor cores.
 
 use super::list::{lines, problem, product};
-use super::{Exercise, Goal};
+use super::{Exercise, Goal, Host};
 use crate::ladder::{Metric, samples};
 
 pub(super) const ASYNC_COPY: Exercise = Exercise {
@@ -15,6 +15,7 @@ pub(super) const ASYNC_COPY: Exercise = Exercise {
     ],
     start: include_str!("files/async_copy_start.rs"),
     solution: include_str!("files/async_copy_solution.rs"),
+    host: Host::Launch,
     problem: |n| {
         let n = n as usize;
         let x = samples::<f32>(49, n);
@@ -34,6 +35,7 @@ pub(super) const TWO_STAGES: Exercise = Exercise {
     ],
     start: include_str!("files/two_stages_start.rs"),
     solution: include_str!("files/two_stages_solution.rs"),
+    host: Host::Launch,
     problem: |n| {
         let n = n as usize;
         let x = samples::<f32>(50, 8 * n);
@@ -53,6 +55,7 @@ pub(super) const BULK: Exercise = Exercise {
     ],
     start: include_str!("files/bulk_start.rs"),
     solution: include_str!("files/bulk_solution.rs"),
+    host: Host::Launch,
     problem: |n| {
         let n = n as usize;
         let x = samples::<f32>(51, n);
@@ -72,6 +75,7 @@ pub(super) const CLUSTER_SUM: Exercise = Exercise {
     ],
     start: include_str!("files/cluster_sum_start.rs"),
     solution: include_str!("files/cluster_sum_solution.rs"),
+    host: Host::Launch,
     problem: |n| {
         let n = n as usize;
         let x = samples::<f32>(52, n);
@@ -92,6 +96,7 @@ pub(super) const MMA: Exercise = Exercise {
     ],
     start: include_str!("files/mma_start.rs"),
     solution: include_str!("files/mma_solution.rs"),
+    host: Host::Launch,
     problem: |n| {
         let n = n as usize;
         let small =
@@ -113,6 +118,7 @@ pub(super) const WGMMA: Exercise = Exercise {
     ],
     start: include_str!("files/wgmma_start.rs"),
     solution: include_str!("files/wgmma_solution.rs"),
+    host: Host::Launch,
     problem: |n| {
         let n = n as usize;
         let small =
@@ -134,6 +140,7 @@ pub(super) const ACCUMULATE: Exercise = Exercise {
     ],
     start: include_str!("files/accumulate_start.rs"),
     solution: include_str!("files/accumulate_solution.rs"),
+    host: Host::Launch,
     problem: |n| {
         let n = n as usize;
         let small =

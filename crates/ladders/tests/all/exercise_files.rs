@@ -2,7 +2,9 @@
 #![allow(unreachable_pub, reason = "a reader's file is a module of a program that takes its items")]
 
 use warpfold_device::{Device, LaunchConfig, Profile};
-use warpfold_ladders::exercise::{EXERCISES, exercise};
+use warpfold_kernels::Dtype;
+use warpfold_ladders::exercise::{EXERCISES, Exercise, Judgement, exercise};
+use warpfold_ladders::ladder::{RunOptions, ladder, run};
 
 #[path = "../../src/exercise/files/accumulate_solution.rs"]
 mod accumulate_solution;
@@ -132,6 +134,10 @@ mod shares_start;
 mod softmax_solution;
 #[path = "../../src/exercise/files/softmax_start.rs"]
 mod softmax_start;
+#[path = "../../src/exercise/files/streams_solution.rs"]
+mod streams_solution;
+#[path = "../../src/exercise/files/streams_start.rs"]
+mod streams_start;
 #[path = "../../src/exercise/files/stride_solution.rs"]
 mod stride_solution;
 #[path = "../../src/exercise/files/stride_start.rs"]
@@ -173,27 +179,75 @@ mod window_solution;
 #[path = "../../src/exercise/files/window_start.rs"]
 mod window_start;
 
+/// Ladders with the problem of an exercise, and their size.
+const LADDERS: [(&str, &str, usize, Option<usize>); 6] = [
+    ("blocks", "vector-add", 10_240, None),
+    ("clamp", "relu", 4096, None),
+    ("sum", "reduce", 4096, None),
+    ("prefix", "scan", 256, None),
+    ("gemv", "gemv", 64 * 64, Some(64)),
+    ("product", "sgemm", 0, None),
+];
+
+/// Lines of what a right attempt costs by each goal; one that is wrong has no place.
+fn record(exercise: &str, rung: &str, judgement: &Judgement) -> String {
+    let is_right = judgement.result.is_ok() && !judgement.findings.iter().any(|finding| finding.is_failure(&[]));
+    let lines = judgement.goals.iter().filter(|_| is_right);
+    lines.map(|(goal, value)| format!("{exercise}\t{}\t{rung}\t{value}\n", goal.metric)).collect()
+}
+
+/// Lines of what the rungs of the ladder with the same problem cost.
+fn rungs(exercise: &Exercise) -> String {
+    let Some((_, name, elements, columns)) = LADDERS.into_iter().find(|row| row.0 == exercise.name) else {
+        return String::new();
+    };
+    let ladder = ladder(name).expect("there is one");
+    let size = match columns {
+        Some(columns) => ladder.with_option(elements, "columns", columns).expect("a size"),
+        None if elements == 0 => ladder.parse_size("64").expect("a size"),
+        None => elements,
+    };
+    let device = Device::virtual_gpu(Profile::H200);
+    let report = run(&device, ladder, size, Dtype::F32, &RunOptions::default()).expect("it runs");
+    let mut lines = String::new();
+    for rung in report.rungs.iter().filter(|rung| rung.is_ok()) {
+        let measured = rung.measured().expect("the virtual GPU counts");
+        for goal in exercise.goals {
+            let value = goal.metric.of(&measured);
+            lines += &format!("{}\t{}\t{name}/{}\t{value}\n", exercise.name, goal.metric, rung.name);
+        }
+    }
+    lines
+}
+
 #[test]
 fn every_start_runs_and_fails_and_every_solution_passes() {
-    let (mut judged, target) = (Vec::new(), Device::virtual_gpu(Profile::H200).target());
+    let (mut judged, mut records) = (Vec::new(), String::new());
+    let target = Device::virtual_gpu(Profile::H200).target();
     macro_rules! judge {
         ($start:ident, $solution:ident, $name:literal) => {
+            judge!($start, $solution, $name, "", "");
+        };
+        ($start:ident, $solution:ident, $name:literal, $plan_of_start:expr, $plan:expr) => {
             let exercise = exercise($name).expect("there is one");
             let of_start = $start::solution().build(&target).expect("it builds");
             let config =
                 LaunchConfig::new($start::GRID, $start::BLOCK).dynamic_shared(of_start.dynamic_shared_bytes as u32);
-            let start = exercise.judge($start::solution(), config).expect("the start is judged");
+            let start = exercise.judge_plan($start::solution(), config, $plan_of_start).expect("it is judged");
             assert!(!start.is_passed(), "{start}");
             let built = $solution::solution().build(&target).expect("it builds");
             let config =
                 LaunchConfig::new($solution::GRID, $solution::BLOCK).dynamic_shared(built.dynamic_shared_bytes as u32);
-            let solution = exercise.judge($solution::solution(), config).expect("the solution is judged");
+            let solution = exercise.judge_plan($solution::solution(), config, $plan).expect("it is judged");
             assert!(solution.is_passed(), "{solution}");
             // From text the same kernel costs the same.
-            let of_ptx = exercise.judge_ptx(&built.ptx(), &built.entry, config).expect("its PTX is judged");
-            assert_eq!((of_ptx.goals, of_ptx.result), (solution.goals, solution.result), "{}", exercise.name);
+            let of_ptx = exercise.judge_ptx(&built.ptx(), &built.entry, config, $plan).expect("its PTX is judged");
+            assert_eq!((&of_ptx.goals, &of_ptx.result), (&solution.goals, &solution.result), "{}", exercise.name);
             assert!(!exercise.hints.is_empty() && exercise.start.contains("pub fn solution()"));
             judged.push($name);
+            records += &record($name, "the start", &start);
+            records += &record($name, "the solution", &solution);
+            records += &rungs(exercise);
         };
     }
     judge!(index_start, index_solution, "index");
@@ -225,6 +279,7 @@ fn every_start_runs_and_fails_and_every_solution_passes() {
     judge!(layer_norm_start, layer_norm_solution, "layer-norm");
     judge!(log_sum_exp_start, log_sum_exp_solution, "log-sum-exp");
     judge!(shares_start, shares_solution, "shares");
+    judge!(streams_start, streams_solution, "streams", streams_start::PLAN, streams_solution::PLAN);
     judge!(convolution_start, convolution_solution, "convolution");
     judge!(softmax_start, softmax_solution, "softmax");
     judge!(transpose_start, transpose_solution, "transpose");
@@ -238,5 +293,11 @@ fn every_start_runs_and_fails_and_every_solution_passes() {
     judge!(attention_start, attention_solution, "attention");
     judge!(wgmma_start, wgmma_solution, "wgmma");
     judge!(accumulate_start, accumulate_solution, "accumulate");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/src/exercise/records.tsv");
+    if std::env::var_os("UPDATE_SNAPSHOTS").is_some() {
+        std::fs::write(path, &records).expect("the records can be written");
+    }
+    let recorded = std::fs::read_to_string(path).expect("the records");
+    assert!(recorded == records, "other costs than recorded: UPDATE_SNAPSHOTS=1 records them\n{records}");
     assert_eq!(judged, EXERCISES.iter().map(|exercise| exercise.name).collect::<Vec<_>>());
 }

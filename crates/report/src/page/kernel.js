@@ -161,22 +161,32 @@ function walk(event, choose) {
   row.focus();
 }
 
-/** The findings; choosing one lights the lines of both of its sides. */
+/** The findings, one for each cause, with what follows from it; choosing one lights the lines of both of its sides. */
 function findingsView(kernel, lightLines) {
   const { findings } = kernel;
   if (findings.length === 0) return null;
+  const groups = kernel.groups ?? findings.map((f, i) => ({ findings: [i], count: f.count, remedy: null, follows_from: null }));
+  const causes = groups.flatMap((group, at) => (group.follows_from === null ? [[group, groups.filter((g) => g.follows_from === at)]] : []));
   const at = (side) => (side.source ? `${side.source.text}: ` : "");
   const who = (side) => `${at(side)}line ${side.line} ${side.instruction} by block ${side.block.join(",")} thread ${side.thread.join(",")}`;
+  const times = (count) => (count === 1 ? "once" : `${number(count)} times`);
+  const place = (f) => (f.element ?? f.place ? ` at ${f.element ?? f.place}` : "");
   const list = el("div", {});
-  const light = (chosen) => {
+  const light = (i, chosen) => {
     lightLines([chosen.line, chosen.other?.line].filter(Boolean));
-    [...list.children].forEach((button, i) => button.setAttribute("aria-pressed", String(findings[i] === chosen)));
+    [...list.children].forEach((button, k) => button.setAttribute("aria-pressed", String(i === k)));
   };
-  put(list, findings.map((f) => el("button", { class: "finding", type: "button", "aria-pressed": "false", onclick: () => light(f) },
-    el("span", { class: "kind" }, `${f.severity}: ${f.kind.replaceAll("_", " ")}`), f.count > 1 ? `, ${number(f.count)} times` : "", f.element ?? f.place ? ` at ${f.element ?? f.place}` : "",
-    el("br"), el("code", {}, who(f)), f.other ? [el("br"), "and ", el("code", {}, who(f.other))] : null,
-    el("br"), f.rule)));
-  return el("section", {}, el("h3", {}, `${findings.length} finding${findings.length === 1 ? "" : "s"}`), list);
+  put(list, causes.map(([group, after], i) => {
+    const f = findings[group.findings[0]];
+    const all = group.findings.length > 1 ? `in all ${times(group.count)}, in ${group.findings.length} pairs of instructions` : null;
+    const remedy = group.remedy ? ["what would put it right: ", el("strong", {}, group.remedy)] : null;
+    const follow = after.map((g) => findings[g.findings[0]]).map((g) => `follows from it: ${g.kind.replaceAll("_", " ")}${place(g)}, line ${g.line}`);
+    return el("button", { class: "finding", type: "button", "aria-pressed": "false", onclick: () => light(i, f) },
+      el("span", { class: "kind" }, `${f.severity}: ${f.kind.replaceAll("_", " ")}`), f.count > 1 ? `, ${times(f.count)}` : "", place(f),
+      el("br"), el("code", {}, who(f)), f.other ? [el("br"), "and ", el("code", {}, who(f.other))] : null,
+      el("br"), f.rule, [all, remedy, ...follow].filter(Boolean).map((line) => [el("br"), line]));
+  }));
+  return el("section", {}, el("h3", {}, `${causes.length} finding${causes.length === 1 ? "" : "s"}`), list);
 }
 
 /** One warp's access at a line, with a slider over those that were recorded. */

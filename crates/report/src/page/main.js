@@ -27,8 +27,9 @@ function ladderView() {
   if (selected) select(selected);
   const series = seriesOf(report);
   const absent = (report.data.absent ?? []).map(({ name, reason }) => el("p", { class: "quiet" }, `${name} was not run: ${reason}`));
+  const recorded = report.recorded ? el("p", { class: "quiet", id: "recorded" }, `Times were recorded ${report.recorded.origin}. The counters are of this run.`) : null;
   return [
-    el("section", { id: "ladder" }, el("h2", {}, "The ladder"), bars(series, { select, selected }), absent),
+    el("section", { id: "ladder" }, el("h2", {}, "The ladder"), bars(series, { select, selected }), recorded, absent),
     detail,
     rooflineView(report),
   ];
@@ -44,6 +45,7 @@ function rungView(index) {
   return [
     el("h2", {}, rung.name),
     el("p", {}, rung.sentence),
+    limitView(report.recorded?.rungs[rung.name]),
     rung.failure ? el("p", { class: "wrong" }, rung.failure) : null,
     rung.ok ? null : el("p", { class: "wrong" }, "The result is wrong."),
     before ? movedView(before, rung) : null,
@@ -51,6 +53,13 @@ function rungView(index) {
     kernels.map(kernelView),
     kernels.length ? null : findingsView({ findings: rung.findings }, () => {}),
   ];
+}
+
+/** The recorded time of a rung, and what limits it. */
+function limitView(recorded) {
+  if (!recorded) return null;
+  const share = typeof recorded.share_of_copy === "number" ? `, ${number(100 * recorded.share_of_copy)} % of a copy` : "";
+  return el("p", {}, `Recorded: ${number(recorded.seconds * 1e6)} µs${share}${recorded.limited_by ? `; its limit: ${recorded.limited_by}` : ""}.`);
 }
 
 /** The counters that changed most against the rung before. */

@@ -63,6 +63,28 @@ pub struct About {
     pub unix_seconds: Option<u64>,
 }
 
+/// Times that were recorded, for a page of a device that has no clock.
+#[derive(Debug, Clone, Serialize)]
+pub struct RecordedTimes {
+    /// Size, device and day: `with --size 33554432, on NVIDIA H200, 2026-11-23`.
+    pub origin: String,
+    /// By the rung's name.
+    pub rungs: BTreeMap<String, RecordedTime>,
+}
+
+/// The time of one rung.
+#[derive(Debug, Clone, Serialize)]
+pub struct RecordedTime {
+    /// The median of its runs.
+    pub seconds: f64,
+    /// Bytes that any solution moves, per second.
+    pub gigabytes_per_second: Option<f64>,
+    /// Its bandwidth by that of a copy.
+    pub share_of_copy: Option<f64>,
+    /// What limits it there.
+    pub limited_by: Option<String>,
+}
+
 /// A page with pictures: one HTML file that holds its data and needs no network.
 ///
 /// ```
@@ -91,6 +113,9 @@ pub struct Page {
     /// Rust sources by rung.
     pub sources: BTreeMap<String, String>,
     pub(crate) roofline: Option<Roofline>,
+    /// Times of a ladder's rungs that were recorded earlier, on another device.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub recorded: Option<RecordedTimes>,
     /// The steps of a warp.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub steps: Option<WarpSteps>,
@@ -113,6 +138,7 @@ impl Page {
             kernels: BTreeMap::new(),
             sources: BTreeMap::new(),
             roofline: None,
+            recorded: None,
             steps: None,
         }
     }

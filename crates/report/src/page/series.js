@@ -32,6 +32,8 @@ const COUNTERS = {
 
 /** Other numbers of reports, in the order in which they are offered. */
 const MEASURES = {
+  recorded_microseconds: "recorded time, µs",
+  recorded_share_of_copy: "recorded share of a copy, %",
   microseconds: "time, µs",
   gigabytes_per_second: "GB/s",
   teraflops_per_second: "TFLOP/s",
@@ -71,11 +73,19 @@ function measured(timed) {
   };
 }
 
+/** What was recorded of a rung on a GPU, where this device has no clock. */
+function recordedOf(report, name) {
+  const recorded = report.recorded?.rungs[name];
+  if (!recorded) return {};
+  const share = recorded.share_of_copy;
+  return { recorded_microseconds: recorded.seconds * 1e6, recorded_share_of_copy: typeof share === "number" ? share * 100 : null };
+}
+
 /** Rows with names, groups and values, and the keys of those values that any row has. */
 function seriesOf(report) {
   const { kind, data } = report;
   let rows = [];
-  if (kind === "ladder") rows = data.rungs.map((rung) => ({ name: rung.name, values: measured(rung) }));
+  if (kind === "ladder") rows = data.rungs.map((rung) => ({ name: rung.name, values: { ...recordedOf(report, rung.name), ...measured(rung) } }));
   else if (kind === "rungs") rows = data.rungs.map((rung) => ({ name: rung.name, values: scalars(rung) }));
   else if (kind === "bench" && data.copies) rows = data.copies.map((c) => ({ name: `${c.direction}, ${number(c.bytes)} bytes`, group: c.direction, values: { ...measured({ seconds: c.seconds, gigabytes_per_second: c.gb_per_s }), bytes: c.bytes } }));
   else if (kind === "bench") rows = data.cases.map((c) => ({ name: c.case, group: c.family, values: measured(c) }));
@@ -91,7 +101,7 @@ function seriesOf(report) {
 
 /** What is shown until the reader chooses: the first of these that there is. */
 function preferred(keys) {
-  return ["share_of_copy", "microseconds", "ttft_ms p50", "warp_instructions", "steps", "allocations", "bytes"].find((key) => keys.includes(key)) ?? keys[0];
+  return ["share_of_copy", "microseconds", "recorded_microseconds", "ttft_ms p50", "warp_instructions", "steps", "allocations", "bytes"].find((key) => keys.includes(key)) ?? keys[0];
 }
 
 function loadOf(run) {

@@ -122,13 +122,14 @@ fn is_first_read(code: &Code, found: &Found) -> bool {
     })
 }
 
-/// Adds a fault; of two examples for the same pair of instructions, keeps that of the lower block
-/// and thread.
+/// Adds a fault; of two examples for the same pair of instructions, keeps that which is told before
+/// the other, or that of the lower block and thread.
 fn add_fault(faults: &mut Vec<(Fault, u64)>, fault: Fault, n: u64) {
     match faults.iter_mut().find(|(f, _)| f.same_pair(&fault)) {
         Some((f, count)) => {
             *count += n;
-            if (fault.block, fault.thread) < (f.block, f.thread) {
+            let is_lower = (fault.block, fault.thread) < (f.block, f.thread) && !f.is_told_before(&fault);
+            if fault.is_told_before(f) || is_lower {
                 *f = fault;
             }
         }

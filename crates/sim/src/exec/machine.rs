@@ -42,12 +42,22 @@ pub(crate) struct Fault {
     pub rule: String,
 }
 
+/// The rule of a value that a shuffle takes from a lane that gives none (PTX ISA, "shfl.sync").
+pub(crate) const UNDEFINED_VALUE: &str =
+    "reads the value of a lane that has ended, or that the member mask does not name: it is undefined";
+
 impl Fault {
     /// Returns true if both are about the same rule and the same instructions.
     pub(crate) fn same_pair(&self, other: &Self) -> bool {
         let pair = |f: &Self| (f.kind, f.instruction, f.other.map(|o| o.0));
         let is_note = |f: &Self| f.severity == Severity::Info;
         pair(self) == pair(other) && is_note(self) == is_note(other) && (!is_note(self) || self.rule == other.rule)
+    }
+
+    /// Returns true if of two faults of the same instructions this one is the example: that a value
+    /// is undefined says more than that a mask names lanes that have ended.
+    pub(crate) fn is_told_before(&self, other: &Self) -> bool {
+        self.rule == UNDEFINED_VALUE && other.rule != UNDEFINED_VALUE
     }
 }
 
@@ -212,7 +222,12 @@ impl Machine {
     pub(crate) fn fault(&mut self, fault: Fault, stop: bool) {
         self.stop |= stop;
         match self.faults.iter_mut().find(|(f, _)| f.same_pair(&fault)) {
-            Some((_, count)) => *count += 1,
+            Some((old, count)) => {
+                *count += 1;
+                if fault.is_told_before(old) {
+                    *old = fault;
+                }
+            }
             None => self.faults.push((fault, 1)),
         }
     }

@@ -5,7 +5,7 @@ use warpfold_ptx::{Instruction, ScalarType as T};
 use crate::Error;
 use crate::decode::Decoder;
 use crate::exec::lanes;
-use crate::exec::machine::Machine;
+use crate::exec::machine::{Machine, UNDEFINED_VALUE};
 use crate::exec::meeting::{predicate, row};
 use crate::exec::op::{LaneOp, NONE, Op};
 use crate::exec::row::{ALL_LANES, LANES, blend};
@@ -15,10 +15,6 @@ const UP: u8 = 0;
 const DOWN: u8 = 1;
 const BFLY: u8 = 2;
 const IDX: u8 = 3;
-
-/// PTX ISA, "shfl.sync": such a lane's value is undefined.
-const UNDEFINED: &str =
-    "reads the value of a lane that has ended, or that the member mask does not name: it is undefined";
 
 /// `dst` is `a` of the lane selected by `b` and `c`; `dst2` is true if that lane was in range.
 struct Shuffle<const MODE: u8>;
@@ -63,7 +59,7 @@ impl<const MODE: u8> LaneOp for Shuffle<MODE> {
             }
             if outside & mask != 0 && m.checked {
                 let lane = (outside & mask).trailing_zeros();
-                m.warn_at(op, FindingKind::InvalidSync, lane, UNDEFINED.to_owned());
+                m.warn_at(op, FindingKind::InvalidSync, lane, UNDEFINED_VALUE.to_owned());
             }
             if op.dst != NONE {
                 m.write(op.dst, &out, mask);

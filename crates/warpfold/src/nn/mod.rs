@@ -1,7 +1,7 @@
 //! Layers by the names of candle's `candle_nn`, for weights that are there already.
 //!
 //! Start with [`VarBuilder`], which gives layers their weights by name, and [`Module`], what a
-//! layer is; [`ops`] are functions. Deliberately absent: gradients, and so variables, optimizers and
+//! layer is; [`ops`] and [`loss`] are functions. Deliberately absent: gradients, and so variables, optimizers and
 //! initial values; recurrent layers.
 //!
 //! ```
@@ -17,13 +17,16 @@
 //! # Ok::<(), warpfold::Error>(())
 //! ```
 
+pub mod encoding;
 mod layers;
+pub mod loss;
 pub mod ops;
 mod weights;
 
 pub use layers::{Embedding, LayerNorm, Linear, RmsNorm, embedding, layer_norm, linear, linear_no_bias, rms_norm};
 pub use weights::VarBuilder;
 
+pub use crate::Activation;
 use crate::{Error, Tensor};
 
 /// A map from tensor to tensor: a layer, or a closure.
@@ -38,6 +41,19 @@ pub trait Module {
 impl<F: Fn(&Tensor) -> Result<Tensor, Error>> Module for F {
     fn forward(&self, x: &Tensor) -> Result<Tensor, Error> {
         self(x)
+    }
+}
+
+impl Module for Activation {
+    fn forward(&self, x: &Tensor) -> Result<Tensor, Error> {
+        match self {
+            Self::Relu => x.relu(),
+            Self::Gelu => x.gelu_erf(),
+            Self::GeluTanh => x.gelu(),
+            Self::Silu => x.silu(),
+            Self::Sigmoid => x.sigmoid(),
+            Self::Tanh => x.tanh(),
+        }
     }
 }
 

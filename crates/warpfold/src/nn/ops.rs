@@ -1,4 +1,4 @@
-//! Functions by the names and with the arguments of `candle_nn::ops` and `candle_nn::loss`.
+//! Functions by the names and with the arguments of `candle_nn::ops`.
 
 use crate::{Axes, Error, NormInputs, Tensor};
 

@@ -68,8 +68,8 @@ fn random_numbers_come_from_a_seed() -> Result<(), Error> {
             Tensor::randn(0_f64, 1., len, &device)?,
             Tensor::rand(0_f64, 1., len, &device)?,
             Tensor::randint(-5, 5, len, &device)?,
-            Tensor::ones((3, 5), Dtype::Bf16, &device)?.randn_like()?,
-            Tensor::ones((3, 5), Dtype::F16, &device)?.rand_like()?,
+            Tensor::ones((3, 5), Dtype::Bf16, &device)?.randn_like(0., 1.)?,
+            Tensor::ones((3, 5), Dtype::F16, &device)?.rand_like(0., 1.)?,
         ])
     };
     let (first, again, other) = (drawn(42)?, drawn(42)?, drawn(43)?);

@@ -108,7 +108,7 @@ fn reductions_scans_and_orders_have_pytorchs_names() -> Result<(), Error> {
     check(&x.prod(1)?, &[2], &[6., 120.]);
     check(&x.amax(0)?, &[3], &[4., 5., 6.]);
     check(&x.amin_keepdim(1)?, &[2, 1], &[1., 4.]);
-    check(&x.norm(1)?.square()?.round()?, &[2], &[14., 77.]);
+    check(&x.l2_norm(1)?.square()?.round()?, &[2], &[14., 77.]);
     near(&x.logsumexp(1)?, &[3.407_606, 6.407_606]);
     check(&x.std(1)?, &[2], &[1., 1.]);
     check(&x.std_keepdim(0)?.sqr()?.round_to(3)?, &[1, 3], &[4.5; 3]);
@@ -183,7 +183,7 @@ fn tensors_are_joined_and_made_in_more_ways() -> Result<(), Error> {
     check(&Tensor::hstack(&[x.i(0)?, x.i(1)?])?, &[6], &[1., 2., 3., 4., 5., 6.]);
     assert_eq!(Tensor::hstack(&[&x, &x])?.dims(), [2, 6]);
     check(&Tensor::vstack(&[x.i(0)?, x.i(1)?])?, &[2, 3], &[1., 2., 3., 4., 5., 6.]);
-    let grid = Tensor::meshgrid(&[Tensor::arange(0, 2, &device)?, Tensor::arange(0, 3, &device)?])?;
+    let grid = Tensor::meshgrid(&[Tensor::arange(0, 2, &device)?, Tensor::arange(0, 3, &device)?], false)?;
     check(&grid[0], &[2, 3], &[0., 0., 0., 1., 1., 1.]);
     check(&grid[1], &[2, 3], &[0., 1., 2., 0., 1., 2.]);
     check(&Tensor::new(&[2_u32, 0], &device)?.one_hot(3)?, &[2, 3], &[0., 0., 1., 1., 0., 0.]);

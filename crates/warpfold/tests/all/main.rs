@@ -8,6 +8,7 @@ mod dlpack;
 mod errors;
 mod folds;
 mod guesses;
+mod guesses_documents;
 mod guesses_fourth;
 mod guesses_layers;
 mod guesses_next;

@@ -222,7 +222,7 @@ const RUNGS: &[Rung] = &[
     },
     Rung {
         name: "wgmma",
-        changed: "Four warps multiply keys and values where they lie, and one thread has them copied there",
+        changed: "Four warps multiply keys and values straight from shared memory, and one thread issues the copies",
         claims: &[Claim::new(Metric::Instructions, Change::Falls), Claim::new(Metric::SharedAccesses, Change::ToZero)],
         launches: &[on_tensor_cores!(wgmma, |size| blocks_of_rows(size, r05_wgmma::BLOCK_M, r05_wgmma::THREADS))],
         finish: Finish::Nothing,

@@ -1,5 +1,5 @@
 //! Rung 5: four warps multiply together, from shared memory, where TMA brings tiles.
-//! Changed: `wgmma` reads keys and values where they lie, and weights in registers; one thread starts the copies.
+//! Changed: `wgmma` reads keys and values from shared memory, and weights in registers; one thread issues the copies.
 //! Removes: the fragments of keys and values, which every warp loaded for itself, and the addresses of copies.
 //! Measured: see `LADDER` (generated).
 //! Limit now: the tensor cores wait while a tile is copied, but for what other blocks have to do.

@@ -182,7 +182,7 @@ const RUNGS: &[Rung] = &[
     },
     Rung {
         name: "wgmma_im2col",
-        changed: "Bulk copies gather the tiles by themselves, and warpgroups multiply them where they lie",
+        changed: "Bulk copies gather the tiles by themselves, and warpgroups multiply straight from shared memory",
         claims: &[Claim::new(Metric::Instructions, Change::Falls), Claim::new(Metric::SharedAccesses, Change::Falls)],
         launches: &[Launch::new(typed!(wgmma_im2col), tiles_of_tensor_cores)],
         finish: Finish::Nothing,

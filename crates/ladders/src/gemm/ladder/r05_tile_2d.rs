@@ -2,7 +2,7 @@
 //! Changed: tiles of 128 x 128; a thread multiplies eight elements of `a` with eight of `b`, all with all.
 //! Removes: three of four shared loads for a multiply-add, and half of the bytes from global memory.
 //! Measured: see `LADDER` (generated).
-//! Limit now: every load moves 4 bytes per thread, and neighbouring threads meet in the banks.
+//! Limit now: every load moves 4 bytes per thread, and neighbouring threads have bank conflicts.
 
 use warpfold_lang::{Global, Val, block_idx, kernel, range, shared_named, sync_threads, thread_idx, vars};
 

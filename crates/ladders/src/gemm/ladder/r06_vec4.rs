@@ -2,7 +2,7 @@
 //! Changed: loads and stores take four neighbours at once; the tile of `a` lies transposed, so that its fragments do too.
 //! Removes: three of four accesses of global and shared memory.
 //! Measured: see `LADDER` (generated).
-//! Limit now: fragments of `b` lie 32 bytes apart from thread to thread, so that half a warp meets in the banks.
+//! Limit now: fragments of `b` lie 32 bytes apart from thread to thread, so that half a warp has bank conflicts.
 
 use warpfold_lang::{Global, Val, block_idx, kernel, range, shared_named, sync_threads, thread_idx, vars};
 

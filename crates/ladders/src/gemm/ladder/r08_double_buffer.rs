@@ -2,7 +2,7 @@
 //! Changed: the next tile is loaded before the multiplications and stored behind them; the next fragments likewise.
 //! Removes: the waits for global and for shared memory, and one of two barriers a step.
 //! Measured: see `LADDER` (generated).
-//! Limit now: the tile under way takes registers, and instructions to store it; stores of `a` meet in the banks.
+//! Limit now: the tile under way takes registers, and instructions to store it; stores of `a` have bank conflicts.
 
 use warpfold_lang::{
     Global, Val, block_idx, kernel, lane_id, range, shared_named, sync_threads, thread_idx, var, vars, warp_id,

@@ -108,7 +108,7 @@ const RUNGS: &[Rung] = &[
     },
     Rung {
         name: "wgmma_tma",
-        changed: "Four warps multiply tiles where they lie in shared memory, and one thread has them copied there",
+        changed: "Four warps multiply tiles straight from shared memory, and one thread issues the copies",
         claims: &[Claim::new(Metric::Instructions, Change::Falls), Claim::new(Metric::SharedAccesses, Change::Falls)],
         launches: &[Launch::new(typed!(wgmma_tma), |size| {
             block_of_tile(size, r02_wgmma_tma::BLOCK_M, r02_wgmma_tma::BLOCK_N, r02_wgmma_tma::THREADS)

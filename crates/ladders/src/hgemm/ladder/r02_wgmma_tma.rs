@@ -1,4 +1,4 @@
-//! Rung 2: a warpgroup multiplies tiles where they lie in shared memory, and one thread has them copied there.
+//! Rung 2: a warpgroup multiplies tiles straight from shared memory, and one thread issues the copies.
 //! Changed: `wgmma` reads shared memory itself, and the copy of a tile is one instruction that an mbarrier tells the end of.
 //! Removes: fragments in registers, their loads, and every address of the copies.
 //! Measured: see `LADDER` (generated).

@@ -2,7 +2,7 @@
 //! Changed: a grid of fixed size walks over the values; a block counts in shared memory, and adds its counts at the end.
 //! Removes: nearly all atomics on global memory. A bin for the values outside takes the place of a branch.
 //! Measured: see `LADDER` (generated).
-//! Limit now: the lanes of a warp still meet in the banks of shared memory, all of them where values are equal.
+//! Limit now: the lanes of a warp still have bank conflicts, all of them where values are equal.
 
 use warpfold_kernels::histogram::{Value, for_each_value};
 use warpfold_lang::{Global, Val, dynamic_shared, kernel, range, sync_threads, thread_idx, when};

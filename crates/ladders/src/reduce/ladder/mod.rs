@@ -114,7 +114,7 @@ const RUNGS: &[Rung] = &[
     },
     Rung {
         name: "interleaved",
-        changed: "The threads at work stand side by side and divide nothing; but they meet in the banks",
+        changed: "The threads at work are neighbours and divide nothing; but now there are bank conflicts",
         claims: &[
             Claim::new(Metric::WarpEfficiency, Change::Rises),
             Claim::new(Metric::DivergentBranches, Change::Falls),
@@ -133,7 +133,7 @@ const RUNGS: &[Rung] = &[
     },
     Rung {
         name: "first_add",
-        changed: "Each thread loads two elements and adds them, so that no half of the threads only loads",
+        changed: "Each thread loads two elements and adds them, so that no thread only loads",
         claims: &[
             Claim::new(Metric::Blocks, Change::DividedBy(2)),
             Claim::new(Metric::Barriers, Change::DividedBy(2)),

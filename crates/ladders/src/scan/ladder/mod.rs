@@ -174,7 +174,7 @@ const RUNGS: &[Rung] = &[
     },
     Rung {
         name: "blelloch",
-        changed: "A tree goes up with sums and down with what comes before: as many additions as elements, but its strides meet in the banks",
+        changed: "A tree goes up with sums and down with what comes before: as many additions as elements, but its strides have bank conflicts",
         claims: &[
             Claim::new(Metric::SharedAccesses, Change::Falls),
             Claim::new(Metric::Instructions, Change::Falls),

@@ -2,7 +2,7 @@
 //! Changed: sums go up a tree, then what comes before each element goes down it; a thread has two elements.
 //! Removes: most additions: about two per element instead of nine.
 //! Measured: see `LADDER` (generated).
-//! Limit now: strides that are powers of two meet in the banks; each step of the tree is a barrier.
+//! Limit now: strides that are powers of two have bank conflicts; each step of the tree is a barrier.
 
 use warpfold_lang::{Global, Val, block_idx, doubling, halving, kernel, shared_named, sync_threads, thread_idx, when};
 
