@@ -43,7 +43,7 @@ pub fn unroll_last_warp<T: LadderElement>(block: u32) -> PartialSums<T> {
         );
         // Last warp
         when(thread.lt(32), || {
-            let mut sum = mine.get() + mine.at(32).get();
+            let mut sum = if block > 32 { mine.get() + mine.at(32).get() } else { mine.get() };
             for stride in halving(16) {
                 mine.set(sum);
                 sync_warp();
