@@ -128,7 +128,7 @@ fn text(tree: &Tree, combine: Combine, has_blocks: bool) -> String {
         None => ", second launch: what the blocks have left".to_owned(),
         Some(_) => String::new(),
     };
-    let told = if matches!(block, Some(1..)) { "" } else { idea(*addressing) };
+    let told = if *block == Some(0) { idea(*addressing) } else { "" };
     let colon = if told.is_empty() { "" } else { ": " };
     let mut page = format!("{}{place}{colon}{told}\n\n{:>8}  {}\n", addressing.rung(), "", row(elements, None));
     let block = elements.len().next_power_of_two();

@@ -102,6 +102,9 @@ pub(crate) struct Ladder {
     /// Positions of a block of the KV cache, from 1 to 128; of serving alone.
     #[arg(long, value_name = "N")]
     block_size: Option<usize>,
+    /// Lengths of prompts and answers; of serving alone.
+    #[arg(long, value_name = "LENGTHS")]
+    lengths: Option<serving::LengthsOf>,
     /// Devices, from 1 to 8; of all_reduce, and of reduce, whose fold then ends with a level over
     /// devices.
     #[arg(long, value_name = "N")]
@@ -197,8 +200,9 @@ impl Ladder {
         {
             return self.run_moves();
         }
-        if self.block_size.is_some() {
-            return Err(Failure::usage(format!("--block-size is an option of ladder {}", serving::NAME)));
+        let of_serving = [(self.block_size.is_some(), "--block-size"), (self.lengths.is_some(), "--lengths")];
+        if let Some((_, option)) = of_serving.iter().find(|(is_given, _)| *is_given) {
+            return Err(Failure::usage(format!("{option} is an option of ladder {}", serving::NAME)));
         }
         if self.name == allocation::NAME {
             return self.run_allocation();
@@ -402,7 +406,7 @@ impl Ladder {
 
 impl Ladder {
     fn run_moves(&self) -> Result<Ending, Failure> {
-        self.refuse_options(&self.name, &[(self.block_size.is_some(), "--block-size")])?;
+        self.refuse_options(&self.name, &[(self.block_size.is_some(), "--block-size"), (self.lengths.is_some(), "--lengths")])?;
         let (size, device) = (self.size.as_deref(), self.device.as_deref());
         let asked = Asked { size, rungs: &self.rungs, device, to: &self.to };
         match (&*self.name, self.devices) {
@@ -417,6 +421,7 @@ impl Ladder {
         let asked = serving::Asked {
             size: self.size.as_deref(),
             block_size: self.block_size,
+            lengths: self.lengths.unwrap_or_default(),
             rungs: &self.rungs,
             to: &self.to,
         };
