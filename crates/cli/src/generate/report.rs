@@ -92,7 +92,8 @@ pub(super) fn page(
     let texts = texts.map(|(request, output)| PlayedAnswer { request, text: output.text.clone() });
     let played = PlayedEngine { theatre: [theatre.with_tokens(text)], answers: texts.collect() };
     let mut page = Page::new(Kind::Steps, title, &played, &output::about());
-    page.subtitle = format!("the steps of the engine that answered {} requests", asked.len());
+    let plural = if asked.len() == 1 { "" } else { "s" };
+    page.subtitle = format!("the steps of the engine that answered {} request{plural}", asked.len());
     let num: usize = answers.values().flatten().map(|output| output.tokens.len()).sum();
     page.verdict = format!("{num} tokens in {} steps.", played.theatre[0].num_steps());
     page

@@ -92,7 +92,7 @@ function stripView(rung, now, isOver) {
     return el("span", { class: "block held", title: about, style: `background:linear-gradient(to top, ${colourOf(held.request)} ${share}%, var(--minus) ${share}%)` }, held.request);
   });
   return el("div", {}, el("p", { class: "quiet" }, `The cache: ${number(rung.num_blocks)} blocks of ${rung.block_size} positions, filled from below.${rung.last_block < rung.num_blocks ? ` Blocks 1 to ${number(rung.last_block)} of them.` : ""}`),
-    el("div", { class: "strip", role: "img", "aria-label": `${holders.size} of ${rung.num_blocks} blocks are held` }, cells));
+    el("div", { class: "strip", tabindex: "0", role: "img", "aria-label": `${holders.size} of ${rung.num_blocks} blocks are held` }, cells));
 }
 
 /** The block table of each sequence, with the tokens whose keys and values are in its blocks. */
