@@ -32,15 +32,20 @@ pub(super) fn gemv_lanes(_: &Device) -> Result<String, Error> {
         let place = |row: i32, column: i32| (24 + 11 * column, y + 13 * row);
         let all: Vec<_> = (0..128).map(|i| place(i / 32, i % 32)).collect();
         picture.boxes(&all, (10, 12), "p");
-        for lane in 0..32 {
+        let seen = |lane: &i32| {
+            let (row, column, _) = of(*lane);
+            row < 4 && column < 32
+        };
+        for lane in (0..32).filter(seen) {
             let (row, column, num) = of(lane);
-            if row < 4 && column < 32 {
-                let read: Vec<_> = (column..column + num).map(|column| place(row, column)).collect();
-                picture.boxes(&read, (10, 12), ["k1", "k2"][(lane % 2) as usize]);
-                if num > 1 || lane % 8 == 0 || row > 0 {
-                    let (x, top) = read[0];
-                    picture.text(x + 1, top + 10, "s", &lane.to_string());
-                }
+            let read: Vec<_> = (column..column + num).map(|column| place(row, column)).collect();
+            picture.boxes(&read, (10, 12), ["k1", "k2"][(lane % 2) as usize]);
+        }
+        for lane in (0..32).filter(seen) {
+            let (row, column, num) = of(lane);
+            if num > 1 || lane % 8 == 0 || row > 0 {
+                let (x, top) = place(row, column);
+                picture.text(x + 1, top + 10, "s", &lane.to_string());
             }
         }
         y += 62;
@@ -90,7 +95,7 @@ pub(super) fn suppression(device: &Device) -> Result<String, Error> {
         for (from, to) in [((x1, y1), (x2, y1)), ((x2, y1), (x2, y2)), ((x1, y2), (x2, y2)), ((x1, y1), (x1, y2))] {
             picture.line((from.0, y + from.1 - 8), (to.0, y + to.1 - 8), class);
         }
-        let place = [(x1 + 3, y1 + 4), (x1 + 3, y2 - 12), (x2 - 24, y2 - 12), (x2 - 24, y1 + 4), (x2 - 24, y2 - 12)][i];
+        let place = [(x1 + 3, y1 + 4), (x1 + 3, y2 - 12), (x2 - 24, y2 - 12), (x2 - 24, y1 + 4), (x2 - 34, y2 - 12)][i];
         picture.text(place.0, y + place.1, "s", &format!("{} {score}", ["A", "B", "C", "D", "E"][i]));
     }
     let (left, side) = (228, 32);
