@@ -2,11 +2,11 @@
 
 use clap::Args;
 use warpfold_collectives::link_speed;
-use warpfold_device::{Device, ErrorKind, Profile};
+use warpfold_device::{Device, DeviceKind, ErrorKind, Profile};
 
 use crate::Ending;
 use crate::failure::Failure;
-use crate::output;
+use crate::{output, smi};
 use crate::table::{Table, grouped};
 
 /// Lists the devices that kernels can run on, with the name that --device takes; a star marks the
@@ -14,7 +14,8 @@ use crate::table::{Table, grouped};
 /// over PCIe, or only through the host.
 #[derive(Debug, Args)]
 pub(crate) struct Devices {
-    /// Prints all that is known of each device, as deviceQuery does.
+    /// Prints all that is known of each device, as deviceQuery does, and of a GPU its clocks, load,
+    /// power and temperature, as nvidia-smi says.
     #[arg(long)]
     query: bool,
     /// Measures the links between GPUs, in each direction: copies, reads by a kernel, and the
@@ -141,7 +142,13 @@ fn query(device: &Device) -> Result<String, Failure> {
             ("tensor cores, bf16, TFLOP/s", format!("{}", peaks.half_teraflops)),
         ]
     });
-    let lines: String = lines.iter().chain(&peaks).map(|(name, value)| format!("  {name:<36}{value}\n")).collect();
+    let now = match device.kind() {
+        DeviceKind::Cuda { ordinal } => {
+            smi::lines(ordinal, device.name(), Device::num_cuda().unwrap_or(0))
+        }
+        _ => Vec::new(),
+    };
+    let lines: String = lines.iter().chain(&peaks).chain(&now).map(|(name, value)| format!("  {name:<36}{value}\n")).collect();
     Ok(format!("{}\n{lines}", device.kind()))
 }
 

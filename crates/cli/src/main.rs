@@ -29,6 +29,7 @@ mod run;
 #[cfg(feature = "engine")]
 mod serve;
 mod sim;
+mod smi;
 mod suggestion;
 mod theatre;
 #[cfg(not(feature = "engine"))]

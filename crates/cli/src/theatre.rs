@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde::Serialize;
 #[cfg(feature = "engine")]
 use warpfold_engine::OnTrace;
-use warpfold_engine::{BlockId, Config, RequestId, SequenceId, SequenceTrace, StepTrace};
+use warpfold_engine::{BlockId, Config, PrefixChange, RequestId, SequenceId, SequenceTrace, StepTrace};
 
 /// Requests of a page that plays their steps: more would make it too large for a browser.
 pub(crate) const MOST_REQUESTS: u32 = 16;
@@ -30,9 +30,14 @@ pub(crate) struct Theatre {
     steps: Vec<Step>,
     /// All steps, of which the page has the first ones.
     num_steps: u64,
-    /// Texts of the tokens of a sequence, by its number.
+    /// Texts of the tokens of a sequence, by its number: from which step on, and what they are. A
+    /// beam may go on with the tokens of another one.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    tokens: BTreeMap<SequenceId, Vec<String>>,
+    tokens: BTreeMap<SequenceId, Vec<(usize, Vec<String>)>>,
+    /// The tokens themselves.
+    #[serde(skip)]
+    #[cfg(feature = "engine")]
+    ids: BTreeMap<SequenceId, Vec<(usize, Vec<u32>)>>,
 }
 
 // THRESHOLD: a page has the first steps of a longer run; tested by
@@ -77,6 +82,9 @@ struct Step {
     free: usize,
     admitted: Vec<(u64, usize)>,
     preempted: Vec<(u64, bool)>,
+    /// What the prefix cache entered and evicted.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    prefixes: Vec<String>,
     running: Vec<Row>,
     swapped: Vec<Row>,
     waiting: Vec<u64>,
@@ -100,6 +108,8 @@ impl Theatre {
             steps: traces.iter().map(Step::from).collect(),
             num_steps: traces.len() as u64,
             tokens: BTreeMap::new(),
+            #[cfg(feature = "engine")]
+            ids: ids(traces),
         }
     }
 
@@ -109,12 +119,12 @@ impl Theatre {
         self.num_steps
     }
 
-    /// With the texts of tokens: `of` gives those of a request that has one sequence.
+    /// With the texts of tokens.
     #[cfg(feature = "engine")]
-    pub(crate) fn with_tokens(mut self, of: impl Fn(u64) -> Option<Vec<String>>) -> Self {
-        let is_alone = |request: u64| self.owners.iter().filter(|(owner, _)| *owner == request).count() == 1;
-        let alone = self.owners.iter().filter(|(request, _)| is_alone(*request));
-        self.tokens = alone.filter_map(|(request, id)| Some((*id, of(*request)?))).collect();
+    pub(crate) fn with_tokens(mut self, text: impl Fn(u32) -> String) -> Self {
+        let texts = |ids: &Vec<u32>| ids.iter().map(|id| text(*id)).collect();
+        let of = |versions: &Vec<_>| versions.iter().map(|(from, ids)| (*from, texts(ids))).collect();
+        self.tokens = self.ids.iter().map(|(id, versions)| (*id, of(versions))).collect();
         self
     }
 
@@ -127,6 +137,22 @@ impl Theatre {
         }
         Self { num_steps: num_steps.max(traces.len() as u64), ..theatre }
     }
+}
+
+/// The tokens of each sequence: versions, each from its step on. One that only grows has one.
+#[cfg(feature = "engine")]
+fn ids(traces: &[StepTrace]) -> BTreeMap<SequenceId, Vec<(usize, Vec<u32>)>> {
+    let mut ids: BTreeMap<SequenceId, Vec<(usize, Vec<u32>)>> = BTreeMap::new();
+    for (step, trace) in traces.iter().enumerate() {
+        for of in trace.running.iter().chain(&trace.swapped) {
+            let versions = ids.entry(of.id).or_default();
+            match versions.last_mut() {
+                Some((_, last)) if of.tokens.starts_with(last) => last.clone_from(&of.tokens),
+                _ => versions.push((step, of.tokens.clone())),
+            }
+        }
+    }
+    ids
 }
 
 /// The blocks of a table as runs.
@@ -143,6 +169,10 @@ fn runs(table: &[(BlockId, u32)]) -> Vec<Run> {
 
 impl From<&StepTrace> for Step {
     fn from(trace: &StepTrace) -> Self {
+        let told = |change: &PrefixChange| match change {
+            PrefixChange::Entered { block, .. } => format!("block {block} can be hit"),
+            PrefixChange::Evicted { block, .. } => format!("block {block} is evicted"),
+        };
         let row = |of: &SequenceTrace| (of.request.0, of.id, of.computed, of.len, runs(&of.table));
         Self {
             seconds: None,
@@ -151,6 +181,7 @@ impl From<&StepTrace> for Step {
             free: trace.num_free,
             admitted: trace.admitted.iter().map(|(RequestId(id), hits)| (*id, *hits)).collect(),
             preempted: trace.preempted.iter().map(|(RequestId(id), is_swap)| (*id, *is_swap)).collect(),
+            prefixes: trace.prefixes.iter().map(told).collect(),
             running: trace.running.iter().map(row).collect(),
             swapped: trace.swapped.iter().map(row).collect(),
             waiting: trace.waiting.iter().map(|RequestId(id)| *id).collect(),

@@ -369,6 +369,32 @@ fn coarsening_by_a_factor_divides_blocks_barriers_and_atomics() {
 }
 
 #[test]
+fn other_blocks_and_other_rows_are_right() {
+    let device = virtual_gpu();
+    let of = |name: &str, elements, option, value, dtype| {
+        let ladder = ladder(name).unwrap();
+        let size = ladder.with_option(elements, option, value).unwrap();
+        let report = reported(&device, ladder, size, dtype, Checks::All);
+        all_are_right(&report);
+        report
+    };
+    for block in [32, 64, 1024] {
+        for elements in [0, 31, 4099] {
+            of("reduce", elements, "block", block, Dtype::I32);
+        }
+    }
+    for columns in [1, 100, 256, 2000] {
+        for dtype in [Dtype::F32, Dtype::F16] {
+            of("scale", 5000, "columns", columns, dtype);
+        }
+    }
+    // Two accesses of a lane hold 256 floats: they are read once.
+    let report = of("scale", 1 << 14, "columns", 256, Dtype::F32);
+    let [block, warp] = [0, 1].map(|i| Metric::LoadBytes.of(&report.rungs[i].measured().unwrap()));
+    assert_eq!(block, 2.0 * warp);
+}
+
+#[test]
 fn bank_conflicts_are_those_that_hardware_measured() {
     let reduce = ladder("reduce").unwrap();
     // The size that was measured, for the rung which has them; a 32nd of it for the others.

@@ -1,4 +1,5 @@
-//! The ladder `serving`: one job of mixed lengths, served by one idea after the other.
+//! The ladder `serving`: one job, of mixed lengths or of equal ones, served by one idea after the
+//! other.
 //!
 //! Each rung is a [`Config`] that differs from the one before in one idea. [`climb`] runs the job
 //! under each, compares the answers (they are the same, or it is an error of the model), and
@@ -59,14 +60,30 @@ pub fn rungs(base: &Config) -> Vec<Rung> {
     ]
 }
 
-/// Requests of mixed lengths for a model of these limits.
-///
-/// Both lengths have a long tail (log-normal, with a deviation of 1), as those of conversations
-/// have: prompts of a tenth of the longest sequence in the mean, half of it at most, and answers
-/// twice as long, as those of ShareGPT are. A third of the prompts has a common beginning, and a
-/// third of the requests says how long its answer may become.
+/// The lengths of a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lengths {
+    /// Those of conversations.
+    Mixed,
+    /// A prompt of a thirty-second and an answer of an eighth of the longest sequence, for all.
+    Equal,
+}
+
+/// Requests of mixed lengths for a model of these limits: [`job`].
 #[must_use]
 pub fn mixed_job(limits: &Limits, num: u32, seed: u64) -> Vec<Request> {
+    job(limits, Lengths::Mixed, num, seed)
+}
+
+/// Requests for a model of these limits.
+///
+/// Mixed lengths have a long tail (log-normal, with a deviation of 1), as those of conversations
+/// have: prompts of a tenth of the longest sequence in the mean, half of it at most, and answers
+/// twice as long, as those of ShareGPT are. A third of the prompts has a common beginning, and a
+/// third of the requests says how long its answer may become. Of equal lengths all requests say
+/// it, and share no beginning.
+#[must_use]
+pub fn job(limits: &Limits, lengths: Lengths, num: u32, seed: u64) -> Vec<Request> {
     let of_longest = |mean: f64, normal: f64| (limits.max_len as f64 * mean * (normal - 0.5).exp()) as usize;
     let request = |i: u32| {
         let words = philox(seed, [i, 0, 0, 3]).map(|w| (f64::from(w) + 0.5) / 2_f64.powi(32));
@@ -75,18 +92,25 @@ pub fn mixed_job(limits: &Limits, num: u32, seed: u64) -> Vec<Request> {
         let prompt_len = of_longest(0.1, radius * cos).clamp(1, limits.max_len / 2);
         let answer_len = of_longest(0.2, radius * sin).clamp(2, limits.max_len - prompt_len);
         let shared = if words[2] < 1.0 / 3.0 { prompt_len * 3 / 4 } else { 0 };
+        let (prompt_len, answer_len, shared) = match lengths {
+            Lengths::Mixed => (prompt_len, answer_len, shared),
+            Lengths::Equal => (limits.max_len.div_ceil(32), limits.max_len.div_ceil(8), 0),
+        };
         let last = u32::try_from(limits.vocab - 1).expect("a token has 32 bits");
         let token = |p: usize| {
             let source = if p < shared { 0 } else { i + 1 };
             philox(seed, [source, u32::try_from(p).expect("a prompt is shorter"), 0, 4])[0] % last + 1
         };
-        let asked = (2 * answer_len).min(limits.max_len - prompt_len);
+        let asked = match lengths {
+            Lengths::Mixed => i.is_multiple_of(3).then_some((2 * answer_len).min(limits.max_len - prompt_len)),
+            Lengths::Equal => Some(answer_len),
+        };
         Request {
             // The token that ends answers is drawn by no model of its own accord.
             sampling: Sampling { logit_bias: vec![(END, -100.0)], ..Sampling::greedy() },
             // The end of the answer, which only the model is told.
             seed: Some((prompt_len + answer_len) as u64),
-            max_tokens: i.is_multiple_of(3).then_some(asked),
+            max_tokens: asked,
             ignore_eos: true,
             stop_ids: vec![END],
             ..Request::new((0..prompt_len).map(token).collect())

@@ -85,7 +85,7 @@ mod speculate;
 mod trace;
 
 pub use batch::{Batch, Feed, Moves, SampleRow, SequenceId, TokenCount};
-pub use block::{BlockCopy, BlockId, NULL_BLOCK};
+pub use block::{BlockCopy, BlockId, NULL_BLOCK, PrefixChange};
 pub use config::{Allocator, Config, Policy, Preemption, Speculation};
 pub use constraint::{Constraint, Next};
 pub use detokenize::{Decode, Detokenizer, Piece};

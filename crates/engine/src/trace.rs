@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::batch::{Moves, SequenceId};
-use crate::block::BlockId;
+use crate::block::{BlockId, PrefixChange};
 use crate::config::Policy;
 use crate::group::Group;
 use crate::request::RequestId;
@@ -22,6 +22,8 @@ pub struct StepTrace {
     pub moves: Moves,
     /// Requests that began to run, each with the tokens that the prefix cache had of it.
     pub admitted: Vec<(RequestId, usize)>,
+    /// Blocks that can be hit since this step, and those that no longer can, in order.
+    pub prefixes: Vec<PrefixChange>,
     /// Requests whose blocks were taken back, and whether to the host.
     pub preempted: Vec<(RequestId, bool)>,
     /// Requests that wait, in order.
@@ -101,8 +103,10 @@ pub struct SequenceTrace {
     pub request: RequestId,
     /// Its number.
     pub id: SequenceId,
-    /// Its tokens.
+    /// Number of its tokens.
     pub len: usize,
+    /// Its tokens.
+    pub tokens: Vec<u32>,
     /// Tokens whose keys and values are in the cache.
     pub computed: usize,
     /// Its blocks with their references.
@@ -126,6 +130,7 @@ impl StepTrace {
             padding: plan.padding,
             moves: plan.moves.clone(),
             admitted: plan.admitted.clone(),
+            prefixes: scheduler.pool.prefix_changes().to_vec(),
             preempted: plan.preempted.clone(),
             wait,
             waiting: scheduler.waiting.keys().map(|k| k.id).collect(),
@@ -148,6 +153,7 @@ fn sequences(group: &Group, refs: &dyn Fn(BlockId) -> u32) -> Vec<SequenceTrace>
         request: group.key.id,
         id: s.id,
         len: s.tokens.len(),
+        tokens: s.tokens.clone(),
         computed: s.computed,
         table: s.table.blocks.iter().map(|id| (*id, refs(*id))).collect(),
     };
@@ -181,6 +187,9 @@ impl fmt::Display for StepTrace {
                 let pairs: Vec<_> = list.iter().map(|(from, to)| format!("{from}→{to}")).collect();
                 writeln!(f, "  {name:<8} {}", pairs.join(" "))?;
             }
+        }
+        for change in &self.prefixes {
+            writeln!(f, "  {change}")?;
         }
         for (name, list) in [("running", &self.running), ("swapped", &self.swapped)] {
             if list.is_empty() {

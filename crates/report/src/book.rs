@@ -24,6 +24,11 @@ chapters! {
     OneThread "one-thread.md";
     Reduction "reduction.md";
     Rows "rows.md";
+    Elementwise "elementwise.md";
+    Histogram "histogram.md";
+    Gemv "gemv.md";
+    Moving "moving.md";
+    Devices "devices.md";
     Gemm "gemm.md";
     Convolution "convolution.md";
     Attention "attention.md";

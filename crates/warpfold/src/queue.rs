@@ -158,6 +158,22 @@ impl Queue {
         self.inner.cache.counts()
     }
 
+    /// Returns the plans of the operators that ran here, or on a queue that shares its plans: which
+    /// algorithm was chosen for a shape, and each launch. The one that was used last is at the end.
+    ///
+    /// ```
+    /// use warpfold::{Device, Queue, Tensor};
+    ///
+    /// let queue = Queue::of(&Device::best());
+    /// Tensor::from_slice(&[1.0_f32, 2.0, 3.0], &[3], &queue)?.sum_all()?;
+    /// assert!(queue.plans()[0].to_string().starts_with("fold: rows"));
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    #[must_use]
+    pub fn plans(&self) -> Vec<Plan> {
+        self.inner.cache.ready().iter().map(|ready| ready.plan().clone()).collect()
+    }
+
     /// Does work whose tensors of this queue take their memory from an arena, and give it back when
     /// they are dropped.
     pub fn reuse<R>(&self, arena: &Arena, work: impl FnOnce() -> R) -> R {

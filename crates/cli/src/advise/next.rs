@@ -71,6 +71,16 @@ impl<'a> Work<'a> {
         (4 * load.executions >= self.subject.counters.global_load_requests).then_some(load)
     }
 
+    /// A load by whose lanes words are shared, that many of all loads are: of four bytes each they
+    /// ask for more than the sectors that come have.
+    pub(super) fn shared_load(&self) -> Option<&'a InstructionCounters> {
+        let is_word = |i: &&InstructionCounters| i.text.contains("32 ") && !i.text.contains(".v");
+        let is_shared = |i: &&InstructionCounters| is_word(i) && 8 * i.sectors < i.active_lanes;
+        let load = self.all(&["ld.global"]).filter(is_shared).max_by_key(|i| i.executions);
+        let load = load.filter(|load| 4 * load.executions >= self.subject.counters.global_load_requests);
+        self.uniform_load().or(load)
+    }
+
     /// An atomic whose result nobody uses, on one word, or as often as every other load.
     fn reduction(&self) -> Option<&'a InstructionCounters> {
         let red = self.most(&["red.", "global"])?;

@@ -122,10 +122,10 @@ pub(super) fn is_narrow(subject: &Subject) -> bool {
     is_light(subject) && c.global_load_requests > 0 && c.global_load_bytes <= 128 * c.global_load_requests
 }
 
-/// Loads by which all lanes of a warp read one word, in a kernel that multiplies and adds.
+/// Loads by which lanes of a warp read the same words, in a kernel that multiplies and adds.
 fn reuse(subject: &Subject) -> Point {
     let work = Work::of(subject);
-    let load = work.uniform_load();
+    let load = work.shared_load();
     let loads = subject.counters.global_load_requests;
     let number = load.map_or(0.0, |load| share(load.executions, loads));
     let mend = load.filter(|_| work.multiplies_what_it_loads()).map(|_| {
@@ -134,9 +134,9 @@ fn reuse(subject: &Subject) -> Point {
             .to_owned()
     });
     let found = match load {
-        None => "no load by which the lanes of a warp read one word that makes a quarter of all loads".to_owned(),
+        None => "no load by which lanes of a warp read the same words that makes a quarter of all loads".to_owned(),
         Some(load) => format!(
-            "{} of {} loads read one word for all lanes of a warp; {} multiply-adds",
+            "{} of {} loads read the same words for lanes of a warp; {} multiply-adds",
             grouped(load.executions),
             grouped(loads),
             grouped(work.multiply_adds)

@@ -87,18 +87,13 @@ pub(super) fn page(
     theatre: Theatre,
     tokenizer: Option<&Tokenizer>,
 ) -> Page {
-    let tokens = |request: u64| {
-        let (id, asked) = asked.iter().find(|(id, _)| id.0 == request)?;
-        let output = answers.get(id).and_then(|outputs| outputs.first());
-        let ids = asked.prompt.iter().copied().chain(output.map(Output::ids).unwrap_or_default());
-        let text = |id: u32| tokenizer.map_or_else(|| id.to_string(), |tokenizer| tokenizer.decode(&[id]));
-        Some(ids.map(text).collect())
-    };
+    let text = |id: u32| tokenizer.map_or_else(|| id.to_string(), |tokenizer| tokenizer.decode(&[id]));
     let texts = answers.iter().flat_map(|(id, outputs)| outputs.iter().map(move |output| (id.0, output)));
     let texts = texts.map(|(request, output)| PlayedAnswer { request, text: output.text.clone() });
-    let played = PlayedEngine { theatre: [theatre.with_tokens(tokens)], answers: texts.collect() };
+    let played = PlayedEngine { theatre: [theatre.with_tokens(text)], answers: texts.collect() };
     let mut page = Page::new(Kind::Steps, title, &played, &output::about());
-    page.subtitle = format!("the steps of the engine that answered {} requests", asked.len());
+    let plural = if asked.len() == 1 { "" } else { "s" };
+    page.subtitle = format!("the steps of the engine that answered {} request{plural}", asked.len());
     let num: usize = answers.values().flatten().map(|output| output.tokens.len()).sum();
     page.verdict = format!("{num} tokens in {} steps.", played.theatre[0].num_steps());
     page

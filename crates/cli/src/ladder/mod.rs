@@ -21,7 +21,7 @@ use warpfold_device::Recorded;
 use warpfold_kernels::Dtype;
 use warpfold_ladders::all_reduce as ladders_of_devices;
 use warpfold_ladders::ladder::{self as ladders, HeadOptions, LadderReport, RunOptions};
-use warpfold_ladders::reduce as ladders_of_sums;
+use warpfold_ladders::reduce::{self as ladders_of_sums, Combine};
 use warpfold_ladders::transfer as ladders_of_copies;
 use warpfold_report::{Figures, LadderJson, LadderRun, ladder_page, ladder_roofline, ladder_text};
 
@@ -69,19 +69,27 @@ pub(crate) struct Ladder {
     /// A rung to run, any number of times; unless given all of them.
     #[arg(long = "rung", value_name = "NAME")]
     rungs: Vec<String>,
-    /// Columns of the matrix; of gemv alone.
+    /// Columns of the matrix or elements of a row; of gemv and scale.
     #[arg(long, value_name = "N")]
     columns: Option<usize>,
+    /// Threads of a block, a power of two from 32 to 1024; of reduce. With --explain elements of a
+    /// block, from 2 on.
+    #[arg(long, value_name = "N")]
+    block: Option<usize>,
     /// Coarsening factor of the rung `coarsened` in reduce-lessons: 2, 4 or 8.
     #[arg(long, value_name = "N")]
     factor: Option<usize>,
     /// Print the Rust source of the rungs that --rung names.
     #[arg(long, requires = "rungs", conflicts_with_all = ["profile", "explain"])]
     source: bool,
-    /// Draw the trees step by step, instead of running the ladder; of reduce alone.
+    /// Draw the serial way, the pairs and the trees step by step, instead of running the ladder; of
+    /// reduce alone.
     #[arg(long, conflicts_with = "profile")]
     explain: bool,
-    /// Elements for --explain to add: numbers such as 3,1,7,0.
+    /// Explain the maximum, not the sum.
+    #[arg(long, requires = "explain")]
+    max: bool,
+    /// Elements for --explain to reduce: numbers such as 3,1,7,0.
     #[arg(
         long,
         value_name = "X,Y,…",
@@ -94,6 +102,9 @@ pub(crate) struct Ladder {
     /// Positions of a block of the KV cache, from 1 to 128; of serving alone.
     #[arg(long, value_name = "N")]
     block_size: Option<usize>,
+    /// Lengths of prompts and answers; of serving alone.
+    #[arg(long, value_name = "LENGTHS")]
+    lengths: Option<serving::LengthsOf>,
     /// Devices, from 1 to 8; of all_reduce, and of reduce, whose fold then ends with a level over
     /// devices.
     #[arg(long, value_name = "N")]
@@ -189,8 +200,9 @@ impl Ladder {
         {
             return self.run_moves();
         }
-        if self.block_size.is_some() {
-            return Err(Failure::usage(format!("--block-size is an option of ladder {}", serving::NAME)));
+        let of_serving = [(self.block_size.is_some(), "--block-size"), (self.lengths.is_some(), "--lengths")];
+        if let Some((_, option)) = of_serving.iter().find(|(is_given, _)| *is_given) {
+            return Err(Failure::usage(format!("{option} is an option of ladder {}", serving::NAME)));
         }
         if self.name == allocation::NAME {
             return self.run_allocation();
@@ -210,7 +222,13 @@ impl Ladder {
                 return Err(Failure::usage(format!("--explain is an option of ladder reduce, not of {}", ladder.name)));
             }
             let device = device_choice::open(self.device.as_deref())?;
-            return explain::run(&device, &self.values, &self.rungs, &self.to);
+            let asked = explain::Asked {
+                values: &self.values,
+                rungs: &self.rungs,
+                block: self.block,
+                combine: if self.max { Combine::Maximum } else { Combine::Sum },
+            };
+            return explain::run(&device, &asked, &self.to);
         }
         // Names and sizes are refused before a device is looked for.
         let given = self.size.as_ref().map(|text| ladder.parse_size(text)).transpose()?;
@@ -248,7 +266,7 @@ impl Ladder {
         let run = LadderRun { ladder, report: &report, device: &device };
         // The ladder of sums goes on over devices; a page has pictures of kernels alone.
         let goes_on = is_reduce && self.rungs.is_empty() && self.to.form != Form::Html;
-        let more = goes_on.then(|| OverDevices::beside(&device, size)).transpose()?;
+        let more = goes_on.then(|| OverDevices::beside(&device, ladders::elements_of(size))).transpose()?;
         let predicted = self.predict.map(|machine| predicted::of(&report, &machine)).transpose()?;
         self.write(run, recorded.as_ref(), more.as_ref(), predicted.as_deref())?;
         match ending(&report)? {
@@ -268,7 +286,7 @@ impl Ladder {
     /// A size with what the options say.
     fn with_options(&self, ladder: &ladders::Ladder, size: usize) -> Result<usize, Failure> {
         let mut size = ladder.with_heads(size, &(&self.heads).into())?;
-        for (option, value) in [("columns", self.columns), ("factor", self.factor)] {
+        for (option, value) in [("columns", self.columns), ("factor", self.factor), ("block", self.block)] {
             if let Some(value) = value {
                 size = ladder.with_option(size, option, value)?;
             }
@@ -289,6 +307,7 @@ impl Ladder {
             (self.profile.is_any(), "--profile"),
             (self.columns.is_some(), "--columns"),
             (self.factor.is_some(), "--factor"),
+            (self.block.is_some(), "--block"),
             (self.source, "--source"),
             (self.explain, "--explain"),
             (self.heads.is_any(), "options of attention and decode"),
@@ -391,7 +410,7 @@ impl Ladder {
 
 impl Ladder {
     fn run_moves(&self) -> Result<Ending, Failure> {
-        self.refuse_options(&self.name, &[(self.block_size.is_some(), "--block-size")])?;
+        self.refuse_options(&self.name, &[(self.block_size.is_some(), "--block-size"), (self.lengths.is_some(), "--lengths")])?;
         let (size, device) = (self.size.as_deref(), self.device.as_deref());
         let asked = Asked { size, rungs: &self.rungs, device, to: &self.to };
         match (&*self.name, self.devices) {
@@ -406,6 +425,7 @@ impl Ladder {
         let asked = serving::Asked {
             size: self.size.as_deref(),
             block_size: self.block_size,
+            lengths: self.lengths.unwrap_or_default(),
             rungs: &self.rungs,
             to: &self.to,
         };

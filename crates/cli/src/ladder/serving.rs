@@ -6,11 +6,12 @@
 
 use std::time::{Duration, Instant};
 
+use clap::ValueEnum;
 use serde::Serialize;
 #[cfg(feature = "engine")]
 use warpfold::Queue;
 use warpfold_device::Device;
-use warpfold_engine::ladder::{Outcome, Rung, Server, SlotUse, block_sizes, climb, mixed_job, rungs, steps};
+use warpfold_engine::ladder::{Lengths, Outcome, Rung, Server, SlotUse, block_sizes, climb, job, rungs, steps};
 use warpfold_engine::scripted::Scripted;
 use warpfold_engine::{Config, Limits, Model, Request};
 use warpfold_ladders::ladder as ladders;
@@ -28,6 +29,34 @@ use crate::theatre::{MOST_REQUESTS, Theatre};
 pub(super) const NAME: &str = "serving";
 
 pub(super) const PROBLEM: &str = "requests of mixed lengths share a model and a cache";
+
+/// The lengths of the requests.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub(super) enum LengthsOf {
+    /// As those of conversations.
+    #[default]
+    Mixed,
+    /// The same prompt length and the same answer length for all.
+    Equal,
+}
+
+impl From<LengthsOf> for Lengths {
+    fn from(lengths: LengthsOf) -> Self {
+        match lengths {
+            LengthsOf::Mixed => Self::Mixed,
+            LengthsOf::Equal => Self::Equal,
+        }
+    }
+}
+
+impl LengthsOf {
+    const fn problem(self) -> &'static str {
+        match self {
+            Self::Mixed => PROBLEM,
+            Self::Equal => "requests of equal lengths share a model and a cache",
+        }
+    }
+}
 
 /// The longest sequence of the job, the cache in slots, and what else all rungs have in common.
 pub(crate) const MAX_LEN: usize = 512;
@@ -47,6 +76,7 @@ pub(super) fn rung_names() -> Vec<&'static str> {
 pub(super) struct Asked<'a> {
     pub(super) size: Option<&'a str>,
     pub(super) block_size: Option<usize>,
+    pub(super) lengths: LengthsOf,
     pub(super) rungs: &'a [String],
     pub(super) to: &'a ReportTo,
 }
@@ -67,6 +97,8 @@ struct Report {
 
 #[derive(Debug, Serialize)]
 struct Problem {
+    #[serde(skip)]
+    told: &'static str,
     requests: u32,
     prompt_tokens: usize,
     generated_tokens: u64,
@@ -160,21 +192,21 @@ pub(super) fn run(asked: &Asked<'_>, device: &Device) -> Result<Ending, Failure>
         if !device.is_virtual() {
             let (files, queue) = (ModelFiles::shipped()?, Queue::of(device));
             let model = || Ok::<LanguageModel, Failure>(files.load(&queue, files.dtype(), &mut |_, _| ())?);
-            return climbed(warpfold_models::SHIPPED, model, requests, device, true, &chosen, &sizes);
+            return climbed(warpfold_models::SHIPPED, model, (requests, asked.lengths), device, true, &chosen, &sizes);
         }
         let model = || Ok(Scripted::new(64, MAX_LEN));
-        climbed("scripted", model, requests, device, false, &chosen, &sizes)
+        climbed("scripted", model, (requests, asked.lengths), device, false, &chosen, &sizes)
     })?;
     if asked.to.form == Form::Html && requests <= MOST_REQUESTS {
         let limits = Limits { max_len: MAX_LEN, ..Scripted::new(64, MAX_LEN).limits() };
-        let job = mixed_job(&limits, requests, SEED);
+        let job = job(&limits, asked.lengths.into(), requests, SEED);
         for rung in &chosen {
             let traces = steps(Scripted::new(64, MAX_LEN), &job, rung)?;
             report.theatre.push(Theatre::of(rung.name.to_owned(), &rung.config, &traces));
         }
     }
     // A rung that changed an answer would have been an error.
-    let subtitle = format!("{PROBLEM}; {}", problem(&report));
+    let subtitle = format!("{}; {}", asked.lengths.problem(), problem(&report));
     let about = Rungs { ladder: NAME, subtitle, right: report.rungs.len(), all: report.rungs.len() };
     asked.to.write_rungs(&text(&report), &report, about)?;
     Ok(Ending::Clean)
@@ -205,14 +237,14 @@ fn chosen(all: &[Rung], names: &[String]) -> Result<Vec<Rung>, Failure> {
 fn climbed<M: Model>(
     name: &'static str,
     model: impl Fn() -> Result<M, Failure>,
-    requests: u32,
+    (requests, lengths): (u32, LengthsOf),
     device: &Device,
     is_timed: bool,
     rungs: &[Rung],
     sizes: &[Rung],
 ) -> Result<Report, Failure> {
     let limits = Limits { max_len: MAX_LEN, ..model()?.limits() };
-    let job = mixed_job(&limits, requests, SEED);
+    let job = job(&limits, lengths.into(), requests, SEED);
     let outcomes = counted(&model, &job, rungs)?;
     let swept = counted(&model, &job, sizes)?;
     let seconds = match is_timed {
@@ -225,6 +257,7 @@ fn climbed<M: Model>(
         device: device.to_string(),
         model: name,
         problem: Problem {
+            told: lengths.problem(),
             requests,
             prompt_tokens: job.iter().map(|request| request.prompt.len()).sum(),
             generated_tokens: outcomes.first().map_or(0, |outcome| outcome.tokens),
@@ -291,7 +324,13 @@ fn problem(report: &Report) -> String {
 }
 
 fn text(report: &Report) -> String {
-    let mut page = format!("{NAME}: {PROBLEM}\n{}\nmodel {} on {}\n\n", problem(report), report.model, report.device);
+    let mut page = format!(
+        "{NAME}: {}\n{}\nmodel {} on {}\n\n",
+        report.problem.told,
+        problem(report),
+        report.model,
+        report.device
+    );
     let has_times = report.rungs.iter().any(|rung| rung.seconds.is_some());
     page.push_str(&table("rung", report.rungs.iter().map(|rung| (rung.name.to_owned(), rung)), has_times, true));
     page.push_str("\nprefix-cache with blocks of other sizes\n\n");

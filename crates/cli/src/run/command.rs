@@ -26,7 +26,7 @@ pub(super) struct Command {
     #[arg(short = 'o', long = "output", value_name = "OUT.npy")]
     outputs: Vec<PathBuf>,
     /// Axes to work along, such as 0,-1. Default: all of them, or the last for softmax, norms,
-    /// scans and top-k. Unless given all of them, or the last for softmax, norms, scans and top-k.
+    /// scans and top-k.
     #[arg(long, value_name = "AXES", value_delimiter = ',', allow_hyphen_values = true)]
     #[serde(default, deserialize_with = "one_or_more")]
     axes: Option<Vec<isize>>,

@@ -10,12 +10,12 @@ use std::sync::Arc;
 
 use clap::Args;
 use warpfold::Queue;
-use warpfold_device::{Counters, LaunchReport};
+use warpfold_device::{Counters, LaunchConfig, LaunchReport};
 
 use crate::failure::Failure;
 use crate::progress::Progress;
 use crate::sim::Check;
-use crate::table::{Table, grouped};
+use crate::table::{Table, grouped, wrapped};
 use crate::{Ending, device_choice, output, profile};
 use command::Command;
 
@@ -104,6 +104,9 @@ impl Run {
             output::print(&l1_table(&reports).render())?;
         }
         self.profile.finish_and_print(queue.device())?;
+        if self.profile.is_printed() {
+            output::print(&plans(&queue))?;
+        }
         Ok(if is_checked && found.has_errors { Ending::Findings } else { result })
     }
 
@@ -123,6 +126,19 @@ impl Run {
     fn queue(&self) -> Result<Queue, Failure> {
         Ok(Queue::of(&device_choice::open(self.device.as_deref())?))
     }
+}
+
+/// Formats what was chosen for each problem, and its launches.
+fn plans(queue: &Queue) -> String {
+    let mut text = String::from("\nplan, then each launch: kernel, grid, block\n");
+    for plan in queue.plans() {
+        text += &wrapped(&format!("{}: {}", plan.operator, plan.choice), "  ");
+        for step in &plan.steps {
+            let LaunchConfig { grid: [x, y, z], block: [bx, by, bz], .. } = step.config;
+            text += &format!("    {}  {x} x {y} x {z}  {bx} x {by} x {bz}\n", step.kernel.name());
+        }
+    }
+    text
 }
 
 /// Formats the L1 hit rates of each kernel, in the order of first launches.

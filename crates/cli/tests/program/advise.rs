@@ -52,6 +52,7 @@ fn points_tell_bounds_atomics_reuse_and_narrow_loads_apart() {
     let mend = |point: &Value| point["mend"].as_str().unwrap_or_default().to_owned();
     let conv = points(&["conv/naive"]);
     assert!(mend(&conv("divergence")).contains("bounds"), "{}", conv("divergence"));
+    assert!(mend(&conv("reuse")).contains("tile"), "{}", conv("reuse"));
     let histogram = points(&["histogram/plain", "--size", "10000"]);
     assert!(mend(&histogram("atomics")).contains("once per block"), "{}", histogram("atomics"));
     assert_eq!(histogram("reuse")["ok"], true);

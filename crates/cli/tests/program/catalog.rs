@@ -88,7 +88,7 @@ fn check_cargo(command: &[String]) {
 #[test]
 fn each_row_has_commands_that_parse_and_name_what_exists() {
     let rows = rows();
-    assert!(rows.len() > 60, "{} rows", rows.len());
+    assert!(rows.len() > 140, "{} rows", rows.len());
     for (what, commands) in rows {
         assert!(!commands.is_empty(), "{what} has no command");
         for command in commands {
@@ -115,6 +115,23 @@ fn each_row_has_commands_that_parse_and_name_what_exists() {
                 other => panic!("{what}: no subcommand {other}"),
             }
         }
+    }
+}
+
+/// The name by which a link finds a heading.
+fn anchor(heading: &str) -> String {
+    let kept = heading.chars().filter(|c| c.is_alphanumeric() || " -".contains(*c));
+    kept.map(|c| if c == ' ' { '-' } else { c.to_ascii_lowercase() }).collect()
+}
+
+#[test]
+fn each_row_has_a_page_and_its_heading_exists() {
+    for (what, _) in rows() {
+        let (_, link) = what.split_once("](").unwrap_or_else(|| panic!("{what} has no page"));
+        let (file, heading) = link.trim_end_matches(')').split_once('#').unwrap_or((link.trim_end_matches(')'), ""));
+        let text = fs::read_to_string(root().join("docs").join(file)).unwrap_or_else(|error| panic!("{what}: {error}"));
+        let mut headings = text.lines().filter(|line| line.starts_with('#')).map(|line| anchor(line.trim_start_matches('#').trim()));
+        assert!(heading.is_empty() || headings.any(|known| known == heading), "{what}: no such heading");
     }
 }
 

@@ -41,6 +41,24 @@ fn the_roofline_has_figures() {
 }
 
 #[test]
+fn blocks_rows_and_lengths_can_be_chosen() {
+    let text = ladder("reduce", "4096", &["--block", "32"]).ended_with(0).stdout;
+    assert!(text.contains("4,096 elements, block 32, i32"), "{text}");
+    let text = ladder("scale", "4096", &["--columns", "256", "--check", "all"]).ended_with(0).stdout;
+    assert!(text.contains("4,096 elements, columns 256, f32"), "{text}");
+    refused(&["ladder", "reduce", "--block", "48"], 2, "--block 32, 64, 128, 256, 512 or 1024");
+    refused(&["ladder", "scan", "--block", "64"], 2, "ladder scan has no --block");
+    refused(&["ladder", "scan", "--lengths", "equal"], 2, "--lengths is an option of ladder serving");
+    let equal = ladder("serving", "16", &["--lengths", "equal", "--report", "json"]).ended_with(0).json();
+    let rung = |name: &str| {
+        let rungs = equal["rungs"].as_array().expect("a list");
+        rungs.iter().find(|rung| rung["name"] == name).expect("it ran").clone()
+    };
+    let (fixed, each) = (rung("static"), rung("orca"));
+    assert_eq!((&fixed["steps"], &fixed["padding_rows"]), (&each["steps"], &Value::from(0)), "{equal}");
+}
+
+#[test]
 fn times_of_a_gpu_stand_beside_the_counters() {
     let text = ladder("reduce", "4096", &[]).ended_with(0).stdout;
     let (_, recorded) = text.split_once("Recorded earlier, with --size 33554432, on NVIDIA H200").expect("a record");
@@ -213,6 +231,17 @@ fn a_tree_is_drawn_step_by_step() {
     let report = warpfold(&[&args[..], &["--report", "json"]].concat()).ended_with(0).json();
     let rungs: Vec<_> = report["trees"].as_array().expect("a list").iter().map(|tree| tree["rung"].clone()).collect();
     assert_eq!(rungs, ["naive", "interleaved", "sequential"]);
+    let maximum = ["--max", "--values", "5,2,8,1,9,3,7,4,6,0"];
+    let text = warpfold(&[&["ladder", "reduce", "--explain", "--device", "virtual"], &maximum[..]].concat());
+    let text = text.ended_with(0).stdout;
+    for part in ["serial: the maximum", "[5, 5, 8, 8]", "[5, 8, 9, 7, 6]\n", "t0: max([0], [1])", "-inf"] {
+        assert!(text.contains(part), "{part} in:\n{text}");
+    }
+    let blocks = ["ladder", "reduce", "--explain", "--device", "virtual", "--rung", "naive", "--block", "2"];
+    let text = warpfold(&[&blocks[..], &["--values", "1,2,3,4,5"]].concat()).ended_with(0).stdout;
+    assert!(text.contains("naive, block 2\n") && text.contains("naive, second launch"), "{text}");
+    assert!(text.contains("[3, 7, 5]") && text.contains("[15, ·, ·, ·]"), "{text}");
+    refused(&[&blocks[..8], &["3"]].concat(), 2, "--block 3 of --explain is not a power of two from 2 to 1024");
     refused(&["ladder", "scan", "--explain"], 2, "--explain is an option of ladder reduce, not of scan");
     refused(&["ladder", "reduce", "--explain", "--values", "1,x"], 2, "'1,x' is not up to 1024 numbers");
     refused(&["ladder", "reduce", "--explain", "--rung", "vec4"], 2, "not of vec4");

@@ -79,3 +79,29 @@ fn kernels_are_listed() {
     refused(&["ladder"], 2, "`warpfold ladder --list` lists them");
     refused(&["inspect", "reduce/navie"], 2, "did you mean 'reduce/naive'?");
 }
+
+#[test]
+fn the_book_shows_what_is_chosen_for_a_shape() {
+    let folder = folder("the_book_shows_what_is_chosen_for_a_shape");
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/book/src/reduction.md");
+    let page = fs::read_to_string(page).expect("there is a chapter");
+    let [x, y] = ["x.npy", "y.npy"].map(|file| folder.join(file).display().to_string());
+    for (told, shape, len, axes) in [
+        ("10", "(10,)", 10, "0"),
+        ("300,000", "(300000,)", 300_000, "0"),
+        ("4 x 40,000, 1", "(4, 40000)", 160_000, "1"),
+        ("40,000 x 4, 1", "(40000, 4)", 160_000, "1"),
+        ("40,000 x 4, 0", "(40000, 4)", 160_000, "0"),
+        ("40,000 x 40, 0", "(40000, 40)", 1_600_000, "0"),
+    ] {
+        fs::write(&x, npy("<f4", shape, &vec![0; 4 * len])).expect("written");
+        let args = ["run", "sum", &x, "-o", &y, "--axes", axes, "--device", "virtual", "--profile"];
+        let shown = warpfold(&args).ended_with(0).stdout;
+        let (_, plan) = shown.split_once("fold: ").expect("a plan");
+        let (path, chosen) = plan.lines().next().and_then(|line| line.split_once(", ")).expect("two parts");
+        let launch: Vec<&str> = plan.lines().nth(1).expect("a launch").split("  ").filter(|part| !part.is_empty()).collect();
+        assert!(launch[0].ends_with(path) && launch[2] == "256 x 1 x 1", "{launch:?}");
+        let row = format!("| {told} | {path} | {chosen} | {} |", launch[1]);
+        assert!(page.contains(&row), "docs/book/src/reduction.md has no row {row}");
+    }
+}

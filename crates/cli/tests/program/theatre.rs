@@ -30,6 +30,21 @@ fn a_page_of_generate_has_block_tables_with_their_tokens() {
 }
 
 #[test]
+fn a_page_of_beams_has_the_tokens_of_each() {
+    let file = folder("a_page_of_beams").join("beams.html");
+    let to = file.display().to_string();
+    let args = ["generate", "warpfold-tales", "The wolf said to the", "--device", "virtual", "--max-tokens", "3"];
+    let more = ["--beam", "2", "--block-size", "4", "--report", "html", "-o", &to];
+    warpfold(&[&args[..], &more[..]].concat()).ended_with(0);
+    let Some(mut page) = open("a_page_of_beams", &file) else { return };
+    page.value("[...document.querySelectorAll('#theatre button')].at(-1).click()");
+    // Both sequences have all that they computed, and none an unknown token.
+    page.expect("document.querySelectorAll('.tokens').length >= 2", true);
+    page.expect("[...document.querySelectorAll('.slot.filled')].every((slot) => slot.textContent !== '·')", true);
+    page.is_content();
+}
+
+#[test]
 fn a_page_of_bench_serve_plays_the_engine_beside_its_numbers() {
     let file = folder("a_page_of_bench_serve").join("serve.html");
     let to = file.display().to_string();

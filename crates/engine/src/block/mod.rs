@@ -17,6 +17,7 @@ mod write;
 
 pub(crate) use free_list::FreeList;
 pub(crate) use pool::Pool;
+pub use prefix::PrefixChange;
 pub(crate) use prefix::{Hit, Key, Parent, PrefixIndex};
 pub(crate) use swap::{num_unique, swap_tables};
 pub(crate) use table::Table;

@@ -4,7 +4,7 @@
 //! running may touch it. A free block keeps what it holds, and can be hit, until it is given out
 //! again; the free list is the LRU order.
 
-use super::{BlockId, FreeList, Hit, Key, PrefixIndex};
+use super::{BlockId, FreeList, Hit, Key, PrefixChange, PrefixIndex};
 use crate::planted::{EngineFault, planted};
 
 #[derive(Debug, Clone, Default)]
@@ -165,6 +165,16 @@ impl Pool {
     /// The block that holds `key`.
     pub(crate) fn lookup(&self, key: &Key) -> Option<Hit> {
         self.index.get(key)
+    }
+
+    /// What can be hit since the step began, and what no longer can.
+    pub(crate) fn prefix_changes(&self) -> &[PrefixChange] {
+        self.index.changes()
+    }
+
+    /// Says that a step begins.
+    pub(crate) fn begin_step(&mut self) {
+        self.index.forget_changes();
     }
 
     /// Forgets all prefixes; blocks stay with those who hold them.

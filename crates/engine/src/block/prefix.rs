@@ -6,6 +6,7 @@
 //! can no longer be reached, and nothing else happens.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::sync::Arc;
 
 use super::BlockId;
@@ -26,6 +27,46 @@ pub(crate) struct Key {
     tokens: Arc<[u32]>,
 }
 
+/// A change of the blocks that can be hit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PrefixChange {
+    /// A block can be hit by its key: what comes before it, and its tokens.
+    Entered {
+        /// The block.
+        block: BlockId,
+        /// The number of this entry, which keys of later blocks name.
+        node: u64,
+        /// The entry of the block before; none at the beginning of a sequence.
+        after: Option<u64>,
+        /// Its tokens.
+        tokens: Arc<[u32]>,
+    },
+    /// A block was given out for something else, or is written to.
+    Evicted {
+        /// The block.
+        block: BlockId,
+        /// Its entry.
+        node: u64,
+    },
+}
+
+impl fmt::Display for PrefixChange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Evicted { block, node } => write!(f, "evict    block {block}: entry {node}"),
+            Self::Entered { block, node, after, tokens } => {
+                write!(f, "enter    block {block}: entry {node}, key ")?;
+                match after {
+                    None => f.write_str("(start, [")?,
+                    Some(after) => write!(f, "(entry {after}, [")?,
+                }
+                let shown = tokens.iter().take(8).map(u32::to_string).collect::<Vec<_>>().join(" ");
+                write!(f, "{shown}{}])", if tokens.len() > 8 { " …" } else { "" })
+            }
+        }
+    }
+}
+
 impl Key {
     pub(crate) fn new(parent: Parent, tokens: &[u32]) -> Self {
         Self { parent, tokens: tokens.into() }
@@ -44,6 +85,8 @@ pub(crate) struct Hit {
 pub(crate) struct PrefixIndex {
     entries: HashMap<Key, Hit>,
     last_node: u64,
+    /// What was entered and evicted since somebody asked.
+    changes: Vec<PrefixChange>,
 }
 
 impl PrefixIndex {
@@ -55,6 +98,12 @@ impl PrefixIndex {
     /// Enters a block under a key that has none yet, and returns its node.
     pub(crate) fn insert(&mut self, key: Key, block: BlockId) -> u64 {
         self.last_node += 1;
+        let after = match &key.parent {
+            Parent::Root { .. } => None,
+            Parent::Node(node) => Some(*node),
+        };
+        let (node, tokens) = (self.last_node, key.tokens.clone());
+        self.changes.push(PrefixChange::Entered { block, node, after, tokens });
         let before = self.entries.insert(key, Hit { block, node: self.last_node });
         assert!(before.is_none(), "two blocks stand in the index for one prefix: {before:?} and {block}");
         self.last_node
@@ -62,7 +111,18 @@ impl PrefixIndex {
 
     /// Forgets a block.
     pub(crate) fn remove(&mut self, key: &Key) {
-        assert!(self.entries.remove(key).is_some(), "a block with a key is not in the index");
+        let Hit { block, node } = self.entries.remove(key).expect("a block with a key is in the index");
+        self.changes.push(PrefixChange::Evicted { block, node });
+    }
+
+    /// What was entered and evicted since [`Self::forget_changes`], in order.
+    pub(crate) fn changes(&self) -> &[PrefixChange] {
+        &self.changes
+    }
+
+    /// Drops the list of changes.
+    pub(crate) fn forget_changes(&mut self) {
+        self.changes.clear();
     }
 
     /// Returns the number of blocks that can be hit.

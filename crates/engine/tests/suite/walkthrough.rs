@@ -59,5 +59,17 @@ fn the_page_shows_what_two_answers_to_a_prompt_of_seven_tokens_do() {
 #[test]
 fn the_page_shows_what_happens_when_blocks_run_out() {
     let found = trace(config(6, 6), &[request(1, 1, 6), request(30, 2, 4), request(60, 1, 2)]);
-    assert_eq!(traces_of_the_page()[4..].concat(), found, "the page docs/book/src/engine-walkthrough.md");
+    assert_eq!(traces_of_the_page()[4..13].concat(), found, "the page docs/book/src/engine-walkthrough.md");
+}
+
+#[test]
+fn the_page_shows_what_the_prefix_cache_keeps_and_evicts() {
+    let cached = Config {
+        policy: Policy::Continuous,
+        allocator: Allocator::PrefixCaching,
+        max_seqs: 1,
+        ..config(3, 0)
+    };
+    let found = trace(cached, &[request(1, 1, 1), request(1, 1, 1), request(30, 1, 3)]);
+    assert_eq!(traces_of_the_page()[13..].concat(), found, "the page docs/book/src/engine-walkthrough.md");
 }

@@ -3,6 +3,8 @@
 //! The rules look at shapes, strides, alignment and the size of accumulators, never at the device:
 //! the order of a fold is part of its contract, so it must not differ between two GPUs.
 
+use std::fmt;
+
 use warpfold_device::LaunchConfig;
 
 use super::geometry::{Geometry, MAX_INPUTS, run};
@@ -69,6 +71,36 @@ impl Choice {
             Algorithm::Columns(columns) => columns.vector * columns.unroll,
         };
         dtypes.iter().map(|dtype| dtype.bytes() * u64::from(items)).sum()
+    }
+}
+
+impl fmt::Display for Choice {
+    /// The path, who shares a result, and what a thread loads at a time.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let count = |num: u32, what: &str| if num == 1 { format!("1 {what}") } else { format!("{num} {what}s") };
+        match &self.algorithm {
+            Algorithm::Rows(Rows { block, lanes, vector, unroll, .. }) => {
+                let team = match *lanes {
+                    1 => "a thread".to_owned(),
+                    lanes if lanes == *block => "a block".to_owned(),
+                    32 => "a warp".to_owned(),
+                    lanes => format!("{lanes} lanes"),
+                };
+                let load = count(*vector, "element");
+                write!(f, "rows, {team} per result, {load} per load, {} in flight", count(*unroll, "load"))?;
+            }
+            Algorithm::Columns(Columns { warps, vector, unroll, .. }) => write!(
+                f,
+                "columns, a thread per {}, {} per block, {} in flight",
+                if *vector == 1 { "result".to_owned() } else { count(*vector, "result") },
+                count(*warps, "warp"),
+                count(*unroll, "load")
+            )?,
+        }
+        match self.launch.filter(|_| self.is_split()) {
+            Some(launch) => write!(f, ", {} blocks share a result", launch.grid[1]),
+            None => Ok(()),
+        }
     }
 }
 

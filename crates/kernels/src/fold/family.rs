@@ -139,7 +139,7 @@ impl Fold {
         let definition = &self.definition;
         assert_eq!(*fold, definition.key, "a fold plans its own problems");
         let plan = definition.plan("fold", inputs, &definition.sizes_of(geometry.results));
-        let mut plan = plan.choice(format_args!("{choice:?}"));
+        let mut plan = plan.choice(choice);
         plan.bytes_in_flight = Some(choice.bytes_in_flight(self.inputs()));
         let Some(launch) = *launch else { return plan };
         let kernel = planner.kernel((fold.clone(), algorithm.clone()), |(_, algorithm)| match algorithm {

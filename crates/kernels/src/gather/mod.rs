@@ -97,7 +97,7 @@ impl Family for Gather {
         let Problem { indices, count, rows, row_bytes, row_stride, alignment } = *problem;
         // Rows below the address of the first one are before the view, where nothing counts bytes.
         let table_bytes = if row_stride < 0 { row_bytes } else { (rows.max(1) - 1) * row_stride as u64 + row_bytes };
-        let mut plan = Plan::new("gather").choice(format_args!("{choice:?}"));
+        let mut plan = Plan::new("gather").choice(format_args!("{:?}", choice.config));
         let (index_bytes, table_bytes) = (indices.bytes(), if rows == 0 { 0 } else { table_bytes });
         let args = GatherArgs::<Planned> {
             indices: plan.add_input(OperandSpec::new("indices", count * index_bytes, index_bytes)),

@@ -184,7 +184,7 @@ impl Map {
     /// # Errors
     /// None for a choice of this problem; a `Result` as that of [`Family::plan`].
     pub fn plan_with(&self, problem: &Problem, choice: &Choice, planner: &Planner<'_>) -> Result<Plan, Error> {
-        let mut plan = Plan::new("map").choice(format_args!("{choice:?}"));
+        let mut plan = Plan::new("map").choice(format_args!("{:?}", choice.algorithm));
         for (i, (input, name)) in problem.inputs.iter().zip(INPUTS).enumerate() {
             let operand = input.operand(name);
             plan = plan.input(if problem.in_place && i == 0 { operand.in_place_of(0) } else { operand });

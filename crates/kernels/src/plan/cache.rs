@@ -88,6 +88,12 @@ impl PlanCache {
         Ok(self.plans.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(key.clone(), ready))
     }
 
+    /// The plans that are kept, the one that was used last at the end.
+    #[must_use]
+    pub fn ready(&self) -> Vec<Arc<Ready>> {
+        self.plans.lock().unwrap_or_else(PoisonError::into_inner).values()
+    }
+
     /// How many problems were planned and how many were known, so far.
     #[must_use]
     pub fn counts(&self) -> PlanCounts {

@@ -23,6 +23,13 @@ impl<K: Eq + Hash, V: Clone> Lru<K, V> {
         Some(value.clone())
     }
 
+    /// The values, the one that was used last at the end.
+    pub(crate) fn values(&self) -> Vec<V> {
+        let mut entries: Vec<&(V, u64)> = self.entries.values().collect();
+        entries.sort_by_key(|(_, used)| *used);
+        entries.into_iter().map(|(value, _)| value.clone()).collect()
+    }
+
     /// The value that is there, else this one.
     pub(crate) fn get_or_insert(&mut self, key: K, value: V) -> V {
         if self.entries.len() >= self.capacity {
@@ -53,6 +60,8 @@ mod tests {
         lru.get_or_insert(4, 4);
         assert_eq!((lru.get(&0), lru.get(&1), lru.get(&2), lru.get(&4)), (Some(0), None, None, Some(4)));
         assert!(lru.entries.len() <= 4);
+        lru.get(&0);
+        assert_eq!(lru.values().last(), Some(&0));
     }
 
     #[test]

@@ -196,7 +196,7 @@ impl RowWise {
     }
 
     fn plan_from(&self, code: &Code, problem: &Problem, choice: &Choice, planner: &Planner<'_>) -> Result<Plan, Error> {
-        let mut plan = self.operands(problem)?.choice(format_args!("{choice:?}"));
+        let mut plan = self.operands(problem)?.choice(format_args!("{:?}", choice.algorithm));
         let Some(launch) = choice.launch else { return self.zero_stats(plan) };
         let contiguous = problem.with_contiguous_rows()?;
         let mut needed = |first: usize, given: &[TensorSpec], needed: &[TensorSpec]| {

@@ -5,7 +5,7 @@ use warpfold_kernels::Dtype;
 use warpfold_kernels::gemv::{Element, Product, Reference};
 
 use super::ladder::COLUMNS;
-use crate::ladder::{Guarded, Guards, Instance, Rows, Rung, Verdict, elements_of, samples};
+use crate::ladder::{Guarded, Guards, Instance, Rows, Rung, Verdict, samples};
 use crate::{Error, LadderElement};
 
 pub(super) fn open(device: &Device, dtype: Dtype, size: usize, guards: Guards) -> Result<Box<dyn Instance>, Error> {
@@ -13,18 +13,6 @@ pub(super) fn open(device: &Device, dtype: Dtype, size: usize, guards: Guards) -
         Dtype::F32 => Box::new(Gemv::<f32>::new(device, size, guards)?),
         _ => unreachable!("the ladder has no kernel for {dtype}"),
     })
-}
-
-/// The rows of the ladder's matrix of so many elements; no rows have no columns. Columns that were
-/// asked for are exact, and as many rows as fit; else there are about as many columns as the ladder
-/// has by itself.
-pub(super) fn rows_of(size: usize) -> Rows {
-    let elements = elements_of(size);
-    match COLUMNS.given(size) {
-        _ if elements == 0 => Rows { num_rows: 0, row_len: 0 },
-        Some(columns) => Rows { num_rows: (elements / columns).max(1), row_len: columns },
-        None => Rows::of(elements, COLUMNS.default),
-    }
 }
 
 struct Gemv<T: LadderElement> {
@@ -42,7 +30,7 @@ struct Gemv<T: LadderElement> {
 
 impl<T: LadderElement + Element> Gemv<T> {
     fn new(device: &Device, size: usize, guards: Guards) -> Result<Self, Error> {
-        let rows = rows_of(size);
+        let rows = Rows::with(size, &COLUMNS);
         let Rows { num_rows, row_len } = rows;
         let row_stride = row_len.next_multiple_of(T::VECTOR as usize);
         let (elements, factors): (Vec<T>, Vec<T>) = (samples(5, num_rows * row_len), samples(6, row_len));

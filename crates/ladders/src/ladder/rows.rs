@@ -1,5 +1,7 @@
 //! Layout of a problem's elements in rows.
 
+use super::{SizeOption, elements_of};
+
 /// Rows of one length, which together are all elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Rows {
@@ -26,5 +28,16 @@ impl Rows {
         }
         let num_rows = (1..=size / row_len).rev().find(|num_rows| size.is_multiple_of(*num_rows)).unwrap_or(1);
         Self { num_rows, row_len: size / num_rows }
+    }
+
+    /// The rows of a size whose option is their length. A length that was asked for is exact, and
+    /// there are as many rows as fit; else rows are about as long as the option says.
+    pub(crate) fn with(size: usize, columns: &SizeOption) -> Self {
+        let elements = elements_of(size);
+        match columns.given(size) {
+            _ if elements == 0 => Self { num_rows: 0, row_len: 0 },
+            Some(columns) => Self { num_rows: (elements / columns).max(1), row_len: columns },
+            None => Self::of(elements, columns.default),
+        }
     }
 }

@@ -13,6 +13,6 @@ mod explain;
 mod instance;
 mod reference;
 
-pub use explain::{Addition, Addressing, MOST_EXPLAINED, TreeStep, explain};
+pub use explain::{Addition, Addressing, Combine, MOST_EXPLAINED, TreeStep, explain};
 pub use ladder::LADDER;
 pub use lessons::LESSONS;

@@ -3,7 +3,7 @@
 use warpfold_device::Device;
 use warpfold_kernels::Dtype;
 
-use super::ladder::ROW_LEN;
+use super::ladder::COLUMNS;
 use super::reference::scale;
 use crate::Error;
 use crate::ladder::{Guards, Instance, Rows, samples};
@@ -15,9 +15,9 @@ pub(super) fn open(device: &Device, dtype: Dtype, size: usize, guards: Guards) -
 
 /// Elements of another magnitude in each row, with a row of zeros now and then.
 fn rows<T: RowElement>(device: &Device, size: usize, guards: Guards) -> Result<RowProblem<T>, Error> {
-    let rows = Rows::of(size, ROW_LEN);
+    let rows = Rows::with(size, &COLUMNS);
     let scaled = |(i, x): (usize, f32)| T::round(x * [1.0, 100.0, 0.01, 0.0][i / rows.row_len % 4]);
-    let elements = samples::<f32>(6, size).into_iter().enumerate().map(scaled).collect();
+    let elements = samples::<f32>(6, rows.num_rows * rows.row_len).into_iter().enumerate().map(scaled).collect();
     let reference = Box::new(scale::<T>);
     let operator = Operator { vectors: &[], statistics: &["scales"], eps: None, reference };
     RowProblem::new(device, rows, elements, operator, guards)

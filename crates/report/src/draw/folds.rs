@@ -1,30 +1,30 @@
 //! Reductions and rows: a serial walk, a vector that shrinks, trees, blocks, the online softmax.
 
 use warpfold_device::Device;
-use warpfold_ladders::reduce::{Addressing, explain};
+use warpfold_ladders::reduce::{Addressing, Combine, explain};
 
 use super::Error;
 use super::canvas::Canvas;
 
 /// The numbers of the lecture that the origins follow.
-const NUMBERS: [i32; 10] = [5, 2, 8, 1, 9, 3, 7, 4, 6, 0];
+const NUMBERS: [f32; 10] = [5.0, 2.0, 8.0, 1.0, 9.0, 3.0, 7.0, 4.0, 6.0, 0.0];
 
 /// Step by step: the largest so far.
 pub(super) fn serial(_: &Device) -> Result<String, Error> {
     let mut picture = Canvas::new("Serial maximum of 5, 2, 8, 1: one comparison after the other");
     let y = picture.top;
     let numbers = &NUMBERS[..4];
+    let largest = Combine::Maximum.serial(numbers);
     for (step, number) in (0..).zip(numbers) {
         let at = y + 26 * step;
-        let most = |i: usize| numbers[..=i].iter().max().expect("there is one");
         picture.text(64, at + 14, "n", &format!("step {}", step + 1));
         for i in 0..=step as usize {
             let class = if i == step as usize { "k3" } else { "k0" };
-            picture.cell((74 + 34 * i as i32, at), (32, 20), class, &most(i).to_string());
+            picture.cell((74 + 34 * i as i32, at), (32, 20), class, &largest[i].to_string());
         }
         let told = match step {
             0 => "the first is the largest so far".to_owned(),
-            _ if number > most(step as usize - 1) => format!("{number} is larger: keep it"),
+            _ if *number > largest[step as usize - 1] => format!("{number} is larger: keep it"),
             _ => format!("{number} is not larger"),
         };
         picture.text(84 + 34 * (step + 1), at + 14, "q", &told);
@@ -32,21 +32,11 @@ pub(super) fn serial(_: &Device) -> Result<String, Error> {
     Ok(picture.end())
 }
 
-/// The rows of the parallel maximum: pairs meet, a last one without a partner stays.
-fn shrinking(numbers: &[i32]) -> Vec<Vec<i32>> {
-    let mut rows = vec![numbers.to_vec()];
-    while rows[rows.len() - 1].len() > 1 {
-        let pairs = rows[rows.len() - 1].chunks(2);
-        rows.push(pairs.map(|pair| *pair.iter().max().expect("there is one")).collect());
-    }
-    rows
-}
-
 pub(super) fn parallel(_: &Device) -> Result<String, Error> {
     let mut picture = Canvas::new("Parallel maximum: pairs meet at once, and 10 numbers take 4 steps, not 9");
     let y = picture.top;
     let mut places: Vec<i32> = (0..10).map(|i| 14 + 38 * i).collect();
-    let rows = shrinking(&NUMBERS);
+    let rows = Combine::Maximum.pairs(&NUMBERS);
     for (step, row) in (0..).zip(&rows) {
         let at = y + 46 * step;
         for (x, number) in places.iter().zip(row) {
@@ -77,7 +67,7 @@ pub(super) fn blocks(device: &Device) -> Result<String, Error> {
             picture.cell((x(i), y + 12), (15, 18), "k1", &element.to_string());
         }
         let mut before = elements.clone();
-        for (row, step) in (0..).zip(explain(device, &elements, Addressing::Naive)?) {
+        for (row, step) in (0..).zip(explain(device, &elements, Addressing::Naive, Combine::Sum)?) {
             let at = y + 52 + 40 * row;
             for addition in &step.additions {
                 picture.line((x(addition.to) + 7, at - 22), (x(addition.to) + 7, at), "l");
@@ -110,7 +100,7 @@ fn tree(device: &Device, addressing: Addressing, title: &str) -> Result<String, 
         picture.text(x(i) + 16, y + 8, "m q s", &format!("[{i}]"));
         picture.cell((x(i), y + 12), (32, 20), "k1", &element.to_string());
     }
-    for (row, step) in (0..).zip(explain(device, &ELEMENTS, addressing)?) {
+    for (row, step) in (0..).zip(explain(device, &ELEMENTS, addressing, Combine::Sum)?) {
         let at = y + 32 + 56 * row;
         picture.text(52, at + 40, "n q s", &format!("stride {}", step.stride));
         for addition in &step.additions {

@@ -3,7 +3,7 @@
 use warpfold_device::Device;
 use warpfold_kernels::Dtype;
 use warpfold_ladders::ladder::{RunOptions, ladder, run};
-use warpfold_ladders::reduce::{Addressing, explain};
+use warpfold_ladders::reduce::{Addressing, Combine, explain};
 
 use super::Error;
 use super::canvas::{Canvas, WIDTH};
@@ -252,7 +252,7 @@ pub(super) fn divergence(device: &Device) -> Result<String, Error> {
     ] {
         picture.text(10, y + 10, "s", told);
         y += 16;
-        for step in explain(device, &elements, addressing)? {
+        for step in explain(device, &elements, addressing, Combine::Sum)? {
             let works = |thread: usize| step.additions.iter().any(|addition| addition.thread == thread);
             let mut diverges = 0;
             let mut places = [("b", Vec::new()), ("o", Vec::new()), ("p", Vec::new())];

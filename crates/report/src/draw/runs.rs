@@ -57,6 +57,11 @@ bars! {
     // Blocks of the other two wait for one another: how often they look is a matter of time.
     scan "scan" "65536" ["hillis_steele", "blelloch", "shuffle"] Barriers;
     softmax "softmax" "65536" [] LoadSectors;
+    relu "relu" "65536" [] GlobalLoads;
+    sigmoid "sigmoid" "65536" [] Instructions;
+    histogram "histogram" "65536" [] Atomics;
+    histogram_conflicts "histogram" "65536" [] AtomicConflicts;
+    gemv "gemv" "65536" [] LoadSectors;
     sgemm "sgemm" "128" [] LoadSectors;
     sgemm_shared "sgemm" "128" [] SharedLoadsPerOutput;
     hgemm "hgemm" "256" [] Instructions;

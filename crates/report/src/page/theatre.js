@@ -46,7 +46,7 @@ function actView(rung, step, go) {
     ? (rung.num_steps > rung.steps.length ? `The page has its first ${number(rung.steps.length)} of ${number(rung.num_steps)} steps.` : `It ended after ${number(rung.steps.length)} steps.`)
     : `${number(rows)} rows${now.padding ? ` and ${number(now.padding)} of padding` : ""}, ${number(now.free)} of ${number(rung.num_blocks)} blocks free${now.seconds === undefined ? "" : `, done at ${now.seconds.toFixed(3)} s`}`;
   return el("section", { class: "act" }, el("h3", {}, rung.name), el("p", {}, facts),
-    slotsView(rung, step, go), stripView(rung, now, isOver), isOver ? null : tablesView(rung, now), isOver ? null : queuesView(rung, now));
+    slotsView(rung, step, go), stripView(rung, now, isOver), isOver ? null : tablesView(rung, now, step), isOver ? null : queuesView(rung, now));
 }
 
 /** Which requests ran in the steps around this one: prompts are framed. */
@@ -92,11 +92,11 @@ function stripView(rung, now, isOver) {
     return el("span", { class: "block held", title: about, style: `background:linear-gradient(to top, ${colourOf(held.request)} ${share}%, var(--minus) ${share}%)` }, held.request);
   });
   return el("div", {}, el("p", { class: "quiet" }, `The cache: ${number(rung.num_blocks)} blocks of ${rung.block_size} positions, filled from below.${rung.last_block < rung.num_blocks ? ` Blocks 1 to ${number(rung.last_block)} of them.` : ""}`),
-    el("div", { class: "strip", role: "img", "aria-label": `${holders.size} of ${rung.num_blocks} blocks are held` }, cells));
+    el("div", { class: "strip", tabindex: "0", role: "img", "aria-label": `${holders.size} of ${rung.num_blocks} blocks are held` }, cells));
 }
 
 /** The block table of each sequence, with the tokens whose keys and values are in its blocks. */
-function tablesView(rung, now) {
+function tablesView(rung, now, step) {
   if (!rung.tokens || now.running.length === 0) return null;
   const [most, size] = [8, rung.block_size];
   const block = (tokens, computed) => ([id, refs], i) => {
@@ -105,7 +105,8 @@ function tablesView(rung, now) {
       slots.map((text) => el("span", { class: text === null ? "slot" : "slot filled" }, text === null ? "" : text.replaceAll("\n", "↵"))));
   };
   const one = ([request, id, computed, , runs]) => {
-    const blocks = blocksOf(runs).map(block(rung.tokens[id], computed));
+    const tokens = rung.tokens[id]?.findLast(([from]) => from < step)?.[1];
+    const blocks = blocksOf(runs).map(block(tokens, computed));
     const hidden = Math.max(0, blocks.length - most);
     return [el("p", { class: "quiet" }, `request ${request}${hidden ? `: the last ${most} of ${blocks.length} blocks` : ""}`), blocks.slice(hidden)];
   };
@@ -118,6 +119,7 @@ function queuesView(rung, now) {
   const decided = [
     ...now.admitted.map(([request, hits]) => `request ${request} begins${hits ? `: the cache has ${number(hits)} tokens` : ""}`),
     ...now.preempted.map(([request, isSwap]) => `request ${request} is preempted (${isSwap ? "swap" : "recompute"})`),
+    ...(now.prefixes ?? []),
   ];
   const held = (runs) => blocksOf(runs).length;
   const sequence = ([request, , computed, len, runs]) => `${request} (${computed} of ${len}, ${held(runs)} block${held(runs) === 1 ? "" : "s"})`;

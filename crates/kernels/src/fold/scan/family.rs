@@ -140,7 +140,7 @@ impl Scan {
         assert_eq!(*scan, definition.key, "a scan plans its own problems");
         let outputs: Vec<_> = outputs.iter().map(|output| (output.bytes(), output.alignment())).collect();
         let plan = definition.plan("scan", inputs, &outputs);
-        let mut plan = plan.choice(format_args!("{choice:?}"));
+        let mut plan = plan.choice(format_args!("{:?}", choice.algorithm));
         plan.bytes_in_flight = Some(choice.bytes_in_flight(self.inputs()));
         plan.marks = *marks;
         let Some(launch) = choice.launch_on(planner.limits) else { return plan };

@@ -86,7 +86,7 @@ impl SegmentedFold<'_> {
         let mut plan = definition
             .plan("fold of segments", inputs, &definition.sizes_of(*num_segments))
             .input(OperandSpec::new("the offsets", bytes, offsets.bytes()))
-            .choice(format_args!("{choice:?}"));
+            .choice(format_args!("{:?}", choice.algorithm));
         let Some(launch) = choice.launch_on(planner.limits) else { return plan };
         let config = (fold.clone(), choice.algorithm.clone());
         let kernel = planner.kernel(config, |(_, algorithm)| kernel::kernel_of(definition, algorithm));

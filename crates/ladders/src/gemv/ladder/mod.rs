@@ -22,8 +22,8 @@ use warpfold_kernels::gemv::Shape;
 use warpfold_kernels::{AnyKernel, Dtype};
 use warpfold_lang::{Global, Kernel};
 
-use super::instance::{open, rows_of};
-use crate::ladder::{Change, Claim, Finish, Ladder, Launch, MAX_SIZE_OF_U32, Metric, Rung, SizeOption, Sizes};
+use super::instance::open;
+use crate::ladder::{self, Change, Claim, Finish, Ladder, Launch, MAX_SIZE_OF_U32, Metric, Rung, SizeOption, Sizes};
 
 /// Threads of a block.
 pub(crate) const BLOCK: u32 = 256;
@@ -42,13 +42,13 @@ pub const COLUMNS: SizeOption = SizeOption {
 /// Returns the plan's choice for many rows: as many lanes as a row has 16-byte accesses.
 #[must_use]
 pub fn planned_for(size: usize) -> Shape {
-    let accesses = rows_of(size).row_len.div_ceil(4).max(1);
+    let accesses = ladder::Rows::with(size, &COLUMNS).row_len.div_ceil(4).max(1);
     Shape { lanes: accesses.next_power_of_two().min(32) as u32, rows: 2, unroll: 1, width: 4 }
 }
 
 /// A launch whose blocks take so many rows each.
 fn blocks_of(size: usize, rows: u32) -> LaunchConfig {
-    let num_rows = rows_of(size).num_rows.max(1);
+    let num_rows = ladder::Rows::with(size, &COLUMNS).num_rows.max(1);
     LaunchConfig { block: [BLOCK, 1, 1], ..LaunchConfig::for_elements(num_rows, rows) }
 }
 

@@ -33,13 +33,23 @@ use warpfold_lang::{Global, Kernel, Val};
 
 use super::instance::open;
 use crate::LadderElement;
-use crate::ladder::{Change, Claim, Finish, Ladder, Launch, MAX_SIZE_OF_U32, Metric, Rung, Sizes};
+use crate::ladder::{
+    Change, Claim, Finish, Ladder, Launch, MAX_SIZE_OF_U32, Metric, Rung, SizeOption, Sizes, elements_of,
+};
 
 /// Parameters of all rungs but the last: the input, the sums, the length.
 pub type PartialSums<T> = Kernel<(Global<T>, Global<T>, u32)>;
 
-/// Threads per block.
+/// Threads per block unless said.
 pub const BLOCK: u32 = 256;
+
+/// The threads of a block.
+pub const THREADS: SizeOption = SizeOption {
+    name: "block",
+    default: BLOCK as usize,
+    accepts: |threads| threads.is_power_of_two() && 32 <= threads && threads <= 1024,
+    expected: "--block 32, 64, 128, 256, 512 or 1024",
+};
 
 /// Blocks at most of the rungs whose threads walk over the input: about as many as an H200 keeps
 /// resident, and fixed, so that the order of additions depends on the length alone. Of 33,554,432
@@ -47,15 +57,15 @@ pub const BLOCK: u32 = 256;
 /// 1,024, 40.8 us with 2,048, 42.3 us with 4,096.
 pub const MAX_BLOCKS: u32 = 1024;
 
-/// The contract of every rung: a block of a power of two of threads, of two warps at least.
+/// The contract of every rung: a block of a power of two of threads, of one warp at least.
 ///
 /// # Panics
 /// While the kernel is built, if the block is not such a one: kernels are asked for by this crate's
 /// plans alone.
 #[track_caller]
 fn check_block(block: u32) {
-    let is_fine = block.is_power_of_two() && (64..=1024).contains(&block);
-    assert!(is_fine, "a block of the reduction has a power of two of threads from 64 to 1,024, not {block}");
+    let is_fine = block.is_power_of_two() && (32..=1024).contains(&block);
+    assert!(is_fine, "a block of the reduction has a power of two of threads from 32 to 1,024, not {block}");
 }
 
 /// The elements that lie in whole groups of four.
@@ -70,34 +80,42 @@ fn rest<T: LadderElement>(input: Global<T>, thread_in_grid: Val<u32>, len: Val<u
     input.at(i).get_or(T::ZERO, i.lt(len))
 }
 
-/// A launch whose blocks take so many elements each.
+/// A launch whose threads take so many elements each.
 fn blocks_of(size: usize, elements: u32) -> LaunchConfig {
-    LaunchConfig { block: [BLOCK, 1, 1], ..LaunchConfig::for_elements(size.max(1), elements) }
+    let block = THREADS.of(size) as u32;
+    LaunchConfig { block: [block, 1, 1], ..LaunchConfig::for_elements(elements_of(size).max(1), elements * block) }
 }
 
 /// A launch of at most [`MAX_BLOCKS`] blocks.
 fn fixed_blocks(size: usize) -> LaunchConfig {
-    let config = blocks_of(size, 4 * BLOCK);
+    let config = blocks_of(size, 4);
     LaunchConfig { grid: [config.grid[0].min(MAX_BLOCKS), 1, 1], ..config }
 }
 
-/// A kernel for an element type.
-macro_rules! typed {
-    ($kernel:ident) => {
-        |dtype| match dtype {
-            Dtype::I32 => AnyKernel::from($kernel::<i32>(BLOCK)),
-            Dtype::F32 => AnyKernel::from($kernel::<f32>(BLOCK)),
-            _ => unreachable!("the ladder has no kernel for {dtype}"),
-        }
+/// A kernel for an element type and a block; lists have that of the ladder's own block.
+macro_rules! of_block {
+    ($kernel:ident, $config:expr) => {
+        &[Launch::sized(
+            |dtype, size| match dtype {
+                Dtype::I32 => AnyKernel::from($kernel::<i32>(THREADS.of(size) as u32)),
+                Dtype::F32 => AnyKernel::from($kernel::<f32>(THREADS.of(size) as u32)),
+                _ => unreachable!("the ladder has no kernel for {dtype}"),
+            },
+            &[DEFAULT_SIZE],
+            $config,
+        )]
     };
 }
+
+/// The size unless said.
+const DEFAULT_SIZE: usize = 33_554_432;
 
 /// The ladder.
 pub const LADDER: Ladder = Ladder {
     name: "reduce",
     problem: "the sum of a vector",
-    sizes: Sizes::Elements,
-    default_size: 33_554_432,
+    sizes: Sizes::With(THREADS),
+    default_size: DEFAULT_SIZE,
     max_size: MAX_SIZE_OF_U32,
     dtypes: &[Dtype::I32, Dtype::F32],
     rungs: RUNGS,
@@ -109,7 +127,7 @@ const RUNGS: &[Rung] = &[
         name: "naive",
         changed: "A tree in shared memory with its strides doubling; the host adds the blocks' sums",
         claims: &[],
-        launches: &[Launch::new(typed!(naive), |size| blocks_of(size, BLOCK))],
+        launches: of_block!(naive, |size| blocks_of(size, 1)),
         finish: Finish::Host,
     },
     Rung {
@@ -121,14 +139,14 @@ const RUNGS: &[Rung] = &[
             Claim::new(Metric::Instructions, Change::Falls),
             Claim::new(Metric::StoreConflicts, Change::FromZero),
         ],
-        launches: &[Launch::new(typed!(interleaved), |size| blocks_of(size, BLOCK))],
+        launches: of_block!(interleaved, |size| blocks_of(size, 1)),
         finish: Finish::Host,
     },
     Rung {
         name: "sequential",
         changed: "Strides halve, so that neighbouring threads touch neighbouring words",
         claims: &[Claim::new(Metric::StoreConflicts, Change::ToZero)],
-        launches: &[Launch::new(typed!(sequential), |size| blocks_of(size, BLOCK))],
+        launches: of_block!(sequential, |size| blocks_of(size, 1)),
         finish: Finish::Host,
     },
     Rung {
@@ -139,21 +157,21 @@ const RUNGS: &[Rung] = &[
             Claim::new(Metric::Barriers, Change::DividedBy(2)),
             Claim::new(Metric::Instructions, Change::Falls),
         ],
-        launches: &[Launch::new(typed!(first_add), |size| blocks_of(size, 2 * BLOCK))],
+        launches: of_block!(first_add, |size| blocks_of(size, 2)),
         finish: Finish::Host,
     },
     Rung {
         name: "unroll_last_warp",
         changed: "The last warp goes on alone, behind warp barriers instead of the block's",
         claims: &[Claim::new(Metric::Barriers, Change::DividedBy(3)), Claim::new(Metric::Instructions, Change::Falls)],
-        launches: &[Launch::new(typed!(unroll_last_warp), |size| blocks_of(size, 2 * BLOCK))],
+        launches: of_block!(unroll_last_warp, |size| blocks_of(size, 2)),
         finish: Finish::Host,
     },
     Rung {
         name: "unroll_all",
         changed: "Every step is written out for the block size, and no loop is left",
         claims: &[Claim::new(Metric::Instructions, Change::Falls)],
-        launches: &[Launch::new(typed!(unroll_all), |size| blocks_of(size, 2 * BLOCK))],
+        launches: of_block!(unroll_all, |size| blocks_of(size, 2)),
         finish: Finish::Host,
     },
     Rung {
@@ -164,7 +182,7 @@ const RUNGS: &[Rung] = &[
             Claim::new(Metric::Barriers, Change::DividedBy(3)),
             Claim::new(Metric::Atomics, Change::FromZero),
         ],
-        launches: &[Launch::new(typed!(shuffle), |size| blocks_of(size, 2 * BLOCK))],
+        launches: of_block!(shuffle, |size| blocks_of(size, 2)),
         finish: Finish::Atomic,
     },
     Rung {
@@ -175,7 +193,7 @@ const RUNGS: &[Rung] = &[
             Claim::new(Metric::Blocks, Change::DividedBy(2)),
             Claim::new(Metric::Instructions, Change::Falls),
         ],
-        launches: &[Launch::new(typed!(vec4), |size| blocks_of(size, 4 * BLOCK))],
+        launches: of_block!(vec4, |size| blocks_of(size, 4)),
         finish: Finish::Atomic,
     },
     Rung {
@@ -186,14 +204,14 @@ const RUNGS: &[Rung] = &[
             Claim::new(Metric::Atomics, Change::Falls),
             Claim::new(Metric::Instructions, Change::Falls),
         ],
-        launches: &[Launch::new(typed!(grid_stride), fixed_blocks)],
+        launches: of_block!(grid_stride, fixed_blocks),
         finish: Finish::Atomic,
     },
     Rung {
         name: "single_pass",
         changed: "The last block adds the sums of all in a fixed order, so that one launch does everything",
         claims: &[Claim::new(Metric::Steps, Change::DividedBy(2))],
-        launches: &[Launch::new(typed!(single_pass), fixed_blocks)],
+        launches: of_block!(single_pass, fixed_blocks),
         finish: Finish::LastBlock,
     },
 ];

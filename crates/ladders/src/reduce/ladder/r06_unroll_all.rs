@@ -32,11 +32,13 @@ pub fn unroll_all<T: LadderElement>(block: u32) -> PartialSums<T> {
         }
         // Last warp
         when(thread.lt(32), || {
-            let mut sum = mine.get() + mine.at(32).get();
+            // Behind the words of a block of one warp there is nothing: its lanes read round.
+            let other = |stride| if block > 32 { mine.at(stride) } else { tile.at((thread + stride) % 32) };
+            let mut sum = if block > 32 { mine.get() + other(32).get() } else { mine.get() };
             for stride in halving(16) {
                 mine.set(sum);
                 sync_warp();
-                sum += mine.at(stride).get();
+                sum += other(stride).get();
                 if stride > 1 {
                     sync_warp();
                 }

@@ -7,12 +7,14 @@ pub use r01_block::block;
 pub use r02_warp::warp;
 
 use warpfold_device::LaunchConfig;
-use warpfold_kernels::Dtype;
+use warpfold_kernels::{AnyKernel, Dtype};
 use warpfold_lang::{Global, Kernel};
 
 use super::instance::open;
-use crate::ladder::{Change, Claim, Finish, Ladder, Launch, MAX_SIZE_OF_U32, Metric, Rows, Rung, Sizes};
-use crate::row::typed;
+use crate::ladder::{
+    Change, Claim, Finish, Ladder, Launch, MAX_SIZE_OF_U32, Metric, Rows, Rung, SizeOption, Sizes,
+};
+use crate::row::{RowElement, typed};
 
 /// Parameters of every rung: the rows, the scaled rows, their divisors, number of rows, their
 /// length.
@@ -24,18 +26,51 @@ pub const BLOCK: u32 = 128;
 /// Elements of a row, where the size allows it: what a warp loads of `f32` at once.
 pub const ROW_LEN: usize = 128;
 
+/// The elements of a row.
+pub const COLUMNS: SizeOption = SizeOption {
+    name: "columns",
+    default: ROW_LEN,
+    accepts: |columns| (1..1 << 20).contains(&columns),
+    expected: "--columns from 1 to 1048575",
+};
+
+/// Accesses of 16 bytes at most that a lane keeps of its row.
+const MOST_PACKS: usize = 8;
+
+/// The accesses of 16 bytes that a lane keeps of a row as long as was asked for.
+fn packs<T: RowElement>(size: usize) -> u32 {
+    let of_row = |columns: usize| columns.div_ceil(32 * T::WIDTH as usize).min(MOST_PACKS);
+    COLUMNS.given(size).map_or(1, of_row) as u32
+}
+
+/// The kernel whose lanes keep as much.
+fn warp_for(dtype: Dtype, size: usize) -> AnyKernel {
+    fn of<T: RowElement>(size: usize) -> AnyKernel {
+        AnyKernel::from(warp::<T>(BLOCK, packs::<T>(size)))
+    }
+    match dtype {
+        Dtype::F32 => of::<f32>(size),
+        Dtype::F16 => of::<half::f16>(size),
+        Dtype::Bf16 => of::<half::bf16>(size),
+        _ => unreachable!("the ladder has no kernel for {dtype}"),
+    }
+}
+
+/// The size unless said.
+const DEFAULT_SIZE: usize = 55_296 * 8 * 128;
+
 /// A launch whose blocks take so many rows each.
 fn rows_a_block(size: usize, rows: u32) -> LaunchConfig {
-    let blocks = Rows::of(size, ROW_LEN).num_rows.div_ceil(rows as usize).max(1);
+    let blocks = Rows::with(size, &COLUMNS).num_rows.div_ceil(rows as usize).max(1);
     LaunchConfig::new(blocks as u32, BLOCK)
 }
 
 /// The ladder.
 pub const LADDER: Ladder = Ladder {
     name: "scale",
-    problem: "each row of 128, divided by its largest magnitude",
-    sizes: Sizes::Elements,
-    default_size: 55_296 * 8 * 128,
+    problem: "each row of 128 (--columns), divided by its largest magnitude",
+    sizes: Sizes::With(COLUMNS),
+    default_size: DEFAULT_SIZE,
     max_size: MAX_SIZE_OF_U32,
     dtypes: &[Dtype::F32, Dtype::F16, Dtype::Bf16],
     rungs: RUNGS,
@@ -52,7 +87,7 @@ const RUNGS: &[Rung] = &[
     },
     Rung {
         name: "warp",
-        changed: "A warp takes a row by one load of 16 bytes per lane, and keeps it in registers",
+        changed: "A warp takes a row by loads of 16 bytes per lane, and keeps it in registers",
         claims: &[
             Claim::new(Metric::LoadBytes, Change::DividedBy(2)),
             Claim::new(Metric::LoadSectors, Change::DividedBy(2)),
@@ -62,7 +97,7 @@ const RUNGS: &[Rung] = &[
             Claim::new(Metric::Barriers, Change::ToZero),
             Claim::new(Metric::Instructions, Change::Falls),
         ],
-        launches: &[Launch::new(typed!(warp(BLOCK)), |size| rows_a_block(size, BLOCK / 32))],
+        launches: &[Launch::sized(warp_for, &[DEFAULT_SIZE], |size| rows_a_block(size, BLOCK / 32))],
         finish: Finish::Nothing,
     },
 ];

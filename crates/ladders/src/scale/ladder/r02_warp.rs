@@ -1,5 +1,5 @@
 //! Rung 2: a row in the registers of a warp.
-//! Changed: a warp takes a row; each lane loads 16 bytes of it at once, and keeps them.
+//! Changed: a warp takes a row; each lane loads 16 bytes of it at once, as often as the row wants, and keeps them.
 //! Removes: the second read, most load and store instructions, and every barrier.
 //! Measured: see `LADDER` (generated).
 //! Limit now: memory; a lane has one load in flight, so that only many warps hide its latency.
@@ -10,9 +10,10 @@ use warpfold_lang::{Global, Val, block_idx, kernel, lane_id, var, warp_id, when}
 use super::RowScale;
 use crate::row::{InRegisters, Row, RowElement, Team};
 
-/// Each warp of a block takes a row, and reads twice what 16 bytes per lane do not hold.
+/// Each warp of a block takes a row; a lane keeps `packs` accesses of 16 bytes of it, and what they do not hold is read
+/// twice.
 #[must_use]
-pub fn warp<T: RowElement>(block: u32) -> RowScale<T> {
+pub fn warp<T: RowElement>(block: u32, packs: u32) -> RowScale<T> {
     let name = format!("scale_warp_{}", T::DTYPE);
     let body =
         move |input: Global<T>, output: Global<T>, scales: Global<f32>, num_rows: Val<u32>, row_len: Val<u32>| {
@@ -21,7 +22,7 @@ pub fn warp<T: RowElement>(block: u32) -> RowScale<T> {
             when(row.lt(num_rows), || {
                 let (input, output) = (Row::of(input, row, row_len), Row::of(output, row, row_len));
                 // Largest
-                let kept = InRegisters::load(input, team, T::WIDTH, 0.0);
+                let kept = InRegisters::load(input, team, packs * T::WIDTH, 0.0);
                 let largest = var(0.0);
                 let see = |x: &Val<f32>| largest.set(x.abs().max_nan(largest.get()));
                 kept.values().iter().for_each(see);
