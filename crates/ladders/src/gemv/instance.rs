@@ -8,7 +8,7 @@ use super::ladder::COLUMNS;
 use crate::ladder::{Guarded, Guards, Instance, Rows, Rung, Verdict, elements_of, samples};
 use crate::{Error, LadderElement};
 
-pub(super) fn open(device: &Device, dtype: Dtype, size: usize, guards: Guards) -> Result<Box<dyn Instance>, Error> {
+pub(super) fn open(device: &Device, dtype: Dtype, size: u64, guards: Guards) -> Result<Box<dyn Instance>, Error> {
     Ok(match dtype {
         Dtype::F32 => Box::new(Gemv::<f32>::new(device, size, guards)?),
         _ => unreachable!("the ladder has no kernel for {dtype}"),
@@ -18,7 +18,7 @@ pub(super) fn open(device: &Device, dtype: Dtype, size: usize, guards: Guards) -
 /// The rows of the ladder's matrix of so many elements; no rows have no columns. Columns that were
 /// asked for are exact, and as many rows as fit; else there are about as many columns as the ladder
 /// has by itself.
-pub(super) fn rows_of(size: usize) -> Rows {
+pub(super) fn rows_of(size: u64) -> Rows {
     let elements = elements_of(size);
     match COLUMNS.given(size) {
         _ if elements == 0 => Rows { num_rows: 0, row_len: 0 },
@@ -41,7 +41,7 @@ struct Gemv<T: LadderElement> {
 }
 
 impl<T: LadderElement + Element> Gemv<T> {
-    fn new(device: &Device, size: usize, guards: Guards) -> Result<Self, Error> {
+    fn new(device: &Device, size: u64, guards: Guards) -> Result<Self, Error> {
         let rows = rows_of(size);
         let Rows { num_rows, row_len } = rows;
         let row_stride = row_len.next_multiple_of(T::VECTOR as usize);

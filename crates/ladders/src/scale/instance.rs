@@ -6,11 +6,11 @@ use warpfold_kernels::Dtype;
 use super::ladder::ROW_LEN;
 use super::reference::scale;
 use crate::Error;
-use crate::ladder::{Guards, Instance, Rows, samples};
+use crate::ladder::{Guards, Instance, Rows, samples, elements_of};
 use crate::row::{Operator, RowElement, RowProblem, open_typed};
 
-pub(super) fn open(device: &Device, dtype: Dtype, size: usize, guards: Guards) -> Result<Box<dyn Instance>, Error> {
-    open_typed!(dtype, rows(device, size, guards))
+pub(super) fn open(device: &Device, dtype: Dtype, size: u64, guards: Guards) -> Result<Box<dyn Instance>, Error> {
+    open_typed!(dtype, rows(device, elements_of(size), guards))
 }
 
 /// Elements of another magnitude in each row, with a row of zeros now and then.

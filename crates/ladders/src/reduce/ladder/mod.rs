@@ -33,7 +33,7 @@ use warpfold_lang::{Global, Kernel, Val};
 
 use super::instance::open;
 use crate::LadderElement;
-use crate::ladder::{Change, Claim, Finish, Ladder, Launch, MAX_SIZE_OF_U32, Metric, Rung, Sizes};
+use crate::ladder::{Change, Claim, Finish, Ladder, Launch, MAX_SIZE_OF_U32, Metric, Rung, Sizes, elements_of};
 
 /// Parameters of all rungs but the last: the input, the sums, the length.
 pub type PartialSums<T> = Kernel<(Global<T>, Global<T>, u32)>;
@@ -71,12 +71,12 @@ fn rest<T: LadderElement>(input: Global<T>, thread_in_grid: Val<u32>, len: Val<u
 }
 
 /// A launch whose blocks take so many elements each.
-fn blocks_of(size: usize, elements: u32) -> LaunchConfig {
-    LaunchConfig { block: [BLOCK, 1, 1], ..LaunchConfig::for_elements(size.max(1), elements) }
+fn blocks_of(size: u64, elements: u32) -> LaunchConfig {
+    LaunchConfig { block: [BLOCK, 1, 1], ..LaunchConfig::for_elements(elements_of(size).max(1), elements) }
 }
 
 /// A launch of at most [`MAX_BLOCKS`] blocks.
-fn fixed_blocks(size: usize) -> LaunchConfig {
+fn fixed_blocks(size: u64) -> LaunchConfig {
     let config = blocks_of(size, 4 * BLOCK);
     LaunchConfig { grid: [config.grid[0].min(MAX_BLOCKS), 1, 1], ..config }
 }

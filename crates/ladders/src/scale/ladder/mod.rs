@@ -11,7 +11,7 @@ use warpfold_kernels::Dtype;
 use warpfold_lang::{Global, Kernel};
 
 use super::instance::open;
-use crate::ladder::{Change, Claim, Finish, Ladder, Launch, MAX_SIZE_OF_U32, Metric, Rows, Rung, Sizes};
+use crate::ladder::{Change, Claim, Finish, Ladder, Launch, MAX_SIZE_OF_U32, Metric, Rows, Rung, Sizes, elements_of};
 use crate::row::typed;
 
 /// Parameters of every rung: the rows, the scaled rows, their divisors, number of rows, their
@@ -25,8 +25,8 @@ pub const BLOCK: u32 = 128;
 pub const ROW_LEN: usize = 128;
 
 /// A launch whose blocks take so many rows each.
-fn rows_a_block(size: usize, rows: u32) -> LaunchConfig {
-    let blocks = Rows::of(size, ROW_LEN).num_rows.div_ceil(rows as usize).max(1);
+fn rows_a_block(size: u64, rows: u32) -> LaunchConfig {
+    let blocks = Rows::of(elements_of(size), ROW_LEN).num_rows.div_ceil(rows as usize).max(1);
     LaunchConfig::new(blocks as u32, BLOCK)
 }
 
