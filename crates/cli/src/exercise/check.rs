@@ -11,6 +11,7 @@ use super::progress::Progress;
 use super::{file_of, named, next, rust};
 use crate::Ending;
 use crate::failure::Failure;
+use crate::host;
 use crate::output;
 
 /// A kernel that is to be judged.
@@ -49,7 +50,7 @@ impl Check {
         let exercise =
             named(self.exercise.as_deref().unwrap_or(if extension.is_some() { stem } else { &self.subject }))?;
         let path = if extension.is_some() { as_path.to_owned() } else { file_of(folder, exercise) };
-        if !path.is_file() {
+        if !host::is_file(&path) {
             let start = format!("`warpfold exercise start {}` writes the file to start from", exercise.name);
             return Err(Failure::usage(format!("{}: there is no such file; {start}", path.display())));
         }
@@ -118,7 +119,7 @@ fn text(exercise: &Exercise, judgement: &Judgement, progress: &Progress) -> Stri
 }
 
 fn read(path: &Path) -> Result<String, Failure> {
-    std::fs::read_to_string(path).map_err(|e| Failure::usage(format!("{}: {e}", path.display())))
+    host::read_to_string(path).map_err(|e| Failure::usage(format!("{}: {e}", path.display())))
 }
 
 /// The PTX that nvcc makes of CUDA C++, with its lines.
