@@ -3,6 +3,8 @@
 
 const warpfold = (() => {
   let loaded = null;
+  // What commands of this page have written, for those after them.
+  const written = {};
 
   function script(name) {
     return new Promise((resolve, reject) => {
@@ -56,12 +58,15 @@ const warpfold = (() => {
   async function command(argumentsOf, files = {}, onProgress, whenStarted = () => {}) {
     loaded ??= load();
     await loaded;
-    const wanted = argumentsOf.flatMap((word) => Object.keys(WARPFOLD_FILES).filter((path) => word.includes(path)));
+    const known = { ...WARPFOLD_FILES, ...written };
+    const wanted = argumentsOf.flatMap((word) => Object.keys(known).filter((path) => word.includes(path)));
     const beside = wanted.flatMap((path) => WARPFOLD_BESIDE[path] ?? []);
-    const given = Object.fromEntries([...wanted, ...beside].map((path) => [path, WARPFOLD_FILES[path]]));
+    const given = Object.fromEntries([...wanted, ...beside].map((path) => [path, known[path]]));
     const run = start({ command: { arguments: argumentsOf, files: { ...given, ...files } } }, onProgress);
     whenStarted(run.stop);
-    return await run.result;
+    const outcome = await run.result;
+    Object.assign(written, outcome.files);
+    return outcome;
   }
 
   return { start, words, command };
