@@ -62,7 +62,10 @@ const LADDER: Ladder = Ladder {
             name: "naive",
             changed: "A thread per element; neighbours write far from one another",
             claims: &[],
-            launches: &[Launch::new(|_| AnyKernel::from(naive()), |size| LaunchConfig::for_elements(size as usize, 256))],
+            launches: &[Launch::new(
+                |_| AnyKernel::from(naive()),
+                |size| LaunchConfig::for_elements(size as usize, 256),
+            )],
             finish: Finish::Nothing,
         },
         Rung {

@@ -123,8 +123,7 @@ impl ReportTo {
     /// Writes a report.
     pub(crate) fn write(&self, text: &str) -> Result<(), Failure> {
         let Some(path) = &self.output else { return print(text) };
-        host::write(path, text)
-            .map_err(|error| Failure::usage(format!("cannot write {}: {error}", path.display())))?;
+        host::write(path, text).map_err(|error| Failure::usage(format!("cannot write {}: {error}", path.display())))?;
         note(&format!("wrote {} ({} KB)\n", path.display(), text.len().div_ceil(1000)));
         Ok(())
     }

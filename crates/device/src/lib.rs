@@ -72,12 +72,12 @@ pub use api::peers::PeerGroup;
 pub use api::stream::Stream;
 pub use api::tensor_map::{TensorLayout, TensorMap};
 pub use api::typed::Packet;
-#[cfg(all(feature = "nccl", target_family = "wasm"))]
-pub use cuda::nccl::{Nccl, NcclCommunicator, NcclId};
 pub use backend::{
     ComputeCapability, DeviceKind, Dim3, DriverVersion, FunctionInfo, LaunchConfig, LaunchSite, Limits, Link, Param,
     Profile,
 };
+#[cfg(all(feature = "nccl", target_family = "wasm"))]
+pub use cuda::nccl::{Nccl, NcclCommunicator, NcclId};
 pub use error::{Error, ErrorKind};
 #[cfg(feature = "virtual-gpu")]
 pub use virtual_gpu::LaunchReport;

@@ -89,12 +89,7 @@ pub(crate) mod nccl {
         }
 
         /// All-reduce sum in NCCL's own order.
-        pub fn all_reduce_sum<T: Element>(
-            &self,
-            _: &Stream,
-            _: &View<'_, T>,
-            _: ViewMut<'_, T>,
-        ) -> Result<(), Error> {
+        pub fn all_reduce_sum<T: Element>(&self, _: &Stream, _: &View<'_, T>, _: ViewMut<'_, T>) -> Result<(), Error> {
             match *self {}
         }
 

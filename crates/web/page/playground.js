@@ -86,8 +86,13 @@ class Parameter {
     this.count = element("input", { value: "1024", size: "8", "aria-label": `elements of ${name}` });
     this.values = select(`values of ${name}`, Object.keys(VALUES), "counting");
     const scalar = { ".f32": "f32=1", ".f64": "f64=1", ".u64": "u64=1024" }[type] ?? "u32=1024";
-    this.text = element("input", { value: given ?? scalar, "aria-label": `argument ${name}`, class: "wide" });
-    if (given != null) this.role.value = "as text";
+    this.text = element("input", { value: typeof given === "string" ? given : scalar, "aria-label": `argument ${name}`, class: "wide" });
+    if (typeof given === "string") this.role.value = "as text";
+    else if (given) {
+      this.role.value = given.role;
+      this.type.value = given.type;
+      this.count.value = given.count ?? this.count.value;
+    }
     this.array = element("span", { class: "controls" }, this.type, element("label", {}, this.count, " elements"), this.values);
     this.row = element("li", { class: "controls" }, element("code", {}, `${name} ${type}`), this.role, this.array, this.text);
     this.role.addEventListener("change", () => this.show());
@@ -118,9 +123,9 @@ const EXAMPLES = {
   "a race in shared memory": { path: "crates/cli/tests/program/ptx/race.ptx", grid: "1", block: "64", given: ["out=out.npy,u32,64"] },
   "Triton: a sum": {
     path: "fixtures/triton/reduce_partial.sm_90a.ptx", grid: "1", block: "128", shared: "16",
-    given: [null, "out=sums.npy,f32,1", "u32=1024", "u64=0", "u64=0"],
+    given: [{ role: "input", type: "i32" }, "out=sums.npy,i32,1", "u32=1024", "u64=0", "u64=0"],
   },
-  "nvcc: a reduction": { path: "fixtures/nvcc/reduce_lessons.sm_80.ptx", grid: "1", block: "1024", given: [null, "out=sum.npy,f32,1", "u32=2048"] },
+  "nvcc: a reduction": { path: "fixtures/nvcc/reduce_lessons.sm_80.ptx", grid: "1", block: "1024", given: [{ role: "input", type: "f32", count: 2048 }, "out=sum.npy,f32,1", "u32=2048"] },
 };
 
 let parameters = [];

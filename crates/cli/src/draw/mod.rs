@@ -55,8 +55,7 @@ impl Draw {
         let mut write = |file: &str, svg: String| {
             num += 1;
             let path = folder.join(file);
-            host::write(&path, svg)
-                .map_err(|error| Failure::usage(format!("cannot write {}: {error}", path.display())))
+            host::write(&path, svg).map_err(|error| Failure::usage(format!("cannot write {}: {error}", path.display())))
         };
         for picture in PICTURES.iter().filter(|picture| is_asked(picture.file)) {
             progress.begin(picture.file.to_owned());

@@ -51,13 +51,18 @@ fn pressed(browser: &mut Browser, place: &str) -> (String, String) {
 fn every_command_of_the_book_shows_in_a_page_what_it_shows_in_a_terminal() {
     let Some(folder) = folder() else { return };
     let mut num = 0;
-    let mut pages: Vec<_> = fs::read_dir(&folder).expect("a folder").map(|file| file.expect("readable").path()).collect();
-    pages.retain(|page| fs::read_to_string(page).is_ok_and(|text| text.contains("data-command")) && page.extension().is_some_and(|end| end == "html"));
+    let mut pages: Vec<_> =
+        fs::read_dir(&folder).expect("a folder").map(|file| file.expect("readable").path()).collect();
+    pages.retain(|page| {
+        fs::read_to_string(page).is_ok_and(|text| text.contains("data-command"))
+            && page.extension().is_some_and(|end| end == "html")
+    });
     pages.sort();
     for page in pages {
         let name = page.file_name().expect("a file").to_string_lossy().into_owned();
         let Some(mut browser) = open(&folder, &name) else { return };
-        let commands = browser.value("[...document.querySelectorAll('[data-command]')].map((place) => place.dataset.command)");
+        let commands =
+            browser.value("[...document.querySelectorAll('[data-command]')].map((place) => place.dataset.command)");
         for (i, command) in commands.as_array().expect("commands").iter().enumerate() {
             let command = command.as_str().expect("a command");
             let words: Vec<&str> = command.split_whitespace().skip(1).collect();
@@ -113,7 +118,8 @@ fn the_playground_shows_counters_findings_and_pictures() {
     let Some(folder) = folder() else { return };
     let Some(mut browser) = open(&folder, "playground.html") else { return };
     let example = "document.getElementById('example')";
-    browser.value(&format!("{example}.value = 'a race in shared memory'; {example}.dispatchEvent(new Event('change'))"));
+    browser
+        .value(&format!("{example}.value = 'a race in shared memory'; {example}.dispatchEvent(new Event('change'))"));
     browser.wait_for("document.getElementById('kernel').value === 'race' && document.getElementById('parameters').children.length === 1");
     browser.value("document.querySelector('#form button.run').click()");
     browser.wait_for("document.querySelector('#output iframe')");
@@ -122,6 +128,9 @@ fn the_playground_shows_counters_findings_and_pictures() {
     for part in ["warp instructions", "error: race in kernel race", "exit code 1"] {
         assert!(text.contains(part), "{part}:\n{text}");
     }
-    assert_eq!(browser.value("document.getElementById('line').textContent.startsWith('warpfold sim kernel.ptx')"), true);
+    assert_eq!(
+        browser.value("document.getElementById('line').textContent.startsWith('warpfold sim kernel.ptx')"),
+        true
+    );
     assert_eq!(browser.value("document.querySelector('iframe').srcdoc.includes('<!doctype html>')"), true);
 }

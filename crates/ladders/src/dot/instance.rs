@@ -4,7 +4,7 @@ use warpfold_device::{Arguments, Buffer, Device};
 use warpfold_kernels::Dtype;
 use warpfold_kernels::fold::sum_error_bound;
 
-use crate::ladder::{Finish, Guarded, Guards, Instance, Rung, Verdict, samples, elements_of};
+use crate::ladder::{Finish, Guarded, Guards, Instance, Rung, Verdict, elements_of, samples};
 use crate::{Error, LadderElement};
 
 pub(super) fn open(device: &Device, dtype: Dtype, size: u64, guards: Guards) -> Result<Box<dyn Instance>, Error> {

@@ -4,7 +4,7 @@ use warpfold_device::{Arguments, Device};
 use warpfold_kernels::Dtype;
 
 use crate::Error;
-use crate::ladder::{Guarded, Guards, Instance, Rung, Verdict, samples, elements_of};
+use crate::ladder::{Guarded, Guards, Instance, Rung, Verdict, elements_of, samples};
 use crate::row::{RowElement, open_typed};
 
 /// An activation in double precision.

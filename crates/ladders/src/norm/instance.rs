@@ -5,19 +5,14 @@ use warpfold_kernels::Dtype;
 
 use super::ladder::ROW_LEN;
 use super::reference::{layer_norm, rms_norm};
-use crate::ladder::{Guards, Instance, Rows, samples, elements_of};
+use crate::ladder::{Guards, Instance, Rows, elements_of, samples};
 use crate::row::{Operator, RowElement, RowProblem, open_typed};
 use crate::{Error, LadderElement};
 
 /// Epsilon added to the variance.
 const EPS: f32 = 1e-5;
 
-pub(super) fn open_layer(
-    device: &Device,
-    dtype: Dtype,
-    size: u64,
-    guards: Guards,
-) -> Result<Box<dyn Instance>, Error> {
+pub(super) fn open_layer(device: &Device, dtype: Dtype, size: u64, guards: Guards) -> Result<Box<dyn Instance>, Error> {
     open_typed!(dtype, layer(device, elements_of(size), guards))
 }
 

@@ -6,7 +6,7 @@ use warpfold_kernels::Dtype;
 use super::ladder::ROW_LEN;
 use super::reference::scale;
 use crate::Error;
-use crate::ladder::{Guards, Instance, Rows, samples, elements_of};
+use crate::ladder::{Guards, Instance, Rows, elements_of, samples};
 use crate::row::{Operator, RowElement, RowProblem, open_typed};
 
 pub(super) fn open(device: &Device, dtype: Dtype, size: u64, guards: Guards) -> Result<Box<dyn Instance>, Error> {

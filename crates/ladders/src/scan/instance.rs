@@ -5,7 +5,7 @@ use warpfold_kernels::Dtype;
 use warpfold_kernels::fold::sum_error_bound;
 
 use super::ladder::TILE;
-use crate::ladder::{Guarded, Guards, Instance, Rung, Verdict, samples, elements_of};
+use crate::ladder::{Guarded, Guards, Instance, Rung, Verdict, elements_of, samples};
 use crate::{Error, LadderElement};
 
 pub(super) fn open(device: &Device, dtype: Dtype, size: u64, guards: Guards) -> Result<Box<dyn Instance>, Error> {

@@ -7,15 +7,10 @@ use super::ladder::ROW_LEN;
 use super::reference::softmax;
 use super::vector::MAX_BLOCKS;
 use crate::Error;
-use crate::ladder::{Finish, Guarded, Guards, Instance, Rows, Rung, Verdict, samples, elements_of};
+use crate::ladder::{Finish, Guarded, Guards, Instance, Rows, Rung, Verdict, elements_of, samples};
 use crate::row::{Expected, Operator, RowElement, RowProblem, RowResult, open_typed};
 
-pub(super) fn open_rows(
-    device: &Device,
-    dtype: Dtype,
-    size: u64,
-    guards: Guards,
-) -> Result<Box<dyn Instance>, Error> {
+pub(super) fn open_rows(device: &Device, dtype: Dtype, size: u64, guards: Guards) -> Result<Box<dyn Instance>, Error> {
     open_typed!(dtype, rows(device, elements_of(size), guards))
 }
 

@@ -82,7 +82,9 @@ const RUNGS: &[Rung] = &[
             Claim::new(Metric::GlobalStores, Change::DividedBy(4)),
             Claim::new(Metric::Instructions, Change::Falls),
         ],
-        launches: &[Launch::new(typed!(grid_vec4), |size| LaunchConfig::for_elements(elements_of(size).div_ceil(4).max(1), BLOCK))],
+        launches: &[Launch::new(typed!(grid_vec4), |size| {
+            LaunchConfig::for_elements(elements_of(size).div_ceil(4).max(1), BLOCK)
+        })],
         finish: Finish::Nothing,
     },
 ];
