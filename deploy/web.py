@@ -111,6 +111,23 @@ def table(lines: list[str]) -> str:
     return f'<div class="table"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
 
 
+def exercises() -> dict[str, str]:
+    """The exercises that the judge has, with their tasks."""
+    files = ((ROOT / f"crates/ladders/src/exercise/{name}.rs").read_text() for name in ["list", "steps", "tiles"])
+    found = re.findall(r'\bname: "([\w-]+)",\s+task: "((?:[^"\\]|\\.)*)"', "".join(files))
+    return {name: re.sub(r"\\\n\s*", "", task) for name, task in found}
+
+
+def solve(name: str) -> str:
+    return f'<div class="solve" data-exercise="{name}"></div>'
+
+
+def exercise_page() -> str:
+    body = "".join(f'<h2 id="{name}">{name}</h2><p>{inline(task)}.</p>{solve(name)}' for name, task in exercises().items())
+    return "<h1>Exercises</h1><p>Each takes PTX, written by hand or by a compiler. The same exercises in Rust are for a terminal: " \
+        f"<code>warpfold exercise list</code>.</p>{body}"
+
+
 def rendered(text: str) -> str:
     """A chapter: the Markdown that the book uses, and nothing more."""
     lines, made, i = text.split("\n"), [], 0
@@ -126,8 +143,9 @@ def rendered(text: str) -> str:
         elif heading := re.match(r"(#+) (.*)", line):
             level, words = len(heading[1]), heading[2]
             made.append(f'<h{level} id="{slug(words)}">{inline(words)}</h{level}>')
-            if exercise := re.fullmatch(r"Exercise: ([\w-]+)", words):
-                made.append(f'<div class="solve" data-exercise="{exercise[1]}"></div>')
+            exercise = re.fullmatch(r"Exercise: ([\w-]+)", words)
+            if exercise and exercise[1] in exercises():
+                made.append(solve(exercise[1]))
             i += 1
         elif line.startswith("|"):
             end = next((j for j in range(i, len(lines)) if not lines[j].startswith("|")), len(lines))
@@ -172,7 +190,7 @@ def page(title: str, name: str, body: str, scripts: list[str]) -> str:
         return f'<li><a href="{file}.html"{current}>{inline(text)}</a></li>'
 
     parts = "".join(f"<h2>{part}</h2><ul>{''.join(entry(*chapter) for chapter in chapters)}</ul>" for part, chapters in contents())
-    menu = f'<ul>{entry("warpfold", "index")}{entry("Playground", "playground")}</ul>{parts}'
+    menu = f'<ul>{entry("warpfold", "index")}{entry("Playground", "playground")}{entry("Exercises", "exercises")}</ul>{parts}'
     tags = "".join(f'<script src="{script}"></script>' for script in scripts)
     return (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{html.escape(title)}</title>'
@@ -209,7 +227,8 @@ def main() -> None:
         f"const WARPFOLD_WORKER = {json.dumps((PAGE / 'worker.js').read_text())};\n",
         "files.js": f'"use strict";\nconst WARPFOLD_FILES = {json.dumps(files)};\nconst WARPFOLD_BESIDE = {json.dumps(beside)};\n',
         "playground.html": page("Playground", "playground", (PAGE / "playground.html").read_text(), ["run.js", "playground.js"]),
-        "index.html": page("warpfold", "index", rendered((PAGE / "index.md").read_text()), ["run.js"]),
+        "exercises.html": page("Exercises", "exercises", exercise_page(), ["run.js"]),
+        "index.html": page("warpfold", "index", (PAGE / "index.html").read_text(), ["run.js"]),
     }
     for name in ["run.js", "playground.js", "style.css"]:
         written[name] = (PAGE / name).read_text()
