@@ -87,6 +87,30 @@ fn every_command_of_the_book_shows_in_a_page_what_it_shows_in_a_terminal() {
 }
 
 #[test]
+fn reports_of_ladders_are_the_same_in_a_page_to_the_last_bit() {
+    let Some(folder) = folder() else { return };
+    let Some(mut browser) = open(&folder, "index.html") else { return };
+    for command in [
+        "ladder histogram --size 9000 --check all",
+        "ladder sgemm --size 130x70x70",
+        "ladder hgemm --size 130x300x200",
+        "ladder attention --size 130x2x1x64x1-causal",
+        "ladder norm --size 30000 --dtype bf16",
+        "ladder sigmoid --size 5000 --dtype f16",
+        "ladder reduce --size 4096 --dtype f32 --rung naive --rung single_pass",
+    ] {
+        let words: Vec<&str> = command.split(' ').chain(["--device", "virtual", "--report", "json"]).collect();
+        let outcome = browser.value(&format!("warpfold.command({})", serde_json::json!(words)));
+        let expected = on_one_core(&words).ended_with(0);
+        assert!(
+            outcome["code"] == 0 && outcome["stdout"] == expected.stdout,
+            "{command}:\n{outcome}\n{}",
+            expected.stdout
+        );
+    }
+}
+
+#[test]
 fn an_exercise_takes_ptx_in_a_page() {
     let Some(folder) = folder() else { return };
     let Some(mut browser) = open(&folder, "one-thread.html") else { return };
