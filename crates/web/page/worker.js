@@ -22,7 +22,7 @@ onmessage = async ({ data: { module, request } }) => {
     const at = exports.run();
     postMessage({ outcome: JSON.parse(text(at, exports.outcome_bytes())) });
   } catch (error) {
-    const memoryIsFull = error instanceof RangeError || /memory/i.test(panic || "");
+    const memoryIsFull = error instanceof RangeError || /memory|capacity/i.test(panic || "");
     postMessage({ failure: panic || `${error}${memoryIsFull ? " (a page has 4 GB at most)" : ""}` });
   }
 };

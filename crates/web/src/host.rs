@@ -65,7 +65,10 @@ impl Instant {
 
 /// Reads a file.
 pub(crate) fn read(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
-    with(|host| host.files.get(path.as_ref()).cloned()).ok_or_else(|| io::ErrorKind::NotFound.into())
+    with(|host| host.files.get(path.as_ref()).cloned()).ok_or_else(|| {
+        let known = "a page has files that the book's commands read, and those that its commands wrote";
+        io::Error::new(io::ErrorKind::NotFound, known)
+    })
 }
 
 /// Reads a file of text.
