@@ -46,7 +46,7 @@ fn tiled(width: u32) -> Transpose {
     })
 }
 
-fn tiles(size: usize) -> LaunchConfig {
+fn tiles(size: u64) -> LaunchConfig {
     LaunchConfig::new((COLUMNS / 32, size as u32 / COLUMNS / 32), (32, 8))
 }
 
@@ -62,7 +62,10 @@ const LADDER: Ladder = Ladder {
             name: "naive",
             changed: "A thread per element; neighbours write far from one another",
             claims: &[],
-            launches: &[Launch::new(|_| AnyKernel::from(naive()), |size| LaunchConfig::for_elements(size, 256))],
+            launches: &[Launch::new(
+                |_| AnyKernel::from(naive()),
+                |size| LaunchConfig::for_elements(size as usize, 256),
+            )],
             finish: Finish::Nothing,
         },
         Rung {
@@ -90,10 +93,11 @@ const LADDER: Ladder = Ladder {
 fn open(
     device: &Device,
     _dtype: Dtype,
-    size: usize,
+    size: u64,
     guards: Guards,
 ) -> Result<Box<dyn Instance>, warpfold_ladders::Error> {
-    let (input, columns) = (samples::<f32>(1, size), COLUMNS as usize);
+    let (size, columns) = (size as usize, COLUMNS as usize);
+    let input = samples::<f32>(1, size);
     let expected = (0..size).map(|i| input[i % (size / columns) * columns + i / (size / columns)]).collect();
     Arrays { inputs: vec![input], expected, tolerance: 0.0 }.open(device, guards)
 }

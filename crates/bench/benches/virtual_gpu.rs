@@ -43,7 +43,7 @@ fn main() -> Result<(), Failure> {
         let listed = rungs().into_iter().find(|k| k.kernel.name() == format!("reduce_{rung}_i32"));
         let listed = listed.ok_or_else(|| format!("no kernel reduce_{rung}_i32"))?;
         let function = listed.kernel.prepare(&device)?;
-        let blocks = (ladder::ladder("reduce")?.rung(rung)?.launches[0].config)(SIZE as usize);
+        let blocks = (ladder::ladder("reduce")?.rung(rung)?.launches[0].config)(u64::from(SIZE));
         let arguments = Arguments::new().input(&input).output(&mut sums).value(SIZE);
         row(&device, &format!("reduce/{rung}, {SIZE} i32"), cores, &function, blocks, &arguments)?;
     }
@@ -62,7 +62,7 @@ fn main() -> Result<(), Failure> {
     for checks in [Checks::None, Checks::All] {
         let options = RunOptions { checks, ..RunOptions::default() };
         let start = Instant::now();
-        let report = ladder::run(&device, ladder::ladder("reduce")?, SIZE as usize, Dtype::I32, &options)?;
+        let report = ladder::run(&device, ladder::ladder("reduce")?, u64::from(SIZE), Dtype::I32, &options)?;
         let wall = start.elapsed().as_secs_f64();
         assert!(report.is_ok(), "the ladder is right");
         println!("whole ladder `reduce`, data and verification included, checks {checks:?}: {wall:.1} s");

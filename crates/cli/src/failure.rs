@@ -1,4 +1,4 @@
-//! Why a command fails: one line for standard error, and an exit code.
+//! How a command ends: an exit code, and for one that fails a line for standard error.
 
 use std::fmt;
 
@@ -10,6 +10,27 @@ enum Reason {
     Usage,
     Unsupported,
     Run,
+}
+
+/// The outcome of a command that did not fail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// Nothing is wrong.
+    Clean,
+    /// The report names what is wrong.
+    Findings,
+    /// With an exit code that the caller chose.
+    Code(u8),
+}
+
+impl Ending {
+    pub(crate) const fn exit_code(self) -> u8 {
+        match self {
+            Self::Clean => 0,
+            Self::Findings => 1,
+            Self::Code(code) => code,
+        }
+    }
 }
 
 /// A command that failed.

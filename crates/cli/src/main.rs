@@ -15,6 +15,7 @@ mod exercise;
 mod failure;
 #[cfg(feature = "engine")]
 mod generate;
+mod host;
 mod inspect;
 mod ladder;
 mod measure;
@@ -42,7 +43,7 @@ use std::sync::LazyLock;
 use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
 
-use failure::Failure;
+use failure::{Ending, Failure};
 use warpfold_report::{json, table};
 
 /// The version, with the commit that a release was built from (deploy/release.sh names it).
@@ -81,22 +82,9 @@ enum Command {
     Draw(draw::Draw),
 }
 
-/// The outcome of a command that did not fail.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Ending {
-    /// Nothing is wrong.
-    Clean,
-    /// The report names what is wrong.
-    Findings,
-    /// With an exit code that the caller chose.
-    Code(u8),
-}
-
 fn main() -> ExitCode {
     match run() {
-        Ok(Ending::Clean) => ExitCode::SUCCESS,
-        Ok(Ending::Findings) => ExitCode::from(1),
-        Ok(Ending::Code(code)) => ExitCode::from(code),
+        Ok(ending) => ExitCode::from(ending.exit_code()),
         Err(failure) => {
             // Nobody is left to be told if standard error is closed.
             let _ = writeln!(std::io::stderr(), "error: {failure}");

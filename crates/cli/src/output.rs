@@ -2,12 +2,12 @@
 
 use std::io::{ErrorKind, Write};
 use std::path::PathBuf;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::{Args, ValueEnum};
 use warpfold_report::{About, Kind, Page};
 
 use crate::failure::Failure;
+use crate::host;
 
 /// The form of a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -123,8 +123,7 @@ impl ReportTo {
     /// Writes a report.
     pub(crate) fn write(&self, text: &str) -> Result<(), Failure> {
         let Some(path) = &self.output else { return print(text) };
-        std::fs::write(path, text)
-            .map_err(|error| Failure::usage(format!("cannot write {}: {error}", path.display())))?;
+        host::write(path, text).map_err(|error| Failure::usage(format!("cannot write {}: {error}", path.display())))?;
         note(&format!("wrote {} ({} KB)\n", path.display(), text.len().div_ceil(1000)));
         Ok(())
     }
@@ -142,11 +141,7 @@ impl ReportTo {
 
 /// The command that runs, and the time.
 pub(crate) fn about() -> About {
-    let words = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
-    About {
-        command: Some(command(words)),
-        unix_seconds: SystemTime::now().duration_since(UNIX_EPOCH).ok().map(|now| now.as_secs()),
-    }
+    About { command: Some(command(host::arguments())), unix_seconds: host::unix_seconds() }
 }
 
 /// The command of some arguments, without what is secret: a page is handed on.
@@ -179,7 +174,7 @@ fn quoted(word: &str) -> String {
 
 /// Writes text to standard output. A reader that closed it, as `head` does, has what it wanted.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
-    let mut out = std::io::stdout().lock();
+    let mut out = host::stdout();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
             Err(Failure::run(format!("cannot write to standard output: {error}")))
@@ -190,7 +185,7 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
 
 /// Writes text to standard error, for those who watch. Nobody is left to be told if it is closed.
 pub(crate) fn note(text: &str) {
-    let _ = std::io::stderr().lock().write_all(text.as_bytes());
+    let _ = host::stderr().write_all(text.as_bytes());
 }
 
 /// A value as JSON.

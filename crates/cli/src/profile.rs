@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use warpfold_device::{Activity, ActivityTime, ApiCall, Device, Recorded};
 
 use crate::failure::Failure;
+use crate::host;
 use crate::output;
 use crate::table::{Table, grouped, time};
 
@@ -75,7 +76,7 @@ impl Options {
         let files = [(&self.profile_json, json as fn(&Recorded) -> Value), (&self.profile_trace, trace)];
         for (path, value) in files {
             let Some(path) = path else { continue };
-            std::fs::write(path, format!("{:#}\n", value(recorded)))
+            host::write(path, format!("{:#}\n", value(recorded)))
                 .map_err(|error| Failure::usage(format!("cannot write {}: {error}", path.display())))?;
         }
         Ok(())

@@ -31,7 +31,7 @@ fn traffic(c: &Counters) -> [(&'static str, u64); 16] {
 
 /// Launches one kernel as the rung, judges its result, and tells its traffic.
 #[track_caller]
-fn run(device: &Device, instance: &mut dyn Instance, rung: &Rung, size: usize, function: &Function) -> Counters {
+fn run(device: &Device, instance: &mut dyn Instance, rung: &Rung, size: u64, function: &Function) -> Counters {
     drop(device.take_reports());
     instance.reset(rung).expect("the data fits the device");
     let arguments = instance.arguments(rung, 0).expect("the device tells addresses");
@@ -46,7 +46,7 @@ fn run(device: &Device, instance: &mut dyn Instance, rung: &Rung, size: usize, f
 /// Compares every rung of a ladder with the entry of its name in nvcc's text, for both
 /// architectures.
 #[track_caller]
-fn check(name: &str, file: &str, dtype: Dtype, sizes: &[usize]) {
+fn check(name: &str, file: &str, dtype: Dtype, sizes: &[u64]) {
     let device = Device::virtual_gpu(Profile::H200);
     let ladder = ladder(name).expect("the ladder exists");
     for arch in ["sm_80", "sm_90a"] {
@@ -67,7 +67,7 @@ fn check(name: &str, file: &str, dtype: Dtype, sizes: &[usize]) {
 }
 
 /// Around a warp, a block, two blocks; not a multiple of four; many blocks.
-const SIZES: [usize; 9] = [0, 1, 31, 255, 256, 513, 1023, 10_007, 1 << 18];
+const SIZES: [u64; 9] = [0, 1, 31, 255, 256, 513, 1023, 10_007, 1 << 18];
 
 #[test]
 fn nvcc_adds_vectors_with_the_traffic_of_the_ladder() {

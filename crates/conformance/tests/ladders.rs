@@ -19,13 +19,13 @@ use warpfold_lang::{
 use warpfold_ptx::Opcode;
 
 /// Around every size at which a warp, a vector access, a block or a grid is full.
-const SIZES: &[usize] = &[
+const SIZES: &[u64] = &[
     0, 1, 2, 3, 4, 5, 7, 8, 31, 32, 33, 63, 64, 65, 127, 128, 129, 255, 256, 257, 511, 512, 513, 1023, 1024, 1025,
     1999, 2047, 2048, 2049, 4095, 4096, 4097, 100_003,
 ];
 
 /// More than one round for the rungs whose grid is fixed, with something left over.
-const SEVERAL_ROUNDS: usize = 2 * (MAX_BLOCKS * BLOCK * 4) as usize + 1234 * 4 + 3;
+const SEVERAL_ROUNDS: u64 = 2 * (MAX_BLOCKS * BLOCK * 4) as u64 + 1234 * 4 + 3;
 
 /// The devices to test on: the one that the environment names, or all at hand.
 fn devices() -> Vec<Device> {
@@ -55,7 +55,7 @@ fn options(checks: Checks) -> RunOptions {
 }
 
 #[track_caller]
-fn reported(device: &Device, ladder: &'static Ladder, size: usize, dtype: Dtype, checks: Checks) -> LadderReport {
+fn reported(device: &Device, ladder: &'static Ladder, size: u64, dtype: Dtype, checks: Checks) -> LadderReport {
     run(device, ladder, size, dtype, &options(checks)).unwrap_or_else(|e| panic!("{} {size} {dtype}: {e}", ladder.name))
 }
 
@@ -104,7 +104,7 @@ const DECODES: &[&str] = &[
 
 /// The sizes to try a ladder with, of those that are numbers of elements or in the form that it
 /// takes.
-fn sizes_of(ladder: &Ladder, elements: &[usize]) -> Vec<usize> {
+fn sizes_of(ladder: &Ladder, elements: &[u64]) -> Vec<u64> {
     match (ladder.sizes, ladder.name) {
         (Sizes::Elements | Sizes::With(_), _) => {
             elements.iter().copied().filter(|size| *size <= ladder.max_size).collect()
@@ -182,7 +182,7 @@ macro_rules! in_groups {
 
 /// The cases to try: of the sizes another third for each type, so that none is left out where a
 /// ladder has three.
-fn cases(group: usize, elements: &[usize]) -> Vec<(&'static Ladder, usize, Dtype)> {
+fn cases(group: usize, elements: &[u64]) -> Vec<(&'static Ladder, u64, Dtype)> {
     let of_dtype = |ladder: &'static Ladder, turn: usize| {
         let sizes = sampled(turn + ladder.name.len(), sizes_of(ladder, elements)).into_iter();
         sizes.map(move |size| (ladder, size, ladder.dtypes[turn]))
@@ -255,7 +255,7 @@ fn every_rung_buys_what_it_claims(group: usize) {
         let rounds = if tries_all() { 4 } else { 2 };
         let size = match ladder.sizes {
             Sizes::Elements | Sizes::With(_) if !has_one_block => {
-                ladder.max_size.min(rounds * (MAX_BLOCKS * BLOCK * 4) as usize)
+                ladder.max_size.min(rounds * u64::from(MAX_BLOCKS * BLOCK * 4))
             }
             _ => ladder.default_size,
         };
@@ -405,7 +405,7 @@ fn bank_conflicts_are_those_that_hardware_measured() {
         all_are_right(&report);
         for rung in &report.rungs {
             let counters = rung.counters.expect("the virtual GPU counts");
-            let measured = 4_587_520 / (reduce.default_size / size) as u64;
+            let measured = 4_587_520 / (reduce.default_size / size);
             let expected = if rung.name == "interleaved" { measured } else { 0 };
             assert_eq!(counters.shared_store_bank_conflicts, expected, "{} of {size}", rung.name);
         }

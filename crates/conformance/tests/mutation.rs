@@ -13,7 +13,7 @@ use warpfold_lang::{Global, block_idx, cluster_arrive_relaxed, cluster_block_ran
 
 /// A size at which every part of a rung has work: several blocks, and several rounds where a thread
 /// takes rounds.
-fn size_of(ladder: &Ladder, rung: &Rung) -> usize {
+fn size_of(ladder: &Ladder, rung: &Rung) -> u64 {
     match (ladder.sizes, ladder.name) {
         (Sizes::Elements | Sizes::With(_), _) => {}
         (Sizes::Numbers(_), "sgemm") => return ladder.parse_size("130x70x70").unwrap(),
@@ -154,7 +154,7 @@ fn try_ladders(group: Group, least: usize) {
         // Integers, where there are some: a wrong sum shows in them whatever the order of
         // additions.
         let dtype = ladder.dtypes.iter().copied().find(|dtype| *dtype == Dtype::I32).unwrap_or(ladder.default_dtype());
-        let mut opened: Option<((usize, Dtype), Box<dyn Instance>)> = None;
+        let mut opened: Option<((u64, Dtype), Box<dyn Instance>)> = None;
         // A race is refuted as it is; what ships is tried with the library.
         let is_tried = |rung: &&Rung| rung.finish != Finish::Race && rung.name != "shipped";
         for rung in ladder.rungs.iter().filter(is_tried) {

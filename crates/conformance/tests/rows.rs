@@ -63,7 +63,8 @@ fn rungs<T: RowElement>(ladder: &Ladder, row_len: usize, num_rows: usize) -> Vec
     let of_rung = |rung: &Rung| {
         let [launch] = rung.launches else { panic!("{}/{} is several launches", ladder.name, rung.name) };
         // A launch follows from how many rows there are.
-        (launch.kernel(T::DTYPE, num_rows * row_len), (launch.config)(num_rows * row_len))
+        let size = (num_rows * row_len) as u64;
+        (launch.kernel(T::DTYPE, size), (launch.config)(size))
     };
     ladder.rungs.iter().map(of_rung).collect()
 }
@@ -309,7 +310,7 @@ fn rows_that_fit_on_chip_are_read_once_and_written_once_by_whole_accesses() {
 fn check_traffic(of_rows: &OfRows, row_len: usize, num_rows: usize, dtype: warpfold_kernels::Dtype) {
     let OfRows { ladder, vectors, statistics, first_on_chip, .. } = *of_rows;
     let device = Device::virtual_gpu(Profile::H200);
-    let report = run(&device, ladder, num_rows * row_len, dtype, &RunOptions::default()).unwrap();
+    let report = run(&device, ladder, (num_rows * row_len) as u64, dtype, &RunOptions::default()).unwrap();
     assert!(report.is_ok(), "{} of {num_rows} rows of {row_len} {dtype}", ladder.name);
     let (rows, bytes) = (num_rows as u64, (num_rows * row_len) as u64 * dtype.bytes());
     let mut is_on_chip = false;

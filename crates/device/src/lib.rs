@@ -38,9 +38,14 @@
 //! GPU damages memory of the GPU. The virtual GPU finds such kernels.
 
 #![cfg_attr(not(feature = "virtual-gpu"), allow(dead_code, reason = "groups of devices need the virtual GPU's types"))]
+#![cfg_attr(target_family = "wasm", allow(dead_code, reason = "parts of the interface are the driver's alone"))]
 
 mod api;
 mod backend;
+#[cfg(not(target_family = "wasm"))]
+mod cuda;
+#[cfg(target_family = "wasm")]
+#[path = "no_driver.rs"]
 mod cuda;
 mod error;
 #[cfg(feature = "virtual-gpu")]
@@ -60,7 +65,7 @@ pub use api::inspect::{Inspect, Inspection};
 pub use api::kernel_cache::KernelCounts;
 pub use api::mapped::MappedBuffer;
 pub use api::module::{Function, Module};
-#[cfg(feature = "nccl")]
+#[cfg(all(feature = "nccl", not(target_family = "wasm")))]
 pub use api::nccl::{Nccl, NcclCommunicator, NcclId};
 #[cfg(feature = "virtual-gpu")]
 pub use api::peers::PeerGroup;
@@ -71,6 +76,8 @@ pub use backend::{
     ComputeCapability, DeviceKind, Dim3, DriverVersion, FunctionInfo, LaunchConfig, LaunchSite, Limits, Link, Param,
     Profile,
 };
+#[cfg(all(feature = "nccl", target_family = "wasm"))]
+pub use cuda::nccl::{Nccl, NcclCommunicator, NcclId};
 pub use error::{Error, ErrorKind};
 #[cfg(feature = "virtual-gpu")]
 pub use virtual_gpu::LaunchReport;
@@ -79,4 +86,5 @@ pub use warpfold_sim::{Access, Checks, Counters, Finding, FindingKind, Instructi
 pub use warpfold_sim::{Arch, Fill, Interleave, L2Promotion, MapMode, MapSwizzle, TensorMapError};
 
 /// The driver's bindings, for sharing contexts and streams with other users of them.
+#[cfg(not(target_family = "wasm"))]
 pub use cudarc;

@@ -110,9 +110,9 @@ pub enum ErrorKind {
         /// The ladder.
         ladder: &'static str,
         /// Elements asked for.
-        size: usize,
+        size: u64,
         /// The most that it takes.
-        limit: usize,
+        limit: u64,
     },
     /// A text that is no size of a ladder's problem.
     #[error("'{text}' is not {expected}")]

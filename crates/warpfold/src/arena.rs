@@ -115,6 +115,7 @@ pub(crate) struct Memory {
 
 impl Memory {
     /// Memory that somebody else keeps until `owner` is dropped.
+    #[cfg(not(target_family = "wasm"))]
     pub(crate) fn owned_by(buffer: Buffer<u8>, owner: Box<dyn Send + Sync>) -> Self {
         Self { buffer: Some(buffer), arena: None, owner: Some(owner), freed_on: None }
     }

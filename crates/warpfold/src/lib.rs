@@ -48,6 +48,7 @@ mod conv;
 mod create;
 mod digest;
 mod display;
+#[cfg(not(target_family = "wasm"))]
 pub mod dlpack;
 mod einsum;
 mod element;

@@ -9,6 +9,7 @@ use warpfold_device::{Device, Profile};
 use warpfold_report::PICTURES;
 
 use crate::failure::Failure;
+use crate::host;
 use crate::progress::Progress;
 use crate::suggestion::did_you_mean;
 use crate::{Ending, output};
@@ -46,7 +47,7 @@ impl Draw {
             }
         }
         let folder = self.output.clone().unwrap_or_default();
-        std::fs::create_dir_all(&folder)
+        host::create_dir_all(&folder)
             .map_err(|error| Failure::usage(format!("cannot make {}: {error}", folder.display())))?;
         let is_asked = |file: &'static str| self.names.is_empty() || self.names.iter().any(|asked| asked == name(file));
         let device = Device::virtual_gpu(Profile::H200);
@@ -54,8 +55,7 @@ impl Draw {
         let mut write = |file: &str, svg: String| {
             num += 1;
             let path = folder.join(file);
-            std::fs::write(&path, svg)
-                .map_err(|error| Failure::usage(format!("cannot write {}: {error}", path.display())))
+            host::write(&path, svg).map_err(|error| Failure::usage(format!("cannot write {}: {error}", path.display())))
         };
         for picture in PICTURES.iter().filter(|picture| is_asked(picture.file)) {
             progress.begin(picture.file.to_owned());

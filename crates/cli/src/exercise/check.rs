@@ -11,6 +11,7 @@ use super::progress::Progress;
 use super::{file_of, named, next, rust};
 use crate::Ending;
 use crate::failure::Failure;
+use crate::host;
 use crate::output;
 
 /// A kernel that is to be judged.
@@ -58,7 +59,7 @@ impl Check {
         let exercise =
             named(self.exercise.as_deref().unwrap_or(if extension.is_some() { stem } else { &self.subject }))?;
         let path = if extension.is_some() { as_path.to_owned() } else { file_of(folder, exercise) };
-        if !path.is_file() {
+        if !host::is_file(&path) {
             let start = format!("`warpfold exercise start {}` writes the file to start from", exercise.name);
             return Err(Failure::usage(format!("{}: there is no such file; {start}", path.display())));
         }
@@ -141,7 +142,7 @@ fn text(exercise: &Exercise, judgement: &Judgement, progress: &Progress) -> Stri
 }
 
 fn read(path: &Path) -> Result<String, Failure> {
-    std::fs::read_to_string(path).map_err(|e| Failure::usage(format!("{}: {e}", path.display())))
+    host::read_to_string(path).map_err(|e| Failure::usage(format!("{}: {e}", path.display())))
 }
 
 /// What Triton makes of a kernel in Python: name, launch, plan and PTX, as the program of a kernel

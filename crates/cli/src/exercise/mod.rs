@@ -11,6 +11,7 @@ use warpfold_ladders::exercise::{EXERCISES, Exercise};
 
 use crate::Ending;
 use crate::failure::Failure;
+use crate::host;
 use crate::output;
 use crate::suggestion::did_you_mean;
 use progress::Progress;
@@ -95,12 +96,12 @@ fn start(folder: &Path, name: Option<&str>, progress: &Progress) -> Result<(), F
         None => next(progress).ok_or_else(|| Failure::usage("every exercise was passed; name one"))?,
     };
     let path = file_of(folder, exercise);
-    if path.exists() {
+    if host::is_file(&path) {
         return Err(Failure::usage(format!("{}: it is there already; check it, or remove it", path.display())));
     }
     let failed = |e: std::io::Error| Failure::usage(format!("{}: {e}", path.display()));
-    std::fs::create_dir_all(folder).map_err(failed)?;
-    std::fs::write(&path, exercise.start).map_err(failed)?;
+    host::create_dir_all(folder).map_err(failed)?;
+    host::write(&path, exercise.start).map_err(failed)?;
     let goals: String = exercise.goals.iter().map(|goal| format!("  {goal}\n")).collect();
     let goals = if goals.is_empty() { goals } else { format!("Goals:\n{goals}") };
     output::print(&format!(

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::failure::Failure;
+use crate::host;
 
 /// One exercise.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
@@ -30,7 +31,7 @@ impl Progress {
     pub(super) fn read(folder: &Path) -> Result<Self, Failure> {
         let path = folder.join(".warpfold/progress.json");
         let refused = |e: &dyn std::fmt::Display| Failure::usage(format!("{}: {e}", path.display()));
-        let states = match std::fs::read(&path) {
+        let states = match host::read(&path) {
             Ok(text) => serde_json::from_slice(&text).map_err(|e| refused(&e))?,
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => BTreeMap::new(),
             Err(e) => return Err(refused(&e)),
@@ -47,9 +48,9 @@ impl Progress {
         change(self.states.entry(exercise.to_owned()).or_default());
         let failed = |e: std::io::Error| Failure::usage(format!("{}: {e}", self.path.display()));
         if let Some(folder) = self.path.parent() {
-            std::fs::create_dir_all(folder).map_err(failed)?;
+            host::create_dir_all(folder).map_err(failed)?;
         }
         let text = serde_json::to_string_pretty(&self.states).expect("numbers and names");
-        std::fs::write(&self.path, text + "\n").map_err(failed)
+        host::write(&self.path, text + "\n").map_err(failed)
     }
 }

@@ -8,6 +8,7 @@ use std::process::Command;
 use warpfold_sim::Arch;
 
 use crate::failure::Failure;
+use crate::host;
 
 /// Resource usage of a kernel as ptxas reports it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,6 +34,9 @@ impl fmt::Display for Figures {
 /// Assembles a text with one kernel: its figures, or the first complaint; `None` if there is no
 /// ptxas.
 pub(super) fn assemble(text: &str, arch: Arch) -> Result<Option<Result<Figures, String>>, Failure> {
+    if !host::HAS_PROGRAMS {
+        return Ok(None);
+    }
     let named = std::env::var_os("PTXAS");
     let program = PathBuf::from(named.clone().unwrap_or_else(|| "ptxas".into()));
     let files = Files::new(text)?;

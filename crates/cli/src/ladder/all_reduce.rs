@@ -1,7 +1,7 @@
 //! `warpfold ladder all_reduce`: a sum on every one of several devices, from naive to shipped.
 
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::json;
 use warpfold_device::Device;
@@ -10,6 +10,7 @@ use warpfold_ladders::all_reduce::{self, Counts, Instance, NAME, RUNGS, Rung};
 use crate::Ending;
 use crate::device_choice;
 use crate::failure::Failure;
+use crate::host;
 use crate::ladder::Asked;
 use crate::output::Rungs;
 use crate::progress::Progress;
@@ -67,7 +68,7 @@ fn time(
     // The first turn captures graphs and is not counted.
     for turn in 0..=RUNS {
         for ((rung, _), times) in results.iter().zip(&mut times).filter(|((_, result), _)| result.is_some()) {
-            let start = Instant::now();
+            let start = host::Instant::now();
             instance.reduce(rung, calls)?;
             if turn > 0 {
                 times.push(start.elapsed() / calls as u32);

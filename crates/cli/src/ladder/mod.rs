@@ -28,6 +28,7 @@ use warpfold_report::{Figures, LadderJson, LadderRun, ladder_page, ladder_roofli
 use crate::Ending;
 use crate::device_choice;
 use crate::failure::Failure;
+use crate::host;
 use crate::output::{self, Form, ReportTo};
 use crate::profile;
 use crate::progress::Progress;
@@ -266,7 +267,13 @@ impl Ladder {
         let run = LadderRun { ladder, report: &report, device: &device };
         // The ladder of sums goes on over devices; a page has pictures of kernels alone.
         let goes_on = is_reduce && self.rungs.is_empty() && self.to.form != Form::Html;
-        let more = goes_on.then(|| OverDevices::beside(&device, ladders::elements_of(size))).transpose()?;
+        let more = match host::check_threads().map_err(|failure| failure.to_string()) {
+            Err(reason) if goes_on => {
+                output::note(&format!("without the ladder over devices: {reason}\n"));
+                None
+            }
+            _ => goes_on.then(|| OverDevices::beside(&device, ladders::elements_of(size))).transpose()?,
+        };
         let predicted = self.predict.map(|machine| predicted::of(&report, &machine)).transpose()?;
         self.write(run, recorded.as_ref(), more.as_ref(), predicted.as_deref())?;
         match ending(&report)? {
@@ -284,7 +291,7 @@ impl Ladder {
     }
 
     /// A size with what the options say.
-    fn with_options(&self, ladder: &ladders::Ladder, size: usize) -> Result<usize, Failure> {
+    fn with_options(&self, ladder: &ladders::Ladder, size: u64) -> Result<u64, Failure> {
         let mut size = ladder.with_heads(size, &(&self.heads).into())?;
         for (option, value) in [("columns", self.columns), ("factor", self.factor), ("block", self.block)] {
             if let Some(value) = value {
@@ -410,13 +417,21 @@ impl Ladder {
 
 impl Ladder {
     fn run_moves(&self) -> Result<Ending, Failure> {
-        self.refuse_options(&self.name, &[(self.block_size.is_some(), "--block-size"), (self.lengths.is_some(), "--lengths")])?;
+        self.refuse_options(
+            &self.name,
+            &[(self.block_size.is_some(), "--block-size"), (self.lengths.is_some(), "--lengths")],
+        )?;
         let (size, device) = (self.size.as_deref(), self.device.as_deref());
         let asked = Asked { size, rungs: &self.rungs, device, to: &self.to };
         match (&*self.name, self.devices) {
             (ladders_of_copies::NAME, _) => transfer::run(&asked),
-            (ladders_of_devices::NAME, num) => all_reduce::run(&asked, num, self.nccl.as_deref()),
-            (_, num) => over_devices::run(&asked, num.unwrap_or(2)),
+            (name, num) => {
+                host::check_threads()?;
+                match name {
+                    ladders_of_devices::NAME => all_reduce::run(&asked, num, self.nccl.as_deref()),
+                    _ => over_devices::run(&asked, num.unwrap_or(2)),
+                }
+            }
         }
     }
 
@@ -437,13 +452,13 @@ impl Ladder {
 fn watched_by(
     progress: &Progress,
     ladder: &'static ladders::Ladder,
-    size: usize,
+    size: u64,
     is_virtual: bool,
 ) -> ladders::ProgressFn {
     let progress = progress.clone();
     Arc::new(move |now| {
         if let Some(note) = note::note(ladder, size, now).filter(|_| is_virtual) {
-            progress.write(std::io::stderr(), &note);
+            progress.write(host::stderr(), &note);
         }
         match now.blocks {
             None => progress.begin(format!("{} ({} of {})", now.rung, now.rung_idx + 1, now.num_rungs)),

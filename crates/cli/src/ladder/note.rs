@@ -6,7 +6,7 @@ use warpfold_ladders::ladder as ladders;
 const QUICK_FLOPS: u64 = 1 << 30;
 
 /// Returns the note before the first rung of a problem that takes minutes on the virtual GPU.
-pub(super) fn note(ladder: &ladders::Ladder, size: usize, now: &ladders::Progress) -> Option<String> {
+pub(super) fn note(ladder: &ladders::Ladder, size: u64, now: &ladders::Progress) -> Option<String> {
     let is_first = now.rung_idx == 0 && now.blocks.is_none() && size != ladder.default_size;
     let flops = now.flops.filter(|flops| is_first && *flops > QUICK_FLOPS)?;
     let text = |size| ladder.size_text(size).unwrap_or_else(|| size.to_string());

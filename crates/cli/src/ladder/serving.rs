@@ -4,7 +4,7 @@
 //! serves. On a GPU the model that ships serves the same job, and there are times beside, of
 //! engines that have served it once, with steps overlapped as they are in earnest.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use clap::ValueEnum;
 use serde::Serialize;
@@ -20,6 +20,7 @@ use warpfold_models::{LanguageModel, ModelFiles};
 
 use crate::Ending;
 use crate::failure::Failure;
+use crate::host;
 use crate::output::{Form, ReportTo, Rungs};
 use crate::progress::Progress;
 use crate::table::{Table, grouped};
@@ -297,9 +298,9 @@ fn timed<M: Model>(
         let mut server = Server::new(model()?, rung)?;
         let first = server.serve(job)?;
         let expected = expected.get_or_insert_with(|| first.clone());
-        let (begin, mut times) = (Instant::now(), Vec::new());
+        let (begin, mut times) = (host::Instant::now(), Vec::new());
         while times.is_empty() || times.len() < RUNS && begin.elapsed() < PATIENCE {
-            let start = Instant::now();
+            let start = host::Instant::now();
             let answers = server.serve(job)?;
             times.push(start.elapsed().as_secs_f64());
             if answers != *expected || first != *expected {

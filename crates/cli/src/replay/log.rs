@@ -7,6 +7,7 @@ use serde_json::Value;
 use warpfold_engine::replay::Arrival;
 
 use crate::failure::Failure;
+use crate::host;
 
 /// The names that logs have for each field.
 const TIME: [&str; 5] = ["time", "timestamp", "arrival_time", "arrived_at", "created"];
@@ -26,7 +27,7 @@ pub(super) enum TimeUnit {
 
 /// The requests of a log, with times since the first.
 pub(super) fn read(file: &Path, unit: TimeUnit) -> Result<Vec<Arrival>, Failure> {
-    let text = std::fs::read_to_string(file)
+    let text = host::read_to_string(file)
         .map_err(|error| Failure::usage(format!("cannot read {}: {error}", file.display())))?;
     let mut log = Vec::new();
     for (i, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {

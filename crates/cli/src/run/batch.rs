@@ -7,6 +7,7 @@ use warpfold::Queue;
 
 use super::command::Command;
 use crate::failure::Failure;
+use crate::host;
 use crate::{Ending, output};
 
 /// The result of a line.
@@ -22,7 +23,7 @@ struct Outcome<'a> {
 
 /// The lines of a batch that are not empty, with their numbers from 1.
 pub(super) fn read(file: &Path) -> Result<Vec<(usize, String)>, Failure> {
-    let text = std::fs::read_to_string(file)
+    let text = host::read_to_string(file)
         .map_err(|error| Failure::usage(format!("cannot read {}: {error}", file.display())))?;
     let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
     Ok(lines.map(|(i, line)| (i + 1, line.to_owned())).collect())

@@ -12,6 +12,7 @@ use super::spec::Spec;
 use warpfold_kernels::Dtype;
 
 use crate::failure::Failure;
+use crate::host;
 use crate::npy::{self, Array};
 
 /// The arguments of a launch.
@@ -299,10 +300,10 @@ fn name(path: &Path) -> String {
 /// Says now what would be said after a long run.
 fn check_writable(path: &Path) -> Result<(), Failure> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    if !folder.is_dir() {
+    if !host::is_folder(folder) {
         return Err(Failure::usage(format!("cannot write {}: {} is not a folder", path.display(), folder.display())));
     }
-    if path.is_dir() {
+    if host::is_folder(path) {
         return Err(Failure::usage(format!("cannot write {}: it is a folder", path.display())));
     }
     Ok(())

@@ -13,10 +13,9 @@ mod suppress;
 mod tensor;
 mod triton;
 
-use std::io::{Read, stderr, stdin, stdout};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
@@ -25,6 +24,7 @@ use warpfold_sim::{Arch, AskedSteps, Error, KernelInfo, Launch, Memory, Options,
 
 use crate::Ending;
 use crate::failure::Failure;
+use crate::host;
 use crate::output::{self, Form, ReportTo};
 use crate::profile;
 use crate::progress::Progress;
@@ -362,11 +362,11 @@ impl Sim {
             timing: self.predict.is_some(),
             seed: self.seed,
             limit: self.limit,
-            stop: self.timeout.map(stop_after),
+            stop: self.timeout.map(host::set_after).transpose()?,
             output: Some(Arc::new(move |text: &str| match form {
                 _ if !tells => {}
-                Form::Table => printer.write(stdout(), text),
-                Form::Json | Form::Html => printer.write(stderr(), text),
+                Form::Table => printer.write(host::stdout(), text),
+                Form::Json | Form::Html => printer.write(host::stderr(), text),
             })),
             steps,
             progress: Some(Arc::new(move |done, all| watcher.show(done, all))),
@@ -404,19 +404,6 @@ fn name_elements(report: &mut Report, bindings: &Bindings, source: &SourceText) 
     }
 }
 
-/// A flag that is set after some time.
-fn stop_after(time: Duration) -> Arc<AtomicBool> {
-    let flag = Arc::new(AtomicBool::new(false));
-    let set = Arc::downgrade(&flag);
-    std::thread::spawn(move || {
-        std::thread::sleep(time);
-        if let Some(flag) = set.upgrade() {
-            flag.store(true, Ordering::Relaxed);
-        }
-    });
-    flag
-}
-
 /// Parses a positive duration in seconds.
 fn seconds(text: &str) -> Result<Duration, String> {
     let wrong = || format!("'{text}' is not a number of seconds above 0");
@@ -427,9 +414,9 @@ fn seconds(text: &str) -> Result<Duration, String> {
 fn read_text(path: &Path) -> Result<String, Failure> {
     let bytes = if path == Path::new("-") {
         let mut bytes = Vec::new();
-        stdin().lock().read_to_end(&mut bytes).map(|_| bytes)
+        host::stdin().read_to_end(&mut bytes).map(|_| bytes)
     } else {
-        std::fs::read(path)
+        host::read(path)
     };
     let bytes = bytes.map_err(|error| Failure::usage(format!("cannot read {}: {error}", path.display())))?;
     String::from_utf8(bytes).map_err(|_| Failure::usage(format!("{} is not text", path.display())))

@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 
 use warpfold_sim::{Place, SourceLine};
 
+use crate::host;
+
 /// Source files, read when they are asked for: where the PTX says they are, or beside it.
 #[derive(Debug)]
 pub(super) struct SourceText {
@@ -25,7 +27,7 @@ impl SourceText {
         let lines = files.entry(file.to_owned()).or_insert_with(|| {
             let path = Path::new(file);
             let beside = self.folder.join(path.file_name()?);
-            let text = std::fs::read_to_string(path).or_else(|_| std::fs::read_to_string(beside)).ok()?;
+            let text = host::read_to_string(path).or_else(|_| host::read_to_string(beside)).ok()?;
             Some(text.lines().map(str::to_owned).collect())
         });
         lines.as_deref().map(f)

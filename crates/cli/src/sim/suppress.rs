@@ -5,6 +5,7 @@ use std::path::Path;
 use warpfold_sim::{Finding, Group, short_name};
 
 use crate::failure::Failure;
+use crate::host;
 
 /// A rule: what a finding must be to be left out.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -43,7 +44,7 @@ const KINDS: [warpfold_sim::FindingKind; 13] = {
 impl Suppressions {
     /// Reads a file.
     pub(super) fn read(path: &Path) -> Result<Self, Failure> {
-        let text = std::fs::read_to_string(path)
+        let text = host::read_to_string(path)
             .map_err(|error| Failure::usage(format!("cannot read {}: {error}", path.display())))?;
         let rules = text.lines().enumerate().filter_map(|(n, line)| {
             let line = line.split_once('#').map_or(line, |(rule, _)| rule).trim();

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 
 use crate::failure::Failure;
+use crate::host;
 
 /// A kernel as Triton compiled it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -98,8 +99,8 @@ fn search(folder: &Path, depth: u32, found: &mut Vec<Compiled>) -> Result<(), Fa
         } else if path.extension().is_some_and(|end| end == "json") {
             // A group file lists the others; a kernel's own has its PTX beside it.
             let ptx = path.with_extension("ptx");
-            if ptx.is_file() {
-                let text = std::fs::read_to_string(&path).map_err(unreadable)?;
+            if host::is_file(&ptx) {
+                let text = host::read_to_string(&path).map_err(unreadable)?;
                 let metadata = serde_json::from_str(&text)
                     .map_err(|error| Failure::usage(format!("{} is not Triton's: {error}", path.display())))?;
                 found.push(Compiled { ptx, metadata });

@@ -11,6 +11,8 @@ mod case;
 mod device_choice;
 #[path = "../../src/failure.rs"]
 mod failure;
+#[path = "../../src/host.rs"]
+mod host;
 #[path = "../../src/advise/instruction.rs"]
 mod instruction;
 #[path = "../../src/bench/markdown.rs"]

@@ -5,6 +5,8 @@ mod advise;
 mod bad_input;
 mod benchmarks;
 mod book;
+#[path = "../../../serve/tests/http/browser.rs"]
+mod browser;
 mod catalog;
 mod devices;
 mod download;
@@ -28,3 +30,4 @@ mod sim;
 mod step;
 mod support;
 mod theatre;
+mod web;

@@ -1,16 +1,13 @@
 //! `--report html`: pages as their reader meets them, in a real browser where there is one.
 
-#[path = "../../../serve/tests/http/browser.rs"]
-mod browser;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
+use crate::browser::Browser;
 use crate::findings::floats;
 use crate::support::{folder, ptx, refused, warpfold};
-use browser::Browser;
 
 /// Gathers what a page complains of.
 const WATCH: &str = "window.problems = [];

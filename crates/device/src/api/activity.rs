@@ -104,7 +104,7 @@ impl Device {
     pub fn start_activity(&self) {
         // Without the event there are times, but no timeline.
         let base = self.default_stream().imp().record(Clock::On).ok();
-        let began = Instant::now();
+        let began = (!self.is_virtual()).then(Instant::now);
         *self.activity().lock() = Some(Recording { entries: Vec::new(), calls: Vec::new(), base, began, pauses: 0 });
     }
 
@@ -238,7 +238,8 @@ struct Recording {
     calls: Vec<Call>,
     /// Event at the start of the recording.
     base: Option<Arc<dyn BackendEvent>>,
-    began: Instant,
+    /// Start; `None` on the virtual GPU, whose calls have no times.
+    began: Option<Instant>,
     /// Number of nested requests to pause the recording.
     pauses: i32,
 }
@@ -273,11 +274,12 @@ impl Recorder {
 
     /// Runs `work` and records it as a call of a driver function.
     pub(crate) fn call<R>(&self, name: &'static str, work: impl FnOnce() -> R) -> R {
-        let start = self.with(|recording| recording.began.elapsed());
+        let now = |recording: &mut Recording| recording.began.map_or(Duration::ZERO, |began| began.elapsed());
+        let start = self.with(now);
         let result = work();
         if let Some(start) = start {
             self.with(|recording| {
-                let duration = recording.began.elapsed().saturating_sub(start);
+                let duration = now(recording).saturating_sub(start);
                 recording.calls.push(Call { name, start, duration });
             });
         }

@@ -26,7 +26,7 @@ pub(crate) mod kernel_cache;
 pub(crate) mod mapped;
 pub(crate) mod memory;
 pub(crate) mod module;
-#[cfg(feature = "nccl")]
+#[cfg(all(feature = "nccl", not(target_family = "wasm")))]
 pub(crate) mod nccl;
 #[cfg(feature = "virtual-gpu")]
 pub(crate) mod peers;

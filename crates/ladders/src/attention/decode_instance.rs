@@ -16,7 +16,7 @@ use super::shipped::{Of, Shipped, plan};
 use crate::Error;
 use crate::ladder::{Guarded, Guards, Heads, Instance, Memory, Rung, Verdict};
 
-pub(super) fn open(device: &Device, dtype: Dtype, size: usize, guards: Guards) -> Result<Box<dyn Instance>, Error> {
+pub(super) fn open(device: &Device, dtype: Dtype, size: u64, guards: Guards) -> Result<Box<dyn Instance>, Error> {
     let heads = Heads::unpack(size);
     Ok(match dtype {
         Dtype::F16 => Box::new(Decode::<f16>::new(device, (dtype, heads), guards)?),

@@ -15,7 +15,7 @@ use super::work::words;
 use crate::ladder::{Guarded, Guards, Heads, Instance, Memory, Rung, Verdict, samples};
 use crate::{Error, LadderElement};
 
-pub(super) fn open(device: &Device, dtype: Dtype, size: usize, guards: Guards) -> Result<Box<dyn Instance>, Error> {
+pub(super) fn open(device: &Device, dtype: Dtype, size: u64, guards: Guards) -> Result<Box<dyn Instance>, Error> {
     let heads = Heads::unpack(size);
     Ok(match dtype {
         Dtype::F32 => Box::new(Prefill::<f32>::new(device, (dtype, heads), guards)?),

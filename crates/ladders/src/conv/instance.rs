@@ -9,7 +9,7 @@ use crate::ladder::{Guarded, Guards, Instance, Rung, Verdict, samples};
 use crate::row::{RowElement, open_typed};
 use crate::{Error, LadderElement};
 
-pub(super) fn open(device: &Device, dtype: Dtype, size: usize, guards: Guards) -> Result<Box<dyn Instance>, Error> {
+pub(super) fn open(device: &Device, dtype: Dtype, size: u64, guards: Guards) -> Result<Box<dyn Instance>, Error> {
     open_typed!(dtype, convolution(device, sizes_of(size), guards))
 }
 

@@ -4,12 +4,12 @@ use warpfold_device::{Arguments, Buffer, Device};
 use warpfold_kernels::Dtype;
 use warpfold_kernels::fold::sum_error_bound;
 
-use crate::ladder::{Finish, Guarded, Guards, Instance, Rung, Verdict, samples};
+use crate::ladder::{Finish, Guarded, Guards, Instance, Rung, Verdict, elements_of, samples};
 use crate::{Error, LadderElement};
 
-pub(super) fn open(device: &Device, dtype: Dtype, size: usize, guards: Guards) -> Result<Box<dyn Instance>, Error> {
+pub(super) fn open(device: &Device, dtype: Dtype, size: u64, guards: Guards) -> Result<Box<dyn Instance>, Error> {
     assert_eq!(dtype, Dtype::F32, "the ladder has no other kernels");
-    Ok(Box::new(Dot::new(device, size, guards)?))
+    Ok(Box::new(Dot::new(device, elements_of(size), guards)?))
 }
 
 struct Dot {
@@ -47,7 +47,7 @@ impl Dot {
 
     /// The multiply-adds and additions that an element goes through at most.
     fn depth(&self, rung: &Rung) -> u64 {
-        let blocks = rung.num_blocks(self.len);
+        let blocks = rung.num_blocks(self.len as u64);
         let threads = blocks * u64::from(super::ladder::BLOCK);
         (self.len as u64).div_ceil(threads) + 16 + if rung.finish == Finish::Atomic { blocks } else { 16 }
     }
@@ -55,7 +55,7 @@ impl Dot {
 
 impl Instance for Dot {
     fn reset(&mut self, rung: &Rung) -> Result<(), Error> {
-        let blocks = rung.num_blocks(self.len) as usize;
+        let blocks = rung.num_blocks(self.len as u64) as usize;
         self.partials = Guarded::new(&self.device, "partials", blocks, self.guards)?;
         match rung.finish {
             Finish::Atomic => self.result.fill_zero(),

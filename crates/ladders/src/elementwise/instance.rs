@@ -4,7 +4,7 @@ use warpfold_device::{Arguments, Device};
 use warpfold_kernels::Dtype;
 
 use crate::Error;
-use crate::ladder::{Guarded, Guards, Instance, Rung, Verdict, samples};
+use crate::ladder::{Guarded, Guards, Instance, Rung, Verdict, elements_of, samples};
 use crate::row::{RowElement, open_typed};
 
 /// An activation in double precision.
@@ -13,11 +13,11 @@ pub(super) type Reference = fn(f64) -> f64;
 pub(super) fn open(
     device: &Device,
     dtype: Dtype,
-    size: usize,
+    size: u64,
     guards: Guards,
     reference: Reference,
 ) -> Result<Box<dyn Instance>, Error> {
-    open_typed!(dtype, problem(device, size, guards, reference))
+    open_typed!(dtype, problem(device, elements_of(size), guards, reference))
 }
 
 struct Problem<T: RowElement> {

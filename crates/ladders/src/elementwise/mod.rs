@@ -12,6 +12,7 @@ mod instance;
 pub use relu::RELU;
 pub use sigmoid::SIGMOID;
 
+use crate::ladder::elements_of;
 use warpfold_device::LaunchConfig;
 use warpfold_lang::{Global, Kernel};
 
@@ -22,8 +23,8 @@ pub type Activation<T> = Kernel<(Global<T>, Global<T>, u32)>;
 pub const BLOCK: u32 = 256;
 
 /// A launch whose threads take so many elements each.
-fn elements_a_thread(size: usize, elements: usize) -> LaunchConfig {
-    LaunchConfig::for_elements(size.div_ceil(elements).max(1), BLOCK)
+fn elements_a_thread(size: u64, elements: usize) -> LaunchConfig {
+    LaunchConfig::for_elements(elements_of(size).div_ceil(elements).max(1), BLOCK)
 }
 
 /// A kernel for one of the halves.

@@ -15,7 +15,7 @@ pub const fn row_len(columns: usize) -> usize {
     columns.next_multiple_of(4)
 }
 
-pub(super) fn open(device: &Device, dtype: Dtype, size: usize, guards: Guards) -> Result<Box<dyn Instance>, Error> {
+pub(super) fn open(device: &Device, dtype: Dtype, size: u64, guards: Guards) -> Result<Box<dyn Instance>, Error> {
     assert_eq!(dtype, Dtype::F32, "the ladder has no other kernels");
     Ok(Box::new(Product::new(device, unpack(size), guards)?))
 }

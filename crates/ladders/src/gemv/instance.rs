@@ -8,7 +8,7 @@ use super::ladder::COLUMNS;
 use crate::ladder::{Guarded, Guards, Instance, Rows, Rung, Verdict, samples};
 use crate::{Error, LadderElement};
 
-pub(super) fn open(device: &Device, dtype: Dtype, size: usize, guards: Guards) -> Result<Box<dyn Instance>, Error> {
+pub(super) fn open(device: &Device, dtype: Dtype, size: u64, guards: Guards) -> Result<Box<dyn Instance>, Error> {
     Ok(match dtype {
         Dtype::F32 => Box::new(Gemv::<f32>::new(device, size, guards)?),
         _ => unreachable!("the ladder has no kernel for {dtype}"),
@@ -29,7 +29,7 @@ struct Gemv<T: LadderElement> {
 }
 
 impl<T: LadderElement + Element> Gemv<T> {
-    fn new(device: &Device, size: usize, guards: Guards) -> Result<Self, Error> {
+    fn new(device: &Device, size: u64, guards: Guards) -> Result<Self, Error> {
         let rows = Rows::with(size, &COLUMNS);
         let Rows { num_rows, row_len } = rows;
         let row_stride = row_len.next_multiple_of(T::VECTOR as usize);

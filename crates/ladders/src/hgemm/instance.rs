@@ -10,7 +10,7 @@ use super::ladder::boxes;
 use crate::ladder::{Guarded, Guards, Instance, Rung, Verdict, samples, unpack};
 use crate::{Error, LadderElement};
 
-pub(super) fn open(device: &Device, dtype: Dtype, size: usize, guards: Guards) -> Result<Box<dyn Instance>, Error> {
+pub(super) fn open(device: &Device, dtype: Dtype, size: u64, guards: Guards) -> Result<Box<dyn Instance>, Error> {
     Ok(match dtype {
         Dtype::Bf16 => Box::new(Product::<half::bf16>::new(device, unpack(size), guards)?),
         Dtype::F16 => Box::new(Product::<half::f16>::new(device, unpack(size), guards)?),

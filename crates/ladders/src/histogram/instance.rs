@@ -6,17 +6,18 @@ use warpfold_kernels::histogram;
 
 use super::ladder::BINS;
 use crate::Error;
-use crate::ladder::{Guarded, Guards, Instance, Rung, Verdict, samples};
+use crate::ladder::{Guarded, Guards, Instance, Rung, Verdict, elements_of, samples};
 
-pub(super) fn open(device: &Device, dtype: Dtype, size: usize, guards: Guards) -> Result<Box<dyn Instance>, Error> {
+pub(super) fn open(device: &Device, dtype: Dtype, size: u64, guards: Guards) -> Result<Box<dyn Instance>, Error> {
     debug_assert_eq!(dtype, Dtype::I32, "the ladder's only element type");
     // Nearly all of them within the bins, and some on either side.
-    let values: Vec<i32> = samples::<i32>(7, size).iter().map(|sample| sample.rem_euclid(272) - 8).collect();
+    let values: Vec<i32> =
+        samples::<i32>(7, elements_of(size)).iter().map(|sample| sample.rem_euclid(272) - 8).collect();
     Ok(Box::new(Histogram {
         reference: histogram::Histogram::reference(values.iter().map(|value| i128::from(*value)), BINS as usize),
         values: Guarded::of(device, "values", &values, guards)?,
         counts: Guarded::new(device, "counts", BINS as usize, guards)?,
-        size,
+        size: elements_of(size),
     }))
 }
 

@@ -62,12 +62,12 @@ const BITS: [u32; 6] = [1, 8, 11, 11, 11, 20];
 impl Heads {
     /// Packs the sizes into a ladder's size.
     #[must_use]
-    pub const fn pack(self) -> usize {
+    pub const fn pack(self) -> u64 {
         let numbers = [self.causal as usize, self.head_dim, self.kv_heads, self.heads, self.sequences, self.length];
         let (mut size, mut shift, mut i) = (0, 0, 0);
         while i < BITS.len() {
             assert!(numbers[i] >> BITS[i] == 0, "a number of the size has too many bits");
-            size |= numbers[i] << shift;
+            size |= (numbers[i] as u64) << shift;
             shift += BITS[i];
             i += 1;
         }
@@ -76,10 +76,10 @@ impl Heads {
 
     /// Unpacks the result of [`pack`](Self::pack).
     #[must_use]
-    pub const fn unpack(size: usize) -> Self {
+    pub const fn unpack(size: u64) -> Self {
         let (mut numbers, mut shift, mut i) = ([0; BITS.len()], 0, 0);
         while i < BITS.len() {
-            numbers[i] = (size >> shift) & ((1 << BITS[i]) - 1);
+            numbers[i] = ((size >> shift) & ((1 << BITS[i]) - 1)) as usize;
             shift += BITS[i];
             i += 1;
         }
@@ -112,14 +112,14 @@ impl Heads {
 }
 
 impl HeadSizes {
-    fn checked(&self, heads: Heads, text: impl FnOnce() -> String) -> Result<usize, Error> {
+    fn checked(&self, heads: Heads, text: impl FnOnce() -> String) -> Result<u64, Error> {
         let expected = FORMS[usize::from(self.has_causal)];
         let bad = || ErrorKind::BadSize { text: text(), expected };
         if heads.is_valid(self.has_causal) { Ok(heads.pack()) } else { Err(bad().into()) }
     }
 
     /// A size as a user writes it: `300`, `256x8x2`, `256x8x2x64-causal`.
-    pub(super) fn parse(&self, text: &str) -> Result<usize, Error> {
+    pub(super) fn parse(&self, text: &str) -> Result<u64, Error> {
         let (numbers, causal) = text.strip_suffix("-causal").map_or((text, false), |numbers| (numbers, true));
         let number = |text: &str| text.replace('_', "").parse::<usize>().ok();
         let numbers: Option<Vec<usize>> = numbers.split('x').map(number).collect();
@@ -138,13 +138,13 @@ impl HeadSizes {
     }
 
     /// A size with other numbers.
-    pub(super) fn with(&self, size: usize, options: &HeadOptions) -> Result<usize, Error> {
+    pub(super) fn with(&self, size: u64, options: &HeadOptions) -> Result<u64, Error> {
         let heads = Heads::unpack(size).with(options);
         self.checked(heads, || heads.to_string())
     }
 
     /// Formats a size as [`parse`](Self::parse) takes it.
-    pub(super) fn text(&self, size: usize) -> String {
+    pub(super) fn text(&self, size: u64) -> String {
         Heads::unpack(size).to_string()
     }
 }

@@ -86,24 +86,24 @@ pub struct Ladder {
     /// Meaning of a size: elements, or several numbers as one.
     pub sizes: Sizes,
     /// The size unless said.
-    pub default_size: usize,
+    pub default_size: u64,
     /// Elements at most, where a size is a number of elements.
-    pub max_size: usize,
+    pub max_size: u64,
     /// The element types that its kernels are made for; the first is taken unless another is asked
     /// for.
     pub dtypes: &'static [Dtype],
     /// The kernels in order.
     pub rungs: &'static [Rung],
     /// Makes the data of a problem on a device, of an element type of the ladder.
-    pub open: fn(&Device, Dtype, usize, Guards) -> Result<Box<dyn Instance>, Error>,
+    pub open: fn(&Device, Dtype, u64, Guards) -> Result<Box<dyn Instance>, Error>,
 }
 
 /// The most elements that kernels take which count positions, and one step of a loop beyond them,
 /// in 32 bits.
-pub(crate) const MAX_SIZE_OF_U32: usize = 1 << 31;
+pub(crate) const MAX_SIZE_OF_U32: u64 = 1 << 31;
 
 /// Elements unless said on the virtual GPU.
-const VIRTUAL_ELEMENTS: usize = 1 << 20;
+const VIRTUAL_ELEMENTS: u64 = 1 << 20;
 
 impl Ladder {
     /// The rung of this name.
@@ -138,7 +138,7 @@ impl Ladder {
     ///
     /// # Errors
     /// [`ErrorKind::BadSize`].
-    pub fn parse_size(&self, text: &str) -> Result<usize, Error> {
+    pub fn parse_size(&self, text: &str) -> Result<u64, Error> {
         self.sizes.parse(text)
     }
 
@@ -146,7 +146,7 @@ impl Ladder {
     ///
     /// # Errors
     /// [`ErrorKind::NoHeads`] for a ladder that is not about attention; [`ErrorKind::BadSize`].
-    pub fn with_heads(&self, size: usize, options: &HeadOptions) -> Result<usize, Error> {
+    pub fn with_heads(&self, size: u64, options: &HeadOptions) -> Result<u64, Error> {
         match self.sizes {
             _ if *options == HeadOptions::default() => Ok(size),
             Sizes::Heads(sizes) => sizes.with(size, options),
@@ -160,7 +160,7 @@ impl Ladder {
     ///
     /// # Errors
     /// [`ErrorKind::NoOption`] for a ladder without an option of this name; [`ErrorKind::BadSize`].
-    pub fn with_option(&self, size: usize, option: &'static str, value: usize) -> Result<usize, Error> {
+    pub fn with_option(&self, size: u64, option: &'static str, value: usize) -> Result<u64, Error> {
         match self.sizes {
             Sizes::With(known) if known.name == option => known.set(size, value),
             _ => Err(ErrorKind::NoOption { ladder: self.name, option }.into()),
@@ -169,13 +169,13 @@ impl Ladder {
 
     /// A size that is more than a number of elements, as a user writes it.
     #[must_use]
-    pub fn size_text(&self, size: usize) -> Option<String> {
+    pub fn size_text(&self, size: u64) -> Option<String> {
         self.sizes.text(size)
     }
 
     /// Returns the meaning of a size whose numbers are not self-explanatory: that of a convolution.
     #[must_use]
-    pub fn size_details(&self, size: usize) -> Option<String> {
+    pub fn size_details(&self, size: u64) -> Option<String> {
         match self.sizes {
             Sizes::Numbers(numbers) => (numbers.told)(unpack(size)),
             Sizes::Elements | Sizes::With(_) | Sizes::Heads(_) => None,
@@ -185,7 +185,7 @@ impl Ladder {
     /// The size unless said on a device: on the virtual GPU what ends within some seconds, on a GPU
     /// what takes more than its launches.
     #[must_use]
-    pub fn default_size_on(&self, device: &Device) -> usize {
+    pub fn default_size_on(&self, device: &Device) -> u64 {
         match self.sizes {
             Sizes::Elements | Sizes::With(_) if device.is_virtual() => self.default_size.min(VIRTUAL_ELEMENTS),
             Sizes::Heads(sizes) if !device.is_virtual() => sizes.on_gpu.pack(),
@@ -197,8 +197,8 @@ impl Ladder {
     ///
     /// # Errors
     /// [`ErrorKind::TooManyElements`].
-    pub fn check_size(&self, size: usize) -> Result<(), Error> {
-        let elements = self.sizes.elements(size);
+    pub fn check_size(&self, size: u64) -> Result<(), Error> {
+        let elements = self.sizes.elements(size).map(|elements| elements as u64);
         if let Some(size) = elements.filter(|elements| *elements > self.max_size) {
             return Err(ErrorKind::TooManyElements { ladder: self.name, size, limit: self.max_size }.into());
         }
@@ -236,7 +236,7 @@ impl Rung {
 
     /// Blocks of its launches for so many elements.
     #[must_use]
-    pub fn num_blocks(&self, size: usize) -> u64 {
+    pub fn num_blocks(&self, size: u64) -> u64 {
         self.launches.iter().map(|launch| launch.num_blocks(size)).sum()
     }
 
@@ -253,7 +253,7 @@ impl Rung {
 pub struct Launch {
     kernel: KernelOf,
     /// The launch for so many elements.
-    pub config: fn(usize) -> LaunchConfig,
+    pub config: fn(u64) -> LaunchConfig,
     /// The element types that there are kernels for, where those are fewer than the ladder's.
     pub dtypes: Option<&'static [Dtype]>,
 }
@@ -263,22 +263,22 @@ pub struct Launch {
 enum KernelOf {
     Dtype(fn(Dtype) -> AnyKernel),
     /// And which sizes have kernels of their own.
-    Size(fn(Dtype, usize) -> AnyKernel, &'static [usize]),
+    Size(fn(Dtype, u64) -> AnyKernel, &'static [u64]),
 }
 
 impl Launch {
     /// A launch of one kernel for all sizes.
     #[must_use]
-    pub const fn new(kernel: fn(Dtype) -> AnyKernel, config: fn(usize) -> LaunchConfig) -> Self {
+    pub const fn new(kernel: fn(Dtype) -> AnyKernel, config: fn(u64) -> LaunchConfig) -> Self {
         Self { kernel: KernelOf::Dtype(kernel), config, dtypes: None }
     }
 
     /// A launch whose kernel depends on the size as well; `sizes` has one for each kernel.
     #[must_use]
     pub const fn sized(
-        kernel: fn(Dtype, usize) -> AnyKernel,
-        sizes: &'static [usize],
-        config: fn(usize) -> LaunchConfig,
+        kernel: fn(Dtype, u64) -> AnyKernel,
+        sizes: &'static [u64],
+        config: fn(u64) -> LaunchConfig,
     ) -> Self {
         Self { kernel: KernelOf::Size(kernel, sizes), config, dtypes: None }
     }
@@ -291,7 +291,7 @@ impl Launch {
 
     /// The kernel for an element type and a size of the ladder.
     #[must_use]
-    pub fn kernel(&self, dtype: Dtype, size: usize) -> AnyKernel {
+    pub fn kernel(&self, dtype: Dtype, size: u64) -> AnyKernel {
         match self.kernel {
             KernelOf::Dtype(kernel) => kernel(dtype),
             KernelOf::Size(kernel, _) => kernel(dtype, size),
@@ -308,7 +308,7 @@ impl Launch {
 
     /// Its blocks for so many elements.
     #[must_use]
-    pub fn num_blocks(&self, size: usize) -> u64 {
+    pub fn num_blocks(&self, size: u64) -> u64 {
         (self.config)(size).grid.iter().map(|n| u64::from(*n)).product()
     }
 }

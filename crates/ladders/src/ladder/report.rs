@@ -13,7 +13,7 @@ pub struct LadderReport {
     /// The device, as `virtual:h200 (virtual GPU as H200)`.
     pub device: String,
     /// Elements, or numbers that are packed into one: see [`Sizes`](super::Sizes).
-    pub size: usize,
+    pub size: u64,
     /// Their type.
     pub dtype: Dtype,
     /// Bandwidth of a copy within the device's memory, reads and writes counted; `None` without a

@@ -32,7 +32,7 @@ impl Rows {
 
     /// The rows of a size whose option is their length. A length that was asked for is exact, and
     /// there are as many rows as fit; else rows are about as long as the option says.
-    pub(crate) fn with(size: usize, columns: &SizeOption) -> Self {
+    pub(crate) fn with(size: u64, columns: &SizeOption) -> Self {
         let elements = elements_of(size);
         match columns.given(size) {
             _ if elements == 0 => Self { num_rows: 0, row_len: 0 },

@@ -101,7 +101,7 @@ impl fmt::Debug for RunOptions {
 pub fn run(
     device: &Device,
     ladder: &'static Ladder,
-    size: usize,
+    size: u64,
     dtype: Dtype,
     options: &RunOptions,
 ) -> Result<LadderReport, Error> {
@@ -149,7 +149,7 @@ pub fn run(
 pub(crate) const ONE_BLOCK_MOST: usize = 2048;
 
 /// Returns the requirement of a rung that the device or the element type does not meet.
-fn lacking(device: &Device, rung: &Rung, (size, dtype): (usize, Dtype)) -> Result<Option<String>, Error> {
+fn lacking(device: &Device, rung: &Rung, (size, dtype): (u64, Dtype)) -> Result<Option<String>, Error> {
     if let Err(error) = rung.check_dtype(dtype) {
         return Ok(Some(error.to_string()));
     }
@@ -242,7 +242,7 @@ fn run_rung(
     device: &Device,
     instance: &mut dyn Instance,
     rung: &Rung,
-    (size, dtype): (usize, Dtype),
+    (size, dtype): (u64, Dtype),
     options: &RunOptions,
 ) -> Result<RungReport, Error> {
     let stream = device.default_stream();
@@ -297,7 +297,7 @@ fn run_rung(
 }
 
 /// Returns whether a cooperative launch has more blocks than the device can keep resident.
-fn is_too_large(rung: &Rung, size: usize, error: &Error) -> bool {
+fn is_too_large(rung: &Rung, size: u64, error: &Error) -> bool {
     let is_refused = matches!(error.kind(), ErrorKind::Device(error)
         if matches!(error.kind(), warpfold_device::ErrorKind::InvalidLaunch { .. }));
     is_refused && rung.launches.iter().any(|launch| (launch.config)(size).cooperative)

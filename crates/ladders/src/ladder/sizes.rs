@@ -37,42 +37,42 @@ const ELEMENT_BITS: u32 = 40;
 
 /// The elements of a size, whose option it may have or not.
 #[must_use]
-pub const fn elements_of(size: usize) -> usize {
-    size & ((1 << ELEMENT_BITS) - 1)
+pub const fn elements_of(size: u64) -> usize {
+    (size & ((1 << ELEMENT_BITS) - 1)) as usize
 }
 
 impl SizeOption {
     /// The option's value in a size.
     #[must_use]
-    pub const fn of(&self, size: usize) -> usize {
+    pub const fn of(&self, size: u64) -> usize {
         match size >> ELEMENT_BITS {
             0 => self.default,
-            value => value,
+            value => value as usize,
         }
     }
 
     /// The option's value, where the size has one of its own.
     #[must_use]
-    pub const fn given(&self, size: usize) -> Option<usize> {
+    pub const fn given(&self, size: u64) -> Option<usize> {
         match size >> ELEMENT_BITS {
             0 => None,
-            value => Some(value),
+            value => Some(value as usize),
         }
     }
 
     /// So many elements with a value, which the option has to accept.
     #[must_use]
-    pub const fn with(&self, elements: usize, value: usize) -> usize {
-        elements_of(elements) | (value << ELEMENT_BITS)
+    pub const fn with(&self, elements: usize, value: usize) -> u64 {
+        elements_of(elements as u64) as u64 | ((value as u64) << ELEMENT_BITS)
     }
 
     /// The size with another value.
-    pub(super) fn set(&self, size: usize, value: usize) -> Result<usize, Error> {
+    pub(super) fn set(&self, size: u64, value: usize) -> Result<u64, Error> {
         if !(self.accepts)(value) {
             let text = format!("--{} {value}", self.name);
             return Err(ErrorKind::BadSize { text, expected: self.expected }.into());
         }
-        Ok(self.with(size, value))
+        Ok(self.with(elements_of(size), value))
     }
 }
 
@@ -135,35 +135,35 @@ const BITS: u32 = 20;
 /// assert_eq!(unpack(pack([300, 200, 70])), [300, 200, 70]);
 /// ```
 #[must_use]
-pub const fn pack(numbers: [usize; 3]) -> usize {
+pub const fn pack(numbers: [usize; 3]) -> u64 {
     let [a, b, c] = numbers;
     assert!(a >> BITS == 0 && b >> BITS == 0 && c >> BITS == 0, "a packed number is below 2^20");
-    (a << (2 * BITS)) | (b << BITS) | c
+    ((a as u64) << (2 * BITS)) | ((b as u64) << BITS) | c as u64
 }
 
 /// The three numbers that [`pack`] took.
 #[must_use]
-pub const fn unpack(size: usize) -> [usize; 3] {
+pub const fn unpack(size: u64) -> [usize; 3] {
     let low = (1 << BITS) - 1;
-    [size >> (2 * BITS), (size >> BITS) & low, size & low]
+    [(size >> (2 * BITS)) as usize, ((size >> BITS) & low) as usize, (size & low) as usize]
 }
 
 impl Sizes {
     /// Returns the number of elements, if the size is one.
-    pub(super) fn elements(&self, size: usize) -> Option<usize> {
+    pub(super) fn elements(&self, size: u64) -> Option<usize> {
         match self {
-            Self::Elements => Some(size),
-            Self::With(_) => Some(elements_of(size)),
+            Self::Elements | Self::With(_) => Some(elements_of(size)),
             Self::Numbers(_) | Self::Heads(_) => None,
         }
     }
 
     /// A size as a user writes it: `33_554_432`, `32M`, `1e6`, `300x200x70`.
-    pub(super) fn parse(&self, text: &str) -> Result<usize, Error> {
+    pub(super) fn parse(&self, text: &str) -> Result<u64, Error> {
         let bad = |expected: &'static str| Error::from(ErrorKind::BadSize { text: text.to_owned(), expected });
         match self {
             Self::Elements | Self::With(_) => number(text)
-                .filter(|size| *size <= elements_of(usize::MAX))
+                .map(|size| size as u64)
+                .filter(|size| *size >> ELEMENT_BITS == 0)
                 .ok_or_else(|| bad("a number of elements such as 1000, 64K, 32M or 1e6")),
             Self::Heads(sizes) => sizes.parse(text),
             Self::Numbers(Numbers { form, complete, most, .. }) => {
@@ -176,7 +176,7 @@ impl Sizes {
     }
 
     /// A size as the form has it: `512x512x512`; nothing for a number of elements.
-    pub(super) fn text(&self, size: usize) -> Option<String> {
+    pub(super) fn text(&self, size: u64) -> Option<String> {
         match self {
             Self::Elements => None,
             Self::With(option) if option.given(size).is_none() => None,

@@ -5,24 +5,19 @@ use warpfold_kernels::Dtype;
 
 use super::ladder::ROW_LEN;
 use super::reference::{layer_norm, rms_norm};
-use crate::ladder::{Guards, Instance, Rows, samples};
+use crate::ladder::{Guards, Instance, Rows, elements_of, samples};
 use crate::row::{Operator, RowElement, RowProblem, open_typed};
 use crate::{Error, LadderElement};
 
 /// Epsilon added to the variance.
 const EPS: f32 = 1e-5;
 
-pub(super) fn open_layer(
-    device: &Device,
-    dtype: Dtype,
-    size: usize,
-    guards: Guards,
-) -> Result<Box<dyn Instance>, Error> {
-    open_typed!(dtype, layer(device, size, guards))
+pub(super) fn open_layer(device: &Device, dtype: Dtype, size: u64, guards: Guards) -> Result<Box<dyn Instance>, Error> {
+    open_typed!(dtype, layer(device, elements_of(size), guards))
 }
 
-pub(super) fn open_rms(device: &Device, dtype: Dtype, size: usize, guards: Guards) -> Result<Box<dyn Instance>, Error> {
-    open_typed!(dtype, rms(device, size, guards))
+pub(super) fn open_rms(device: &Device, dtype: Dtype, size: u64, guards: Guards) -> Result<Box<dyn Instance>, Error> {
+    open_typed!(dtype, rms(device, elements_of(size), guards))
 }
 
 /// Elements from 1 to 5, so that the mean is larger than what it has to be told apart from.

@@ -8,7 +8,7 @@ use super::reference::{self, Reference};
 use crate::ladder::{Finish, Guarded, Guards, Instance, Rung, Verdict, elements_of, samples};
 use crate::{Error, LadderElement};
 
-pub(super) fn open(device: &Device, dtype: Dtype, size: usize, guards: Guards) -> Result<Box<dyn Instance>, Error> {
+pub(super) fn open(device: &Device, dtype: Dtype, size: u64, guards: Guards) -> Result<Box<dyn Instance>, Error> {
     Ok(match dtype {
         Dtype::I32 => Box::new(Sum::<i32>::new(device, size, guards)?),
         Dtype::F32 => Box::new(Sum::<f32>::new(device, size, guards)?),
@@ -20,7 +20,7 @@ struct Sum<T: LadderElement> {
     device: Device,
     guards: Guards,
     /// Size in the form that launches take: elements, and perhaps the ladder's option.
-    size: usize,
+    size: u64,
     elements: Vec<T>,
     reference: Reference,
     input: Guarded<T>,
@@ -33,7 +33,7 @@ struct Sum<T: LadderElement> {
 }
 
 impl<T: LadderElement> Sum<T> {
-    fn new(device: &Device, size: usize, guards: Guards) -> Result<Self, Error> {
+    fn new(device: &Device, size: u64, guards: Guards) -> Result<Self, Error> {
         let elements = samples(3, elements_of(size));
         Ok(Self {
             device: device.clone(),

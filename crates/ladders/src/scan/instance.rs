@@ -5,13 +5,13 @@ use warpfold_kernels::Dtype;
 use warpfold_kernels::fold::sum_error_bound;
 
 use super::ladder::TILE;
-use crate::ladder::{Guarded, Guards, Instance, Rung, Verdict, samples};
+use crate::ladder::{Guarded, Guards, Instance, Rung, Verdict, elements_of, samples};
 use crate::{Error, LadderElement};
 
-pub(super) fn open(device: &Device, dtype: Dtype, size: usize, guards: Guards) -> Result<Box<dyn Instance>, Error> {
+pub(super) fn open(device: &Device, dtype: Dtype, size: u64, guards: Guards) -> Result<Box<dyn Instance>, Error> {
     Ok(match dtype {
-        Dtype::I32 => Box::new(Scan::<i32>::new(device, size, guards)?),
-        Dtype::F32 => Box::new(Scan::<f32>::new(device, size, guards)?),
+        Dtype::I32 => Box::new(Scan::<i32>::new(device, elements_of(size), guards)?),
+        Dtype::F32 => Box::new(Scan::<f32>::new(device, elements_of(size), guards)?),
         _ => unreachable!("the ladder has no kernel for {dtype}"),
     })
 }

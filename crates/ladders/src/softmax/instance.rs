@@ -7,25 +7,20 @@ use super::ladder::ROW_LEN;
 use super::reference::softmax;
 use super::vector::MAX_BLOCKS;
 use crate::Error;
-use crate::ladder::{Finish, Guarded, Guards, Instance, Rows, Rung, Verdict, samples};
+use crate::ladder::{Finish, Guarded, Guards, Instance, Rows, Rung, Verdict, elements_of, samples};
 use crate::row::{Expected, Operator, RowElement, RowProblem, RowResult, open_typed};
 
-pub(super) fn open_rows(
-    device: &Device,
-    dtype: Dtype,
-    size: usize,
-    guards: Guards,
-) -> Result<Box<dyn Instance>, Error> {
-    open_typed!(dtype, rows(device, size, guards))
+pub(super) fn open_rows(device: &Device, dtype: Dtype, size: u64, guards: Guards) -> Result<Box<dyn Instance>, Error> {
+    open_typed!(dtype, rows(device, elements_of(size), guards))
 }
 
 pub(super) fn open_vector(
     device: &Device,
     dtype: Dtype,
-    size: usize,
+    size: u64,
     guards: Guards,
 ) -> Result<Box<dyn Instance>, Error> {
-    open_typed!(dtype, vector(device, size, guards))
+    open_typed!(dtype, vector(device, elements_of(size), guards))
 }
 
 /// Elements from -8 to 8, and a hundred up or down in every second and third row: their
@@ -100,7 +95,7 @@ impl<T: RowElement> Instance for VectorProblem<T> {
         if launch_idx == 0 {
             return Ok(arguments.output(largest.view_mut()?).output(sums.view_mut()?).value(len));
         }
-        let num_partials = rung.launches[0].num_blocks(self.elements.len()) as u32;
+        let num_partials = rung.launches[0].num_blocks(self.elements.len() as u64) as u32;
         let arguments = arguments.input(largest.view()?).input(sums.view()?).value(num_partials);
         Ok(arguments.output(self.output.view_mut()?).value(len))
     }

@@ -4,15 +4,15 @@ use warpfold_device::{Arguments, Device};
 use warpfold_kernels::Dtype;
 
 use super::reference::vector_add;
-use crate::ladder::{Guarded, Guards, Instance, Rung, Verdict, samples};
+use crate::ladder::{Guarded, Guards, Instance, Rung, Verdict, elements_of, samples};
 use crate::{Error, LadderElement};
 
-pub(super) fn open(device: &Device, dtype: Dtype, size: usize, guards: Guards) -> Result<Box<dyn Instance>, Error> {
+pub(super) fn open(device: &Device, dtype: Dtype, size: u64, guards: Guards) -> Result<Box<dyn Instance>, Error> {
     Ok(match dtype {
-        Dtype::I32 => Box::new(VectorAdd::<i32>::new(device, size, guards)?),
-        Dtype::F32 => Box::new(VectorAdd::<f32>::new(device, size, guards)?),
-        Dtype::F16 => Box::new(VectorAdd::<half::f16>::new(device, size, guards)?),
-        Dtype::Bf16 => Box::new(VectorAdd::<half::bf16>::new(device, size, guards)?),
+        Dtype::I32 => Box::new(VectorAdd::<i32>::new(device, elements_of(size), guards)?),
+        Dtype::F32 => Box::new(VectorAdd::<f32>::new(device, elements_of(size), guards)?),
+        Dtype::F16 => Box::new(VectorAdd::<half::f16>::new(device, elements_of(size), guards)?),
+        Dtype::Bf16 => Box::new(VectorAdd::<half::bf16>::new(device, elements_of(size), guards)?),
         _ => unreachable!("the ladder has no kernel for {dtype}"),
     })
 }

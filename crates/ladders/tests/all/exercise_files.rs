@@ -203,9 +203,9 @@ fn rungs(exercise: &Exercise) -> String {
     };
     let ladder = ladder(name).expect("there is one");
     let size = match columns {
-        Some(columns) => ladder.with_option(elements, "columns", columns).expect("a size"),
+        Some(columns) => ladder.with_option(elements as u64, "columns", columns).expect("a size"),
         None if elements == 0 => ladder.parse_size("64").expect("a size"),
-        None => elements,
+        None => elements as u64,
     };
     let device = Device::virtual_gpu(Profile::H200);
     let report = run(&device, ladder, size, Dtype::F32, &RunOptions::default()).expect("it runs");

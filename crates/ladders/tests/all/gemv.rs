@@ -12,7 +12,7 @@ fn the_ladder_ends_with_what_its_plan_chooses() {
         let problem = Problem {
             product: Product::MatrixVector,
             dtype: Dtype::F32,
-            rows: (LADDER.default_size / columns) as u64,
+            rows: LADDER.default_size / columns as u64,
             columns: columns as u64,
             row_stride: columns.next_multiple_of(4) as i64,
             alignment: 16,

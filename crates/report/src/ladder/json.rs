@@ -35,7 +35,7 @@ struct Problem<'a> {
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 enum Size {
-    Elements(usize),
+    Elements(u64),
     Numbers(String),
 }
 

@@ -29,9 +29,9 @@ pub struct LadderRun<'a> {
 }
 
 /// A size in the words of a heading: `33,554,432`, `512x512x512`, `1,048,576 elements, columns 32`.
-pub(crate) fn problem_size(ladder: &Ladder, size: usize) -> String {
+pub(crate) fn problem_size(ladder: &Ladder, size: u64) -> String {
     match ladder.size_text(size) {
-        None => grouped(size as u64),
+        None => grouped(size),
         Some(text) => match text.split_once(" with ") {
             Some((elements, option)) => {
                 let elements = elements.parse().map_or_else(|_| elements.to_owned(), grouped);

@@ -52,15 +52,17 @@ impl Scheme {
         let threads = thread::available_parallelism().map_or(1, NonZero::get);
         let blocks_each = (shape.blocks() as usize).div_ceil(threads).max(1);
         let read = &read;
-        thread::scope(|scope| {
-            for (part, bytes) in packed.chunks_mut(blocks_each * block_bytes).enumerate() {
-                scope.spawn(move || {
-                    for (i, block) in bytes.chunks_mut(block_bytes).enumerate() {
-                        self.pack_block(block, part * blocks_each + i, shape, read);
-                    }
-                });
+        let pack_part = move |(part, bytes): (usize, &mut [u8])| {
+            for (i, block) in bytes.chunks_mut(block_bytes).enumerate() {
+                self.pack_block(block, part * blocks_each + i, shape, read);
             }
-        });
+        };
+        let parts = packed.chunks_mut(blocks_each * block_bytes).enumerate();
+        if threads == 1 {
+            parts.for_each(pack_part);
+        } else {
+            thread::scope(|scope| parts.for_each(|part| drop(scope.spawn(move || pack_part(part)))));
+        }
         packed
     }
 

@@ -33,7 +33,7 @@ const DEFAULT: Heads = Heads { length: 4000, heads: 16, kv_heads: 4, head_dim: 1
 const ON_GPU: Heads = Heads { length: 4096, heads: 32, kv_heads: 8, head_dim: 128, sequences: 16, causal: false };
 
 /// A size for each of the sizes of a head.
-const HEAD_DIMS: &[usize] = &[Heads { head_dim: 64, ..DEFAULT }.pack(), DEFAULT.pack()];
+const HEAD_DIMS: &[u64] = &[Heads { head_dim: 64, ..DEFAULT }.pack(), DEFAULT.pack()];
 
 /// Parts that there is room for.
 pub(super) fn num_parts(heads: Heads) -> usize {
@@ -41,7 +41,7 @@ pub(super) fn num_parts(heads: Heads) -> usize {
 }
 
 /// A block for each part of some heads of a sequence.
-fn blocks_of_parts(size: usize, parts: fn(Heads) -> usize) -> LaunchConfig {
+fn blocks_of_parts(size: u64, parts: fn(Heads) -> usize) -> LaunchConfig {
     let heads = Heads::unpack(size);
     LaunchConfig::new((blocks_of_heads(heads), heads.sequences as u32, parts(heads) as u32), THREADS)
 }
@@ -52,7 +52,7 @@ pub const LADDER: Ladder = Ladder {
     problem: "the attention of one query of each sequence to a cache",
     sizes: Sizes::Heads(HeadSizes { default: DEFAULT, on_gpu: ON_GPU, has_causal: false }),
     default_size: DEFAULT.pack(),
-    max_size: usize::MAX,
+    max_size: u64::MAX,
     dtypes: &[Dtype::Bf16, Dtype::F16, Dtype::F8E4M3],
     rungs: RUNGS,
     open,

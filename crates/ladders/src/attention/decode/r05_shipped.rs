@@ -12,14 +12,14 @@ use crate::ladder::Heads;
 
 /// The kernel that a plan takes for an H200.
 #[must_use]
-pub fn shipped(dtype: Dtype, size: usize) -> AnyKernel {
+pub fn shipped(dtype: Dtype, size: u64) -> AnyKernel {
     let heads = Heads::unpack(size);
     kernel(&plan(Of::Decode(pages(heads)), dtype, heads))
 }
 
 /// Its launch.
 #[must_use]
-pub fn shipped_launch(size: usize) -> LaunchConfig {
+pub fn shipped_launch(size: u64) -> LaunchConfig {
     let heads = Heads::unpack(size);
     plan(Of::Decode(pages(heads)), Dtype::Bf16, heads).steps[0].config
 }

@@ -79,10 +79,10 @@ const DEFAULT: Heads = Heads { length: 192, heads: 36, kv_heads: 9, head_dim: 64
 const ON_GPU: Heads = Heads { length: 4096, heads: 32, kv_heads: 8, head_dim: 128, sequences: 1, causal: false };
 
 /// A size for each of the sizes of a head.
-const HEAD_DIMS: &[usize] = &[DEFAULT.pack(), Heads { head_dim: 128, ..DEFAULT }.pack()];
+const HEAD_DIMS: &[u64] = &[DEFAULT.pack(), Heads { head_dim: 128, ..DEFAULT }.pack()];
 
 /// A block for so many rows of each head.
-fn blocks_of_rows(size: usize, rows: u32, threads: u32) -> LaunchConfig {
+fn blocks_of_rows(size: u64, rows: u32, threads: u32) -> LaunchConfig {
     let heads = Heads::unpack(size);
     LaunchConfig::new(((heads.length as u32).div_ceil(rows), heads.all_heads() as u32), threads)
 }
@@ -91,7 +91,7 @@ fn blocks_of_rows(size: usize, rows: u32, threads: u32) -> LaunchConfig {
 const NUM_SMS: u32 = 132;
 
 /// Launches as many blocks as can be resident, or fewer if there are fewer tiles.
-fn resident(size: usize) -> LaunchConfig {
+fn resident(size: u64) -> LaunchConfig {
     use r06_warp_specialized::{BLOCK_M, THREADS};
     let heads = Heads::unpack(size);
     let tiles = (heads.length as u32).div_ceil(BLOCK_M) * heads.all_heads() as u32;
@@ -107,7 +107,7 @@ pub const LADDER: Ladder = Ladder {
     problem: "the attention of sequences to themselves",
     sizes: Sizes::Heads(HeadSizes { default: DEFAULT, on_gpu: ON_GPU, has_causal: true }),
     default_size: DEFAULT.pack(),
-    max_size: usize::MAX,
+    max_size: u64::MAX,
     dtypes: &[Dtype::Bf16, Dtype::F16, Dtype::F32, Dtype::F8E4M3],
     rungs: RUNGS,
     open,

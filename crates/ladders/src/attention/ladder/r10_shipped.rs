@@ -12,12 +12,12 @@ use crate::ladder::Heads;
 
 /// The kernel that a plan takes for an H200.
 #[must_use]
-pub fn shipped(dtype: Dtype, size: usize) -> AnyKernel {
+pub fn shipped(dtype: Dtype, size: u64) -> AnyKernel {
     kernel(&plan(Of::Prefill, dtype, Heads::unpack(size)))
 }
 
 /// Its launch.
 #[must_use]
-pub fn shipped_launch(size: usize) -> LaunchConfig {
+pub fn shipped_launch(size: u64) -> LaunchConfig {
     plan(Of::Prefill, Dtype::Bf16, Heads::unpack(size)).steps[0].config
 }

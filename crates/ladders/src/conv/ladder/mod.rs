@@ -65,7 +65,7 @@ pub(super) const BOX: [u32; 2] = [r05_wgmma_im2col::PIECES, r05_wgmma_im2col::TI
 /// The sizes of a problem as the kernels take them: those of the catalogue, scaled down, and height
 /// and width of the result.
 #[must_use]
-pub fn sizes_of(size: usize) -> [u32; WORDS] {
+pub fn sizes_of(size: u64) -> [u32; WORDS] {
     let [problem, divisor, _] = unpack(size);
     let [n, c, h, w, k, r, s, u, v, p, q] = PROBLEMS[problem - 1];
     let smaller = |size: u32, least: u32| size.div_ceil(divisor as u32).max(least);
@@ -76,14 +76,14 @@ pub fn sizes_of(size: usize) -> [u32; WORDS] {
 }
 
 /// A launch over rows of filters, or of elements of a filter, and columns of pixels.
-fn tiles_of(size: usize, rows: fn(&[u32; WORDS]) -> u32) -> LaunchConfig {
+fn tiles_of(size: u64, rows: fn(&[u32; WORDS]) -> u32) -> LaunchConfig {
     let sizes = sizes_of(size);
     let pixels = sizes[0] * sizes[11] * sizes[12];
     LaunchConfig::new((pixels.div_ceil(TILE), rows(&sizes).div_ceil(TILE)), (TILE, TILE))
 }
 
 /// A launch over columns of pixels and rows of filters in the tiles of tensor cores.
-fn tiles_of_tensor_cores(size: usize) -> LaunchConfig {
+fn tiles_of_tensor_cores(size: u64) -> LaunchConfig {
     use r04_cp_async::{THREADS, TILE};
     let sizes = sizes_of(size);
     let pixels = sizes[0] * sizes[11] * sizes[12];
@@ -122,7 +122,7 @@ pub const LADDER: Ladder = Ladder {
     problem: "the convolution of images with filters",
     sizes: Sizes::Numbers(SIZES),
     default_size: pack([2, 8, 1]),
-    max_size: usize::MAX,
+    max_size: u64::MAX,
     dtypes: &[Dtype::F32, Dtype::F16, Dtype::Bf16],
     rungs: RUNGS,
     open,

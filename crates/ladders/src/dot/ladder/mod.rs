@@ -13,7 +13,7 @@ use warpfold_kernels::{AnyKernel, Dtype};
 use warpfold_lang::{Global, Kernel, Val};
 
 use super::instance::open;
-use crate::ladder::{Change, Claim, Finish, Ladder, Launch, MAX_SIZE_OF_U32, Metric, Rung, Sizes};
+use crate::ladder::{Change, Claim, Finish, Ladder, Launch, MAX_SIZE_OF_U32, Metric, Rung, Sizes, elements_of};
 
 /// Parameters of the first rungs: two vectors, the result, the length.
 pub type Dot = Kernel<(Global<f32>, Global<f32>, Global<f32>, u32)>;
@@ -35,12 +35,12 @@ fn products(a: [Val<f32>; 4], b: [Val<f32>; 4], sum: Val<f32>) -> Val<f32> {
 }
 
 /// A launch whose blocks take so many elements each.
-fn blocks_of(size: usize, elements: u32) -> LaunchConfig {
-    LaunchConfig { block: [BLOCK, 1, 1], ..LaunchConfig::for_elements(size.max(1), elements) }
+fn blocks_of(size: u64, elements: u32) -> LaunchConfig {
+    LaunchConfig { block: [BLOCK, 1, 1], ..LaunchConfig::for_elements(elements_of(size).max(1), elements) }
 }
 
 /// A launch of at most [`MAX_BLOCKS`] blocks.
-fn fixed_blocks(size: usize) -> LaunchConfig {
+fn fixed_blocks(size: u64) -> LaunchConfig {
     let config = blocks_of(size, 4 * BLOCK);
     LaunchConfig { grid: [config.grid[0].min(MAX_BLOCKS), 1, 1], ..config }
 }

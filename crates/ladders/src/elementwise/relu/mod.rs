@@ -16,7 +16,7 @@ use crate::Error;
 use crate::ladder::{Change, Claim, Finish, Guards, Instance, Ladder, Launch, MAX_SIZE_OF_U32, Metric, Rung, Sizes};
 use crate::row::typed;
 
-fn open(device: &Device, dtype: Dtype, size: usize, guards: Guards) -> Result<Box<dyn Instance>, Error> {
+fn open(device: &Device, dtype: Dtype, size: u64, guards: Guards) -> Result<Box<dyn Instance>, Error> {
     instance::open(device, dtype, size, guards, |x| x.max(0.0))
 }
 

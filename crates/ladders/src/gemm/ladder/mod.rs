@@ -81,12 +81,12 @@ fn eight([low, high]: [[Val<f32>; 4]; 2]) -> [Val<f32>; 8] {
 }
 
 /// A launch with a block for each tile of `c`.
-fn tiles_of(size: usize, tile: u32, block: [u32; 3]) -> LaunchConfig {
+fn tiles_of(size: u64, tile: u32, block: [u32; 3]) -> LaunchConfig {
     let [m, n, _] = unpack(size).map(|size| size as u32);
     LaunchConfig { block, ..LaunchConfig::new((n.div_ceil(tile), m.div_ceil(tile)), 1) }
 }
 
-fn launch_of(tile: Tile) -> impl Fn(usize) -> LaunchConfig {
+fn launch_of(tile: Tile) -> impl Fn(u64) -> LaunchConfig {
     move |size| tiles_of(size, tile.block, [tile.threads, 1, 1])
 }
 
@@ -113,7 +113,7 @@ pub const LADDER: Ladder = Ladder {
     problem: "the product of two matrices",
     sizes: Sizes::Numbers(SIZES),
     default_size: pack([512; 3]),
-    max_size: usize::MAX,
+    max_size: u64::MAX,
     dtypes: &[Dtype::F32],
     rungs: RUNGS,
     open,

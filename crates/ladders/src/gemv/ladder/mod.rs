@@ -41,24 +41,24 @@ pub const COLUMNS: SizeOption = SizeOption {
 
 /// Returns the plan's choice for many rows: as many lanes as a row has 16-byte accesses.
 #[must_use]
-pub fn planned_for(size: usize) -> Shape {
+pub fn planned_for(size: u64) -> Shape {
     let accesses = ladder::Rows::with(size, &COLUMNS).row_len.div_ceil(4).max(1);
     Shape { lanes: accesses.next_power_of_two().min(32) as u32, rows: 2, unroll: 1, width: 4 }
 }
 
 /// A launch whose blocks take so many rows each.
-fn blocks_of(size: usize, rows: u32) -> LaunchConfig {
+fn blocks_of(size: u64, rows: u32) -> LaunchConfig {
     let num_rows = ladder::Rows::with(size, &COLUMNS).num_rows.max(1);
     LaunchConfig { block: [BLOCK, 1, 1], ..LaunchConfig::for_elements(num_rows, rows) }
 }
 
-fn planned_kernel(dtype: Dtype, size: usize) -> AnyKernel {
+fn planned_kernel(dtype: Dtype, size: u64) -> AnyKernel {
     assert_eq!(dtype, Dtype::F32, "the ladder has no other kernels");
     AnyKernel::from(planned::<f32>(planned_for(size)))
 }
 
 /// The size unless said.
-const DEFAULT_SIZE: usize = 33_554_432;
+const DEFAULT_SIZE: u64 = 33_554_432;
 
 /// A kernel for the element type.
 macro_rules! typed {

@@ -18,7 +18,7 @@ use warpfold_lang::{Global, Kernel, Val};
 
 use super::instance::open;
 use crate::LadderElement;
-use crate::ladder::{Change, Claim, Finish, Ladder, Launch, MAX_SIZE_OF_U32, Metric, Rung, Sizes};
+use crate::ladder::{Change, Claim, Finish, Ladder, Launch, MAX_SIZE_OF_U32, Metric, Rung, Sizes, elements_of};
 
 /// Parameters of every kernel: the input, one result per group, the length.
 pub type Groups<T> = Kernel<(Global<T>, Global<T>, u32)>;
@@ -71,8 +71,8 @@ pub(super) fn width_of(rung: &Rung) -> u32 {
 }
 
 /// One thread per element.
-fn threads(size: usize) -> LaunchConfig {
-    LaunchConfig::for_elements(size.max(1), BLOCK)
+fn threads(size: u64) -> LaunchConfig {
+    LaunchConfig::for_elements(elements_of(size).max(1), BLOCK)
 }
 
 /// A kernel for an element type.

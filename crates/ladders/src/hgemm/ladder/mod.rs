@@ -58,13 +58,13 @@ pub(super) fn boxes(rung: &str) -> Option<Boxes> {
 const NUM_SMS: u32 = 132;
 
 /// A block for each tile of `c`.
-fn block_of_tile(size: usize, block_m: u32, block_n: u32, threads: u32) -> LaunchConfig {
+fn block_of_tile(size: u64, block_m: u32, block_n: u32, threads: u32) -> LaunchConfig {
     let [m, n, _] = unpack(size).map(|size| size as u32);
     LaunchConfig::new((n.div_ceil(block_n), m.div_ceil(block_m)), threads)
 }
 
 /// Clusters of so many blocks as run at once, or fewer if there are fewer tiles.
-fn resident(size: usize, cluster: u32) -> LaunchConfig {
+fn resident(size: u64, cluster: u32) -> LaunchConfig {
     use r05_two_consumers::{BLOCK_M, BLOCK_N, THREADS};
     let [m, n, _] = unpack(size).map(|size| size as u32);
     let num = m.div_ceil(cluster * BLOCK_M) * n.div_ceil(BLOCK_N);
@@ -79,7 +79,7 @@ pub const LADDER: Ladder = Ladder {
     // More tiles than multiprocessors, so that persistent blocks have several, and few steps for
     // each.
     default_size: pack([1536, 3072, 128]),
-    max_size: usize::MAX,
+    max_size: u64::MAX,
     dtypes: &[Dtype::Bf16, Dtype::F16],
     rungs: RUNGS,
     open,

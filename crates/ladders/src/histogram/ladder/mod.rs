@@ -19,7 +19,7 @@ use warpfold_kernels::{AnyKernel, Dtype};
 use warpfold_lang::{Global, Kernel};
 
 use super::instance::open;
-use crate::ladder::{Change, Claim, Finish, Ladder, Launch, MAX_SIZE_OF_U32, Metric, Rung, Sizes};
+use crate::ladder::{Change, Claim, Finish, Ladder, Launch, MAX_SIZE_OF_U32, Metric, Rung, Sizes, elements_of};
 
 /// Threads of a block that counts in global memory.
 pub const BLOCK: u32 = 256;
@@ -41,13 +41,13 @@ pub const COPIES: u32 = 32;
 /// Blocks at most of the rungs that count in shared memory: two per multiprocessor of an H200.
 pub const MAX_BLOCKS: u32 = 264;
 
-fn blocks_of(size: usize, values: u32) -> LaunchConfig {
-    LaunchConfig { block: [BLOCK, 1, 1], ..LaunchConfig::for_elements(size.max(1), values) }
+fn blocks_of(size: u64, values: u32) -> LaunchConfig {
+    LaunchConfig { block: [BLOCK, 1, 1], ..LaunchConfig::for_elements(elements_of(size).max(1), values) }
 }
 
 /// At most [`MAX_BLOCKS`] blocks, each with so many counts of a bin.
-fn fixed_blocks(size: usize, copies: u32) -> LaunchConfig {
-    let num_blocks = size.div_ceil(4 * LARGE_BLOCK as usize).clamp(1, MAX_BLOCKS as usize);
+fn fixed_blocks(size: u64, copies: u32) -> LaunchConfig {
+    let num_blocks = elements_of(size).div_ceil(4 * LARGE_BLOCK as usize).clamp(1, MAX_BLOCKS as usize);
     LaunchConfig::new(num_blocks as u32, LARGE_BLOCK).dynamic_shared(4 * copies * (BINS + 1))
 }
 

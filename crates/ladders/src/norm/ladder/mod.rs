@@ -13,7 +13,7 @@ use warpfold_kernels::Dtype;
 use warpfold_lang::{Global, Kernel};
 
 use super::instance::open_layer;
-use crate::ladder::{Change, Claim, Finish, Ladder, Launch, MAX_SIZE_OF_U32, Metric, Rows, Rung, Sizes};
+use crate::ladder::{Change, Claim, Finish, Ladder, Launch, MAX_SIZE_OF_U32, Metric, Rows, Rung, Sizes, elements_of};
 use crate::row::typed;
 
 /// Parameters of every rung: the rows, scale, bias, output, mean, `rstd`, number of rows, their
@@ -30,8 +30,8 @@ pub const HELD_BY_THREAD: u32 = 16;
 pub const ROW_LEN: usize = 4096;
 
 /// A launch of a block per row.
-pub(super) fn block_a_row(size: usize) -> LaunchConfig {
-    LaunchConfig::new(Rows::of(size, ROW_LEN).num_rows.max(1) as u32, BLOCK)
+pub(super) fn block_a_row(size: u64) -> LaunchConfig {
+    LaunchConfig::new(Rows::of(elements_of(size), ROW_LEN).num_rows.max(1) as u32, BLOCK)
 }
 
 /// The ladder.

@@ -81,13 +81,13 @@ fn rest<T: LadderElement>(input: Global<T>, thread_in_grid: Val<u32>, len: Val<u
 }
 
 /// A launch whose threads take so many elements each.
-fn blocks_of(size: usize, elements: u32) -> LaunchConfig {
+fn blocks_of(size: u64, elements: u32) -> LaunchConfig {
     let block = THREADS.of(size) as u32;
     LaunchConfig { block: [block, 1, 1], ..LaunchConfig::for_elements(elements_of(size).max(1), elements * block) }
 }
 
 /// A launch of at most [`MAX_BLOCKS`] blocks.
-fn fixed_blocks(size: usize) -> LaunchConfig {
+fn fixed_blocks(size: u64) -> LaunchConfig {
     let config = blocks_of(size, 4);
     LaunchConfig { grid: [config.grid[0].min(MAX_BLOCKS), 1, 1], ..config }
 }
@@ -108,7 +108,7 @@ macro_rules! of_block {
 }
 
 /// The size unless said.
-const DEFAULT_SIZE: usize = 33_554_432;
+const DEFAULT_SIZE: u64 = 33_554_432;
 
 /// The ladder.
 pub const LADDER: Ladder = Ladder {

@@ -38,10 +38,10 @@ pub const FACTOR: SizeOption = SizeOption {
 };
 
 /// A size for each kernel of the last rung.
-const FACTORS: &[usize] = &[FACTOR.with(2048, 2), FACTOR.with(2048, 4), FACTOR.with(2048, 8)];
+const FACTORS: &[u64] = &[FACTOR.with(2048, 2), FACTOR.with(2048, 4), FACTOR.with(2048, 8)];
 
 /// The last rung's kernel for the factor in a size.
-fn coarsened_for(dtype: Dtype, size: usize) -> AnyKernel {
+fn coarsened_for(dtype: Dtype, size: u64) -> AnyKernel {
     let factor = FACTOR.of(size) as u32;
     match dtype {
         Dtype::I32 => AnyKernel::from(coarsened::<i32>(BLOCK, factor)),
@@ -66,7 +66,7 @@ pub const LESSONS: Ladder = Ladder {
     name: "reduce-lessons",
     problem: "the sum of a vector, at first of what one block can hold",
     sizes: Sizes::With(FACTOR),
-    default_size: ONE_BLOCK_MOST,
+    default_size: ONE_BLOCK_MOST as u64,
     max_size: MAX_SIZE_OF_U32,
     dtypes: &[Dtype::F32, Dtype::I32],
     rungs: RUNGS,
@@ -121,6 +121,6 @@ const RUNGS: &[Rung] = &[
 ];
 
 /// A launch whose blocks take so many elements each.
-fn blocks_of(size: usize, elements: u32) -> LaunchConfig {
+fn blocks_of(size: u64, elements: u32) -> LaunchConfig {
     LaunchConfig { block: [BLOCK, 1, 1], ..LaunchConfig::for_elements(elements_of(size).max(1), elements) }
 }

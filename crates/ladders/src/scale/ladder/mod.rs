@@ -11,9 +11,7 @@ use warpfold_kernels::{AnyKernel, Dtype};
 use warpfold_lang::{Global, Kernel};
 
 use super::instance::open;
-use crate::ladder::{
-    Change, Claim, Finish, Ladder, Launch, MAX_SIZE_OF_U32, Metric, Rows, Rung, SizeOption, Sizes,
-};
+use crate::ladder::{Change, Claim, Finish, Ladder, Launch, MAX_SIZE_OF_U32, Metric, Rows, Rung, SizeOption, Sizes};
 use crate::row::{RowElement, typed};
 
 /// Parameters of every rung: the rows, the scaled rows, their divisors, number of rows, their
@@ -38,14 +36,14 @@ pub const COLUMNS: SizeOption = SizeOption {
 const MOST_PACKS: usize = 8;
 
 /// The accesses of 16 bytes that a lane keeps of a row as long as was asked for.
-fn packs<T: RowElement>(size: usize) -> u32 {
+fn packs<T: RowElement>(size: u64) -> u32 {
     let of_row = |columns: usize| columns.div_ceil(32 * T::WIDTH as usize).min(MOST_PACKS);
     COLUMNS.given(size).map_or(1, of_row) as u32
 }
 
 /// The kernel whose lanes keep as much.
-fn warp_for(dtype: Dtype, size: usize) -> AnyKernel {
-    fn of<T: RowElement>(size: usize) -> AnyKernel {
+fn warp_for(dtype: Dtype, size: u64) -> AnyKernel {
+    fn of<T: RowElement>(size: u64) -> AnyKernel {
         AnyKernel::from(warp::<T>(BLOCK, packs::<T>(size)))
     }
     match dtype {
@@ -57,10 +55,10 @@ fn warp_for(dtype: Dtype, size: usize) -> AnyKernel {
 }
 
 /// The size unless said.
-const DEFAULT_SIZE: usize = 55_296 * 8 * 128;
+const DEFAULT_SIZE: u64 = 55_296 * 8 * 128;
 
 /// A launch whose blocks take so many rows each.
-fn rows_a_block(size: usize, rows: u32) -> LaunchConfig {
+fn rows_a_block(size: u64, rows: u32) -> LaunchConfig {
     let blocks = Rows::with(size, &COLUMNS).num_rows.div_ceil(rows as usize).max(1);
     LaunchConfig::new(blocks as u32, BLOCK)
 }

@@ -26,7 +26,7 @@ use warpfold_lang::{
 
 use super::instance::open;
 use crate::LadderElement;
-use crate::ladder::{Change, Claim, Finish, Ladder, Launch, MAX_SIZE_OF_U32, Metric, Rung, Sizes};
+use crate::ladder::{Change, Claim, Finish, Ladder, Launch, MAX_SIZE_OF_U32, Metric, Rung, Sizes, elements_of};
 
 /// Parameters of the scan of independent tiles: input, output, the total of each tile, the length.
 pub type Tiles<T> = Kernel<(Global<T>, Global<T>, Global<T>, u32)>;
@@ -126,8 +126,8 @@ fn next_tile(ticket: Global<u32>) -> Val<u32> {
 }
 
 /// A launch with a block per tile.
-fn tiles(size: usize) -> LaunchConfig {
-    LaunchConfig::for_elements(size.max(1), TILE)
+fn tiles(size: u64) -> LaunchConfig {
+    LaunchConfig::for_elements(elements_of(size).max(1), TILE)
 }
 
 /// A kernel for an element type.

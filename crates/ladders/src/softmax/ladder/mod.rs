@@ -19,7 +19,7 @@ use warpfold_kernels::Dtype;
 use warpfold_lang::{Global, Kernel};
 
 use super::instance::open_rows;
-use crate::ladder::{Change, Claim, Finish, Ladder, Launch, MAX_SIZE_OF_U32, Metric, Rows, Rung, Sizes};
+use crate::ladder::{Change, Claim, Finish, Ladder, Launch, MAX_SIZE_OF_U32, Metric, Rows, Rung, Sizes, elements_of};
 use crate::row::typed;
 
 /// Parameters of every rung: the rows, their softmax, number of rows, their length.
@@ -41,14 +41,14 @@ pub const BLOCKS_A_ROW: u32 = 2;
 pub const ROW_LEN: usize = 4096;
 
 /// A launch whose blocks take so many rows each.
-fn rows_a_block(size: usize, rows: u32) -> LaunchConfig {
-    let blocks = Rows::of(size, ROW_LEN).num_rows.div_ceil(rows as usize).max(1);
+fn rows_a_block(size: u64, rows: u32) -> LaunchConfig {
+    let blocks = Rows::of(elements_of(size), ROW_LEN).num_rows.div_ceil(rows as usize).max(1);
     LaunchConfig::new(blocks as u32, BLOCK)
 }
 
 /// A launch whose clusters take a row each.
-fn clusters(size: usize) -> LaunchConfig {
-    let rows = Rows::of(size, ROW_LEN).num_rows.max(1) as u32;
+fn clusters(size: u64) -> LaunchConfig {
+    let rows = Rows::of(elements_of(size), ROW_LEN).num_rows.max(1) as u32;
     LaunchConfig::new(rows * BLOCKS_A_ROW, BLOCK)
 }
 

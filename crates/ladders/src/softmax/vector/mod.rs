@@ -21,7 +21,7 @@ use warpfold_kernels::fold::{Monoid, OnlineSoftmax};
 use warpfold_lang::{Global, Kernel, Val, Vars, grid_dim, vars};
 
 use super::instance::open_vector;
-use crate::ladder::{Change, Claim, Finish, Ladder, Launch, MAX_SIZE_OF_U32, Metric, Rung, Sizes};
+use crate::ladder::{Change, Claim, Finish, Ladder, Launch, MAX_SIZE_OF_U32, Metric, Rung, Sizes, elements_of};
 use crate::row::{Team, typed};
 
 /// Parameters of the first launch: the vector, the largest element of each block, the sum of each
@@ -40,8 +40,8 @@ pub const BLOCK: u32 = 256;
 pub const MAX_BLOCKS: u32 = 1024;
 
 /// A launch of at most [`MAX_BLOCKS`] blocks, whose threads take four elements at least.
-fn blocks(size: usize) -> LaunchConfig {
-    let blocks = size.div_ceil(4 * BLOCK as usize).clamp(1, MAX_BLOCKS as usize);
+fn blocks(size: u64) -> LaunchConfig {
+    let blocks = elements_of(size).div_ceil(4 * BLOCK as usize).clamp(1, MAX_BLOCKS as usize);
     LaunchConfig::new(blocks as u32, BLOCK)
 }
 
@@ -49,7 +49,7 @@ fn blocks(size: usize) -> LaunchConfig {
 const MAX_RESIDENT_BLOCKS: u32 = 512;
 
 /// A cooperative launch of at most [`MAX_RESIDENT_BLOCKS`] blocks.
-fn resident_blocks(size: usize) -> LaunchConfig {
+fn resident_blocks(size: u64) -> LaunchConfig {
     let config = blocks(size);
     LaunchConfig { grid: [config.grid[0].min(MAX_RESIDENT_BLOCKS), 1, 1], ..config }.cooperative()
 }

@@ -15,7 +15,7 @@ use warpfold_kernels::{AnyKernel, Dtype};
 use warpfold_lang::{Global, Kernel};
 
 use super::instance::open;
-use crate::ladder::{Change, Claim, Finish, Ladder, Launch, MAX_SIZE_OF_U32, Metric, Rung, Sizes};
+use crate::ladder::{Change, Claim, Finish, Ladder, Launch, MAX_SIZE_OF_U32, Metric, Rung, Sizes, elements_of};
 
 /// Parameters of every rung: `a`, `b`, `sum`, `len`.
 pub type VectorAdd<T> = Kernel<(Global<T>, Global<T>, Global<T>, u32)>;
@@ -71,7 +71,7 @@ const RUNGS: &[Rung] = &[
         name: "grid",
         changed: "One thread per element, so that the blocks fill every multiprocessor",
         claims: &[Claim::new(Metric::Blocks, Change::Rises)],
-        launches: &[Launch::new(typed!(grid), |size| LaunchConfig::for_elements(size.max(1), BLOCK))],
+        launches: &[Launch::new(typed!(grid), |size| LaunchConfig::for_elements(elements_of(size).max(1), BLOCK))],
         finish: Finish::Nothing,
     },
     Rung {
@@ -82,7 +82,9 @@ const RUNGS: &[Rung] = &[
             Claim::new(Metric::GlobalStores, Change::DividedBy(4)),
             Claim::new(Metric::Instructions, Change::Falls),
         ],
-        launches: &[Launch::new(typed!(grid_vec4), |size| LaunchConfig::for_elements(size.div_ceil(4).max(1), BLOCK))],
+        launches: &[Launch::new(typed!(grid_vec4), |size| {
+            LaunchConfig::for_elements(elements_of(size).div_ceil(4).max(1), BLOCK)
+        })],
         finish: Finish::Nothing,
     },
 ];
