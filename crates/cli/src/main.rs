@@ -1,5 +1,5 @@
 //! The `warpfold` program: `advise`, `run`, `generate`, `serve`, `bench`, `devices`, `draw`,
-//! `ladder`, `inspect`, `measure`, `sim`, `replay`, `exercise`.
+//! `ladder`, `inspect`, `measure`, `sim`, `compare`, `replay`, `exercise`.
 //!
 //! One file a subcommand: it parses its arguments, calls a library, and prints. Beside them stand
 //! what they share: `failure` (what goes to standard error, and the exit code), `model`, `output`
@@ -8,6 +8,7 @@
 
 mod advise;
 mod bench;
+mod compare;
 mod device_choice;
 mod devices;
 mod draw;
@@ -27,6 +28,7 @@ mod profile;
 mod progress;
 mod replay;
 mod run;
+mod sarif;
 #[cfg(feature = "engine")]
 mod serve;
 mod sim;
@@ -77,6 +79,7 @@ enum Command {
     Measure(measure::Measure),
     Sim(Box<sim::Sim>),
     Advise(advise::Advise),
+    Compare(compare::Compare),
     Replay(replay::ReplayArgs),
     Exercise(exercise::ExerciseArgs),
     Draw(draw::Draw),
@@ -119,6 +122,7 @@ fn run() -> Result<Ending, Failure> {
         Command::Measure(measure) => measure.run(),
         Command::Sim(sim) => sim.run(),
         Command::Advise(advise) => advise.run(),
+        Command::Compare(compare) => compare.run(),
         Command::Replay(replay) => replay.run(),
         Command::Exercise(exercise) => exercise.run(),
         Command::Draw(draw) => draw.run(),

@@ -40,6 +40,8 @@ mod progress;
 mod replay;
 #[path = "../../cli/src/run/mod.rs"]
 mod run;
+#[path = "../../cli/src/sarif.rs"]
+mod sarif;
 #[path = "../../cli/src/sim/mod.rs"]
 mod sim;
 #[path = "../../cli/src/suggestion.rs"]

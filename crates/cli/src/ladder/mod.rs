@@ -32,6 +32,7 @@ use crate::host;
 use crate::output::{self, Form, ReportTo};
 use crate::profile;
 use crate::progress::Progress;
+use crate::sarif::SarifTo;
 use crate::sim::Check;
 use crate::suggestion::did_you_mean;
 use over_devices::OverDevices;
@@ -135,6 +136,8 @@ pub(crate) struct Ladder {
     profile: profile::Options,
     #[command(flatten)]
     to: ReportTo,
+    #[command(flatten)]
+    sarif: SarifTo,
 }
 
 /// Numbers of attention and decode, instead of those of the size.
@@ -312,6 +315,7 @@ impl Ladder {
             (self.predict.is_some(), "--predict"),
             (self.roofline, "--roofline"),
             (self.profile.is_any(), "--profile"),
+            (self.sarif.is_asked(), "--sarif"),
             (self.columns.is_some(), "--columns"),
             (self.factor.is_some(), "--factor"),
             (self.block.is_some(), "--block"),
@@ -375,6 +379,7 @@ impl Ladder {
         predicted: Option<&[Predicted]>,
     ) -> Result<(), Failure> {
         let LadderRun { ladder, report, .. } = run;
+        self.sarif.write(None, &LadderJson::new(ladder, report))?;
         let roofline = if self.roofline { ladder_roofline(run) } else { None };
         let earlier = run.device.is_virtual().then(|| recorded::of(ladder, report)).flatten();
         match self.to.form {

@@ -28,6 +28,7 @@ use crate::host;
 use crate::output::{self, Form, ReportTo};
 use crate::profile;
 use crate::progress::Progress;
+use crate::sarif::SarifTo;
 use bind::Bindings;
 use findings::Picked;
 use source_text::SourceText;
@@ -126,6 +127,8 @@ pub(crate) struct Sim {
     annotate: Option<Annotate>,
     #[command(flatten)]
     to: ReportTo,
+    #[command(flatten)]
+    sarif: SarifTo,
     #[command(flatten)]
     profile: profile::Options,
     #[command(flatten)]

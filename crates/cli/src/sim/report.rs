@@ -67,6 +67,7 @@ pub(super) fn write(
     picked: &Picked,
     saved: &[String],
 ) -> Result<(), Failure> {
+    sim.sarif.write(Some(&run.file), &json(sim, run, report, picked))?;
     match sim.to.form {
         Form::Table => sim.to.write(&table(sim, run, report, predicted, picked, saved)),
         Form::Json => sim

@@ -243,3 +243,79 @@ fn a_finding_in_tritons_library_is_said_of_the_line_that_called_it() {
     let inlined = format!("{} (in standard.py:", line_with("tri.py", "tl.sum"));
     assert!(texts.iter().any(|text| text.starts_with(&inlined)), "{texts:?}");
 }
+
+#[test]
+fn findings_are_written_as_sarif_at_the_lines_of_their_source() {
+    let test = "findings_are_written_as_sarif_at_the_lines_of_their_source";
+    let path = folder(test).join("findings.sarif");
+    let to = path.to_str().expect("UTF-8");
+    let table = transpose(test, &["--check", "all", "--sarif", to]).ended_with(1).stdout;
+    assert!(table.contains("race"), "{table}");
+    let log: Value = serde_json::from_str(&fs::read_to_string(&path).expect("it is written")).expect("JSON");
+    let run = &log["runs"][0];
+    assert_eq!((&log["version"], &run["tool"]["driver"]["name"]), (&"2.1.0".into(), &"warpfold".into()));
+    let results = run["results"].as_array().expect("a list");
+    let races: Vec<_> = results.iter().filter(|result| result["ruleId"] == "race").collect();
+    let [race] = races[..] else { panic!("{results:#?}") };
+    assert_eq!(race["level"], "error");
+    assert!(
+        race["message"]["text"].as_str().is_some_and(|text| text.starts_with("race in kernel transpose<float>")),
+        "{race}"
+    );
+    let at = |location: &Value| {
+        let place = &location["physicalLocation"];
+        assert!(place["artifactLocation"]["uri"].as_str().is_some_and(|uri| uri.ends_with("transpose.cu")), "{place}");
+        format!("transpose.cu:{}", place["region"]["startLine"])
+    };
+    let mut lines = [at(&race["locations"][0]), at(&race["relatedLocations"][0])];
+    lines.sort();
+    let mut expected = [line_with("transpose.cu", "tile[y][threadIdx.x] ="), line_with("transpose.cu", "out[y * N")];
+    expected.sort();
+    assert_eq!(lines, expected);
+    let rules = run["tool"]["driver"]["rules"].as_array().expect("a list");
+    assert!(results.iter().all(|result| rules.iter().any(|rule| rule["id"] == result["ruleId"])), "{rules:?}");
+    // A clean run has an empty list, which closes what was reported before.
+    let clean = ["ladder", "reduce", "--size", "512", "--rung", "shuffle", "--device", "virtual", "--check", "all"];
+    warpfold(&[&clean[..], &["--sarif", to]].concat()).ended_with(0);
+    let log: Value = serde_json::from_str(&fs::read_to_string(&path).expect("it is written")).expect("JSON");
+    assert_eq!(log["runs"][0]["results"], Value::Array(Vec::new()));
+    refused(&["ladder", "serving", "--sarif", to], 2, "ladder serving has no --sarif");
+}
+
+#[test]
+fn a_counter_that_has_risen_is_found_by_comparing_reports() {
+    let folder = folder("a_counter_that_has_risen_is_found_by_comparing_reports");
+    let report = |name: &str, more: &[&str]| {
+        let path = folder.join(name);
+        let ladder = ["ladder", "reduce", "--size", "4096", "--device", "virtual", "--report", "json", "-o"];
+        warpfold(&[&ladder[..], &[path.to_str().expect("UTF-8")], more].concat()).ended_with(0);
+        path.to_str().expect("UTF-8").to_owned()
+    };
+    let (old, new) =
+        (report("old.json", &["--rung", "naive"]), report("new.json", &["--rung", "naive", "--rung", "interleaved"]));
+    let same = warpfold(&["compare", &old, &new]).ended_with(0).stdout;
+    assert_eq!(same, "reduce/interleaved: new\n1 kernels compared: 0 counters worse, 0 better\n");
+    let gone = warpfold(&["compare", &new, &old]).ended_with(1).stdout;
+    assert!(gone.starts_with("reduce/interleaved: gone\n"), "{gone}");
+    // 10,001 instructions instead of 10,000: 0.01 %.
+    let rung = |instructions: u64, hits: u64| {
+        let counters = serde_json::json!({"warp_instructions": instructions, "l1_hit_sectors": hits, "barriers": 0});
+        serde_json::json!({"demangled": "k", "counters": counters}).to_string()
+    };
+    let write = |name: &str, text: String| {
+        fs::write(folder.join(name), text).expect("written");
+        folder.join(name).to_str().expect("UTF-8").to_owned()
+    };
+    let (a, b) = (write("a.json", rung(10_000, 7)), write("b.json", rung(10_001, 9)));
+    let found = warpfold(&["compare", &a, &b, "--report", "json"]).ended_with(1).json();
+    assert_eq!((&found["worse"], found["changed"].as_array().map(Vec::len)), (&1.into(), Some(2)), "{found}");
+    warpfold(&["compare", &a, &b, "--allow", "0.01"]).ended_with(0);
+    warpfold(&["compare", &a, &b, "--allow", "0.009"]).ended_with(1);
+    warpfold(&["compare", &a, &b, "--counters", "l1_hit_sectors,barriers"]).ended_with(0);
+    let better = warpfold(&["compare", &b, &a]).ended_with(0).stdout;
+    assert!(better.ends_with("1 kernels compared: 0 counters worse, 1 better\n"), "{better}");
+    refused(&["compare", &a, &b, "--counters", "wavefronts"], 2, "wavefronts is not in both reports");
+    refused(&["compare", &a, &b, "--allow", "-1"], 2, "-1 is not a share of 0 percent and more");
+    refused(&["compare", &a, &write("c.json", "{}".to_owned())], 2, "it has no counters");
+    refused(&["compare", &a, "absent.json"], 2, "absent.json");
+}
