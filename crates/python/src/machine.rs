@@ -94,7 +94,7 @@ impl Program {
     /// Runs a kernel: counters, findings, instructions, whether a fault ended the run, and what
     /// the kernel printed.
     #[pyo3(signature = (entry, grid, block, cluster, shared, params, check, *, cooperative, seed, workers, limit,
-        per_instruction))]
+        per_instruction, predict))]
     #[allow(clippy::too_many_arguments, reason = "each has a name in Python")]
     fn launch<'py>(
         &self,
@@ -111,12 +111,15 @@ impl Program {
         workers: Option<usize>,
         limit: Option<u64>,
         per_instruction: bool,
+        predict: Option<&str>,
     ) -> PyResult<Bound<'py, PyDict>> {
         let checks = match check {
             "none" => sim::Checks::None,
             "all" => sim::Checks::All,
             _ => return Err(raise(py, "ArgumentError", &format!("check is 'all' or 'none', not '{check}'"))),
         };
+        let predict = predict.map(str::parse::<sim::predict::Machine>).transpose();
+        let predict = predict.map_err(|error| raise(py, "ArgumentError", &format!("predict: {error}")))?;
         let launch = sim::Launch {
             kernel: entry.to_owned(),
             grid,
@@ -133,6 +136,7 @@ impl Program {
             checks,
             workers,
             per_instruction,
+            timing: predict.is_some(),
             seed,
             output: Some(Arc::new(move |text: &str| {
                 output.lock().unwrap_or_else(PoisonError::into_inner).push_str(text);
@@ -148,6 +152,11 @@ impl Program {
         into.set_item("findings", report::findings(py, &report.findings)?)?;
         into.set_item("instructions", report::instructions(py, &report.instructions)?)?;
         into.set_item("aborted", report.aborted)?;
+        if let Some(machine) = predict.filter(|_| !report.aborted) {
+            let predicted = report.predict(&machine);
+            let predicted = predicted.map_err(|error| raise(py, "ArgumentError", &format!("predict: {error}")))?;
+            into.set_item("prediction", report::prediction(py, &predicted)?)?;
+        }
         into.set_item("printed", printed.lock().unwrap_or_else(PoisonError::into_inner).as_str())?;
         Ok(into)
     }

@@ -3,6 +3,7 @@
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use warpfold_sim as sim;
+use warpfold_sim::predict::Prediction;
 
 /// Writes every counter into a dictionary; a counter that is missing here does not compile.
 macro_rules! counters {
@@ -85,4 +86,24 @@ pub(crate) fn instructions<'py>(
         list.append(into)?;
     }
     Ok(list)
+}
+
+/// Returns a predicted time as a dictionary.
+pub(crate) fn prediction<'py>(py: Python<'py>, predicted: &Prediction) -> PyResult<Bound<'py, PyDict>> {
+    let into = PyDict::new(py);
+    into.set_item("gpu", predicted.gpu)?;
+    into.set_item("seconds", predicted.seconds)?;
+    into.set_item("low", predicted.low)?;
+    into.set_item("high", predicted.high)?;
+    into.set_item("binds", predicted.binds())?;
+    into.set_item("next", predicted.next())?;
+    into.set_item("waves", predicted.waves)?;
+    into.set_item("blocks_per_sm", predicted.blocks_per_sm)?;
+    into.set_item("dram_bytes", predicted.dram_bytes)?;
+    into.set_item("median_error", predicted.error.median)?;
+    let parts = PyDict::new(py);
+    predicted.parts.iter().try_for_each(|part| parts.set_item(part.name, part.seconds))?;
+    into.set_item("parts", parts)?;
+    into.set_item("text", predicted.to_string())?;
+    Ok(into)
 }

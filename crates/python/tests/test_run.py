@@ -42,6 +42,18 @@ def test_counters_of_instructions_add_up():
     assert any(i.instruction.startswith("st.global") and i.sectors == 128 for i in report.instructions)
 
 
+def test_a_time_is_predicted_where_it_is_asked_for():
+    a, b, c = arrays(1 << 16)
+    assert warpfold.run(VECTOR_ADD, "add", 512, 128, [a, b, c, a.size]).prediction is None
+    report = warpfold.run(VECTOR_ADD, "add", 512, 128, [a, b, c, a.size], predict="h200")
+    predicted = report.prediction
+    assert predicted.low < predicted.seconds < predicted.high and predicted.gpu == "h200"
+    assert predicted.binds == next(iter(predicted.parts)) and predicted.binds != predicted.next
+    assert predicted.text in str(report) and 0 < predicted.median_error < 1
+    with pytest.raises(warpfold.ArgumentError, match="predict: "):
+        warpfold.run(VECTOR_ADD, "add", 512, 128, [a, b, c, a.size], predict="v100")
+
+
 def test_an_overrun_is_found_and_names_the_array():
     a, b, c = arrays()
     report = warpfold.run(VECTOR_ADD, "add", 8, 128, [a, b, c, a.size + 1])

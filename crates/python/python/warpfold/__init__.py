@@ -10,7 +10,7 @@ from .cuda import CompileError, compile_cuda, run_cuda
 from .errors import *  # noqa: F403 (the exceptions, by their own names)
 from .launch import Module, run
 from .numba_interpreter import interpret_numba, run_numba
-from .report import Access, Counters, Finding, Instruction, Report
+from .report import Access, Counters, Finding, Instruction, Prediction, Report
 from .source import Frame
 from .tensors import Device, Tensor, default_device, from_dlpack, set_default_device, tensor
 from .triton_interpreter import interpret_triton
@@ -26,6 +26,7 @@ __all__ = [
     "Instruction",
     "Module",
     "Out",
+    "Prediction",
     "Report",
     "Tensor",
     "__version__",

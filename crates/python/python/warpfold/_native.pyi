@@ -34,6 +34,7 @@ class Program:
         workers: int | None,
         limit: int | None,
         per_instruction: bool,
+        predict: str | None,
     ) -> dict[str, Any]: ...
 
 @final

@@ -146,6 +146,7 @@ class Module:
         workers: int | None = None,
         limit: int | None = None,
         instructions: bool = False,
+        predict: str | None = None,
         names: Sequence[str | None] = (),
         scratch: Callable[[_native.Memory], Sequence[int]] | None = None,
     ) -> Report:
@@ -183,6 +184,7 @@ class Module:
             raw = self._program.launch(
                 kernel["name"], grid3, block3, cluster3, shared, bytes(packed), native_check,
                 cooperative=cooperative, seed=seed, workers=workers, limit=limit, per_instruction=instructions,
+                predict=predict,
             )  # fmt: skip
             if native_check != "none":
                 raw["findings"].extend({**f, "kernel": f["kernel"] or kernel["name"]} for f in memory.unwritten())
@@ -223,6 +225,7 @@ def run(
     workers: int | None = None,
     limit: int | None = None,
     instructions: bool = False,
+    predict: str | None = None,
 ) -> Report:
     """Runs a kernel of PTX text on the virtual GPU: outputs, counters, findings.
 
@@ -234,10 +237,12 @@ def run(
     ``check="all"`` looks for races, uninitialised reads, outputs that are read back and hold what nothing wrote, divergent barriers and more, and goes on after a finding;
     ``"deny"`` raises :class:`FindingsError` after a run with an error; ``"none"`` stops at what hardware traps.
 
+    ``predict="h100"`` or ``"h200"`` gives the report a :class:`Prediction` of the launch's time on that GPU.
+
     The run releases the interpreter's lock, and Ctrl-C ends it.
     """
     module = Module(text_of(ptx), arch=arch)
     return module.launch(
         entry, grid, block, args, check=check, shared=shared, cluster=cluster, cooperative=cooperative, seed=seed,
-        workers=workers, limit=limit, instructions=instructions,
+        workers=workers, limit=limit, instructions=instructions, predict=predict,
     )  # fmt: skip

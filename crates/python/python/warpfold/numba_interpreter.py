@@ -134,10 +134,11 @@ def interpret_numba(
     workers: int | None = None,
     limit: int | None = None,
     instructions: bool = False,
+    predict: str | None = None,
 ) -> NumbaInterpreter:
     """Makes kernels of ``numba.cuda.jit`` run on the virtual GPU inside of a ``with`` block, as ``interpret_triton`` does.
 
     They are launched as ever, ``kernel[grid, block](a, b)``, or ``kernel.forall(n)(a, b)``, with NumPy arrays. A kernel
     with a signature in its decorator is not caught: numba compiles it at once, and for a GPU.
     """
-    return NumbaInterpreter(check, arch, seed=seed, workers=workers, limit=limit, instructions=instructions)
+    return NumbaInterpreter(check, arch, seed=seed, workers=workers, limit=limit, instructions=instructions, predict=predict)

@@ -10,7 +10,7 @@ from typing import Any
 from .errors import FindingsError, FindingWarning
 from .source import Frame, frames_of
 
-__all__ = ["Access", "Counters", "Finding", "Instruction", "Report", "listen"]
+__all__ = ["Access", "Counters", "Finding", "Instruction", "Prediction", "Report", "listen"]
 
 Size3 = tuple[int, int, int]
 
@@ -150,6 +150,33 @@ class Counters(Mapping[str, int]):
 
 
 @dataclasses.dataclass(frozen=True)
+class Prediction:
+    """The time that a launch would take on a GPU, launched again and again: predicted, not measured."""
+
+    gpu: str
+    seconds: float
+    #: The range: what a twentieth of the launches that were measured on a GPU were below and above, by what binds them.
+    low: float
+    high: float
+    #: The unit that takes longest, and the one that would bind next.
+    binds: str
+    next: str | None
+    #: Blocks over those that the GPU keeps resident.
+    waves: float
+    blocks_per_sm: int
+    dram_bytes: int
+    #: The median relative error of predictions of this class that were measured on a GPU.
+    median_error: float
+    #: Seconds that each unit would take alone, the longest first; they overlap.
+    parts: Mapping[str, float]
+    #: All of it for people.
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclasses.dataclass(frozen=True)
 class Report:
     """What a launch gave: outputs, counters, findings."""
 
@@ -167,6 +194,8 @@ class Report:
     aborted: bool = False
     #: What the kernel printed.
     printed: str = ""
+    #: The predicted time; none unless asked for.
+    prediction: Prediction | None = None
 
     @property
     def errors(self) -> tuple[Finding, ...]:
@@ -192,7 +221,8 @@ class Report:
     def __str__(self) -> str:
         size = "x".join
         head = f"{self.kernel} on the virtual GPU: grid {size(map(str, self.grid))}, block {size(map(str, self.block))}"
-        return f"{head}, check {self.check}\n\n{self.counters}\n\n{self.summary()}"
+        predicted = f"{self.prediction}\n\n" if self.prediction else ""
+        return f"{head}, check {self.check}\n\n{self.counters}\n\n{predicted}{self.summary()}"
 
 
 def make_report(
@@ -230,6 +260,7 @@ def make_report(
         instructions=tuple(instructions),
         aborted=raw["aborted"],
         printed=raw.get("printed", ""),
+        prediction=Prediction(**raw["prediction"]) if raw.get("prediction") else None,
     )
 
 

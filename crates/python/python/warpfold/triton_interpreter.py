@@ -342,6 +342,7 @@ def interpret_triton(
     workers: int | None = None,
     limit: int | None = None,
     instructions: bool = False,
+    predict: str | None = None,
 ) -> TritonInterpreter:
     """Makes Triton's kernels run on the virtual GPU, without a GPU, inside of a ``with`` block.
 
@@ -355,6 +356,7 @@ def interpret_triton(
 
     With ``check="all"`` findings of severity error are warnings, too, at their Python lines; ``"deny"`` raises
     :class:`FindingsError` at the launch; ``"none"`` checks only what hardware traps. An autotuner runs each
-    configuration once, checked, and chooses the first, as the virtual GPU has no clock.
+    configuration once, checked, and chooses the first, as the virtual GPU has no clock. ``predict="h200"`` gives each
+    report a :class:`Prediction` of the launch's time on that GPU.
     """
-    return TritonInterpreter(check, arch, seed=seed, workers=workers, limit=limit, instructions=instructions)
+    return TritonInterpreter(check, arch, seed=seed, workers=workers, limit=limit, instructions=instructions, predict=predict)
