@@ -136,7 +136,7 @@ impl Serve {
         };
         let place = Place::open(self.device.as_deref(), self.engine.tensor_parallel, &files)?;
         let adapters = self.adapters.open()?;
-        let files = adapters.of(place.stores(&self.weights, files), self.engine.tensor_parallel)?;
+        let files = adapters.of(place.stores(&self.weights, files)?, self.engine.tensor_parallel)?;
         let server = Server::start(self.options(&adapters)?)?;
         server.stop_on_signals()?;
         output::print(&format!("listening at http://{}\n", server.address()))?;
@@ -249,7 +249,7 @@ impl Serve {
                 Some(path) => ModelFiles::open(path).map_err(|error| error.to_string())?,
                 None => model::open(model.as_deref()).map_err(|error| error.to_string())?,
             };
-            let weights = NewWeights::new(place.stores(&stored, files));
+            let weights = NewWeights::new(place.stores(&stored, files).map_err(|error| error.to_string())?);
             let digest = weights.digest();
             Ok((Box::new(weights), digest))
         }))

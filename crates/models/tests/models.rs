@@ -285,7 +285,7 @@ fn weights_of_few_bits_answer_as_they_are_stored_with_the_bits_of_those_that_are
         let open = || {
             let files = ModelFiles::open(&path).expect("the file is right").verified();
             match rounding {
-                Some(rounding) => files.rounded(rounding),
+                Some(rounding) => files.rounded(rounding).expect("there are numbers"),
                 None => files,
             }
         };

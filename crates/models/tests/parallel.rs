@@ -90,7 +90,7 @@ fn models_of_every_architecture_answer_alike_on_one_device_and_on_two() {
         shares(name, &fixture(name), Dtype::Bf16, &[2]);
     }
     shares("llama", &fixture("llama"), Dtype::F32, &[2]);
-    shares("llama in 4 bits", &fixture("llama").rounded(Rounding::Int4), Dtype::Bf16, &[2]);
+    shares("llama in 4 bits", &fixture("llama").rounded(Rounding::Int4).expect("there are numbers"), Dtype::Bf16, &[2]);
 }
 
 #[test]

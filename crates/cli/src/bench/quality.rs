@@ -115,7 +115,7 @@ impl Quality {
         let place = Place::open(self.device.as_deref(), None, &files)?;
         // What is rounded shows its bytes, also where kernels would rather convert it.
         let weights = quantize.map(|_| WeightStorage::Stored);
-        let files = place.stores(&WeightOptions { weights, quantize }, files);
+        let files = place.stores(&WeightOptions { weights, quantize }, files)?;
         let model = model::load(&files, &place, self.dtype, None, self.device.as_deref())?;
         let bytes = model.weight_bytes();
         let context = self.context.min(model.limits().max_len.saturating_sub(1)).max(2);

@@ -178,7 +178,7 @@ impl Serve {
     fn engine(&self, watched: &WatchedEngine) -> Result<Bed, Failure> {
         let files = model::open(self.model.as_deref())?;
         let place = Place::open(self.device.as_deref(), self.engine.tensor_parallel, &files)?;
-        let files = place.stores(&self.weights, files);
+        let files = place.stores(&self.weights, files)?;
         let draft = DraftFiles::load(&self.engine, &place)?;
         let free_bytes = place.free_memory_bytes()?;
         let steps = self.engine.steps(files.config().max_len);

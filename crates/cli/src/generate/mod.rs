@@ -136,7 +136,7 @@ impl Generate {
         }
         let place = Place::open(self.device.as_deref(), self.engine.tensor_parallel, &files)?;
         let adapter = self.lora.as_deref().map(AdapterWeights::open).transpose()?;
-        let files = place.stores(&self.weights, files);
+        let files = place.stores(&self.weights, files)?;
         let files = match &adapter {
             Some(_) if self.engine.tensor_parallel.is_some() => {
                 return Err(Failure::usage("--lora: a model that several devices share takes no adapters"));

@@ -54,18 +54,18 @@ impl Place {
 
     /// The files, rounded as asked, whose weights of few bits are to be held as asked: unless
     /// asked, as they are stored where a GPU has kernels that multiply them so.
-    pub(crate) fn stores(&self, asked: &WeightOptions, files: ModelFiles) -> ModelFiles {
+    pub(crate) fn stores(&self, asked: &WeightOptions, files: ModelFiles) -> Result<ModelFiles, Error> {
         let files = match asked.quantize {
-            Some(Quantize::Int8) => files.rounded(Rounding::Int8),
-            Some(Quantize::Int4) => files.rounded(Rounding::Int4),
+            Some(Quantize::Int8) => files.rounded(Rounding::Int8)?,
+            Some(Quantize::Int4) => files.rounded(Rounding::Int4)?,
             None => files,
         };
         let multiplies = |device: &Device| !device.is_virtual() && device.target().arch == Arch::SM_90A;
-        match asked.weights {
+        Ok(match asked.weights {
             Some(WeightStorage::Stored) => files.packed(),
             None if self.devices().iter().all(multiplies) => files.packed(),
             Some(WeightStorage::Converted) | None => files,
-        }
+        })
     }
 
     /// The free bytes of the device that has the fewest.

@@ -57,6 +57,8 @@ fn rounded_weights_cost_perplexity_and_give_bytes_back() {
     std::fs::write(text, "").expect("a file");
     refused(&quality, 2, "the text has less than 2 tokens");
     std::fs::remove_file(text).expect("the file is there");
+    let rounded = ["generate", &model("quantized/gptq_sym"), "--quantize", "int4", "--prompt-tokens", "5"];
+    refused(&rounded, 2, "not supported: rounding of weights of which none are numbers in whole blocks of 32");
     // Rounded weights are one set of numbers, however they are held.
     let answer = |weights| {
         let rounded = ["--quantize", "int4", "--weights", weights, "--verify-weights", "--temperature", "0"];

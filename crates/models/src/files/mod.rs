@@ -406,16 +406,19 @@ impl Checkpoint {
     }
 
     /// Rounds the matrices of layers to blocks as they are read; those of experts, and what is
-    /// stored in few bits, stay as they are.
-    pub(crate) fn quantize(&mut self, blocks: Blocks) {
+    /// stored in few bits, stay as they are. Returns how many are rounded.
+    pub(crate) fn quantize(&mut self, blocks: Blocks) -> usize {
+        let mut num = 0;
         for (name, entry) in &mut self.entries {
             let is_product = name.contains(".layers.") && name.ends_with("_proj.weight") && !name.contains(EXPERTS);
             let is_whole = entry.shape.len() == 2 && entry.shape[1].is_multiple_of(blocks.len());
             if is_product && is_whole && entry.format.dtype().is_some() {
                 entry.made_of = Some(entry.format);
                 entry.format = Format::Blocks(blocks);
+                num += 1;
             }
         }
+        num
     }
 
     /// Fills `bytes` with those of a tensor from its byte `start` on: with whole blocks, where its

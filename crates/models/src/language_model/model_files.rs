@@ -169,15 +169,22 @@ impl ModelFiles {
     /// # fn main() -> Result<(), warpfold_models::Error> {
     /// let files = ModelFiles::shipped()?;
     /// let bytes = files.weight_bytes(files.dtype());
-    /// let rounded = files.rounded(Rounding::Int8).packed();
+    /// let rounded = files.rounded(Rounding::Int8)?.packed();
     /// assert!(rounded.weight_bytes(rounded.dtype()) < bytes);
     /// # Ok(())
     /// # }
     /// ```
-    #[must_use]
-    pub fn rounded(mut self, to: Rounding) -> Self {
-        self.checkpoint.quantize(to.blocks());
-        self
+    ///
+    /// # Errors
+    /// If there is no matrix to round.
+    pub fn rounded(mut self, to: Rounding) -> Result<Self, Error> {
+        match self.checkpoint.quantize(to.blocks()) {
+            0 => {
+                let reason = "rounding of weights of which none are numbers in whole blocks of 32".to_owned();
+                Err(error::unsupported(self.checkpoint.path(), reason))
+            }
+            _ => Ok(self),
+        }
     }
 
     /// The same files, whose models have room for adapters ([`Request::adapter`]). Answers of
