@@ -258,6 +258,7 @@ fn weights_of_few_bits_answer_as_they_are_stored_with_the_bits_of_those_that_are
         ("gguf/llama.gguf", None, Profile::H200, Dtype::F16),
         ("gguf/llama.gguf", None, Profile::A100, Dtype::Bf16),
         ("quantized/gptq_sym", None, Profile::H200, Dtype::F16),
+        ("quantized/awq", None, Profile::H200, Dtype::F16),
         ("quantized/int8_packed", None, Profile::H200, Dtype::Bf16),
         ("quantized/mxfp4", None, Profile::H200, Dtype::Bf16),
         ("gpt_oss", None, Profile::H200, Dtype::Bf16),

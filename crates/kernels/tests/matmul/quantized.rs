@@ -20,7 +20,7 @@ const IQ4: [i8; 16] = [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 
 const E2M1: [i8; 16] = [0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12];
 
 /// Every way in which codes, scales and offsets are stored.
-const SCHEMES: [Scheme; 14] = [
+const SCHEMES: [Scheme; 16] = [
     Q4_0,
     Q4_1,
     Q4_K,
@@ -35,6 +35,8 @@ const SCHEMES: [Scheme; 14] = [
     Scheme { zero: 0, scale: Scale::SignedByte, table: Some(IQ4), ..Q4_0 },
     Scheme { zero: 0, scale: Scale::Exponent, table: Some(E2M1), ..Q4_0 },
     Scheme { group: 128, offset: Offset::Byte, ..Q4_0 },
+    Scheme { zero: 0, group: 128, offset: Offset::Zero, ..Q4_0 },
+    Scheme { bits: 8, zero: 0, offset: Offset::Zero, ..Q4_0 },
 ];
 
 fn random(seed: u64) -> u64 {
@@ -81,6 +83,7 @@ fn weight(scheme: Scheme, piece: &Piece, i: usize) -> f32 {
         Offset::None => scale * number,
         Offset::Half => scale * number + of_bits(piece.offsets[group]),
         Offset::Byte => scale * number - of_offsets * f32::from(piece.offsets[group] as u8),
+        Offset::Zero => scale * (number - f32::from(piece.offsets[group] as u8)),
     }
 }
 

@@ -100,6 +100,10 @@ impl Decoder {
                 let words = words(layout.offsets);
                 (0..groups).map(|i| half(words[i / 2], 16 * (i as u32 % 2))).collect()
             }
+            (Offset::Zero, _) => {
+                let words = words(layout.offsets);
+                (0..groups).map(|i| byte(words[i / 4], i as u32 % 4).cast::<f32>()).collect()
+            }
             (Offset::Byte, _) => {
                 let (words, of_all) = (words(layout.offsets), -of_offsets.expect("bytes have it"));
                 (0..groups).map(|i| byte(words[i / 4], i as u32 % 4).cast::<f32>() * of_all).collect()
@@ -119,6 +123,7 @@ impl Decoder {
 
     fn weight(&self, number: Val<f32>, group: usize) -> Val<f32> {
         match self.offsets.get(group) {
+            Some(zero) if self.scheme.offset == Offset::Zero => (number - *zero) * self.scales[group],
             // The product is exact, so that this rounds as a product and a sum do.
             Some(offset) => number.mul_add(self.scales[group], *offset),
             None => number * self.scales[group],

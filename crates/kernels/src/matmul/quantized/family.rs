@@ -265,6 +265,7 @@ pub(in crate::matmul) fn shipped() -> Vec<Shipped> {
     let schemes = [
         q4_0,
         Scheme { zero: 0, offset: Offset::Half, ..q4_0 },
+        Scheme { zero: 0, group: 128, offset: Offset::Zero, ..q4_0 },
         Scheme::symmetric(5, 16),
         Scheme::symmetric(8, 128),
         k_quant,

@@ -96,7 +96,7 @@ impl Scheme {
         let offset_words = match self.offset {
             Offset::None => 0,
             Offset::Half => words_of(2 * self.groups()),
-            Offset::Byte => words_of(self.groups()),
+            Offset::Byte | Offset::Zero => words_of(self.groups()),
         };
         let scales = RowWords { start: end, words: scale_words };
         let offsets = RowWords { start: scales.end(), words: offset_words };

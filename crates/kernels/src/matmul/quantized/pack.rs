@@ -136,7 +136,7 @@ impl Scheme {
         let offsets = match self.offset {
             Offset::None => (layout.offsets, Vec::new()),
             Offset::Half => halves(layout.offsets, &piece.offsets[..groups]),
-            Offset::Byte => bytes(layout.offsets, &piece.offsets[..groups]),
+            Offset::Byte | Offset::Zero => bytes(layout.offsets, &piece.offsets[..groups]),
         };
         for (words, values) in [scales, offsets, halves(layout.shared, &piece.shared)] {
             for (i, value) in (0..words.words).zip(values) {

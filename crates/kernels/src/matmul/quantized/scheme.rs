@@ -50,6 +50,8 @@ pub enum Offset {
     Half,
     /// A byte times an `f16` that 128 neighbours share, which is subtracted.
     Byte,
+    /// A zero point: a byte that is subtracted from the codes of the group, before they are scaled.
+    Zero,
 }
 
 impl Scheme {
@@ -124,6 +126,10 @@ impl Scheme {
                     let offset = of_offsets * f32::from(byte as u8);
                     numbers.for_each(|(x, code)| *x = scale * number(*code) - offset);
                 }
+                (None, Offset::Zero, byte) => {
+                    let zero = f32::from(byte as u8);
+                    numbers.for_each(|(x, code)| *x = scale * (number(*code) - zero));
+                }
             }
         }
         weights
@@ -141,6 +147,7 @@ impl Scheme {
             Offset::None => "",
             Offset::Half => "_oh",
             Offset::Byte => "_ob",
+            Offset::Zero => "_oz",
         };
         // Tables differ in their ends, those that are known.
         let table = self.table.map_or_else(String::new, |table| format!("_t{:02x}{:02x}", table[0], table[15]));

@@ -206,11 +206,20 @@ impl Checkpoint {
         self.bytes_of(entry)?.chunks_exact(4).enumerate().map(of).collect()
     }
 
+    /// What a matrix is made of, for some of its rows.
     fn read_of(&self, matrix: &Quantized, rows: &Range<usize>) -> Result<Read, Error> {
-        let (mut codes, mut scales) = (matrix.codes.entry.clone(), matrix.scales.clone());
+        let mut codes = matrix.codes.entry.clone();
+        if matrix.is_cut_by_rows() {
+            codes.cut_rows(rows);
+        }
+        Ok(Read { codes: self.bytes_of(&codes)?, ..self.read_beside_codes(matrix, rows)? })
+    }
+
+    /// The same without the codes, which are most of it.
+    fn read_beside_codes(&self, matrix: &Quantized, rows: &Range<usize>) -> Result<Read, Error> {
+        let mut scales = matrix.scales.clone();
         let is_cut = matrix.is_cut_by_rows();
         if is_cut {
-            codes.cut_rows(rows);
             match &mut scales {
                 Scales::Floats(entry) | Scales::Exponents(entry) | Scales::Shared { floats: entry, .. } => {
                     entry.cut_rows(rows);
@@ -220,7 +229,7 @@ impl Checkpoint {
         }
         Ok(Read {
             first: if is_cut { rows.start } else { 0 },
-            codes: self.bytes_of(&codes)?,
+            codes: Vec::new(),
             zeros: match &matrix.zeros {
                 Zeros::Each { codes, .. } => self.bytes_of(&codes.entry)?,
                 Zeros::All(_) => Vec::new(),

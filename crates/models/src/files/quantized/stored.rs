@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use half::f16;
-use warpfold_kernels::matmul::quantized::{Piece, Scheme};
+use warpfold_kernels::matmul::quantized::{Offset, Piece, Scheme};
 
 use super::{Numbers, Quantized, Read, Scales, Zeros};
 use crate::Error;
@@ -28,7 +28,10 @@ impl QuantizedRows {
             *code = matrix.codes.code(&read.codes, matrix.place(row - read.first, column));
         }
         let group = matrix.group.min(Piece::LEN);
-        for (to, column) in piece.scales.iter_mut().zip(columns.step_by(group)) {
+        let both = piece.scales.iter_mut().zip(&mut piece.offsets);
+        for ((to, zero), column) in both.zip(columns.step_by(group)) {
+            // Nobody reads it where all have the same.
+            *zero = matrix.zero(read, row, column / matrix.group).into();
             let scale = matrix.scale(read, row, column / matrix.group);
             *to = match matrix.scales {
                 Scales::Exponents(_) => (scale.to_bits() >> 23) as u16,
@@ -66,7 +69,7 @@ impl Checkpoint {
             let is_known = self.scales_of_groups(&matrix.scales)?.iter().all(|scale| scale.is_finite());
             return Ok((group == 32 && is_known).then_some(Blocks::Mxfp4.scheme()));
         }
-        let read = self.read_of(matrix, &(0..rows))?;
+        let read = self.read_beside_codes(matrix, &(0..rows))?;
         // Most files list the groups of columns that are neighbours all the same.
         if read.order.iter().flatten().enumerate().any(|(column, group)| column / matrix.group != *group) {
             return Ok(None);
@@ -79,8 +82,9 @@ impl Checkpoint {
                 let has_one_zero = matches!(matrix.zeros, Zeros::All(_))
                     || all().all(|(row, group)| matrix.zero(&read, row, group) == zero);
                 let bits = matrix.codes.bits as u32;
-                let scheme = Scheme { group: group as u32, ..Scheme::symmetric(bits, zero) };
-                Ok((is_exact && has_one_zero).then_some(scheme))
+                let (zero, offset) = if has_one_zero { (zero, Offset::None) } else { (0, Offset::Zero) };
+                let scheme = Scheme { group: group as u32, offset, ..Scheme::symmetric(bits, zero) };
+                Ok(is_exact.then_some(scheme))
             }
             _ => Ok(None),
         }
