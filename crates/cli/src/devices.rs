@@ -6,8 +6,8 @@ use warpfold_device::{Device, DeviceKind, ErrorKind, Profile};
 
 use crate::Ending;
 use crate::failure::Failure;
-use crate::{output, smi};
 use crate::table::{Table, grouped};
+use crate::{output, smi};
 
 /// Lists the devices that kernels can run on, with the name that --device takes; a star marks the
 /// default. Between GPUs it shows how each reaches the memory of the others: NVLink, peer access
@@ -143,12 +143,11 @@ fn query(device: &Device) -> Result<String, Failure> {
         ]
     });
     let now = match device.kind() {
-        DeviceKind::Cuda { ordinal } => {
-            smi::lines(ordinal, device.name(), Device::num_cuda().unwrap_or(0))
-        }
+        DeviceKind::Cuda { ordinal } => smi::lines(ordinal, device.name(), Device::num_cuda().unwrap_or(0)),
         _ => Vec::new(),
     };
-    let lines: String = lines.iter().chain(&peaks).chain(&now).map(|(name, value)| format!("  {name:<36}{value}\n")).collect();
+    let lines: String =
+        lines.iter().chain(&peaks).chain(&now).map(|(name, value)| format!("  {name:<36}{value}\n")).collect();
     Ok(format!("{}\n{lines}", device.kind()))
 }
 

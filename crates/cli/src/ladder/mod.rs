@@ -406,7 +406,10 @@ impl Ladder {
 
 impl Ladder {
     fn run_moves(&self) -> Result<Ending, Failure> {
-        self.refuse_options(&self.name, &[(self.block_size.is_some(), "--block-size"), (self.lengths.is_some(), "--lengths")])?;
+        self.refuse_options(
+            &self.name,
+            &[(self.block_size.is_some(), "--block-size"), (self.lengths.is_some(), "--lengths")],
+        )?;
         let (size, device) = (self.size.as_deref(), self.device.as_deref());
         let asked = Asked { size, rungs: &self.rungs, device, to: &self.to };
         match (&*self.name, self.devices) {

@@ -129,7 +129,8 @@ fn each_row_has_a_page_and_its_heading_exists() {
         let (_, link) = what.split_once("](").unwrap_or_else(|| panic!("{what} has no page"));
         let (file, heading) = link.trim_end_matches(')').split_once('#').unwrap_or((link.trim_end_matches(')'), ""));
         let text = fs::read_to_string(root().join("docs").join(file)).unwrap_or_else(|error| panic!("{what}: {error}"));
-        let mut headings = text.lines().filter(|line| line.starts_with('#')).map(|line| anchor(line.trim_start_matches('#').trim()));
+        let mut headings =
+            text.lines().filter(|line| line.starts_with('#')).map(|line| anchor(line.trim_start_matches('#').trim()));
         assert!(heading.is_empty() || headings.any(|known| known == heading), "{what}: no such heading");
     }
 }

@@ -99,7 +99,8 @@ fn the_book_shows_what_is_chosen_for_a_shape() {
         let shown = warpfold(&args).ended_with(0).stdout;
         let (_, plan) = shown.split_once("fold: ").expect("a plan");
         let (path, chosen) = plan.lines().next().and_then(|line| line.split_once(", ")).expect("two parts");
-        let launch: Vec<&str> = plan.lines().nth(1).expect("a launch").split("  ").filter(|part| !part.is_empty()).collect();
+        let launch: Vec<&str> =
+            plan.lines().nth(1).expect("a launch").split("  ").filter(|part| !part.is_empty()).collect();
         assert!(launch[0].ends_with(path) && launch[2] == "256 x 1 x 1", "{launch:?}");
         let row = format!("| {told} | {path} | {chosen} | {} |", launch[1]);
         assert!(page.contains(&row), "docs/book/src/reduction.md has no row {row}");

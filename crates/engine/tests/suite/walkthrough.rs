@@ -64,12 +64,8 @@ fn the_page_shows_what_happens_when_blocks_run_out() {
 
 #[test]
 fn the_page_shows_what_the_prefix_cache_keeps_and_evicts() {
-    let cached = Config {
-        policy: Policy::Continuous,
-        allocator: Allocator::PrefixCaching,
-        max_seqs: 1,
-        ..config(3, 0)
-    };
+    let cached =
+        Config { policy: Policy::Continuous, allocator: Allocator::PrefixCaching, max_seqs: 1, ..config(3, 0) };
     let found = trace(cached, &[request(1, 1, 1), request(1, 1, 1), request(30, 1, 3)]);
     assert_eq!(traces_of_the_page()[13..].concat(), found, "the page docs/book/src/engine-walkthrough.md");
 }

@@ -5,8 +5,8 @@ use warpfold_device::Device;
 use warpfold_kernels::plan::{PlanCache, Workspace};
 use warpfold_kernels::{Error as KernelError, nms};
 use warpfold_ladders::all_reduce::{self, Counts};
-use warpfold_ladders::transfer::{self, What};
 use warpfold_ladders::allocation;
+use warpfold_ladders::transfer::{self, What};
 
 use super::Error;
 use super::canvas::Canvas;
@@ -87,7 +87,8 @@ fn kept(device: &Device, threshold: f32) -> Result<Vec<i64>, KernelError> {
 pub(super) fn suppression(device: &Device) -> Result<String, Error> {
     let kept = kept(device, 0.5).expect("five boxes are no problem for the virtual GPU");
     let is_kept = |i: usize| kept.contains(&(i as i64));
-    let mut picture = Canvas::new("Five boxes by score, and the shares that pairs overlap by; over 0.50 the later one goes");
+    let mut picture =
+        Canvas::new("Five boxes by score, and the shares that pairs overlap by; over 0.50 the later one goes");
     let y = picture.top;
     for (i, (corners, score)) in BOXES.iter().enumerate() {
         let [x1, y1, x2, y2] = corners.map(|corner| corner as i32);
@@ -197,7 +198,9 @@ pub(super) fn ring(_: &Device) -> Result<String, Error> {
 }
 
 pub(super) fn all_reduces(device: &Device) -> Result<String, Error> {
-    let warpfold_device::DeviceKind::Virtual(profile) = device.kind() else { unreachable!("pictures are of a run here") };
+    let warpfold_device::DeviceKind::Virtual(profile) = device.kind() else {
+        unreachable!("pictures are of a run here")
+    };
     let mut instance = all_reduce::Instance::open(&Device::virtual_peers(profile, RANKS), 4096)?;
     let mut picture = Canvas::new("The sum of 4,096 f32 on 4 devices: steps, and what the busiest device gets");
     let y = picture.top;

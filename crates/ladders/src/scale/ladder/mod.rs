@@ -11,9 +11,7 @@ use warpfold_kernels::{AnyKernel, Dtype};
 use warpfold_lang::{Global, Kernel};
 
 use super::instance::open;
-use crate::ladder::{
-    Change, Claim, Finish, Ladder, Launch, MAX_SIZE_OF_U32, Metric, Rows, Rung, SizeOption, Sizes,
-};
+use crate::ladder::{Change, Claim, Finish, Ladder, Launch, MAX_SIZE_OF_U32, Metric, Rows, Rung, SizeOption, Sizes};
 use crate::row::{RowElement, typed};
 
 /// Parameters of every rung: the rows, the scaled rows, their divisors, number of rows, their
