@@ -47,7 +47,7 @@ pub const BLOCK: u32 = 256;
 pub const THREADS: SizeOption = SizeOption {
     name: "block",
     default: BLOCK as usize,
-    accepts: |threads| threads.is_power_of_two() && 32 <= threads && threads <= 1024,
+    accepts: |threads| threads.is_power_of_two() && (32..=1024).contains(&threads),
     expected: "--block 32, 64, 128, 256, 512 or 1024",
 };
 
