@@ -31,6 +31,8 @@ mod profile;
 mod progress;
 #[path = "../../src/inspect/ptxas.rs"]
 mod ptxas;
+#[path = "../../src/smi.rs"]
+mod smi;
 #[path = "../../src/sim/source_text.rs"]
 mod source_text;
 #[path = "../../src/sim/spec.rs"]

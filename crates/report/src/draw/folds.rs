@@ -18,9 +18,9 @@ pub(super) fn serial(_: &Device) -> Result<String, Error> {
     for (step, number) in (0..).zip(numbers) {
         let at = y + 26 * step;
         picture.text(64, at + 14, "n", &format!("step {}", step + 1));
-        for i in 0..=step as usize {
-            let class = if i == step as usize { "k3" } else { "k0" };
-            picture.cell((74 + 34 * i as i32, at), (32, 20), class, &largest[i].to_string());
+        for (i, so_far) in (0..=step).zip(&largest) {
+            let class = if i == step { "k3" } else { "k0" };
+            picture.cell((74 + 34 * i, at), (32, 20), class, &so_far.to_string());
         }
         let told = match step {
             0 => "the first is the largest so far".to_owned(),

@@ -103,13 +103,13 @@ pub(super) fn suppression(device: &Device) -> Result<String, Error> {
     for (i, name) in (0..).zip(["A", "B", "C", "D", "E"]) {
         picture.text(left + side * i + 15, y + 6, "m s q", name);
         picture.text(left - 6, y + 24 + 20 * i, "n s q", name);
-        for j in 0..5_usize {
-            let at = (left + side * j as i32, y + 10 + 20 * i);
-            if j <= i as usize {
+        for (j, (other, _)) in (0..).zip(&BOXES) {
+            let at = (left + side * j, y + 10 + 20 * i);
+            if j <= i {
                 picture.rect(at, (side - 2, 18), "p", "");
                 continue;
             }
-            let share = overlap(&BOXES[i as usize].0, &BOXES[j].0);
+            let share = overlap(&BOXES[i as usize].0, other);
             let class = if share > 0.5 { "k4" } else { "k0" };
             picture.cell(at, (side - 2, 18), class, &format!("{share:.2}"));
         }
