@@ -47,7 +47,17 @@ fn an_adapter_changes_answers_and_an_empty_one_none() {
     assert_eq!(without_seed(&answer(&["--lora", &empty])), without_seed(&base));
     assert_ne!(without_seed(&answer(&["--lora", &other])), without_seed(&base));
     let sizes = warpfold(&[
-        "generate", &model, "--device", "virtual", "--prompt-tokens", "5", "--max-tokens", "1", "--lora", &other, "--sizes",
+        "generate",
+        &model,
+        "--device",
+        "virtual",
+        "--prompt-tokens",
+        "5",
+        "--max-tokens",
+        "1",
+        "--lora",
+        &other,
+        "--sizes",
     ]);
     let told = sizes.ended_with(0).stderr;
     assert!(told.contains("room for 1 adapters of a rank up to 4"), "{told}");

@@ -126,7 +126,8 @@ fn weights_are_replaced_while_the_server_runs_and_answers_name_them() {
     assert!(served.get("/v1/models").contains(&digest));
     let refused = load(&model("qwen2"));
     assert!(refused.contains(" 400 ") && refused.contains("another configuration"), "{refused}");
-    let same = |one: &Value, other: &Value| ["choices", "system_fingerprint"].iter().all(|field| one[field] == other[field]);
+    let same =
+        |one: &Value, other: &Value| ["choices", "system_fingerprint"].iter().all(|field| one[field] == other[field]);
     // A model that slept has the weights that it had, or others with nothing beside them.
     let post = |path: &str| served.post(path, "", "").contains(" 200 ");
     assert!(post("/sleep?level=1") && post("/wake_up"));

@@ -373,7 +373,8 @@ impl<M: Model> EnginePlay<M> {
             }
             ScenarioEvent::Sleep => {
                 let has = self.has_slept.clone();
-                self.client.sleep_to(move |slept| has.store(slept.is_ok() || has.load(Ordering::Relaxed), Ordering::Relaxed));
+                self.client
+                    .sleep_to(move |slept| has.store(slept.is_ok() || has.load(Ordering::Relaxed), Ordering::Relaxed));
             }
             ScenarioEvent::Wake => self.client.wake_to(drop),
             ScenarioEvent::Drain => {
