@@ -44,7 +44,8 @@ pub trait Model {
     /// Returns the limits of the model.
     fn limits(&self) -> Limits;
 
-    /// Makes room for the cache. Called before any step, once, and after each [sleep](Model::sleep).
+    /// Makes room for the cache. Called once before any step, and after each
+    /// [sleep](Model::sleep).
     ///
     /// # Errors
     /// If there is not enough memory.

@@ -2,8 +2,9 @@
 //!
 //! Templates are Jinja, written for Python, and get what `transformers` gives them: methods of
 //! strings and dictionaries, `raise_exception`, which refuses a conversation, `strftime_now` (in
-//! UTC), `tojson` as Python spells JSON, and `generation` blocks, which mark and change nothing. That
-//! published templates give the same texts is compared by `tests/templates.rs`. A template comes with a model, from anybody: what it may do is bounded in instructions and bytes.
+//! UTC), `tojson` as Python spells JSON, and `generation` blocks, which mark and change nothing.
+//! `tests/templates.rs` compares published templates with it. A template comes with a model, from
+//! anybody: what it may do is bounded in instructions and bytes.
 
 mod date;
 

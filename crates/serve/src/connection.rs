@@ -132,7 +132,7 @@ async fn has_left(stream: &impl Socket, is_unanswered: &AtomicBool, host: &Host)
         }
         host.sleep(LOOK).await;
         // A reset closes both sides.
-        if is_closed && stream.is_gone().await && !host.has(ServeFault::LeaverIsNotSeen) {
+        if is_closed && stream.is_gone().await {
             return;
         }
     }

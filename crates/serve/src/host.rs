@@ -27,8 +27,6 @@ pub enum ServeFault {
     TurnIsKept,
     /// A stream that fails ends without a word.
     ErrorIsSwallowed,
-    /// Nobody notices that a client has left.
-    LeaverIsNotSeen,
     /// The answers to a prompt come in another order.
     ChoicesAreSwapped,
     /// A body may have any number of bytes.
@@ -47,11 +45,10 @@ pub enum ServeFault {
 
 impl ServeFault {
     /// All of them.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 10] = [
         Self::UpdateIsLost,
         Self::TurnIsKept,
         Self::ErrorIsSwallowed,
-        Self::LeaverIsNotSeen,
         Self::ChoicesAreSwapped,
         Self::BodyBoundIsIgnored,
         Self::BodyTimeIsIgnored,

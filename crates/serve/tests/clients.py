@@ -470,7 +470,7 @@ def vllm_bench_():
                 [*command, "--backend", backend, "--base-url", ROOT, "--endpoint", endpoint, "--model", MODEL, "--tokenizer",
                  tokenizer(folder), "--dataset-name", "random", "--random-input-len", "8", "--random-output-len", "8",
                  "--num-prompts", "4", "--disable-tqdm", "--save-result", "--result-dir", folder, "--result-filename", "out.json"],
-                env={**os.environ, "PYTHONPATH": str(folder)}, check=True, capture_output=True, text=True, timeout=400,
+                env={**os.environ, "PYTHONPATH": os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")])}, check=True, capture_output=True, text=True, timeout=400,
             )  # fmt: skip
             found = json.loads((folder / "out.json").read_text())
             assert found["completed"] == 4 and found["total_output_tokens"] > 0, told.stdout

@@ -10,7 +10,8 @@ use crate::model::{CacheShape, Limits, Model, Ticket};
 use crate::request::Adapter;
 use crate::sampling::Sampled;
 
-/// The calls that fail: copies, loads of adapters and weights, the beginnings of steps, and their ends.
+/// The calls that fail: copies, loads of adapters and weights, the beginnings of steps, and their
+/// ends.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DeviceFaults {
     /// Numbers of calls that fail once.
