@@ -453,8 +453,8 @@ impl Tensor {
         if has_one_axis { Self::stack(tensors, 0) } else { Self::cat(tensors, 0) }
     }
 
-    /// Coordinates of a grid, from one list an axis: views of one shape. The first list varies along
-    /// the first axis ("ij"), or, with `xy_indexing`, along the second.
+    /// Coordinates of a grid, from one list an axis: views of one shape. The first list varies
+    /// along the first axis ("ij"), or, with `xy_indexing`, along the second.
     ///
     /// ```
     /// # use warpfold::{Device, Profile, Tensor};

@@ -2,10 +2,9 @@
 //!
 //! An [`Exercise`] has data, what is right, and [`Goal`]s about counters. [`Exercise::judge`] runs
 //! a kernel of yours on the virtual GPU under all checks, compares its result, and says which goals
-//! it meets, and which place it takes among the recorded rungs ([`Rank`]). Where it is fast is for a
-//! GPU to say; here nothing has a clock. `files/` has for each
-//! exercise a file to start from and one that passes: what `warpfold exercise` gives, and text here;
-//! the tests build and judge them.
+//! it meets, and which place it takes among the recorded rungs ([`Rank`]). Where it is fast is for
+//! a GPU to say; here nothing has a clock. `files/` has for each exercise a file to start from and
+//! one that passes: what `warpfold exercise` gives, and text here; the tests build and judge them.
 
 mod judgement;
 mod list;

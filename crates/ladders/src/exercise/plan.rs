@@ -1,10 +1,10 @@
 //! Plans of exercises: what the host issues to streams, a line each.
 //!
 //! `1 in 2` copies part 2 to the device in stream 1, `1 run 2` runs the kernel on it, `1 out 2`
-//! brings its result back; `1 record 5` and `2 wait 5` let stream 2 wait for what stream 1 was given
-//! before. The order that holds on hardware is that of streams and events alone, and each of three
-//! engines (a copy each way, kernels) does one thing at a time: both are judged here, as the virtual
-//! GPU itself does everything in the order of the calls.
+//! brings its result back; `1 record 5` and `2 wait 5` let stream 2 wait for what stream 1 was
+//! given before. The order that holds on hardware is that of streams and events alone, and each of
+//! three engines (a copy each way, kernels) does one thing at a time: both are judged here, as the
+//! virtual GPU itself does everything in the order of the calls.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;

@@ -1,5 +1,5 @@
-//! Places among recorded rungs: what the file to start from, the solution, and the rungs of a ladder
-//! with the same problem cost by each goal.
+//! Places among recorded rungs: what the file to start from, the solution, and the rungs of a
+//! ladder with the same problem cost by each goal.
 
 use std::fmt;
 

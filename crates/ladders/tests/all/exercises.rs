@@ -54,7 +54,7 @@ fn lucky() -> [(Kernel<(Global<f32>, Global<f32>, u32)>, u32, FindingKind, &'sta
     });
     [
         (half_shuffles, 32, FindingKind::InvalidSync, "undefined"),
-        (lanes_race, 32, FindingKind::WarpSync, "sync_warp()"),
+        (lanes_race, 32, FindingKind::WarpSync, "warp-synchronous"),
         (one_warp_waits, 64, FindingKind::BarrierDivergence, "barrier"),
     ]
 }

@@ -18,6 +18,9 @@ mod transfer;
 #[path = "../../src/ladder/heads.rs"]
 mod heads;
 #[allow(dead_code, unreachable_pub, reason = "the tests in it are what is used of it")]
+#[path = "../../src/exercise/plan.rs"]
+mod plan;
+#[allow(dead_code, unreachable_pub, reason = "the tests in it are what is used of it")]
 #[path = "../../src/ladder/sizes.rs"]
 mod sizes;
 
