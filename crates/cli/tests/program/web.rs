@@ -60,7 +60,7 @@ fn every_command_of_the_book_shows_in_a_page_what_it_shows_in_a_terminal() {
     pages.sort();
     for page in pages {
         let name = page.file_name().expect("a file").to_string_lossy().into_owned();
-        let Some(mut browser) = open("book", &folder, &name) else { return };
+        let Some(mut browser) = open(&format!("book-{name}"), &folder, &name) else { return };
         let commands =
             browser.value("[...document.querySelectorAll('[data-command]')].map((place) => place.dataset.command)");
         for (i, command) in commands.as_array().expect("commands").iter().enumerate() {
@@ -118,7 +118,7 @@ fn an_exercise_takes_ptx_in_a_page() {
     browser.wait_for("document.querySelector('[data-exercise=twice] textarea')");
     let place = "document.querySelector('[data-exercise=twice]')";
     let (code, shown) = pressed(&mut browser, place);
-    assert!(code == "1" && shown.contains("twice: not yet") && shown.contains("[ ] the result is right"), "{shown}");
+    assert!(code == "1" && shown.contains("twice: not yet") && shown.contains("[ ] the result is wrong"), "{shown}");
     // Each thread doubles four elements; the last ones are left over.
     let body = "mul.lo.u32 %r6, %r5, 4; add.u32 %r7, %r6, 3; mul.wide.u32 %rd3, %r6, 4; add.u64 %rd4, %rd1, %rd3; add.u64 %rd5, %rd2, %rd3;
         setp.ge.u32 %p2, %r7, %r1; @%p2 bra tail;
