@@ -1,5 +1,5 @@
-//! What the program asks of where it runs: streams, files, a clock, threads. A page in a browser has others
-//! (`crates/web/src/host.rs`).
+//! The surroundings of the program: streams, files, a clock, threads. A page in a browser has
+//! others (`crates/web/src/host.rs`).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

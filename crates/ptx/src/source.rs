@@ -35,7 +35,7 @@ impl SourceLine {
     pub fn short_file(&self) -> &str {
         let path = Path::new(self.file.as_str());
         let is_long =
-            path.is_absolute() || self.is_of_library() || path.components().any(|part| part == Component::ParentDir);
+            path.has_root() || self.is_of_library() || path.components().any(|part| part == Component::ParentDir);
         let name = if is_long { path.file_name().and_then(|name| name.to_str()) } else { None };
         name.unwrap_or(&self.file)
     }

@@ -1,5 +1,5 @@
-//! What the program asks of where it runs, as a page has it: files in memory, streams that are collected, the page's
-//! clock, one thread. `crates/cli/src/host.rs` has what an operating system offers.
+//! The surroundings of the program in a page: files in memory, streams that are collected, the
+//! page's clock, one thread. `crates/cli/src/host.rs` has those of an operating system.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -12,9 +12,9 @@ use std::time::Duration;
 use crate::failure::Failure;
 use crate::page;
 
-/// What a command has, and what it leaves.
+/// A command's words and files, and all that it leaves.
 #[derive(Debug, Default)]
-pub(crate) struct Host {
+pub(crate) struct PageHost {
     pub(crate) arguments: Vec<String>,
     pub(crate) files: BTreeMap<PathBuf, Vec<u8>>,
     /// Files that the command has written.
@@ -24,15 +24,15 @@ pub(crate) struct Host {
 }
 
 thread_local! {
-    static HOST: RefCell<Host> = RefCell::default();
+    static HOST: RefCell<PageHost> = RefCell::default();
 }
 
 /// Puts a host in the place of the one that is there, which it returns.
-pub(crate) fn exchange(host: Host) -> Host {
+pub(crate) fn exchange(host: PageHost) -> PageHost {
     HOST.replace(host)
 }
 
-fn with<R>(f: impl FnOnce(&mut Host) -> R) -> R {
+fn with<R>(f: impl FnOnce(&mut PageHost) -> R) -> R {
     HOST.with_borrow_mut(f)
 }
 
@@ -49,7 +49,7 @@ pub(crate) fn unix_seconds() -> Option<u64> {
     Some(page::unix_seconds() as u64)
 }
 
-/// A point in time.
+/// A point in time, with the functions of the standard library's.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Instant(f64);
 
@@ -113,22 +113,22 @@ pub(crate) fn set_after(_time: Duration) -> Result<Arc<AtomicBool>, Failure> {
     Err(Failure::usage("a page in a browser has no thread that watches the time: its button Stop ends a run"))
 }
 
-/// Where output goes.
+/// A collected stream.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Stream {
+pub(crate) enum OutputStream {
     Out,
     Error,
 }
 
-pub(crate) fn stdout() -> Stream {
-    Stream::Out
+pub(crate) fn stdout() -> OutputStream {
+    OutputStream::Out
 }
 
-pub(crate) fn stderr() -> Stream {
-    Stream::Error
+pub(crate) fn stderr() -> OutputStream {
+    OutputStream::Error
 }
 
-impl Write for Stream {
+impl Write for OutputStream {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         with(|host| match self {
             Self::Out => host.stdout.extend_from_slice(bytes),

@@ -1,15 +1,17 @@
-//! The `warpfold` program in a page of a browser: a command's words and files in, what it prints and writes out.
+//! The `warpfold` program in a page of a browser: a command's words and files go in, text and files
+//! come out.
 //!
-//! The sources of `crates/cli` without those that need a network, other programs or threads; [`host`] is what the
-//! program asks of where it runs, [`page`] the border to JavaScript, [`progress`] tells the page how far a run is.
-//! `page/` has the scripts, and `deploy/web.py` makes of it and of the book a folder that needs no server.
+//! The sources of `crates/cli` without those that need a network, other programs or threads.
+//! [`host`] stands for an operating system, [`page`] is the border to JavaScript, [`progress`]
+//! tells the page how far a run is. `page/` has the scripts; of them and of the book
+//! `deploy/web.py` makes a folder that needs no server.
 #![cfg(target_family = "wasm")]
 
 #[path = "../../cli/src/advise/mod.rs"]
 mod advise;
 #[path = "../../cli/src/bench"]
 mod bench {
-    //! What the ladders show of recorded runs.
+    //! Recorded runs, for the ladders that show them.
     #[allow(dead_code, reason = "BENCHMARKS.md is not made here")]
     pub(crate) mod markdown;
 }

@@ -1,7 +1,8 @@
 //! The border to JavaScript: a command in JSON goes in, its outcome in JSON comes out.
 //!
-//! The page asks [`room`] for bytes, writes the command there, calls [`run`], and reads [`outcome_bytes`] bytes from where
-//! `run` says. An instance of the module is for one command: it begins with fresh memory as a process does.
+//! The page asks [`room`] for bytes, writes the command there, calls [`run`], and reads
+//! [`outcome_bytes`] bytes from where `run` says. An instance of the module is for one command: it
+//! begins with fresh memory as a process does.
 #![allow(unsafe_code, reason = "names that the page calls, and functions of the page")]
 
 use std::collections::BTreeMap;
@@ -11,12 +12,13 @@ use std::sync::{Mutex, PoisonError};
 use serde::{Deserialize, Serialize};
 use warpfold_ladders::exercise::EXERCISES;
 
-use crate::host::{self, Host};
+use crate::host::{self, PageHost};
 
 mod imported {
     //! Functions that the page has.
     #[link(wasm_import_module = "page")]
-    // SAFETY: the page has these functions with these types, and they read the bytes that they are given alone.
+    // SAFETY: the page has these functions with these types, and they only read the bytes that they
+    // are given.
     unsafe extern "C" {
         pub(crate) safe fn milliseconds() -> f64;
         pub(crate) safe fn unix_seconds() -> f64;
@@ -35,34 +37,34 @@ pub(crate) fn progress(what: &str, done: u64, all: u64) {
 /// A file's contents.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(untagged)]
-enum Contents {
+enum FileContents {
     Text(String),
     Bytes(Vec<u8>),
 }
 
-/// What the page asks for.
+/// A request of the page.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
-enum Request {
+enum PageRequest {
     /// A command of the program.
-    Command { arguments: Vec<String>, files: BTreeMap<PathBuf, Contents> },
+    Command { arguments: Vec<String>, files: BTreeMap<PathBuf, FileContents> },
     /// The exercises.
     Exercises,
 }
 
-/// How a command ended.
+/// The end of a command.
 #[derive(Debug, Serialize)]
-struct Outcome {
+struct CommandOutcome {
     code: u8,
     stdout: String,
     stderr: String,
     /// Files that the command wrote.
-    files: BTreeMap<PathBuf, Contents>,
+    files: BTreeMap<PathBuf, FileContents>,
 }
 
-/// An exercise, as a page shows it.
+/// An exercise for a page.
 #[derive(Debug, Serialize)]
-struct Task {
+struct ExerciseTask {
     name: &'static str,
     task: &'static str,
     n: u32,
@@ -92,8 +94,8 @@ pub(crate) extern "C" fn run() -> *const u8 {
     }));
     let request = serde_json::from_slice(&REQUEST.lock().unwrap_or_else(PoisonError::into_inner));
     let text = match request.expect("the page writes requests") {
-        Request::Command { arguments, files } => serde_json::to_vec(&command(arguments, files)),
-        Request::Exercises => serde_json::to_vec(&exercises()),
+        PageRequest::Command { arguments, files } => serde_json::to_vec(&command(arguments, files)),
+        PageRequest::Exercises => serde_json::to_vec(&exercises()),
     };
     let mut outcome = OUTCOME.lock().unwrap_or_else(PoisonError::into_inner);
     *outcome = text.expect("outcomes are strings and numbers");
@@ -106,27 +108,27 @@ pub(crate) extern "C" fn outcome_bytes() -> usize {
     OUTCOME.lock().unwrap_or_else(PoisonError::into_inner).len()
 }
 
-fn command(arguments: Vec<String>, files: BTreeMap<PathBuf, Contents>) -> Outcome {
+fn command(arguments: Vec<String>, files: BTreeMap<PathBuf, FileContents>) -> CommandOutcome {
     let bytes = |contents| match contents {
-        Contents::Text(text) => text.into_bytes(),
-        Contents::Bytes(bytes) => bytes,
+        FileContents::Text(text) => text.into_bytes(),
+        FileContents::Bytes(bytes) => bytes,
     };
     let files = files.into_iter().map(|(path, contents)| (path, bytes(contents))).collect();
-    host::exchange(Host { arguments, files, ..Host::default() });
+    host::exchange(PageHost { arguments, files, ..PageHost::default() });
     let code = crate::run_command();
-    let Host { mut files, written, stdout, stderr, .. } = host::exchange(Host::default());
+    let PageHost { mut files, written, stdout, stderr, .. } = host::exchange(PageHost::default());
     let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
     let contents = |bytes| match String::from_utf8(bytes) {
-        Ok(text) => Contents::Text(text),
-        Err(error) => Contents::Bytes(error.into_bytes()),
+        Ok(text) => FileContents::Text(text),
+        Err(error) => FileContents::Bytes(error.into_bytes()),
     };
     let left = written.into_iter().filter_map(|path| files.remove_entry(&path));
     let files = left.map(|(path, bytes)| (path, contents(bytes))).collect();
-    Outcome { code, stdout: text(stdout), stderr: text(stderr), files }
+    CommandOutcome { code, stdout: text(stdout), stderr: text(stderr), files }
 }
 
-fn exercises() -> Vec<Task> {
-    let task = |exercise: &'static warpfold_ladders::exercise::Exercise| Task {
+fn exercises() -> Vec<ExerciseTask> {
+    let task = |exercise: &'static warpfold_ladders::exercise::Exercise| ExerciseTask {
         name: exercise.name,
         task: exercise.task,
         n: exercise.n,

@@ -18,9 +18,9 @@ fn folder() -> Option<PathBuf> {
 }
 
 /// A page of the folder, from the file system.
-fn open(folder: &Path, page: &str) -> Option<Browser> {
-    let mut browser = Browser::open(&format!("web-{page}"), &format!("file://{}/{page}", folder.display()))?;
-    browser.wait_for("document.readyState === 'complete'");
+fn open(test: &str, folder: &Path, page: &str) -> Option<Browser> {
+    let mut browser = Browser::open(&format!("web-{test}"), &format!("file://{}/{page}", folder.display()))?;
+    browser.wait_for("document.readyState === 'complete' && document.querySelector('main')");
     Some(browser)
 }
 
@@ -60,7 +60,7 @@ fn every_command_of_the_book_shows_in_a_page_what_it_shows_in_a_terminal() {
     pages.sort();
     for page in pages {
         let name = page.file_name().expect("a file").to_string_lossy().into_owned();
-        let Some(mut browser) = open(&folder, &name) else { return };
+        let Some(mut browser) = open(&format!("book-{name}"), &folder, &name) else { return };
         let commands =
             browser.value("[...document.querySelectorAll('[data-command]')].map((place) => place.dataset.command)");
         for (i, command) in commands.as_array().expect("commands").iter().enumerate() {
@@ -89,7 +89,7 @@ fn every_command_of_the_book_shows_in_a_page_what_it_shows_in_a_terminal() {
 #[test]
 fn reports_of_ladders_are_the_same_in_a_page_to_the_last_bit() {
     let Some(folder) = folder() else { return };
-    let Some(mut browser) = open(&folder, "index.html") else { return };
+    let Some(mut browser) = open("reports", &folder, "index.html") else { return };
     for command in [
         "ladder histogram --size 9000 --check all",
         "ladder sgemm --size 130x70x70",
@@ -113,12 +113,12 @@ fn reports_of_ladders_are_the_same_in_a_page_to_the_last_bit() {
 #[test]
 fn an_exercise_takes_ptx_in_a_page() {
     let Some(folder) = folder() else { return };
-    let Some(mut browser) = open(&folder, "one-thread.html") else { return };
+    let Some(mut browser) = open("exercise", &folder, "one-thread.html") else { return };
     browser.value("document.querySelector('[data-exercise=twice] button').click()");
     browser.wait_for("document.querySelector('[data-exercise=twice] textarea')");
     let place = "document.querySelector('[data-exercise=twice]')";
     let (code, shown) = pressed(&mut browser, place);
-    assert!(code == "1" && shown.contains("twice: not yet") && shown.contains("[ ] the result is right"), "{shown}");
+    assert!(code == "1" && shown.contains("twice: not yet") && shown.contains("[ ] the result is wrong"), "{shown}");
     // Each thread doubles four elements; the last ones are left over.
     let body = "mul.lo.u32 %r6, %r5, 4; add.u32 %r7, %r6, 3; mul.wide.u32 %rd3, %r6, 4; add.u64 %rd4, %rd1, %rd3; add.u64 %rd5, %rd2, %rd3;
         setp.ge.u32 %p2, %r7, %r1; @%p2 bra tail;
@@ -140,7 +140,7 @@ fn an_exercise_takes_ptx_in_a_page() {
 #[test]
 fn the_playground_shows_counters_findings_and_pictures() {
     let Some(folder) = folder() else { return };
-    let Some(mut browser) = open(&folder, "playground.html") else { return };
+    let Some(mut browser) = open("playground", &folder, "playground.html") else { return };
     let example = "document.getElementById('example')";
     browser
         .value(&format!("{example}.value = 'a race in shared memory'; {example}.dispatchEvent(new Event('change'))"));
