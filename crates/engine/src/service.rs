@@ -10,7 +10,7 @@
 //! is, owns one instead of a [`Service`]: so a simulation of a whole server repeats.
 
 use std::any::Any;
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
@@ -323,6 +323,8 @@ pub struct Worker<M> {
     tickets: HashMap<RequestId, u64>,
     is_draining: bool,
     is_stopped: bool,
+    /// Commands that came while one was pending.
+    later: VecDeque<Command>,
     /// Obeyed as soon as nothing runs, and who is told so.
     pending: Option<(IdleCommand, Answer<Result<(), ModelError>>)>,
 }
@@ -358,7 +360,18 @@ impl<M: Model> Worker<M> {
         let (open, tickets) = (HashMap::new(), HashMap::new());
         (
             client,
-            Self { engine, options, clock, inbox, open, tickets, is_draining: false, is_stopped: false, pending: None },
+            Self {
+                engine,
+                options,
+                clock,
+                inbox,
+                open,
+                tickets,
+                is_draining: false,
+                is_stopped: false,
+                later: VecDeque::new(),
+                pending: None,
+            },
         )
     }
 
@@ -374,9 +387,16 @@ impl<M: Model> Worker<M> {
             return WorkerTurn::Worked;
         }
         if self.pending.is_some() {
+            // Who leaves is not waited for.
+            self.later.extend(self.inbox.try_iter());
+            let left = |command: &Command| match command {
+                Command::Abort(ticket) => Some(*ticket),
+                _ => None,
+            };
+            self.later.iter().filter_map(left).collect::<Vec<_>>().into_iter().for_each(|ticket| self.abort(ticket));
             return if self.step() { WorkerTurn::Worked } else { WorkerTurn::Waited };
         }
-        match self.inbox.try_recv() {
+        match self.later.pop_front().map_or_else(|| self.inbox.try_recv(), Ok) {
             // Those that come too late are told so.
             Ok(command) => self.obey(command),
             Err(_) if self.is_stopped || is_idle && self.is_draining => return WorkerTurn::Over,
