@@ -40,6 +40,15 @@ impl Tensor {
 
     /// The convolution of signals `[N, C, L]` with filters `[K, C / groups, S]`.
     ///
+    /// ```
+    /// # use warpfold::{DType, Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let v = Tensor::new(&[3_f32, 1.0, 2.0], &device)?;
+    /// let filter = Tensor::ones((1, 1, 3), DType::F32, &device)?;
+    /// assert_eq!(v.reshape((1, 1, 3))?.conv1d(&filter, 0, 1, 1, 1)?.to_vec::<f32>()?, [6.0]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// Those of [`Conv2d::run`].
     pub fn conv1d(
@@ -58,6 +67,14 @@ impl Tensor {
     /// The transposed convolution of images `[N, C, H, W]` with filters `[C, K, R, S]`: what a
     /// convolution of the same arguments has as its gradient. Zeros go between the pixels, and a
     /// convolution follows.
+    ///
+    /// ```
+    /// # use warpfold::{DType, Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let x = Tensor::new(&[[1_f32, 2.0], [3.0, 4.0]], &device)?;
+    /// assert_eq!(x.reshape((1, 1, 2, 2))?.conv_transpose2d(&Tensor::ones((1, 1, 1, 1), DType::F32, &device)?, 0, 0, 1, 1)?.to_vec::<f32>()?, [1.0, 2.0, 3.0, 4.0]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
     ///
     /// # Errors
     /// Those of [`Conv2d::run`].

@@ -8,6 +8,14 @@ use crate::{Matmul, Tensor};
 impl Tensor {
     /// The product of two matrices.
     ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let x = Tensor::new(&[[1_f32, 2.0], [3.0, 4.0]], &device)?;
+    /// assert_eq!(x.mm(&x)?.to_vec::<f32>()?, [7.0, 10.0, 15.0, 22.0]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// [`ErrorKind::Operand`] for other than two dimensions, and those of [`Tensor::matmul`].
     pub fn mm(&self, right: &Self) -> Result<Self, Error> {
@@ -15,6 +23,14 @@ impl Tensor {
     }
 
     /// The products of two lists of matrices, one by one.
+    ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let x = Tensor::new(&[[1_f32, 2.0], [3.0, 4.0]], &device)?;
+    /// assert_eq!(x.unsqueeze(0)?.bmm(&x.unsqueeze(0)?)?.dims(), [1, 2, 2]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
     ///
     /// # Errors
     /// [`ErrorKind::Operand`] for other than three dimensions, and those of [`Tensor::matmul`].
@@ -24,6 +40,14 @@ impl Tensor {
 
     /// A matrix times a vector.
     ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let x = Tensor::new(&[[1_f32, 2.0], [3.0, 4.0]], &device)?;
+    /// assert_eq!(x.mv(&x.i(0)?)?.to_vec::<f32>()?, [5.0, 11.0]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// [`ErrorKind::Operand`] for other numbers of dimensions, and those of [`Tensor::matmul`].
     pub fn mv(&self, vector: &Self) -> Result<Self, Error> {
@@ -32,6 +56,14 @@ impl Tensor {
 
     /// The sum of products of two vectors.
     ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let v = Tensor::new(&[3_f32, 1.0, 2.0], &device)?;
+    /// assert_eq!(v.dot(&v)?.to_scalar::<f32>()?, 14.0);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// [`ErrorKind::Operand`] for other than one dimension, and those of [`Tensor::matmul`].
     pub fn dot(&self, other: &Self) -> Result<Self, Error> {
@@ -39,6 +71,14 @@ impl Tensor {
     }
 
     /// Each element of a vector times each of another one.
+    ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let v = Tensor::new(&[3_f32, 1.0, 2.0], &device)?;
+    /// assert_eq!(v.outer(&v)?.dims(), [3, 3]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
     ///
     /// # Errors
     /// [`ErrorKind::Operand`] for other than one dimension, and those of [`Tensor::mul`].
@@ -56,6 +96,14 @@ impl Tensor {
 
     /// `self + left @ right`.
     ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let x = Tensor::new(&[[1_f32, 2.0], [3.0, 4.0]], &device)?;
+    /// assert_eq!(x.addmm(&x, &x)?.to_vec::<f32>()?, [8.0, 12.0, 18.0, 26.0]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// Those of [`Tensor::mm`] and [`Tensor::add`].
     pub fn addmm(&self, left: &Self, right: &Self) -> Result<Self, Error> {
@@ -63,6 +111,14 @@ impl Tensor {
     }
 
     /// `self @ weights.t() + bias`, in one launch: a layer whose weights have a row per output.
+    ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let x = Tensor::new(&[[1_f32, 2.0], [3.0, 4.0]], &device)?;
+    /// assert_eq!(x.linear(&x, None)?.to_vec::<f32>()?, [5.0, 11.0, 11.0, 25.0]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
     ///
     /// # Errors
     /// Those of [`Matmul::run`].

@@ -162,6 +162,14 @@ impl Tensor {
 
     /// The view at one position of the first axis, which goes.
     ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let x = Tensor::new(&[[1_f32, 2.0], [3.0, 4.0]], &device)?;
+    /// assert_eq!(x.get(1)?.to_vec::<f32>()?, [3.0, 4.0]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// Those of [`Tensor::i`].
     pub fn get(&self, position: usize) -> Result<Self, Error> {
@@ -169,6 +177,14 @@ impl Tensor {
     }
 
     /// `len` positions of an axis, from `start` on, as a view.
+    ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let v = Tensor::new(&[3_f32, 1.0, 2.0], &device)?;
+    /// assert_eq!(v.narrow(0, 1, 2)?.to_vec::<f32>()?, [1.0, 2.0]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
     ///
     /// # Errors
     /// [`ErrorKind::AxisOutOfRange`], [`ErrorKind::SliceOutOfRange`].
@@ -178,6 +194,14 @@ impl Tensor {
 
     /// The positions of an axis that the indices, one axis of them, name; negative ones count from
     /// the end. Waits for the device, to say whether every index is one.
+    ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let x = Tensor::new(&[[1_f32, 2.0], [3.0, 4.0]], &device)?;
+    /// assert_eq!(x.index_select(&Tensor::new(&[1_u32, 0], &device)?, 0)?.to_vec::<f32>()?, [3.0, 4.0, 1.0, 2.0]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
     ///
     /// # Errors
     /// [`ErrorKind::IndexOutOfRange`] with the first position whose index is none,
@@ -193,6 +217,14 @@ impl Tensor {
     }
 
     /// The rows of a table that the ids name, in the ids' shape.
+    ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let x = Tensor::new(&[[1_f32, 2.0], [3.0, 4.0]], &device)?;
+    /// assert_eq!(x.embedding(&Tensor::new(&[1_u32, 0], &device)?)?.to_vec::<f32>()?, [3.0, 4.0, 1.0, 2.0]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
     ///
     /// # Errors
     /// Those of [`Tensor::gather_rows`].
@@ -266,6 +298,14 @@ impl Tensor {
     /// Selects elements of `on_true` where this tensor, of `bool` or integers, is true (or not
     /// zero), else of `on_false`, broadcast to their common shape.
     ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let v = Tensor::new(&[3_f32, 1.0, 2.0], &device)?;
+    /// assert_eq!(v.gt(1.5)?.where_cond(&v, &v.zeros_like()?)?.to_vec::<f32>()?, [3.0, 0.0, 2.0]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// [`ErrorKind::ShapeMismatch`], [`ErrorKind::DtypeMismatch`].
     pub fn where_cond(&self, on_true: &Self, on_false: &Self) -> Result<Self, Error> {
@@ -274,6 +314,14 @@ impl Tensor {
     }
 
     /// This tensor, but a number where the mask, broadcast to it, is true (or not zero).
+    ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let v = Tensor::new(&[3_f32, 1.0, 2.0], &device)?;
+    /// assert_eq!(v.masked_fill(&v.gt(2.0)?, 0.0)?.to_vec::<f32>()?, [0.0, 1.0, 2.0]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
     ///
     /// # Errors
     /// [`ErrorKind::ShapeMismatch`], [`ErrorKind::OptionOutOfRange`] for integers and a number that
@@ -288,6 +336,14 @@ impl Tensor {
 
     /// The elements of this tensor repeated to a shape, as a view; `broadcast_as` and `expand` are
     /// the same.
+    ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let v = Tensor::new(&[3_f32, 1.0, 2.0], &device)?;
+    /// assert_eq!(v.broadcast_as((2, 3))?.dims(), [2, 3]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
     ///
     /// # Errors
     /// [`ErrorKind::ShapeMismatch`].

@@ -130,6 +130,14 @@ impl Tensor {
 
     /// Signals `[N, C, L]` of another length, by the nearest element.
     ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let v = Tensor::new(&[3_f32, 1.0, 2.0], &device)?;
+    /// assert_eq!(v.reshape((1, 1, 3))?.upsample_nearest1d(6)?.to_vec::<f32>()?, [3.0, 3.0, 1.0, 1.0, 2.0, 2.0]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// Those of [`Tensor::interpolate`].
     pub fn upsample_nearest1d(&self, len: usize) -> Result<Self, Error> {
@@ -146,6 +154,14 @@ impl Tensor {
 
     /// Images `[N, C, H, W]` of another size, by the nearest element.
     ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let x = Tensor::new(&[[1_f32, 2.0], [3.0, 4.0]], &device)?;
+    /// assert_eq!(x.reshape((1, 1, 2, 2))?.upsample_nearest2d(4, 4)?.dims(), [1, 1, 4, 4]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// Those of [`Tensor::interpolate`].
     pub fn upsample_nearest2d(&self, height: usize, width: usize) -> Result<Self, Error> {
@@ -161,6 +177,14 @@ impl Tensor {
     }
 
     /// Images `[N, C, H, W]` of another size, mixed from four neighbours.
+    ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let x = Tensor::new(&[[1_f32, 2.0], [3.0, 4.0]], &device)?;
+    /// assert_eq!(x.reshape((1, 1, 2, 2))?.upsample_bilinear2d(4, 4, false)?.dims(), [1, 1, 4, 4]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
     ///
     /// # Errors
     /// Those of [`Tensor::interpolate`].

@@ -69,6 +69,14 @@ impl Tensor {
 
     /// The tensors, which have one shape, along a new axis at this position.
     ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let v = Tensor::new(&[3_f32, 1.0, 2.0], &device)?;
+    /// assert_eq!(Tensor::stack(&[&v, &v], 0)?.dims(), [2, 3]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// Those of [`Tensor::cat`].
     pub fn stack<T: Borrow<Self>>(tensors: &[T], axis: isize) -> Result<Self, Error> {
@@ -79,6 +87,14 @@ impl Tensor {
     }
 
     /// At most so many views of equal size along an axis; the last one may be smaller.
+    ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let v = Tensor::new(&[3_f32, 1.0, 2.0], &device)?;
+    /// assert_eq!(v.chunk(3, 0)?[1].to_vec::<f32>()?, [1.0]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
     ///
     /// # Errors
     /// [`ErrorKind::AxisOutOfRange`]; [`ErrorKind::OptionOutOfRange`] for no chunk.
@@ -94,6 +110,14 @@ impl Tensor {
     }
 
     /// Views of these sizes, one after the other along an axis, which they fill.
+    ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let v = Tensor::new(&[3_f32, 1.0, 2.0], &device)?;
+    /// assert_eq!(v.split(1, 0)?.len(), 3);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
     ///
     /// # Errors
     /// [`ErrorKind::AxisOutOfRange`]; [`ErrorKind::Operand`] for sizes that do not fill the axis.
@@ -124,6 +148,14 @@ impl Tensor {
 
     /// The tensor so many times along each axis, as NumPy's `tile`.
     ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let v = Tensor::new(&[3_f32, 1.0, 2.0], &device)?;
+    /// assert_eq!(v.repeat(2)?.to_vec::<f32>()?, [3.0, 1.0, 2.0, 3.0, 1.0, 2.0]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// [`ErrorKind::TooManyDimensions`], [`ErrorKind::TooLarge`].
     pub fn repeat(&self, times: impl Into<Shape>) -> Result<Self, Error> {
@@ -143,6 +175,14 @@ impl Tensor {
     }
 
     /// Zeros around an axis: so many before it and after it.
+    ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let v = Tensor::new(&[3_f32, 1.0, 2.0], &device)?;
+    /// assert_eq!(v.pad_with_zeros(0, 1, 0)?.to_vec::<f32>()?, [0.0, 3.0, 1.0, 2.0]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
     ///
     /// # Errors
     /// [`ErrorKind::AxisOutOfRange`].

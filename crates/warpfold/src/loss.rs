@@ -66,6 +66,14 @@ impl Tensor {
     /// Minus the logarithms of probabilities (along the last axis) at the labels, one a row: their
     /// mean over all rows whose label is not −100.
     ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let x = Tensor::new(&[[1_f32, 2.0], [3.0, 4.0]], &device)?;
+    /// assert!((x.log_softmax(1)?.nll_loss(&Tensor::new(&[1_u32, 1], &device)?)?.to_scalar::<f32>()? - 0.313_261_7).abs() < 1e-6);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// Those of [`Tensor::gather`].
     pub fn nll_loss(&self, labels: &Self) -> Result<Self, Error> {
@@ -82,6 +90,14 @@ impl Tensor {
 
     /// The [`Tensor::huber_loss`] divided by `beta`: the mean, as PyTorch's.
     ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let v = Tensor::new(&[3_f32, 1.0, 2.0], &device)?;
+    /// assert_eq!(v.smooth_l1_loss(&v.affine(1.0, 2.0)?, 1.0)?.to_scalar::<f32>()?, 1.5);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// Those of [`Tensor::sub`].
     pub fn smooth_l1_loss(&self, target: &Self, beta: f64) -> Result<Self, Error> {
@@ -90,6 +106,14 @@ impl Tensor {
 
     /// The mean of `-target * ln(x) - (1 - target) * ln(1 - x)`, of probabilities; logarithms are
     /// at least −100, as PyTorch's.
+    ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let v = Tensor::new(&[3_f32, 1.0, 2.0], &device)?;
+    /// assert!((v.full_like(0.5)?.binary_cross_entropy(&v.ones_like()?)?.to_scalar::<f32>()? - 2_f32.ln()).abs() < 1e-6);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
     ///
     /// # Errors
     /// Those of [`Tensor::sub`].
@@ -101,6 +125,14 @@ impl Tensor {
 
     /// The mean of `target * (ln(target) - x)`, `x` being logarithms of probabilities: PyTorch's
     /// `kl_div` with its default reduction.
+    ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let v = Tensor::new(&[3_f32, 1.0, 2.0], &device)?;
+    /// assert_eq!(v.zeros_like()?.kl_div(&v.ones_like()?)?.to_scalar::<f32>()?, 0.0);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
     ///
     /// # Errors
     /// Those of [`Tensor::sub`].

@@ -48,6 +48,14 @@ impl Tensor {
 
     /// The elements where the mask, broadcast to this tensor, is true (or not zero), in C order.
     ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let v = Tensor::new(&[3_f32, 1.0, 2.0], &device)?;
+    /// assert_eq!(v.masked_select(&v.gt(1.5)?)?.to_vec::<f32>()?, [3.0, 2.0]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// [`ErrorKind::ShapeMismatch`].
     pub fn masked_select(&self, mask: &Self) -> Result<Self, Error> {
@@ -62,6 +70,13 @@ impl Tensor {
     }
 
     /// Counts the occurrences of each integer from 0 to the largest, as `i32`.
+    ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// assert_eq!(Tensor::new(&[1_i64, 1, 3], &device)?.bincount()?.to_vec::<i32>()?, [0, 2, 0, 1]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
     ///
     /// # Errors
     /// [`ErrorKind::Operand`] for negative numbers, [`ErrorKind::Unsupported`] unless the elements

@@ -44,6 +44,14 @@ impl Tensor {
 
     /// The first and the last position of an axis so many times more, as candle's.
     ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let v = Tensor::new(&[3_f32, 1.0, 2.0], &device)?;
+    /// assert_eq!(v.pad_with_same(0, 1, 0)?.to_vec::<f32>()?, [3.0, 3.0, 1.0, 2.0]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// [`ErrorKind::AxisOutOfRange`]; [`ErrorKind::Operand`] for an axis without positions.
     pub fn pad_with_same(&self, axis: isize, before: usize, after: usize) -> Result<Self, Error> {

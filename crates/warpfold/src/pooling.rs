@@ -345,6 +345,14 @@ impl Tensor {
 
     /// The largest element of each window.
     ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let x = Tensor::new(&[[1_f32, 2.0], [3.0, 4.0]], &device)?;
+    /// assert_eq!(x.reshape((1, 1, 2, 2))?.max_pool2d_with_stride(2, 1)?.to_vec::<f32>()?, [4.0]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// Those of [`Pool::run`].
     pub fn max_pool2d_with_stride(&self, window: impl Into<Shape>, stride: impl Into<Shape>) -> Result<Self, Error> {
@@ -352,6 +360,14 @@ impl Tensor {
     }
 
     /// The mean of each window.
+    ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let x = Tensor::new(&[[1_f32, 2.0], [3.0, 4.0]], &device)?;
+    /// assert_eq!(x.reshape((1, 1, 2, 2))?.avg_pool2d(2)?.to_vec::<f32>()?, [2.5]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
     ///
     /// # Errors
     /// Those of [`Pool::run`].
@@ -362,6 +378,14 @@ impl Tensor {
 
     /// The mean of each window.
     ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let x = Tensor::new(&[[1_f32, 2.0], [3.0, 4.0]], &device)?;
+    /// assert_eq!(x.reshape((1, 1, 2, 2))?.avg_pool2d_with_stride(2, 1)?.to_vec::<f32>()?, [2.5]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// Those of [`Pool::run`].
     pub fn avg_pool2d_with_stride(&self, window: impl Into<Shape>, stride: impl Into<Shape>) -> Result<Self, Error> {
@@ -369,6 +393,14 @@ impl Tensor {
     }
 
     /// The largest element of each window of signals `[N, C, L]`.
+    ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let v = Tensor::new(&[3_f32, 1.0, 2.0], &device)?;
+    /// assert_eq!(v.reshape((1, 1, 3))?.max_pool1d(3)?.to_vec::<f32>()?, [3.0]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
     ///
     /// # Errors
     /// Those of [`Pool::run`].
@@ -378,6 +410,14 @@ impl Tensor {
 
     /// The mean of each window of signals `[N, C, L]`.
     ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let v = Tensor::new(&[3_f32, 1.0, 2.0], &device)?;
+    /// assert_eq!(v.reshape((1, 1, 3))?.avg_pool1d(3)?.to_vec::<f32>()?, [2.0]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// Those of [`Pool::run`].
     pub fn avg_pool1d(&self, window: usize) -> Result<Self, Error> {
@@ -386,6 +426,14 @@ impl Tensor {
 
     /// The mean of each of so many windows, which share the axes evenly.
     ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let x = Tensor::new(&[[1_f32, 2.0], [3.0, 4.0]], &device)?;
+    /// assert_eq!(x.reshape((1, 1, 2, 2))?.adaptive_avg_pool2d((1, 1))?.to_vec::<f32>()?, [2.5]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// Those of [`Pool::run`].
     pub fn adaptive_avg_pool2d(&self, windows: impl Into<Shape>) -> Result<Self, Error> {
@@ -393,6 +441,14 @@ impl Tensor {
     }
 
     /// The largest element of each of so many windows, which share the axes evenly.
+    ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let x = Tensor::new(&[[1_f32, 2.0], [3.0, 4.0]], &device)?;
+    /// assert_eq!(x.reshape((1, 1, 2, 2))?.adaptive_max_pool2d((1, 1))?.to_vec::<f32>()?, [4.0]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
     ///
     /// # Errors
     /// Those of [`Pool::run`].

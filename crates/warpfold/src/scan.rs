@@ -60,6 +60,14 @@ impl Tensor {
 
     /// Running sums along an axis. Those of integers have 64 bits.
     ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let v = Tensor::new(&[3_f32, 1.0, 2.0], &device)?;
+    /// assert_eq!(v.cumsum(0)?.to_vec::<f32>()?, [3.0, 4.0, 6.0]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// Those of [`Tensor::scan`].
     pub fn cumsum(&self, axis: isize) -> Result<Self, Error> {
@@ -67,6 +75,14 @@ impl Tensor {
     }
 
     /// Running products along an axis. Those of integers have 64 bits.
+    ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let v = Tensor::new(&[3_f32, 1.0, 2.0], &device)?;
+    /// assert_eq!(v.cumprod(0)?.to_vec::<f32>()?, [3.0, 3.0, 6.0]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
     ///
     /// # Errors
     /// Those of [`Tensor::scan`].
@@ -76,6 +92,14 @@ impl Tensor {
 
     /// The largest element so far along an axis, without positions; from a NaN on, NaN.
     ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let v = Tensor::new(&[3_f32, 1.0, 2.0], &device)?;
+    /// assert_eq!(v.cummax(0)?.to_vec::<f32>()?, [3.0, 3.0, 3.0]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// Those of [`Tensor::scan`].
     pub fn cummax(&self, axis: isize) -> Result<Self, Error> {
@@ -83,6 +107,14 @@ impl Tensor {
     }
 
     /// The smallest element so far along an axis, without positions; from a NaN on, NaN.
+    ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let v = Tensor::new(&[3_f32, 1.0, 2.0], &device)?;
+    /// assert_eq!(v.cummin(0)?.to_vec::<f32>()?, [3.0, 1.0, 1.0]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
     ///
     /// # Errors
     /// Those of [`Tensor::scan`].

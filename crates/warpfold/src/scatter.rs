@@ -67,6 +67,15 @@ impl Tensor {
 
     /// A copy with each element of the source added where its index says: see [`Tensor::scatter`].
     ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let v = Tensor::new(&[3_f32, 1.0, 2.0], &device)?;
+    /// let to = Tensor::new(&[0_u32, 0, 1], &device)?;
+    /// assert_eq!(v.zeros_like()?.scatter_add(&to, &v, 0)?.to_vec::<f32>()?, [4.0, 2.0, 0.0]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// Those of this family, above.
     pub fn scatter_add(&self, indices: &Self, source: &Self, axis: isize) -> Result<Self, Error> {
@@ -126,6 +135,14 @@ impl Tensor {
 
     /// A copy with each part of the source along an axis in the place of the one that its index
     /// names; of several the last one wins.
+    ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let x = Tensor::new(&[[1_f32, 2.0], [3.0, 4.0]], &device)?;
+    /// assert_eq!(x.index_copy(&Tensor::new(&[1_u32], &device)?, &x.narrow(0, 0, 1)?, 0)?.to_vec::<f32>()?, [1.0, 2.0, 1.0, 2.0]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
     ///
     /// # Errors
     /// Those of this family, above.

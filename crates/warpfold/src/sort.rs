@@ -31,6 +31,14 @@ impl Tensor {
     /// Variant of [`Tensor::sort`] in descending order, with NaN before all numbers. Equal elements
     /// keep their order here, too.
     ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let v = Tensor::new(&[3_f32, 1.0, 2.0], &device)?;
+    /// assert_eq!(v.sort_descending(0)?.0.to_vec::<f32>()?, [3.0, 2.0, 1.0]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// Those of [`Tensor::sort`].
     pub fn sort_descending(&self, axis: isize) -> Result<(Self, Self), Error> {
@@ -38,6 +46,14 @@ impl Tensor {
     }
 
     /// The positions that put an axis in order, the smallest first: see [`Tensor::sort`].
+    ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let v = Tensor::new(&[3_f32, 1.0, 2.0], &device)?;
+    /// assert_eq!(v.argsort(0)?.to_vec::<i64>()?, [1, 2, 0]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
     ///
     /// # Errors
     /// Those of [`Tensor::sort`].
@@ -47,6 +63,14 @@ impl Tensor {
 
     /// The positions that put an axis in order, the largest first: see [`Tensor::sort_descending`].
     ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let v = Tensor::new(&[3_f32, 1.0, 2.0], &device)?;
+    /// assert_eq!(v.argsort_descending(0)?.to_vec::<i64>()?, [0, 2, 1]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// Those of [`Tensor::sort`].
     pub fn argsort_descending(&self, axis: isize) -> Result<Self, Error> {
@@ -55,6 +79,14 @@ impl Tensor {
 
     /// The last axis in order, and the positions that its elements had, as candle's.
     ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let v = Tensor::new(&[3_f32, 1.0, 2.0], &device)?;
+    /// assert_eq!(v.sort_last_dim(true)?.0.to_vec::<f32>()?, [1.0, 2.0, 3.0]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// Those of [`Tensor::sort`].
     pub fn sort_last_dim(&self, ascending: bool) -> Result<(Self, Self), Error> {
@@ -62,6 +94,14 @@ impl Tensor {
     }
 
     /// The positions that put the last axis in order, as candle's.
+    ///
+    /// ```
+    /// # use warpfold::{DType, Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let v = Tensor::new(&[3_f32, 1.0, 2.0], &device)?;
+    /// assert_eq!(v.arg_sort_last_dim(true)?.to_dtype(DType::F32)?.to_vec::<f32>()?, [1.0, 2.0, 0.0]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
     ///
     /// # Errors
     /// Those of [`Tensor::sort`].
@@ -89,6 +129,14 @@ impl Tensor {
     /// The `k`th smallest element along an axis, counted from 1, and its position: of equals the
     /// first in order.
     ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let v = Tensor::new(&[3_f32, 1.0, 2.0], &device)?;
+    /// assert_eq!(v.kthvalue(1, 0)?.0.to_scalar::<f32>()?, 1.0);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// [`Operand`](warpfold_kernels::ErrorKind::Operand) unless the axis has so many elements; those
     /// of [`Tensor::sort`].
@@ -104,6 +152,14 @@ impl Tensor {
     }
 
     /// The median along an axis, of an even count the lower one, and its position, as PyTorch's.
+    ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let v = Tensor::new(&[3_f32, 1.0, 2.0], &device)?;
+    /// assert_eq!(v.median(0)?.0.to_scalar::<f32>()?, 2.0);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
     ///
     /// # Errors
     /// Those of [`Tensor::kthvalue`].
