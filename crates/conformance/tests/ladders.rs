@@ -446,7 +446,7 @@ fn the_rungs_are_right_for_every_block_size() {
 }
 
 #[test]
-#[should_panic(expected = "a power of two of threads from 64 to 1,024, not 96")]
+#[should_panic(expected = "a power of two of threads from 32 to 1,024, not 96")]
 fn a_block_that_no_tree_fits_is_refused() {
     drop(naive::<i32>(96).build(&virtual_gpu().target()));
 }

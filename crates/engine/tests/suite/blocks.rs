@@ -28,8 +28,10 @@ fn two_answers_to_seven_tokens_share_blocks_of_four_until_they_differ() {
     assert_eq!(traces[3].num_free, 64);
     let text = traces[1].to_string();
     let expected = "step 2: 2 rows, 61 blocks free\n  run      sequence 1: positions 7..8\n  run      sequence 2: \
-                    positions 7..8\n  copy     2→3\n  running  1/1: 8 of 9 computed, blocks [1(2) 3(1)]\n  running  \
-                    1/2: 8 of 9 computed, blocks [1(2) 2(1)]\n  swapped  []\n  waiting  []\n";
+                    positions 7..8\n  copy     2→3\n  enter    block 3: entry 2, key (entry 1, [29 36 43 \
+                    30])\n  enter    block 2: entry 3, key (entry 1, [29 36 43 6])\n  running  1/1: 8 of 9 \
+                    computed, blocks [1(2) 3(1)]\n  running  1/2: 8 of 9 computed, blocks [1(2) 2(1)]\n  swapped  \
+                    []\n  waiting  []\n";
     assert_eq!(text, expected);
     assert_ne!(answers[0][0].ids(), answers[0][1].ids());
 }
