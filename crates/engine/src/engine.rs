@@ -115,8 +115,8 @@ impl<M: Model> Engine<M> {
     }
 
     /// Guesses tokens by a second model instead of the text so far: up to
-    /// [`Speculation::num_drafts`] a step, fewer for a sequence whose last guesses were wrong.
-    /// Answers are the same, bit by bit.
+    /// [`num_drafts`](crate::Speculation::num_drafts) a step, fewer for a sequence whose last
+    /// guesses were wrong. Answers are the same, bit by bit.
     ///
     /// ```
     /// use warpfold_engine::scripted::Scripted;
