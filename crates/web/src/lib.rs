@@ -46,6 +46,8 @@ mod run;
 mod sarif;
 #[path = "../../cli/src/sim/mod.rs"]
 mod sim;
+#[path = "../../cli/src/smi.rs"]
+mod smi;
 #[path = "../../cli/src/suggestion.rs"]
 mod suggestion;
 #[path = "../../cli/src/theatre.rs"]
