@@ -167,14 +167,14 @@ impl Pool {
         self.index.get(key)
     }
 
-    /// What can be hit since the step began, and what no longer can.
+    /// Blocks that can be hit since the step began, and those that no longer can, if it is traced.
     pub(crate) fn prefix_changes(&self) -> &[PrefixChange] {
         self.index.changes()
     }
 
-    /// Says that a step begins.
-    pub(crate) fn begin_step(&mut self) {
-        self.index.forget_changes();
+    /// Says that a step begins, and whether it is traced.
+    pub(crate) fn begin_step(&mut self, is_traced: bool) {
+        self.index.begin_changes(is_traced);
     }
 
     /// Forgets all prefixes; blocks stay with those who hold them.

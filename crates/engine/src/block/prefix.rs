@@ -85,8 +85,8 @@ pub(crate) struct Hit {
 pub(crate) struct PrefixIndex {
     entries: HashMap<Key, Hit>,
     last_node: u64,
-    /// What was entered and evicted since somebody asked.
-    changes: Vec<PrefixChange>,
+    /// Entries and evictions since [`Self::begin_changes`], if somebody wants them.
+    changes: Option<Vec<PrefixChange>>,
 }
 
 impl PrefixIndex {
@@ -98,12 +98,14 @@ impl PrefixIndex {
     /// Enters a block under a key that has none yet, and returns its node.
     pub(crate) fn insert(&mut self, key: Key, block: BlockId) -> u64 {
         self.last_node += 1;
-        let after = match &key.parent {
-            Parent::Root { .. } => None,
-            Parent::Node(node) => Some(*node),
-        };
-        let (node, tokens) = (self.last_node, key.tokens.clone());
-        self.changes.push(PrefixChange::Entered { block, node, after, tokens });
+        if let Some(changes) = &mut self.changes {
+            let after = match &key.parent {
+                Parent::Root { .. } => None,
+                Parent::Node(node) => Some(*node),
+            };
+            let (node, tokens) = (self.last_node, key.tokens.clone());
+            changes.push(PrefixChange::Entered { block, node, after, tokens });
+        }
         let before = self.entries.insert(key, Hit { block, node: self.last_node });
         assert!(before.is_none(), "two blocks stand in the index for one prefix: {before:?} and {block}");
         self.last_node
@@ -112,17 +114,17 @@ impl PrefixIndex {
     /// Forgets a block.
     pub(crate) fn remove(&mut self, key: &Key) {
         let Hit { block, node } = self.entries.remove(key).expect("a block with a key is in the index");
-        self.changes.push(PrefixChange::Evicted { block, node });
+        self.changes.iter_mut().for_each(|changes| changes.push(PrefixChange::Evicted { block, node }));
     }
 
-    /// What was entered and evicted since [`Self::forget_changes`], in order.
+    /// Entries and evictions since [`Self::begin_changes`], in order; none if nobody wants them.
     pub(crate) fn changes(&self) -> &[PrefixChange] {
-        &self.changes
+        self.changes.as_deref().unwrap_or_default()
     }
 
-    /// Drops the list of changes.
-    pub(crate) fn forget_changes(&mut self) {
-        self.changes.clear();
+    /// Begins an empty list of changes, or keeps none.
+    pub(crate) fn begin_changes(&mut self, is_wanted: bool) {
+        self.changes = is_wanted.then(Vec::new);
     }
 
     /// Returns the number of blocks that can be hit.

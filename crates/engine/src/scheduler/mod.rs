@@ -165,7 +165,7 @@ impl Scheduler {
     /// Decides what the next step runs; `is_ahead` says that the one before still does.
     pub(crate) fn plan(&mut self, is_ahead: bool) -> Plan {
         self.last_step += 1;
-        self.pool.begin_step();
+        self.pool.begin_step(self.config.trace);
         let mut plan = std::mem::take(&mut self.spare).renewed(self.last_step, self.config.budget, is_ahead);
         if !std::mem::replace(&mut self.is_sorted, true) {
             self.running.sort_by_key(|g| g.key);
