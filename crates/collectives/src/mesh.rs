@@ -7,6 +7,7 @@
 
 use std::io::{ErrorKind as IoErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::environment::Launch;
@@ -18,6 +19,8 @@ const MAGIC: u64 = 0x7761_7270_666f_6c64;
 const FAILED: u64 = u64::MAX;
 /// Interval between attempts to connect.
 const AGAIN: Duration = Duration::from_millis(20);
+/// Time that a device may go on working after another process has ended.
+const GRACE: Duration = Duration::from_millis(500);
 
 /// The connections of a rank.
 #[derive(Debug)]
@@ -27,6 +30,8 @@ pub(crate) struct Mesh {
     pub(crate) patience: Duration,
     /// Connections by rank; `None` for the own rank.
     peers: Vec<Option<TcpStream>>,
+    /// First failure that was seen, and when.
+    failure: Mutex<Option<(Error, Instant)>>,
 }
 
 impl Mesh {
@@ -83,7 +88,7 @@ impl Mesh {
                 Err(e) => return Err(io("accepting")(e)),
             }
         }
-        let mesh = Self { rank, size, patience: launch.patience, peers };
+        let mesh = Self { rank, size, patience: launch.patience, peers, failure: Mutex::default() };
         if rank == 0 {
             let own = listener.local_addr().map_err(io("listening"))?;
             let lines: Vec<String> = found.iter().map(|address| address.unwrap_or(own).to_string()).collect();
@@ -145,8 +150,19 @@ impl Mesh {
         }
     }
 
-    /// Checks that every other process is still connected; does not wait.
-    pub(crate) fn poll(&self) -> Result<(), Error> {
+    /// Checks that every other process is still connected, or has been until a moment ago: one that
+    /// has done its part may end before this one has. Does not wait.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*failure {
+            Some((error, seen)) if seen.elapsed() >= GRACE => return Err(error.clone()),
+            Some(_) => {}
+            None => *failure = self.poll().err().map(|error| (error, Instant::now())),
+        }
+        Ok(())
+    }
+
+    fn poll(&self) -> Result<(), Error> {
         for (rank, peer) in self.peers.iter().enumerate() {
             let Some(mut peer) = peer.as_ref() else { continue };
             let failed = |e: &std::io::Error| lost(rank, e);

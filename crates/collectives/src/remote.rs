@@ -4,7 +4,8 @@
 //! Both gather the items of all ranks on each rank, where one kernel combines them in the order of
 //! ranks. So a monoid has the same bits as over peer memory.
 
-use std::time::Instant;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use warpfold_device::{Buffer, Device, Nccl, NcclCommunicator, Stream, View, ViewMut};
 
@@ -15,14 +16,12 @@ use crate::mesh::Mesh;
 use crate::{Error, ErrorKind};
 
 /// Interval at which a rank that waits for NCCL checks for processes that ended.
-const LOOK: std::time::Duration = std::time::Duration::from_millis(1);
-/// Time that a device may go on working after another process has ended.
-const GRACE: std::time::Duration = std::time::Duration::from_millis(500);
+const LOOK: Duration = Duration::from_millis(1);
 
 #[derive(Debug)]
 pub(crate) struct Remote {
     pub(crate) device: Device,
-    pub(crate) mesh: Mesh,
+    pub(crate) mesh: Arc<Mesh>,
     pub(crate) nccl: Option<NcclCommunicator>,
 }
 
@@ -53,7 +52,7 @@ impl Remote {
     /// Meets the other processes.
     pub(crate) fn connect(device: Device, launch: &Launch, places: &[std::path::PathBuf]) -> Result<Self, Error> {
         let nccl = if device.is_virtual() { None } else { Some(Nccl::load(places)?) };
-        let mesh = Mesh::connect(launch)?;
+        let mesh = Arc::new(Mesh::connect(launch)?);
         let join = |nccl: Nccl| -> Result<NcclCommunicator, Error> {
             let id = if mesh.rank == 0 { nccl.new_id()?.to_vec() } else { Vec::new() };
             let all = mesh.exchange(6 << 56, |_| (mesh.rank == 0).then_some(&*id), |from| from == 0)?;
@@ -62,7 +61,10 @@ impl Remote {
                 address: launch.address.clone(),
                 problem: "rank 0 sent no NCCL id".to_owned(),
             })?;
-            Ok(nccl.join(&device, &id, mesh.rank, mesh.size)?)
+            let (start, others) = (Instant::now(), mesh.clone());
+            let patience = move |waited: Duration| waited < others.patience && others.check().is_ok();
+            let joined = nccl.join(&device, &id, mesh.rank, mesh.size, Some(Box::new(patience)));
+            joined.map_err(|e| why(&mesh, start, e))
         };
         let nccl = nccl.map(join).transpose()?;
         Ok(Self { device, mesh, nccl })
@@ -103,7 +105,10 @@ impl Remote {
         output: Option<ViewMut<'_, u8>>,
     ) -> Result<(), Error> {
         match &self.nccl {
-            Some(nccl) => Ok(with_nccl(nccl, stream, work, own, output)?),
+            Some(nccl) => {
+                let start = Instant::now();
+                with_nccl(nccl, stream, work, own, output).map_err(|e| why(&self.mesh, start, e))
+            }
             None => self.with_host(stream, work, own, output),
         }
     }
@@ -155,25 +160,31 @@ impl Remote {
     /// Waits for a stream, as long as every process is there.
     pub(crate) fn synchronize(&self, stream: &Stream) -> Result<(), Error> {
         let Some(nccl) = &self.nccl else { return Ok(stream.synchronize()?) };
-        let (reached, end) = (stream.record()?, Instant::now() + self.mesh.patience);
-        // A process that has done its part may end before this device has: its work then ends soon.
-        let mut gone: Option<(Error, Instant)> = None;
+        let (reached, start) = (stream.record()?, Instant::now());
         while !reached.is_complete()? {
-            match (self.mesh.poll(), &gone) {
-                (Ok(()), _) => {}
-                (Err(error), None) => gone = Some((error, Instant::now() + GRACE)),
-                (Err(_), Some((error, until))) if Instant::now() >= *until => return Err(error.clone()),
-                (Err(_), Some(_)) => {}
-            }
-            nccl.check()?;
-            if Instant::now() >= end {
-                let missing = (0..self.mesh.size).filter(|&rank| rank != self.mesh.rank).collect();
-                return Err(ErrorKind::RanksLate { waited: self.mesh.patience, missing }.into());
+            self.mesh.check()?;
+            nccl.check().map_err(|e| why(&self.mesh, start, e))?;
+            if start.elapsed() >= self.mesh.patience {
+                return Err(late(&self.mesh));
             }
             std::thread::sleep(LOOK);
         }
         Ok(())
     }
+}
+
+/// The failure behind an error of NCCL: a process that is gone, or that did not come in time.
+fn why(mesh: &Mesh, start: Instant, error: warpfold_device::Error) -> Error {
+    match mesh.check() {
+        Err(failure) => failure,
+        Ok(()) if start.elapsed() >= mesh.patience => late(mesh),
+        Ok(()) => error.into(),
+    }
+}
+
+fn late(mesh: &Mesh) -> Error {
+    let missing = (0..mesh.size).filter(|&rank| rank != mesh.rank).collect();
+    ErrorKind::RanksLate { waited: mesh.patience, missing }.into()
 }
 
 fn with_nccl(

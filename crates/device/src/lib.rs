@@ -66,7 +66,7 @@ pub use api::kernel_cache::KernelCounts;
 pub use api::mapped::MappedBuffer;
 pub use api::module::{Function, Module};
 #[cfg(all(feature = "nccl", not(target_family = "wasm")))]
-pub use api::nccl::{Nccl, NcclCommunicator, NcclId};
+pub use api::nccl::{Nccl, NcclCommunicator, NcclId, NcclPatience};
 #[cfg(feature = "virtual-gpu")]
 pub use api::peers::PeerGroup;
 pub use api::stream::Stream;
@@ -77,7 +77,7 @@ pub use backend::{
     Profile,
 };
 #[cfg(all(feature = "nccl", target_family = "wasm"))]
-pub use cuda::nccl::{Nccl, NcclCommunicator, NcclId};
+pub use cuda::nccl::{Nccl, NcclCommunicator, NcclId, NcclPatience};
 pub use error::{Error, ErrorKind};
 #[cfg(feature = "virtual-gpu")]
 pub use virtual_gpu::LaunchReport;

@@ -51,6 +51,9 @@ pub(crate) mod nccl {
     /// Unique id of a communicator.
     pub type NcclId = [u8; 128];
 
+    /// Says by the time that a call has taken so far whether it is waited for any longer.
+    pub type NcclPatience = Box<dyn Fn(std::time::Duration) -> bool + Send>;
+
     /// A rank's end of an NCCL communicator.
     #[derive(Debug)]
     pub enum NcclCommunicator {}
@@ -76,7 +79,14 @@ pub(crate) mod nccl {
         }
 
         /// Joins a communicator.
-        pub fn join(&self, _: &Device, _: &NcclId, _rank: usize, _size: usize) -> Result<NcclCommunicator, Error> {
+        pub fn join(
+            &self,
+            _: &Device,
+            _: &NcclId,
+            _rank: usize,
+            _size: usize,
+            _: Option<NcclPatience>,
+        ) -> Result<NcclCommunicator, Error> {
             match *self {}
         }
     }

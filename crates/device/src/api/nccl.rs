@@ -11,6 +11,7 @@ use crate::api::device::Device;
 use crate::api::element::Element;
 use crate::api::memory::Access;
 use crate::api::stream::Stream;
+pub use crate::cuda::nccl::NcclPatience;
 use crate::cuda::nccl::{Ends, Functions, Operation, type_of};
 use crate::{Error, ErrorKind};
 
@@ -53,15 +54,23 @@ impl Nccl {
     }
 
     /// Joins a communicator as one of `size` ranks with a device; returns when all ranks have
-    /// joined.
+    /// joined. With a `patience`, this call and those of the communicator wait for NCCL as long as
+    /// it returns true; without one, as long as NCCL tries, which is minutes where a rank is gone.
     ///
     /// # Errors
     /// [`ErrorKind::WrongKindOfDevice`] on a virtual GPU; [`ErrorKind::Nccl`].
-    pub fn join(&self, device: &Device, id: &NcclId, rank: usize, size: usize) -> Result<NcclCommunicator, Error> {
+    pub fn join(
+        &self,
+        device: &Device,
+        id: &NcclId,
+        rank: usize,
+        size: usize,
+        patience: Option<NcclPatience>,
+    ) -> Result<NcclCommunicator, Error> {
         let context = device.cudarc_context().ok_or_else(|| not_cuda(device))?;
         let bound = context.bind_to_thread();
         bound.map_err(|e| ErrorKind::Nccl { call: "binding the context", message: format!("{e}") })?;
-        let ends = Mutex::new(Ends::join(self.functions.clone(), *id, rank, size)?);
+        let ends = Mutex::new(Ends::join(self.functions.clone(), *id, rank, size, patience)?);
         Ok(NcclCommunicator { ends, device: device.clone(), rank, size })
     }
 }
@@ -159,7 +168,8 @@ impl NcclCommunicator {
                 ends.enqueue(Operation::Send(rank), (input.address() + at, 0), part, raw)?;
                 ends.enqueue(Operation::Receive(rank), (0, output.address() + at), part, raw)
             })
-        })
+        })?;
+        ends.settle("a collective")
     }
 
     /// Checks for asynchronous errors since the last call.
@@ -167,7 +177,7 @@ impl NcclCommunicator {
     /// # Errors
     /// [`ErrorKind::Nccl`].
     pub fn check(&self) -> Result<(), Error> {
-        self.lock().check()
+        self.lock().settle("a collective")
     }
 
     fn lock(&self) -> MutexGuard<'_, Ends> {
@@ -183,7 +193,9 @@ impl NcclCommunicator {
     ) -> Result<(), Error> {
         let raw = self.prepare(stream, input, output)?;
         let addresses = (input.map_or(0, View::address), output.map_or(0, ViewMut::address));
-        self.lock().enqueue(operation, addresses, count, raw)
+        let ends = self.lock();
+        ends.enqueue(operation, addresses, count, raw)?;
+        ends.settle("a collective")
     }
 
     /// Orders the operands on the stream, and returns its raw handle.

@@ -6,6 +6,7 @@
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use cudarc::nccl::sys::{ncclComm_t, ncclDataType_t, ncclRedOp_t, ncclResult_t, ncclUniqueId};
 use libloading::Library;
@@ -28,12 +29,29 @@ type Spread =
 type Send = unsafe extern "C" fn(*const c_void, usize, ncclDataType_t, c_int, ncclComm_t, Stream) -> ncclResult_t;
 type Receive = unsafe extern "C" fn(*mut c_void, usize, ncclDataType_t, c_int, ncclComm_t, Stream) -> ncclResult_t;
 
+/// Configuration of a communicator, `ncclConfig_t` as of NCCL 2.14. Newer versions take it by its
+/// size and version.
+#[repr(C)]
+struct Config {
+    size: usize,
+    magic: u32,
+    version: u32,
+    /// Whether calls return only once they are done, however long a rank that is gone is tried.
+    blocking: c_int,
+}
+
+/// Interval at which a call that is not done yet is looked at.
+const LOOK: Duration = Duration::from_micros(50);
+
+/// Says by the time that a call has taken so far whether it is waited for any longer.
+pub type NcclPatience = Box<dyn Fn(Duration) -> bool + std::marker::Send>;
+
 /// NCCL functions that are used here.
 pub(crate) struct Functions {
     get_version: unsafe extern "C" fn(*mut c_int) -> ncclResult_t,
     get_unique_id: unsafe extern "C" fn(*mut ncclUniqueId) -> ncclResult_t,
     error_string: unsafe extern "C" fn(ncclResult_t) -> *const c_char,
-    init_rank: unsafe extern "C" fn(*mut ncclComm_t, c_int, ncclUniqueId, c_int) -> ncclResult_t,
+    init_rank: unsafe extern "C" fn(*mut ncclComm_t, c_int, ncclUniqueId, c_int, *mut Config) -> ncclResult_t,
     abort: unsafe extern "C" fn(ncclComm_t) -> ncclResult_t,
     async_error: unsafe extern "C" fn(ncclComm_t, *mut ncclResult_t) -> ncclResult_t,
     all_gather: Move,
@@ -43,8 +61,6 @@ pub(crate) struct Functions {
     receive: Receive,
     group_start: unsafe extern "C" fn() -> ncclResult_t,
     group_end: unsafe extern "C" fn() -> ncclResult_t,
-    /// Keeps the functions loaded.
-    _library: Library,
 }
 
 impl Functions {
@@ -69,11 +85,11 @@ impl Functions {
                 *unsafe { library.get(concat!($name, "\0").as_bytes()) }.map_err(missing)?
             }};
         }
-        Ok(Self {
+        let functions = Self {
             get_version: function!("ncclGetVersion"),
             get_unique_id: function!("ncclGetUniqueId"),
             error_string: function!("ncclGetErrorString"),
-            init_rank: function!("ncclCommInitRank"),
+            init_rank: function!("ncclCommInitRankConfig"),
             abort: function!("ncclCommAbort"),
             async_error: function!("ncclCommGetAsyncError"),
             all_gather: function!("ncclAllGather"),
@@ -83,8 +99,10 @@ impl Functions {
             receive: function!("ncclRecv"),
             group_start: function!("ncclGroupStart"),
             group_end: function!("ncclGroupEnd"),
-            _library: library,
-        })
+        };
+        // It is never unloaded: its threads may outlive a communicator.
+        std::mem::forget(library);
+        Ok(functions)
     }
 
     fn check(&self, call: &'static str, result: ncclResult_t) -> Result<(), Error> {
@@ -116,6 +134,7 @@ impl Functions {
 pub(crate) struct Ends {
     functions: Arc<Functions>,
     comm: ncclComm_t,
+    patience: Option<NcclPatience>,
 }
 
 // SAFETY: NCCL's calls on a communicator may come from any thread, one at a time, which the owner
@@ -135,13 +154,45 @@ pub(crate) enum Operation {
 
 impl Ends {
     /// Joins a communicator; returns when all ranks have joined.
-    pub(crate) fn join(functions: Arc<Functions>, id: [u8; 128], rank: usize, size: usize) -> Result<Self, Error> {
+    pub(crate) fn join(
+        functions: Arc<Functions>,
+        id: [u8; 128],
+        rank: usize,
+        size: usize,
+        patience: Option<NcclPatience>,
+    ) -> Result<Self, Error> {
         let id = ncclUniqueId { internal: id.map(|byte| byte as c_char) };
+        let blocking = c_int::from(patience.is_none());
+        let mut config = Config { size: size_of::<Config>(), magic: 0xcafe_beef, version: 21_400, blocking };
         let mut comm = std::ptr::null_mut();
-        // SAFETY: the id is one that NCCL made, and the result goes to a local.
-        let result = unsafe { (functions.init_rank)(&raw mut comm, size as c_int, id, rank as c_int) };
-        functions.check("ncclCommInitRank", result)?;
-        Ok(Self { functions, comm })
+        // SAFETY: the id is one that NCCL made, the configuration has the size that it states, and
+        // the result goes to a local.
+        let result = unsafe { (functions.init_rank)(&raw mut comm, size as c_int, id, rank as c_int, &raw mut config) };
+        functions.check("ncclCommInitRankConfig", result)?;
+        let ends = Self { functions, comm, patience };
+        ends.settle("ncclCommInitRankConfig")?;
+        Ok(ends)
+    }
+
+    /// Waits until the last call is done. A first collective connects the ranks, which NCCL tries
+    /// for minutes when one of them is gone.
+    pub(crate) fn settle(&self, call: &'static str) -> Result<(), Error> {
+        let start = Instant::now();
+        loop {
+            let mut result = ncclResult_t::ncclSuccess;
+            // SAFETY: the communicator is alive, and the result goes to a local.
+            let asked = unsafe { (self.functions.async_error)(self.comm, &raw mut result) };
+            self.functions.check("ncclCommGetAsyncError", asked)?;
+            self.functions.check(call, result)?;
+            if result != ncclResult_t::ncclInProgress {
+                return Ok(());
+            }
+            if self.patience.as_ref().is_some_and(|goes_on| !goes_on(start.elapsed())) {
+                let message = format!("given up after {:?}", start.elapsed());
+                return Err(ErrorKind::Nccl { call, message }.into());
+            }
+            std::thread::sleep(LOOK);
+        }
     }
 
     /// Enqueues an operation on `count` elements, which are bytes unless the operation has a type.
@@ -182,15 +233,6 @@ impl Ends {
         // SAFETY: as above.
         let ended = self.functions.check("ncclGroupEnd", unsafe { (self.functions.group_end)() });
         done.and(ended)
-    }
-
-    /// Checks for asynchronous errors of the communicator.
-    pub(crate) fn check(&self) -> Result<(), Error> {
-        let mut result = ncclResult_t::ncclSuccess;
-        // SAFETY: the communicator is alive, and the result goes to a local.
-        let asked = unsafe { (self.functions.async_error)(self.comm, &raw mut result) };
-        self.functions.check("ncclCommGetAsyncError", asked)?;
-        self.functions.check("a collective", result)
     }
 }
 

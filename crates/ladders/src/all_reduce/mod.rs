@@ -194,7 +194,7 @@ impl Instance {
         let nccl = Nccl::load(places)?;
         let (id, size) = (nccl.new_id()?, self.ranks.len());
         on_threads(self.ranks.iter_mut().enumerate(), |(number, rank)| {
-            rank.nccl = Some(nccl.join(rank.link.device(), &id, number, size)?);
+            rank.nccl = Some(nccl.join(rank.link.device(), &id, number, size, None)?);
             Ok(())
         })?;
         Ok(nccl.version()?)
