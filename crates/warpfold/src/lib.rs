@@ -116,7 +116,7 @@ pub use axes::{Axes, AxisList, D};
 pub use conv::Conv2d;
 pub use create::Nested;
 pub use element::TensorElement;
-pub use experts::{ExpertMatrices, ExpertSlots, Experts, Mxfp4};
+pub use experts::{ExpertMatrices, ExpertSlots, Experts, Mxfp4, PackedExperts};
 pub use heads::NewHeads;
 pub use in_place::NormedInPlace;
 pub use index::{Index, Indices};

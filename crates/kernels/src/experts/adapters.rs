@@ -93,6 +93,7 @@ impl Family for Adapters {
                 weights: Weights::Share,
                 gating: Gating::Silu,
                 format: ExpertFormat::Plain,
+                packed: false,
                 alignment,
             };
             let config = DotsConfig {

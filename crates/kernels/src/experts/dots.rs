@@ -54,15 +54,15 @@ impl DotsConfig {
 }
 
 /// Slots of one expert: a tile of them.
-struct Slots {
-    found: Var<u32>,
-    expert: Var<u32>,
-    first: Var<u32>,
-    end: Var<u32>,
+pub(super) struct Slots {
+    pub(super) found: Var<u32>,
+    pub(super) expert: Var<u32>,
+    pub(super) first: Var<u32>,
+    pub(super) end: Var<u32>,
 }
 
-/// The `tile`-th tile of all: every warp counts the tiles of 32 experts at a time.
-fn find(starts: Global<u32>, num_experts: Val<u32>, tile: Val<u32>) -> Slots {
+/// The `tile`-th tile of all, of so many rows: every warp counts the tiles of 32 experts at a time.
+pub(super) fn find(starts: Global<u32>, num_experts: Val<u32>, tile: Val<u32>, rows: u32) -> Slots {
     let slots = Slots { found: var(0_u32), expert: var(0_u32), first: var(0_u32), end: var(0_u32) };
     let before = var(0_u32);
     range(0_u32, num_experts, 32_u32, |first| {
@@ -70,7 +70,7 @@ fn find(starts: Global<u32>, num_experts: Val<u32>, tile: Val<u32>) -> Slots {
         let is_there = expert.lt(num_experts);
         let begin = starts.at(expert).get_or(0, is_there);
         let end = starts.at(expert + 1).get_or(0, is_there);
-        let tiles = (end - begin).div_ceil(TILE);
+        let tiles = (end - begin).div_ceil(rows);
         let sum = var(tiles);
         for delta in [1_u32, 2, 4, 8, 16] {
             let other = Lanes::all_lanes().shfl_up(sum.get(), delta);
@@ -79,7 +79,7 @@ fn find(starts: Global<u32>, num_experts: Val<u32>, tile: Val<u32>) -> Slots {
         let last = before.get() + sum.get();
         let lanes = ballot(tile.ge(last - tiles) & tile.lt(last));
         let lane = lanes.ctz().min(31);
-        let (of_tile, of_expert) = (shfl(begin + (tile - (last - tiles)) * TILE, lane), shfl(end, lane));
+        let (of_tile, of_expert) = (shfl(begin + (tile - (last - tiles)) * rows, lane), shfl(end, lane));
         when(lanes.ne(0), || {
             slots.found.set(1_u32);
             slots.expert.set(first + lane);
@@ -123,7 +123,7 @@ pub(super) fn dots(config: &DotsConfig) -> AnyKernel {
         let num_experts = args.experts;
         overlap_launches();
         // Contract: a grid of tiles in x, at least as many as there are, and of columns in y.
-        let slots = find(starts, num_experts, block_idx().x);
+        let slots = find(starts, num_experts, block_idx().x, TILE);
         let first_column = block_idx().y * config.columns() + warp_id() * config.of_warp();
         when(slots.found.get().ne(0) & first_column.lt(columns), || {
             let (first, end) = (slots.first.get(), slots.end.get());
@@ -193,7 +193,7 @@ pub(super) fn dots(config: &DotsConfig) -> AnyKernel {
 }
 
 /// The function between the products.
-fn gated(gating: Gating, gate: Val<f32>, up: Val<f32>) -> Val<f32> {
+pub(super) fn gated(gating: Gating, gate: Val<f32>, up: Val<f32>) -> Val<f32> {
     match gating {
         Gating::Silu => gate * gate.sigmoid() * up,
         Gating::Clamped => {

@@ -20,18 +20,24 @@
 
 mod adapters;
 mod dots;
+mod grouped;
 mod mxfp4;
+mod pack;
 mod route;
 
 use warpfold_device::LaunchConfig;
 
+use crate::matmul::quantized::{Stages, THREADS};
+use crate::matmul::{Matrix, tensor_layout, tensor_map};
 use crate::plan::{Family, Operand, OperandSpec, Plan, Planned, Planner, Step, grid_size, grid_size_y};
 use crate::{AnyKernel, Dtype, Error, ErrorKind, Shipped};
 use dots::{CombineArgs, Dots, DotsArgs, DotsConfig, TILE, WARPS, combine, dots};
+use grouped::{GroupedArgs, GroupedConfig, RowsArgs};
 use route::{RouteArgs, group, route};
 
 pub use adapters::{Adapters, AdaptersProblem};
 pub use mxfp4::Mxfp4Numbers;
+pub use pack::{ExpertLines, PackExperts, PackProblem};
 
 /// The family of mixtures of experts. Inputs: rows `[rows, hidden]`, logits of the router `[rows,
 /// experts]` of `f32`, weights `[own, 2 · inner, hidden]` (those of the gate, then those of `up`)
@@ -72,6 +78,8 @@ pub struct Problem {
     pub gating: Gating,
     /// Storage of the weights.
     pub format: ExpertFormat,
+    /// Whether they are [packed](PackExperts), for tensor cores.
+    pub packed: bool,
     /// A power of two that all addresses are multiples of, in bytes.
     pub alignment: u64,
 }
@@ -144,6 +152,14 @@ impl Problem {
                 return refused(format!("rows at multiples of {} bytes, not of 16", self.alignment));
             }
         }
+        if self.packed
+            && (self.dtype == Dtype::F32
+                || self.own * self.inner == 0
+                || [self.hidden, self.inner].iter().any(|size| !size.is_multiple_of(8)))
+        {
+            let Self { dtype, hidden, inner, .. } = self;
+            return refused(format!("packed weights of {hidden} x {inner} are not multiplied by {dtype}"));
+        }
         let most = [self.rows.saturating_mul(self.chosen), self.experts, self.hidden, 2 * self.inner];
         match most.into_iter().find(|size| *size > 1 << 30) {
             Some(size) => Err(ErrorKind::TooLarge { what: "a mixture of experts", size, limit: 1 << 30 }.into()),
@@ -193,6 +209,9 @@ impl Problem {
         let args = RouteArgs::<Planned> { experts: own as u32 + 1, ..args };
         let kernel = planner.kernel(Kernel::Group, Kernel::make);
         plan.steps.push(Step::new(kernel, LaunchConfig::new(grid_size(own + 1)?, 32)).with(args)?);
+        if self.packed {
+            return self.multiply_packed(plan, planner, &inputs, results, Lists { order, starts, gated });
+        }
         // Products: each expert may end with a tile that is not full.
         let tiles = grid_size((slots / u64::from(TILE) + own.min(slots)).max(1))?;
         let mut multiply = |dots: Dots, [x, weights, results]: [Operand; 3], columns: u64, len: u64| {
@@ -223,6 +242,94 @@ impl Problem {
     }
 }
 
+/// What routing has left in scratch memory, and room between the products.
+#[derive(Clone, Copy)]
+struct Lists {
+    order: Operand,
+    starts: Operand,
+    gated: Operand,
+}
+
+impl Problem {
+    /// How the weights of a product are packed.
+    fn pack(&self, dots: Dots) -> PackProblem {
+        let Self { hidden, inner, own, gating, format, .. } = *self;
+        let (lines, shape) = match (dots, gating) {
+            (Dots::Gated, Gating::Silu) => (ExpertLines::GatesFirst, [own, 2 * inner, hidden]),
+            (Dots::Gated, Gating::Clamped) => (ExpertLines::InTurns, [own, 2 * inner, hidden]),
+            (Dots::Down, _) => (ExpertLines::Outputs, [own, hidden, inner]),
+        };
+        PackProblem { format, lines, shape, is_back: false }
+    }
+
+    /// Adds the launches that multiply by packed weights.
+    fn multiply_packed(
+        &self,
+        plan: &mut Plan,
+        planner: &Planner<'_>,
+        inputs: &Inputs,
+        results: Operand,
+        lists: Lists,
+    ) -> Result<(), Error> {
+        let Self { dtype, rows, hidden, inner, own, chosen, gating, format, .. } = *self;
+        let (Lists { order, starts, gated }, slots) = (lists, rows * chosen);
+        if !planner.limits.has_wgmma {
+            let reason = "packed weights are for devices with WGMMA".to_owned();
+            return Err(ErrorKind::Operand { operator: "experts", reason }.into());
+        }
+        // Rows in the order of slots, if there are several.
+        let (x, of_x) = if rows == 1 {
+            (inputs.x, 1)
+        } else {
+            let to = plan.add_scratch(slots * hidden * dtype.bytes());
+            let args = RowsArgs::<Planned> {
+                x: inputs.x,
+                to,
+                order,
+                starts,
+                experts: own as u32,
+                chosen: chosen as u32,
+                units: (hidden * dtype.bytes() / 16) as u32,
+            };
+            let kernel = planner.kernel(Kernel::Rows, Kernel::make);
+            plan.steps.push(Step::new(kernel, LaunchConfig::new(grid_size(slots)?, BLOCK)).with(args)?);
+            (to, slots)
+        };
+        let tile = GroupedConfig::rows(self);
+        // Each expert may end with a tile that is not full.
+        let tiles = (slots / u64::from(tile) + own.min(slots)).max(1);
+        let products =
+            [(Dots::Gated, x, of_x, inputs.gate_up, gated), (Dots::Down, gated, slots, inputs.down, results)];
+        for (dots, x, of_x, weights, results) in products {
+            let pack = self.pack(dots);
+            let (columns, k) = if dots == Dots::Gated { (inner, hidden) } else { (hidden, inner) };
+            let (blocks, pieces) = (pack.blocks(), pack.pieces());
+            let stages = Stages { pieces: format.pieces(), rows: tile, halves: 2, num: 0 };
+            let of_sm = (own.min(slots) * blocks).div_ceil(u64::from(planner.limits.num_sms.max(1)));
+            let stages = stages.for_blocks(of_sm, pieces);
+            let one_row = dots == Dots::Gated && rows == 1;
+            let layout = tensor_layout(&Matrix::rows(dtype, k), [of_x, k], None, [tile, 128]);
+            let args = GroupedArgs::<Planned> {
+                weights,
+                x: tensor_map(x, layout, dtype),
+                bias: inputs.biases.map(|both| both[usize::from(dots == Dots::Down)]),
+                results,
+                order,
+                starts,
+                experts: own as u32,
+                slots: slots as u32,
+                columns: columns as u32,
+                blocks: blocks as u32,
+                pieces: pieces as u32,
+            };
+            let config = GroupedConfig { dtype, dots, gating, stages, one_row };
+            let kernel = planner.kernel(Kernel::Grouped(config), Kernel::make);
+            plan.steps.push(Step::new(kernel, LaunchConfig::new(grid_size(tiles * blocks)?, THREADS)).with(args)?);
+        }
+        Ok(())
+    }
+}
+
 impl Family for Experts {
     type Problem = Problem;
 
@@ -234,14 +341,19 @@ impl Family for Experts {
             .choice(format_args!("{chosen} of {experts} experts, {own} here, {TILE} rows of one at a time"));
         let mut read =
             |name, elements: u64, bytes: u64| plan.add_input(OperandSpec::new(name, elements * bytes, bytes));
-        let [of_gate_up, of_down] = [2, 1].map(|n| problem.format.bytes(own * n * inner * hidden, dtype));
-        let alignment = if problem.format == ExpertFormat::Mxfp4 { 4 } else { bytes };
+        let (of_gate_up, of_down, alignment) = if problem.packed {
+            let [of_gate_up, of_down] = [Dots::Gated, Dots::Down].map(|dots| [problem.pack(dots).bytes(), 0]);
+            (of_gate_up, of_down, 16)
+        } else {
+            let [of_gate_up, of_down] = [2, 1].map(|n| problem.format.bytes(own * n * inner * hidden, dtype));
+            (of_gate_up, of_down, if problem.format == ExpertFormat::Mxfp4 { 4 } else { bytes })
+        };
         let multiplied = (own > 0 || !sums).then(|| Inputs {
             x: read("the rows", rows * hidden, bytes),
             logits: read("the logits", rows * experts, 4),
             gate_up: read("the weights of gate and up", of_gate_up[0] / alignment, alignment),
             down: read("the weights of down", of_down[0] / alignment, alignment),
-            scales: (problem.format == ExpertFormat::Mxfp4).then(|| {
+            scales: (problem.format == ExpertFormat::Mxfp4 && !problem.packed).then(|| {
                 let scales = read("the scales of gate and up", of_gate_up[1], 1);
                 [scales, read("the scales of down", of_down[1], 1)]
             }),
@@ -284,6 +396,7 @@ impl Family for Experts {
 }
 
 /// Operands of the products.
+#[derive(Clone, Copy)]
 struct Inputs {
     x: Operand,
     logits: Operand,
@@ -303,6 +416,10 @@ enum Kernel {
     Route(Weights),
     Group,
     Dots(DotsConfig),
+    Rows,
+    Grouped(GroupedConfig),
+    /// And whether it is the way back.
+    Pack(ExpertFormat, ExpertLines, bool),
     Combine(Dtype),
     Mxfp4Numbers(Dtype),
 }
@@ -313,6 +430,9 @@ impl Kernel {
             Self::Route(weights) => route(*weights),
             Self::Group => group(),
             Self::Dots(config) => dots(config),
+            Self::Rows => grouped::rows(),
+            Self::Grouped(config) => grouped::make(config),
+            Self::Pack(format, lines, is_back) => pack::kernel_of(*format, *lines, *is_back),
             Self::Combine(dtype) => combine(*dtype),
             Self::Mxfp4Numbers(dtype) => mxfp4::kernel_of(*dtype),
         }
@@ -336,5 +456,37 @@ pub(crate) fn kernels() -> Vec<Shipped> {
         of(Dots::Down, Gating::Clamped, ExpertFormat::Mxfp4),
         Kernel::Mxfp4Numbers(Dtype::Bf16),
     ];
-    Shipped::each(listed.iter().map(Kernel::make))
+    let mut all: Vec<Shipped> = Shipped::each(listed.iter().map(Kernel::make));
+    // Packed: one row, few and many, of numbers and of codes.
+    let packed = |rows, gating, format| Problem {
+        dtype: Dtype::Bf16,
+        rows,
+        hidden: 2880,
+        inner: 2880,
+        experts: 32,
+        first: 0,
+        own: 32,
+        sums: true,
+        chosen: 4,
+        weights: Weights::Normalized,
+        gating,
+        format,
+        packed: true,
+        alignment: 16,
+    };
+    let problems = [1, 8, 1024].into_iter().flat_map(|rows| {
+        let codes = packed(rows, Gating::Clamped, ExpertFormat::Mxfp4);
+        [codes, packed(rows, Gating::Silu, ExpertFormat::Plain)]
+    });
+    let problems: Vec<Problem> = problems.collect();
+    all.extend(Shipped::of_plans(|planner| {
+        let products = problems.iter().map(|problem| Experts.plan(problem, planner));
+        let packs = problems[..2].iter().flat_map(|problem| {
+            let packs = [Dots::Gated, Dots::Down].map(|dots| problem.pack(dots));
+            let both = |pack: PackProblem| [false, true].map(|is_back| PackProblem { is_back, ..pack });
+            packs.into_iter().flat_map(both).map(|pack| PackExperts.plan(&pack, planner)).collect::<Vec<_>>()
+        });
+        products.chain(packs).collect()
+    }));
+    all
 }

@@ -60,7 +60,7 @@ pub use problem::{BatchInvariance, F32Math, Matrix, Problem};
 pub(crate) use split_k_reduce::split_k_reduce;
 pub use tile::Tile;
 pub use wgmma::WgmmaTile;
-pub(crate) use wgmma::{Im2col, WgmmaProductConfig, wgmma};
+pub(crate) use wgmma::{Im2col, WgmmaProductConfig, layout as tensor_layout, wgmma};
 
 pub(crate) use choice::{mma_tile, simt_tile, wgmma_tile};
 pub(crate) use cost::{LAUNCH_CLOCKS, copy_clocks};

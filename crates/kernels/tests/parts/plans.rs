@@ -71,6 +71,7 @@ fn experts_wider_than_a_grid_are_refused() {
             weights: Weights::Share,
             gating: experts::Gating::Silu,
             format: experts::ExpertFormat::Plain,
+            packed: false,
             alignment: 16,
         };
         plan(&Experts, &problem)

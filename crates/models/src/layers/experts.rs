@@ -84,7 +84,12 @@ impl Mixture {
         };
         let weights = if is_normalized { ExpertWeights::Normalized } else { ExpertWeights::Share };
         let shared = shard.map(|shard| (shard.clone(), own.start));
-        Ok(Self { router, experts: Experts { gate_up, down, chosen, weights, biases }, shared })
+        let stored = Experts { gate_up, down, chosen, weights, biases };
+        let experts = stored.clone().packed(loader.dtype)?;
+        for (before, packed) in [(&stored.gate_up, &experts.gate_up), (&stored.down, &experts.down)] {
+            loader.have_been_packed(before, packed);
+        }
+        Ok(Self { router, experts, shared })
     }
 
     /// The result plus what goes around it.

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use warpfold::{Dtype, Mxfp4, Queue, Tensor};
+use warpfold::{Dtype, ExpertMatrices, Mxfp4, Queue, Tensor};
 use warpfold_device::HostBuffer;
 
 use super::adapted::Adapted;
@@ -74,6 +74,16 @@ impl Loader<'_> {
         let strides = strides.iter().map(|stride| *stride as isize).collect();
         if let Some(placed) = self.placed.as_mut().filter(|_| !self.is_outline) {
             placed.push(Placed { name: name.to_owned(), held, view, first: first as u64, strides });
+        }
+    }
+
+    /// Notes that elements of matrices of experts lie in packed ones now.
+    pub(super) fn have_been_packed(&mut self, before: &ExpertMatrices, packed: &ExpertMatrices) {
+        let ExpertMatrices::Packed(packed) = packed else { return };
+        for placed in self.placed.iter_mut().flatten() {
+            if let Some(view) = placed.view.of_packed(before, packed) {
+                placed.view = view;
+            }
         }
     }
 

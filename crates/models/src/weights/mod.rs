@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
 
-use warpfold::{Dtype, Mxfp4, PackedWeights, Tensor};
+use warpfold::{Dtype, ExpertMatrices, Mxfp4, PackedExperts, PackedWeights, Tensor};
 
 use crate::Error;
 use crate::error::ErrorKind;
@@ -65,6 +65,13 @@ pub(crate) enum View {
         dtype: Dtype,
         part: Mxfp4Part,
     },
+    /// Some of the rows of all packed experts: the first, each so many rows on, in this shape.
+    Experts {
+        matrices: PackedExperts,
+        rows: Range<usize>,
+        step: usize,
+        shape: Vec<usize>,
+    },
 }
 
 /// Some of the elements of weights in MXFP4.
@@ -94,10 +101,36 @@ impl View {
         Self::Packed { weights: weights.clone(), dtype, part: PackedPart::Turns(which) }
     }
 
+    /// The same elements of matrices of experts, once those that the view is one of are packed.
+    pub(crate) fn of_packed(&self, before: &ExpertMatrices, packed: &PackedExperts) -> Option<Self> {
+        let shape = self.shape();
+        let columns = *shape.last()?;
+        let (first, step) = match (self, before) {
+            (Self::Tensor(view), ExpertMatrices::Plain(all)) => {
+                let bytes = all.dtype().bytes() * columns as u64;
+                let end = all.address() + all.len() as u64 * all.dtype().bytes();
+                if !(all.address()..end).contains(&view.address()) {
+                    return None;
+                }
+                ((view.address() - all.address()) / bytes, if shape.len() == 3 { 2 } else { 1 })
+            }
+            (Self::Mxfp4 { weights, part, .. }, ExpertMatrices::Mxfp4(all)) if weights.address() == all.address() => {
+                match part {
+                    Mxfp4Part::All => (0, 1),
+                    Mxfp4Part::Turns(i) => (*i as u64, 2),
+                }
+            }
+            _ => return None,
+        };
+        let (first, rows) = (first as usize, shape.iter().product::<usize>() / columns);
+        Some(Self::Experts { matrices: packed.clone(), rows: first..first + rows * step, step, shape })
+    }
+
     /// The elements; those of packed weights are decoded for it.
     pub(crate) fn tensor(&self) -> Result<Tensor, Error> {
         Ok(match self {
             Self::Tensor(tensor) => tensor.clone(),
+            Self::Experts { matrices, .. } => self.of_matrix(&matrices.to_matrix()?)?,
             Self::Mxfp4 { weights, dtype, part } => {
                 let (matrix, shape) = (weights.to_matrix(*dtype)?, weights.shape());
                 match part {
@@ -115,9 +148,20 @@ impl View {
         })
     }
 
+    /// The elements, of the numbers of packed experts.
+    fn of_matrix(&self, matrix: &Tensor) -> Result<Tensor, Error> {
+        let Self::Experts { rows, step, shape, .. } = self else { return self.tensor() };
+        let columns = shape[shape.len() - 1];
+        let all = matrix.len() / columns / step;
+        let (first, which) = (rows.start / step, rows.start % step);
+        let turns = matrix.reshape(&[all, *step, columns])?.slice(1, which..=which)?;
+        Ok(turns.slice(0, first..first + rows.len() / step)?.contiguous()?.reshape(shape)?)
+    }
+
     fn shape(&self) -> Vec<usize> {
         match self {
             Self::Tensor(tensor) => tensor.shape().to_vec(),
+            Self::Experts { shape, .. } => shape.clone(),
             Self::Mxfp4 { weights, part, .. } => match (part, weights.shape()) {
                 (Mxfp4Part::All, shape) => shape,
                 (Mxfp4Part::Turns(_), shape) => vec![shape[0] / 2, 1, shape[1]],
@@ -163,8 +207,21 @@ impl WeightsDigest {
 fn on_device(placed: &[Placed]) -> Result<Vec<u64>, Error> {
     let Some(first) = placed.first() else { return Ok(Vec::new()) };
     let mut sums = Tensor::zeros(placed.len(), Dtype::U64, first.view.tensor()?.queue())?;
+    // Views of packed experts follow each other: their numbers are made once.
+    let mut numbers: Option<(u64, Tensor)> = None;
     for (i, Placed { view, first, strides, .. }) in placed.iter().enumerate() {
-        view.tensor()?.digest_into(*first, strides, &mut sums, i)?;
+        let tensor = if let View::Experts { matrices, .. } = view {
+            let address = matrices.address();
+            let known = numbers.take().filter(|(of, _)| *of == address);
+            let (_, matrix) = numbers.insert(match known {
+                Some(known) => known,
+                None => (address, matrices.to_matrix()?),
+            });
+            view.of_matrix(matrix)?
+        } else {
+            view.tensor()?
+        };
+        tensor.digest_into(*first, strides, &mut sums, i)?;
     }
     Ok(sums.to_vec()?)
 }

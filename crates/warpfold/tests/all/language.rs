@@ -37,6 +37,17 @@ struct Sizes([usize; 5]);
 
 impl Sizes {
     fn run(&self, device: &Device, dtype: Dtype, logits: &[f32], weights: ExpertWeights) -> Result<Vec<f32>, Error> {
+        self.run_as(device, dtype, logits, weights, false)
+    }
+
+    fn run_as(
+        &self,
+        device: &Device,
+        dtype: Dtype,
+        logits: &[f32],
+        weights: ExpertWeights,
+        is_packed: bool,
+    ) -> Result<Vec<f32>, Error> {
         let Self([rows, hidden, inner, num, chosen]) = *self;
         let of = |seed, shape: &[usize]| tensor(device, dtype, &numbers(shape.iter().product(), seed), shape);
         let experts = Experts {
@@ -46,6 +57,7 @@ impl Sizes {
             weights,
             biases: None,
         };
+        let experts = if is_packed { experts.packed(dtype)? } else { experts };
         let logits = Tensor::from_slice(logits, &[rows, num], device)?;
         experts.run(&of(3, &[rows, hidden])?, &logits, &of(4, &[rows, hidden])?)?.cast(Dtype::F32)?.to_vec()
     }
@@ -87,10 +99,13 @@ fn check_experts(sizes: [usize; 5], dtype: Dtype, weights: ExpertWeights, bound:
     let (device, [rows, _, _, num, _]) = (checked(), sizes);
     // Several experts of a row are as likely.
     let logits: Vec<f32> = numbers(rows * num, 5).iter().map(|x| (x * 4.0).round() / 2.0).collect();
-    let found = Sizes(sizes).run(&device, dtype, &logits, weights).expect("it runs");
-    for (i, (found, [expected, all])) in found.iter().zip(Sizes(sizes).expected(&logits, weights)).enumerate() {
-        let error = (f64::from(*found) - expected).abs();
-        assert!(error <= bound * all, "element {i} of {sizes:?}: {found}, not {expected}");
+    let reference = Sizes(sizes).expected(&logits, weights);
+    for is_packed in [false, true] {
+        let found = Sizes(sizes).run_as(&device, dtype, &logits, weights, is_packed).expect("it runs");
+        for (i, (found, [expected, all])) in found.iter().zip(&reference).enumerate() {
+            let error = (f64::from(*found) - expected).abs();
+            assert!(error <= bound * all, "element {i} of {sizes:?}: {found}, not {expected}, packed: {is_packed}");
+        }
     }
     is_clean(&device);
 }
@@ -103,6 +118,46 @@ fn experts_are_those_of_the_reference_around_every_boundary() {
     check_experts([40, 24, 40, 3, 1], Dtype::F32, ExpertWeights::Normalized, 1e-5);
     check_experts([17, 16, 8, 40, 8], Dtype::F32, ExpertWeights::Share, 1e-5);
     check_experts([5, 264, 48, 6, 2], Dtype::Bf16, ExpertWeights::Normalized, 1.0 / 128.0);
+    check_experts([1, 136, 72, 3, 2], Dtype::F16, ExpertWeights::Share, 1.0 / 512.0);
+}
+
+#[test]
+fn packed_experts_have_the_bits_of_a_row_alone_in_every_tile() {
+    let device = checked();
+    // Lines, and pieces along K, that are not full.
+    let [hidden, inner, num, chosen] = [136, 72, 3, 2];
+    let of = |seed, shape: &[usize]| tensor(&device, Dtype::Bf16, &numbers(shape.iter().product(), seed), shape);
+    let (gate_up, down) = (of(1, &[num, 2 * inner, hidden]).unwrap(), of(2, &[num, hidden, inner]).unwrap());
+    let (weights, biases) = (ExpertWeights::Normalized, None);
+    let experts = Experts { gate_up: gate_up.clone().into(), down: down.into(), chosen, weights, biases };
+    let experts = experts.packed(Dtype::Bf16).unwrap();
+    let ExpertMatrices::Packed(packed) = &experts.gate_up else { panic!("an H200 has WGMMA") };
+    assert_eq!(packed.to_matrix().unwrap().to_bytes().unwrap(), gate_up.to_bytes().unwrap());
+    // Tiles of 128, 64, 32, 16 and 8 rows.
+    let (x, logits) = (of(3, &[160, hidden]).unwrap(), of(5, &[160, num]).unwrap().cast(Dtype::F32).unwrap());
+    let run = |rows: usize| {
+        let [x, logits] = [&x, &logits].map(|tensor| tensor.slice(0, ..rows).unwrap());
+        experts.run(&x, &logits, &x).unwrap().to_vec::<bf16>().unwrap()
+    };
+    let all = run(160);
+    for rows in [70, 33, 17, 9, 4, 1] {
+        assert_eq!(run(rows), all[..rows * hidden], "{rows} rows");
+    }
+    // Parts of the experts, as several devices have them.
+    let slots = |part: std::ops::Range<usize>| {
+        let [gate_up, down] = [(1, 2 * inner, hidden), (2, hidden, inner)].map(|(seed, lines, columns)| {
+            of(seed, &[num, lines, columns]).unwrap().slice(0, part.clone()).unwrap().contiguous().unwrap().into()
+        });
+        let own = Experts { gate_up, down, chosen, weights, biases: None }.packed(Dtype::Bf16).unwrap();
+        own.slots(part.start, &x, &logits).unwrap()
+    };
+    let (first, second) = (slots(0..1), slots(1..3));
+    let bits = |slots: &ExpertSlots| slots.results.to_vec::<f32>().unwrap();
+    let sums = bits(&first).into_iter().zip(bits(&second)).map(|(a, b)| f32::from_bits(a.to_bits() + b.to_bits()));
+    let results = tensor(&device, Dtype::F32, &sums.collect::<Vec<_>>(), &[160, chosen, hidden]).unwrap();
+    let sum = ExpertSlots { results, shares: first.shares }.sum(&x).unwrap();
+    assert_eq!(sum.to_vec::<bf16>().unwrap(), all);
+    is_clean(&device);
 }
 
 #[test]
@@ -149,14 +204,18 @@ fn experts_of_4_bits_have_the_bits_of_their_numbers() {
         let biases = || Some([of(6, &[num, 2 * inner]), of(7, &[num, hidden])]);
         let (x, logits) = (of(3, &[13, hidden]), of(5, &[13, num]).cast(Dtype::F32).unwrap());
         for biases in [None, biases()] {
-            let run = |gate_up: ExpertMatrices, down: ExpertMatrices| {
-                let weights = ExpertWeights::Normalized;
-                let experts = Experts { gate_up, down, chosen, weights, biases: biases.clone() };
-                experts.run(&x, &logits, &x).unwrap().to_bytes().unwrap()
-            };
-            let matrices = [&gate_up, &down].map(|weights| weights.to_matrix(dtype).unwrap().into());
-            let [of_gate_up, of_down] = matrices;
-            assert_eq!(run(gate_up.clone().into(), down.clone().into()), run(of_gate_up, of_down), "{dtype}");
+            for is_packed in [false, true] {
+                let run = |gate_up: ExpertMatrices, down: ExpertMatrices| {
+                    let weights = ExpertWeights::Normalized;
+                    let experts = Experts { gate_up, down, chosen, weights, biases: biases.clone() };
+                    let experts = if is_packed { experts.packed(dtype).unwrap() } else { experts };
+                    experts.run(&x, &logits, &x).unwrap().to_bytes().unwrap()
+                };
+                let matrices = [&gate_up, &down].map(|weights| weights.to_matrix(dtype).unwrap());
+                let [of_gate_up, of_down] = matrices.map(Into::into);
+                let found = run(gate_up.clone().into(), down.clone().into());
+                assert_eq!(found, run(of_gate_up, of_down), "{dtype}, packed: {is_packed}");
+            }
         }
     }
     let mixed = Experts {

@@ -182,7 +182,7 @@ fn shifted_right(word: Val<u32>, by: u32) -> Val<u32> {
     if by == 0 { word } else { word >> by }
 }
 
-fn words_at<S: Space>(place: Pointer<u8, S>, num: u32) -> Vec<Val<u32>> {
+pub(super) fn words_at<S: Space>(place: Pointer<u8, S>, num: u32) -> Vec<Val<u32>> {
     let place = place.reinterpret::<u32>();
     match num {
         0 => Vec::new(),

@@ -13,15 +13,13 @@ use super::dequantize::{DequantizeArgs, DequantizeConfig};
 use super::kernel::{FewRowsArgs, FewRowsConfig};
 use super::layout::{BLOCK_ROWS, DEPTH, PackedShape};
 use super::scheme::Scheme;
+use super::stream::{Pieces, Stages, THREADS};
 use super::{dequantize, kernel};
 use crate::plan::{Family, Operand, OperandSpec, Plan, Planned, Planner, Step, grid_size};
 use crate::{Dtype, Error, Shipped};
 
 /// Rows of a block's tile at most.
 const TILE_ROWS: u64 = 128;
-
-/// Bytes of shared memory that the stages of an SM's blocks take.
-const SM_BYTES: u32 = 216 << 10;
 
 /// `c = epilogue(a Wᵀ)` with packed weights.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -99,8 +97,8 @@ impl Family for Quantized {
 fn planned(problem: &Problem, planner: &Planner<'_>) -> String {
     let Problem { product, scheme } = problem;
     match Choice::of(problem, planner) {
-        Some(Choice { rows, halves, stages, .. }) => {
-            format!("{product}, {scheme}: {} outputs x {rows} rows, {stages} stages", halves * BLOCK_ROWS / 2)
+        Some(Choice { stages: Stages { rows, halves, num, .. }, .. }) => {
+            format!("{product}, {scheme}: {} outputs x {rows} rows, {num} stages", halves * BLOCK_ROWS / 2)
         }
         None => format!("{product}, {scheme}: decoded, then multiplied"),
     }
@@ -173,12 +171,9 @@ impl Family for Dequantize {
 
 /// How few rows are multiplied.
 struct Choice {
-    /// Rows of a block, and how many such tiles there are.
-    rows: u32,
+    stages: Stages,
+    /// Tiles of rows.
     tiles: u64,
-    /// Halves of 64 outputs of a block.
-    halves: u32,
-    stages: u32,
 }
 
 impl Choice {
@@ -203,30 +198,26 @@ impl Choice {
         // THRESHOLD: blocks take 32 outputs instead of 64; tested by
         // crates/kernels/tests/matmul/quantized.rs::few_outputs_are_shared_by_twice_as_many_blocks
         let halves = if blocks <= num_sms && !is_gated { 1 } else { 2 };
-        let blocks_of_sm = (blocks * u64::from(3 - halves) * parts).div_ceil(num_sms).min(4) as u32;
-        let stage = FewRowsConfig::stage_bytes(scheme, halves, rows);
-        let stages = (SM_BYTES / blocks_of_sm / stage).max(3).min(SM_BYTES / stage).min(16);
-        let needed = problem.shape().pieces().div_ceil(parts).div_ceil(FewRowsConfig::pieces(halves, rows).into());
-        let stages = stages.min(needed.max(2) as u32);
-        Some(Self { rows, tiles, halves, stages })
+        let blocks_of_sm = (blocks * u64::from(3 - halves) * parts).div_ceil(num_sms);
+        let stages = Stages { pieces: Pieces::Codes(scheme), rows, halves, num: 0 };
+        let needed = problem.shape().pieces().div_ceil(parts).div_ceil(stages.along().into());
+        Some(Self { stages: stages.for_blocks(blocks_of_sm, needed), tiles })
     }
 
     fn step(&self, problem: &Problem, result: Operand, planner: &Planner<'_>) -> Result<Step, Error> {
-        let Problem { product, scheme } = problem;
+        let product = &problem.product;
         let matmul::Problem { m, n, k, a, .. } = *product;
-        let Self { rows, tiles, halves, stages } = *self;
+        let Self { stages, tiles } = *self;
+        let Stages { rows, halves, .. } = stages;
         let kernel = FewRowsConfig {
             dtype: a.dtype,
-            scheme: *scheme,
-            rows,
-            halves,
             stages,
             parts: product.k_parts as u32,
             weights: product.weights,
             epilogue: EpilogueKey::new(product),
         };
         let blocks = n.div_ceil(BLOCK_ROWS.into()) * 2 / u64::from(halves) * tiles * product.k_parts;
-        let config = LaunchConfig::new(grid_size(blocks)?, kernel::THREADS);
+        let config = LaunchConfig::new(grid_size(blocks)?, THREADS);
         let inputs: Vec<_> = (2..2 + product.inputs.len()).map(Operand::Input).collect();
         let args = FewRowsArgs {
             weights: Operand::Input(1),
@@ -257,8 +248,6 @@ fn tile_rows(m: u64) -> (u32, u64) {
 pub(in crate::matmul) fn shipped() -> Vec<Shipped> {
     use super::scheme::{Offset, Scale};
 
-    /// Twice the values of e2m1.
-    const E2M1: [i8; 16] = [0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12];
     let q4_0 = Scheme::symmetric(4, 8);
     let k_quant = Scheme { zero: 0, scale: Scale::Byte, offset: Offset::Byte, ..q4_0 };
     let six = Scheme { bits: 6, group: 16, zero: 32, scale: Scale::SignedByte, ..q4_0 };
@@ -273,7 +262,7 @@ pub(in crate::matmul) fn shipped() -> Vec<Shipped> {
         six,
         Scheme { bits: 3, zero: 4, ..six },
         Scheme { bits: 2, group: 16, ..k_quant },
-        Scheme { zero: 0, scale: Scale::Exponent, table: Some(E2M1), ..q4_0 },
+        Scheme::MXFP4,
     ];
     let of = |scheme: Scheme, m: u64, n: u64, epilogue: Epilogue| {
         let columns = if epilogue.gate_activation().is_some() { n / 2 } else { n };

@@ -23,13 +23,13 @@ use warpfold_lang::Val;
 use super::scheme::{Offset, Scale, Scheme};
 
 /// Steps of K of a piece.
-pub(super) const DEPTH: u32 = 128;
+pub(crate) const DEPTH: u32 = 128;
 
 /// Rows of a block.
-pub(super) const BLOCK_ROWS: u32 = 64;
+pub(crate) const BLOCK_ROWS: u32 = 64;
 
 /// Rows of a piece.
-pub(super) const PIECE_ROWS: u32 = BLOCK_ROWS / 2;
+pub(crate) const PIECE_ROWS: u32 = BLOCK_ROWS / 2;
 
 /// Steps of the tensor cores in a piece.
 pub(super) const STEPS: u32 = DEPTH / 16;
@@ -102,6 +102,11 @@ impl Scheme {
         let offsets = RowWords { start: scales.end(), words: offset_words };
         let shared = RowWords { start: offsets.end(), words: if self.has_shared() { 1 } else { 0 } };
         PieceLayout { planes: [0, high], scales, offsets, shared, bytes: shared.end() }
+    }
+
+    /// The first byte of a piece's scales.
+    pub(crate) const fn scales_at(self) -> u32 {
+        self.piece().scales.start
     }
 
     /// Bytes of a piece: a multiple of 128.

@@ -8,7 +8,8 @@
 //!
 //! Start with [`Scheme`] and [`Problem`]. `layout` and `pack` say where codes lie, `decode` brings
 //! a thread's codes to weights. Up to [`Quantized::MOST_ROWS`] rows go to one WGMMA kernel
-//! (`kernel`): weights are its left factor, from registers, rows its columns. More rows, other
+//! (`kernel`, and `stream`, its main loop): weights are its left factor, from registers, rows its
+//! columns. More rows, other
 //! devices and `f32` go to the product of matrices, with the weights in scratch memory
 //! (`dequantize`), so that there is no device and no size without an answer. [`GatherRows`] brings
 //! rows of `W` by index, as embeddings need them.
@@ -21,6 +22,7 @@ mod kernel;
 mod layout;
 mod pack;
 mod scheme;
+mod stream;
 
 pub use family::{Dequantize, Problem, Quantized};
 pub use gather::{GatherProblem, GatherRows};
@@ -29,3 +31,5 @@ pub use pack::Piece;
 pub use scheme::{Offset, Scale, Scheme};
 
 pub(super) use family::shipped;
+pub(crate) use layout::{BLOCK_ROWS, DEPTH, PIECE_ROWS};
+pub(crate) use stream::{Begin, Pieces, Stages, Stream, THREADS};

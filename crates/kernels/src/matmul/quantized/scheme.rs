@@ -54,7 +54,13 @@ pub enum Offset {
     Zero,
 }
 
+/// Twice the values of e2m1.
+const E2M1: [i8; 16] = [0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12];
+
 impl Scheme {
+    /// MXFP4: values of e2m1 with a power of two for each 32.
+    pub const MXFP4: Self = Self { zero: 0, scale: Scale::Exponent, table: Some(E2M1), ..Self::symmetric(4, 8) };
+
     /// Codes with an `f16` scale for each 32, and nothing added.
     #[must_use]
     pub const fn symmetric(bits: u32, zero: u8) -> Self {

@@ -12,6 +12,7 @@ mod store;
 mod tile;
 
 pub(crate) use kernel::{WgmmaProductConfig, wgmma};
-pub(super) use maps::{has_kernel, is_for_tma, layout, tma_major};
+pub(crate) use maps::layout;
+pub(super) use maps::{has_kernel, is_for_tma, tma_major};
 pub(crate) use source::Im2col;
 pub use tile::WgmmaTile;
