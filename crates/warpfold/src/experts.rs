@@ -70,6 +70,12 @@ impl PackedExperts {
         Mxfp4::new(codes.finish(), scales.finish())?.to_matrix(*dtype)
     }
 
+    /// The bytes that the packed weights take.
+    #[must_use]
+    pub fn num_bytes(&self) -> u64 {
+        self.problem.bytes()
+    }
+
     /// The address of the packed weights, which tells them from others.
     #[must_use]
     pub fn address(&self) -> u64 {
@@ -98,6 +104,12 @@ impl ExpertMatrices {
             Self::Mxfp4(weights) => weights.shape(),
             Self::Packed(packed) => packed.problem.shape.map(|size| size as usize).to_vec(),
         }
+    }
+
+    /// The bytes that the weights take.
+    #[must_use]
+    pub fn num_bytes(&self) -> u64 {
+        self.tensors().into_iter().flatten().map(|tensor| tensor.len() as u64 * tensor.dtype().bytes()).sum()
     }
 
     fn tensors(&self) -> [Option<&Tensor>; 2] {

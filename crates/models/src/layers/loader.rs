@@ -80,6 +80,7 @@ impl Loader<'_> {
     /// Notes that elements of matrices of experts lie in packed ones now.
     pub(super) fn have_been_packed(&mut self, before: &ExpertMatrices, packed: &ExpertMatrices) {
         let ExpertMatrices::Packed(packed) = packed else { return };
+        self.loaded_bytes = self.loaded_bytes + packed.num_bytes() - before.num_bytes();
         for placed in self.placed.iter_mut().flatten() {
             if let Some(view) = placed.view.of_packed(before, packed) {
                 placed.view = view;
