@@ -129,9 +129,9 @@ fn marks_are_renewed_and_graphs_keep_theirs() {
 
 #[test]
 fn scratch_that_is_freed_stays_in_its_graph() {
-    const SORTED: usize = 1 << 17;
-    // Each one needs more than the one before, so six buffers are asked for and four are kept.
-    let lens = (12..=17).map(|log| 1_usize << log);
+    const SORTED: usize = 1 << 18;
+    // Each one needs more than the one before, so nine buffers are asked for and eight are kept.
+    let lens = (10..=18).map(|log| 1_usize << log);
     let sorted = |stream: &Stream, input: &Buffer<f32>, output: &mut Buffer<u8>, workspace: &mut Workspace| {
         for len in lens.clone() {
             let problem = sort::Problem { dtype: Dtype::F32, rows: 1, len: len as u64, descending: false };
