@@ -1,6 +1,7 @@
 #!/bin/sh
 # Makes the records of BENCHMARKS.md anew, on a machine with a GPU: docs/records/record.sh [DEVICE]. A model's folder in
-# MODELS (with a space between two) is served, too; peers are timed where cuBLAS and cuDNN are found (LD_LIBRARY_PATH).
+# MODELS (with a space between two) is served, too; peers are timed where cuBLAS and cuDNN are found (LD_LIBRARY_PATH), and
+# NCCL, where there are several GPUs, of NCCL (a path or a name). Devices are recorded without the driver's version.
 # Then: BENCHMARKS.md holds what `warpfold bench --markdown docs/records/NAME.json` prints.
 set -eu
 cd "$(dirname "$0")"
@@ -29,3 +30,10 @@ if [ -n "${MODELS:-}" ]; then
             --report json
     done >engine.json
 fi
+for n in 2 4; do
+    [ "$n" -le "$("$warpfold" devices | grep -c '^cuda:[0-9]')" ] || break
+    for size in 16384 131072 4194304 268435456; do
+        "$warpfold" ladder all_reduce --device "$device" --devices "$n" --size "$size" --nccl "${NCCL:-libnccl.so.2}" \
+            --report json
+    done
+done >all_reduce.json

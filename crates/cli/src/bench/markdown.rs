@@ -15,6 +15,7 @@ use crate::table::{grouped, time};
 enum Recorded {
     Operators(Run),
     Ladder(LadderRun),
+    AllReduce(AllReduceRun),
     Serve(ServeRun),
 }
 
@@ -92,6 +93,26 @@ struct Rung {
     limited_by: Option<String>,
 }
 
+/// A run of the ladder of several devices.
+#[derive(Debug, Deserialize)]
+struct AllReduceRun {
+    ladder: String,
+    devices: Vec<String>,
+    unix_seconds: Option<u64>,
+    /// Elements of 4 bytes on each device.
+    size: u64,
+    /// NCCL's version, if it was timed, too.
+    nccl: Option<String>,
+    rungs: Vec<AllReduceRung>,
+}
+
+#[derive(Debug, Deserialize)]
+struct AllReduceRung {
+    name: String,
+    seconds: Option<f64>,
+    right: Option<bool>,
+}
+
 /// A run as `warpfold bench serve --report json` writes it.
 #[derive(Debug, Deserialize)]
 struct ServeRun {
@@ -137,6 +158,7 @@ pub(super) fn of_file(path: &Path) -> Result<String, Failure> {
         let table = match &record {
             Recorded::Operators(run) => of_run(run),
             Recorded::Ladder(run) => of_ladder(run),
+            Recorded::AllReduce(run) => of_all_reduce(run),
             Recorded::Serve(run) => Some(of_serve(run)),
         };
         let virtual_gpu = || refused("a record of the virtual GPU, which has no times".to_owned());
@@ -158,6 +180,10 @@ fn unchecked(record: &Recorded) -> Option<&str> {
         Recorded::Serve(run) if !is_unchecked(run.unix_seconds) => {
             let is_verified = run.answers.as_ref().is_some_and(|answers| answers.verified);
             (!is_verified).then_some(run.target.as_str())
+        }
+        Recorded::AllReduce(run) => {
+            let mut timed = run.rungs.iter().filter(|rung| rung.seconds.is_some());
+            timed.find(|rung| rung.right != Some(true)).map(|rung| rung.name.as_str())
         }
         Recorded::Operators(_) | Recorded::Serve(_) | Recorded::Ladder(_) => None,
     }
@@ -200,6 +226,26 @@ fn of_ladder(run: &LadderRun) -> Option<String> {
     let (size, dtype) = (run.problem.size(), &run.problem.dtype);
     let of = format!("`warpfold ladder {} --size {size} --dtype {dtype}`, {}", run.ladder, run.origin());
     Some(format!("{of}.\n\n{}", lines(&rows)))
+}
+
+/// Nothing without times. The bandwidth of the bus is NCCL's measure: `2 (n - 1) / n` of the bytes of
+/// a device, by the time.
+fn of_all_reduce(run: &AllReduceRun) -> Option<String> {
+    run.rungs.iter().find(|rung| rung.seconds.is_some())?;
+    let num = run.devices.len();
+    let bytes = 4.0 * run.size as f64 * 2.0 * (num as f64 - 1.0) / num as f64;
+    let of_nccl = run.rungs.iter().find(|rung| rung.name == "nccl").and_then(|rung| rung.seconds);
+    let columns: [Column<'_, &AllReduceRung>; 4] = [
+        ("rung", &|rung| Some(format!("`{}`", rung.name))),
+        ("time", &|rung| rung.seconds.map(time)),
+        ("GB/s of the bus", &|rung| rung.seconds.map(|seconds| format!("{:.1}", bytes / seconds / 1e9))),
+        ("of NCCL", &|rung| Some(format!("{:.2}x", of_nccl? / rung.seconds?))),
+    ];
+    let device = run.devices[0].split_once(' ').map_or("", |(_, name)| name.trim_matches(['(', ')']));
+    let nccl = run.nccl.as_ref().map_or_else(String::new, |version| format!("; NCCL {version}"));
+    let of = format!("`warpfold ladder {} --devices {num} --size {}`, {num} x {device}", run.ladder, run.size);
+    let rows: Vec<_> = run.rungs.iter().filter(|rung| rung.seconds.is_some()).collect();
+    Some(format!("{of}{}{nccl}.\n\n{}", origin(run.unix_seconds, None), table(&columns, &rows)))
 }
 
 impl LadderRun {

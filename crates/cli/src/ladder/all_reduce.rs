@@ -140,5 +140,6 @@ fn record(devices: &[Device], size: usize, results: &Results<'_>) -> serde_json:
         }
     };
     let devices: Vec<String> = devices.iter().map(ToString::to_string).collect();
-    json!({ "ladder": NAME, "devices": devices, "size": size, "rungs": results.iter().map(rung).collect::<Vec<_>>() })
+    let rungs: Vec<_> = results.iter().map(rung).collect();
+    json!({ "ladder": NAME, "devices": devices, "unix_seconds": host::unix_seconds(), "size": size, "rungs": rungs })
 }
