@@ -50,6 +50,8 @@ fn pressed(browser: &mut Browser, place: &str) -> (String, String) {
 #[test]
 fn every_command_of_the_book_shows_in_a_page_what_it_shows_in_a_terminal() {
     let Some(folder) = folder() else { return };
+    // Where commands of the book write, as they do in its own test.
+    fs::create_dir_all(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/book")).expect("made");
     let mut num = 0;
     let mut pages: Vec<_> =
         fs::read_dir(&folder).expect("a folder").map(|file| file.expect("readable").path()).collect();
