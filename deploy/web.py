@@ -43,6 +43,8 @@ def module(is_quick: bool) -> bytes:
     command = ["cargo", "build", "--locked", "--release", "--target", target, "-p", "warpfold-web"]
     if is_quick:
         command += [f"--config=profile.release.package.{crate}.opt-level=0" for crate in LEVELS_OF_THEIR_OWN]
+        # What a page of the book runs is small: an interpreter that is soon compiled is soon done.
+        command += [f"--config=profile.release.package.warpfold-sim.{each}" for each in ["opt-level=1", "codegen-units=16"]]
     subprocess.run(command, cwd=ROOT, env=environment, check=True)
     folder = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
     return (folder / target / "release/warpfold_web.wasm").read_bytes()
