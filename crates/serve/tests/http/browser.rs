@@ -44,8 +44,6 @@ impl Browser {
             .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"])
             .args(["--disable-background-networking", "--disable-component-update", "--disable-sync"])
             .args(["--disable-dev-shm-usage", "--remote-debugging-pipe"])
-            // Of a WebAssembly module a page validates and compiles what it calls.
-            .arg("--js-flags=--wasm-lazy-compilation --wasm-lazy-validation")
             .arg(format!("--user-data-dir={}", folder.join("profile").display()))
             .env("TO", &to)
             .env("FROM", &from)
