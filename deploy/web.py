@@ -2,6 +2,7 @@
 """The book with the program in it: a folder of static files, which any host can serve and a browser opens from a disk.
 
     deploy/web.py [FOLDER]        target/web unless said; `rustup target add wasm32-unknown-unknown` comes before
+    deploy/web.py --quick FOLDER  for tests: compiled in a third of the time, and three times as large
 
 Needs Rust and Python's standard library. WARPFOLD_WASM names a module that is built already.
 """
@@ -21,23 +22,29 @@ BOOK = ROOT / "docs/book/src"
 PAGE = ROOT / "crates/web/page"
 SOURCE = "https://github.com/warpfold/warpfold/blob/main"
 MAX_MODULE_BYTES = 4_000_000
+# Crates to which the manifest gives a level of its own, and which a quick module does not optimize either.
+LEVELS_OF_THEIR_OWN = ["warpfold-collectives", "warpfold-ladders", "warpfold-report", "clap_builder", "cpp_demangle"]
 # Subcommands that a page has (crates/web/src/lib.rs), and a word that one thread cannot follow.
 COMMANDS = {"run", "devices", "ladder", "inspect", "sim", "advise", "replay", "exercise", "draw"}
 NOT_IN_A_PAGE = {"all_reduce", "--devices"}
 
 
-def module() -> bytes:
-    """The program as a module, small: what a launch waits for is the interpreter, whose level the manifest sets."""
+def module(is_quick: bool) -> bytes:
+    """The program as a module, small or soon: what a launch waits for is the interpreter, whose level the manifest sets."""
     if named := os.environ.get("WARPFOLD_WASM"):
         return Path(named).read_bytes()
     target = "wasm32-unknown-unknown"
     environment = {
         **os.environ,
         "CARGO_INCREMENTAL": "0",
-        "CARGO_PROFILE_RELEASE_OPT_LEVEL": "s",
-        "CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_RUSTFLAGS": "-C strip=symbols",
+        "CARGO_PROFILE_RELEASE_OPT_LEVEL": "0" if is_quick else "s",
+        "CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_RUSTFLAGS": "-C strip=symbols -D warnings",
     }
     command = ["cargo", "build", "--locked", "--release", "--target", target, "-p", "warpfold-web"]
+    if is_quick:
+        command += [f"--config=profile.release.package.{crate}.opt-level=0" for crate in LEVELS_OF_THEIR_OWN]
+        # What a page of the book runs is small: an interpreter that is soon compiled is soon done.
+        command += [f"--config=profile.release.package.warpfold-sim.{each}" for each in ["opt-level=1", "codegen-units=16"]]
     subprocess.run(command, cwd=ROOT, env=environment, check=True)
     folder = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
     return (folder / target / "release/warpfold_web.wasm").read_bytes()
@@ -216,10 +223,12 @@ def used_files() -> tuple[dict[str, str], dict[str, list[str]]]:
 
 
 def main() -> None:
-    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "target/web"
+    is_quick = sys.argv[1:2] == ["--quick"]
+    named = sys.argv[2:] if is_quick else sys.argv[1:]
+    folder = Path(named[0]) if named else ROOT / "target/web"
     (folder / "pictures").mkdir(parents=True, exist_ok=True)
-    packed = gzip.compress(module(), mtime=0)
-    if len(packed) > MAX_MODULE_BYTES:
+    packed = gzip.compress(module(is_quick), 1 if is_quick else 9, mtime=0)
+    if len(packed) > MAX_MODULE_BYTES and not is_quick:
         sys.exit(f"error: the program has {len(packed)} bytes compressed, more than {MAX_MODULE_BYTES}")
     files, beside = used_files()
     written = {

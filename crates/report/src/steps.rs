@@ -20,8 +20,9 @@ pub struct WarpSteps {
     instructions: Vec<(u32, String, Option<String>)>,
     steps: Vec<OneStep>,
     num_steps: u64,
-    /// Stores of other warps to shared memory: steps before it, line, access.
-    stores: Vec<(u32, u32, Access)>,
+    /// Stores of other warps and of bulk copies to shared memory: steps before it, line, access, the
+    /// step that issued it.
+    stores: Vec<(u32, u32, Access, Option<u32>)>,
     outputs: Vec<ShownOutput>,
     /// The first step that the page shows.
     start: u32,
@@ -71,8 +72,9 @@ struct ShownOutput {
     shape: Vec<u64>,
     first: u64,
     bits: Vec<Value>,
-    /// Last store of each element: block, warp, lane, line, step.
-    writers: Vec<Option<(u64, u32, u32, u32, Option<u32>)>>,
+    /// Last store of each element: block, warp, lane, line, step, and the word of shared memory that
+    /// a bulk copy brought.
+    writers: Vec<Option<(u64, u32, u32, u32, Option<u32>, Option<u32>)>>,
 }
 
 impl WarpSteps {
@@ -101,7 +103,7 @@ impl WarpSteps {
             instructions,
             steps: list,
             num_steps: steps.num_steps,
-            stores: steps.stores.iter().map(|s| (s.before, s.line, access(&s.access))).collect(),
+            stores: steps.stores.iter().map(|s| (s.before, s.line, access(&s.access), s.step)).collect(),
             outputs: outputs.iter().map(|output| self::output(output, &writer)).collect(),
             start: wanted.and_then(writer).and_then(|writer| writer.step).unwrap_or(0),
         }
@@ -122,37 +124,37 @@ fn one(step: &WarpStep, at: usize) -> OneStep {
 
 fn output(output: &OutputElements, writer: &impl Fn(u64) -> Option<LastWriter>) -> ShownOutput {
     let of = |element: usize| {
-        let LastWriter { block, warp, lane, line, step, .. } =
+        let LastWriter { block, warp, lane, line, step, from, .. } =
             writer(output.address + element as u64 * output.element_bytes)?;
-        Some((block, warp, lane, line, step))
+        Some((block, warp, lane, line, step, from.map(|from| from / 4)))
     };
     ShownOutput {
         name: output.name.clone(),
         dtype: output.dtype,
         shape: output.shape.clone(),
         first: output.first,
-        bits: output.bits.iter().map(|bits| value(*bits)).collect(),
+        bits: output.bits.iter().map(|bits| value((*bits).into())).collect(),
         writers: (0..output.bits.len()).map(of).collect(),
     }
 }
 
 /// Values of 32 lanes: one where all are equal, the first and the difference where that is one
 /// number, or all.
-fn values(lanes: &[u64; 32]) -> Value {
+fn values(lanes: &[u128; 32]) -> Value {
     let step = lanes[1].wrapping_sub(lanes[0]);
     let is_strided = lanes.windows(2).all(|pair| pair[1] == pair[0].wrapping_add(step));
     match (is_strided, step) {
         (true, 0) => value(lanes[0]),
-        (true, 1..=0xffff) => json!({ "from": value(lanes[0]), "step": step }),
+        (true, 1..=0xffff) => json!({ "from": value(lanes[0]), "step": step as u64 }),
         _ => lanes.iter().map(|bits| value(*bits)).collect(),
     }
 }
 
 /// Bits as a number, or as hexadecimal text where a script's numbers are not exact.
-fn value(bits: u64) -> Value {
+fn value(bits: u128) -> Value {
     // THRESHOLD: larger numbers are text, as a script's numbers have 53 bits; tested by
     // crates/report/src/steps.rs::values_of_lanes_are_as_short_as_they_can_be
-    if bits < 1 << 53 { json!(bits) } else { json!(format!("{bits:#x}")) }
+    if bits < 1 << 53 { json!(bits as u64) } else { json!(format!("{bits:#x}")) }
 }
 
 #[cfg(test)]
@@ -162,9 +164,10 @@ mod tests {
     #[test]
     fn values_of_lanes_are_as_short_as_they_can_be() {
         assert_eq!(values(&[7; 32]), json!(7));
-        assert_eq!(values(&std::array::from_fn(|lane| 100 + 4 * lane as u64)), json!({"from": 100, "step": 4}));
-        let squares = std::array::from_fn(|lane| (lane * lane) as u64);
+        assert_eq!(values(&std::array::from_fn(|lane| 100 + 4 * lane as u128)), json!({"from": 100, "step": 4}));
+        let squares = std::array::from_fn(|lane| (lane * lane) as u128);
         assert_eq!(values(&squares).as_array().map(Vec::len), Some(32));
         assert_eq!([value((1 << 53) - 1), value(1 << 53)], [json!((1_u64 << 53) - 1), json!("0x20000000000000")]);
+        assert_eq!(value(7 << 64 | 5), json!("0x70000000000000005"));
     }
 }

@@ -211,7 +211,9 @@ impl Sim {
         self.to.check()?;
         self.profile.refuse_trace()?;
         self.stepping.check(self.to.form)?;
-        let suppressions = self.shown.suppressions.as_deref().map(Suppressions::read).transpose()?.unwrap_or_default();
+        let mut suppressions =
+            self.shown.suppressions.as_deref().map(Suppressions::read).transpose()?.unwrap_or_default();
+        suppressions.allow(&self.shown.allow);
         let input = self.input()?;
         let memory = Memory::far_apart(self.memory, self.seed);
         let program = input.load(&memory, self.arch)?;

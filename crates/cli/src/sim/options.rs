@@ -17,6 +17,9 @@ pub(super) struct Shown {
     /// Show this many findings at most; the last line counts them all.
     #[arg(long, value_name = "COUNT")]
     pub(super) max_findings: Option<usize>,
+    /// Leave out findings of a kind, such as warp_sync; any number of times.
+    #[arg(long, value_name = "KIND", value_parser = super::suppress::kind)]
+    pub(super) allow: Vec<FindingKind>,
     /// Leave out findings that a file names: a rule a line, `KIND [variable=NAME] [at=FILE:LINE]
     /// [kernel=NAME]`, KIND being `*` for all, after `#` comments.
     ///

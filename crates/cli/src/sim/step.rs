@@ -113,7 +113,7 @@ impl StepOptions {
                 let report = sim.launch(&program, &memory, bindings.params(), ran, Some(none), false)?;
                 let writer = report.steps.and_then(|steps| steps.writers.first().copied());
                 let writer = writer.ok_or_else(|| {
-                    Failure::usage(format!("--step: no plain store or atomic wrote element {at} of {name}"))
+                    Failure::usage(format!("--step: the kernel did not write element {at} of {name}"))
                 })?;
                 (writer.block, writer.warp, Some(address))
             }

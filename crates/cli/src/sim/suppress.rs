@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use warpfold_sim::{Finding, Group, short_name};
+use warpfold_sim::{Finding, FindingKind, Group, short_name};
 
 use crate::failure::Failure;
 use crate::host;
@@ -22,8 +22,8 @@ struct Rule {
 pub(super) struct Suppressions(Vec<Rule>);
 
 /// Kinds of findings, by name.
-const KINDS: [warpfold_sim::FindingKind; 13] = {
-    use warpfold_sim::FindingKind as K;
+const KINDS: [FindingKind; 13] = {
+    use FindingKind as K;
     [
         K::Race,
         K::WarpSync,
@@ -54,6 +54,15 @@ impl Suppressions {
         rules.collect::<Result<_, _>>().map(Self)
     }
 
+    /// Adds a rule for each kind that is left out whole.
+    pub(super) fn allow(&mut self, kinds: &[FindingKind]) {
+        let rule = |kind: &FindingKind| {
+            let name = kind.name().to_owned();
+            Rule { text: format!("--allow {name}"), kind: Some(name), ..Rule::default() }
+        };
+        self.0.extend(kinds.iter().map(rule));
+    }
+
     /// The position of the rule that leaves a group out.
     pub(super) fn rule_for(&self, group: &Group, example: &Finding) -> Option<usize> {
         self.0.iter().position(|rule| rule.fits(group, example))
@@ -72,11 +81,7 @@ impl Rule {
         let kind = words.next().unwrap_or_default();
         let mut rule = Self { text: line.to_owned(), ..Self::default() };
         if kind != "*" {
-            if !KINDS.iter().any(|known| known.name() == kind) {
-                let known: Vec<&str> = KINDS.iter().map(|kind| kind.name()).collect();
-                return Err(format!("'{kind}' is no kind of findings: expected * or one of {}", known.join(", ")));
-            }
-            rule.kind = Some(kind.to_owned());
+            rule.kind = Some(self::kind(kind).map_err(|why| format!("{why}, or *"))?.name().to_owned());
         }
         for word in words {
             let (key, value) = word.split_once('=').unwrap_or((word, ""));
@@ -100,6 +105,13 @@ impl Rule {
             && is(&self.at, &|at| group.lines.iter().any(|line| at_text(line) == at))
             && is(&self.kernel, &|name| example.kernel == name || kernel_text(&example.kernel) == name)
     }
+}
+
+/// The kind of findings of a name.
+pub(super) fn kind(name: &str) -> Result<FindingKind, String> {
+    let names = || KINDS.map(FindingKind::name).join(", ");
+    let found = KINDS.into_iter().find(|kind| kind.name() == name);
+    found.ok_or_else(|| format!("'{name}' is no kind of findings: expected one of {}", names()))
 }
 
 /// A line as a rule writes it: without blanks.

@@ -150,6 +150,14 @@ fn findings_are_suppressed_by_the_rules_that_the_report_gives() {
     let page = transpose(test, &["--check", "all", "--suppressions", &path]).ended_with(0).stdout;
     assert!(page.contains("the suppression 'race variable=other' fits nothing"), "{page}");
     assert!(page.lines().last().is_some_and(|line| line.ends_with("; 2 suppressed")), "{page}");
+    let page = transpose(test, &["--check", "all", "--allow", "race", "--allow", "host_read"]).ended_with(0).stdout;
+    assert!(page.contains("no findings") && page.trim_end().ends_with("; 2 suppressed"), "{page}");
+    let outcome = transpose(test, &["--check", "all", "--allow", "races"]).ended_with(2);
+    assert!(
+        outcome.stderr.contains("'races' is no kind of findings: expected one of race, warp_sync"),
+        "{}",
+        outcome.stderr
+    );
     fs::write(&file, "races\n").expect("written");
     let outcome = transpose(test, &["--check", "all", "--suppressions", &path]).ended_with(2);
     assert!(outcome.stderr.contains("rules.txt:1: 'races' is no kind of findings"), "{}", outcome.stderr);

@@ -63,6 +63,39 @@ fn a_page_steps_through_the_warp_that_stored_an_element() {
 }
 
 #[test]
+fn an_element_that_a_bulk_copy_wrote_leads_back_to_the_store_of_its_word() {
+    let folder = folder("steps_of_bulk_copies");
+    let path = |name: &str| folder.join(name).display().to_string();
+    let data: Vec<u8> = (0..1024_i32).flat_map(i32::to_le_bytes).collect();
+    fs::write(path("x.npy"), npy("<i4", "(1024,)", &data)).expect("written");
+    let file = format!("{}/../../fixtures/nvcc/hopper.sm_90a.ptx", env!("CARGO_MANIFEST_DIR"));
+    let specs = [format!("in={}", path("x.npy")), format!("out={},i32,1024", path("y.npy"))];
+    let to = path("steps.html");
+    let launch = ["--entry", "bulk_copy", "--grid", "1", "--block", "128", "--arg", &specs[0], "--arg", &specs[1]];
+    warpfold(&[&["sim", &file][..], &launch, &["--report", "html", "-o", &to, "--step=y[37]"]].concat()).ended_with(0);
+    let report = report(Path::new(&to));
+    let steps = &report["steps"];
+    let text = |step: &Value| {
+        let at = &steps["steps"][step.as_u64().expect("a step") as usize]["at"];
+        steps["instructions"][at.as_u64().expect("an instruction") as usize][1].to_string()
+    };
+    let output = &steps["outputs"][0];
+    let writer = &output["writers"][37];
+    assert_eq!((&output["bits"][37], &writer[4]), (&38.into(), &steps["start"]));
+    assert!(text(&steps["start"]).contains("cp.async.bulk.global"), "{steps}");
+    // What brought the tile is a store of the step that issued it.
+    let copy = steps["stores"].as_array().and_then(|all| all.iter().find(|store| store[2]["bytes"] == 4096));
+    assert!(text(&copy.expect("the copy")[3]).contains("cp.async.bulk.shared"), "{steps}");
+    let Some(mut page) = open("steps_of_bulk_copies", Path::new(&to)) else { return };
+    page.value("document.querySelectorAll('#outputs .elements button')[37].click()");
+    page.value("document.querySelector('#outputs p button').click()");
+    let told = "document.querySelector('#shared p').textContent";
+    page.expect(&format!("/^Word \\d+ was stored by lane 5 of warp 1, line \\d+/.test({told})"), true);
+    page.expect("document.querySelectorAll('#shared td.picked').length", 1);
+    page.is_content();
+}
+
+#[test]
 fn steps_that_no_page_can_have_are_refused() {
     let folder = folder("steps_refused");
     let to = folder.join("steps.html").display().to_string();

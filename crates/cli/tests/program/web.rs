@@ -19,9 +19,19 @@ fn folder() -> Option<PathBuf> {
 
 /// A page of the folder, from the file system.
 fn open(test: &str, folder: &Path, page: &str) -> Option<Browser> {
-    let mut browser = Browser::open(&format!("web-{test}"), &format!("file://{}/{page}", folder.display()))?;
+    let mut browser = Browser::open(&format!("web-{test}"), &url(folder, page))?;
     browser.wait_for("document.readyState === 'complete' && document.querySelector('main')");
     Some(browser)
+}
+
+fn url(folder: &Path, page: &str) -> String {
+    format!("file://{}/{page}", folder.display())
+}
+
+/// Leaves a page for another.
+fn go_to(browser: &mut Browser, folder: &Path, page: &str) {
+    browser.call("Page.navigate", serde_json::json!({"url": url(folder, page)}));
+    browser.wait_for(&format!("document.readyState === 'complete' && location.href.endsWith('/{page}')"));
 }
 
 /// The program on one core, whose virtual GPU then has one worker, as in a page.
@@ -50,6 +60,8 @@ fn pressed(browser: &mut Browser, place: &str) -> (String, String) {
 #[test]
 fn every_command_of_the_book_shows_in_a_page_what_it_shows_in_a_terminal() {
     let Some(folder) = folder() else { return };
+    // Where commands of the book write, as they do in its own test.
+    fs::create_dir_all(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/book")).expect("made");
     let mut num = 0;
     let mut pages: Vec<_> =
         fs::read_dir(&folder).expect("a folder").map(|file| file.expect("readable").path()).collect();
@@ -58,9 +70,10 @@ fn every_command_of_the_book_shows_in_a_page_what_it_shows_in_a_terminal() {
             && page.extension().is_some_and(|end| end == "html")
     });
     pages.sort();
+    let Some(mut browser) = open("book", &folder, "index.html") else { return };
     for page in pages {
         let name = page.file_name().expect("a file").to_string_lossy().into_owned();
-        let Some(mut browser) = open(&format!("book-{name}"), &folder, &name) else { return };
+        go_to(&mut browser, &folder, &name);
         let commands =
             browser.value("[...document.querySelectorAll('[data-command]')].map((place) => place.dataset.command)");
         for (i, command) in commands.as_array().expect("commands").iter().enumerate() {

@@ -69,7 +69,9 @@ function movedView(before, rung) {
     .sort((a, b) => distance(was[b], is[b]) - distance(was[a], is[a])).slice(0, 6);
   if (moved.length === 0) return null;
   const rows = moved.map((key) => [el("span", { title: COUNTERS[key]?.[1] ?? "" }, label(key)), number(was[key]), number(is[key]), change(was[key], is[key])]);
-  return table(["what moved most", before.name, rung.name, ""], rows);
+  // Names may break after an underscore, and nowhere else.
+  const name = (of) => of.name.replaceAll("_", "_\u200b");
+  return table(["what moved most", name(before), name(rung), ""], rows);
 }
 
 /** A ladder whose rungs are no kernels: what each changed, and its numbers. */

@@ -11,6 +11,7 @@ function lanesOf(access) {
 }
 
 function isLoad(text) { return /^(@\S+\s+)?ld\./.test(text); }
+function isStore(text) { return /^(@\S+\s+)?(st|stmatrix|wmma\.store|atom|red|cp)\./.test(text); }
 function isAtomic(text) { return /^(@\S+\s+)?(atom|red)\./.test(text); }
 
 /** Whether lanes `n` and `n ^ step` have one address wherever both are active: such loads merge. */

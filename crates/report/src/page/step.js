@@ -51,22 +51,25 @@ function stateAfter(all, n) {
   const stored = new Map();
   let other = 0;
   const note = (access, who) => storedWords(access).forEach(({ lane, word }) => stored.set(word, { ...who, lane }));
+  const others = (before) => {
+    for (; other < all.stores.length && all.stores[other][0] <= before; other++) {
+      const [, line, access, step] = all.stores[other];
+      note(access, { warp: access.warp, line, step: step ?? undefined, block: access.block });
+    }
+  };
   for (let i = 0; i < n; i++) {
     const step = all.steps[i];
     const [line, text] = all.instructions[step.at];
-    for (; other < all.stores.length && all.stores[other][0] <= i; other++) {
-      const [, at, access] = all.stores[other];
-      note(access, { warp: access.warp, line: at });
-    }
+    others(i);
     for (const [register, values] of step.written ?? []) {
       registers.set(register, laneValues(values));
       types.set(register, typeOf(text));
     }
     for (const [word, value] of step.shared ?? []) shared.set(word, value);
-    if (isLoad(text)) continue;
+    if (!isStore(text)) continue;
     for (const access of step.accesses ?? []) if (access.space === "shared") note(access, { warp: all.warp, line, step: i });
   }
-  for (; other < all.stores.length && all.stores[other][0] <= n; other++) note(all.stores[other][2], { warp: all.stores[other][2].warp, line: all.stores[other][1] });
+  others(n);
   return { registers, types, shared, stored };
 }
 
@@ -79,8 +82,9 @@ function stepsView(all, kernel) {
   let now = Math.min(all.start, last - 1) + 1;
   let word = null;
   const slider = el("input", { type: "range", id: "at", min: "1", max: last, value: now, oninput: (e) => go(Number(e.target.value)) });
-  const pick = (which) => { word = which; go(now); };
-  const go = (step) => {
+  const pick = (which) => go(now, which);
+  const go = (step, at = word) => {
+    word = at;
     now = Math.min(Math.max(step, 1), last);
     slider.value = now;
     told.textContent = `step ${number(now)} of ${number(last)}`;
@@ -111,7 +115,7 @@ function stepView(all, kernel, now, word, pick, go) {
         el("p", {}, `${lanesText(step)}${ends}`), lanesView(step)),
       el("div", { class: "act" }, el("h3", {}, "Registers"), registersView(all, state, step, text)),
       accessesView(step, text)),
-    sharedView(state, step, word, pick, go),
+    sharedView(all.block, state, step, word, pick, go),
     outputsView(all, go),
   ];
 }
@@ -178,29 +182,32 @@ function accessesView(step, text) {
 }
 
 /** Shared memory, a bank a column: what is filled, and who stored it. */
-function sharedView(state, step, word, pick, go) {
+function sharedView(block, state, step, word, pick, go) {
   if (state.shared.size === 0 && state.stored.size === 0) return null;
   const words = [...new Set([...state.shared.keys(), ...state.stored.keys()])].sort((a, b) => a - b);
   const fresh = new Set((step.shared ?? []).map(([at]) => at));
   const rows = [...new Set(words.map((at) => Math.floor(at / 32)))];
+  const first = word === null ? 0 : Math.max(0, Math.min(rows.indexOf(Math.floor(word / 32)) - 32, rows.length - 64));
   const type = state.types.size ? floatsIn(state) : "b32";
   const cell = (at) => {
     if (!state.shared.has(at) && !state.stored.has(at)) return el("td", {});
     const value = shownBits(state.shared.get(at) ?? 0, type);
     const who = state.stored.get(at);
-    const about = `word ${at}, bank ${at % 32}: ${value}${who ? `, stored by lane ${who.lane} of warp ${who.warp}, line ${who.line}` : ""}`;
-    return el("td", { class: fresh.has(at) ? "used" : "", title: about, style: who ? `background:${colourOf(who.warp + 1)};color:#111` : "", onclick: () => pick(at) }, value);
+    const about = `word ${at}, bank ${at % 32}: ${value}${who ? `, stored by ${whoText(who)}` : ""}`;
+    return el("td", { class: at === word ? "picked" : fresh.has(at) ? "used" : "", title: about, style: who ? `background:${colourOf(who.warp + 1)};color:#111` : "", onclick: () => pick(at) }, value);
   };
+  const isHere = (who) => who.block === undefined || who.block.join() === block.join();
+  const whoText = (who) => `lane ${who.lane} of warp ${who.warp}${isHere(who) ? "" : ` of block ${who.block.join(", ")}`}, line ${who.line}`;
   const who = word === null ? null : state.stored.get(word);
   const told = word === null ? "Choose a word to see who stored it."
-    : !who ? `Word ${word}: no plain store of this block has written it so far.`
-      : `Word ${word} was stored by lane ${who.lane} of warp ${who.warp}, line ${who.line}.`;
+    : !who ? `Word ${word}: no store has written it so far.`
+      : `Word ${word} was stored by ${whoText(who)}.`;
   return el("section", { id: "shared" }, el("h3", {}, "Shared memory"),
     el("p", {}, told, " ", who?.step !== undefined ? el("button", { type: "button", onclick: () => go(who.step + 1) }, `go to step ${number(who.step + 1)}`) : null),
-    el("p", { class: "quiet" }, `A column is a bank; colours are warps; outlined words changed since the step before.${rows.length > 64 ? ` The first 64 of ${number(rows.length)} rows.` : ""}`),
+    el("p", { class: "quiet" }, `A column is a bank; colours are warps; outlined words changed since the step before.${rows.length > 64 ? ` Here are 64 of ${number(rows.length)} rows.` : ""}`),
     el("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "shared memory by bank" },
       el("table", { class: "grid registers" }, el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "word"), LANES.map((bank) => el("th", { scope: "col" }, bank)))),
-        el("tbody", {}, rows.slice(0, 64).map((row) => el("tr", {}, el("th", { scope: "row" }, row * 32), LANES.map((bank) => cell(row * 32 + bank))))))));
+        el("tbody", {}, rows.slice(first, first + 64).map((row) => el("tr", {}, el("th", { scope: "row" }, row * 32), LANES.map((bank) => cell(row * 32 + bank))))))));
 }
 
 /** The type that shared words are shown as: floats where registers hold floats. */
@@ -219,10 +226,11 @@ function outputsView(all, go) {
   };
   const find = (output, i) => {
     const [name, writer] = [`${output.name}[${indexOf(output, output.first + i)}]`, output.writers[i]];
-    if (!writer) return put(told, `${name}: no plain store or atomic wrote it.`);
-    const [block, warp, lane, line, step] = writer;
-    put(told, `${name} = ${shownBits(output.bits[i], output.dtype)} was stored last by lane ${lane} of warp ${warp}, block ${number(block)}, line ${line}. `,
-      step !== null ? el("button", { type: "button", onclick: () => go(step + 1) }, `go to step ${number(step + 1)}`) : el("code", {}, `--step='${name}'`));
+    if (!writer) return put(told, `${name}: the kernel did not write it.`);
+    const [block, warp, lane, line, step, from] = writer;
+    const copied = from === null ? "" : `, a bulk copy that brought word ${number(from)} of shared memory`;
+    put(told, `${name} = ${shownBits(output.bits[i], output.dtype)} was stored last by lane ${lane} of warp ${warp}, block ${number(block)}, line ${line}${copied}. `,
+      step !== null ? el("button", { type: "button", onclick: () => go(step + 1, from) }, `go to step ${number(step + 1)}`) : el("code", {}, `--step='${name}'`));
     return undefined;
   };
   return el("section", { id: "outputs" }, el("h3", {}, "Outputs"), told, all.outputs.map((output) => [

@@ -89,7 +89,7 @@ function stripView(rung, now, isOver) {
     if (!held) return el("span", { class: "block", title: `block ${i + 1}: free` });
     const share = (100 * held.filled) / rung.block_size;
     const about = `block ${i + 1}: request ${held.request}, positions ${held.first} to ${held.first + rung.block_size - 1}, ${held.filled} filled, ${held.refs} holder${held.refs === 1 ? "" : "s"}`;
-    return el("span", { class: "block held", title: about, style: `background:linear-gradient(to top, ${colourOf(held.request)} ${share}%, var(--minus) ${share}%)` }, held.request);
+    return el("span", { class: "block held", title: about, style: `background:linear-gradient(to top, ${colourOf(held.request)} ${share}%, var(--reserved) ${share}%)` }, held.request);
   });
   return el("div", {}, el("p", { class: "quiet" }, `The cache: ${number(rung.num_blocks)} blocks of ${rung.block_size} positions, filled from below.${rung.last_block < rung.num_blocks ? ` Blocks 1 to ${number(rung.last_block)} of them.` : ""}`),
     el("div", { class: "strip", tabindex: "0", role: "img", "aria-label": `${holders.size} of ${rung.num_blocks} blocks are held` }, cells));

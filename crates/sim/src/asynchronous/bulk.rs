@@ -266,7 +266,8 @@ impl Machine {
         barrier: u32,
     ) -> Load {
         let by = Thread { block: self.block, warp: self.warp, lane };
-        Load { instruction: op.instruction, by, from, to, bytes, reduction, span: (0, 0), barrier, is_noted: false }
+        let (instruction, step) = (op.instruction, self.step());
+        Load { instruction, by, step, from, to, bytes, reduction, span: (0, 0), barrier, is_noted: false }
     }
 
     /// Sends a copy to the shared memory of a block that has not exited.
@@ -294,6 +295,7 @@ impl Machine {
         let store = Store {
             instruction: op.instruction,
             by,
+            step: self.step(),
             from: from.offset,
             to,
             bytes,

@@ -6,7 +6,8 @@
 
 use super::bytes;
 use super::reduce::Reduction;
-use super::tensor_box::{Piece, TensorBox};
+pub(crate) use super::tensor_box::Piece;
+use super::tensor_box::TensorBox;
 use crate::check::Kind;
 use crate::exec::machine::Machine;
 use crate::tensor_map::Fill;
@@ -42,6 +43,8 @@ pub(crate) struct Load {
     pub(crate) instruction: u32,
     /// The thread that issued it.
     pub(crate) by: Thread,
+    /// The recorded step that issued it.
+    pub(crate) step: Option<u32>,
     /// Source of the bytes.
     pub(crate) from: Place,
     /// Destination offset in the block's shared memory.
@@ -65,6 +68,8 @@ pub(crate) struct Store {
     pub(crate) instruction: u32,
     /// The thread that issued it.
     pub(crate) by: Thread,
+    /// The recorded step that issued it.
+    pub(crate) step: Option<u32>,
     /// Source offset in the block's shared memory.
     pub(crate) from: u32,
     /// Destination of the bytes.
@@ -141,6 +146,7 @@ impl Machine {
             Some(reduction) => reduction.apply(to, &buffer),
             None => to.copy_from_slice(&buffer),
         }
+        self.step_load(load);
         self.progress = true;
     }
 
@@ -169,6 +175,9 @@ impl Machine {
                 }
             }
         });
+        if self.recording.is_some() {
+            pieces(&store.to, store.from, store.bytes, |piece| self.step_store(&store, &piece));
+        }
         self.progress = true;
     }
 }

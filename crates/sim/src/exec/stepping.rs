@@ -4,8 +4,8 @@
 //! Handlers know nothing of it: contents are compared before and after. So whatever changes a
 //! register is seen, and an instruction that writes the value that was there changes nothing. What
 //! an exchange or a barrier brings after a wait stands with the step that waited. An unconditional
-//! `bra` leaves no operation, so it is no step. Last stores are known of plain stores and atomics
-//! alone, not of bulk copies.
+//! `bra` leaves no operation, so it is no step. A bulk copy stores when it lands, and belongs to the
+//! step that issued it; a `cp.async` stores where it is issued.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -19,6 +19,7 @@ use super::op::NONE;
 use super::part::run_followed;
 use super::recording::Recorded;
 use super::row::LANES;
+use crate::asynchronous::transfers::{Load, Piece, Store, Thread};
 use crate::report::{
     AskedSteps, LastWriter, MemorySpace, RecordedSteps, StepRegister, StepStore, WarpStep, WrittenRegister,
 };
@@ -30,8 +31,8 @@ const STORES_A_STEP: usize = 8;
 #[derive(Debug)]
 pub(crate) struct StepRecorder {
     asked: AskedSteps,
-    /// Steps by instruction.
-    stores: Vec<bool>,
+    /// Memory that each instruction stores to.
+    stores: Vec<StoredTo>,
     registers: Vec<StepRegister>,
     /// Index of the first register of each function in `registers`.
     first: Vec<u32>,
@@ -45,8 +46,27 @@ pub(crate) struct StepRecorder {
     earlier: Vec<(u32, u32)>,
     /// Accesses of the step that runs.
     accesses: Vec<Recorded>,
-    others: Vec<(u32, u32, u32, Recorded)>,
+    others: Vec<OtherStore>,
     writers: BTreeMap<u64, LastWriter>,
+}
+
+/// Memory that an instruction stores to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum StoredTo {
+    Nothing,
+    SharedMemory,
+    AnyMemory,
+}
+
+/// A store to shared memory by another warp or by a bulk copy: steps before it, instruction, the
+/// block and warp, the step that issued it.
+#[derive(Debug)]
+struct OtherStore {
+    before: u32,
+    instruction: u32,
+    place: (u64, u32),
+    step: Option<u32>,
+    access: Recorded,
 }
 
 #[derive(Debug)]
@@ -69,7 +89,7 @@ impl StepRecorder {
         }
         Self {
             asked: asked.clone(),
-            stores: code.instructions.iter().map(|i| matches!(i.class, Class::Store | Class::Atomic)).collect(),
+            stores: code.instructions.iter().map(|i| stored_to(i.class)).collect(),
             registers,
             first,
             list: Vec::new(),
@@ -91,27 +111,54 @@ impl StepRecorder {
         if is_watched && self.has_room() {
             self.accesses.push(*access);
         }
-        if !self.stores[instruction as usize] {
-            return;
-        }
-        let before = u32::try_from(self.list.len()).expect("few steps");
-        match space {
-            MemorySpace::Shared => {
-                if is_block && !is_watched && self.others.len() < STORES_A_STEP * self.asked.most {
-                    self.others.push((before, instruction, warp, *access));
+        match (space, self.stores[instruction as usize]) {
+            (MemorySpace::Shared, StoredTo::SharedMemory | StoredTo::AnyMemory) => {
+                if is_block && !is_watched {
+                    self.other_store(instruction, place, None, *access);
                 }
             }
-            MemorySpace::Global => {
-                let step = (is_watched && self.has_room()).then_some(before);
+            (MemorySpace::Global, StoredTo::AnyMemory) => {
+                let step = self.step_of(place);
                 for lane in (0..LANES).filter(|lane| access.mask >> lane & 1 != 0) {
-                    let writer = LastWriter { address: 0, block, warp, lane: lane as u32, line: instruction, step };
-                    for range in &self.asked.watched {
-                        let stored = access.at[lane]..access.at[lane] + u64::from(access.bytes);
-                        for address in stored.start.max(range.start)..stored.end.min(range.end) {
-                            self.writers.insert(address, LastWriter { address, ..writer });
-                        }
-                    }
+                    let by = Thread { block, warp, lane: lane as u32 };
+                    self.global_store(instruction, by, step, (access.at[lane], access.bytes), None);
                 }
+            }
+            (MemorySpace::Shared, StoredTo::Nothing)
+            | (MemorySpace::Global, StoredTo::Nothing | StoredTo::SharedMemory) => {}
+        }
+    }
+
+    /// The number of the step that runs, if this warp is the watched one.
+    fn step_of(&self, place: (u64, u32)) -> Option<u32> {
+        let is_watched = place == (self.asked.block, self.asked.warp);
+        (is_watched && self.has_room()).then(|| self.num_kept())
+    }
+
+    fn num_kept(&self) -> u32 {
+        u32::try_from(self.list.len()).expect("few steps")
+    }
+
+    fn other_store(&mut self, instruction: u32, place: (u64, u32), step: Option<u32>, access: Recorded) {
+        if self.others.len() < STORES_A_STEP * self.asked.most {
+            self.others.push(OtherStore { before: self.num_kept(), instruction, place, step, access });
+        }
+    }
+
+    /// Notes a store to a range of global memory, `from` the offset in shared memory of a copy.
+    fn global_store(
+        &mut self,
+        instruction: u32,
+        by: Thread,
+        step: Option<u32>,
+        (start, bytes): (u64, u32),
+        from: Option<u32>,
+    ) {
+        let Thread { block, warp, lane } = by;
+        for range in &self.asked.watched {
+            for address in start.max(range.start)..(start + u64::from(bytes)).min(range.end) {
+                let from = from.map(|from| from + (address - start) as u32);
+                self.writers.insert(address, LastWriter { address, block, warp, lane, line: instruction, step, from });
             }
         }
     }
@@ -124,7 +171,7 @@ impl StepRecorder {
     /// other warps have stored is of this block.
     fn begin(&mut self, shared: &[u32]) {
         self.shared = shared.to_vec();
-        let stored = self.others.iter().flat_map(|(.., access)| {
+        let stored = self.others.iter().flat_map(|OtherStore { access, .. }| {
             let lanes = (0..LANES).filter(|lane| access.mask >> lane & 1 != 0);
             lanes.flat_map(|lane| {
                 let first = (access.at[lane] - SHARED_WINDOW) / 4;
@@ -139,19 +186,16 @@ impl StepRecorder {
     /// Compares contents with those after the last step: registers and words that changed.
     fn changes(&mut self, function: &FunctionCode, frame: (u32, u32), rows: &[u32], shared: &[u32]) -> StepChanges {
         let first = self.first[frame.0 as usize];
-        let lanes = |rows: &[u32], slot: CallSlot| -> [u64; LANES] {
+        let lanes = |rows: &[u32], slot: CallSlot| -> [u128; LANES] {
             match slot {
-                CallSlot::Register { row, rows: 1 } => {
-                    std::array::from_fn(|lane| u64::from(rows[row as usize * LANES + lane]))
-                }
-                // Rows of 64 bits and more hold the lanes one after the other.
+                // Rows hold the lanes one after the other, whatever their width.
                 CallSlot::Register { row, rows: num } => std::array::from_fn(|lane| {
                     let at = row as usize * LANES + lane * num as usize;
-                    u64::from(rows[at]) | u64::from(rows[at + 1]) << 32
+                    rows[at..at + num as usize].iter().rev().fold(0, |bits, word| bits << 32 | u128::from(*word))
                 }),
                 CallSlot::Predicate(at) => {
                     let lanes = rows[function.predicate_row as usize * LANES + at as usize];
-                    std::array::from_fn(|lane| u64::from(lanes >> lane & 1))
+                    std::array::from_fn(|lane| u128::from(lanes >> lane & 1))
                 }
                 CallSlot::Local { .. } => [0; LANES],
             }
@@ -185,7 +229,8 @@ impl StepRecorder {
     ) -> RecordedSteps {
         let AskedSteps { block, warp, .. } = self.asked;
         let blocks = geometry.grid.iter().map(|&n| u64::from(n)).product::<u64>();
-        let block = Geometry::coordinates(block.min(blocks.saturating_sub(1)), geometry.grid);
+        let coordinates = |block: u64| Geometry::coordinates(block.min(blocks.saturating_sub(1)), geometry.grid);
+        let block = coordinates(block);
         let step = |raw: RawStep| {
             let info = &code.instructions[raw.instruction as usize];
             let [mask, active] = raw.masks;
@@ -202,10 +247,11 @@ impl StepRecorder {
             }
         };
         let line = |instruction: u32| code.instructions[instruction as usize].line;
-        let store = |(before, instruction, warp, access): &(u32, u32, u32, Recorded)| StepStore {
-            before: *before,
-            line: line(*instruction),
-            access: warp_access(access, block, *warp, describe),
+        let store = |store: &OtherStore| StepStore {
+            before: store.before,
+            line: line(store.instruction),
+            access: warp_access(&store.access, coordinates(store.place.0), store.place.1, describe),
+            step: store.step,
         };
         RecordedSteps {
             block,
@@ -230,6 +276,41 @@ impl Machine {
     pub(super) fn is_stepped(&self) -> bool {
         let steps = self.recording.as_ref().and_then(|recording| recording.steps.as_ref());
         steps.is_some_and(|steps| (steps.asked.block, steps.asked.warp) == (self.block, self.warp))
+    }
+
+    /// The number of the step that runs, if the current warp's are recorded: copies carry it.
+    pub(crate) fn step(&self) -> Option<u32> {
+        self.recording.as_ref()?.steps.as_ref()?.step_of((self.block, self.warp))
+    }
+
+    /// Notes that a bulk copy lands in the current block's shared memory.
+    pub(crate) fn step_load(&mut self, load: &Load) {
+        let block = self.block;
+        let steps = self.recording.as_mut().and_then(|recording| recording.steps.as_mut());
+        let Some(steps) = steps.filter(|steps| steps.asked.block == block) else { return };
+        let Thread { block, warp, lane } = load.by;
+        let at = std::array::from_fn(|_| SHARED_WINDOW + u64::from(load.to));
+        let access = Recorded { bytes: load.bytes, mask: 1 << lane, at };
+        steps.other_store(load.instruction, (block, warp), load.step, access);
+    }
+
+    /// Notes that a bulk copy writes a piece of global memory.
+    pub(crate) fn step_store(&mut self, store: &Store, piece: &Piece) {
+        let steps = self.recording.as_mut().and_then(|recording| recording.steps.as_mut());
+        if let (Some(steps), Some(address)) = (steps, piece.global) {
+            let stored = (address, piece.bytes);
+            steps.global_store(store.instruction, store.by, store.step, stored, Some(piece.shared));
+        }
+    }
+}
+
+/// Memory that instructions of a class store to. Bulk copies have a class of stores or loads, and
+/// their accesses are noted when they land.
+fn stored_to(class: Class) -> StoredTo {
+    match class {
+        Class::Store | Class::Atomic => StoredTo::AnyMemory,
+        Class::Copy => StoredTo::SharedMemory,
+        _ => StoredTo::Nothing,
     }
 }
 

@@ -33,7 +33,7 @@ pub struct RecordedSteps {
     pub list: Vec<WarpStep>,
     /// Number of all steps of the warp.
     pub num_steps: u64,
-    /// Stores of the block's other warps to shared memory, in order.
+    /// Stores of the block's other warps to shared memory, and bulk copies into it, in order.
     pub stores: Vec<StepStore>,
     /// Last stores to the watched bytes, by address.
     pub writers: Vec<LastWriter>,
@@ -79,18 +79,21 @@ pub struct WrittenRegister {
     /// Index into [`RecordedSteps::registers`].
     pub register: u32,
     /// Its values in all lanes, as bits; a predicate is 0 or 1.
-    pub values: [u64; 32],
+    pub values: [u128; 32],
 }
 
-/// A store of another warp of the block to shared memory.
+/// A store to shared memory that no step of the watched warp made at once: by another warp of the
+/// block, or by a bulk copy when it lands.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StepStore {
     /// Number of steps of the watched warp before it.
     pub before: u32,
     /// Line in the PTX text.
     pub line: u32,
-    /// The access.
+    /// The access, by the warp that stores or has issued the copy.
     pub access: WarpAccess,
+    /// The step that issued the copy, if it is one of the watched warp.
+    pub step: Option<u32>,
 }
 
 /// The last store to a byte.
@@ -108,4 +111,6 @@ pub struct LastWriter {
     pub line: u32,
     /// The step, if it is one of the watched warp.
     pub step: Option<u32>,
+    /// Offset in shared memory of the byte, if a bulk copy brought it from there.
+    pub from: Option<u32>,
 }

@@ -71,7 +71,7 @@ fn each_step_has_its_lanes_what_it_wrote_and_what_it_accessed() {
     assert_eq!((branch.mask, branch.active, branch.is_open), (u32::MAX, 0xaaaa_aaaa, true));
     let add = find("add.u32");
     assert_eq!((add.mask, add.written.len(), name(add.written[0].register)), (0x5555_5555, 1, "%r1"));
-    let doubled: [u64; 32] = std::array::from_fn(|lane| (32 + lane as u64) * if lane % 2 == 0 { 2 } else { 1 });
+    let doubled: [u128; 32] = std::array::from_fn(|lane| (32 + lane as u128) * if lane % 2 == 0 { 2 } else { 1 });
     assert_eq!(add.written[0].values, doubled);
     // The lanes are together again at the store; words 32 to 63 are its own.
     let store = find("st.shared");
@@ -106,4 +106,80 @@ fn steps_end_where_they_are_bounded() {
     let (steps, _) = stepped(3);
     assert_eq!(steps.list.len(), 3);
     assert!(steps.num_steps > 15, "{}", steps.num_steps);
+}
+
+/// 4,096 bytes of each block come by a bulk copy, grow by one and go by another.
+const BULK: &str = include_str!("../../../../fixtures/nvcc/hopper.sm_90a.ptx");
+
+#[test]
+fn a_bulk_copy_stores_for_the_step_that_issued_it() {
+    let memory = Memory::new(1 << 20);
+    let [from, to] = ["x", "y"].map(|name| memory.allocate(2 * 4096, name).unwrap());
+    for address in (from..from + 2 * 4096).step_by(4) {
+        memory.write(address, &(address as u32).to_le_bytes()).unwrap();
+    }
+    let program = Program::load(&memory, BULK, Arch::SM_90A).unwrap();
+    let launch = Launch {
+        kernel: "bulk_copy".to_owned(),
+        grid: [2, 1, 1],
+        block: [128, 1, 1],
+        cluster: [1, 1, 1],
+        dynamic_shared: 0,
+        params: [from, to].iter().flat_map(|address| address.to_le_bytes()).collect(),
+        cooperative: false,
+        programmatic: false,
+    };
+    // Byte 1 of element 476 of block 1, stepped by the warp that copies and by another.
+    let byte = to + 4096 + 4 * 476 + 1;
+    for warp in [0, 2] {
+        let asked = AskedSteps { block: 1, warp, most: 2000, watched: vec![byte..byte + 1] };
+        let report = program.launch(&memory, &launch, &Options { steps: Some(asked), ..Options::default() }).unwrap();
+        let steps = report.steps.unwrap();
+        let [writer] = steps.writers[..] else { panic!("{:?}", steps.writers) };
+        assert_eq!((writer.block, writer.warp, writer.lane), (1, 0, 0));
+        let step = writer.step.map(|step| &steps.list[step as usize]);
+        assert_eq!(step.is_some_and(|step| step.text.starts_with("cp.async.bulk.global")), warp == 0);
+        // The copy into shared memory is known with the step that issued it, before the stores to the tile.
+        let copy = steps.stores.iter().find(|store| store.access.bytes == 4096).expect("the copy");
+        let tile = copy.access.addresses[0] as u32 % (1 << 24);
+        assert_eq!((copy.access.warp, copy.access.mask, writer.from), (0, 1, Some(tile + 4 * 476 + 1)));
+        let issued = copy.step.map(|step| &steps.list[step as usize]);
+        assert_eq!(issued.is_some_and(|step| step.text.starts_with("cp.async.bulk.shared")), warp == 0);
+        let store = steps.list.iter().position(|step| step.text.starts_with("st.shared")).expect("a store");
+        assert!(copy.before as usize <= store, "{copy:?}");
+    }
+}
+
+#[test]
+fn a_register_of_128_bits_is_seen_whole() {
+    let kernel = "
+.version 8.3
+.target sm_90
+.address_size 64
+.visible .entry wide()
+{
+    .reg .b64 %rd<3>;
+    .reg .b128 %q;
+    mov.u64 %rd1, 5;
+    mov.u64 %rd2, 7;
+    mov.b128 %q, {%rd1, %rd2};
+    ret;
+}
+";
+    let memory = Memory::new(1 << 20);
+    let program = Program::load(&memory, kernel, Arch::SM_90A).unwrap();
+    let launch = Launch {
+        kernel: "wide".to_owned(),
+        grid: [1; 3],
+        block: [32, 1, 1],
+        cluster: [1; 3],
+        dynamic_shared: 0,
+        params: Vec::new(),
+        cooperative: false,
+        programmatic: false,
+    };
+    let asked = AskedSteps { block: 0, warp: 0, most: 9, watched: Vec::new() };
+    let report = program.launch(&memory, &launch, &Options { steps: Some(asked), ..Options::default() }).unwrap();
+    let steps = report.steps.unwrap();
+    assert_eq!(steps.list.last().expect("a step").written[0].values, [7 << 64 | 5; 32]);
 }
