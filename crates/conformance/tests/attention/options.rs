@@ -162,7 +162,7 @@ fn heads_whose_keys_l2_does_not_hold_at_once_are_those_that_they_are_alone() {
         let q = tensor(&device, 1, Dtype::F16, &[1, heads, len, 64]);
         let [k, v] = [2, 3].map(|seed| tensor(&device, seed, Dtype::F16, &[1, heads, 1, 64]));
         let attention = Attention::new().causal().window(40);
-        // 7 times 8 MB, of which 32 are a section.
+        // 7 times 8 MiB, of which 24 are a section.
         let together = attention.run(&q, &all(&k), &all(&v)).unwrap();
         for head in [0, 3, 4, 6] {
             let part = |x: &Tensor| x.slice(1, head..head + 1).unwrap();

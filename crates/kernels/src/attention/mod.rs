@@ -19,10 +19,11 @@
 //!
 //! # Files
 //! Start with [`Problem`] and [`Attention`]. [`state`] is the monoid, `work` finds what a block is
-//! to do, `scores` and `output` are the two ends of a row, `running` combines segments inside a
-//! block and `merge` the partial results of split keys. The kernels are `simt`, on CUDA cores, for
-//! every type, and for f16 and bf16 `wgmma`, on the tensor cores of Hopper, and `mma`, on those of
-//! other GPUs; both share `softmax`, `copy_rows` and `factor`. `choice` says which, and `family` plans.
+//! to do and `items` draws it, `scores` and `output` are the two ends of a row, `running` combines
+//! segments inside a block and `merge` the partial results of split keys. The kernels are `simt`,
+//! on CUDA cores, for every type, and for f16 and bf16 `wgmma`, on the tensor cores of Hopper, and
+//! `mma`, on those of other GPUs; both share `softmax`, `copy_rows` and `factor`. `choice` says
+//! which, and `family` plans.
 
 mod args;
 mod boxes;
@@ -31,6 +32,7 @@ mod config;
 mod copy_rows;
 mod factor;
 mod family;
+mod items;
 mod merge;
 mod mma;
 mod output;

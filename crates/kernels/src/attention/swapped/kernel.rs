@@ -2,15 +2,16 @@
 //! and multiplies.
 
 use warpfold_lang::{
-    Cursor, Global, HalfOfPair, Kernel, Pipeline, Shared, TensorMap, Tile, TileCounter, Tiles, Val, dynamic_shared,
-    kernel, lane_id, launch_dependents, params, setmaxnreg_dec, setmaxnreg_inc, sync_threads, thread_idx, tile, tiles,
-    warp_id, warpgroup_idx, when, when_else,
+    Cursor, Global, HalfOfPair, Kernel, Pipeline, Shared, TensorMap, Tile, Tiles, Val, dynamic_shared, kernel, lane_id,
+    launch_dependents, params, setmaxnreg_dec, setmaxnreg_inc, sync_threads, thread_idx, tile, tiles, warp_id,
+    warpgroup_idx, when, when_else,
 };
 
 use super::super::args::AttentionArgs;
 use super::super::config::{AttentionConfig, Launch, padded, swizzle};
 use super::super::factor::Factor;
-use super::super::work::{Item, find};
+use super::super::items::Items;
+use super::super::work::Item;
 use super::attend::Attending;
 use super::load::Loader;
 use super::tile::{GAP, QUERIES, SwappedTile};
@@ -70,7 +71,7 @@ pub(super) struct Block<'a, T> {
     pub(super) sums: Shared<f32>,
     /// Room for the states of the segments before.
     pub(super) states: Option<Shared<f32>>,
-    items: TileCounter,
+    items: Items,
     /// One for each tile of rows, where the last of its blocks combines parts.
     pub(super) tickets: Global<u32>,
 }
@@ -104,12 +105,12 @@ pub(in crate::attention) fn attend_swapped<T: Factor + HalfOfPair>(config: &Swap
                 let loader = Loader::new(&block, at);
                 when_else(
                     warp_id().eq(DRAWING),
-                    || when(lane_id().eq(0), || block.items.produce(|_| {})),
+                    || when(lane_id().eq(0), || block.items.draw()),
                     || {
                         when_else(
                             warp_id().eq(0),
-                            || block.each_item(|item| loader.keys(item)),
-                            || block.each_item(|item| loader.queries(item)),
+                            || block.items.each_loaded(&launch, |item| loader.keys(item)),
+                            || block.items.each(&launch, |item| loader.queries(item)),
                         );
                     },
                 );
@@ -117,7 +118,7 @@ pub(in crate::attention) fn attend_swapped<T: Factor + HalfOfPair>(config: &Swap
             || {
                 registers.iter().for_each(|(_, multiplies)| setmaxnreg_inc(*multiplies));
                 let attending = Attending::new(&block, at);
-                block.each_item(|item| attending.attend(item));
+                block.items.each(&launch, |item| attending.attend(item));
             },
         );
     };
@@ -144,7 +145,7 @@ impl<'a, T: Factor + HalfOfPair> Block<'a, T> {
             factors: dynamic_shared(rows),
             sums: dynamic_shared(rows),
             states: launch.config.folds().then(|| dynamic_shared(config.tile.state_words(config.common.value_dim))),
-            items: TileCounter::new(launch.args.counter, launch.args.items.get()),
+            items: Items::new(&launch),
             tickets: launch.args.counter.at(1),
         }
     }
@@ -157,14 +158,6 @@ impl<'a, T: Factor + HalfOfPair> Block<'a, T> {
         stages.init(1, 4);
         self.items.init(SwappedTile::THREADS - 32);
         self.maps.iter().for_each(|map| map.prefetch());
-    }
-
-    fn each_item(&self, body: impl FnOnce(&Item)) {
-        let Launch { config, args } = self.launch;
-        self.items.consume(|number: Val<u32>| {
-            let item = find(&config.work, &args, number);
-            when(item.exists, || body(&item));
-        });
     }
 
     /// The tiles of keys of an item: from the first to behind the last.

@@ -1,15 +1,16 @@
 //! The kernel and its roles: a thread that draws items, warps that load, warpgroups that multiply.
 
 use warpfold_lang::{
-    Cursor, Global, Kernel, Major, Pipeline, Shared, TensorMap, TileCounter, Tiles, Val, dynamic_shared, kernel,
-    lane_id, launch_dependents, params, setmaxnreg_dec, setmaxnreg_inc, sync_threads, thread_idx, tiles, warp_id,
-    warpgroup_idx, when, when_else,
+    Cursor, Global, Kernel, Major, Pipeline, Shared, TensorMap, Tiles, Val, dynamic_shared, kernel, lane_id,
+    launch_dependents, params, setmaxnreg_dec, setmaxnreg_inc, sync_threads, thread_idx, tiles, warp_id, warpgroup_idx,
+    when, when_else,
 };
 
 use super::super::args::AttentionArgs;
 use super::super::config::{AttentionConfig, Launch, padded, swizzle};
 use super::super::factor::Factor;
-use super::super::work::{Item, find};
+use super::super::items::Items;
+use super::super::work::Item;
 use super::attend::Attending;
 use super::load::Loader;
 use super::tile::WgmmaTile;
@@ -86,7 +87,7 @@ pub(super) struct Block<'a, T> {
     pub(super) rings: [Pipeline; 2],
     /// Room for the states of the segments before.
     pub(super) states: Option<Shared<f32>>,
-    items: TileCounter,
+    items: Items,
     /// One for each tile of rows, where the last of its blocks combines parts.
     pub(super) tickets: Global<u32>,
 }
@@ -130,10 +131,11 @@ pub(in crate::attention) fn attend_wgmma<T: Factor>(config: &WgmmaConfig) -> Ker
                 registers.iter().for_each(|(loads, _)| setmaxnreg_dec(*loads));
                 when_else(
                     warp_id().eq(LOADERS),
-                    || when(lane_id().eq(0), || block.items.produce(|_| {})),
+                    || when(lane_id().eq(0), || block.items.draw()),
                     || {
                         let loader = Loader::new(&block, at);
-                        block.each_item(|item| loader.load(item));
+                        let load = || block.items.each_loaded(&launch, |item| loader.load(item));
+                        if block.by_tma() { when(warp_id().eq(0), load) } else { load() }
                     },
                 );
             },
@@ -141,7 +143,7 @@ pub(in crate::attention) fn attend_wgmma<T: Factor>(config: &WgmmaConfig) -> Ker
                 registers.iter().for_each(|(_, multiplies)| setmaxnreg_inc(*multiplies));
                 let attending = Attending::new(&block, at);
                 attending.begin();
-                block.each_item(|item| attending.attend(item));
+                block.items.each(&launch, |item| attending.attend(item));
                 attending.end();
             },
         );
@@ -168,7 +170,7 @@ impl<'a, T: Factor> Block<'a, T> {
             stages: [stage(keys, head), values],
             rings: [Pipeline::new(1), Pipeline::new(stages)],
             states: config.tile.keeps_states.then(|| dynamic_shared(config.tile.state_words(config.common.value_dim))),
-            items: TileCounter::new(launch.args.counter, launch.args.items.get()),
+            items: Items::new(&launch),
             tickets: launch.args.counter.at(1),
         }
     }
@@ -182,7 +184,8 @@ impl<'a, T: Factor> Block<'a, T> {
         let [queries, stages] = self.rings;
         queries.init(fillers(*maps_queries), warps);
         stages.init(fillers(self.values_by_tma()), warps);
-        self.items.init(32 * LOADERS + 32 * warps);
+        let loading = if self.by_tma() { 32 } else { LOADING };
+        self.items.init(loading + 32 * warps);
         if *maps_queries {
             self.maps[0].prefetch();
         }
@@ -192,12 +195,9 @@ impl<'a, T: Factor> Block<'a, T> {
         }
     }
 
-    fn each_item(&self, body: impl FnOnce(&Item)) {
-        let Launch { config, args } = self.launch;
-        self.items.consume(|number: Val<u32>| {
-            let item = find(&config.work, &args, number);
-            when(item.exists, || body(&item));
-        });
+    /// Whether TMA brings everything: one warp's work.
+    fn by_tma(&self) -> bool {
+        self.config.maps_queries && self.values_by_tma()
     }
 
     /// Whether TMA brings values: then it brings keys, too.

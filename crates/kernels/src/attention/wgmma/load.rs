@@ -1,6 +1,6 @@
 //! The warps that load: queries, then tiles of keys and values, as soon as there is room.
 
-use warpfold_lang::{Cursor, Major, Pipeline, Tile, Val, Var, fence_async, range, thread_idx, var, warp_id, when};
+use warpfold_lang::{Cursor, Major, Pipeline, Tile, Val, Var, fence_async, range, thread_idx, var, when};
 
 use super::super::boxes::{load_boxes, page_of_box};
 use super::super::copy_rows::{From, copy_rows};
@@ -28,47 +28,42 @@ impl<'a, T: Factor> Loader<'a, T> {
         Self { block, at }
     }
 
-    /// Loads what an item needs.
+    /// Loads what an item needs: where TMA brings all of it one warp comes here.
     pub(super) fn load(&self, item: &Item) {
         let WgmmaConfig { maps_queries, maps_keys, tile, .. } = self.block.config;
         let [q, kv] = self.at;
-        // TMA is one warp's work; where threads copy anything, all of them come along.
-        let by_tma = *maps_queries && self.block.values_by_tma();
-        let all = || {
-            self.block.rings[0].acquire(q);
-            if *maps_queries {
-                self.queries_by_tma(item)
-            } else {
-                self.queries_by_threads(item)
-            }
-            q.advance();
-            let [begin, end] = self.block.tiles_of(item);
-            let pages = self.pages(item, begin);
-            let load = |which: usize, number: Val<u32>, page: Option<Val<u32>>| {
-                self.block.rings[1].acquire(kv);
-                match maps_keys {
-                    Some(keys) if which == 0 || self.block.values_by_tma() => {
-                        self.keys_by_tma(item, which, number * tile.keys, (*keys, page));
-                    }
-                    _ => self.keys_by_threads(item, which, number * tile.keys),
+        self.block.rings[0].acquire(q);
+        if *maps_queries {
+            self.queries_by_tma(item)
+        } else {
+            self.queries_by_threads(item)
+        }
+        q.advance();
+        let [begin, end] = self.block.tiles_of(item);
+        let pages = self.pages(item, begin);
+        let load = |which: usize, number: Val<u32>, page: Option<Val<u32>>| {
+            self.block.rings[1].acquire(kv);
+            match maps_keys {
+                Some(keys) if which == 0 || self.block.values_by_tma() => {
+                    self.keys_by_tma(item, which, number * tile.keys, (*keys, page));
                 }
-                kv.advance();
-            };
-            // As they are multiplied: the values of a tile after the keys of the next one.
-            range(begin, end, 1_u32, |number| {
-                let before = pages.as_ref().map(|pages| pages.before.get());
-                let page = pages.as_ref().map(|pages| pages.next.get());
-                pages.iter().for_each(|pages| {
-                    pages.before.set(pages.next.get());
-                    // The next tile's pages are on their way while this one's boxes are.
-                    pages.next.set((pages.read)(number + 1));
-                });
-                load(0, number, page);
-                when(number.gt(begin), || load(1, number - 1, before));
-            });
-            when(begin.lt(end), || load(1, end - 1, pages.as_ref().map(|pages| pages.before.get())));
+                _ => self.keys_by_threads(item, which, number * tile.keys),
+            }
+            kv.advance();
         };
-        if by_tma { when(warp_id().eq(0), all) } else { all() }
+        // As they are multiplied: the values of a tile after the keys of the next one.
+        range(begin, end, 1_u32, |number| {
+            let before = pages.as_ref().map(|pages| pages.before.get());
+            let page = pages.as_ref().map(|pages| pages.next.get());
+            pages.iter().for_each(|pages| {
+                pages.before.set(pages.next.get());
+                // The next tile's pages are on their way while this one's boxes are.
+                pages.next.set((pages.read)(number + 1));
+            });
+            load(0, number, page);
+            when(number.gt(begin), || load(1, number - 1, before));
+        });
+        when(begin.lt(end), || load(1, end - 1, pages.as_ref().map(|pages| pages.before.get())));
     }
 
     /// Rows of a tile are `(query, head of the group)`: a box of heads and queries.
