@@ -273,7 +273,8 @@ fn weights_of_few_bits_answer_as_they_are_stored_with_the_bits_of_those_that_are
             let queue = Queue::of(&Device::virtual_gpu(profile));
             let model = files.load(&queue, dtype, &mut |_, _| ()).expect("weights");
             let (digest, bytes) = (model.weights_digest(), model.weight_bytes());
-            // On tensor cores experts take whole blocks of lines and steps: three times as much for so small ones.
+            // On tensor cores experts take whole blocks of lines and steps, which these are much
+            // smaller than.
             let (by_files, most) = (files.weight_bytes(dtype), if dtype == Dtype::F32 { 1.001 } else { 3.0 });
             let is_near = bytes + 1024 >= by_files && bytes as f64 <= most * by_files as f64;
             assert!(!path.ends_with("gpt_oss") || is_near, "{bytes}, {by_files} by the files");

@@ -228,8 +228,8 @@ fn of_ladder(run: &LadderRun) -> Option<String> {
     Some(format!("{of}.\n\n{}", lines(&rows)))
 }
 
-/// Nothing without times. The bandwidth of the bus is NCCL's measure: `2 (n - 1) / n` of the bytes of
-/// a device, by the time.
+/// Nothing without times. The bandwidth of the bus is NCCL's measure: `2 (n - 1) / n` of the bytes
+/// of a device, by the time.
 fn of_all_reduce(run: &AllReduceRun) -> Option<String> {
     run.rungs.iter().find(|rung| rung.seconds.is_some())?;
     let num = run.devices.len();

@@ -5,12 +5,12 @@
 //! softmax over all experts, divided by the sum over the chosen ones where the model says so.
 //! [`Gating`] says what else may stand between the products.
 //!
-//! **The bits of a row depend on that row and on the weights alone.** Slots are added from the first
-//! to the last. No atomics. Where weights are [packed](PackExperts), rows that chose an expert are
-//! copied side by side and multiplied on tensor cores, K in steps of 16, in order: `grouped`. Else a
-//! product is a dot product of one warp in an order that follows from its length (`dots`), and rows
-//! of one expert share the weights that a warp loads: many times slower, on every device and for
-//! `f32`, too.
+//! **The bits of a row depend on that row and on the weights alone.** Slots are added from the
+//! first to the last. No atomics. Where weights are [packed](PackExperts), rows that chose an
+//! expert are copied side by side and multiplied on tensor cores, K in steps of 16, in order
+//! (`grouped`). Else a product is a dot product of one warp in an order that follows from its
+//! length (`dots`), and rows of one expert share the weights that a warp loads: many times slower,
+//! on every device and for `f32`, too.
 //!
 //! Start with [`Problem`]. Launches: `route` chooses, `group` lists the rows of each expert, `rows`
 //! copies them (packed), `dots` or `grouped` multiplies twice, `combine` adds.

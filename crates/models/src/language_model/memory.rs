@@ -36,8 +36,8 @@ impl LanguageModel {
         let adapted =
             self.adapters.map_or(0, |room| 4 * rows * (2 * intermediate.max(queries) + hidden + 3 * room.rank));
         let shared = shared + adapted as u64;
-        // Of each slot of a mixture its row, what is between its products, and the terms of its sum, twice
-        // where devices bring them together.
+        // Of each slot of a mixture its row, what is between its products, and the terms of its
+        // sum, twice where devices bring them together.
         let slots = self.config.experts.as_ref().map_or(0, |experts| {
             let (copies, bytes) = (1 + usize::from(self.shard.is_some()), self.dtype.bytes() as usize);
             rows * experts.chosen * (4 * hidden * copies + (hidden + experts.inner) * bytes)

@@ -1,5 +1,5 @@
-//! The kernel for few rows: the main loop of [`stream`](super::stream), and an epilogue. A block has
-//! all of K: the chain of sums is that of the other products.
+//! The kernel for few rows: the main loop of [`stream`](super::stream), and an epilogue. A block
+//! has all of K: the chain of sums is that of the other products.
 
 use half::bf16;
 use warpfold_lang::{
