@@ -503,6 +503,26 @@ fn experts_need_all_that_their_threads_wait_for() {
 }
 
 #[test]
+fn packed_experts_need_all_that_their_threads_wait_for() {
+    let equivalent = [
+        ("experts_pack", 0, "the launch right before has written other matrices"),
+        ("experts_grouped", 0, "fence.mbarrier_init: the block's own barrier orders its threads"),
+    ];
+    check("packed experts", 10, &equivalent, |device| {
+        // Tiles of 128 rows have four stages, of five and six pieces along K.
+        let (tokens, experts, hidden, inner) = (70, 1, 648, 528);
+        let part = |shape: &[usize]| numbers(device, Dtype::Bf16, shape)?.mul(1.0 / 64.0);
+        let (gate_up, down) = (part(&[experts, 2 * inner, hidden])?, part(&[experts, hidden, inner])?);
+        let (gate_up, down) = (gate_up.into(), down.into());
+        let experts_of = Experts { gate_up, down, chosen: 1, weights: ExpertWeights::Normalized, biases: None };
+        let experts_of = experts_of.packed(Dtype::Bf16)?;
+        let x = part(&[tokens, hidden])?;
+        let (residual, logits) = (part(&[tokens, hidden])?, part(&[tokens, experts])?.cast(Dtype::F32)?);
+        bytes_of(&[experts_of.run(&x, &logits, &residual)?])
+    });
+}
+
+#[test]
 fn boxes_are_suppressed_only_with_all_that_threads_wait_for() {
     check("non-maximum suppression", 5, &[], |device| {
         let value = |i: usize| ((i as u32).wrapping_mul(2_654_435_761) >> 16) as f32 / 6000.0;
