@@ -38,7 +38,7 @@ def module(is_quick: bool) -> bytes:
         **os.environ,
         "CARGO_INCREMENTAL": "0",
         "CARGO_PROFILE_RELEASE_OPT_LEVEL": "0" if is_quick else "s",
-        "CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_RUSTFLAGS": "-C strip=symbols -D warnings",
+        "CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_RUSTFLAGS": "-C strip=symbols" + (" -D warnings" if is_quick else ""),
     }
     command = ["cargo", "build", "--locked", "--release", "--target", target, "-p", "warpfold-web"]
     if is_quick:

@@ -20,8 +20,8 @@ pub struct WarpSteps {
     instructions: Vec<(u32, String, Option<String>)>,
     steps: Vec<OneStep>,
     num_steps: u64,
-    /// Stores of other warps and of bulk copies to shared memory: steps before it, line, access, the
-    /// step that issued it.
+    /// Stores of other warps and of bulk copies to shared memory: steps before it, line, access,
+    /// the step that issued it.
     stores: Vec<(u32, u32, Access, Option<u32>)>,
     outputs: Vec<ShownOutput>,
     /// The first step that the page shows.
@@ -72,8 +72,8 @@ struct ShownOutput {
     shape: Vec<u64>,
     first: u64,
     bits: Vec<Value>,
-    /// Last store of each element: block, warp, lane, line, step, and the word of shared memory that
-    /// a bulk copy brought.
+    /// Last store of each element: block, warp, lane, line, step, and the word of shared memory
+    /// that a bulk copy brought.
     writers: Vec<Option<(u64, u32, u32, u32, Option<u32>, Option<u32>)>>,
 }
 

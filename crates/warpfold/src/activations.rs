@@ -57,6 +57,14 @@ impl Tensor {
 
     /// Alias of [`Tensor::hardsigmoid`].
     ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let x = Tensor::new(&[-3_f32, 0.0, 3.0], &device)?;
+    /// assert_eq!(x.hard_sigmoid()?.to_vec::<f32>()?, [0.0, 0.5, 1.0]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// Those of [`Tensor::relu`].
     pub fn hard_sigmoid(&self) -> Result<Self, Error> {

@@ -260,6 +260,14 @@ impl Tensor {
 
     /// `ln(e^self + e^other)`, without overflow.
     ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let x = Tensor::new(&[1000_f32], &device)?;
+    /// assert_eq!(x.logaddexp(&x)?.to_vec::<f32>()?, [1000.0 + 2_f32.ln()]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// Those of [`Tensor::add`].
     pub fn logaddexp(&self, other: &Self) -> Result<Self, Error> {
@@ -317,6 +325,14 @@ impl Tensor {
     }
 
     /// Alias of [`Tensor::clamp`].
+    ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let x = Tensor::new(&[-1_f32, 0.5, 2.0], &device)?;
+    /// assert_eq!(x.clip(0.0, 1.0)?.to_vec::<f32>()?, [0.0, 0.5, 1.0]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
     ///
     /// # Errors
     /// Those of [`Tensor::add`].
@@ -390,6 +406,15 @@ impl Tensor {
 
     /// Compares elements with a tolerance, as `bool`: equal, or `|self - other| <= atol + rtol *
     /// |other|`.
+    ///
+    /// ```
+    /// # use warpfold::{Device, Dtype, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let x = Tensor::new(&[1_f32, 2.0], &device)?;
+    /// let y = Tensor::new(&[1.0001_f32, 3.0], &device)?;
+    /// assert_eq!(x.isclose(&y, 1e-3, 0.0)?.to_dtype(Dtype::U8)?.to_vec::<u8>()?, [1, 0]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
     ///
     /// # Errors
     /// Those of [`Tensor::add`].

@@ -27,6 +27,14 @@ impl Tensor {
 
     /// Alias of [`Tensor::transpose`].
     ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let x = Tensor::new(&[[1_f32, 2.0], [3.0, 4.0]], &device)?;
+    /// assert_eq!(x.swapdims(0, 1)?.to_vec::<f32>()?, [1.0, 3.0, 2.0, 4.0]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// Those of [`Tensor::transpose`].
     pub fn swapdims(&self, first: isize, second: isize) -> Result<Self, Error> {
@@ -54,6 +62,14 @@ impl Tensor {
     }
 
     /// Alias of [`Tensor::movedim`].
+    ///
+    /// ```
+    /// # use warpfold::{Device, Dtype, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let x = Tensor::zeros((2, 3, 4), Dtype::F32, &device)?;
+    /// assert_eq!(x.moveaxis(0, 2)?.shape(), [3, 4, 2]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
     ///
     /// # Errors
     /// Those of [`Tensor::movedim`].
@@ -111,6 +127,15 @@ impl Tensor {
     }
 
     /// The elements in the shape of another tensor.
+    ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let x = Tensor::new(&[[1_f32, 2.0], [3.0, 4.0]], &device)?;
+    /// let y = Tensor::new(&[0_f32, 0.0, 0.0, 0.0], &device)?;
+    /// assert_eq!(x.reshape_as(&y)?.shape(), [4]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
     ///
     /// # Errors
     /// Those of [`Tensor::reshape`].
@@ -412,6 +437,14 @@ impl Tensor {
     }
 
     /// Alias of [`Tensor::cat`].
+    ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let x = Tensor::new(&[1_f32, 2.0], &device)?;
+    /// assert_eq!(Tensor::concat(&[&x, &x], 0)?.to_vec::<f32>()?, [1.0, 2.0, 1.0, 2.0]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
     ///
     /// # Errors
     /// Those of [`Tensor::cat`].

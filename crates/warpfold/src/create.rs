@@ -309,6 +309,14 @@ impl Tensor {
 
     /// Elements of any content, to be written before they are read.
     ///
+    /// ```
+    /// # use warpfold::{Device, Dtype, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let x = Tensor::empty((2, 3), Dtype::F32, &device)?;
+    /// assert_eq!(x.shape(), [2, 3]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// [`ErrorKind::TooLarge`], and what the device says.
     pub fn empty(shape: impl Into<Shape>, dtype: Dtype, at: impl Into<Queue>) -> Result<Self, Error> {
@@ -316,6 +324,14 @@ impl Tensor {
     }
 
     /// Elements of any content, as many and of the type of another tensor's.
+    ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let x = Tensor::new(&[1_f32, 2.0], &device)?;
+    /// assert_eq!(x.empty_like()?.shape(), [2]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
     ///
     /// # Errors
     /// What the device says.

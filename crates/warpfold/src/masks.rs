@@ -40,6 +40,14 @@ impl Tensor {
 
     /// Alias of [`Tensor::nonzero`].
     ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let x = Tensor::new(&[0_f32, 3.0, 0.0, 5.0], &device)?;
+    /// assert_eq!(x.argwhere()?.to_vec::<i64>()?, [1, 3]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// Those of [`Tensor::ne`].
     pub fn argwhere(&self) -> Result<Self, Error> {
@@ -100,6 +108,15 @@ impl Tensor {
 impl Tensor {
     /// The elements at these positions of the tensor in C order, in the shape of the positions.
     ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let x = Tensor::new(&[[1_f32, 2.0], [3.0, 4.0]], &device)?;
+    /// let positions = Tensor::new(&[3_i64, 0], &device)?;
+    /// assert_eq!(x.take(&positions)?.to_vec::<f32>()?, [4.0, 1.0]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// Those of [`Tensor::index_select`].
     pub fn take(&self, positions: &Self) -> Result<Self, Error> {
@@ -108,6 +125,15 @@ impl Tensor {
 
     /// Alias of [`Tensor::gather`], as PyTorch and NumPy call it.
     ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let x = Tensor::new(&[[1_f32, 2.0], [3.0, 4.0]], &device)?;
+    /// let positions = Tensor::new(&[[1_i64], [0]], &device)?;
+    /// assert_eq!(x.take_along_dim(&positions, 1)?.to_vec::<f32>()?, [2.0, 3.0]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// Those of [`Tensor::gather`].
     pub fn take_along_dim(&self, positions: &Self, axis: isize) -> Result<Self, Error> {
@@ -115,6 +141,15 @@ impl Tensor {
     }
 
     /// A copy with a number at these positions of an axis.
+    ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let x = Tensor::new(&[1_f32, 2.0, 3.0], &device)?;
+    /// let positions = Tensor::new(&[0_i64, 2], &device)?;
+    /// assert_eq!(x.index_fill(&positions, 9.0, 0)?.to_vec::<f32>()?, [9.0, 2.0, 9.0]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
     ///
     /// # Errors
     /// Those of [`Tensor::index_copy`].
@@ -126,6 +161,15 @@ impl Tensor {
     }
 
     /// A copy with another tensor at one position of an axis.
+    ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let x = Tensor::new(&[[1_f32, 2.0], [3.0, 4.0]], &device)?;
+    /// let row = Tensor::new(&[7_f32, 8.0], &device)?;
+    /// assert_eq!(x.select_scatter(&row, 0, 1)?.to_vec::<f32>()?, [1.0, 2.0, 7.0, 8.0]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
     ///
     /// # Errors
     /// Those of [`Tensor::slice_scatter`].

@@ -52,6 +52,14 @@ impl Tensor {
 
     /// Counts the occurrences of each integer in `0..bins`, as `i32`; other integers are skipped.
     ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let x = Tensor::new(&[0_i32, 2, 2, 5], &device)?;
+    /// assert_eq!(x.histogram(3)?.to_vec::<i32>()?, [1, 0, 2]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// [`ErrorKind::Unsupported`] unless the elements are integers.
     pub fn histogram(&self, bins: usize) -> Result<Self, Error> {

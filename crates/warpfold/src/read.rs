@@ -97,18 +97,42 @@ impl Tensor {
     }
 
     /// Elements, as [`Tensor::len`].
+    ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let x = Tensor::new(&[[1_f32, 2.0], [3.0, 4.0]], &device)?;
+    /// assert_eq!(x.nelement(), 4);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
     #[must_use]
     pub fn nelement(&self) -> usize {
         self.len()
     }
 
     /// Dimensions, as [`Tensor::rank`].
+    ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let x = Tensor::new(&[[1_f32, 2.0], [3.0, 4.0]], &device)?;
+    /// assert_eq!(x.ndim(), 2);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
     #[must_use]
     pub fn ndim(&self) -> usize {
         self.rank()
     }
 
     /// Elements, as [`Tensor::len`].
+    ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let x = Tensor::new(&[[1_f32, 2.0], [3.0, 4.0]], &device)?;
+    /// assert_eq!(x.numel(), 4);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
     #[must_use]
     pub fn numel(&self) -> usize {
         self.len()
@@ -162,6 +186,14 @@ impl Tensor {
 
     /// The sizes of a tensor of three axes.
     ///
+    /// ```
+    /// # use warpfold::{Device, Dtype, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let x = Tensor::zeros((2, 3, 4), Dtype::F32, &device)?;
+    /// assert_eq!(x.dims3()?, (2, 3, 4));
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// [`ErrorKind::Operand`] with the shape.
     pub fn dims3(&self) -> Result<(usize, usize, usize), Error> {
@@ -169,6 +201,14 @@ impl Tensor {
     }
 
     /// The sizes of a tensor of four axes.
+    ///
+    /// ```
+    /// # use warpfold::{Device, Dtype, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let x = Tensor::zeros((1, 2, 3, 4), Dtype::F32, &device)?;
+    /// assert_eq!(x.dims4()?, (1, 2, 3, 4));
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
     ///
     /// # Errors
     /// [`ErrorKind::Operand`] with the shape.
@@ -209,6 +249,14 @@ impl Tensor {
     }
 
     /// Alias of [`Tensor::to_scalar`].
+    ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let x = Tensor::new(&[[1_f32, 2.0], [3.0, 4.0]], &device)?;
+    /// assert_eq!(x.sum(..)?.to_vec0::<f32>()?, 10.0);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
     ///
     /// # Errors
     /// Those of [`Tensor::to_scalar`].
@@ -267,6 +315,14 @@ impl Tensor {
     }
 
     /// The matrices of a tensor of three axes.
+    ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let x = Tensor::new(&[[1_f32, 2.0], [3.0, 4.0]], &device)?;
+    /// assert_eq!(x.unsqueeze(0)?.to_vec3::<f32>()?, [[[1.0, 2.0], [3.0, 4.0]]]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
     ///
     /// # Errors
     /// Those of [`Tensor::dims3`] and [`Tensor::to_vec`].

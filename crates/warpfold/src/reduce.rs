@@ -196,6 +196,14 @@ impl Tensor {
 
     /// Variant of [`Tensor::var`] that keeps the axes with size 1.
     ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let x = Tensor::new(&[[1_f32, 2.0], [3.0, 4.0]], &device)?;
+    /// assert_eq!(x.var_keepdim(1)?.shape(), [2, 1]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// Those of [`Tensor::reduce`].
     pub fn var_keepdim<'b>(&self, axes: impl Into<Axes<'b>>) -> Result<Self, Error> {
@@ -238,6 +246,14 @@ impl Tensor {
 
     /// Variant of [`Tensor::std`] that keeps the axes with size 1.
     ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let x = Tensor::new(&[[1_f32, 2.0], [3.0, 4.0]], &device)?;
+    /// assert_eq!(x.std_keepdim(0)?.shape(), [1, 2]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// Those of [`Tensor::reduce`].
     pub fn std_keepdim<'b>(&self, axes: impl Into<Axes<'b>>) -> Result<Self, Error> {
@@ -246,6 +262,14 @@ impl Tensor {
     }
 
     /// Variant of [`Tensor::std`] over all axes.
+    ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let x = Tensor::new(&[[2_f32, 2.0], [2.0, 2.0]], &device)?;
+    /// assert_eq!(x.std_all()?.to_scalar::<f32>()?, 0.0);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
     ///
     /// # Errors
     /// Those of [`Tensor::reduce`].

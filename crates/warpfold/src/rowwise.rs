@@ -95,6 +95,15 @@ impl Tensor {
 
     /// The logarithm of softmax along some axes together: `x - ln Σ e^x`.
     ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let x = Tensor::new(&[7_f32, 7.0], &device)?;
+    /// let y = x.log_softmax(-1)?.to_vec::<f32>()?;
+    /// assert!(y.iter().all(|y| (y + 2_f32.ln()).abs() < 1e-6));
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// Those of [`Tensor::softmax`].
     pub fn log_softmax<'b>(&self, axes: impl Into<Axes<'b>>) -> Result<Self, Error> {

@@ -28,6 +28,15 @@ impl Tensor {
 
     /// `self * ln(other)`; 0 where `self` is 0 and `other` is not NaN.
     ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let x = Tensor::new(&[0_f32, 2.0], &device)?;
+    /// let y = Tensor::new(&[0_f32, 1.0], &device)?;
+    /// assert_eq!(x.xlogy(&y)?.to_vec::<f32>()?, [0.0, 0.0]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// Those of [`Tensor::mul`].
     pub fn xlogy(&self, other: &Self) -> Result<Self, Error> {
@@ -80,6 +89,15 @@ impl Tensor {
     /// The numbers of boundaries, which are in order, that are below each element, as `i64`:
     /// PyTorch's `bucketize`. Each element is compared with each boundary.
     ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let x = Tensor::new(&[0.5_f32, 1.5, 9.0], &device)?;
+    /// let boundaries = Tensor::new(&[1_f32, 2.0], &device)?;
+    /// assert_eq!(x.bucketize(&boundaries)?.to_vec::<i64>()?, [0, 1, 2]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// [`ErrorKind::DtypeMismatch`], [`ErrorKind::TooManyDimensions`].
     pub fn bucketize(&self, boundaries: &Self) -> Result<Self, Error> {
@@ -119,6 +137,15 @@ impl Tensor {
 impl Tensor {
     /// The cross product along an axis of three.
     ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let x = Tensor::new(&[1_f32, 0.0, 0.0], &device)?;
+    /// let y = Tensor::new(&[0_f32, 1.0, 0.0], &device)?;
+    /// assert_eq!(x.cross(&y, 0)?.to_vec::<f32>()?, [0.0, 0.0, 1.0]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// [`ErrorKind::Operand`] unless the axis has three positions.
     pub fn cross(&self, other: &Self, axis: isize) -> Result<Self, Error> {
@@ -132,6 +159,15 @@ impl Tensor {
 
     /// The Euclidean distance of each row to each row of another matrix: of `[…, n, d]` and
     /// `[…, m, d]` it is `[…, n, m]`.
+    ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let x = Tensor::new(&[[0_f32, 0.0]], &device)?;
+    /// let y = Tensor::new(&[[3_f32, 4.0], [0.0, 1.0]], &device)?;
+    /// assert_eq!(x.cdist(&y)?.to_vec::<f32>()?, [5.0, 1.0]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
     ///
     /// # Errors
     /// [`ErrorKind::ShapeMismatch`].
@@ -160,6 +196,15 @@ impl Tensor {
     }
 
     /// The product over the last `axes` axes of this tensor and the first of another one.
+    ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let x = Tensor::new(&[[1_f32, 2.0], [3.0, 4.0]], &device)?;
+    /// let y = Tensor::new(&[5_f32, 6.0], &device)?;
+    /// assert_eq!(x.tensordot(&y, 1)?.to_vec::<f32>()?, [17.0, 39.0]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
     ///
     /// # Errors
     /// [`ErrorKind::Operand`] unless these axes have the same sizes; those of [`Tensor::matmul`].
@@ -208,6 +253,14 @@ impl Tensor {
     /// The channels of `factor²` images as one image of `factor` times its height and width:
     /// `[N, C * factor², H, W]` becomes `[N, C, H * factor, W * factor]`.
     ///
+    /// ```
+    /// # use warpfold::{Device, Dtype, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let x = Tensor::zeros((1, 4, 3, 3), Dtype::F32, &device)?;
+    /// assert_eq!(x.pixel_shuffle(2)?.shape(), [1, 1, 6, 6]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// [`ErrorKind::Operand`] unless there are four axes and so many channels.
     pub fn pixel_shuffle(&self, factor: usize) -> Result<Self, Error> {
@@ -221,6 +274,14 @@ impl Tensor {
     }
 
     /// The inverse of [`Tensor::pixel_shuffle`].
+    ///
+    /// ```
+    /// # use warpfold::{Device, Dtype, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let x = Tensor::zeros((1, 1, 6, 6), Dtype::F32, &device)?;
+    /// assert_eq!(x.pixel_unshuffle(2)?.shape(), [1, 4, 3, 3]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
     ///
     /// # Errors
     /// [`ErrorKind::Operand`] unless there are four axes, and `factor` divides the last two.

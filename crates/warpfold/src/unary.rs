@@ -102,6 +102,14 @@ methods! {
 impl Tensor {
     /// Tests if `x` is 0, as `bool`; complements the bits of integers.
     ///
+    /// ```
+    /// # use warpfold::{Device, Dtype, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let x = Tensor::new(&[0_f32, 2.0], &device)?;
+    /// assert_eq!(x.logical_not()?.to_dtype(Dtype::U8)?.to_vec::<u8>()?, [1, 0]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// What the device says.
     pub fn logical_not(&self) -> Result<Self, Error> {
@@ -109,6 +117,14 @@ impl Tensor {
     }
 
     /// `x`, or `alpha * (e^x - 1)` below 0.
+    ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let x = Tensor::new(&[-100_f32, 2.0], &device)?;
+    /// assert_eq!(x.elu(0.5)?.to_vec::<f32>()?, [-0.5, 2.0]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
     ///
     /// # Errors
     /// [`Unsupported`](crate::ErrorKind::Unsupported) for the element type.
@@ -119,6 +135,14 @@ impl Tensor {
 
     /// `x`, or `slope * x` below 0.
     ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let x = Tensor::new(&[-2_f32, 3.0], &device)?;
+    /// assert_eq!(x.leaky_relu(0.5)?.to_vec::<f32>()?, [-1.0, 3.0]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// [`Unsupported`](crate::ErrorKind::Unsupported) for the element type.
     pub fn leaky_relu(&self, slope: f64) -> Result<Self, Error> {
@@ -128,6 +152,14 @@ impl Tensor {
     /// The elements in another type, as Rust's `as` converts them; the tensor itself if it has that
     /// type.
     ///
+    /// ```
+    /// # use warpfold::{Device, Dtype, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let x = Tensor::new(&[1.7_f32, -1.7], &device)?;
+    /// assert_eq!(x.to_dtype(Dtype::I32)?.to_vec::<i32>()?, [1, -1]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// What the device says.
     pub fn to_dtype(&self, dtype: Dtype) -> Result<Self, Error> {
@@ -135,6 +167,15 @@ impl Tensor {
     }
 
     /// The elements in the type of another tensor's.
+    ///
+    /// ```
+    /// # use warpfold::{Device, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let x = Tensor::new(&[1_i32, 2], &device)?;
+    /// let y = Tensor::new(&[0.5_f32], &device)?;
+    /// assert_eq!(x.type_as(&y)?.to_vec::<f32>()?, [1.0, 2.0]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
     ///
     /// # Errors
     /// What the device says.

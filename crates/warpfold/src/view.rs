@@ -76,6 +76,14 @@ impl Tensor {
 
     /// The dimensions in reverse order, as NumPy's `T`.
     ///
+    /// ```
+    /// # use warpfold::{Device, Dtype, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let x = Tensor::zeros((2, 3, 4), Dtype::F32, &device)?;
+    /// assert_eq!(x.reverse_axes()?.shape(), [4, 3, 2]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// None for a tensor that exists; a `Result` as that of [`Tensor::permute`].
     pub fn reverse_axes(&self) -> Result<Self, Error> {
@@ -231,6 +239,14 @@ impl Tensor {
 
     /// The dimensions from this one on as one, as PyTorch's `flatten(start_dim)`.
     ///
+    /// ```
+    /// # use warpfold::{Device, Dtype, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let x = Tensor::zeros((2, 3, 4), Dtype::F32, &device)?;
+    /// assert_eq!(x.flatten_from(1)?.shape(), [2, 12]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// Those of [`Tensor::flatten`].
     pub fn flatten_from(&self, first: isize) -> Result<Self, Error> {
@@ -238,6 +254,14 @@ impl Tensor {
     }
 
     /// The dimensions up to this one as one.
+    ///
+    /// ```
+    /// # use warpfold::{Device, Dtype, Profile, Tensor};
+    /// # let device = Device::virtual_gpu(Profile::H200);
+    /// let x = Tensor::zeros((2, 3, 4), Dtype::F32, &device)?;
+    /// assert_eq!(x.flatten_to(1)?.shape(), [6, 4]);
+    /// # Ok::<(), warpfold::Error>(())
+    /// ```
     ///
     /// # Errors
     /// Those of [`Tensor::flatten`].

@@ -4,8 +4,8 @@
 //! Handlers know nothing of it: contents are compared before and after. So whatever changes a
 //! register is seen, and an instruction that writes the value that was there changes nothing. What
 //! an exchange or a barrier brings after a wait stands with the step that waited. An unconditional
-//! `bra` leaves no operation, so it is no step. A bulk copy stores when it lands, and belongs to the
-//! step that issued it; a `cp.async` stores where it is issued.
+//! `bra` leaves no operation, so it is no step. A bulk copy stores when it lands, and belongs to
+//! the step that issued it; a `cp.async` stores where it is issued.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;

@@ -132,14 +132,14 @@ fn a_bulk_copy_stores_for_the_step_that_issued_it() {
     // Byte 1 of element 476 of block 1, stepped by the warp that copies and by another.
     let byte = to + 4096 + 4 * 476 + 1;
     for warp in [0, 2] {
-        let asked = AskedSteps { block: 1, warp, most: 2000, watched: vec![byte..byte + 1] };
+        let asked = AskedSteps { block: 1, warp, most: 2000, watched: std::iter::once(byte..byte + 1).collect() };
         let report = program.launch(&memory, &launch, &Options { steps: Some(asked), ..Options::default() }).unwrap();
         let steps = report.steps.unwrap();
         let [writer] = steps.writers[..] else { panic!("{:?}", steps.writers) };
         assert_eq!((writer.block, writer.warp, writer.lane), (1, 0, 0));
         let step = writer.step.map(|step| &steps.list[step as usize]);
         assert_eq!(step.is_some_and(|step| step.text.starts_with("cp.async.bulk.global")), warp == 0);
-        // The copy into shared memory is known with the step that issued it, before the stores to the tile.
+        // The copy into shared memory comes before the stores to the tile, with its step.
         let copy = steps.stores.iter().find(|store| store.access.bytes == 4096).expect("the copy");
         let tile = copy.access.addresses[0] as u32 % (1 << 24);
         assert_eq!((copy.access.warp, copy.access.mask, writer.from), (0, 1, Some(tile + 4 * 476 + 1)));
