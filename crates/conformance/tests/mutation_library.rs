@@ -21,7 +21,7 @@ type Operator = fn(&Device) -> Result<Vec<u8>, Error>;
 fn checked_device(profile: Profile) -> Device {
     let device = Device::virtual_gpu(profile);
     // A mutant may go on for ever with what it read too early.
-    let configured = device.configure(|options| (options.checks, options.limit) = (Checks::All, 200_000_000));
+    let configured = device.configure(|options| (options.checks, options.limit) = (Checks::All, 40_000_000));
     configured.unwrap();
     device
 }
