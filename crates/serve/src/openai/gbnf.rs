@@ -27,7 +27,8 @@ pub(super) fn is_gbnf(text: &str) -> bool {
 pub(super) fn to_lark(text: &str) -> Result<String, String> {
     let words = words(text)?;
     let mut rules: Vec<(&str, &[Word])> = Vec::new();
-    let starts: Vec<usize> = (0..words.len()).filter(|at| words.get(at + 1) == Some(&Word::Is)).collect();
+    let is_start = |at: &usize| matches!(words[*at..], [Word::Name(_), Word::Is, ..]);
+    let starts: Vec<usize> = (0..words.len()).filter(is_start).collect();
     if starts.first() != Some(&0) {
         return Err("a grammar begins with `name ::=`".to_owned());
     }
