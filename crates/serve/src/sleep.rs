@@ -111,7 +111,7 @@ pub(crate) async fn wake_up(Shared(state): Shared<Arc<State>>, request: Request)
     let mut turn = served.residence.turn().await;
     if (with_weights || is_all) && turn.level == Some(SleepLevel::Restores) && !turn.has_weights {
         let source = turn.source.clone();
-        turn = bring(&state, source, turn).await.map_err(ApiError::internal)?;
+        turn = bring(&state, source, turn, ApiError::internal).await?;
     }
     if with_cache || is_all {
         let is_sleeping = served.residence.is_sleeping.clone();

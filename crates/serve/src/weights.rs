@@ -92,23 +92,26 @@ pub(crate) async fn load(Shared(state): Shared<Arc<State>>, mut fields: Fields) 
     fields.finish()?;
     let served = state.served()?;
     let turn = served.residence.turn().await;
-    bring(&state, Some(path), turn).await.map_err(|error| ApiError::field("path", error))?;
+    bring(&state, Some(path), turn, |error| ApiError::field("path", error)).await?;
     let digest = served.digests.last().map(|digest| digest.to_string());
     Ok(json(&json!({"object": "weights", "loaded": true, "weights_digest": digest})))
 }
 
-/// Brings weights to the model, whose turn it is. Though the client may leave, what was begun goes
-/// on.
+/// Brings weights to the model, whose turn it is; `wrong` says what it means that they are not
+/// right. Though the client may leave, what was begun goes on.
 pub(crate) async fn bring(
     state: &State,
     path: Option<PathBuf>,
     mut turn: OwnedMutexGuard<Residence>,
-) -> Result<OwnedMutexGuard<Residence>, String> {
-    let served = state.served().map_err(|error| error.message)?;
-    let open = served.text.open_weights.clone().ok_or("the model takes no other weights")?;
+    wrong: impl Fn(String) -> ApiError,
+) -> Result<OwnedMutexGuard<Residence>, ApiError> {
+    // While it waited for its turn, the server may have begun to end.
+    let served = state.served()?;
+    let open = served.text.open_weights.clone().ok_or_else(|| wrong("the model takes no other weights".to_owned()))?;
     let from = path.clone();
     let opened = state.host.work(move || (open.0)(from.as_deref())).await;
-    let (weights, digest) = opened.ok_or("the weights could not be loaded")??;
+    let opened = opened.unwrap_or_else(|| Err("the weights could not be loaded".to_owned()));
+    let (weights, digest) = opened.map_err(&wrong)?;
     let digests = served.digests.clone();
     // It is there before the first answer of theirs.
     digests.push(digest);
@@ -120,5 +123,6 @@ pub(crate) async fn bring(
         }
         drop(answer.send(loaded.map(|()| turn)));
     });
-    loaded.await.map_err(|_| "the engine has ended")?.map_err(|error| error.to_string())
+    let loaded = loaded.await.map_err(|_| ApiError::unavailable("the server is shutting down"))?;
+    loaded.map_err(|error| wrong(error.to_string()))
 }

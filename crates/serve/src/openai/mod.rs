@@ -10,6 +10,7 @@ pub(crate) mod chat;
 pub(crate) mod completions;
 pub(crate) mod dialogue;
 pub(crate) mod embeddings;
+mod gbnf;
 mod history;
 pub(crate) mod logprobs;
 pub(crate) mod message;

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use warpfold_engine::{Constraint, Request};
 use warpfold_models::{Grammar, Grammars};
 
+use super::gbnf;
 use super::prompt::tokenizer;
 use crate::error::ApiError;
 use crate::fields::Fields;
@@ -26,6 +27,16 @@ enum Format {
     Text {},
     JsonObject {},
     JsonSchema { json_schema: Named },
+    StructuralTag { structures: Vec<Structure>, triggers: Vec<String> },
+}
+
+/// A structure of a structural tag, as vLLM and SGLang have it.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Structure {
+    begin: String,
+    schema: Value,
+    end: String,
 }
 
 /// A schema and what it is called. All schemas are kept to, `strict` or not.
@@ -59,7 +70,7 @@ const OUTPUTS: &str = "structured_outputs";
 pub(super) fn take(fields: &mut Fields) -> Result<Option<Form>, ApiError> {
     let mut forms = Vec::new();
     let mut add = |field, grammar: Option<Grammar>| forms.extend(grammar.map(|grammar| Form { grammar, field }));
-    add(FORMAT, of_format(fields.take(FORMAT)?));
+    add(FORMAT, of_format(fields.take(FORMAT)?)?);
     for field in ["guided_json", "json_schema"] {
         add(field, fields.take(field)?.map(|schema| json_of(field, schema)).transpose()?);
     }
@@ -85,12 +96,13 @@ pub(super) fn take(fields: &mut Fields) -> Result<Option<Form>, ApiError> {
     }
 }
 
-fn of_format(format: Option<Format>) -> Option<Grammar> {
-    match format {
+fn of_format(format: Option<Format>) -> Result<Option<Grammar>, ApiError> {
+    Ok(match format {
         None | Some(Format::Text {}) => None,
         Some(Format::JsonObject {}) => Some(any_object()),
         Some(Format::JsonSchema { json_schema }) => Some(Grammar::Json(json_schema.schema)),
-    }
+        Some(Format::StructuralTag { structures, triggers }) => Some(tagged(structures, &triggers)?),
+    })
 }
 
 pub(super) fn any_object() -> Grammar {
@@ -107,14 +119,45 @@ fn json_of(field: &str, schema: Value) -> Result<Grammar, ApiError> {
     }
 }
 
+/// A grammar in Lark or GBNF.
 fn lark(field: &str, text: String) -> Result<Grammar, ApiError> {
-    if text.contains("::=") {
-        return Err(ApiError::field(
-            field,
-            "grammars are written in Lark (`rule: item`), not in GBNF (`rule ::= item`)",
-        ));
+    if !gbnf::is_gbnf(&text) {
+        return Ok(Grammar::Lark(text));
     }
-    Ok(Grammar::Lark(text))
+    gbnf::to_lark(&text).map(Grammar::Lark).map_err(|error| ApiError::field(field, error))
+}
+
+/// Text in which each structure that has begun is kept to. A structure begins with one of the
+/// triggers.
+fn tagged(structures: Vec<Structure>, triggers: &[String]) -> Result<Grammar, ApiError> {
+    let wrong = |message: String| ApiError::field(FORMAT, message);
+    if structures.is_empty() || triggers.iter().any(String::is_empty) {
+        return Err(wrong("structural tags have a structure at least, and no empty trigger".to_owned()));
+    }
+    let (mut rules, mut alternatives, mut parts) = (String::new(), Vec::new(), Vec::new());
+    let mut used: Vec<(&str, String)> = Vec::new();
+    for (i, Structure { begin, schema, end }) in structures.into_iter().enumerate() {
+        let found = triggers.iter().filter(|trigger| begin.starts_with(*trigger)).min_by_key(|trigger| trigger.len());
+        let trigger = found.ok_or_else(|| wrong(format!("{begin:?} begins with no trigger")))?;
+        let number = used.iter().position(|(other, _)| *other == trigger).unwrap_or_else(|| {
+            used.push((trigger, trigger.chars().map(gbnf::coded).collect()));
+            used.len() - 1
+        });
+        let [rest, end] = [&begin[trigger.len()..], &end].map(|text| Value::String(text.to_owned()).to_string());
+        alternatives.push(format!("head{number} {rest} @part{i} {end}"));
+        parts.push(Grammar::Json(schema));
+    }
+    let any = "(?s:.*)";
+    for (number, (_, regex)) in used.iter().enumerate() {
+        rules += &format!("head{number}[lazy]: HEAD{number}\nHEAD{number}: /{any}{regex}/\n");
+    }
+    let regexes: Vec<&str> = used.iter().map(|(_, regex)| regex.as_str()).collect();
+    let lark = format!(
+        "start: ({})* text\ntext: TEXT\nTEXT: /{any}/ & ~/{any}({}){any}/\n{rules}",
+        alternatives.join(" | "),
+        regexes.join("|")
+    );
+    Ok(Grammar::Parts { lark, parts })
 }
 
 /// The request with the constraint of a form.

@@ -85,7 +85,7 @@ fn what_a_chat_cannot_do_is_named() {
         (and(ask(), json!({"verbosity": "low"})), "verbosity"),
         (and(ask(), json!({"reasoning_effort": "frantic"})), "reasoning_effort"),
         (and(ask(), json!({"guided_choice": ["a"], "guided_regex": "b"})), "guided_choice"),
-        (and(ask(), json!({"guided_grammar": "root ::= \"a\""})), "guided_grammar"),
+        (and(ask(), json!({"guided_grammar": "root ::= b"})), "guided_grammar"),
         (and(ask(), json!({"response_format": {"type": "xml"}})), "response_format"),
         (and(ask(), json!({"response_format": {"type": "json_schema"}})), "response_format"),
         (and(ask(), json!({"max_completion_tokens": 3})), "max_tokens"),

@@ -1,6 +1,8 @@
 //! Parts of the load generator, of the metrics and of what is kept, by their files with their
 //! tests.
 
+#[path = "../../src/openai/gbnf.rs"]
+mod gbnf;
 #[path = "../../src/metrics/histogram.rs"]
 mod histogram;
 #[path = "../../src/load/http.rs"]

@@ -168,6 +168,35 @@ fn reasoning_stands_beside_the_content() {
 }
 
 #[test]
+fn a_structure_that_has_begun_is_kept_to() {
+    let site = Site::roomy(options());
+    let tags = json!({"type": "structural_tag", "triggers": ["a", "e"], "structures": [
+        {"begin": "a<", "schema": {"enum": [7]}, "end": ">"}, {"begin": "e:", "schema": {"type": "null"}, "end": "."}]});
+    let mut num_found = 0;
+    for seed in 0..6 {
+        let ask = json!({"prompt": "a", "max_tokens": 60, "seed": seed, "response_format": tags});
+        let reply = site.complete(&ask).with(200);
+        let text = reply["choices"][0]["text"].as_str().expect("a text").to_owned();
+        for (at, whole) in text.match_indices('a').map(|(at, _)| (at, "a<7>")) {
+            let rest = &text[at..];
+            assert!(rest.starts_with(whole) || whole.starts_with(rest), "{text:?}");
+            num_found += 1;
+        }
+    }
+    assert!(num_found > 0);
+    for (structures, triggers) in [
+        (json!([]), json!(["a"])),
+        (json!([{"begin": "a", "schema": {}, "end": ""}]), json!([""])),
+        (json!([{"begin": "a", "schema": {}, "end": ""}]), json!(["b"])),
+    ] {
+        let tags = json!({"type": "structural_tag", "structures": structures, "triggers": triggers});
+        let reply = site.complete(&json!({"prompt": "a", "response_format": tags})).with(400);
+        assert_eq!(reply["error"]["param"], "response_format");
+    }
+    site.end();
+}
+
+#[test]
 fn forms_of_vllm_and_sglang_are_kept_to() {
     let site = Site::roomy(options());
     let base = json!({"prompt": "a", "max_tokens": 60, "seed": 1});
@@ -188,6 +217,12 @@ fn forms_of_vllm_and_sglang_are_kept_to() {
         assert!(found.len() == 5 && found.as_bytes()[3] == b'/', "{found}");
     }
     assert_eq!(text(json!({"guided_grammar": "start: \"a\" b\nb: \"b\" | \"b\""})), "ab");
+    for field in ["guided_grammar", "ebnf"] {
+        let gbnf = "root ::= [ ]? b | \"a/\"{3}\nb ::= [b] # or deeper\n | \"(\" b \")\"";
+        let found = text(json!({field: gbnf}));
+        let found = found.trim_start_matches(' ').trim_start_matches('(').trim_end_matches(')');
+        assert!(found == "b" || found == "a/a/a/", "{found}");
+    }
     let object: Value = serde_json::from_str(&text(json!({"response_format": {"type": "json_schema", "json_schema":
         {"name": "x", "schema": {"type": "object", "properties": {}, "additionalProperties": false}}}})))
     .expect("JSON");
@@ -226,9 +261,18 @@ fn hostile_schemas_are_refused_or_read_in_bounded_time() {
         assert!(matches!(reply.status, 200 | 400), "{} {shown} {}", reply.status, reply.body);
         assert!(start.elapsed() < std::time::Duration::from_secs(30), "{shown}");
     }
-    for lark in
-        [format!("start: {}\"a\"{}", "(".repeat(90_000), ")".repeat(90_000)), "start: start".to_owned(), String::new()]
-    {
+    // A text of 2^40 characters in forty rules.
+    let doubled: String = (0..40).map(|i| format!("g{i} ::= g{0} g{0}\n", i + 1)).collect();
+    let doubled = format!("root ::= g0\n{doubled}g40 ::= \"a\"");
+    let reply = site.complete(&json!({"prompt": "a", "max_tokens": 2, "guided_grammar": doubled}));
+    assert!(matches!(reply.status, 200 | 400), "{}", reply.body);
+    for lark in [
+        format!("root ::= {}\"a\"{}", "(".repeat(90_000), ")".repeat(90_000)),
+        "root ::= root".to_owned(),
+        format!("start: {}\"a\"{}", "(".repeat(90_000), ")".repeat(90_000)),
+        "start: start".to_owned(),
+        String::new(),
+    ] {
         site.complete(&and(json!({"prompt": "a"}), json!({"guided_grammar": lark}))).with(400);
     }
     site.complete(&json!({"prompt": "a", "max_tokens": 2})).with(200);
