@@ -30,8 +30,11 @@ if [ -n "${MODELS:-}" ]; then
             --report json
     done >engine.json
 fi
+gpus=$("$warpfold" devices | grep -c '^cuda:[0-9]') || gpus=0
+# A machine of one GPU leaves the record of several as it is.
+[ "$gpus" -ge 2 ] || exit 0
 for n in 2 4; do
-    [ "$n" -le "$("$warpfold" devices | grep -c '^cuda:[0-9]')" ] || break
+    [ "$n" -le "$gpus" ] || break
     for size in 16384 131072 4194304 268435456; do
         "$warpfold" ladder all_reduce --device "$device" --devices "$n" --size "$size" --nccl "${NCCL:-libnccl.so.2}" \
             --report json
