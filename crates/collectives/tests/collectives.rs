@@ -27,10 +27,11 @@ fn is_gpu_asked() -> bool {
     std::env::var("WARPFOLD_DEVICE").is_ok_and(|name| name.starts_with("cuda"))
 }
 
-/// Those numbers of ranks for which there are GPUs, if they are asked for: virtual ones would only
-/// make runs on GPUs longer.
+/// Those numbers of ranks for which there are GPUs, if they are asked for and there are several:
+/// virtual ones would only make runs on GPUs longer.
 fn at_hand<const N: usize>(sizes: [usize; N]) -> impl Iterator<Item = usize> {
-    let most = if is_gpu_asked() { Device::num_cuda().unwrap_or(0) } else { usize::MAX };
+    let gpus = if is_gpu_asked() { Device::num_cuda().unwrap_or(0) } else { 0 };
+    let most = if gpus > 1 { gpus } else { usize::MAX };
     sizes.into_iter().filter(move |ranks| *ranks <= most)
 }
 
