@@ -164,7 +164,7 @@ impl Channel {
             if Instant::now() >= end {
                 let missing = self.ranks.iter().zip(&self.regions).filter(|(_, region)| region.get().is_none());
                 let missing = missing.map(|(rank, _)| *rank).collect();
-                return Err(ErrorKind::RanksLate { waited: self.patience, missing }.into());
+                return Err(ErrorKind::RanksLate { waited: self.patience, missing, during: None }.into());
             }
             std::thread::sleep(AGAIN);
         }

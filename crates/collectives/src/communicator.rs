@@ -3,6 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use warpfold::TensorElement;
 use warpfold_device::{Device, Element, Graph, Stream, View, ViewMut};
@@ -31,6 +32,8 @@ use crate::{Combine, Error, ErrorKind, Reduce};
 pub struct Communicator {
     rank: usize,
     ranks: Ranks,
+    /// Collectives that were called.
+    calls: AtomicU64,
 }
 
 /// Location of the other ranks.
@@ -43,7 +46,7 @@ enum Ranks {
 
 impl Communicator {
     pub(crate) fn new(rank: usize, hall: Arc<Hall>) -> Self {
-        Self { rank, ranks: Ranks::Here(hall) }
+        Self { rank, ranks: Ranks::Here(hall), calls: AtomicU64::new(0) }
     }
 
     /// Joins the other processes that a launcher started, with a device of this one. Between GPUs
@@ -64,7 +67,7 @@ impl Communicator {
     /// [`NoNccl`](warpfold_device::ErrorKind::NoNccl), where NCCL is needed.
     pub fn join(device: Device, launch: &Launch, nccl: &[PathBuf]) -> Result<Self, Error> {
         let remote = Remote::connect(device, launch, nccl)?;
-        Ok(Self { rank: launch.rank, ranks: Ranks::Elsewhere(Box::new(remote)) })
+        Ok(Self { rank: launch.rank, ranks: Ranks::Elsewhere(Box::new(remote)), calls: AtomicU64::new(0) })
     }
 
     /// The number of this rank, from 0.
@@ -389,10 +392,22 @@ impl Communicator {
     }
 
     fn run_operands(&self, stream: &Stream, work: &Work, operands: Operands<'_>, count: usize) -> Result<(), Error> {
-        let hall = match &self.ranks {
-            Ranks::Here(hall) => hall,
-            Ranks::Elsewhere(remote) => return remote.run(stream, work, operands, count),
+        let number = self.calls.fetch_add(1, Ordering::Relaxed) + 1;
+        let done = match &self.ranks {
+            Ranks::Here(hall) => self.run_here(hall, stream, work, operands, count),
+            Ranks::Elsewhere(remote) => remote.run(stream, work, operands, count),
         };
+        done.map_err(|error| error.within(work.name(), number))
+    }
+
+    fn run_here(
+        &self,
+        hall: &Hall,
+        stream: &Stream,
+        work: &Work,
+        operands: Operands<'_>,
+        count: usize,
+    ) -> Result<(), Error> {
         // A pair is a channel of two, whose first member is copied.
         let (pair, copy) = match *work {
             Work::All(_) => (None, What::Broadcast(1, 0)),

@@ -28,6 +28,21 @@ impl From<warpfold_device::Error> for Error {
     }
 }
 
+impl Error {
+    /// The same error of a collective and its number among those of the rank.
+    pub(crate) fn within(self, what: &str, number: u64) -> Self {
+        let mut kind = self.kind().clone();
+        if let ErrorKind::RankEnded { during, .. } | ErrorKind::RanksLate { during, .. } = &mut kind {
+            *during = Some(format!("{what} {number}"));
+        }
+        kind.into()
+    }
+}
+
+fn within(during: &Option<String>) -> String {
+    during.as_ref().map_or_else(String::new, |during| format!(", in {during}"))
+}
+
 impl From<warpfold::Error> for Error {
     fn from(error: warpfold::Error) -> Self {
         ErrorKind::Operator(error).into()
@@ -65,18 +80,22 @@ pub enum ErrorKind {
         reason: String,
     },
     /// Another rank has ended, while this one still waits for it.
-    #[error("rank {rank} has ended, and this rank still waits for it")]
+    #[error("rank {rank} has ended, and this rank still waits for it{}", within(.during))]
     RankEnded {
         /// The rank that ended.
         rank: usize,
+        /// The collective and its number among those of this rank, if it is one that waits.
+        during: Option<String>,
     },
     /// Other ranks did not come in time.
-    #[error("waited {waited:?} for rank(s) {missing:?}")]
+    #[error("waited {waited:?} for rank(s) {missing:?}{}", within(.during))]
     RanksLate {
         /// Time that the ranks waited.
         waited: std::time::Duration,
         /// The ranks that are missing.
         missing: Vec<usize>,
+        /// The collective and its number among those of this rank, if it is one that waits.
+        during: Option<String>,
     },
     /// The ranks do not do the same.
     #[error("the ranks disagree: one comes to {expected}, another to {found}")]

@@ -117,7 +117,7 @@ impl Hall {
         let state = self.lock();
         let lost = match error.kind() {
             ErrorKind::Device(device) if is_lost(device) => {
-                let ended = || Some(ErrorKind::RankEnded { rank: *state.ended.first()? }.into());
+                let ended = || Some(ErrorKind::RankEnded { rank: *state.ended.first()?, during: None }.into());
                 state.failure().or_else(ended)
             }
             _ => None,
@@ -134,13 +134,13 @@ impl Hall {
             DeviceErrorKind::PeerLost { rank, reason } => {
                 let rank = channel.ranks[*rank];
                 self.lock().failure().unwrap_or_else(|| match &**reason {
-                    ENDED => ErrorKind::RankEnded { rank }.into(),
+                    ENDED => ErrorKind::RankEnded { rank, during: None }.into(),
                     reason => ErrorKind::RankFailed { rank, reason: reason.to_owned() }.into(),
                 })
             }
             DeviceErrorKind::PeersLate { waited, missing } => {
                 let missing = missing.iter().map(|&member| channel.ranks[member]).collect();
-                ErrorKind::RanksLate { waited: *waited, missing }.into()
+                ErrorKind::RanksLate { waited: *waited, missing, during: None }.into()
             }
             DeviceErrorKind::PeersDisagree { expected, found } => {
                 ErrorKind::RanksDisagree { expected: expected.clone(), found: found.clone() }.into()

@@ -139,7 +139,7 @@ impl Mesh {
     fn receive(&self, from: usize, mut peer: &TcpStream, tag: u64) -> Result<Vec<u8>, Error> {
         let (found, data) = read_frame(&mut peer).map_err(|e| match e.kind() {
             IoErrorKind::WouldBlock | IoErrorKind::TimedOut => {
-                ErrorKind::RanksLate { waited: self.patience, missing: vec![from] }.into()
+                ErrorKind::RanksLate { waited: self.patience, missing: vec![from], during: None }.into()
             }
             _ => lost(from, &e),
         })?;

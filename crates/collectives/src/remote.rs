@@ -34,6 +34,14 @@ pub(crate) enum Work {
 }
 
 impl Work {
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Self::All(what) => What::NAMES[what.index()],
+            Self::Send(_) => "send",
+            Self::Receive(_) => "receive",
+        }
+    }
+
     /// Tag that the ranks compare before they trust each other's bytes.
     fn tag(&self, bytes: usize) -> u64 {
         let kind: u64 = match self {
@@ -184,7 +192,7 @@ fn why(mesh: &Mesh, start: Instant, error: warpfold_device::Error) -> Error {
 
 fn late(mesh: &Mesh) -> Error {
     let missing = (0..mesh.size).filter(|&rank| rank != mesh.rank).collect();
-    ErrorKind::RanksLate { waited: mesh.patience, missing }.into()
+    ErrorKind::RanksLate { waited: mesh.patience, missing, during: None }.into()
 }
 
 fn with_nccl(

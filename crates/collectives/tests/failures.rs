@@ -111,7 +111,7 @@ fn a_rank_that_does_not_come_is_named_when_patience_ends() {
         let mut data = rank.device().upload(&[1.0_f32])?;
         rank.all_reduce_in_place(&rank.device().default_stream(), Reduce::Sum, &mut data)
     });
-    assert_eq!(error.expect_err("too late").to_string(), "waited 50ms for rank(s) [1]");
+    assert_eq!(error.expect_err("too late").to_string(), "waited 50ms for rank(s) [1], in all-reduce 1");
 }
 
 #[test]
