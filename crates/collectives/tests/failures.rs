@@ -79,7 +79,7 @@ fn a_rank_that_goes_in_any_phase_is_named_by_every_other_rank() {
                 for (rank, result) in ends.into_iter().enumerate().take(ranks - 1) {
                     let error = result.expect("it does not panic").expect_err("it cannot go on");
                     let named = match error.kind() {
-                        ErrorKind::RankFailed { rank, .. } | ErrorKind::RankEnded { rank } => *rank,
+                        ErrorKind::RankFailed { rank, .. } | ErrorKind::RankEnded { rank, .. } => *rank,
                         other => panic!("rank {rank} of {ranks}, {name}, {end:?}: {other:?}"),
                     };
                     // Who learns of it by another rank's failure is told of the first one; a rank
