@@ -87,11 +87,11 @@ impl Mutant {
     }
 }
 
-/// Returns whether a mutant is among those tested: one in eight, or all with `WARPFOLD_ALL_TESTS`
+/// Returns whether a mutant is among those tested: one in six, or all with `WARPFOLD_ALL_TESTS`
 /// set.
 #[must_use]
 pub fn is_sampled(kernel: &str, number: usize) -> bool {
-    crate::sample::tries_all() || (number + kernel.len()).is_multiple_of(8)
+    crate::sample::tries_all() || (number + kernel.len()).is_multiple_of(6)
 }
 
 /// Every module that differs from one by the loss of one synchronisation; those that no longer wait

@@ -135,12 +135,18 @@ fn a_lower_priority_is_served_first_and_passes_no_other_key() {
     std::thread::sleep(moment);
     all.extend([send("late", 7), send("usual", 0), send("early", -7)]);
     std::thread::sleep(moment);
+    // Step by step, so that lines are written one at a time.
+    for id in ["running", "early", "usual", "late"] {
+        let line = loop {
+            word.send(()).expect("the model waits");
+            if let Ok(line) = lines.recv_timeout(moment / 2) {
+                break line;
+            }
+        };
+        assert!(line.contains(&format!("\"id\":\"{id}\"")), "{id}: {line}");
+    }
     drop(word);
     all.iter_mut().for_each(|connection| assert_eq!(connection.reply().status, 200));
-    let order: Vec<String> = lines.try_iter().filter(|line| line.contains("completions")).collect();
-    for (line, id) in order.iter().zip(["running", "early", "usual", "late"]) {
-        assert!(line.contains(&format!("\"id\":\"{id}\"")), "{order:?}");
-    }
     site.end();
 
     let site = two_keys();
