@@ -260,8 +260,7 @@ impl Experts {
         if !has_wgmma || dtype == Dtype::F32 || !sizes.iter().all(fits) {
             return Ok(self);
         }
-        let lines = if self.biases.is_some() { ExpertLines::InTurns } else { ExpertLines::GatesFirst };
-        let gate_up = self.gate_up.packed(dtype, lines)?;
+        let gate_up = self.gate_up.packed(dtype, ExpertLines::of_gate(self.gating()))?;
         Ok(Self { gate_up, down: self.down.packed(dtype, ExpertLines::Outputs)?, ..self })
     }
 
@@ -347,6 +346,10 @@ impl Experts {
         Ok(ExpertSlots { results: results.finish(), shares: shares.finish() })
     }
 
+    fn gating(&self) -> Gating {
+        if self.biases.is_some() { Gating::Clamped } else { Gating::Silu }
+    }
+
     fn inputs<'a>(&'a self, x: &'a Tensor, logits: &'a Tensor) -> impl Iterator<Item = &'a Tensor> {
         let ([gate_up, of_gate_up], [down, of_down]) = (self.gate_up.tensors(), self.down.tensors());
         let weights = [gate_up, down, of_gate_up, of_down].into_iter().flatten();
@@ -370,6 +373,13 @@ impl Experts {
             let reason = "weights of gate and up are stored in another way than those of down".to_owned();
             return Err(ErrorKind::Operand { operator: "experts", reason }.into());
         }
+        let gate = ExpertLines::of_gate(self.gating());
+        for (matrices, lines) in [(&self.gate_up, gate), (&self.down, ExpertLines::Outputs)] {
+            if matches!(matrices, ExpertMatrices::Packed(packed) if packed.problem.lines != lines) {
+                let reason = "weights are packed for another product or gate".to_owned();
+                return Err(ErrorKind::Operand { operator: "experts", reason }.into());
+            }
+        }
         logits.expect_dtype("the logits", Dtype::F32)?;
         self.gate_up.expect_dtype("gate and up", x.dtype())?;
         self.down.expect_dtype("down", x.dtype())?;
@@ -390,7 +400,7 @@ impl Experts {
             sums: true,
             chosen: self.chosen as u64,
             weights: self.weights,
-            gating: if self.biases.is_some() { Gating::Clamped } else { Gating::Silu },
+            gating: self.gating(),
             format,
             packed,
             alignment: 1,

@@ -255,10 +255,9 @@ impl Problem {
     /// How the weights of a product are packed.
     fn pack(&self, dots: Dots) -> PackProblem {
         let Self { hidden, inner, own, gating, format, .. } = *self;
-        let (lines, shape) = match (dots, gating) {
-            (Dots::Gated, Gating::Silu) => (ExpertLines::GatesFirst, [own, 2 * inner, hidden]),
-            (Dots::Gated, Gating::Clamped) => (ExpertLines::InTurns, [own, 2 * inner, hidden]),
-            (Dots::Down, _) => (ExpertLines::Outputs, [own, hidden, inner]),
+        let (lines, shape) = match dots {
+            Dots::Gated => (ExpertLines::of_gate(gating), [own, 2 * inner, hidden]),
+            Dots::Down => (ExpertLines::Outputs, [own, hidden, inner]),
         };
         PackProblem { format, lines, shape, is_back: false }
     }

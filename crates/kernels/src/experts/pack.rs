@@ -4,7 +4,7 @@
 use warpfold_device::LaunchConfig;
 use warpfold_lang::{Global, block_idx, kernel, params, thread_idx, when};
 
-use super::{ExpertFormat, Kernel, Mxfp4Numbers};
+use super::{ExpertFormat, Gating, Kernel, Mxfp4Numbers};
 use crate::kernel_name::KernelName;
 use crate::matmul::quantized::{BLOCK_ROWS, DEPTH, PIECE_ROWS, Pieces, Scheme};
 use crate::overlap::overlap_launches;
@@ -45,6 +45,15 @@ pub enum ExpertLines {
 }
 
 impl ExpertLines {
+    /// The order of the lines of gate and up.
+    #[must_use]
+    pub const fn of_gate(gating: Gating) -> Self {
+        match gating {
+            Gating::Silu => Self::GatesFirst,
+            Gating::Clamped => Self::InTurns,
+        }
+    }
+
     /// Blocks of 64 packed lines.
     fn blocks(self, lines: u64) -> u64 {
         match self {

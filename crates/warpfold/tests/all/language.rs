@@ -143,6 +143,10 @@ fn packed_experts_have_the_bits_of_a_row_alone_in_every_tile() {
     for rows in [70, 33, 17, 9, 4, 1] {
         assert_eq!(run(rows), all[..rows * hidden], "{rows} rows");
     }
+    // Biases choose another gate than the one that weights are packed for.
+    let biases = Some([of(6, &[num, 2 * inner]).unwrap(), of(7, &[num, hidden]).unwrap()]);
+    let error = Experts { biases, ..experts.clone() }.run(&x, &logits, &x).unwrap_err().to_string();
+    assert!(error.contains("packed for another product or gate"), "{error}");
     // Parts of the experts, as several devices have them.
     let slots = |part: std::ops::Range<usize>| {
         let [gate_up, down] = [(1, 2 * inner, hidden), (2, hidden, inner)].map(|(seed, lines, columns)| {
