@@ -158,7 +158,7 @@ impl Bindings {
             ("cuMemAlloc", self.allocations),
             ("cuMemcpyDtoHAsync", self.outputs.len() as u64),
             ("cuMemcpyHtoDAsync", self.uploads.len() as u64),
-            ("cuModuleLoadDataEx", 1),
+            ("cuLibraryLoadData", 1),
         ];
         Recorded {
             activities: activities.into_iter().filter(|activity| activity.calls > 0).collect(),

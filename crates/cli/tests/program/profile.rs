@@ -46,7 +46,7 @@ fn a_simulated_kernel_has_a_profile_too() {
     let (x, launch) = (format!("in={x}"), ["--grid", "1", "--block", "256", "--profile"]);
     let args = [&["sim", &ptx, "--entry", "reduce_sequential_f32"], &launch[..]].concat();
     let outcome = warpfold(&[&args[..], &["--arg", &x, "--arg", &sums, "--arg", "u32=256"]].concat()).ended_with(0);
-    has(&outcome.stdout, &["reduce_sequential_f32", "[memcpy host to device]", "cuMemAlloc", "cuModuleLoadDataEx"]);
+    has(&outcome.stdout, &["reduce_sequential_f32", "[memcpy host to device]", "cuMemAlloc", "cuLibraryLoadData"]);
 }
 
 #[test]
@@ -57,7 +57,7 @@ fn a_benchmark_shows_what_its_operators_do_and_not_what_measuring_takes() {
         let (activities, calls) = (&outcome.json()["profile"]["activities"], &outcome.json()["profile"]["calls"]);
         let (activities, calls) = (activities.to_string(), calls.to_string());
         has(&activities, &[kernel]);
-        has(&calls, &["cuLaunchKernelEx", "cuModuleLoadDataEx"]);
+        has(&calls, &["cuLaunchKernelEx", "cuLibraryLoadData"]);
         // Inputs are the harness's, and so are events.
         assert!(!activities.contains("memcpy") && !calls.contains("Memcpy"), "{activities} {calls}");
         assert!(!calls.contains("cuEventRecord"), "{calls}");

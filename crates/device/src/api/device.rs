@@ -252,7 +252,7 @@ impl Device {
     /// [`ErrorKind::Jit`] with the compiler's log, or [`ErrorKind::Load`] with line and text.
     pub fn load(&self, ptx: &str) -> Result<Module, Error> {
         self.catch_up()?;
-        let module = self.activity().call("cuModuleLoadDataEx", || self.backend().load(ptx))?;
+        let module = self.activity().call("cuLibraryLoadData", || self.backend().load(ptx))?;
         Ok(Module::new(self.clone(), module))
     }
 }

@@ -71,7 +71,7 @@ impl KernelCache {
             let ptx = built.module.to_string();
             let ptx = rewrite.0.map_or_else(|| ptx.clone(), |rewrite| rewrite(&ptx));
             let module = self.modules.get_or_insert(ptx.clone(), || {
-                let module = device.activity().call("cuModuleLoadDataEx", || device.backend().load(&ptx))?;
+                let module = device.activity().call("cuLibraryLoadData", || device.backend().load(&ptx))?;
                 self.loaded.fetch_add(1, Ordering::Relaxed);
                 Ok(module)
             })?;

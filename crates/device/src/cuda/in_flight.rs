@@ -7,9 +7,10 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use cudarc::driver::{CudaContext, CudaEvent, CudaStream, DriverError, result, sys};
+use cudarc::driver::{CudaContext, CudaEvent, CudaStream, DriverError, sys};
 
 use super::driver;
+use super::module::Image;
 use super::stream::CudaStreamHandle;
 use crate::Error;
 use crate::backend::{BackendEvent, BackendStream};
@@ -27,22 +28,14 @@ pub(super) struct InFlight {
 #[derive(Debug, Default)]
 struct Captures {
     count: usize,
-    modules: Vec<Unloadable>,
+    modules: Vec<Image>,
 }
 
-/// A module that is no longer in use.
-#[derive(Debug)]
-struct Unloadable(sys::CUmodule);
-
-// SAFETY: a module handle may be used from every thread in which its context is current.
-unsafe impl Send for Unloadable {}
-
-impl Unloadable {
-    fn unload(self, cuda: &CudaContext) {
-        cuda.record_err(cuda.bind_to_thread());
-        // SAFETY: the module is loaded, nothing refers to it, and none of its kernels runs.
-        cuda.record_err(unsafe { result::module::unload(self.0) });
-    }
+/// Unloads code that nothing refers to and none of whose kernels runs.
+fn unload(image: Image, cuda: &CudaContext) {
+    cuda.record_err(cuda.bind_to_thread());
+    // SAFETY: as above, and the context is current.
+    cuda.record_err(unsafe { image.unload() });
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -112,21 +105,20 @@ impl InFlight {
         let mut captures = lock(&self.captures);
         captures.count -= 1;
         if captures.count == 0 {
-            captures.modules.drain(..).for_each(|module| module.unload(cuda));
+            captures.modules.drain(..).for_each(|image| unload(image, cuda));
         }
     }
 
     /// Unloads a module that nothing refers to, once its kernels are done and no capture is going
     /// on.
     ///
-    /// NOTE: the documents say neither whether `cuModuleUnload` waits for kernels of the module nor
+    /// NOTE: the documents say neither whether unloading waits for kernels of the module nor
     /// what it does to captures, so it meets neither.
-    pub(super) fn unload(&self, cuda: &CudaContext, module: sys::CUmodule) {
+    pub(super) fn unload(&self, cuda: &CudaContext, image: Image) {
         // A failure here is one of the context, which every later call reports.
         let _ = self.wait();
-        let module = Unloadable(module);
         let mut captures = lock(&self.captures);
-        if captures.count == 0 { module.unload(cuda) } else { captures.modules.push(module) }
+        if captures.count == 0 { unload(image, cuda) } else { captures.modules.push(image) }
     }
 }
 

@@ -386,7 +386,7 @@ fn a_recording_has_the_calls_of_the_driver_and_leaves_out_what_is_not_to_be_reco
     let calls: Vec<_> = recorded.calls.iter().map(|call| (call.name, call.calls, call.time)).collect();
     let once = |name| (name, 1, None);
     assert!(
-        ["cuLaunchKernelEx", "cuMemAlloc", "cuMemFree", "cuMemcpyHtoDAsync", "cuModuleLoadDataEx"]
+        ["cuLaunchKernelEx", "cuMemAlloc", "cuMemFree", "cuMemcpyHtoDAsync", "cuLibraryLoadData"]
             .into_iter()
             .all(|name| calls.contains(&once(name))),
         "{calls:?}"
