@@ -107,7 +107,6 @@ fn query(device: &Device) -> Result<String, Failure> {
     let sizes = |[x, y, z]: [u32; 3]| format!("{x} x {y} x {z}");
     let is = |is: bool| if is { "yes" } else { "no" }.to_owned();
     let arch = device.arch();
-    let arch = warpfold_sim::Arch { number: arch.number, specific: arch.specific };
     let data_cache = warpfold_sim::occupancy::limits(arch).data_cache_per_sm;
     let driver = device.driver_version().map_or_else(|| "none".to_owned(), |version| format!("CUDA {version}"));
     let lines = [

@@ -74,7 +74,7 @@ fn check(kernels: impl Iterator<Item = Listed>) {
 /// Bytes of loads that a multiprocessor has under way.
 fn bytes_under_way(listed: &Listed) -> u64 {
     let (arch, name) = (Arch::SM_90A, listed.kernel.name());
-    let target = Target::new(warpfold_lang::Arch { number: arch.number, specific: arch.specific }, (8, 0));
+    let target = Target::new(arch, (8, 0));
     let in_flight = listed.in_flight.unwrap_or_else(|| panic!("no plan says what {name} has under way"));
     let built = listed.kernel.build(&target).unwrap_or_else(|error| panic!("{name}: {error}"));
     let memory = Memory::new(1 << 30);

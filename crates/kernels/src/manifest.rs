@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use warpfold_device::Profile;
-use warpfold_lang::{Arch, Target};
+use warpfold_lang::Target;
 
 use crate::plan::{Family, KernelCache, Plan, Planner};
 use crate::{
@@ -24,7 +24,7 @@ pub(crate) struct Shipped {
 /// The target of the GPU that kernels are listed for.
 fn target_of(profile: Profile) -> Target {
     let (arch, own) = (profile.arch(), profile.limits());
-    let target = Target::new(Arch { number: arch.number, specific: arch.specific }, (9, 0));
+    let target = Target::new(arch, (9, 0));
     let limits = warpfold_lang::Limits {
         max_threads: own.max_threads_per_block,
         max_shared_bytes: own.shared_bytes_per_block_optin,
@@ -37,7 +37,7 @@ impl Shipped {
     /// The main kernel, which is the last, of a plan for a GPU.
     pub(crate) fn planned<F: Family>(family: &F, problem: &F::Problem, profile: Profile) -> Self {
         let arch = profile.arch();
-        let target = Target::new(Arch { number: arch.number, specific: arch.specific }, (8, 0));
+        let target = Target::new(arch, (8, 0));
         let (limits, kernels) = (profile.limits(), KernelCache::default());
         let plan = family.plan(problem, &Planner::new(&target, &limits, &kernels));
         let mut plan = plan.expect("a listed problem has a plan");

@@ -1,13 +1,14 @@
 //! PTX as data: a tree ([`Module`]), a parser ([`parse`]), a printer (`Display` of the tree), a
 //! check of names ([`verify()`]).
 //!
-//! Start with [`ast`]. This crate knows no kernel and no device; the parser resolves no names, and
+//! Start with [`ast`]. What the ISA says beside its syntax is in `isa.rs`. This crate knows no kernel and no device; the parser resolves no names, and
 //! nothing here checks the types of operands. `parse(print(m)) == m` for every tree that the parser
 //! gives. The specification is the PTX ISA; section names in comments refer to it. Two things of it
 //! that no compiler writes do not parse: elements as operands (`table[4]`) and `.align` on
 //! registers.
 
 pub mod ast;
+mod isa;
 mod lexer;
 mod opcode;
 mod parser;
@@ -19,6 +20,7 @@ mod verify;
 mod walk;
 
 pub use ast::*;
+pub use isa::{Arch, Major, Order, Scope, UnknownArch};
 pub use opcode::Opcode;
 pub use parser::parse;
 pub use source::{Source, SourceLine, Sources};

@@ -93,7 +93,6 @@
 #[cfg(feature = "machine")]
 #[allow(unsafe_code, reason = "lanes of the register file")]
 mod alu;
-mod arch;
 #[cfg(feature = "machine")]
 #[allow(unsafe_code, reason = "lanes of the register file, simulator memory")]
 mod asynchronous;
@@ -149,7 +148,6 @@ mod undefined;
 #[allow(unsafe_code, reason = "lanes of the register file")]
 mod warp_ops;
 
-pub use arch::{Arch, UnknownArch};
 #[cfg(feature = "machine")]
 pub use display::grouped;
 #[cfg(feature = "machine")]
@@ -170,4 +168,5 @@ pub use report::{
     WrittenRegister, demangled, short_name,
 };
 pub use tensor_map::{Fill, Interleave, L2Promotion, MapMode, MapSwizzle, TensorMap, TensorMapError, TensorType};
+pub use warpfold_ptx::{Arch, UnknownArch};
 pub use warpfold_ptx::{Source, SourceLine};

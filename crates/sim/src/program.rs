@@ -221,11 +221,17 @@ fn refusals(module: &Module, code: &Code) -> Result<HashMap<String, Error>, Erro
     }
 }
 
-/// Checks that the architecture of `.target` is not newer than the device; an `a` target requires
-/// the exact architecture.
+/// Checks that the virtual GPU has the architecture of the device, and that `.target` is not newer;
+/// an `a` target requires the exact architecture.
 fn check_target(module: &Module, arch: Arch) -> Result<(), Error> {
-    let Some(target) = module.target.first() else { return Ok(()) };
-    let invalid = |reason: String| Error::Unsupported { line: 0, text: format!(".target {target}"), reason };
+    let target = module.target.first();
+    let text = target.map_or_else(String::new, |target| format!(".target {target}"));
+    let invalid = |reason: String| Error::Unsupported { line: 0, text: text.clone(), reason };
+    if !matches!((arch.number, arch.specific), (80 | 86 | 87 | 89 | 90, false) | (90, true)) {
+        let reason = format!("the virtual GPU is sm_80, sm_86, sm_87, sm_89, sm_90 or sm_90a, not {arch}");
+        return Err(invalid(reason));
+    }
+    let Some(target) = target else { return Ok(()) };
     let digits: String = target.chars().filter(char::is_ascii_digit).collect();
     let number: u32 = digits.parse().map_err(|_| invalid("unknown architecture".to_owned()))?;
     let specific = target.ends_with('a');

@@ -71,6 +71,7 @@ fn names_that_mean_no_kernel_or_several_are_refused() {
     refused(&["inspect", "reduec/naive"], 2, "; did you mean 'reduce/naive'?");
     refused(&["inspect", "shared"], 2, "'shared' can mean histogram/shared or reduce-lessons/shared or sgemm/shared");
     refused(&["inspect", "reduce/naive", "--target", "sm_75"], 2, "unknown architecture 'sm_75'");
+    refused(&["inspect", "reduce/naive", "--target", "sm_120"], 3, "or sm_90a, not sm_120");
     refused(&["inspect", "reduce/naive", "--dtype", "f16"], 2, "runs with i32 or f32, not with f16");
     refused(&["inspect", "softmax-vector/grid"], 2, "name softmax_grid_partials_f32 or softmax_grid_f32");
     refused(&["inspect", "gemv", "--dtype", "f32"], 2, "gemv has one element type");

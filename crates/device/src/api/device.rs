@@ -160,8 +160,7 @@ impl Device {
     /// accepts.
     #[must_use]
     pub fn target(&self) -> Target {
-        let Arch { number, specific } = self.arch();
-        let target = Target::new(warpfold_lang::Arch { number, specific }, self.ptx_version());
+        let target = Target::new(self.arch(), self.ptx_version());
         let own = self.limits();
         let limits = warpfold_lang::Limits {
             max_threads: own.max_threads_per_block,

@@ -34,12 +34,11 @@ impl<Ps: Params> Inspect for Kernel<Ps> {
     fn inspect(&self, device: &Device) -> Result<Inspection, Error> {
         let info = device.prepare(self)?.info().clone();
         let built = super::kernel_cache::build(device, self)?;
-        let arch = device.arch();
         Ok(Inspection {
             ptx: built.ptx(),
             info,
             dynamic_shared: u32::try_from(built.dynamic_shared_bytes).unwrap_or(u32::MAX),
-            arch: sim::Arch { number: arch.number, specific: arch.specific },
+            arch: device.arch(),
             device: device.to_string(),
         })
     }

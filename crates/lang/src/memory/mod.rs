@@ -17,6 +17,8 @@ pub use pointer::{
     ClusterSpace, Distributed, Global, GlobalSpace, Index, Local, LocalSpace, Pointer, Shared, SharedSpace, Space,
 };
 
+pub use warpfold_ptx::{Order, Scope};
+
 use crate::intrinsics::sync;
 use crate::recorder::with;
 
@@ -45,32 +47,6 @@ pub enum Cache {
     EvictLast,
     /// Not kept in L1.
     NoAllocate,
-}
-
-/// Memory order of an access (PTX ISA, "Memory Consistency Model").
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Order {
-    /// Nothing but the access itself.
-    Relaxed,
-    /// Later accesses stay after it.
-    Acquire,
-    /// Earlier accesses stay before it.
-    Release,
-    /// Both.
-    AcqRel,
-}
-
-/// Scope of an access or a fence: the threads among which it orders.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Scope {
-    /// The block (`.cta`).
-    Block,
-    /// The cluster; sm_90.
-    Cluster,
-    /// The device.
-    Gpu,
-    /// All devices and the host (`.sys`).
-    System,
 }
 
 /// Orders this thread's earlier accesses before its later ones, as seen by the threads of the scope

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+pub use warpfold_ptx::Major;
+
 use crate::memory::{Index, Shared};
 use crate::types::Element;
 use crate::{ErrorKind, Operand, Val, untyped};
@@ -53,17 +55,6 @@ impl Swizzle {
             Self::Bytes128 => 1,
         }
     }
-}
-
-/// The dimension of a matrix that is contiguous: it runs along the columns of its tile.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Major {
-    /// The dimension that products sum over (K-major): a tile has one row for each row of A, or
-    /// column of B.
-    K,
-    /// The other dimension (MN-major): a tile has one row for each step of the sum. 16-bit elements
-    /// only.
-    Mn,
 }
 
 /// A swizzled matrix in shared memory. Its columns are cut into panels as wide as the swizzle,

@@ -76,7 +76,7 @@ pub(super) fn multiprocessor(device: &Device) -> Result<String, Error> {
             at += height + 4;
         }
     }
-    let cache = warpfold_sim::occupancy::limits(arch(device)).data_cache_per_sm;
+    let cache = warpfold_sim::occupancy::limits(device.arch()).data_cache_per_sm;
     let kib = |bytes: u32| bytes >> 10;
     let shared = kib(limits.shared_bytes_per_sm);
     picture.cell(
@@ -104,11 +104,6 @@ pub(super) fn multiprocessor(device: &Device) -> Result<String, Error> {
         at += 15;
     }
     Ok(picture.end())
-}
-
-fn arch(device: &Device) -> warpfold_sim::Arch {
-    let arch = device.arch();
-    warpfold_sim::Arch { number: arch.number, specific: arch.specific }
 }
 
 pub(super) fn grid(_: &Device) -> Result<String, Error> {

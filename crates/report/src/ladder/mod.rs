@@ -99,9 +99,8 @@ fn drawing(run: LadderRun<'_>, launch: &Launch, told: &LaunchReport) -> Option<D
     let (report, device) = (run.report, run.device);
     // Launches are recorded on virtual GPUs, whose texts have lines of source.
     let built = launch.kernel(report.dtype, report.size).build_with_lines(&device.target()).ok()?;
-    let arch = device.arch();
     let shape = Shape {
-        arch: warpfold_sim::Arch { number: arch.number, specific: arch.specific },
+        arch: device.arch(),
         grid: told.config.grid,
         block: told.config.block,
         dynamic_shared: u32::try_from(built.dynamic_shared_bytes).unwrap_or(u32::MAX),

@@ -1,6 +1,6 @@
 //! `cp.async`, its groups and waits (PTX ISA, "Non-bulk copy").
 
-use warpfold_ptx::{Instruction, Operand, ScalarType as T};
+use warpfold_ptx::{Instruction, Operand, ScalarType as T, Scope};
 
 use super::address::address_row;
 use super::thread_copies::Copy;
@@ -12,7 +12,7 @@ use crate::exec::machine::{Fault, Machine};
 use crate::exec::memory_map::SHARED_WINDOW;
 use crate::exec::op::{LaneOp, NONE, Op};
 use crate::exec::row::{LANES, blend, has, mask_of};
-use crate::memory_ops::access::{Access, Extend, Order, Scope, Space};
+use crate::memory_ops::access::{Access, Extend, Space};
 use crate::memory_ops::{global, pattern, shared};
 use crate::report::{FindingKind, Severity};
 
@@ -47,7 +47,7 @@ unsafe fn begin<const CHECK: bool>(m: &mut Machine, op: &Op, mask: u32) {
     for lane in 0..LANES {
         to[lane] = if offsets[lane] >> 32 == 0 { offsets[lane] as u32 } else { u32::MAX };
     }
-    let access = Access::new(bytes, 1, true, Extend::Zero, Order::Weak, Scope::Sys);
+    let access = Access::new(bytes, 1, true, Extend::Zero, None, Scope::System);
     let span = lanes::span(&to, mask);
     let mut mask = mask;
     if span.bits & (bytes - 1) != 0 || span.highest.saturating_add(bytes) > m.shared_bytes {

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use warpfold_ptx::{Order, Scope};
+
 use crate::exec::lanes;
 
 /// Kind of access to memory.
@@ -13,50 +15,6 @@ pub(crate) enum Kind {
     Write,
     /// An atomic read-modify-write (`atom`, `red`).
     Atomic,
-}
-
-/// Scope of a fence or a strong access.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum Scope {
-    /// The threads of one block.
-    Cta,
-    /// The blocks of one cluster, of several.
-    Cluster,
-    /// All blocks on the device.
-    Gpu,
-    /// All devices and the host.
-    Sys,
-}
-
-impl Scope {
-    /// Returns true if the scope may include threads of two blocks.
-    pub(crate) const fn spans_blocks(self) -> bool {
-        matches!(self, Self::Cluster | Self::Gpu | Self::Sys)
-    }
-}
-
-/// Memory order of a strong access.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Semantics {
-    /// No order by itself; fences before or after add some. `volatile` and `.mmio` are relaxed at
-    /// system scope.
-    Relaxed,
-    /// Later accesses stay after it.
-    Acquire,
-    /// Earlier accesses stay before it.
-    Release,
-    /// Both.
-    AcqRel,
-}
-
-impl Semantics {
-    pub(crate) const fn acquires(self) -> bool {
-        matches!(self, Self::Acquire | Self::AcqRel)
-    }
-
-    pub(crate) const fn releases(self) -> bool {
-        matches!(self, Self::Release | Self::AcqRel)
-    }
 }
 
 /// Kind of a fence.
@@ -88,7 +46,7 @@ pub(crate) enum Strength {
     /// A plain access: `ld`, `st`, `.weak`.
     Weak,
     /// A strong access: atomics, `.relaxed`, `.acquire`, `.release`, `.volatile`, `.mmio`.
-    Strong(Semantics, Scope),
+    Strong(Order, Scope),
 }
 
 /// A memory instruction executed by a warp.
@@ -157,13 +115,13 @@ impl Access {
     pub(crate) const fn is_strong_between_blocks(&self) -> bool {
         match self.strength {
             Strength::Weak => false,
-            Strength::Strong(_, scope) => scope.spans_blocks(),
+            Strength::Strong(_, scope) => !matches!(scope, Scope::Block),
         }
     }
 
     /// Returns true for a `volatile` load or store, or a stronger access.
     pub(crate) const fn is_volatile(&self) -> bool {
-        let is_relaxed = matches!(self.strength, Strength::Strong(Semantics::Relaxed, Scope::Sys));
+        let is_relaxed = matches!(self.strength, Strength::Strong(Order::Relaxed, Scope::System));
         is_relaxed && !matches!(self.kind, Kind::Atomic)
     }
 

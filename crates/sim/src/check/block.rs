@@ -1,7 +1,9 @@
 //! Interface to the interpreter: one [`BlockCheck`] per resident block, told of accesses and of
 //! synchronisation.
 
-use crate::check::access::{Access, FenceKind, Kind, Lanes, Pattern, Scope, Space, Strength, Values};
+use warpfold_ptx::Scope;
+
+use crate::check::access::{Access, FenceKind, Kind, Lanes, Pattern, Space, Strength, Values};
 use crate::check::async_proxy::flight::{Flight, InFlight};
 use crate::check::findings::{Findings, Found, Side};
 use crate::check::global::cluster::address_in_block;

@@ -30,7 +30,7 @@ mod shared;
 mod tests;
 
 pub(crate) use self::{
-    access::{Access, FenceKind, Kind, Pattern, Scope, Semantics, Space, Strength, Values},
+    access::{Access, FenceKind, Kind, Pattern, Space, Strength, Values},
     block::BlockCheck,
     findings::{Findings, Found, HandedOn, Rule, Side},
     global::{

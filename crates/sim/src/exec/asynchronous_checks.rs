@@ -1,12 +1,14 @@
 //! Checker hooks of mbarriers, bulk copies and proxy fences.
 
+use warpfold_ptx::{Order, Scope};
+
 use super::checking::Checking;
 use super::cluster::Place;
 use super::machine::Machine;
 use super::op::Op;
 use crate::asynchronous::thread_copies::{Arrival, Copy};
 use crate::asynchronous::transfers::{self, Load, Store, Thread};
-use crate::check::{Access as Checked, ClusterMemory, Kind, Scope, Semantics, Side, Strength};
+use crate::check::{Access as Checked, ClusterMemory, Kind, Side, Strength};
 
 /// The access of one lane.
 fn one_lane(instr: u32, by: (u32, u32), bytes: u32, kind: Kind, strength: Strength) -> Checked {
@@ -18,7 +20,7 @@ pub(super) fn side(instruction: u32, by: Thread) -> Side {
     Side { instr: instruction, block, warp: by.warp, lane: by.lane }
 }
 
-const STRONG: Strength = Strength::Strong(Semantics::Relaxed, Scope::Gpu);
+const STRONG: Strength = Strength::Strong(Order::Relaxed, Scope::Gpu);
 
 impl Machine {
     /// Checker state of a block's shared memory, in a cluster of several blocks.

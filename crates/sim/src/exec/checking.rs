@@ -3,6 +3,8 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use warpfold_ptx::Scope;
+
 use super::block::lanes_of;
 use super::cluster::Place;
 use super::lanes;
@@ -12,12 +14,11 @@ use super::row::{LANES, mask_of};
 use super::shared_checks::held;
 use crate::asynchronous::thread_copies::Copy;
 use crate::check::{
-    Access as Checked, BlockCheck, ClusterMemory, FenceKind, Findings, Kind, LaunchCheck, Scope, Semantics, Space,
-    Strength, Values,
+    Access as Checked, BlockCheck, ClusterMemory, FenceKind, Findings, Kind, LaunchCheck, Space, Strength, Values,
 };
 use crate::heap::Lies;
 use crate::memory::Guard;
-use crate::memory_ops::access::{self, Access, Direction, Order, element_rows};
+use crate::memory_ops::access::{self, Access, Direction, element_rows};
 use crate::report::{FindingKind, Severity};
 
 /// The checker of a worker.
@@ -32,24 +33,12 @@ pub(crate) struct Checking {
 }
 
 /// The scope for the checker: in a cluster of one block, cluster scope ends with the block.
-fn scope(m: &Machine, scope: access::Scope) -> Scope {
-    match scope {
-        access::Scope::Cluster if m.cluster.peers.len() > 1 => Scope::Cluster,
-        access::Scope::Cta | access::Scope::Cluster => Scope::Cta,
-        access::Scope::Gpu => Scope::Gpu,
-        access::Scope::Sys => Scope::Sys,
-    }
+fn scope(m: &Machine, scope: Scope) -> Scope {
+    if scope == Scope::Cluster && m.cluster.peers.len() <= 1 { Scope::Block } else { scope }
 }
 
 fn strength(m: &Machine, access: Access) -> Strength {
-    let semantics = match access.order() {
-        Order::Weak => return Strength::Weak,
-        Order::Relaxed => Semantics::Relaxed,
-        Order::Acquire => Semantics::Acquire,
-        Order::Release => Semantics::Release,
-        Order::AcqRel => Semantics::AcqRel,
-    };
-    Strength::Strong(semantics, scope(m, access.scope()))
+    access.order().map_or(Strength::Weak, |order| Strength::Strong(order, scope(m, access.scope())))
 }
 
 pub(super) fn described(m: &Machine, op: &Op, access: Access, kind: Kind, mask: u32) -> Checked {
@@ -318,7 +307,7 @@ impl Machine {
         if whole != 0 {
             self.global_checked(op, access, Kind::Read, from, whole);
         }
-        let byte = Access::new(1, 1, true, access::Extend::Zero, Order::Weak, access::Scope::Sys);
+        let byte = Access::new(1, 1, true, access::Extend::Zero, None, Scope::System);
         for n in (0..access.bytes()).take_while(|_| mask != whole) {
             let reads = mask_of(|lane| source_bytes[lane] > n) & mask & !whole;
             if reads != 0 {
@@ -372,10 +361,10 @@ impl Machine {
     /// Notes a fence of scope `imm`.
     pub(crate) fn check_fence(&mut self, imm: i64, kind: FenceKind, mask: u32) {
         let scope = match imm {
-            0 => Scope::Cta,
-            1 => scope(self, access::Scope::Cluster),
+            0 => Scope::Block,
+            1 => scope(self, Scope::Cluster),
             2 => Scope::Gpu,
-            _ => Scope::Sys,
+            _ => Scope::System,
         };
         let warp = self.warp;
         if let Some(Checking { launch, block, .. }) = self.checking.as_deref_mut() {

@@ -19,10 +19,11 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use warpfold_ptx::Scope;
+
 use super::machine::Machine;
 use super::recording::Recorded;
 use super::row::LANES;
-use crate::memory_ops::access::Scope;
 use crate::occupancy::limits;
 use crate::{Arch, occupancy};
 

@@ -3,6 +3,8 @@
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
+use warpfold_ptx::Scope;
+
 use super::checking::{Checking, described, stored};
 use super::code::Placed;
 use super::machine::Machine;
@@ -10,7 +12,7 @@ use super::memory_map::SHARED_WINDOW;
 use super::op::Op;
 use super::row::{ALL_LANES, LANES, mask_of};
 use crate::check::{Kind, Pattern, Space, Values, WarpAccess};
-use crate::memory_ops::access::{self, Access, Direction, Order, address_fault};
+use crate::memory_ops::access::{self, Access, Direction, address_fault};
 use crate::report::FindingKind;
 
 /// Returns the contents of `bytes` bytes of shared memory.
@@ -79,7 +81,7 @@ impl Machine {
         span: &RangeInclusive<u32>,
         stored: impl Fn(u32) -> u128,
     ) -> u32 {
-        let word = Access::new(4, 1, false, access::Extend::Zero, Order::Weak, access::Scope::Cta);
+        let word = Access::new(4, 1, false, access::Extend::Zero, None, Scope::Block);
         let span = *span.start()..=span.end().saturating_add(12);
         let mut good = 0;
         for first in (0..32).step_by(8).filter(|first| rows >> first & 0xff != 0) {

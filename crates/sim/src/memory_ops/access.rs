@@ -1,9 +1,9 @@
 //! `ld`, `ldu`, `st` and prefetches: decoding, addresses, and the choice of the space (PTX ISA,
 //! "Data Movement").
 
-use warpfold_ptx::{Instruction, Opcode, Operand, ScalarType as T};
+use warpfold_ptx::{Instruction, Opcode, Operand, Order, ScalarType as T, Scope};
 
-pub(crate) use super::flags::{Access, Extend, Order, Scope};
+pub(crate) use super::flags::{Access, Extend};
 use crate::Error;
 use crate::decode::{Decoder, Place};
 use crate::exec::code::Class;
@@ -286,18 +286,19 @@ pub(crate) fn decode(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
     }
 }
 
-/// Order and scope of a memory instruction.
-pub(crate) fn order_of(inst: &Instruction) -> (Order, Scope) {
+/// Order and scope of a memory instruction; no order of a weak one. `volatile` and `.mmio` are
+/// relaxed.
+pub(crate) fn order_of(inst: &Instruction) -> (Option<Order>, Scope) {
     let order = if inst.has("acq_rel") {
-        Order::AcqRel
+        Some(Order::AcqRel)
     } else if inst.has("acquire") {
-        Order::Acquire
+        Some(Order::Acquire)
     } else if inst.has("release") {
-        Order::Release
+        Some(Order::Release)
     } else if inst.has("relaxed") || inst.has("volatile") || inst.has("mmio") {
-        Order::Relaxed
+        Some(Order::Relaxed)
     } else {
-        Order::Weak
+        None
     };
     (order, scope_of(inst))
 }
@@ -305,13 +306,13 @@ pub(crate) fn order_of(inst: &Instruction) -> (Order, Scope) {
 /// The scope of an instruction; the system if it names none.
 pub(crate) fn scope_of(inst: &Instruction) -> Scope {
     if inst.has("cta") {
-        Scope::Cta
+        Scope::Block
     } else if inst.has("cluster") {
         Scope::Cluster
     } else if inst.has("gpu") || inst.has("gl") {
         Scope::Gpu
     } else {
-        Scope::Sys
+        Scope::System
     }
 }
 
@@ -359,7 +360,7 @@ fn load_or_store(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
         };
     }
     let (order, scope) = order_of(inst);
-    d.code.orders_blocks |= order != Order::Weak;
+    d.code.orders_blocks |= order.is_some();
     let space = space_of(d, inst, &mut address.offset, address.place)?;
     d.code.has_cluster_scope |= scope == Scope::Cluster && matches!(space, Space::Global | Space::Generic);
     d.f.accessed = Some(space);

@@ -6,7 +6,7 @@
 use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering::SeqCst};
 use std::sync::{Mutex, PoisonError};
 
-use warpfold_ptx::{Instruction, Opcode, Operand, ScalarType as T};
+use warpfold_ptx::{Instruction, Opcode, Operand, Order, ScalarType as T, Scope};
 
 use super::access::{self, Access, Extend, Space, addresses, order_of};
 use super::combine::{KINDS, Kind, Plan, apply};
@@ -368,9 +368,9 @@ pub(crate) fn decode(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
         Space::Local | Space::Param => return Err(d.invalid(inst, "atomics work on global and shared memory only")),
     };
     let (order, scope) = order_of(inst);
-    let order = if order == access::Order::Weak { access::Order::Relaxed } else { order };
-    let scope = if ["cta", "cluster", "gpu", "sys"].iter().any(|s| inst.has(s)) { scope } else { access::Scope::Gpu };
-    d.code.has_cluster_scope |= scope == access::Scope::Cluster && space != Some(Window::Shared);
+    let order = order.or(Some(Order::Relaxed));
+    let scope = if ["cta", "cluster", "gpu", "sys"].iter().any(|s| inst.has(s)) { scope } else { Scope::Gpu };
+    d.code.has_cluster_scope |= scope == Scope::Cluster && space != Some(Window::Shared);
     let values = elements(d.operand(inst, shift + 1)?);
     let olds = if is_red { vec![Operand::Sink; values.len()] } else { elements(d.operand(inst, 0)?) };
     if values.len() != olds.len() {

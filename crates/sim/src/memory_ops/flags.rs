@@ -1,6 +1,8 @@
 //! Access flags: element type, vector length, extension, memory order and scope, packed into one
 //! number.
 
+use warpfold_ptx::{Order, Scope};
+
 /// Flags of an access, packed into `Op::dst2`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Access(pub u32);
@@ -18,43 +20,22 @@ pub(crate) enum Extend {
     Sign8To16 = 3,
 }
 
-/// Ordering of a memory operation (PTX ISA, "Memory Consistency Model").
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Order {
-    /// No ordering; may not be used to communicate.
-    Weak = 0,
-    /// `.relaxed`, `.volatile`, `.mmio`.
-    Relaxed = 1,
-    /// `.acquire`.
-    Acquire = 2,
-    /// `.release`.
-    Release = 3,
-    /// `.acq_rel`.
-    AcqRel = 4,
-}
-
-/// Scope of a strong operation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Scope {
-    /// The block.
-    Cta = 0,
-    /// The cluster.
-    Cluster = 1,
-    /// The device.
-    Gpu = 2,
-    /// The system.
-    Sys = 3,
-}
-
 impl Access {
     /// Packs an access.
-    pub(crate) fn new(element_bytes: u32, count: u32, wide: bool, extend: Extend, order: Order, scope: Scope) -> Self {
+    pub(crate) fn new(
+        element_bytes: u32,
+        count: u32,
+        wide: bool,
+        extend: Extend,
+        order: Option<Order>,
+        scope: Scope,
+    ) -> Self {
         Self(
             element_bytes.trailing_zeros()
                 | (count.trailing_zeros() << 3)
                 | (u32::from(wide) << 6)
                 | ((extend as u32) << 7)
-                | ((order as u32) << 9)
+                | (order.map_or(0, |order| order as u32 + 1) << 9)
                 | ((scope as u32) << 12),
         )
     }
@@ -106,14 +87,14 @@ impl Access {
         self.0 >> 7 & 3 != 0
     }
 
-    /// Memory order.
-    pub(crate) fn order(self) -> Order {
+    /// Memory order; none of a weak access, which may not be used to communicate.
+    pub(crate) fn order(self) -> Option<Order> {
         match self.0 >> 9 & 7 {
-            0 => Order::Weak,
-            1 => Order::Relaxed,
-            2 => Order::Acquire,
-            3 => Order::Release,
-            _ => Order::AcqRel,
+            0 => None,
+            1 => Some(Order::Relaxed),
+            2 => Some(Order::Acquire),
+            3 => Some(Order::Release),
+            _ => Some(Order::AcqRel),
         }
     }
 
@@ -126,10 +107,10 @@ impl Access {
     /// Scope.
     pub(crate) fn scope(self) -> Scope {
         match self.0 >> 12 & 3 {
-            0 => Scope::Cta,
+            0 => Scope::Block,
             1 => Scope::Cluster,
             2 => Scope::Gpu,
-            _ => Scope::Sys,
+            _ => Scope::System,
         }
     }
 }

@@ -5,14 +5,7 @@
 //! (of A; column of B); MN-major, it holds eight neighbours along M or N of one k. Swizzling
 //! exchanges units inside a line of 128 bytes.
 
-/// Major dimension: the one along which elements are contiguous.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Major {
-    /// Along K.
-    K,
-    /// Along M (of A) or N (of B).
-    Mn,
-}
+use warpfold_ptx::Major;
 
 /// A matrix in shared memory.
 #[derive(Debug, Clone, Copy)]

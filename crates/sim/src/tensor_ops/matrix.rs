@@ -5,7 +5,7 @@
 //! the eight rows of a matrix are one phase of shared memory. To the checker it is the lane with
 //! the address that accesses the row.
 
-use warpfold_ptx::{Instruction, Name, Opcode, ScalarType as T};
+use warpfold_ptx::{Instruction, Name, Opcode, ScalarType as T, Scope};
 
 use super::expect_whole_warp;
 use crate::Error;
@@ -16,7 +16,7 @@ use crate::exec::machine::Machine;
 use crate::exec::memory_map::{Window, window};
 use crate::exec::op::{LaneOp, NONE, Op};
 use crate::exec::row::LANES;
-use crate::memory_ops::access::{self, Access, Extend, Order, Scope, Space, element_rows};
+use crate::memory_ops::access::{self, Access, Extend, Space, element_rows};
 use crate::memory_ops::{pattern, shared};
 
 /// Bytes of a row of a matrix.
@@ -253,7 +253,7 @@ pub(super) fn decode(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
         (false, false) => d.handler::<StoreMatrix<false>>(),
         (false, true) => d.handler::<StoreMatrix<true>>(),
     };
-    let access = Access::new(ROW_BYTES, 1, address.wide, Extend::Zero, Order::Weak, Scope::Cta);
+    let access = Access::new(ROW_BYTES, 1, address.wide, Extend::Zero, None, Scope::Block);
     let transposed = if inst.has("trans") { TRANSPOSED } else { 0 };
     let [dst, b, c, d_row] = rows;
     let dst2 = access.0 | transposed | generic | (count as u32) << COUNT_SHIFT;

@@ -27,9 +27,8 @@
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
-use warpfold_ptx::{Instruction, Name, Opcode, Operand, Statement};
+use warpfold_ptx::{Instruction, Major, Name, Opcode, Operand, Statement};
 
-use super::descriptor::Major;
 use super::queue::Issued;
 use super::wgmma::{Kind, Tile};
 use crate::decode::{Decoder, Symbol};

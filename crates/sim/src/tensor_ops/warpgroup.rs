@@ -3,7 +3,9 @@
 //! Register `4j + 2h + e` of lane `4g + t` holds row `g + 8h`, column `8j + 2t + e` of D, so four
 //! registers at a time are the accumulators of `mma`'s fragments. So are the registers of A.
 
-use super::descriptor::{Layout, Major};
+use warpfold_ptx::Major;
+
+use super::descriptor::Layout;
 use super::product::{Block, Columns, WORDS, columns_of, from_registers, rows_of};
 use super::queue::Issued;
 use super::wgmma::{Kind, Tile};

@@ -4,10 +4,10 @@
 //! Every dense shape and type. Registers are held in [`Tile`], what is known when an instruction is
 //! issued in [`Issued`], the work is done in [`super::warpgroup`]. Absent: `wgmma.mma_async.sp`.
 
-use warpfold_ptx::{Instruction, Operand, ScalarType as T};
+use warpfold_ptx::{Instruction, Major, Operand, ScalarType as T};
 
 use super::aligned::{By, Rule};
-use super::descriptor::{Layout, Major};
+use super::descriptor::Layout;
 use super::element::{Element, types};
 use super::mma::factor_type;
 use super::product::Sums;

@@ -6,7 +6,7 @@
 //! memory, else of each element. So an instruction counts several requests, as what ptxas makes of
 //! it does. Alignment is that of these accesses; the ISA asks for that of a whole fragment.
 
-use warpfold_ptx::{Instruction, ScalarType as T};
+use warpfold_ptx::{Instruction, ScalarType as T, Scope};
 
 use super::wmma::{bits_of, exists, registers, shape};
 use crate::Error;
@@ -15,7 +15,7 @@ use crate::exec::code::Class;
 use crate::exec::machine::Machine;
 use crate::exec::op::{LaneOp, NONE, Op};
 use crate::exec::row::{ALL_LANES, LANES};
-use crate::memory_ops::access::{self, Access, Extend, Nothing, Order, Scope, Space, handler, space_of, watched};
+use crate::memory_ops::access::{self, Access, Extend, Nothing, Space, handler, space_of, watched};
 
 /// Position in memory of an element of each lane.
 #[derive(Debug, Clone)]
@@ -237,7 +237,7 @@ pub(super) fn decode(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
             if !is_load && i > 0 {
                 ops.push(Op { dst: part, a: row, imm: shift, ..Op::new(d.handler::<Shift>()) });
             }
-            let access = Access::new(bytes, 1, true, Extend::Zero, Order::Weak, Scope::Sys);
+            let access = Access::new(bytes, 1, true, Extend::Zero, None, Scope::System);
             let handler = if is_load && d.checked && steps == 1 {
                 watched(d, space, at, &[part], true)
             } else {

@@ -4,7 +4,9 @@
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use crate::check::access::{Access, Kind, Scope, Sizes, Space, Strength};
+use warpfold_ptx::Scope;
+
+use crate::check::access::{Access, Kind, Sizes, Space, Strength};
 use crate::check::async_proxy::global_fences::ProxyFences;
 use crate::check::async_proxy::maps::ChangedMaps;
 use crate::check::findings::{Findings, Found, Rule, Side};
@@ -77,9 +79,9 @@ impl Reached {
     pub(in crate::check) const fn of(access: &Access) -> Self {
         match access.strength {
             Strength::Weak => Self::Weak,
-            Strength::Strong(_, Scope::Cta) => Self::Narrow,
+            Strength::Strong(_, Scope::Block) => Self::Narrow,
             Strength::Strong(_, Scope::Cluster) => Self::Near,
-            Strength::Strong(_, Scope::Gpu | Scope::Sys) => Self::Wide,
+            Strength::Strong(_, Scope::Gpu | Scope::System) => Self::Wide,
         }
     }
 }

@@ -6,7 +6,9 @@
 
 use std::sync::Arc;
 
-use crate::check::access::{Lanes, Scope};
+use warpfold_ptx::Scope;
+
+use crate::check::access::Lanes;
 use crate::check::order::grid::GridOrder;
 use crate::check::order::reach::{Extent, Fact, Grade, Reach, join};
 
@@ -46,7 +48,7 @@ impl Cluster {
     pub(super) fn given(&self, reach: &Arc<Reach>, scope: Scope) -> Arc<Reach> {
         let beyond = scope != Scope::Cluster;
         match self.name() {
-            _ if !scope.spans_blocks() => Arc::new(reach.narrowed()),
+            _ if scope == Scope::Block => Arc::new(reach.narrowed()),
             None => Arc::clone(reach),
             Some(cluster) => Arc::new(reach.restated(|fact| match fact {
                 Fact::Known(Grade::Wide) => Some(Fact::Told { cluster, beyond }),
@@ -59,7 +61,7 @@ impl Cluster {
     /// Facts that an acquire of a scope may take of those given away.
     pub(super) fn taken(&self, reach: &Arc<Reach>, scope: Scope) -> Arc<Reach> {
         match self.name() {
-            _ if !scope.spans_blocks() => Arc::new(reach.narrowed()),
+            _ if scope == Scope::Block => Arc::new(reach.narrowed()),
             Some(own) if reach.is_told() => Arc::new(reach.restated(|fact| match fact {
                 Fact::Told { cluster, beyond } if cluster != own && (!beyond || scope == Scope::Cluster) => {
                     Some(Fact::Known(Grade::Narrow))

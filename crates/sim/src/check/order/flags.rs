@@ -9,7 +9,9 @@
 
 use std::collections::HashMap;
 
-use crate::check::access::{Kind, Semantics};
+use warpfold_ptx::Order;
+
+use crate::check::access::Kind;
 use crate::check::order::clock::{Clock, NOTHING, join};
 
 /// The locations at which a block has released anything.
@@ -37,14 +39,7 @@ impl Flags {
     }
 
     /// A strong write or atomic that gives away `clock`.
-    pub(in crate::check) fn write(
-        &mut self,
-        warp: u32,
-        key: u64,
-        kind: Kind,
-        semantics: Semantics,
-        clock: Option<&Clock>,
-    ) {
+    pub(in crate::check) fn write(&mut self, warp: u32, key: u64, kind: Kind, semantics: Order, clock: Option<&Clock>) {
         if kind == Kind::Atomic {
             if let Some(clock) = clock {
                 join(self.carried.entry(key).or_insert(NOTHING), clock);

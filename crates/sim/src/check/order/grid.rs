@@ -13,7 +13,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::check::access::{FenceKind, Kind, Lanes, Scope, Semantics};
+use warpfold_ptx::{Order, Scope};
+
+use crate::check::access::{FenceKind, Kind, Lanes};
 use crate::check::order::cluster::{Cluster, Phase};
 use crate::check::order::fence_sc::Sequence;
 use crate::check::order::fenced::Fenced;
@@ -261,11 +263,11 @@ impl GridOrder {
         {
             let acquired = self.cluster.acquired(&reach, scope);
             self.learn(warp, by, Some(&acquired));
-            if !scope.spans_blocks() || self.cluster.ends(scope) {
+            if scope == Scope::Block || self.cluster.ends(scope) {
                 self.pending[w].see(by, &reach);
             }
         }
-        let is_sequential = kind == FenceKind::Sequential && scope.spans_blocks();
+        let is_sequential = kind == FenceKind::Sequential && scope != Scope::Block;
         if is_sequential {
             locations.settle();
             let learnt = self.sequence[w].fence(locations, (self.block, warp));
@@ -280,8 +282,8 @@ impl GridOrder {
             let covered = self.with_known((warp, lanes), extent);
             self.sequence[w].cover(&covered);
         }
-        if !scope.spans_blocks() || self.cluster.ends(scope) {
-            let extent = if scope.spans_blocks() { extent } else { extent.gather() };
+        if scope == Scope::Block || self.cluster.ends(scope) {
+            let extent = if scope != Scope::Block { extent } else { extent.gather() };
             let known = self.with_known((warp, lanes), extent);
             let given = self.cluster.given(&known, scope);
             self.fenced[w].join_others(Some(&given));
@@ -357,7 +359,7 @@ impl GridOrder {
         locations: &Locations,
         (warp, lanes, address): (u32, u32, u64),
         kind: Kind,
-        semantics: Semantics,
+        semantics: Order,
         scope: Scope,
     ) {
         if !self.enabled {
@@ -388,7 +390,7 @@ impl GridOrder {
         &mut self,
         locations: &Locations,
         (warp, lanes, address): (u32, u32, u64),
-        semantics: Semantics,
+        semantics: Order,
         scope: Scope,
     ) {
         let w = warp as usize;

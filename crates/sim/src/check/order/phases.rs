@@ -19,7 +19,9 @@
 
 use std::collections::HashMap;
 
-use crate::check::access::{Access, Kind, Lanes, Scope, Semantics};
+use warpfold_ptx::{Order, Scope};
+
+use crate::check::access::{Access, Kind, Lanes};
 use crate::check::async_proxy::flight::{Flight, Hold};
 use crate::check::block::BlockCheck;
 use crate::check::findings::{Findings, Found, Rule, Side};
@@ -178,7 +180,7 @@ impl BlockCheck {
     pub(crate) fn arrive_at_mbarrier(&mut self, launch: &LaunchCheck, warp: u32, lanes: u32, offset: u32) {
         self.order.arrive_at_mbarrier(warp, lanes, offset);
         let at = (warp, lanes, address_in_block(self.block, offset.into()));
-        self.grid.release(&launch.locations, at, Kind::Atomic, Semantics::Release, Scope::Gpu);
+        self.grid.release(&launch.locations, at, Kind::Atomic, Order::Release, Scope::Gpu);
     }
 
     /// Advances an mbarrier of the block to the phase of this parity.
@@ -193,7 +195,7 @@ impl BlockCheck {
             let at = (warp, lanes, address_in_block(self.block, offset.into()));
             launch.locations.settle();
             self.grid.begin_read(&launch.locations);
-            self.grid.acquire(&launch.locations, at, Semantics::Acquire, Scope::Gpu);
+            self.grid.acquire(&launch.locations, at, Order::Acquire, Scope::Gpu);
             self.grid.end_read();
         }
     }
@@ -303,7 +305,7 @@ impl BlockCheck {
         while at < end {
             let bytes = if (end - at) >= 16 && at.is_multiple_of(16) { 16 } else { 4 };
             let strength = match kind {
-                Kind::Atomic => Strength::Strong(Semantics::Relaxed, Scope::Gpu),
+                Kind::Atomic => Strength::Strong(Order::Relaxed, Scope::Gpu),
                 Kind::Read | Kind::Write => Strength::Weak,
             };
             let access = Access { instr: side.instr, warp: side.warp, mask: bit, bytes, element: 0, kind, strength };
@@ -333,7 +335,7 @@ impl BlockCheck {
     pub(crate) fn release_to_cluster(&mut self, launch: &LaunchCheck, access: &Access, addresses: &[u64; 32]) {
         for lane in Lanes(access.mask) {
             let at = (access.warp, 1 << lane, addresses[lane as usize]);
-            self.grid.release(&launch.locations, at, Kind::Atomic, Semantics::Release, Scope::Gpu);
+            self.grid.release(&launch.locations, at, Kind::Atomic, Order::Release, Scope::Gpu);
         }
     }
 }

@@ -1,7 +1,9 @@
 //! Fences and strong accesses in the order inside a block (PTX ISA, "Release and Acquire
 //! Patterns").
 
-use crate::check::access::{FenceKind, Kind, Semantics};
+use warpfold_ptx::Order;
+
+use crate::check::access::{FenceKind, Kind};
 use crate::check::order::block::BlockOrder;
 use crate::check::order::clock::join_boxed;
 
@@ -23,7 +25,7 @@ impl BlockOrder {
 
     /// A strong write or atomic of the location `key` by `mask` lanes; call before its value can be
     /// seen.
-    pub(crate) fn release(&mut self, warp: u32, mask: u32, key: u64, kind: Kind, semantics: Semantics) {
+    pub(crate) fn release(&mut self, warp: u32, mask: u32, key: u64, kind: Kind, semantics: Order) {
         let w = warp as usize;
         let clock = if semantics.releases() {
             Some(self.stamp(warp, mask))
@@ -43,7 +45,7 @@ impl BlockOrder {
     }
 
     /// A strong read or atomic of the location `key` by `mask` lanes; call once its value is read.
-    pub(crate) fn acquire(&mut self, warp: u32, mask: u32, key: u64, semantics: Semantics) {
+    pub(crate) fn acquire(&mut self, warp: u32, mask: u32, key: u64, semantics: Order) {
         self.sequential.read(warp, key);
         self.sequential.hear(warp, key);
         if semantics.acquires() {

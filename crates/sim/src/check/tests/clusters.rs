@@ -15,11 +15,11 @@ fn rig() -> Rig {
 }
 
 fn release(scope: Scope) -> Step {
-    write(2).strong(Semantics::Release, scope).one(0, FLAG)
+    write(2).strong(Order::Release, scope).one(0, FLAG)
 }
 
 fn acquire(scope: Scope) -> Step {
-    read(3).strong(Semantics::Acquire, scope).one(0, FLAG)
+    read(3).strong(Order::Acquire, scope).one(0, FLAG)
 }
 
 #[test]
@@ -47,8 +47,8 @@ fn a_fence_of_cluster_scope_orders_blocks_of_the_cluster_alone() {
             let mut rig = rig();
             rig.global(0, &write(1).one(0, 8));
             rig.fence(0, 0, scopes[0]);
-            rig.global(0, &write(2).strong(Semantics::Relaxed, Gpu).one(0, FLAG));
-            rig.global(reader, &read(3).strong(Semantics::Relaxed, Gpu).one(0, FLAG));
+            rig.global(0, &write(2).strong(Order::Relaxed, Gpu).one(0, FLAG));
+            rig.global(reader, &read(3).strong(Order::Relaxed, Gpu).one(0, FLAG));
             rig.fence(reader, 0, scopes[1]);
             rig.global(reader, &read(4).one(0, 8));
             rig.finds(if reader == 1 || far { &[] } else { &[NARROW] });
@@ -62,15 +62,15 @@ fn what_a_cluster_has_acquired_from_outside_its_blocks_hand_on_among_themselves(
     rig.global(2, &write(1).one(0, 8));
     rig.global(2, &release(Scope::Gpu));
     rig.global(0, &acquire(Scope::Gpu));
-    rig.global(0, &write(4).strong(Semantics::Release, Scope::Cluster).one(0, FLAG + 4));
-    rig.global(1, &read(5).strong(Semantics::Acquire, Scope::Cluster).one(0, FLAG + 4));
+    rig.global(0, &write(4).strong(Order::Release, Scope::Cluster).one(0, FLAG + 4));
+    rig.global(1, &read(5).strong(Order::Acquire, Scope::Cluster).one(0, FLAG + 4));
     rig.global(1, &read(6).one(0, 8));
     rig.finds(&[]);
 }
 
 #[test]
 fn strong_accesses_of_cluster_scope_race_with_those_of_another_cluster() {
-    let add = |instr, scope| atomic(instr).strong(Semantics::Relaxed, scope).one(0, 8);
+    let add = |instr, scope| atomic(instr).strong(Order::Relaxed, scope).one(0, 8);
     for (other, scopes, rules) in [
         (1, [Scope::Cluster; 2], &[][..]),
         (2, [Scope::Cluster; 2], &[NARROW]),

@@ -125,8 +125,8 @@ fn reads_that_a_later_block_waits_for_before_it_lets_dependents_begin_are_over()
     all.trigger(0);
     all.rig.global(0, &read(1));
     all.rig.gather(0);
-    all.rig.global(0, &write(2).one(0, 512).strong(Semantics::Release, Scope::Gpu));
-    all.rig.global(1, &read(3).one(0, 512).strong(Semantics::Acquire, Scope::Gpu));
+    all.rig.global(0, &write(2).one(0, 512).strong(Order::Release, Scope::Gpu));
+    all.rig.global(1, &read(3).one(0, 512).strong(Order::Acquire, Scope::Gpu));
     all.trigger(1);
     all.next();
     all.rig.global(1, &write(4));
@@ -208,8 +208,8 @@ fn a_wait_in_another_block_counts_for_threads_that_have_learnt_of_others() {
     all.rig.global(0, &write(1));
     all.next();
     all.wait(0, 0, ALL);
-    all.rig.global(0, &write(2).one(0, 512).strong(Semantics::Release, Scope::Gpu));
-    all.rig.global(1, &read(3).one(0, 512).strong(Semantics::Acquire, Scope::Gpu));
+    all.rig.global(0, &write(2).one(0, 512).strong(Order::Release, Scope::Gpu));
+    all.rig.global(1, &read(3).one(0, 512).strong(Order::Acquire, Scope::Gpu));
     all.rig.global(1, &read(4));
     all.rig.finds(&[]);
 }
@@ -220,11 +220,11 @@ fn flags_of_the_launch_before_order_what_lies_before_them() {
         let mut all = Launches::new(1);
         all.rig.global(0, &write(1));
         all.rig.gather(0);
-        all.rig.global(0, &write(2).one(0, 512).strong(Semantics::Release, Scope::Gpu));
+        all.rig.global(0, &write(2).one(0, 512).strong(Order::Release, Scope::Gpu));
         all.rig.global(0, &write(3).at(|lane| 1024 + lane * 4));
         all.next();
         if acquires {
-            all.rig.global(0, &read(4).one(0, 512).strong(Semantics::Acquire, Scope::Gpu));
+            all.rig.global(0, &read(4).one(0, 512).strong(Order::Acquire, Scope::Gpu));
         }
         all.rig.global(0, &read(5));
         all.rig.finds(if acquires { &[] } else { &[READ] });

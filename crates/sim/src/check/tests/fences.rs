@@ -7,7 +7,7 @@ const OTHER: u64 = 8192;
 const UNSHARED: Rule = Rule::UnsharedAcquire;
 
 fn relaxed(step: Step, at: u64) -> Step {
-    step.strong(Semantics::Relaxed, Scope::Gpu).one(0, at)
+    step.strong(Order::Relaxed, Scope::Gpu).one(0, at)
 }
 
 fn fence(rig: &mut Rig, block: usize, scope: Scope, kind: FenceKind) {
@@ -29,7 +29,7 @@ fn told_apart(first: &Step, second: &Step, scopes: [Scope; 2], kinds: [FenceKind
 #[test]
 fn a_fence_sc_before_a_read_that_a_write_overtook_comes_before_the_writers() {
     use FenceKind::{Both, Sequential};
-    let (cta, gpu) = (Scope::Cta, Scope::Gpu);
+    let (cta, gpu) = (Scope::Block, Scope::Gpu);
     for kinds in [[Sequential; 2], [Both, Sequential], [Sequential, Both]] {
         for scopes in [[gpu; 2], [cta, gpu], [gpu, cta]] {
             let rig = told_apart(&relaxed(read(2), FLAG), &relaxed(write(3), FLAG), scopes, kinds);
@@ -129,13 +129,13 @@ fn released() -> Rig {
     let mut rig = Rig::new(3, 32);
     rig.global(0, &write(1));
     rig.gather(0);
-    rig.global(0, &write(2).strong(Semantics::Release, Scope::Gpu).one(0, FLAG));
+    rig.global(0, &write(2).strong(Order::Release, Scope::Gpu).one(0, FLAG));
     rig
 }
 
 #[test]
 fn a_lane_acquires_for_itself_until_a_warp_sync() {
-    let acquire = read(3).strong(Semantics::Acquire, Scope::Gpu).one(5, FLAG);
+    let acquire = read(3).strong(Order::Acquire, Scope::Gpu).one(5, FLAG);
     let mut rig = released();
     rig.global(1, &acquire);
     rig.global(1, &read(4).one(5, 8));
@@ -162,8 +162,8 @@ fn lanes_that_acquire_one_after_the_other_know_what_each_acquired() {
     for block in 0..2 {
         let own = u64::from(block) * 4;
         rig.global(block as usize, &write(1).one(0, own));
-        rig.global(block as usize, &write(2).strong(Semantics::Release, Scope::Gpu).one(0, FLAG + own));
-        rig.global(2, &read(3).strong(Semantics::Acquire, Scope::Gpu).one(block, FLAG + own));
+        rig.global(block as usize, &write(2).strong(Order::Release, Scope::Gpu).one(0, FLAG + own));
+        rig.global(2, &read(3).strong(Order::Acquire, Scope::Gpu).one(block, FLAG + own));
     }
     rig.global(2, &read(4).lanes(0b11));
     rig.finds(&[]);
@@ -188,9 +188,9 @@ fn a_fence_counts_for_the_lanes_that_have_read() {
 fn a_lane_passes_on_only_what_it_knows_itself() {
     for (lane, expected) in [(5, &[][..]), (6, &[RAW])] {
         let mut rig = released();
-        rig.global(1, &read(3).strong(Semantics::Acquire, Scope::Gpu).one(5, FLAG));
-        rig.global(1, &write(4).strong(Semantics::Release, Scope::Gpu).one(lane, OTHER));
-        rig.global(2, &read(5).strong(Semantics::Acquire, Scope::Gpu).lanes(ALL).at(|_| OTHER));
+        rig.global(1, &read(3).strong(Order::Acquire, Scope::Gpu).one(5, FLAG));
+        rig.global(1, &write(4).strong(Order::Release, Scope::Gpu).one(lane, OTHER));
+        rig.global(2, &read(5).strong(Order::Acquire, Scope::Gpu).lanes(ALL).at(|_| OTHER));
         rig.global(2, &read(6));
         rig.finds(expected);
     }
@@ -226,11 +226,11 @@ fn a_strong_read_of_a_write_comes_after_the_fences_that_the_write_overtook() {
 
 #[test]
 fn an_access_behind_another_blocks_fence_is_left_for_that_fence() {
-    let acquired = |strength: Semantics| {
+    let acquired = |strength: Order| {
         three(&[
             (0, Some(write(1).one(0, 8))),
             (0, None),
-            (0, Some(write(2).strong(Semantics::Release, Scope::Gpu).one(0, FLAG))),
+            (0, Some(write(2).strong(Order::Release, Scope::Gpu).one(0, FLAG))),
             (1, Some(read(3).strong(strength, Scope::Gpu).one(0, FLAG))),
             (1, Some(relaxed(read(4), OTHER))),
             (2, Some(relaxed(write(5), OTHER))),
@@ -238,35 +238,35 @@ fn an_access_behind_another_blocks_fence_is_left_for_that_fence() {
             (2, Some(read(6).one(0, 8))),
         ])
     };
-    acquired(Semantics::Acquire).finds(&[]);
-    acquired(Semantics::Relaxed).finds(&[RAW]);
+    acquired(Order::Acquire).finds(&[]);
+    acquired(Order::Relaxed).finds(&[RAW]);
 }
 
 #[test]
 fn a_write_before_another_blocks_fence_has_overtaken_for_that_fence() {
-    let released = |strength: Semantics| {
+    let released = |strength: Order| {
         three(&[
             (0, Some(write(1).one(0, 8))),
             (0, None),
             (0, Some(relaxed(read(2), OTHER))),
             (1, Some(relaxed(write(3), OTHER))),
             (1, Some(write(4).strong(strength, Scope::Gpu).one(0, FLAG))),
-            (2, Some(read(5).strong(Semantics::Acquire, Scope::Gpu).one(0, FLAG))),
+            (2, Some(read(5).strong(Order::Acquire, Scope::Gpu).one(0, FLAG))),
             (2, None),
             (2, Some(read(6).one(0, 8))),
         ])
     };
-    released(Semantics::Release).finds(&[]);
-    released(Semantics::Relaxed).finds(&[RAW]);
+    released(Order::Release).finds(&[]);
+    released(Order::Relaxed).finds(&[RAW]);
 }
 
 #[test]
 fn fences_of_warps_of_one_block_are_ordered_through_a_third_warp() {
-    let shared = |step: Step, warp| step.strong(Semantics::Relaxed, Scope::Cta).one(0, 64).warp(warp);
+    let shared = |step: Step, warp| step.strong(Order::Relaxed, Scope::Block).one(0, 64).warp(warp);
     for sees_the_write in [true, false] {
         let mut rig = Rig::filled(96);
         let fence = |rig: &mut Rig, warp| {
-            rig.blocks[0].fence(&rig.launch, (warp, ALL), Scope::Cta, FenceKind::Sequential);
+            rig.blocks[0].fence(&rig.launch, (warp, ALL), Scope::Block, FenceKind::Sequential);
         };
         rig.shared(&write(1).one(0, 8));
         fence(&mut rig, 0);

@@ -209,7 +209,7 @@ fn an_atomic_of_another_block_races_with_what_comes_before_it_in_its_own() {
 
 #[test]
 fn a_strong_store_of_another_block_is_remembered_behind_the_own_one() {
-    let store = write(1).strong(Semantics::Relaxed, Scope::Gpu);
+    let store = write(1).strong(Order::Relaxed, Scope::Gpu);
     for (plain, rule) in [(read(2), RAW), (write(2), WAW)] {
         let mut rig = Rig::new(2, 32);
         rig.global(0, &store);
@@ -222,7 +222,7 @@ fn a_strong_store_of_another_block_is_remembered_behind_the_own_one() {
 #[test]
 fn atomics_of_block_scope_do_not_exclude_one_another_across_blocks() {
     let mut rig = Rig::new(2, 32);
-    let narrow = atomic(1).strong(Semantics::Relaxed, Scope::Cta);
+    let narrow = atomic(1).strong(Order::Relaxed, Scope::Block);
     rig.global(0, &narrow);
     rig.global(0, &narrow.clone().warp(1));
     rig.finds(&[]);

@@ -4,11 +4,11 @@ use super::*;
 
 const FLAG: u64 = 4096;
 
-fn store_flag(semantics: Semantics, scope: Scope) -> Step {
+fn store_flag(semantics: Order, scope: Scope) -> Step {
     write(50).strong(semantics, scope).one(0, FLAG)
 }
 
-fn load_flag(semantics: Semantics, scope: Scope) -> Step {
+fn load_flag(semantics: Order, scope: Scope) -> Step {
     read(51).strong(semantics, scope).at(|_| FLAG)
 }
 
@@ -17,8 +17,8 @@ fn release_and_acquire_order_blocks() {
     let mut rig = Rig::new(2, 32);
     rig.global(0, &write(1));
     rig.gather(0);
-    rig.global(0, &store_flag(Semantics::Release, Scope::Gpu));
-    rig.global(1, &load_flag(Semantics::Acquire, Scope::Gpu));
+    rig.global(0, &store_flag(Order::Release, Scope::Gpu));
+    rig.global(1, &load_flag(Order::Acquire, Scope::Gpu));
     rig.global(1, &read(2));
     rig.global(1, &write(3));
     rig.finds(&[]);
@@ -29,9 +29,9 @@ fn what_follows_the_release_is_not_covered() {
     let mut rig = Rig::new(2, 32);
     rig.global(0, &write(1));
     rig.gather(0);
-    rig.global(0, &store_flag(Semantics::Release, Scope::Gpu));
+    rig.global(0, &store_flag(Order::Release, Scope::Gpu));
     rig.global(0, &write(1).at(|lane| 256 + lane * 4));
-    rig.global(1, &load_flag(Semantics::Acquire, Scope::Gpu));
+    rig.global(1, &load_flag(Order::Acquire, Scope::Gpu));
     rig.global(1, &read(2));
     rig.finds(&[]);
     rig.global(1, &read(2).at(|lane| 256 + lane * 4));
@@ -47,10 +47,10 @@ fn relaxed_accesses_order_blocks_only_with_both_fences() {
         if first {
             rig.fence(0, 0, Scope::Gpu);
         }
-        rig.global(0, &store_flag(Semantics::Relaxed, Scope::Gpu));
-        rig.global(1, &load_flag(Semantics::Relaxed, Scope::Gpu));
+        rig.global(0, &store_flag(Order::Relaxed, Scope::Gpu));
+        rig.global(1, &load_flag(Order::Relaxed, Scope::Gpu));
         if second {
-            rig.fence(1, 0, Scope::Sys);
+            rig.fence(1, 0, Scope::System);
         }
         rig.global(1, &read(2));
         if first && second {
@@ -63,13 +63,13 @@ fn relaxed_accesses_order_blocks_only_with_both_fences() {
 
 #[test]
 fn block_scope_anywhere_in_the_chain_is_called_insufficient() {
-    let (gpu, cta) = (Scope::Gpu, Scope::Cta);
+    let (gpu, cta) = (Scope::Gpu, Scope::Block);
     for scopes in [[cta, gpu], [gpu, cta], [cta, cta]] {
         let mut rig = Rig::new(2, 32);
         rig.global(0, &write(1));
         rig.fence(0, 0, scopes[0]);
-        rig.global(0, &store_flag(Semantics::Relaxed, gpu));
-        rig.global(1, &load_flag(Semantics::Relaxed, gpu));
+        rig.global(0, &store_flag(Order::Relaxed, gpu));
+        rig.global(1, &load_flag(Order::Relaxed, gpu));
         rig.fence(1, 0, scopes[1]);
         rig.global(1, &read(2));
         rig.finds(&[Rule::InsufficientScope]);
@@ -81,11 +81,11 @@ fn a_wide_fence_after_a_narrow_one_makes_good() {
     let mut rig = Rig::new(2, 32);
     rig.global(0, &write(1));
     rig.gather(0);
-    rig.fence(0, 0, Scope::Cta);
+    rig.fence(0, 0, Scope::Block);
     rig.fence(0, 0, Scope::Gpu);
-    rig.global(0, &store_flag(Semantics::Relaxed, Scope::Gpu));
-    rig.global(1, &load_flag(Semantics::Relaxed, Scope::Gpu));
-    rig.fence(1, 0, Scope::Cta);
+    rig.global(0, &store_flag(Order::Relaxed, Scope::Gpu));
+    rig.global(1, &load_flag(Order::Relaxed, Scope::Gpu));
+    rig.fence(1, 0, Scope::Block);
     rig.fence(1, 0, Scope::Gpu);
     rig.global(1, &read(2));
     rig.finds(&[]);
@@ -96,10 +96,10 @@ fn order_between_blocks_is_transitive() {
     let mut rig = Rig::new(3, 32);
     rig.global(0, &write(1));
     rig.gather(0);
-    rig.global(0, &store_flag(Semantics::Release, Scope::Gpu));
-    rig.global(1, &load_flag(Semantics::Acquire, Scope::Gpu));
-    rig.global(1, &write(52).strong(Semantics::Release, Scope::Gpu).one(0, FLAG + 4));
-    rig.global(2, &read(53).strong(Semantics::Acquire, Scope::Gpu).at(|_| FLAG + 4));
+    rig.global(0, &store_flag(Order::Release, Scope::Gpu));
+    rig.global(1, &load_flag(Order::Acquire, Scope::Gpu));
+    rig.global(1, &write(52).strong(Order::Release, Scope::Gpu).one(0, FLAG + 4));
+    rig.global(2, &read(53).strong(Order::Acquire, Scope::Gpu).at(|_| FLAG + 4));
     rig.global(2, &read(2));
     rig.finds(&[]);
 }
@@ -108,8 +108,8 @@ fn order_between_blocks_is_transitive() {
 fn a_later_block_that_did_not_acquire_races() {
     let mut rig = Rig::new(3, 32);
     rig.global(0, &write(1));
-    rig.global(0, &store_flag(Semantics::Release, Scope::Gpu));
-    rig.global(1, &load_flag(Semantics::Acquire, Scope::Gpu));
+    rig.global(0, &store_flag(Order::Release, Scope::Gpu));
+    rig.global(1, &load_flag(Order::Acquire, Scope::Gpu));
     rig.global(2, &read(2));
     rig.finds(&[RAW]);
 }
@@ -204,7 +204,7 @@ fn grid_barrier(rig: &mut Rig) {
         rig.global(block, &atomic(60).one(0, FLAG));
     }
     for block in 0..rig.blocks.len() {
-        rig.global(block, &read(61).strong(Semantics::Relaxed, Scope::Gpu).one(0, FLAG));
+        rig.global(block, &read(61).strong(Order::Relaxed, Scope::Gpu).one(0, FLAG));
         rig.fence(block, 0, Scope::Gpu);
         rig.sync(block);
     }
@@ -248,11 +248,11 @@ fn a_look_back_over_many_blocks_is_clean_and_cheap() {
         let Rig { launch, blocks, .. } = &mut rig;
         blocks[0].begin(launch, block as u32, 32);
         if block > 0 {
-            rig.global(0, &read(1).strong(Semantics::Acquire, Scope::Gpu).one(0, (block - 1) * 8));
+            rig.global(0, &read(1).strong(Order::Acquire, Scope::Gpu).one(0, (block - 1) * 8));
             rig.global(0, &read(2).one(0, block / 2 * 8 + 4));
         }
         rig.global(0, &write(3).one(0, block * 8 + 4));
-        rig.global(0, &write(4).strong(Semantics::Release, Scope::Gpu).one(0, block * 8));
+        rig.global(0, &write(4).strong(Order::Release, Scope::Gpu).one(0, block * 8));
     }
     rig.finds(&[]);
     let Rig { launch, blocks, .. } = &mut rig;
@@ -277,9 +277,9 @@ fn a_write_at_two_times_is_covered_only_as_far_as_released() {
     let mut rig = Rig::new(2, 32);
     rig.global(0, &write(1).bytes(2).at(|lane| lane * 4));
     rig.gather(0);
-    rig.global(0, &store_flag(Semantics::Release, Scope::Gpu));
+    rig.global(0, &store_flag(Order::Release, Scope::Gpu));
     rig.global(0, &write(1).bytes(2).at(|lane| lane * 4 + 2));
-    rig.global(1, &load_flag(Semantics::Acquire, Scope::Gpu));
+    rig.global(1, &load_flag(Order::Acquire, Scope::Gpu));
     rig.global(1, &read(2).bytes(2).at(|lane| lane * 4));
     rig.finds(&[]);
     rig.global(1, &read(3).bytes(2).at(|lane| lane * 4 + 2));
@@ -292,9 +292,9 @@ fn a_relaxed_store_by_another_block_ends_what_a_location_carries() {
         let mut rig = Rig::new(3, 32);
         rig.global(0, &write(1));
         rig.gather(0);
-        rig.global(0, &store_flag(Semantics::Release, Scope::Gpu));
-        rig.global(1, &step(60, kind, Strength::Strong(Semantics::Relaxed, Scope::Gpu)).one(0, FLAG));
-        rig.global(2, &load_flag(Semantics::Acquire, Scope::Gpu));
+        rig.global(0, &store_flag(Order::Release, Scope::Gpu));
+        rig.global(1, &step(60, kind, Strength::Strong(Order::Relaxed, Scope::Gpu)).one(0, FLAG));
+        rig.global(2, &load_flag(Order::Acquire, Scope::Gpu));
         rig.global(2, &read(2));
         rig.finds(if broken { &[RAW] } else { &[] });
     }
@@ -305,12 +305,12 @@ fn a_store_that_releases_replaces_what_another_block_released() {
     let mut rig = Rig::new(3, 32);
     rig.global(0, &write(1));
     rig.gather(0);
-    rig.global(0, &store_flag(Semantics::Release, Scope::Gpu));
+    rig.global(0, &store_flag(Order::Release, Scope::Gpu));
     rig.global(1, &write(2).at(|lane| 256 + lane * 4));
     rig.gather(1);
     rig.fence(1, 0, Scope::Gpu);
-    rig.global(1, &store_flag(Semantics::Relaxed, Scope::Gpu));
-    rig.global(2, &load_flag(Semantics::Acquire, Scope::Gpu));
+    rig.global(1, &store_flag(Order::Relaxed, Scope::Gpu));
+    rig.global(2, &load_flag(Order::Acquire, Scope::Gpu));
     rig.global(2, &read(3).at(|lane| 256 + lane * 4));
     rig.finds(&[]);
     rig.global(2, &read(3));
@@ -322,10 +322,10 @@ fn a_relaxed_store_carries_on_what_its_own_block_released() {
     let mut rig = Rig::new(3, 32);
     rig.global(0, &write(1));
     rig.gather(0);
-    rig.global(0, &store_flag(Semantics::Release, Scope::Gpu));
-    rig.global(1, &store_flag(Semantics::Relaxed, Scope::Gpu));
-    rig.global(0, &store_flag(Semantics::Relaxed, Scope::Gpu));
-    rig.global(2, &load_flag(Semantics::Acquire, Scope::Gpu));
+    rig.global(0, &store_flag(Order::Release, Scope::Gpu));
+    rig.global(1, &store_flag(Order::Relaxed, Scope::Gpu));
+    rig.global(0, &store_flag(Order::Relaxed, Scope::Gpu));
+    rig.global(2, &load_flag(Order::Acquire, Scope::Gpu));
     rig.global(2, &read(2));
     rig.finds(&[]);
 }
@@ -335,10 +335,10 @@ fn an_acquire_makes_good_for_relaxed_reads_of_its_location_before() {
     let mut rig = Rig::new(3, 32);
     rig.global(0, &write(1));
     rig.gather(0);
-    rig.global(0, &store_flag(Semantics::Release, Scope::Gpu));
-    rig.global(2, &load_flag(Semantics::Relaxed, Scope::Gpu));
-    rig.global(1, &store_flag(Semantics::Relaxed, Scope::Gpu));
-    rig.global(2, &load_flag(Semantics::Acquire, Scope::Gpu));
+    rig.global(0, &store_flag(Order::Release, Scope::Gpu));
+    rig.global(2, &load_flag(Order::Relaxed, Scope::Gpu));
+    rig.global(1, &store_flag(Order::Relaxed, Scope::Gpu));
+    rig.global(2, &load_flag(Order::Acquire, Scope::Gpu));
     rig.global(2, &read(2));
     rig.finds(&[]);
 }
@@ -347,7 +347,7 @@ fn an_acquire_makes_good_for_relaxed_reads_of_its_location_before() {
 fn a_release_covers_other_lanes_only_once_something_has_gathered_them() {
     let gathered: [Option<fn(&mut Rig)>; 3] = [None, Some(|rig| rig.gather(0)), Some(|rig| rig.sync(0))];
     for gather in gathered {
-        for semantics in [Semantics::Release, Semantics::Relaxed] {
+        for semantics in [Order::Release, Order::Relaxed] {
             let mut rig = Rig::new(2, 64);
             rig.global(0, &write(1));
             if let Some(gather) = gather {
@@ -355,7 +355,7 @@ fn a_release_covers_other_lanes_only_once_something_has_gathered_them() {
             }
             rig.blocks[0].fence(&rig.launch, (0, 1), Scope::Gpu, FenceKind::Both);
             rig.global(0, &store_flag(semantics, Scope::Gpu));
-            rig.global(1, &load_flag(Semantics::Acquire, Scope::Gpu));
+            rig.global(1, &load_flag(Order::Acquire, Scope::Gpu));
             rig.global(1, &read(2).lanes(1));
             rig.finds(&[]);
             rig.global(1, &read(2));
@@ -373,8 +373,8 @@ fn a_fence_by_all_lanes_covers_those_that_a_warp_sync_gathers_before_the_store()
         if gathered {
             rig.gather(0);
         }
-        rig.global(0, &store_flag(Semantics::Relaxed, Scope::Gpu));
-        rig.global(1, &load_flag(Semantics::Acquire, Scope::Gpu));
+        rig.global(0, &store_flag(Order::Relaxed, Scope::Gpu));
+        rig.global(1, &load_flag(Order::Acquire, Scope::Gpu));
         rig.global(1, &read(2));
         rig.finds(if gathered { &[] } else { &[UNGATHERED] });
     }
@@ -382,12 +382,12 @@ fn a_fence_by_all_lanes_covers_those_that_a_warp_sync_gathers_before_the_store()
 
 #[test]
 fn a_release_by_all_lanes_covers_all_lanes() {
-    for semantics in [Semantics::Release, Semantics::Relaxed] {
+    for semantics in [Order::Release, Order::Relaxed] {
         let mut rig = Rig::new(2, 32);
         rig.global(0, &write(1));
         rig.fence(0, 0, Scope::Gpu);
         rig.global(0, &store_flag(semantics, Scope::Gpu).lanes(ALL));
-        rig.global(1, &load_flag(Semantics::Acquire, Scope::Gpu));
+        rig.global(1, &load_flag(Order::Acquire, Scope::Gpu));
         rig.global(1, &read(2));
         rig.finds(&[]);
     }
@@ -401,16 +401,16 @@ fn lanes_that_are_not_known_exactly_count_as_gathered() {
     for lane in 0..4 {
         rig.global(0, &write(1).bytes(1).one(lane, u64::from(lane)));
     }
-    rig.global(0, &store_flag(Semantics::Release, Scope::Gpu));
-    rig.global(1, &load_flag(Semantics::Acquire, Scope::Gpu));
+    rig.global(0, &store_flag(Order::Release, Scope::Gpu));
+    rig.global(1, &load_flag(Order::Acquire, Scope::Gpu));
     rig.global(1, &read(2).bytes(1).one(0, 0));
     rig.finds(&[]);
     // Two blocks read by different lanes, and each releases by the lane that read.
     let mut rig = Rig::new(3, 32);
     for block in 0..2u32 {
         rig.global(block as usize, &read(1).one(block, 0));
-        rig.global(block as usize, &store_flag(Semantics::Release, Scope::Gpu).one(block, FLAG + u64::from(block) * 4));
-        rig.global(2, &load_flag(Semantics::Acquire, Scope::Gpu).one(0, FLAG + u64::from(block) * 4));
+        rig.global(block as usize, &store_flag(Order::Release, Scope::Gpu).one(block, FLAG + u64::from(block) * 4));
+        rig.global(2, &load_flag(Order::Acquire, Scope::Gpu).one(0, FLAG + u64::from(block) * 4));
     }
     rig.global(2, &write(2).one(0, 0));
     rig.finds(&[]);
@@ -444,9 +444,9 @@ fn a_store_before_the_other_atomics_races_with_them() {
 fn a_store_comes_after_the_strong_store_that_its_threads_read_has_observed() {
     for reads in [false, true] {
         let mut rig = Rig::new(2, 32);
-        rig.global(0, &store_flag(Semantics::Relaxed, Scope::Gpu));
+        rig.global(0, &store_flag(Order::Relaxed, Scope::Gpu));
         if reads {
-            rig.global(1, &load_flag(Semantics::Relaxed, Scope::Gpu));
+            rig.global(1, &load_flag(Order::Relaxed, Scope::Gpu));
         }
         rig.global(1, &write(2).one(0, FLAG));
         rig.finds(if reads { &[] } else { &[WAW] });
@@ -468,8 +468,8 @@ fn observation_passes_through_atomics_but_not_through_stores() {
     for builds in [false, true] {
         let mut rig = Rig::new(3, 32);
         rig.global(0, &ticket(1));
-        rig.global(1, &if builds { ticket(2) } else { store_flag(Semantics::Relaxed, Scope::Gpu) });
-        rig.global(2, &load_flag(Semantics::Relaxed, Scope::Gpu));
+        rig.global(1, &if builds { ticket(2) } else { store_flag(Order::Relaxed, Scope::Gpu) });
+        rig.global(2, &load_flag(Order::Relaxed, Scope::Gpu));
         rig.global(2, &write(3).one(0, FLAG));
         rig.finds(if builds { &[] } else { &[WAW] });
     }
@@ -481,9 +481,9 @@ fn an_observation_is_passed_on_by_a_release() {
         let mut rig = Rig::new(3, 32);
         rig.global(0, &ticket(1));
         rig.global(1, &ticket(1));
-        let semantics = if releases { Semantics::Release } else { Semantics::Relaxed };
+        let semantics = if releases { Order::Release } else { Order::Relaxed };
         rig.global(1, &write(2).strong(semantics, Scope::Gpu).one(0, FLAG + 4));
-        rig.global(2, &read(3).strong(Semantics::Acquire, Scope::Gpu).one(0, FLAG + 4));
+        rig.global(2, &read(3).strong(Order::Acquire, Scope::Gpu).one(0, FLAG + 4));
         rig.global(2, &write(4).one(0, FLAG));
         rig.finds(if releases { &[] } else { &[WAW] });
     }
@@ -493,7 +493,7 @@ fn an_observation_is_passed_on_by_a_release() {
 fn a_narrow_atomic_observes_nothing_of_another_block() {
     let mut rig = Rig::new(2, 32);
     rig.global(0, &ticket(1));
-    rig.global(1, &ticket(2).strong(Semantics::Relaxed, Scope::Cta));
+    rig.global(1, &ticket(2).strong(Order::Relaxed, Scope::Block));
     rig.global(1, &write(3).one(0, FLAG));
     assert!(rig.findings.iter().any(|found| found.this.instr == 3), "{:?}", rig.findings);
 }

@@ -6,11 +6,11 @@ use super::*;
 const FLAG: u64 = 1024;
 
 fn release() -> Step {
-    write(50).strong(Semantics::Release, Scope::Cta).one(0, FLAG)
+    write(50).strong(Order::Release, Scope::Block).one(0, FLAG)
 }
 
 fn acquire() -> Step {
-    read(51).strong(Semantics::Acquire, Scope::Cta).warp(1)
+    read(51).strong(Order::Acquire, Scope::Block).warp(1)
 }
 
 /// A block whose warp 0 has stored and released, lane 0 for all of them.
@@ -82,7 +82,7 @@ fn a_threads_own_atomic_does_not_hide_the_store_before_it() {
 #[test]
 fn a_threads_own_strong_read_does_not_hide_the_plain_one_before_it() {
     let mut rig = Rig::filled(64);
-    let strong = |step: Step| step.strong(Semantics::Relaxed, Scope::Cta).one(0, 8);
+    let strong = |step: Step| step.strong(Order::Relaxed, Scope::Block).one(0, 8);
     rig.shared(&read(1).one(0, 8));
     rig.shared(&strong(read(2)));
     rig.shared(&strong(write(3)).warp(1));
@@ -95,8 +95,8 @@ fn atomics_behind_a_store_that_a_release_covers_are_clean() {
     let mut rig = Rig::new(2, 32);
     rig.global(0, &counter(write(1)));
     rig.global(0, &counter(atomic(2)));
-    rig.global(0, &write(50).strong(Semantics::Release, Scope::Gpu).one(0, FLAG));
-    rig.global(1, &read(51).strong(Semantics::Acquire, Scope::Gpu).one(0, FLAG));
+    rig.global(0, &write(50).strong(Order::Release, Scope::Gpu).one(0, FLAG));
+    rig.global(1, &read(51).strong(Order::Acquire, Scope::Gpu).one(0, FLAG));
     rig.global(1, &counter(atomic(2)));
     rig.global(1, &counter(read(3)));
     rig.finds(&[]);
@@ -104,7 +104,7 @@ fn atomics_behind_a_store_that_a_release_covers_are_clean() {
 
 #[test]
 fn strong_accesses_of_different_sizes_race_and_atomics_do_not() {
-    let strong = |step: Step, bytes| step.strong(Semantics::Relaxed, Scope::Gpu).bytes(bytes).one(0, 8);
+    let strong = |step: Step, bytes| step.strong(Order::Relaxed, Scope::Gpu).bytes(bytes).one(0, 8);
     for (second, expected) in [
         (strong(read(2), 8), &[][..]),
         (strong(read(2), 4), &[Rule::MixedSizes]),
@@ -147,12 +147,12 @@ fn a_barrier_with_a_count_does_not_speak_for_warps_that_have_ended() {
 fn a_fence_that_came_first_orders_what_it_covers_before_the_later_one() {
     for kind in [FenceKind::Both, FenceKind::Sequential] {
         let mut rig = Rig::filled(64);
-        let strong = |step: Step| step.strong(Semantics::Relaxed, Scope::Cta).one(0, FLAG);
+        let strong = |step: Step| step.strong(Order::Relaxed, Scope::Block).one(0, FLAG);
         rig.shared(&write(1).one(0, 8));
-        rig.blocks[0].fence(&rig.launch, (0, 1), Scope::Cta, kind);
+        rig.blocks[0].fence(&rig.launch, (0, 1), Scope::Block, kind);
         rig.shared(&strong(read(2)));
         rig.shared(&strong(write(3)).warp(1));
-        rig.blocks[0].fence(&rig.launch, (1, 1), Scope::Cta, kind);
+        rig.blocks[0].fence(&rig.launch, (1, 1), Scope::Block, kind);
         rig.shared(&read(4).warp(1).one(0, 8));
         rig.finds(if kind == FenceKind::Sequential { &[] } else { &[RAW] });
     }
@@ -164,7 +164,7 @@ fn a_fence_of_one_direction_orders_in_that_one() {
     for (first, second, expected) in
         [(Both, Both, &[][..]), (Release, Acquire, &[]), (Acquire, Acquire, &[RAW]), (Release, Release, &[RAW])]
     {
-        let strong = |step: Step| step.strong(Semantics::Relaxed, Scope::Gpu).one(0, FLAG);
+        let strong = |step: Step| step.strong(Order::Relaxed, Scope::Gpu).one(0, FLAG);
         let mut rig = Rig::filled(64);
         rig.shared(&write(1).one(0, 8));
         rig.blocks[0].fence(&rig.launch, (0, 1), Scope::Gpu, first);

@@ -92,26 +92,26 @@ fn a_fence_orders_nothing_inside_a_block_by_itself() {
 
 #[test]
 fn a_flag_orders_the_warps_of_a_block_in_global_memory() {
-    let (flag, cta) = (4096, Scope::Cta);
-    for semantics in [[Semantics::Release, Semantics::Acquire], [Semantics::Relaxed, Semantics::Relaxed]] {
+    let (flag, cta) = (4096, Scope::Block);
+    for semantics in [[Order::Release, Order::Acquire], [Order::Relaxed, Order::Relaxed]] {
         let mut rig = Rig::new(1, 64);
         rig.global(0, &write(1));
         rig.warp_sync(0, ALL);
         rig.global(0, &write(2).strong(semantics[0], cta).one(0, flag));
         rig.global(0, &read(3).strong(semantics[1], cta).warp(1).at(|_| flag));
         rig.global(0, &read(4).warp(1));
-        rig.finds(if semantics[0] == Semantics::Release { &[] } else { &[RAW] });
+        rig.finds(if semantics[0] == Order::Release { &[] } else { &[RAW] });
     }
 }
 
 #[test]
 fn what_a_release_inside_a_block_does_not_cover_still_races() {
-    let (flag, cta) = (4096, Scope::Cta);
+    let (flag, cta) = (4096, Scope::Block);
     let mut rig = Rig::new(1, 64);
     rig.warp_sync(0, ALL);
-    rig.global(0, &write(2).strong(Semantics::Release, cta).one(0, flag));
+    rig.global(0, &write(2).strong(Order::Release, cta).one(0, flag));
     rig.global(0, &write(1));
-    rig.global(0, &read(3).strong(Semantics::Acquire, cta).warp(1).one(0, flag));
+    rig.global(0, &read(3).strong(Order::Acquire, cta).warp(1).one(0, flag));
     rig.global(0, &read(4).warp(1));
     rig.finds(&[RAW]);
 }
@@ -122,10 +122,10 @@ fn order_that_comes_back_through_another_block_counts() {
     let mut rig = Rig::new(2, 64);
     rig.global(0, &write(1));
     rig.gather(0);
-    rig.global(0, &write(2).strong(Semantics::Release, gpu).one(0, 4096));
-    rig.global(1, &read(3).strong(Semantics::Acquire, gpu).one(0, 4096));
-    rig.global(1, &write(4).strong(Semantics::Release, gpu).one(0, 8192));
-    rig.global(0, &read(5).strong(Semantics::Acquire, gpu).warp(1).at(|_| 8192));
+    rig.global(0, &write(2).strong(Order::Release, gpu).one(0, 4096));
+    rig.global(1, &read(3).strong(Order::Acquire, gpu).one(0, 4096));
+    rig.global(1, &write(4).strong(Order::Release, gpu).one(0, 8192));
+    rig.global(0, &read(5).strong(Order::Acquire, gpu).warp(1).at(|_| 8192));
     rig.global(0, &read(6).warp(1));
     rig.finds(&[]);
 }
@@ -133,7 +133,7 @@ fn order_that_comes_back_through_another_block_counts() {
 #[test]
 fn a_store_inside_a_block_comes_after_what_its_thread_has_observed() {
     for observes in [false, true] {
-        let relaxed = |step: Step| step.strong(Semantics::Relaxed, Scope::Gpu).one(0, 0);
+        let relaxed = |step: Step| step.strong(Order::Relaxed, Scope::Gpu).one(0, 0);
         let mut rig = Rig::new(1, 64);
         rig.global(0, &relaxed(write(1)));
         if observes {

@@ -169,10 +169,10 @@ fn a_warp_sync_orders_no_other_warp() {
 fn a_lock_passed_between_lanes_orders_them() {
     let mut rig = Rig::filled(32);
     for lane in 0..3 {
-        rig.shared(&atomic(1).strong(Semantics::Acquire, Scope::Cta).one(lane, 64));
+        rig.shared(&atomic(1).strong(Order::Acquire, Scope::Block).one(lane, 64));
         rig.shared(&read(2).one(lane, 0));
         rig.shared(&write(3).one(lane, 0));
-        rig.shared(&atomic(4).strong(Semantics::Release, Scope::Cta).one(lane, 64));
+        rig.shared(&atomic(4).strong(Order::Release, Scope::Block).one(lane, 64));
     }
     rig.finds(&[]);
 }

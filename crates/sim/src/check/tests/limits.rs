@@ -107,7 +107,7 @@ fn a_launch_that_saves_records_says_so_once() {
 fn an_order_of_blocks_with_too_many_parts_is_told_once_and_invents_nothing() {
     let mut device = DeviceCheck::default();
     let mut rig = Rig::of(device.begin(true, || {}), 1, 32);
-    let count = step(50, Kind::Atomic, Strength::Strong(Semantics::AcqRel, Scope::Gpu)).one(0, BYTES - 4);
+    let count = step(50, Kind::Atomic, Strength::Strong(Order::AcqRel, Scope::Gpu)).one(0, BYTES - 4);
     for block in 0..1000 {
         let Rig { launch, blocks, .. } = &mut rig;
         blocks[0].begin(launch, block, 32);

@@ -15,6 +15,8 @@ mod shared;
 mod speed;
 mod warps;
 
+use warpfold_ptx::{Order, Scope};
+
 use crate::report::Severity;
 
 use super::*;
@@ -53,7 +55,7 @@ fn write(instr: u32) -> Step {
 
 /// A relaxed atomic of device scope.
 fn atomic(instr: u32) -> Step {
-    step(instr, Kind::Atomic, Strength::Strong(Semantics::Relaxed, Scope::Gpu))
+    step(instr, Kind::Atomic, Strength::Strong(Order::Relaxed, Scope::Gpu))
 }
 
 impl Step {
@@ -73,7 +75,7 @@ impl Step {
         self
     }
 
-    fn strong(mut self, semantics: Semantics, scope: Scope) -> Self {
+    fn strong(mut self, semantics: Order, scope: Scope) -> Self {
         self.access.strength = Strength::Strong(semantics, scope);
         self
     }

@@ -8,11 +8,11 @@ use crate::check::global::shadow::Cell;
 const FLAG: u64 = 4096;
 
 fn release(block: u64) -> Step {
-    write(50).strong(Semantics::Release, Scope::Gpu).one(0, FLAG + block * 4)
+    write(50).strong(Order::Release, Scope::Gpu).one(0, FLAG + block * 4)
 }
 
 fn acquire(block: u64) -> Step {
-    read(51).strong(Semantics::Acquire, Scope::Gpu).at(|_| FLAG + block * 4)
+    read(51).strong(Order::Acquire, Scope::Gpu).at(|_| FLAG + block * 4)
 }
 
 /// All but the last block read; those in `announced` release, and the last block acquires from them
@@ -45,7 +45,7 @@ fn each_of_several_readers_counts_once_the_writer_has_acquired() {
 #[test]
 fn each_of_several_readers_counts_for_every_shape_of_write() {
     let atomic = atomic(2);
-    let strong = write(2).strong(Semantics::Relaxed, Scope::Gpu);
+    let strong = write(2).strong(Order::Relaxed, Scope::Gpu);
     let bytes = write(2).bytes(1).at(|lane| lane * 4);
     let scattered = write(2).at(|lane| (31 - lane) * 4);
     for writer in [atomic, strong, bytes, scattered] {
@@ -97,7 +97,7 @@ fn a_strong_reader_does_not_stand_for_a_plain_one() {
     rig.global(0, &read(1).one(0, 0));
     rig.global(0, &release(0));
     rig.global(1, &acquire(0));
-    rig.global(1, &read(3).strong(Semantics::Relaxed, Scope::Gpu).one(0, 0));
+    rig.global(1, &read(3).strong(Order::Relaxed, Scope::Gpu).one(0, 0));
     rig.global(2, &atomic(2).one(0, 0));
     rig.finds(&[WAR]);
 }
@@ -148,7 +148,7 @@ fn many_blocks_reading_one_word_are_all_remembered_and_cheap() {
         blocks[0].begin(launch, block, 32);
         rig.global(0, &read(1));
         if block != 7 {
-            rig.global(0, &step(50, Kind::Atomic, Strength::Strong(Semantics::Release, Scope::Gpu)).one(0, FLAG));
+            rig.global(0, &step(50, Kind::Atomic, Strength::Strong(Order::Release, Scope::Gpu)).one(0, FLAG));
         }
     }
     let Rig { launch, blocks, .. } = &mut rig;
@@ -166,7 +166,7 @@ fn a_reader_outlives_the_strong_reads_of_those_who_poll() {
     let mut rig = Rig::new(3, 32);
     rig.global(0, &read(1).one(0, 0));
     for _ in 0..100 {
-        rig.global(1, &read(3).strong(Semantics::Relaxed, Scope::Gpu).one(0, 0));
+        rig.global(1, &read(3).strong(Order::Relaxed, Scope::Gpu).one(0, 0));
     }
     rig.global(1, &release(1));
     rig.global(2, &acquire(1));

@@ -214,9 +214,9 @@ fn atomics_do_not_race_with_atomics() {
 #[test]
 fn strong_accesses_do_not_race_with_one_another() {
     let mut rig = Rig::filled(64);
-    rig.shared(&write(1).strong(Semantics::Relaxed, Scope::Sys));
-    rig.shared(&read(2).strong(Semantics::Relaxed, Scope::Cta).warp(1));
-    rig.shared(&write(3).strong(Semantics::Relaxed, Scope::Cta).warp(1));
+    rig.shared(&write(1).strong(Order::Relaxed, Scope::System));
+    rig.shared(&read(2).strong(Order::Relaxed, Scope::Block).warp(1));
+    rig.shared(&write(3).strong(Order::Relaxed, Scope::Block).warp(1));
     rig.shared(&atomic(4));
     rig.finds(&[]);
 }
@@ -239,7 +239,7 @@ fn a_plain_access_races_with_an_unordered_atomic() {
 
 #[test]
 fn a_strong_store_of_another_warp_is_remembered_behind_the_own_one() {
-    let store = write(1).strong(Semantics::Relaxed, Scope::Cta);
+    let store = write(1).strong(Order::Relaxed, Scope::Block);
     let mut rig = Rig::filled(64);
     rig.shared(&store.clone().warp(1).one(0, 0));
     rig.shared(&store.one(0, 0));
@@ -273,7 +273,7 @@ fn atomics_then_a_barrier_then_plain_reads_are_fine() {
 
 #[test]
 fn a_store_comes_after_the_strong_writes_that_its_thread_has_observed() {
-    let (cta, relaxed) = (Scope::Cta, Semantics::Relaxed);
+    let (cta, relaxed) = (Scope::Block, Order::Relaxed);
     for observes in [false, true] {
         let mut rig = Rig::filled(64);
         rig.shared(&write(1).strong(relaxed, cta).one(0, 0));

@@ -4,12 +4,12 @@ use super::*;
 
 const FLAG: u64 = 1024;
 
-fn store_flag(semantics: Semantics) -> Step {
-    write(50).strong(semantics, Scope::Cta).one(0, FLAG)
+fn store_flag(semantics: Order) -> Step {
+    write(50).strong(semantics, Scope::Block).one(0, FLAG)
 }
 
-fn load_flag(semantics: Semantics) -> Step {
-    read(51).strong(semantics, Scope::Cta).at(|_| FLAG)
+fn load_flag(semantics: Order) -> Step {
+    read(51).strong(semantics, Scope::Block).at(|_| FLAG)
 }
 
 #[test]
@@ -141,8 +141,8 @@ fn release_and_acquire_order() {
     let mut rig = Rig::filled(64);
     rig.shared(&write(1));
     rig.warp_sync(0, ALL);
-    rig.shared(&store_flag(Semantics::Release));
-    rig.shared(&load_flag(Semantics::Acquire).warp(1));
+    rig.shared(&store_flag(Order::Release));
+    rig.shared(&load_flag(Order::Acquire).warp(1));
     rig.shared(&read(2).warp(1));
     rig.finds(&[]);
 }
@@ -150,9 +150,9 @@ fn release_and_acquire_order() {
 #[test]
 fn what_follows_a_release_is_not_covered() {
     let mut rig = Rig::filled(64);
-    rig.shared(&store_flag(Semantics::Release));
+    rig.shared(&store_flag(Order::Release));
     rig.shared(&write(1));
-    rig.shared(&load_flag(Semantics::Acquire).warp(1));
+    rig.shared(&load_flag(Order::Acquire).warp(1));
     rig.shared(&read(2).warp(1));
     rig.finds(&[RAW]);
 }
@@ -164,12 +164,12 @@ fn relaxed_accesses_order_only_with_both_fences() {
         rig.shared(&write(1));
         rig.warp_sync(0, ALL);
         if first {
-            rig.fence(0, 0, Scope::Cta);
+            rig.fence(0, 0, Scope::Block);
         }
-        rig.shared(&store_flag(Semantics::Relaxed));
-        rig.shared(&load_flag(Semantics::Relaxed).warp(1));
+        rig.shared(&store_flag(Order::Relaxed));
+        rig.shared(&load_flag(Order::Relaxed).warp(1));
         if second {
-            rig.fence(0, 1, Scope::Cta);
+            rig.fence(0, 1, Scope::Block);
         }
         rig.shared(&read(2).warp(1));
         if first && second {
@@ -186,15 +186,15 @@ fn a_fence_meets_an_acquire_and_a_release_meets_a_fence() {
     rig.shared(&write(1));
     rig.warp_sync(0, ALL);
     rig.fence(0, 0, Scope::Gpu);
-    rig.shared(&store_flag(Semantics::Relaxed));
-    rig.shared(&load_flag(Semantics::Acquire).warp(1));
+    rig.shared(&store_flag(Order::Relaxed));
+    rig.shared(&load_flag(Order::Acquire).warp(1));
     rig.shared(&read(2).warp(1));
     rig.finds(&[]);
     let mut rig = Rig::filled(64);
     rig.shared(&write(1));
     rig.warp_sync(0, ALL);
-    rig.shared(&store_flag(Semantics::Release));
-    rig.shared(&load_flag(Semantics::Relaxed).warp(1));
+    rig.shared(&store_flag(Order::Release));
+    rig.shared(&load_flag(Order::Relaxed).warp(1));
     rig.fence(0, 1, Scope::Gpu);
     rig.shared(&read(2).warp(1));
     rig.finds(&[]);
@@ -203,10 +203,10 @@ fn a_fence_meets_an_acquire_and_a_release_meets_a_fence() {
 #[test]
 fn what_lies_between_a_fence_and_its_store_is_not_covered() {
     let mut rig = Rig::filled(64);
-    rig.fence(0, 0, Scope::Cta);
+    rig.fence(0, 0, Scope::Block);
     rig.shared(&write(1));
-    rig.shared(&store_flag(Semantics::Relaxed));
-    rig.shared(&load_flag(Semantics::Acquire).warp(1));
+    rig.shared(&store_flag(Order::Relaxed));
+    rig.shared(&load_flag(Order::Acquire).warp(1));
     rig.shared(&read(2).warp(1));
     rig.finds(&[RAW]);
 }
@@ -216,10 +216,10 @@ fn release_and_acquire_are_transitive() {
     let mut rig = Rig::filled(96);
     rig.shared(&write(1));
     rig.warp_sync(0, ALL);
-    rig.shared(&store_flag(Semantics::Release));
-    rig.shared(&load_flag(Semantics::Acquire).warp(1));
-    rig.shared(&write(52).strong(Semantics::Release, Scope::Cta).warp(1).one(0, FLAG + 4));
-    rig.shared(&read(53).strong(Semantics::Acquire, Scope::Cta).warp(2).at(|_| FLAG + 4));
+    rig.shared(&store_flag(Order::Release));
+    rig.shared(&load_flag(Order::Acquire).warp(1));
+    rig.shared(&write(52).strong(Order::Release, Scope::Block).warp(1).one(0, FLAG + 4));
+    rig.shared(&read(53).strong(Order::Acquire, Scope::Block).warp(2).at(|_| FLAG + 4));
     rig.shared(&read(2).warp(2));
     rig.finds(&[]);
 }
@@ -228,8 +228,8 @@ fn release_and_acquire_are_transitive() {
 fn another_flag_orders_nothing() {
     let mut rig = Rig::filled(64);
     rig.shared(&write(1));
-    rig.shared(&store_flag(Semantics::Release));
-    rig.shared(&read(51).strong(Semantics::Acquire, Scope::Cta).warp(1).at(|_| FLAG + 4));
+    rig.shared(&store_flag(Order::Release));
+    rig.shared(&read(51).strong(Order::Acquire, Scope::Block).warp(1).at(|_| FLAG + 4));
     rig.shared(&read(2).warp(1));
     rig.finds(&[RAW]);
 }
@@ -238,10 +238,10 @@ fn another_flag_orders_nothing() {
 fn a_fence_passes_along_a_named_barrier_to_the_warp_that_stores() {
     let mut rig = Rig::filled(96);
     rig.shared(&write(1));
-    rig.fence(0, 0, Scope::Cta);
+    rig.fence(0, 0, Scope::Block);
     rig.barrier(0, 1, 0b011, 0b011);
-    rig.shared(&store_flag(Semantics::Relaxed).warp(1));
-    rig.shared(&load_flag(Semantics::Acquire).warp(2));
+    rig.shared(&store_flag(Order::Relaxed).warp(1));
+    rig.shared(&load_flag(Order::Acquire).warp(2));
     rig.shared(&read(2).warp(2));
     rig.finds(&[]);
 }
@@ -251,10 +251,10 @@ fn a_strong_read_passes_along_a_named_barrier_to_the_warp_that_fences() {
     let mut rig = Rig::filled(96);
     rig.shared(&write(1));
     rig.warp_sync(0, ALL);
-    rig.shared(&store_flag(Semantics::Release));
-    rig.shared(&load_flag(Semantics::Relaxed).warp(1));
+    rig.shared(&store_flag(Order::Release));
+    rig.shared(&load_flag(Order::Relaxed).warp(1));
     rig.barrier(0, 1, 0b110, 0b110);
-    rig.fence(0, 2, Scope::Cta);
+    rig.fence(0, 2, Scope::Block);
     rig.shared(&read(2).warp(2));
     rig.finds(&[]);
 }
@@ -264,15 +264,15 @@ fn a_flag_in_global_memory_orders_shared_memory() {
     let mut rig = Rig::filled(64);
     rig.shared(&write(1));
     rig.warp_sync(0, ALL);
-    rig.global(0, &store_flag(Semantics::Release));
-    rig.shared(&load_flag(Semantics::Acquire).warp(1));
+    rig.global(0, &store_flag(Order::Release));
+    rig.shared(&load_flag(Order::Acquire).warp(1));
     rig.shared(&read(2).warp(1));
     rig.finds(&[RAW]);
     let mut rig = Rig::filled(64);
     rig.shared(&write(1));
     rig.warp_sync(0, ALL);
-    rig.global(0, &store_flag(Semantics::Release));
-    rig.global(0, &load_flag(Semantics::Acquire).warp(1));
+    rig.global(0, &store_flag(Order::Release));
+    rig.global(0, &load_flag(Order::Acquire).warp(1));
     rig.shared(&read(2).warp(1));
     rig.finds(&[]);
 }
@@ -297,8 +297,8 @@ fn a_release_covers_other_lanes_only_once_a_warp_sync_has_gathered_them() {
         if gathered {
             rig.warp_sync(0, ALL);
         }
-        rig.shared(&store_flag(Semantics::Release));
-        rig.shared(&load_flag(Semantics::Acquire).warp(1));
+        rig.shared(&store_flag(Order::Release));
+        rig.shared(&load_flag(Order::Acquire).warp(1));
         rig.shared(&read(2).warp(1).lanes(1));
         rig.finds(&[]);
         rig.shared(&read(2).warp(1));
@@ -308,12 +308,12 @@ fn a_release_covers_other_lanes_only_once_a_warp_sync_has_gathered_them() {
 
 #[test]
 fn a_release_by_all_lanes_covers_all_lanes() {
-    for semantics in [Semantics::Release, Semantics::Relaxed] {
+    for semantics in [Order::Release, Order::Relaxed] {
         let mut rig = Rig::filled(64);
         rig.shared(&write(1));
-        rig.fence(0, 0, Scope::Cta);
+        rig.fence(0, 0, Scope::Block);
         rig.shared(&store_flag(semantics).lanes(ALL));
-        rig.shared(&load_flag(Semantics::Acquire).warp(1));
+        rig.shared(&load_flag(Order::Acquire).warp(1));
         rig.shared(&read(2).warp(1));
         rig.finds(&[]);
     }
@@ -324,12 +324,12 @@ fn a_fence_by_all_lanes_covers_those_that_a_warp_sync_gathers_before_the_store()
     for gathered in [false, true] {
         let mut rig = Rig::filled(64);
         rig.shared(&write(1));
-        rig.fence(0, 0, Scope::Cta);
+        rig.fence(0, 0, Scope::Block);
         if gathered {
             rig.warp_sync(0, ALL);
         }
-        rig.shared(&store_flag(Semantics::Relaxed));
-        rig.shared(&load_flag(Semantics::Acquire).warp(1));
+        rig.shared(&store_flag(Order::Relaxed));
+        rig.shared(&load_flag(Order::Acquire).warp(1));
         rig.shared(&read(2).warp(1));
         rig.finds(if gathered { &[] } else { &[UNGATHERED] });
     }
@@ -340,8 +340,8 @@ fn a_release_covers_lanes_that_a_partial_warp_sync_gathered() {
     let mut rig = Rig::filled(64);
     rig.shared(&write(1));
     rig.warp_sync(0, 0xff);
-    rig.shared(&store_flag(Semantics::Release));
-    rig.shared(&load_flag(Semantics::Acquire).warp(1));
+    rig.shared(&store_flag(Order::Release));
+    rig.shared(&load_flag(Order::Acquire).warp(1));
     rig.shared(&read(2).warp(1).lanes(0xff));
     rig.finds(&[]);
     rig.shared(&read(2).warp(1).lanes(0x1ff));
@@ -352,8 +352,8 @@ fn a_release_covers_lanes_that_a_partial_warp_sync_gathered() {
 fn ungathered_lanes_stay_ungathered_along_a_chain() {
     let mut rig = Rig::filled(96);
     rig.shared(&write(1));
-    rig.shared(&store_flag(Semantics::Release));
-    rig.shared(&load_flag(Semantics::Acquire).warp(1));
+    rig.shared(&store_flag(Order::Release));
+    rig.shared(&load_flag(Order::Acquire).warp(1));
     rig.barrier(0, 1, 0b110, 0b110);
     rig.shared(&read(2).warp(2));
     rig.finds(&[UNGATHERED]);
@@ -364,9 +364,9 @@ fn a_relaxed_store_by_another_warp_ends_what_a_location_carries() {
     for (kind, broken) in [(Kind::Write, true), (Kind::Atomic, false)] {
         let mut rig = Rig::filled(96);
         rig.shared(&write(1).lanes(1));
-        rig.shared(&store_flag(Semantics::Release));
-        rig.shared(&step(60, kind, Strength::Strong(Semantics::Relaxed, Scope::Cta)).warp(1).one(0, FLAG));
-        rig.shared(&load_flag(Semantics::Acquire).warp(2));
+        rig.shared(&store_flag(Order::Release));
+        rig.shared(&step(60, kind, Strength::Strong(Order::Relaxed, Scope::Block)).warp(1).one(0, FLAG));
+        rig.shared(&load_flag(Order::Acquire).warp(2));
         rig.shared(&read(2).warp(2).lanes(1));
         rig.finds(if broken { &[RAW] } else { &[] });
     }
@@ -376,10 +376,10 @@ fn a_relaxed_store_by_another_warp_ends_what_a_location_carries() {
 fn a_relaxed_store_carries_on_what_its_own_warp_released() {
     let mut rig = Rig::filled(96);
     rig.shared(&write(1).lanes(1));
-    rig.shared(&store_flag(Semantics::Release));
-    rig.shared(&store_flag(Semantics::Relaxed).warp(1));
-    rig.shared(&store_flag(Semantics::Relaxed));
-    rig.shared(&load_flag(Semantics::Acquire).warp(2));
+    rig.shared(&store_flag(Order::Release));
+    rig.shared(&store_flag(Order::Relaxed).warp(1));
+    rig.shared(&store_flag(Order::Relaxed));
+    rig.shared(&load_flag(Order::Acquire).warp(2));
     rig.shared(&read(2).warp(2).lanes(1));
     rig.finds(&[]);
 }
@@ -388,10 +388,10 @@ fn a_relaxed_store_carries_on_what_its_own_warp_released() {
 fn an_acquire_makes_good_for_relaxed_reads_of_its_location_before() {
     let mut rig = Rig::filled(96);
     rig.shared(&write(1).lanes(1));
-    rig.shared(&store_flag(Semantics::Release));
-    rig.shared(&load_flag(Semantics::Relaxed).warp(2));
-    rig.shared(&store_flag(Semantics::Relaxed).warp(1));
-    rig.shared(&load_flag(Semantics::Acquire).warp(2));
+    rig.shared(&store_flag(Order::Release));
+    rig.shared(&load_flag(Order::Relaxed).warp(2));
+    rig.shared(&store_flag(Order::Relaxed).warp(1));
+    rig.shared(&load_flag(Order::Acquire).warp(2));
     rig.shared(&read(2).warp(2).lanes(1));
     rig.finds(&[]);
 }
@@ -399,8 +399,8 @@ fn an_acquire_makes_good_for_relaxed_reads_of_its_location_before() {
 #[test]
 fn a_flag_in_shared_memory_hands_on_what_is_known_of_other_blocks() {
     const FLAG: u64 = 4096;
-    let flag = |step: Step, semantics, warp| step.strong(semantics, Scope::Cta).one(0, 64).warp(warp);
-    let (releases, acquires) = (Semantics::Release, Semantics::Acquire);
+    let flag = |step: Step, semantics, warp| step.strong(semantics, Scope::Block).one(0, 64).warp(warp);
+    let (releases, acquires) = (Order::Release, Order::Acquire);
     // A warp stores, tells another one of its block, and that one tells another block.
     let mut rig = Rig::new(2, 64);
     rig.global(0, &write(1).one(0, 8));
@@ -427,8 +427,8 @@ fn an_mbarrier_hands_on_what_is_known_of_other_blocks() {
     for arrives in [true, false] {
         let mut rig = Rig::new(2, 64);
         rig.global(1, &write(1).one(0, 8));
-        rig.global(1, &write(2).strong(Semantics::Release, Scope::Gpu).one(0, FLAG));
-        rig.global(0, &read(3).strong(Semantics::Acquire, Scope::Gpu).one(0, FLAG));
+        rig.global(1, &write(2).strong(Order::Release, Scope::Gpu).one(0, FLAG));
+        rig.global(0, &read(3).strong(Order::Acquire, Scope::Gpu).one(0, FLAG));
         if arrives {
             rig.blocks[0].arrive_at_mbarrier(&rig.launch, 0, 1, 64);
         }
