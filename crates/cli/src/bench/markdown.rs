@@ -283,6 +283,11 @@ impl LadderRun {
         self.rungs.retain(|rung| rung.kernel.is_some() && rung.kernel == kernel(&rung.name));
     }
 
+    /// Returns whether no rung is left.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.rungs.is_empty()
+    }
+
     /// Returns whether there is a time of a rung.
     pub(crate) fn has(&self, rung: &str) -> bool {
         self.rungs.iter().any(|timed| timed.name == rung && timed.seconds.is_some())

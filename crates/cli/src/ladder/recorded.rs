@@ -21,7 +21,7 @@ pub(super) fn of(ladder: &Ladder, report: &LadderReport) -> Option<LadderRun> {
     let place = place.or_else(|| records.iter().rposition(|run| !run.problem.size().contains(" with ")))?;
     let mut record = records.swap_remove(place);
     record.drop_others(ladder);
-    Some(record)
+    Some(record).filter(|record| !record.is_empty())
 }
 
 /// The size of a run in the form of records.
