@@ -87,8 +87,8 @@ pub(crate) struct LadderProblem {
 #[derive(Debug, Deserialize)]
 struct Rung {
     name: String,
-    /// The fingerprint of the kernels that were timed.
-    kernel: Option<String>,
+    /// Of the kernels and launches that were timed.
+    fingerprint: Option<String>,
     seconds: Option<f64>,
     gigabytes_per_second: Option<f64>,
     teraflops_per_second: Option<f64>,
@@ -271,16 +271,17 @@ impl LadderRun {
         Some(cells(&columns, &self.rungs.iter().filter(is_asked).collect::<Vec<_>>()))
     }
 
-    /// Leaves out the times of rungs whose kernels or launches are others by now, at the recorded size.
+    /// Leaves out the times of rungs whose kernels or launches are others by now, at the recorded
+    /// size.
     pub(crate) fn drop_others(&mut self, ladder: &Ladder) {
         let size = ladder.parse_size(&self.problem.size()).ok();
         let dtype = ladder.dtypes.iter().find(|dtype| dtype.name() == self.problem.dtype);
-        let kernel = |name: &str| {
+        let now = |name: &str| {
             let (rung, dtype) = (ladder.rung(name).ok()?, *dtype?);
             rung.check_dtype(dtype).ok()?;
             Some(rung.fingerprint(dtype, size?))
         };
-        self.rungs.retain(|rung| rung.kernel.is_some() && rung.kernel == kernel(&rung.name));
+        self.rungs.retain(|rung| rung.fingerprint.is_some() && rung.fingerprint == now(&rung.name));
     }
 
     /// Returns whether no rung is left.
@@ -467,7 +468,9 @@ mod tests {
         let (dtype, size) = (ladder.default_dtype(), 65_536);
         let with_columns = ladder.with_option(size, "columns", 32).expect("there are kernels");
         let print = |size: u64| ladder.rungs[0].fingerprint(dtype, size);
-        assert_ne!(print(size), print(2 * size), "a launch is part of it");
+        let reduce = &warpfold_ladders::ladder::ladder("reduce").expect("it is listed");
+        let summed = |size| reduce.rungs[0].fingerprint(reduce.default_dtype(), size);
+        assert_ne!(summed(size), summed(2 * size), "a launch is part of it");
         assert_ne!(print(size), ladder.rungs[1].fingerprint(dtype, size), "a kernel is part of it");
         let left = |size: &str, kernel: &str| {
             let rung = format!(r#"{{"name": "{}", "seconds": 1e-3{kernel}}}"#, ladder.rungs[0].name);
@@ -478,10 +481,11 @@ mod tests {
             run.drop_others(ladder);
             run.has(ladder.rungs[0].name)
         };
-        let kernel = |print: String| format!(r#", "kernel": "{print}""#);
+        let kernel = |print: String| format!(r#", "fingerprint": "{print}""#);
         assert!(left("65536", &kernel(print(size))));
         assert!(left(r#""65536 with columns = 32""#, &kernel(print(with_columns))));
-        assert!(!left("65536", &kernel(print(2 * size))), "another launch");
+        let other = ladder.rungs[1].fingerprint(dtype, size);
+        assert!(!left("65536", &kernel(other)), "the kernel of another rung");
         assert!(!left("65536", &kernel("0".repeat(16))), "another kernel");
         assert!(!left("65536", ""), "nobody knows which kernel was timed");
     }

@@ -96,7 +96,7 @@ fn the_json_report_has_the_documented_fields() {
         assert_eq!((&rung["ok"], &rung["max_error"]), (&Value::from(true), &Value::from(0.0)), "{rung}");
         assert_eq!((&rung["seconds"], &rung["gigabytes_per_second"]), (&Value::Null, &Value::Null), "{rung}");
         assert_eq!(rung["findings"], Value::Array(Vec::new()));
-        assert_eq!(rung["kernel"].as_str().map(str::len), Some(16), "{rung}");
+        assert_eq!(rung["fingerprint"].as_str().map(str::len), Some(16), "{rung}");
         assert!(rung["counters"]["warp_instructions"].as_u64().is_some_and(|count| count > 0), "{rung}");
         assert!(rung["sentence"].as_str().is_some_and(|sentence| sentence.ends_with('.')), "{rung}");
     }

@@ -241,9 +241,9 @@ impl Rung {
         self.launches.iter().map(|launch| launch.num_blocks(size)).sum()
     }
 
-    /// Hash of its kernels and launches for a size: it changes with the PTX text (for `sm_90a`), the
-    /// grid, the block, the shared memory or the cluster of any launch. A recorded time is that of a
-    /// fingerprint.
+    /// Hash of its kernels and launches for a size: it changes with the PTX text (for `sm_90a`),
+    /// the grid, the block, the shared memory or the cluster of any launch. A recorded time is that
+    /// of a fingerprint.
     ///
     /// # Panics
     /// If the rung has no kernel for the element type ([`check_dtype`](Rung::check_dtype)).

@@ -42,8 +42,8 @@ enum Size {
 #[derive(Debug, Serialize)]
 struct Rung<'a> {
     name: &'a str,
-    /// The fingerprint of its kernels and launches, by which a record knows them again.
-    kernel: String,
+    /// Of its kernels and launches, by which a record knows them again.
+    fingerprint: String,
     ok: bool,
     /// `null` where there is no result.
     max_error: Option<f64>,
@@ -86,7 +86,7 @@ impl<'a> Rung<'a> {
         let known = ladder.rung(rung.name).expect("a report is of its ladder");
         Self {
             name: rung.name,
-            kernel: known.fingerprint(report.dtype, report.size),
+            fingerprint: known.fingerprint(report.dtype, report.size),
             ok: rung.ok,
             max_error: Some(rung.max_error).filter(|error| error.is_finite()),
             seconds: rung.seconds,

@@ -59,7 +59,7 @@ impl Access {
         )
     }
 
-    /// A load whose undefined bytes are findings at once: nothing follows them through its register.
+    /// A load whose undefined bytes are findings at once: nothing follows them through registers.
     pub(crate) fn plain(self) -> Self {
         Self(self.0 | 1 << 14)
     }

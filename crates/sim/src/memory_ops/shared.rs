@@ -120,7 +120,7 @@ unsafe fn through_own_tag<D: Direction, const CHECK: bool>(
     unsafe { access_apart::<D, CHECK>(m, op, access, &at, mask) }
 }
 
-/// [`access`], compiled once, for what seldom reaches the block's memory this way: its code is long.
+/// [`access`], compiled once, for what seldom reaches the block's memory this way: it is long.
 ///
 /// # Safety
 /// As for [`access`].
