@@ -35,7 +35,7 @@ def archive(folder: str, version: str, target: str, program: str) -> None:
             for each, content in files.items():
                 entry = zipfile.ZipInfo(f"{name}/{each}", (1980, 1, 1, 0, 0, 0))
                 entry.compress_type = zipfile.ZIP_DEFLATED
-                packed.writestr(entry, content)
+                packed.writestr(entry, content, compresslevel=9)
     else:
         tar = io.BytesIO()
         with tarfile.open(fileobj=tar, mode="w") as packed:

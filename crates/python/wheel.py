@@ -102,7 +102,8 @@ def main(library: str, folder: str, program: str | None, platform: str | None) -
             entry = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
             entry.external_attr = (0o100755 if name.startswith(scripts) else 0o100644) << 16
             entry.compress_type = zipfile.ZIP_DEFLATED
-            wheel.writestr(entry, content)
+            # An entry of its own does not take the level of the file.
+            wheel.writestr(entry, content, compresslevel=9)
     print(out)
 
 

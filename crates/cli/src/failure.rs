@@ -58,13 +58,18 @@ impl Failure {
 
     /// Arguments that clap refuses: the first paragraph of what it says, in one line.
     pub(crate) fn of_usage(error: &clap::Error) -> Self {
-        if error.kind() == clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
-            return Self::usage("a subcommand is needed; `warpfold --help` lists them");
-        }
         let text = error.render().to_string();
+        let lists = format!("; `{} --help` lists them", command(&text));
+        if error.kind() == clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+            return Self::usage(format!("a subcommand is needed{lists}"));
+        }
         let text = text.strip_prefix("error: ").unwrap_or(&text);
         let paragraph: Vec<&str> = text.lines().take_while(|line| !line.trim().is_empty()).map(str::trim).collect();
-        Self::usage(paragraph.join(" ") + &meant(error))
+        let meant = match meant(error) {
+            nothing if nothing.is_empty() && error.kind() == clap::error::ErrorKind::InvalidSubcommand => lists,
+            meant => meant,
+        };
+        Self::usage(paragraph.join(" ") + &meant)
     }
 
     pub(crate) fn exit_code(&self) -> u8 {
@@ -74,6 +79,12 @@ impl Failure {
             Reason::Run => 4,
         }
     }
+}
+
+/// The command that a text of clap's is about, by its line of usage: `warpfold exercise`.
+fn command(text: &str) -> String {
+    let usage = text.lines().find_map(|line| line.trim().strip_prefix("Usage: ")).unwrap_or("warpfold");
+    usage.split(' ').take_while(|word| !word.starts_with(['[', '<', '-'])).collect::<Vec<_>>().join(" ")
 }
 
 /// Formats clap's error about an unknown word in the program's own words.

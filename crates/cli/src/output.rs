@@ -61,6 +61,13 @@ pub(crate) struct PlainReportTo {
     output: Option<PathBuf>,
 }
 
+impl PlainReportTo {
+    /// Returns whether neither a form nor a file was asked for.
+    pub(crate) fn is_default(&self) -> bool {
+        matches!(self.form, PlainForm::Table) && self.output.is_none()
+    }
+}
+
 impl From<&PlainReportTo> for ReportTo {
     fn from(plain: &PlainReportTo) -> Self {
         let form = match plain.form {

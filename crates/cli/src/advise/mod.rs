@@ -28,8 +28,8 @@ use subject::{Subject, Texts};
 ///
 /// KERNEL is a rung of a ladder with --size, --dtype (advise reduce/interleaved), an operator with
 /// its files and options (advise softmax x.npy), or a PTX file with the options of sim (advise
-/// k.ptx --entry k --grid 1 --block 32 --arg in=x.npy). --report and -o stand before it. Exit
-/// codes: 0 done, 2 bad usage, 3 PTX that is not supported, 4 a run failed.
+/// k.ptx --entry k --grid 1 --block 32 --arg in=x.npy). --report and -o stand before it, or after a
+/// rung. Exit codes: 0 done, 2 bad usage, 3 PTX that is not supported, 4 a run failed.
 #[derive(Debug, Args)]
 pub(crate) struct Advise {
     #[command(flatten)]
@@ -54,6 +54,8 @@ struct OfRung {
     /// A virtual GPU.
     #[arg(long, value_name = "DEVICE", default_value = "virtual")]
     device: String,
+    #[command(flatten)]
+    to: PlainReportTo,
 }
 
 /// An operator and what it is run with.
@@ -74,9 +76,16 @@ struct OfFile {
 
 impl Advise {
     pub(crate) fn run(&self) -> Result<Ending, Failure> {
-        let to = ReportTo::from(&self.to);
+        let rung = self.of_rung()?;
+        let to = match &rung {
+            Some(rung) if !rung.to.is_default() => ReportTo::from(&rung.to),
+            _ => ReportTo::from(&self.to),
+        };
         to.check()?;
-        let subjects = self.subjects()?;
+        let subjects = match &rung {
+            Some(rung) => of_rung(rung)?,
+            None => self.subjects()?,
+        };
         if subjects.is_empty() {
             return Err(Failure::usage(format!("{} launches no kernel", self.words[0])));
         }
@@ -84,16 +93,25 @@ impl Advise {
         Ok(Ending::Clean)
     }
 
-    fn subjects(&self) -> Result<Vec<Subject>, Failure> {
-        let words = || std::iter::once("warpfold advise").chain(self.words.iter().map(String::as_str));
+    fn all_words(&self) -> impl Iterator<Item = &str> {
+        std::iter::once("warpfold advise").chain(self.words.iter().map(String::as_str))
+    }
+
+    /// The rung that is asked about, if it is one.
+    fn of_rung(&self) -> Result<Option<OfRung>, Failure> {
         let name = self.words[0].as_str();
-        if std::path::Path::new(name).extension().is_some_and(|extension| extension == "ptx") {
+        if is_file(name) || !name.contains('/') {
+            return Ok(None);
+        }
+        OfRung::try_parse_from(self.all_words()).map(Some).map_err(|error| Failure::of_usage(&error))
+    }
+
+    fn subjects(&self) -> Result<Vec<Subject>, Failure> {
+        let words = || self.all_words();
+        let name = self.words[0].as_str();
+        if is_file(name) {
             let file = OfFile::try_parse_from(words()).map_err(|error| Failure::of_usage(&error))?;
             return of_file(&file.sim);
-        }
-        if let Some((ladder, rung)) = name.split_once('/') {
-            let asked = OfRung::try_parse_from(words()).map_err(|error| Failure::of_usage(&error))?;
-            return of_rung(&asked, ladder, rung);
         }
         let operator = OfOperator::try_parse_from(words()).map_err(|error| Failure::of_usage(&error))?;
         let device = virtual_gpu(operator.run.device().unwrap_or("virtual"))?;
@@ -113,7 +131,15 @@ fn virtual_gpu(name: &str) -> Result<Device, Failure> {
     Ok(device)
 }
 
-fn of_rung(asked: &OfRung, ladder: &str, rung: &str) -> Result<Vec<Subject>, Failure> {
+fn is_file(name: &str) -> bool {
+    std::path::Path::new(name).extension().is_some_and(|extension| extension == "ptx")
+}
+
+fn of_rung(asked: &OfRung) -> Result<Vec<Subject>, Failure> {
+    let (ladder, rung) = asked
+        .rung
+        .split_once('/')
+        .ok_or_else(|| Failure::usage(format!("{}: a rung is LADDER/RUNG, as reduce/interleaved", asked.rung)))?;
     let ladder = ladders::ladder(ladder)?;
     let rung = ladder.rung(rung)?;
     let given = asked.size.as_ref().map(|text| ladder.parse_size(text)).transpose()?;

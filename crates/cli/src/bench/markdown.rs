@@ -4,6 +4,7 @@
 use std::path::Path;
 
 use serde::Deserialize;
+use warpfold_ladders::ladder::Ladder;
 use warpfold_report::{RecordedTime, RecordedTimes};
 
 use crate::failure::Failure;
@@ -86,6 +87,8 @@ pub(crate) struct LadderProblem {
 #[derive(Debug, Deserialize)]
 struct Rung {
     name: String,
+    /// Of the kernels and launches that were timed.
+    fingerprint: Option<String>,
     seconds: Option<f64>,
     gigabytes_per_second: Option<f64>,
     teraflops_per_second: Option<f64>,
@@ -268,6 +271,29 @@ impl LadderRun {
         Some(cells(&columns, &self.rungs.iter().filter(is_asked).collect::<Vec<_>>()))
     }
 
+    /// Leaves out the times of rungs whose kernels or launches are others by now, at the recorded
+    /// size.
+    pub(crate) fn drop_others(&mut self, ladder: &Ladder) {
+        let size = ladder.parse_size(&self.problem.size()).ok();
+        let dtype = ladder.dtypes.iter().find(|dtype| dtype.name() == self.problem.dtype);
+        let now = |name: &str| {
+            let (rung, dtype) = (ladder.rung(name).ok()?, *dtype?);
+            rung.check_dtype(dtype).ok()?;
+            Some(rung.fingerprint(dtype, size?))
+        };
+        self.rungs.retain(|rung| rung.fingerprint.is_some() && rung.fingerprint == now(&rung.name));
+    }
+
+    /// Returns whether no rung is left.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.rungs.is_empty()
+    }
+
+    /// Returns whether there is a time of a rung.
+    pub(crate) fn has(&self, rung: &str) -> bool {
+        self.rungs.iter().any(|timed| timed.name == rung && timed.seconds.is_some())
+    }
+
     /// The times for a page.
     pub(crate) fn times(&self) -> RecordedTimes {
         let time = |rung: &Rung| {
@@ -434,6 +460,34 @@ mod tests {
         let text = of_ladder(&run).expect("times");
         assert!(text.starts_with("`warpfold ladder sgemm --size 8x8x8 --dtype f32`, a GPU.\n\n| rung |"), "{text}");
         assert!(text.ends_with("| `shared` | 1.000 ms | 6.0 | 3.00x |\n"), "{text}");
+    }
+
+    #[test]
+    fn a_time_is_of_one_kernel_and_launch() {
+        let ladder = warpfold_ladders::ladder::ladder("gemv").expect("it is listed");
+        let (dtype, size) = (ladder.default_dtype(), 65_536);
+        let with_columns = ladder.with_option(size, "columns", 32).expect("there are kernels");
+        let print = |size: u64| ladder.rungs[0].fingerprint(dtype, size);
+        let reduce = &warpfold_ladders::ladder::ladder("reduce").expect("it is listed");
+        let summed = |size| reduce.rungs[0].fingerprint(reduce.default_dtype(), size);
+        assert_ne!(summed(size), summed(2 * size), "a launch is part of it");
+        assert_ne!(print(size), ladder.rungs[1].fingerprint(dtype, size), "a kernel is part of it");
+        let left = |size: &str, kernel: &str| {
+            let rung = format!(r#"{{"name": "{}", "seconds": 1e-3{kernel}}}"#, ladder.rungs[0].name);
+            let head = format!(r#""ladder": "gemv", "device": "a GPU", "problem": {{"size": {size}, "dtype": "f32"}}"#);
+            let Recorded::Ladder(mut run) = recorded(&format!("{{{head}, \"rungs\": [{rung}]}}")) else {
+                panic!("one")
+            };
+            run.drop_others(ladder);
+            run.has(ladder.rungs[0].name)
+        };
+        let kernel = |print: String| format!(r#", "fingerprint": "{print}""#);
+        assert!(left("65536", &kernel(print(size))));
+        assert!(left(r#""65536 with columns = 32""#, &kernel(print(with_columns))));
+        let other = ladder.rungs[1].fingerprint(dtype, size);
+        assert!(!left("65536", &kernel(other)), "the kernel of another rung");
+        assert!(!left("65536", &kernel("0".repeat(16))), "another kernel");
+        assert!(!left("65536", ""), "nobody knows which kernel was timed");
     }
 
     #[test]

@@ -69,7 +69,13 @@ impl ExerciseArgs {
 
 fn named(name: &str) -> Result<&'static Exercise, Failure> {
     let known = || EXERCISES.iter().map(|exercise| exercise.name);
-    let unknown = || Failure::usage(format!("no exercise is called '{name}'{}", did_you_mean(name, known())));
+    let unknown = || {
+        let meant = match did_you_mean(name, known()) {
+            nothing if nothing.is_empty() => "; `warpfold exercise list` has their names".to_owned(),
+            meant => meant,
+        };
+        Failure::usage(format!("no exercise is called '{name}'{meant}"))
+    };
     EXERCISES.iter().find(|exercise| exercise.name == name.replace('_', "-")).ok_or_else(unknown)
 }
 

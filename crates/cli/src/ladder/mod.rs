@@ -385,7 +385,7 @@ impl Ladder {
         match self.to.form {
             Form::Table => {
                 let mut page = ladder_text(ladder, report);
-                if let Some(text) = earlier.and_then(|earlier| recorded::text(&earlier, report)) {
+                if let Some(text) = earlier.and_then(|earlier| recorded::text(&earlier, ladder, report)) {
                     page.push_str(&format!("\n{text}"));
                 }
                 if let Some(predicted) = predicted {

@@ -24,6 +24,7 @@ mod timing;
 
 use warpfold_device::{Device, LaunchConfig};
 use warpfold_kernels::{AnyKernel, Dtype};
+use warpfold_lang::{Arch, Target};
 
 pub use arrays::Arrays;
 pub use claim::{Change, Claim, Measured, Metric};
@@ -240,6 +241,24 @@ impl Rung {
         self.launches.iter().map(|launch| launch.num_blocks(size)).sum()
     }
 
+    /// Hash of its kernels and launches for a size: it changes with the PTX text (for `sm_90a`),
+    /// the grid, the block, the shared memory or the cluster of any launch. A recorded time is that
+    /// of a fingerprint.
+    ///
+    /// # Panics
+    /// If the rung has no kernel for the element type ([`check_dtype`](Rung::check_dtype)).
+    #[must_use]
+    pub fn fingerprint(&self, dtype: Dtype, size: u64) -> String {
+        let mut text = String::new();
+        for launch in self.launches {
+            let built = launch.kernel(dtype, size).build(&FINGERPRINTED).expect("sm_90a runs every kernel");
+            text.push_str(&format!("{}\n{:?}\n", built.ptx(), (launch.config)(size)));
+        }
+        // FNV-1a, which is the same in every version of Rust.
+        let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
+        format!("{:016x}", text.bytes().fold(0xcbf2_9ce4_8422_2325, step))
+    }
+
     /// Operations from input to result: launches, clearing memory before, adding on the host
     /// behind.
     #[must_use]
@@ -247,6 +266,9 @@ impl Rung {
         self.launches.len() as u64 + self.finish.steps()
     }
 }
+
+/// The target whose text a fingerprint is of: records are made on Hopper.
+const FINGERPRINTED: Target = Target::new(Arch::SM_90A, (8, 0));
 
 /// A kernel of a rung, and how it is launched.
 #[derive(Debug)]

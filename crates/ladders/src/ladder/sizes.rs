@@ -161,6 +161,12 @@ impl Sizes {
     pub(super) fn parse(&self, text: &str) -> Result<u64, Error> {
         let bad = |expected: &'static str| Error::from(ErrorKind::BadSize { text: text.to_owned(), expected });
         match self {
+            Self::With(option) if text.contains(" with ") => {
+                let (elements, value) = text.split_once(" with ").ok_or_else(|| bad("a number of elements"))?;
+                let value = value.strip_prefix(option.name).and_then(|value| value.trim_start().strip_prefix('='));
+                let value = value.and_then(|value| number(value.trim())).ok_or_else(|| bad(option.expected))?;
+                option.set(self.parse(elements)?, value)
+            }
             Self::Elements | Self::With(_) => number(text)
                 .map(|size| size as u64)
                 .filter(|size| *size >> ELEMENT_BITS == 0)
@@ -244,6 +250,8 @@ mod tests {
         let other = option.set(size, 4).expect("it is taken");
         assert_eq!((with.elements(other), option.of(other)), (Some(1000), 4));
         assert_eq!(with.text(other).as_deref(), Some("1000 with factor = 4"));
+        assert_eq!(with.parse("1000 with factor = 4").expect("its own text"), other);
+        assert!(with.parse("1000 with factor = 3").is_err() && with.parse("1000 with rows = 4").is_err());
         assert!(option.set(size, 3).is_err());
     }
 }

@@ -42,6 +42,8 @@ enum Size {
 #[derive(Debug, Serialize)]
 struct Rung<'a> {
     name: &'a str,
+    /// Of its kernels and launches, by which a record knows them again.
+    fingerprint: String,
     ok: bool,
     /// `null` where there is no result.
     max_error: Option<f64>,
@@ -72,17 +74,19 @@ impl<'a> LadderJson<'a> {
             ladder: report.ladder,
             device: &report.device,
             problem: Problem { size, dtype: report.dtype.name() },
-            rungs: report.rungs.iter().map(Rung::from).collect(),
+            rungs: report.rungs.iter().map(|rung| Rung::new(ladder, report, rung)).collect(),
             absent: report.absent.iter().map(|absent| Absent { name: absent.name, reason: &absent.reason }).collect(),
             copy_gigabytes_per_second: report.copy_gigabytes_per_second,
         }
     }
 }
 
-impl<'a> From<&'a RungReport> for Rung<'a> {
-    fn from(rung: &'a RungReport) -> Self {
+impl<'a> Rung<'a> {
+    fn new(ladder: &Ladder, report: &LadderReport, rung: &'a RungReport) -> Self {
+        let known = ladder.rung(rung.name).expect("a report is of its ladder");
         Self {
             name: rung.name,
+            fingerprint: known.fingerprint(report.dtype, report.size),
             ok: rung.ok,
             max_error: Some(rung.max_error).filter(|error| error.is_finite()),
             seconds: rung.seconds,

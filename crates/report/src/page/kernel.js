@@ -223,7 +223,7 @@ function occupancyView(o) {
   return el("section", {}, el("h3", {}, "Occupancy"),
     el("p", {}, `${percent} %: ${o.blocks_per_sm} blocks of ${o.threads} threads per multiprocessor, by ${o.registers} registers (an estimate) and ${number(o.shared)} bytes of shared memory.`),
     gauges,
-    svg("svg", { viewBox: `-16 0 ${width + 16} ${height}`, role: "img", "aria-label": `Occupancy by threads per block; ${o.threads} threads have ${percent} percent` },
+    svg("svg", { class: "plot", viewBox: `-16 0 ${width + 16} ${height}`, role: "img", "aria-label": `Occupancy by threads per block; ${o.threads} threads have ${percent} percent` },
       svg("path", { class: "axis", d: `M40 10V${height - 30}H${width - 10}` }),
       [0, 0.5, 1].map((share) => svg("text", { x: 34, y: y(share) + 4, "text-anchor": "end" }, `${100 * share} %`)),
       [256, 512, 768, 1024].map((threads) => svg("text", { x: x(threads), y: height - 12, "text-anchor": "middle" }, threads)),

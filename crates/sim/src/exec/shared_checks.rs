@@ -103,7 +103,9 @@ impl Machine {
     }
 
     /// Checks an access; `span` is the lowest and the highest address, `stored` a lane's value.
-    #[inline(always)]
+    ///
+    /// NOTE: not inlined into every handler of shared memory, where it was most of the code.
+    #[inline(never)]
     #[allow(clippy::too_many_arguments, reason = "an access and what it stores")]
     fn shared_checked(
         &mut self,

@@ -365,12 +365,7 @@ fn load_or_store(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
     d.code.has_cluster_scope |= scope == Scope::Cluster && matches!(space, Space::Global | Space::Generic);
     d.f.accessed = Some(space);
     let access = Access::new(ty.bytes(), count, address.wide, extend, order, scope);
-    let handler = match space {
-        Space::Global | Space::Shared | Space::Cluster | Space::Generic if d.checked && is_load => {
-            watched(d, space, address.row, &rows[..count as usize], address.wide)
-        }
-        _ => handler(d, space, is_load),
-    };
+    let handler = handler(d, space, is_load);
     let op = Op {
         dst: rows[0],
         b: rows[1],
@@ -468,43 +463,26 @@ pub(crate) fn space_of(
     })
 }
 
-/// The handler of a checked load that may read uninitialised bytes; `address` is the row of its
-/// address.
-pub(crate) fn watched(d: &Decoder, space: Space, address: u32, rows: &[u32], wide: bool) -> crate::exec::op::Handler {
-    let last = address.saturating_add(u32::from(wide));
-    let keeps = address != NONE && rows.iter().any(|&row| row <= last && address < row.saturating_add(4));
-    match (space, keeps) {
-        (Space::Global, false) => d.handler::<Watched<GlobalAccess<Load, true>, InGlobal, false>>(),
-        (Space::Global, true) => d.handler::<Watched<GlobalAccess<Load, true>, InGlobal, true>>(),
-        (Space::Shared, false) => d.handler::<Watched<SharedAccess<Load, true>, InShared, false>>(),
-        (Space::Shared, true) => d.handler::<Watched<SharedAccess<Load, true>, InShared, true>>(),
-        (Space::Cluster, false) => d.handler::<Watched<ClusterAccess<Load, true>, InCluster, false>>(),
-        (Space::Cluster, true) => d.handler::<Watched<ClusterAccess<Load, true>, InCluster, true>>(),
-        (_, false) => d.handler::<Watched<GenericAccess<Load, true>, InAny, false>>(),
-        (_, true) => d.handler::<Watched<GenericAccess<Load, true>, InAny, true>>(),
-    }
-}
-
-/// The handler of a load or store.
+/// The handler of a load or store. One that checks a load also follows what is undefined in it.
 pub(crate) fn handler(d: &Decoder, space: Space, is_load: bool) -> crate::exec::op::Handler {
     match (space, is_load, d.checked) {
         (Space::Global, true, false) => d.handler::<GlobalAccess<Load, false>>(),
-        (Space::Global, true, true) => d.handler::<GlobalAccess<Load, true>>(),
+        (Space::Global, true, true) => d.handler::<Watched<GlobalAccess<Load, true>, InGlobal>>(),
         (Space::Global, false, false) => d.handler::<GlobalAccess<Store, false>>(),
         (Space::Global, false, true) => d.handler::<GlobalAccess<Store, true>>(),
         (Space::Shared, true, false) => d.handler::<SharedAccess<Load, false>>(),
-        (Space::Shared, true, true) => d.handler::<SharedAccess<Load, true>>(),
+        (Space::Shared, true, true) => d.handler::<Watched<SharedAccess<Load, true>, InShared>>(),
         (Space::Shared, false, false) => d.handler::<SharedAccess<Store, false>>(),
         (Space::Shared, false, true) => d.handler::<SharedAccess<Store, true>>(),
         (Space::Cluster, true, false) => d.handler::<ClusterAccess<Load, false>>(),
-        (Space::Cluster, true, true) => d.handler::<ClusterAccess<Load, true>>(),
+        (Space::Cluster, true, true) => d.handler::<Watched<ClusterAccess<Load, true>, InCluster>>(),
         (Space::Cluster, false, false) => d.handler::<ClusterAccess<Store, false>>(),
         (Space::Cluster, false, true) => d.handler::<ClusterAccess<Store, true>>(),
         (Space::Local, true, _) => d.handler::<LocalAccess<Load>>(),
         (Space::Local, false, _) => d.handler::<LocalAccess<Store>>(),
         (Space::Param, _, _) => d.handler::<ParamLoad>(),
         (Space::Generic, true, false) => d.handler::<GenericAccess<Load, false>>(),
-        (Space::Generic, true, true) => d.handler::<GenericAccess<Load, true>>(),
+        (Space::Generic, true, true) => d.handler::<Watched<GenericAccess<Load, true>, InAny>>(),
         (Space::Generic, false, false) => d.handler::<GenericAccess<Store, false>>(),
         (Space::Generic, false, true) => d.handler::<GenericAccess<Store, true>>(),
     }

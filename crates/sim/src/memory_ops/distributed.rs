@@ -48,13 +48,13 @@ pub(super) unsafe fn access<D: Direction, const CHECK: bool>(
 ) {
     if !(0..LANES).any(|lane| mask >> lane & 1 != 0 && is_tagged(at[lane])) {
         // SAFETY: passed on.
-        return unsafe { shared::access::<D, CHECK>(m, op, access, at, mask) };
+        return unsafe { shared::access_apart::<D, CHECK>(m, op, access, at, mask) };
     }
     by_block(m, op, at, mask, |m, place, offsets, lanes| {
         // SAFETY: passed on.
         unsafe {
             if place.is_own {
-                shared::access::<D, CHECK>(m, op, access, offsets, lanes);
+                shared::access_apart::<D, CHECK>(m, op, access, offsets, lanes);
             } else {
                 in_peer::<D, CHECK>(m, op, access, place, offsets, lanes);
             }

@@ -40,6 +40,17 @@ impl Access {
         )
     }
 
+    /// A load whose undefined bytes are findings at once: nothing follows them through registers.
+    pub(crate) fn plain(self) -> Self {
+        Self(self.0 | 1 << 14)
+    }
+
+    /// Returns true if the load's undefined bytes are followed.
+    #[inline(always)]
+    pub(crate) fn is_watched(self) -> bool {
+        self.0 >> 14 & 1 == 0
+    }
+
     /// Bytes of one element.
     #[inline(always)]
     pub(crate) fn element(self) -> u32 {

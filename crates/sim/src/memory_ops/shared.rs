@@ -104,7 +104,6 @@ fn has_own_tag(m: &Machine, at: &[u32; LANES], mask: u32) -> bool {
 /// # Safety
 /// As for [`access`].
 #[cold]
-#[inline(never)]
 unsafe fn through_own_tag<D: Direction, const CHECK: bool>(
     m: &mut Machine,
     op: &Op,
@@ -118,7 +117,23 @@ unsafe fn through_own_tag<D: Direction, const CHECK: bool>(
         _ => address,
     });
     // SAFETY: passed on.
-    unsafe { self::access::<D, CHECK>(m, op, access, &at, mask) }
+    unsafe { access_apart::<D, CHECK>(m, op, access, &at, mask) }
+}
+
+/// [`access`], compiled once, for what seldom reaches the block's memory this way: it is long.
+///
+/// # Safety
+/// As for [`access`].
+#[inline(never)]
+pub(super) unsafe fn access_apart<D: Direction, const CHECK: bool>(
+    m: &mut Machine,
+    op: &Op,
+    access: Access,
+    at: &[u32; LANES],
+    mask: u32,
+) {
+    // SAFETY: passed on.
+    unsafe { self::access::<D, CHECK>(m, op, access, at, mask) }
 }
 
 /// Counts a request.

@@ -15,7 +15,7 @@ use crate::exec::code::Class;
 use crate::exec::machine::Machine;
 use crate::exec::op::{LaneOp, NONE, Op};
 use crate::exec::row::{ALL_LANES, LANES};
-use crate::memory_ops::access::{self, Access, Extend, Nothing, Space, handler, space_of, watched};
+use crate::memory_ops::access::{self, Access, Extend, Nothing, Space, handler, space_of};
 
 /// Position in memory of an element of each lane.
 #[derive(Debug, Clone)]
@@ -238,11 +238,8 @@ pub(super) fn decode(d: &mut Decoder, inst: &Instruction) -> Result<(), Error> {
                 ops.push(Op { dst: part, a: row, imm: shift, ..Op::new(d.handler::<Shift>()) });
             }
             let access = Access::new(bytes, 1, true, Extend::Zero, None, Scope::System);
-            let handler = if is_load && d.checked && steps == 1 {
-                watched(d, space, at, &[part], true)
-            } else {
-                handler(d, space, is_load)
-            };
+            let access = if steps == 1 { access } else { access.plain() };
+            let handler = handler(d, space, is_load);
             ops.push(Op { dst: part, a: at, dst2: access.0, ..Op::new(handler) });
             if is_load && i > 0 {
                 ops.push(Op { dst: row, a: row, b: part, imm: shift, ..Op::new(d.handler::<Merge>()) });

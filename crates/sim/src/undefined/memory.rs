@@ -65,9 +65,9 @@ pub(super) fn local_lanes(at: &[Where; LANES]) -> u32 {
     (0..LANES).filter(|&lane| matches!(at[lane], Where::Local(_))).fold(0, |all, lane| all | 1 << lane)
 }
 
-/// A load in one space that marks values from uninitialised bytes; with `KEEP` it may overwrite its
-/// address.
-pub(crate) struct Watched<L, S, const KEEP: bool>(PhantomData<(L, S)>);
+/// A load in one space that marks values from uninitialised bytes, unless its access is
+/// [plain](Access::plain).
+pub(crate) struct Watched<L, S>(PhantomData<(L, S)>);
 /// State space of a watched load.
 pub(crate) trait Watches: 'static {
     /// The space.
@@ -94,23 +94,22 @@ impl Watches for InAny {
     const SPACE: Space = Space::Generic;
 }
 
-impl<L: LaneOp, S: Watches, const KEEP: bool> LaneOp for Watched<L, S, KEEP> {
+impl<L: LaneOp, S: Watches> LaneOp for Watched<L, S> {
     #[inline(always)]
     unsafe fn run(m: &mut Machine, op: &Op, mask: u32) {
-        let wide = Access(op.dst2).wide();
+        let access = Access(op.dst2);
+        // The load may overwrite its address.
         // SAFETY: the decoder checked the operands.
-        let before = unsafe { if KEEP { Some(addresses(m, op, wide)) } else { None } };
-        if let Some(checking) = &mut m.checking {
+        let at = unsafe { addresses(m, op, access.wide()) };
+        if let Some(checking) = m.checking.as_mut().filter(|_| access.is_watched()) {
             checking.findings.hush(true);
             checking.findings.hold_races();
         }
         // SAFETY: passed on.
         unsafe { L::run(m, op, mask) };
-        let Some(checking) = &mut m.checking else { return };
+        let Some(checking) = m.checking.as_mut().filter(|_| access.is_watched()) else { return };
         let (is_unwritten, raced) = (checking.findings.hush(false), checking.findings.take_raced());
         if is_unwritten || !raced.is_empty() {
-            // SAFETY: as above; the registers of the address still hold it.
-            let at = before.unwrap_or_else(|| unsafe { addresses(m, op, wide) });
             m.mark_load(op, mask, S::SPACE, &at, &raced);
         }
     }

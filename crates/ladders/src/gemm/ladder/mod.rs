@@ -220,7 +220,7 @@ const RUNGS: &[Rung] = &[
     },
     Rung {
         name: "no_conflicts",
-        changed: "Rows of the turned tile lie four words further apart",
+        changed: "Rows of the transposed tile are four words further apart",
         claims: &[
             Claim::new(Metric::StoreConflicts, Change::ToZero),
             Claim::new(Metric::SharedWavefronts, Change::Falls),

@@ -1,8 +1,8 @@
 //! Rung 9: copies that pass the registers by.
-//! Changed: threads begin asynchronous copies to the other stage, multiply, and wait for the copies behind that.
+//! Changed: threads begin asynchronous copies to the other stage, multiply, then wait for the copies.
 //! Removes: the registers of the tile under way.
 //! Measured: see `LADDER` (generated).
-//! Limit now: `a` is turned round by copies of 4 bytes, with 8-way bank conflicts.
+//! Limit now: `a` is transposed by copies of 4 bytes, with 8-way bank conflicts.
 
 use warpfold_lang::{
     Global, Val, block_idx, commit_copies, kernel, lane_id, range, shared_named, sync_threads, thread_idx, var, vars,

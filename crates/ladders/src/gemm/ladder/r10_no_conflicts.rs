@@ -1,5 +1,5 @@
 //! Rung 10: no bank conflicts.
-//! Changed: rows of the turned tile lie four words further apart, so that the copies of a warp go to 32 banks.
+//! Changed: rows of the transposed tile are four words further apart, so that the copies of a warp go to 32 banks.
 //! Removes: the last bank conflicts; fragments stay at multiples of 16 bytes.
 //! Measured: see `LADDER` (generated).
 //! Limit now: the rate of multiply-adds, and 8 x 8 outputs per thread, which read a word of shared memory for four of them.
