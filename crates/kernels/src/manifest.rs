@@ -8,8 +8,8 @@ use warpfold_lang::{Arch, Target};
 
 use crate::plan::{Family, KernelCache, Plan, Planner};
 use crate::{
-    AnyKernel, Error, attention, conv, delta, digest, experts, fold, gather, gemv, generate, heads, histogram, matmul, nms,
-    operations, pooling, reductions, rowwise, sampling, scatter, sort, unique,
+    AnyKernel, Error, attention, conv, delta, digest, experts, fold, gather, gemv, generate, heads, histogram, matmul,
+    nms, operations, pooling, reductions, rowwise, sampling, scatter, sort, unique,
 };
 
 /// A kernel in one of the configurations that plans give it.

@@ -11,11 +11,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use warpfold::{CacheShape, Draw, DrawRows, Dtype, PageLayout, PagedCache, Queue, Tensor};
+use warpfold::{CacheShape, Draw, DrawRows, Dtype, Queue, Tensor};
 use warpfold_device::Device;
 use warpfold_kernels::AnyKernel;
 
-use crate::layers::{Angles, Loader, Shard, StepShape};
+use crate::layers::{Angles, KeptLayers, Loader, Shard, StepShape};
 use crate::network::Network;
 use crate::{Error, ModelConfig, ModelFiles};
 
@@ -222,15 +222,13 @@ fn plan(
         head_dim: config.head_dim,
         value_dim: config.head_dim,
     };
-    let mut caches = (0..config.num_layers)
-        .map(|_| PagedCache::new(outline, dtype, shape, PageLayout::Nhd))
-        .collect::<Result<Vec<_>, _>>()?;
+    let mut kept = KeptLayers::new(outline, dtype, config, shape, max_seqs)?;
     let table = || Tensor::uninitialized(outline, Dtype::F32, &[config.max_len, config.head_dim / 2]);
     let angles = [Angles { cos: table()?, sin: table()? }, Angles { cos: table()?, sin: table()? }];
     let drawn = Tensor::uninitialized(outline, Dtype::I32, &[1 << 16])?;
     let mut plan_step = |shape: StepShape| {
         let words = Tensor::uninitialized(outline, Dtype::I32, &[shape.words()])?;
-        if let Some(rows) = network.rows([&words, &drawn], shape, [&angles[0], &angles[1]], &mut caches)? {
+        if let Some(rows) = network.rows([&words, &drawn], shape, [&angles[0], &angles[1]], &mut kept)? {
             let logits = network.logits(&rows, None)?;
             if let Some(shard) = shard.filter(|shard| shard.vocab(config.vocab).is_some()) {
                 shard.gather(&logits)?;

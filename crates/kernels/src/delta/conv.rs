@@ -48,7 +48,9 @@ pub(super) fn kernel_of(config: &MixConfig) -> AnyKernel {
             };
             let one = |from: Global<u8>| load::<f32, _>(dtype, from, 1, false)[0];
             let taps = taps.at(channel * TAPS as u32).get_vec::<4>();
-            let tail = |tap: u32| element(tails.at(slot.mul_wide(channels) * (bytes * (TAPS - 1))), Val::constant(tap), channels);
+            let tail = |tap: u32| {
+                element(tails.at(slot.mul_wide(channels) * (bytes * (TAPS - 1))), Val::constant(tap), channels)
+            };
             let is_new = positions.at(first).get().eq(0);
             let last: Vec<Var<f32>> = (0..3).map(|tap| var(is_new.select(0.0_f32, one(tail(tap))))).collect();
             let step = |row: Val<u32>, new: Val<f32>| {

@@ -167,7 +167,8 @@ impl Family for DeltaNet {
         let DeltaHeads { keys, values, key_dim, value_dim } = heads;
         let (channels, bytes) = (heads.channels(), dtype.bytes());
         let mut plan = Plan::new("delta-net").choice(format_args!("{sequences} sequences, {heads:?}"));
-        let mut read = |name, elements: u64, bytes: u64| plan.add_input(OperandSpec::new(name, elements * bytes, bytes));
+        let mut read =
+            |name, elements: u64, bytes: u64| plan.add_input(OperandSpec::new(name, elements * bytes, bytes));
         let x = read("the rows", rows * heads.row_len(), bytes);
         let taps = read("the taps", channels * TAPS, 4);
         let decays = read("the decays", values, 4);

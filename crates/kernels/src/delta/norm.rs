@@ -35,7 +35,8 @@ pub(super) fn kernel_of(config: &GateConfig) -> AnyKernel {
         when(number.lt(heads), || {
             let (row, head) = (number / values, number % values);
             let one = |from: Global<u8>| load::<f32, _>(dtype, from, 1, false)[0];
-            let at = |memory: Global<u8>, i: Val<u32>| memory.at((number.mul_wide(value_dim) + i.cast::<u64>()) * bytes);
+            let at =
+                |memory: Global<u8>, i: Val<u32>| memory.at((number.mul_wide(value_dim) + i.cast::<u64>()) * bytes);
             let squares = var(Val::constant(0.0_f32));
             range(lane_id(), value_dim, 32, |i| {
                 let value = one(at(raw, i));

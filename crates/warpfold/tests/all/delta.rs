@@ -93,8 +93,7 @@ impl Layer {
                     let change = (v[j] - column(matrix, &k, j)) * sigmoid(b);
                     k.iter().enumerate().for_each(|(i, k)| matrix[i * value_dim + j] += k * change);
                 }
-                let seen: Vec<f64> =
-                    (0..value_dim).map(|j| column(matrix, &q, j) / (key_dim as f64).sqrt()).collect();
+                let seen: Vec<f64> = (0..value_dim).map(|j| column(matrix, &q, j) / (key_dim as f64).sqrt()).collect();
                 let mean = seen.iter().map(|x| x * x).sum::<f64>() / value_dim as f64;
                 results.extend(seen.iter().enumerate().map(|(j, x)| {
                     let z = at(row, channels + head * value_dim + j);
@@ -147,7 +146,10 @@ fn delta_nets_are_those_of_double_precision() {
         let rows = layer.rows(1, 11);
         let got = step(&layer, &layer.weights(&device), &mut state(&layer, Dtype::F32, &device, 2), &[(1, 0, &rows)]);
         for (i, (got, expected)) in got.iter().zip(layer.expected(&rows)).enumerate() {
-            assert!((f64::from(*got) - expected).abs() < 2e-4 * (1.0 + expected.abs()), "{heads:?} {i}: {got} for {expected}");
+            assert!(
+                (f64::from(*got) - expected).abs() < 2e-4 * (1.0 + expected.abs()),
+                "{heads:?} {i}: {got} for {expected}"
+            );
         }
         is_clean(&device);
     }
