@@ -45,7 +45,7 @@ pub struct Memory {
     pub weight_bytes: u64,
     /// Everything else that the largest step needs (`--budget` decides).
     pub activation_bytes: u64,
-    /// What the model keeps of running sequences as a whole: `--max-seqs` of them.
+    /// States of running sequences, `--max-seqs` of them.
     pub state_bytes: u64,
     /// Left alone: the driver's own, graphs, fragmentation.
     pub reserve_bytes: u64,

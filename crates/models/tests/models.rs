@@ -267,6 +267,20 @@ fn delta_nets_beside_attention_answer_as_numpy_does() {
 }
 
 #[test]
+fn a_dry_run_of_delta_nets_takes_no_more_than_the_arithmetic_says() {
+    for name in ["qwen3_next", "qwen3_5"] {
+        for (budget, max_seqs) in [(96, 2), (64, 16)] {
+            let mut model = model(name, Dtype::Bf16);
+            let config = Config { budget, max_seqs, max_len: Some(100), ..settings() };
+            let computed = model.activation_bytes(budget, max_seqs);
+            let measured = model.dry_run(&config).expect("the step runs");
+            assert!(measured <= computed, "{name}: {measured} bytes, but {computed} were computed");
+            assert!(2 * measured > computed / 4, "{name}: {measured} bytes, {computed} were computed");
+        }
+    }
+}
+
+#[test]
 fn delta_nets_that_are_not_understood_are_refused() {
     let told = |field: &str, value: Value| {
         let changed = Changed::new("qwen3_next", |config| and(config, field, value.clone()), str::to_owned);

@@ -13,11 +13,11 @@ pub struct DeltaWeights {
     pub taps: Tensor,
     /// The logarithms of decays, one a head of values.
     pub decays: Tensor,
-    /// Added before a decay is made: one a head of values.
+    /// Terms added before decays are made: one a head of values.
     pub offsets: Tensor,
     /// The scale of the norm: one an element of a value.
     pub scale: Tensor,
-    /// What is added below the root of the norm.
+    /// Epsilon of the norm, below the root.
     pub eps: f64,
 }
 
@@ -35,7 +35,7 @@ pub struct DeltaRows<'a> {
     pub starts: Option<&'a Tensor>,
 }
 
-/// What the sequences of a gated delta net's layer keep between launches, a place for each.
+/// The states of a gated delta net's layer, a place for each sequence, kept between launches.
 #[derive(Debug)]
 pub struct DeltaState {
     heads: DeltaHeads,

@@ -122,7 +122,7 @@ pub struct ExpertsConfig {
     pub is_normalized: bool,
     /// Layers that have one MLP instead.
     pub dense_layers: Vec<usize>,
-    /// Elements of a row inside of an expert that every row has, too, if there is one.
+    /// Elements of a row inside of the expert that all rows have beside theirs, if there is one.
     pub common: Option<usize>,
 }
 
@@ -131,12 +131,12 @@ pub struct ExpertsConfig {
 pub struct DeltaConfig {
     /// Heads of a layer.
     pub heads: DeltaHeads,
-    /// Whether a layer is one of them.
+    /// Flags of the layers that have one.
     pub layers: Vec<bool>,
 }
 
 impl DeltaConfig {
-    /// How many they are.
+    /// Returns their number.
     #[must_use]
     pub fn num_layers(&self) -> usize {
         self.layers.iter().filter(|is_delta| **is_delta).count()

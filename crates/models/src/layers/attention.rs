@@ -7,8 +7,7 @@ use super::step::Turn;
 use super::{Gate, Gating, Linear, Loader, Norm, Shard, Step};
 use crate::{Error, ModelConfig};
 
-/// The rows of one head among those of all queries, and of what gates them, where files have both
-/// together.
+/// Names of a head's queries and of its gates, where files have both together.
 pub(crate) fn rows_of_head(prefix: &str, head: usize) -> [String; 2] {
     [format!("{prefix}.q_proj.{head}"), format!("{prefix}.gate_proj.{head}")]
 }

@@ -68,7 +68,7 @@ impl GatedDelta {
     }
 }
 
-/// The rows that each key head has in a matrix of all of it.
+/// Matrices of the files that have the rows of a key head together, and its parts in order.
 pub(crate) const BY_KEY: [(&str, &[&str]); 2] = [("in_proj_qkvz", &["q", "k", "v", "z"]), ("in_proj_ba", &["b", "a"])];
 
 /// Rows of a part that belong to a key head.

@@ -167,7 +167,7 @@ const NO_ADAPTER: u32 = u32::MAX;
 /// Names no place of a state.
 const NO_STATE: u32 = u32::MAX;
 
-/// What layers keep of sequences between steps.
+/// Caches and states of layers, kept between steps.
 #[derive(Debug)]
 pub(crate) struct KeptLayers {
     /// Caches of the layers that attend.
