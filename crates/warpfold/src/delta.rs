@@ -1,6 +1,6 @@
 //! Gated delta nets: linear attention with a matrix per head and sequence.
 
-use warpfold_kernels::delta::{DeltaHeads, DeltaNet, DeltaProblem, TAPS};
+use warpfold_kernels::delta::{DeltaHeads, DeltaNet, DeltaProblem};
 use warpfold_kernels::{Dtype, Error, ErrorKind};
 
 use crate::tensor::Allocated;
@@ -51,7 +51,7 @@ impl DeltaState {
     /// What the device says.
     pub fn new(queue: &Queue, dtype: Dtype, heads: DeltaHeads, places: usize) -> Result<Self, Error> {
         let DeltaHeads { values, key_dim, value_dim, .. } = heads;
-        let tails = [places, TAPS as usize - 1, heads.channels() as usize];
+        let tails = [places, DeltaHeads::TAPS as usize - 1, heads.channels() as usize];
         let matrices = [places, values as usize, key_dim as usize, value_dim as usize];
         Ok(Self {
             heads,
@@ -70,13 +70,13 @@ impl DeltaState {
     /// Bytes of a place.
     #[must_use]
     pub const fn bytes_of_place(heads: DeltaHeads, dtype: Dtype) -> u64 {
-        (TAPS - 1) * heads.channels() * dtype.bytes() + 4 * heads.matrices()
+        (DeltaHeads::TAPS - 1) * heads.channels() * dtype.bytes() + 4 * heads.matrices()
     }
 
     /// Runs the rows of sequences, `[rows, elements]` of queries, keys, values, `z`, `b` and `a` of
     /// all heads (see [`warpfold_kernels::delta`]), one after the other, and keeps what comes
-    /// after the last. The result is `[rows, value heads · value elements]`. The bits of a row depend
-    /// neither on other sequences nor on how its own was cut into calls.
+    /// after the last. The result is `[rows, value heads · value elements]`. The bits of a row
+    /// depend neither on other sequences nor on how its own was cut into calls.
     ///
     /// ```
     /// use warpfold::{DeltaHeads, DeltaRows, DeltaState, DeltaWeights, Device, Dtype, Profile, Queue, Tensor};
@@ -115,7 +115,7 @@ impl DeltaState {
         let (values, channels) = (heads.values as usize, heads.channels() as usize);
         let expected: [(&str, &Tensor, Dtype, &[usize]); 7] = [
             ("the rows", x, self.tails.dtype(), &[rows, heads.row_len() as usize]),
-            ("the taps", &weights.taps, Dtype::F32, &[channels, TAPS as usize]),
+            ("the taps", &weights.taps, Dtype::F32, &[channels, DeltaHeads::TAPS as usize]),
             ("the decays", &weights.decays, Dtype::F32, &[values]),
             ("the offsets", &weights.offsets, Dtype::F32, &[values]),
             ("the scale", &weights.scale, Dtype::F32, &[heads.value_dim as usize]),

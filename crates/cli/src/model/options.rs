@@ -45,8 +45,8 @@ pub(crate) struct EngineOptions {
     /// Scheduling policy: static, orca, vllm-v0 or continuous.
     #[arg(long, value_name = "P", default_value = "continuous")]
     pub(crate) policy: Policy,
-    /// Disable prefix caching, which models that keep a state of each sequence (Qwen3-Next, Qwen3.5)
-    /// are without.
+    /// Disable prefix caching. Models that keep a state of each sequence (Qwen3-Next, Qwen3.5) have
+    /// none.
     #[arg(long)]
     pub(crate) no_prefix_cache: bool,
     /// Tokens to draft per step and verify in the next, by prompt lookup or by the model of

@@ -3,7 +3,7 @@
 //!
 //! A token's row holds queries and keys of each key head, values and gates `z` of each value head,
 //! and two numbers `b` and `a` of each value head. Queries, keys and values pass a causal
-//! convolution along the sequence of [`TAPS`] taps and SiLU; queries and keys are divided by their
+//! convolution along the sequence of four taps and SiLU; queries and keys are divided by their
 //! lengths. Then each value head has, with its matrix `S` of `f32`:
 //!
 //! ```text
@@ -32,8 +32,7 @@ use warpfold_device::LaunchConfig;
 use crate::plan::{Family, OperandSpec, Plan, Planned, Planner, Step, grid_size};
 use crate::{Dtype, Error, ErrorKind, Shipped};
 
-/// Taps of the convolution.
-pub const TAPS: u64 = 4;
+const TAPS: u64 = DeltaHeads::TAPS;
 
 /// Threads of a block of the kernels here.
 const BLOCK: u32 = 128;
@@ -63,6 +62,9 @@ pub struct DeltaHeads {
 }
 
 impl DeltaHeads {
+    /// Taps of the convolution.
+    pub const TAPS: u64 = 4;
+
     /// Elements of a row that pass the convolution: queries, keys, values.
     #[must_use]
     pub const fn channels(self) -> u64 {

@@ -2,8 +2,8 @@
 //!
 //! Start with `llama`, which Phi-3, GLM, SmolLM3 and Granite are once their configuration is read.
 //! Mistral, Qwen2 and Qwen3 are Llama with a window, with biases, and with norms of heads, Mixtral,
-//! gpt-oss and Qwen3-MoE Llama and Qwen3 with mixtures of experts, Qwen3-Next and Qwen3.5 Llama with
-//! gated delta nets beside attention: their files say what differs.
+//! gpt-oss and Qwen3-MoE Llama and Qwen3 with mixtures of experts, Qwen3-Next and Qwen3.5 Llama
+//! with gated delta nets beside attention: their files say what differs.
 //! `gemma`, `olmo2` and `glm4` share the layers of `post_normed`.
 
 mod gemma;

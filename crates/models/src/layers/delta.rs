@@ -1,5 +1,5 @@
-//! Gated delta nets in the place of attention: a sequence keeps a matrix per head instead of keys and
-//! values.
+//! Gated delta nets in the place of attention: a sequence keeps a matrix per head instead of keys
+//! and values.
 
 use warpfold::{DeltaHeads, DeltaWeights, Tensor};
 
@@ -7,8 +7,8 @@ use super::adapted::Adapted;
 use super::{Linear, Loader, Step};
 use crate::{Error, ModelConfig};
 
-/// The weights of a layer's gated delta net. The products of queries, keys, values, gates and decays
-/// are one, whose columns lie in this order.
+/// The weights of a layer's gated delta net. The products of queries, keys, values, gates and
+/// decays are one, whose columns lie in this order.
 #[derive(Debug)]
 pub(crate) struct GatedDelta {
     /// Index among the layers that have a state.
@@ -38,7 +38,7 @@ impl GatedDelta {
         let product = loader.linear(&parts, config.hidden, false)?;
         let mut numbers = |name: &str, shape: &[usize]| loader.numbers(&format!("{prefix}.{name}"), shape);
         let weights = DeltaWeights {
-            taps: numbers("conv1d.weight", &[channels, 4])?,
+            taps: numbers("conv1d.weight", &[channels, DeltaHeads::TAPS as usize])?,
             decays: numbers("A_log", &[heads.values as usize])?,
             offsets: numbers("dt_bias", &[heads.values as usize])?,
             scale: numbers("norm.weight", &[heads.value_dim as usize])?,
