@@ -172,7 +172,8 @@ impl Family for DeltaNet {
         let mut read =
             |name, elements: u64, bytes: u64| plan.add_input(OperandSpec::new(name, elements * bytes, bytes));
         let x = read("the rows", rows * heads.row_len(), bytes);
-        let taps = read("the taps", channels * TAPS, 4);
+        // A thread reads its channel's at once.
+        let taps = read("the taps", channels, 4 * TAPS);
         let decays = read("the decays", values, 4);
         let offsets = read("the offsets", values, 4);
         let scale = read("the scale", value_dim, 4);
