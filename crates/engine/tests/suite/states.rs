@@ -52,7 +52,7 @@ impl Model for Stateful {
     }
 
     fn copy(&mut self, moves: &Moves) -> Result<(), ModelError> {
-        if moves == &Moves::default() { Ok(()) } else { Err("blocks have no copy of a state".into()) }
+        if *moves == Moves::default() { Ok(()) } else { Err("blocks have no copy of a state".into()) }
     }
 
     fn step(&mut self, batch: &Batch) -> Result<Vec<Sampled>, ModelError> {

@@ -58,7 +58,7 @@ fn dot(left: &[Val<f32>], right: &[Val<f32>]) -> Val<f32> {
 /// The sum over lanes that share a column, the same in each of them.
 fn over_lanes(mut sum: Val<f32>, lanes: u32) -> Val<f32> {
     for bits in (0..lanes.ilog2()).map(|i| 1 << i) {
-        sum = sum + shfl_xor(sum, bits);
+        sum += shfl_xor(sum, bits);
     }
     sum
 }

@@ -128,7 +128,10 @@ impl SelfAttention {
         };
         let attended = step.attend(self.layer, self.turn, &attention, &product, head_norms)?;
         let attended = attended.reshape(&[rows, heads * self.head_dim])?;
-        gates.map_or(Ok(attended.clone()), |(gating, gates)| gating.run(&gates, &attended))
+        match gates {
+            Some((gating, gates)) => gating.run(&gates, &attended),
+            None => Ok(attended),
+        }
     }
 
     pub(crate) fn forward(&self, x: &Tensor, step: &mut Step<'_>) -> Result<Tensor, Error> {
