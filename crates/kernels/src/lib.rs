@@ -6,7 +6,8 @@
 //! [`attention`] attends, [`heads`] turns and keeps what it attends to, [`delta`] is attention with
 //! a matrix per sequence instead; [`experts`] is a mixture of MLPs, [`sampling`] draws tokens;
 //! [`generate`] makes sequences and random numbers; [`pooling`], [`sort`], [`histogram`], [`nms`],
-//! [`unique`], [`gather`], [`scatter`], [`cross_entropy`] and [`softmax_v`] are operators by themselves.
+//! [`unique`], [`gather`], [`scatter`], [`cross_entropy`] and [`softmax_v`] are operators by
+//! themselves.
 //! [`elements`] brings elements of any type to registers and back, [`digest`] tells whether they
 //! are those of a host.
 //!
