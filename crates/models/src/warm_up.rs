@@ -169,7 +169,8 @@ fn spawn_compiler(device: Device, kernels: Arc<Mutex<Receiver<AnyKernel>>>) -> J
 /// The same model with one layer of those that are alike.
 fn one_layer_of_each_kind(config: &ModelConfig) -> ModelConfig {
     let is_dense = |layer: &usize| config.experts.as_ref().is_some_and(|experts| experts.dense_layers.contains(layer));
-    let kind = |layer: &usize| (config.windows[*layer], is_dense(layer));
+    let is_delta = |layer: &usize| config.delta_of(*layer).is_some();
+    let kind = |layer: &usize| (config.windows[*layer], is_dense(layer), is_delta(layer));
     let mut kinds = BTreeSet::new();
     let layers: Vec<usize> = (0..config.num_layers).filter(|layer| kinds.insert(kind(layer))).collect();
     let mut few = ModelConfig {
@@ -180,6 +181,9 @@ fn one_layer_of_each_kind(config: &ModelConfig) -> ModelConfig {
     };
     if let Some(experts) = &mut few.experts {
         experts.dense_layers = (0..layers.len()).filter(|i| is_dense(&layers[*i])).collect();
+    }
+    if let Some(delta) = &mut few.delta {
+        delta.layers = layers.iter().map(is_delta).collect();
     }
     few
 }

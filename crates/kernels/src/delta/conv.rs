@@ -10,6 +10,10 @@ use crate::{AnyKernel, Dtype};
 /// Rows that a thread reads before it uses the first.
 const UNROLL: u32 = 4;
 
+/// Resident blocks of a multiprocessor that registers are shared out for: left to itself, ptxas
+/// takes fewer and spills.
+const BLOCKS: u32 = 8;
+
 /// What the kernel is built for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct MixConfig {
@@ -71,5 +75,5 @@ pub(super) fn kernel_of(config: &MixConfig) -> AnyKernel {
         });
     };
     let name = if is_single { "delta_mix_single" } else { "delta_mix" };
-    kernel(format!("{name}_{dtype}"), body).required_block(BLOCK).into()
+    kernel(format!("{name}_{dtype}"), body).required_block(BLOCK).min_blocks(BLOCKS).into()
 }
