@@ -322,7 +322,7 @@ const PHRASES: &[(&str, &str)] = &[
 ];
 
 /// Public items of the kernel library at most: who reads its documentation reads all of them.
-const KERNELS_PUBLIC_ITEMS: usize = 224;
+const KERNELS_PUBLIC_ITEMS: usize = 227;
 
 /// Public items that the file of a public module declares at the left margin or re-exports.
 fn public_items(text: &str) -> usize {

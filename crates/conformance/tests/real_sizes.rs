@@ -90,6 +90,31 @@ fn qwen3_moe() -> Model {
     model("Qwen3 30B of 32 experts", "Qwen3MoeForCausalLM", [2048, 6144, 32, 4, 128], 151_936, more)
 }
 
+/// A layer with a gated delta net, and one that attends.
+fn hybrid(more: Value) -> Value {
+    let mut all = json!({
+        "layer_types": ["linear_attention", "full_attention"], "partial_rotary_factor": 0.25,
+        "linear_num_key_heads": 16, "linear_num_value_heads": 32, "linear_key_head_dim": 128,
+        "linear_value_head_dim": 128, "tie_word_embeddings": false,
+    });
+    for (key, value) in more.as_object().into_iter().flatten() {
+        all[key] = value.clone();
+    }
+    all
+}
+
+fn qwen3_next() -> Model {
+    let more = hybrid(json!({
+        "num_experts": 32, "num_experts_per_tok": 10, "moe_intermediate_size": 512, "norm_topk_prob": true,
+        "shared_expert_intermediate_size": 512,
+    }));
+    model("Qwen3-Next 80B of 32 experts", "Qwen3NextForCausalLM", [2048, 5632, 16, 2, 256], 151_936, more)
+}
+
+fn qwen3_5() -> Model {
+    model("Qwen3.5 9B", "Qwen3_5ForCausalLM", [4096, 12_288, 16, 4, 256], 248_320, hybrid(json!({})))
+}
+
 /// As wide as makes the loader join matrices, read them by several threads and in several pieces.
 fn small() -> Model {
     model("Qwen3 of a small vocabulary", "Qwen3ForCausalLM", [1024, 3072, 8, 4, 64], 32_000, json!({}))
@@ -104,6 +129,10 @@ impl Model {
         self.config["architectures"][0].as_str().is_some_and(|name| name.starts_with(architecture))
     }
 
+    fn is_hybrid(&self) -> bool {
+        self.is("Qwen3Next") || self.is("Qwen3_5")
+    }
+
     /// Names and shapes of its weights.
     fn tensors(&self) -> Vec<(String, Vec<usize>)> {
         let [hidden, inner, vocab] = ["hidden_size", "intermediate_size", "vocab_size"].map(|key| self.size(key));
@@ -114,14 +143,37 @@ impl Model {
             let mut add = |name: &str, shape: &[usize]| {
                 tensors.push((format!("model.layers.{layer}.{name}"), shape.to_vec()));
             };
-            for (name, rows) in [("q", q), ("k", kv), ("v", kv)] {
+            let is_delta = self.config["layer_types"][layer] == "linear_attention";
+            if is_delta {
+                let [keys, values] = ["key", "value"].map(|part| {
+                    self.size(&format!("linear_num_{part}_heads")) * self.size(&format!("linear_{part}_head_dim"))
+                });
+                let heads = self.size("linear_num_value_heads");
+                let parts = match self.is("Qwen3Next") {
+                    true => vec![("qkvz", 2 * (keys + values)), ("ba", 2 * heads)],
+                    false => vec![("qkv", 2 * keys + values), ("z", values), ("b", heads), ("a", heads)],
+                };
+                for (part, rows) in parts {
+                    add(&format!("linear_attn.in_proj_{part}.weight"), &[rows, hidden]);
+                }
+                add("linear_attn.conv1d.weight", &[2 * keys + values, 1, 4]);
+                add("linear_attn.A_log", &[heads]);
+                add("linear_attn.dt_bias", &[heads]);
+                add("linear_attn.norm.weight", &[self.size("linear_value_head_dim")]);
+                add("linear_attn.out_proj.weight", &[hidden, values]);
+            }
+            // Queries stand beside their gates.
+            let q_rows = if self.is_hybrid() { 2 * q } else { q };
+            for (name, rows) in [("q", q_rows), ("k", kv), ("v", kv)].into_iter().filter(|_| !is_delta) {
                 add(&format!("self_attn.{name}_proj.weight"), &[rows, hidden]);
                 if self.is("Qwen2") {
                     add(&format!("self_attn.{name}_proj.bias"), &[rows]);
                 }
             }
-            add("self_attn.o_proj.weight", &[hidden, q]);
-            if self.is("Qwen3") || self.is("Gemma3") {
+            if !is_delta {
+                add("self_attn.o_proj.weight", &[hidden, q]);
+            }
+            if (self.is("Qwen3") || self.is("Gemma3")) && !is_delta {
                 add("self_attn.q_norm.weight", &[dim]);
                 add("self_attn.k_norm.weight", &[dim]);
             }
@@ -141,6 +193,13 @@ impl Model {
             let shapes = [[inner, hidden], [inner, hidden], [hidden, inner]];
             if experts > 0 {
                 add(&format!("{mixture}.gate.weight"), &[experts, hidden]);
+            }
+            let common = self.size("shared_expert_intermediate_size");
+            if common > 0 {
+                add("mlp.shared_expert_gate.weight", &[1, hidden]);
+                for (name, shape) in names.iter().zip([[common, hidden], [common, hidden], [hidden, common]]) {
+                    add(&format!("mlp.shared_expert.{name}.weight"), &shape);
+                }
             }
             for expert in 0..experts {
                 for (name, shape) in names.iter().zip(&shapes) {
@@ -181,8 +240,9 @@ impl Model {
         put(header.as_bytes());
         let mut state = 0x9e37_79b9_7f4a_7c15_u64;
         for (name, shape) in &tensors {
-            // Factors of norms are near 1; Gemma adds the 1.
-            let is_factor = name.ends_with("norm.weight") && !self.is("Gemma3");
+            // Factors of norms are near 1; Gemma and hybrids add the 1, but for delta nets.
+            let adds = self.is("Gemma3") || self.is_hybrid() && !name.contains("linear_attn");
+            let is_factor = name.ends_with("norm.weight") && !adds;
             for _ in 0..shape.iter().product::<usize>().div_ceil(4) {
                 state ^= state << 13;
                 state ^= state >> 7;
@@ -294,15 +354,32 @@ fn qwen3_moe_has_the_same_bits_on_both_devices() {
     check(&qwen3_moe());
 }
 
+#[test]
+fn qwen3_next_has_the_same_bits_on_both_devices() {
+    check(&qwen3_next());
+}
+
+#[test]
+fn qwen3_5_has_the_same_bits_on_both_devices() {
+    check(&qwen3_5());
+}
+
 /// The same models with narrow rows and few tokens, wherever the tests run: what a GPU is to run
 /// can be read and answers.
 #[test]
 fn every_model_answers_when_it_is_narrow() {
     let device = Device::virtual_gpu(Profile::H200);
-    for mut model in [llama(), mistral(), qwen2(), qwen3(), qwen3_large(), gemma3(), mixtral(), qwen3_moe()] {
-        for (key, by) in
-            [("hidden_size", 16), ("intermediate_size", 16), ("moe_intermediate_size", 16), ("head_dim", 8)]
-        {
+    let dense = [llama(), mistral(), qwen2(), qwen3(), qwen3_large(), gemma3(), qwen3_5()];
+    for mut model in dense.into_iter().chain([mixtral(), qwen3_moe(), qwen3_next()]) {
+        for (key, by) in [
+            ("hidden_size", 16),
+            ("intermediate_size", 16),
+            ("moe_intermediate_size", 16),
+            ("shared_expert_intermediate_size", 16),
+            ("head_dim", 8),
+            ("linear_key_head_dim", 8),
+            ("linear_value_head_dim", 8),
+        ] {
             let size = model.size(key) / by;
             if size > 0 {
                 model.config[key] = json!(size);

@@ -20,7 +20,7 @@ struct Instantly {
 
 impl Model for Instantly {
     fn limits(&self) -> Limits {
-        Limits { vocab: 1000, max_len: 4096, eos: vec![0], hidden: 0, kv_bytes_per_token: 1 }
+        Limits { vocab: 1000, max_len: 4096, eos: vec![0], hidden: 0, kv_bytes_per_token: 1, state_bytes: 0 }
     }
 
     fn allocate(&mut self, _: CacheShape) -> Result<(), ModelError> {

@@ -37,6 +37,9 @@ pub struct Batch {
     pub table_width: usize,
     /// Identity of each sequence, for checkers.
     pub sequences: Vec<SequenceId>,
+    /// Place of what the model keeps of each sequence as a whole, if it keeps anything. Its rows
+    /// come in order, each once, and from position 0 again after it was given up.
+    pub states: Vec<u32>,
     /// The adapter of each sequence, if it has one.
     pub adapters: Vec<Option<u32>>,
     /// Rows that want a token or a probability.
@@ -67,6 +70,7 @@ impl Batch {
         let rows = [&mut self.ids, &mut self.positions, &mut self.slots];
         rows.into_iter().chain([&mut self.cu_q, &mut self.kv_lens, &mut self.tables]).for_each(Vec::clear);
         self.sequences.clear();
+        self.states.clear();
         self.adapters.clear();
         self.samples.clear();
         self.hidden.clear();

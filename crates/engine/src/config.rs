@@ -56,6 +56,9 @@ pub enum Allocator {
     /// The same, and full blocks of a known prefix are found again.
     #[default]
     PrefixCaching,
+    /// A block when it is needed, and nothing is shared. Models that keep a
+    /// [state](Limits::state_bytes) of a sequence get this instead of the two above.
+    Unshared,
 }
 
 /// Treatment of the blocks of a preempted request.
@@ -165,6 +168,14 @@ impl Default for Config {
 }
 
 impl Config {
+    /// The same settings, with the allocator that a model of these limits can do with.
+    pub(crate) fn for_limits(mut self, limits: &Limits) -> Self {
+        if limits.state_bytes > 0 && self.allocator != Allocator::Contiguous {
+            self.allocator = Allocator::Unshared;
+        }
+        self
+    }
+
     /// Blocks that admission leaves free while something runs.
     #[must_use]
     pub fn watermark_blocks(&self) -> usize {
@@ -216,7 +227,12 @@ impl Config {
         let is_guess = |s: Speculation| s.num_drafts > 0 && s.min_match > 0 && s.min_match <= s.max_match;
         check(self.speculation.is_none_or(is_guess), "--speculate", "no token is matched, or none guessed".to_owned())?;
         let can_swap = self.preemption != Preemption::Swap || self.num_host_blocks > 0;
-        check(can_swap, "--swap-bytes", "there is no host block to swap to".to_owned())
+        check(can_swap, "--swap-bytes", "there is no host block to swap to".to_owned())?;
+        let has_no_state = limits.state_bytes == 0;
+        let state = "the model keeps a state of each sequence";
+        check(has_no_state || self.num_host_blocks == 0, "--swap-bytes", format!("{state}, which is not swapped"))?;
+        let is_told = has_no_state || self.speculation.is_none();
+        check(is_told, "--speculate", format!("{state}, which cannot go back from a wrong guess"))
     }
 }
 
@@ -225,7 +241,7 @@ mod tests {
     use super::*;
 
     fn limits() -> Limits {
-        Limits { vocab: 10, max_len: 100, eos: vec![], hidden: 1, kv_bytes_per_token: 1 }
+        Limits { vocab: 10, max_len: 100, eos: vec![], hidden: 1, kv_bytes_per_token: 1, state_bytes: 0 }
     }
 
     #[track_caller]
@@ -250,6 +266,20 @@ mod tests {
         refuses(Config { kv_cache: false, ..base() }, "--no-kv-cache");
         let speculation = Some(Speculation { num_drafts: 0, ..Speculation::default() });
         refuses(Config { speculation, ..base() }, "--speculate");
+    }
+
+    #[test]
+    fn a_state_is_neither_swapped_nor_guessed_for() {
+        let limits = Limits { state_bytes: 8, ..limits() };
+        Config::default().validate(&limits).expect("the defaults are right");
+        let speculation = Some(Speculation::default());
+        for (config, option) in [
+            (Config { num_host_blocks: 4, ..Config::default() }, "--swap-bytes: the model keeps a state"),
+            (Config { speculation, ..Config::default() }, "--speculate: the model keeps a state"),
+        ] {
+            let error = config.validate(&limits).expect_err("a state is in the way").to_string();
+            assert!(error.starts_with(option), "{error}");
+        }
     }
 
     #[test]

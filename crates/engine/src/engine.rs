@@ -73,10 +73,12 @@ impl<M: Model> Engine<M> {
     pub fn new(mut model: M, config: Config) -> Result<Self, Error> {
         let limits = model.limits();
         config.validate(&limits)?;
+        let config = config.for_limits(&limits);
         let shape = CacheShape {
             block_size: config.block_size,
             num_blocks: config.num_blocks + 1,
             num_host_blocks: config.num_host_blocks + 1,
+            num_states: if limits.state_bytes > 0 { config.max_seqs } else { 0 },
         };
         let CacheShape { num_blocks, num_host_blocks, .. } = shape;
         let block_bytes = limits.kv_bytes_per_token * config.block_size as u64;
@@ -116,7 +118,8 @@ impl<M: Model> Engine<M> {
 
     /// Guesses tokens by a second model instead of the text so far: up to
     /// [`num_drafts`](crate::Speculation::num_drafts) a step, fewer for a sequence whose last
-    /// guesses were wrong. Answers are the same, bit by bit.
+    /// guesses were wrong. Answers are the same, bit by bit. A model that keeps a
+    /// [state](crate::Limits::state_bytes) of a sequence runs none of the guesses.
     ///
     /// ```
     /// use warpfold_engine::scripted::Scripted;

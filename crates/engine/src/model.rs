@@ -21,6 +21,10 @@ pub struct Limits {
     pub hidden: usize,
     /// Bytes of the cache that one position takes, over all layers; for messages.
     pub kv_bytes_per_token: u64,
+    /// Bytes that the model keeps of a running sequence as a whole, beside its positions: of linear
+    /// attention. It cannot go back from there, so such sequences share no blocks, are not swapped,
+    /// and run no guesses. 0 without.
+    pub state_bytes: u64,
 }
 
 /// The cache that a model keeps for the engine.
@@ -32,6 +36,9 @@ pub struct CacheShape {
     pub num_blocks: usize,
     /// Blocks on the host, the null block included, which is never used there.
     pub num_host_blocks: usize,
+    /// Places for what the model keeps of running sequences as a whole
+    /// ([`Limits::state_bytes`]).
+    pub num_states: usize,
 }
 
 /// A model that runs batches over a paged KV cache.

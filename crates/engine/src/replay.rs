@@ -77,7 +77,7 @@ struct LogModel {
 
 impl Model for LogModel {
     fn limits(&self) -> Limits {
-        Limits { vocab: 2, max_len: self.max_len, eos: vec![END], hidden: 0, kv_bytes_per_token: 1 }
+        Limits { vocab: 2, max_len: self.max_len, eos: vec![END], hidden: 0, kv_bytes_per_token: 1, state_bytes: 0 }
     }
 
     fn allocate(&mut self, _: CacheShape) -> Result<(), ModelError> {

@@ -285,7 +285,7 @@ mod tests {
     use super::*;
 
     fn limits() -> Limits {
-        Limits { vocab: 10, max_len: 8, eos: vec![0], hidden: 1, kv_bytes_per_token: 1 }
+        Limits { vocab: 10, max_len: 8, eos: vec![0], hidden: 1, kv_bytes_per_token: 1, state_bytes: 0 }
     }
 
     #[track_caller]

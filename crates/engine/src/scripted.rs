@@ -50,7 +50,7 @@ impl Scripted {
     /// A model of `vocab` tokens and sequences of up to `max_len`. Token 0 ends answers.
     #[must_use]
     pub fn new(vocab: usize, max_len: usize) -> Self {
-        let limits = Limits { vocab, max_len, eos: vec![0], hidden: HIDDEN, kv_bytes_per_token: 8 };
+        let limits = Limits { vocab, max_len, eos: vec![0], hidden: HIDDEN, kv_bytes_per_token: 8, state_bytes: 0 };
         Self {
             limits,
             cache: Vec::new(),

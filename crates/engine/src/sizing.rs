@@ -45,6 +45,8 @@ pub struct Memory {
     pub weight_bytes: u64,
     /// Everything else that the largest step needs (`--budget` decides).
     pub activation_bytes: u64,
+    /// States of running sequences, `--max-seqs` of them.
+    pub state_bytes: u64,
     /// Left alone: the driver's own, graphs, fragmentation.
     pub reserve_bytes: u64,
     /// Bytes of the cache, whatever the other terms are (`--kv-bytes`).
@@ -61,6 +63,7 @@ impl Default for Memory {
             share: 0.9,
             weight_bytes: none,
             activation_bytes: none,
+            state_bytes: none,
             reserve_bytes: 512 << 20,
             kv_bytes: None,
             swap_bytes: none,
@@ -94,7 +97,7 @@ impl Sizing {
         let block_bytes = bytes_per_token * block_size as u64;
         let blocks_of = |bytes: u64| usize::try_from(bytes / block_bytes).unwrap_or(usize::MAX).saturating_sub(1);
         let usable = (memory.free_bytes as f64 * memory.share) as u64;
-        let taken = memory.weight_bytes + memory.activation_bytes + memory.reserve_bytes;
+        let taken = memory.weight_bytes + memory.activation_bytes + memory.state_bytes + memory.reserve_bytes;
         let cache_bytes = memory.kv_bytes.unwrap_or(usable.saturating_sub(taken));
         let least = (longest.div_ceil(block_size) as u64 + 1) * block_bytes;
         let have = memory.kv_bytes.unwrap_or(usable);
@@ -134,12 +137,20 @@ fn too_little(memory: &Memory, usable: u64, least: u64, longest: usize, missing_
     let (reason, advice) = match memory.kv_bytes {
         Some(given) => (format!("--kv-bytes gives {given}, {needs}"), "raise --kv-bytes, or lower --max-len"),
         None => {
-            let Memory { free_bytes, share, weight_bytes, activation_bytes, reserve_bytes, .. } = memory;
+            let Memory { free_bytes, share, weight_bytes, activation_bytes, state_bytes, reserve_bytes, .. } = memory;
+            let states = match state_bytes {
+                0 => String::new(),
+                bytes => format!("states of sequences {bytes}, "),
+            };
             let terms = format!(
                 "{usable} are usable ({share} of {free_bytes} free), weights take {weight_bytes}, the largest step \
-                 {activation_bytes}, the reserve {reserve_bytes}, {needs}"
+                 {activation_bytes}, {states}the reserve {reserve_bytes}, {needs}"
             );
-            (terms, "raise --memory, or lower --budget or --max-len")
+            let advice = match state_bytes {
+                0 => "raise --memory, or lower --budget or --max-len",
+                _ => "raise --memory, or lower --max-seqs, --budget or --max-len",
+            };
+            (terms, advice)
         }
     };
     ErrorKind::Memory { missing_bytes, reason, advice }.into()
@@ -154,14 +165,23 @@ impl fmt::Display for Sizing {
             line("usable", (memory.free_bytes as f64 * memory.share) as u64)?;
             line("- weights", memory.weight_bytes)?;
             line("- largest step", memory.activation_bytes)?;
+            if memory.state_bytes > 0 {
+                line("- states of sequences", memory.state_bytes)?;
+            }
             line("- reserve", memory.reserve_bytes)?;
             line("= cache", self.cache_bytes)?;
         } else {
             line("cache", self.cache_bytes)?;
+            if memory.state_bytes > 0 {
+                line("states of sequences", memory.state_bytes)?;
+            }
         }
         line(&format!("a block of {} positions", self.block_size), self.block_bytes)?;
         line("host memory for swapping", memory.swap_bytes)?;
         writeln!(f, "{} blocks on the device, {} on the host", self.num_blocks, self.num_host_blocks)?;
+        if memory.state_bytes > 0 {
+            writeln!(f, "no prefix cache: the model keeps a state of each sequence, not of each block")?;
+        }
         let fit = |len| self.sequences_of(len);
         writeln!(f, "room for {} sequences of 512 tokens, or {} of 2048", fit(512), fit(2048))
     }
@@ -236,6 +256,24 @@ room for 887 sequences of 512 tokens, or 221 of 2048
     }
 
     #[test]
+    fn states_of_sequences_are_taken_from_the_cache_and_told() {
+        let sizing = |state_bytes| {
+            let memory = Memory { state_bytes, ..memory() };
+            Sizing::new(memory, KV.bytes_per_token(), 16, 4096)
+        };
+        let (without, with) = (sizing(0).expect("there is room"), sizing(2 * GIB).expect("there is room"));
+        assert_eq!(without.num_blocks - with.num_blocks, 1024);
+        let text = with.to_string();
+        assert!(text.contains("- states of sequences                   2147483648 bytes\n"), "{text}");
+        assert!(text.contains("no prefix cache: the model keeps a state"), "{text}");
+        let error = sizing(60 * GIB).expect_err("there is no room").to_string();
+        assert!(
+            error.contains("states of sequences 64424509440, the reserve") && error.contains("--max-seqs"),
+            "{error}"
+        );
+    }
+
+    #[test]
     fn too_little_memory_is_an_error_in_bytes_with_the_flags_that_help() {
         let small = Memory { free_bytes: 18 * GIB, ..memory() };
         let error = Sizing::new(small, KV.bytes_per_token(), 16, 4096).expect_err("there is no room").to_string();
@@ -267,7 +305,7 @@ room for 887 sequences of 512 tokens, or 221 of 2048
 
     #[test]
     fn the_largest_batch_spends_the_budget_on_all_sequences() {
-        let limits = Limits { vocab: 10, max_len: 64, eos: vec![], hidden: 1, kv_bytes_per_token: 1 };
+        let limits = Limits { vocab: 10, max_len: 64, eos: vec![], hidden: 1, kv_bytes_per_token: 1, state_bytes: 0 };
         let config = Config { budget: 50, max_seqs: 4, ..Config::default() };
         let batch = largest_batch(&config, &limits);
         assert_eq!(batch.cu_q, [0, 12, 25, 37, 50]);

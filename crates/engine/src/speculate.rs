@@ -14,7 +14,7 @@
 use crate::batch::SequenceId;
 use crate::config::{Allocator, Config, Policy, Speculation};
 use crate::engine::Engine;
-use crate::error::{Error, ModelError};
+use crate::error::{Error, ModelError, config};
 use crate::model::{Limits, Model};
 use crate::request::Request;
 use crate::sampling::Sampling;
@@ -60,9 +60,13 @@ impl<M: Model> DraftModel<M> {
     /// Makes an engine of the model, with a cache of so many blocks for so many sequences at once.
     ///
     /// # Errors
-    /// Those of [`Engine::new`].
+    /// Those of [`Engine::new`]; if the model keeps a state of a sequence, which would be computed
+    /// from the beginning for each guess.
     pub fn new(model: M, num_blocks: usize, block_size: usize, max_seqs: usize) -> Result<Self, Error> {
         let limits = model.limits();
+        if limits.state_bytes > 0 {
+            return Err(config("--draft", "a model that keeps a state of each sequence does not draft"));
+        }
         let config = Config {
             num_blocks,
             block_size,

@@ -3,9 +3,11 @@
 //! Start with [`fold`], which carries any monoid through warp, block and grid, and with
 //! [`reductions`], the table of those that are built in. [`rowwise`] computes what rows become,
 //! [`map`] and [`operations`] what elements become, [`matmul`], [`gemv`] and [`conv`] products;
-//! [`attention`] attends, [`heads`] turns and keeps what it attends to; [`experts`] is a mixture of
-//! MLPs, [`sampling`] draws tokens; [`generate`] makes sequences and random numbers; [`pooling`], [`sort`], [`histogram`], [`nms`], [`unique`],
-//! [`gather`], [`scatter`], [`cross_entropy`] and [`softmax_v`] are operators by themselves.
+//! [`attention`] attends, [`heads`] turns and keeps what it attends to, [`delta`] is attention with
+//! a matrix per sequence instead; [`experts`] is a mixture of MLPs, [`sampling`] draws tokens;
+//! [`generate`] makes sequences and random numbers; [`pooling`], [`sort`], [`histogram`], [`nms`],
+//! [`unique`], [`gather`], [`scatter`], [`cross_entropy`] and [`softmax_v`] are operators by
+//! themselves.
 //! [`elements`] brings elements of any type to registers and back, [`digest`] tells whether they
 //! are those of a host.
 //!
@@ -83,6 +85,7 @@
 pub mod attention;
 pub mod conv;
 pub mod cross_entropy;
+pub mod delta;
 pub mod digest;
 pub mod elements;
 pub mod experts;

@@ -8,8 +8,8 @@ use warpfold_lang::Target;
 
 use crate::plan::{Family, KernelCache, Plan, Planner};
 use crate::{
-    AnyKernel, Error, attention, conv, digest, experts, fold, gather, gemv, generate, heads, histogram, matmul, nms,
-    operations, pooling, reductions, rowwise, sampling, scatter, sort, unique,
+    AnyKernel, Error, attention, conv, delta, digest, experts, fold, gather, gemv, generate, heads, histogram, matmul,
+    nms, operations, pooling, reductions, rowwise, sampling, scatter, sort, unique,
 };
 
 /// A kernel in one of the configurations that plans give it.
@@ -89,7 +89,7 @@ impl Listed {
 }
 
 /// The kernels of each operator.
-const MANIFEST: [(&str, fn() -> Vec<Shipped>); 20] = [
+const MANIFEST: [(&str, fn() -> Vec<Shipped>); 21] = [
     ("gemv", gemv::kernels),
     ("map", operations::kernels),
     ("histogram", histogram::kernels),
@@ -102,6 +102,7 @@ const MANIFEST: [(&str, fn() -> Vec<Shipped>); 20] = [
     ("generate", generate::kernels),
     ("heads", heads::kernels),
     ("attention", attention::kernels),
+    ("delta", delta::kernels),
     ("matmul", matmul::kernels),
     ("conv", conv::kernels),
     ("experts", experts::kernels),

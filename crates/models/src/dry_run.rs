@@ -20,7 +20,7 @@ impl LanguageModel {
         device.synchronize()?;
         device.restart_peak();
         let before = device.allocated_bytes();
-        let shape = CacheShape { block_size: config.block_size, num_blocks: 1, num_host_blocks: 1 };
+        let shape = CacheShape { block_size: config.block_size, num_blocks: 1, num_host_blocks: 1, num_states: 0 };
         // Steps are captured with the cache that they will have.
         let ahead = self.ahead.take();
         let run = self.allocate(shape).and_then(|()| self.step(&batch));

@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use warpfold::{Arena, CacheShape as PageShape, DrawRows, Dtype, PageLayout, PagedCache, Queue, Tensor};
+use warpfold::{Arena, CacheShape as PageShape, DrawRows, Dtype, Queue, Tensor};
 use warpfold_collectives::Communicator;
 use warpfold_device::{HostBuffer, HostView, Stream};
 use warpfold_engine::{Adapter, Batch, CacheShape, Limits, Model, ModelError, Moves, Sampled, Ticket};
@@ -15,7 +15,7 @@ use crate::adapter::{AdapterRoom, AdapterWeights};
 use crate::draws;
 use crate::error::ErrorKind;
 use crate::graphs::Graphs;
-use crate::layers::{Angles, Shard, StepShape};
+use crate::layers::{Angles, KeptLayers, Shard, StepShape};
 use crate::network::Network;
 use crate::{Error, ModelConfig, WeightsDigest, config};
 
@@ -184,9 +184,9 @@ impl Pinned {
     }
 }
 
-/// Keys and values, and what their positions are turned by.
+/// Keys, values and states, and what their positions are turned by.
 struct Cache {
-    layers: Vec<PagedCache>,
+    layers: KeptLayers,
     angles: [Angles; 2],
     /// Stream of swap copies: a layer waits for its own pages only, while the layers before it run.
     copies: Stream,
@@ -242,8 +242,7 @@ impl LanguageModel {
             head_dim: config.head_dim,
             value_dim: config.head_dim,
         };
-        let layer = |_| PagedCache::new(&self.queue, self.dtype, pages, PageLayout::Nhd);
-        let layers = (0..config.num_layers).map(layer).collect::<Result<Vec<_>, _>>()?;
+        let layers = KeptLayers::new(&self.queue, self.dtype, config, pages, shape.num_states)?;
         // No sequence is longer than all blocks.
         let positions = config.max_len.min(shape.num_blocks.saturating_mul(shape.block_size));
         let angles = |rope: &config::Rope| {
@@ -256,7 +255,7 @@ impl LanguageModel {
         let angles = [angles(&config.rope)?, angles(config.local_rope.as_ref().unwrap_or(&config.rope))?];
         let page_bytes = shape.block_size * config.kv_len() * self.dtype.bytes() as usize;
         let host_blocks = if shape.num_host_blocks > 1 { shape.num_host_blocks } else { 0 };
-        let host = self.queue.device().host_buffer(host_blocks * 2 * config.num_layers * page_bytes)?;
+        let host = self.queue.device().host_buffer(host_blocks * 2 * config.num_caches() * page_bytes)?;
         let copies = self.queue.device().new_stream()?;
         Ok(Cache { layers, angles, copies, host, page_bytes })
     }
@@ -410,7 +409,7 @@ impl LanguageModel {
     }
 
     fn move_blocks(&mut self, moves: &Moves) -> Result<(), Error> {
-        let Cache { layers, host, copies, page_bytes, .. } = known(&mut self.cache)?;
+        let Cache { layers: KeptLayers { pages: layers, .. }, host, copies, page_bytes, .. } = known(&mut self.cache)?;
         let block_bytes = 2 * layers.len() * *page_bytes;
         let place = |block: u32, layer: usize, part: usize| {
             let start = block as usize * block_bytes + (2 * layer + part) * *page_bytes;
@@ -433,9 +432,10 @@ impl LanguageModel {
 
 impl Model for LanguageModel {
     fn limits(&self) -> Limits {
-        let ModelConfig { vocab, max_len, num_layers, hidden, ref eos, .. } = self.config;
-        let kv_bytes_per_token = 2 * num_layers as u64 * self.config.kv_len() as u64 * self.dtype.bytes();
-        Limits { vocab, max_len, eos: eos.clone(), hidden, kv_bytes_per_token }
+        let ModelConfig { vocab, max_len, hidden, ref eos, .. } = self.config;
+        let kv_bytes_per_token = 2 * self.config.num_caches() as u64 * self.config.kv_len() as u64 * self.dtype.bytes();
+        let state_bytes = self.config.state_bytes(self.dtype);
+        Limits { vocab, max_len, eos: eos.clone(), hidden, kv_bytes_per_token, state_bytes }
     }
 
     fn allocate(&mut self, cache: CacheShape) -> Result<(), ModelError> {

@@ -1,11 +1,11 @@
 //! The layers of a model from tokens to logits: what a step launches.
 
-use warpfold::{PagedCache, Tensor};
+use warpfold::Tensor;
 use warpfold_kernels::operations::{Operation, Options};
 
 use crate::adapter::AdapterWeights;
 use crate::architectures::{self, Layers};
-use crate::layers::{Angles, Embedding, Linear, Loader, Step, StepShape, scale};
+use crate::layers::{Angles, Embedding, KeptLayers, Linear, Loader, Step, StepShape, scale};
 use crate::{Error, ModelConfig, error};
 
 /// The weights of a model.
@@ -54,9 +54,9 @@ impl Network {
         [words, drawn]: [&Tensor; 2],
         shape: StepShape,
         angles: [&Angles; 2],
-        caches: &mut [PagedCache],
+        kept: &mut KeptLayers,
     ) -> Result<Option<Tensor>, Error> {
-        let mut step = Step::new(words, drawn, shape, angles, caches)?;
+        let mut step = Step::new(words, drawn, shape, angles, kept)?;
         let x = self.layers.forward(&self.embedding, &mut step)?;
         let rows = match &step.samples {
             Some(samples) if samples.is_empty() => return Ok(None),

@@ -29,6 +29,17 @@ fn told(architecture: Architecture, name: &str) -> [&'static str; 3] {
         Architecture::Glm4 => ["GLM-4 9B and 32B, GLM-Z1 (0414)", "glm4", "transformers"],
         Architecture::SmolLm3 => ["SmolLM3", "smollm3", "transformers"],
         Architecture::Gemma2 => ["Gemma 2", "gemma2", "transformers"],
+        Architecture::Qwen3Next if is_half => {
+            ["Qwen3.5 with experts, the half that reads and writes", "qwen3_5_moe", "transformers"]
+        }
+        Architecture::Qwen3Next if name.starts_with("Qwen3_5") => {
+            ["Qwen3.5 with experts, text alone", "qwen3_5_moe", "transformers"]
+        }
+        Architecture::Qwen3Next => ["Qwen3-Next-80B-A3B, without its MTP head", "qwen3_next", "transformers"],
+        Architecture::Qwen35 if is_half => {
+            ["Qwen3.5 (dense), the half that reads and writes", "qwen3_5", "transformers"]
+        }
+        Architecture::Qwen35 => ["Qwen3.5 (dense), text alone", "qwen3_5", "transformers"],
         Architecture::Granite => ["Granite 3 (dense)", "granite", "transformers"],
         Architecture::Olmo2 => ["OLMo 2", "olmo2", "transformers"],
         Architecture::GptOss => ["gpt-oss 20b, 120b, with experts in MXFP4", "gpt_oss", "transformers"],
@@ -79,6 +90,12 @@ one device each.
 ";
 
 const FORMATS: &str = "
+Qwen3-Next and Qwen3.5 keep a state of each running sequence (gated delta nets) beside the keys and values of every
+fourth layer. It is counted in the sizes (`--max-seqs` of them), has no prefix cache, is recomputed instead of swapped
+after a preemption, and cannot go back from a wrong guess: `--swap-bytes`, `--speculate`, `--draft`, beams and several
+devices are refused. Answers have the same bits alone, in a batch, and however a prompt is cut. Quantized matrices that
+files have of queries and gates together are refused, too; Qwen3-Next-80B as bf16 (163 GB) is larger than an H200.
+
 ## Weights in safetensors
 
 F32, F16, BF16, and these. They are converted when they are loaded; activations are never quantized, whatever a
@@ -106,8 +123,14 @@ fn page() -> String {
             None if architecture == Architecture::Mixtral => "`llama`".to_owned(),
             found => found.map_or_else(String::new, |(name, _)| format!("`{name}`")),
         };
-        let adapters = if has_experts { "attention" } else { "all" };
-        writeln!(page, "| `{name}` | {models} | {gguf} | 1, 2, 4, 8 | {adapters} | {fixture} | {compared} |")
+        let is_hybrid = matches!(architecture, Architecture::Qwen3Next | Architecture::Qwen35);
+        let adapters = match () {
+            () if is_hybrid => "outputs of attention, MLP",
+            () if has_experts => "attention",
+            () => "all",
+        };
+        let devices = if is_hybrid { "1" } else { "1, 2, 4, 8" };
+        writeln!(page, "| `{name}` | {models} | {gguf} | {devices} | {adapters} | {fixture} | {compared} |")
             .expect("a text");
     }
     page.push_str(FORMATS);

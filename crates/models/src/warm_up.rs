@@ -11,11 +11,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use warpfold::{CacheShape, Draw, DrawRows, Dtype, PageLayout, PagedCache, Queue, Tensor};
+use warpfold::{CacheShape, Draw, DrawRows, Dtype, Queue, Tensor};
 use warpfold_device::Device;
 use warpfold_kernels::AnyKernel;
 
-use crate::layers::{Angles, Loader, Shard, StepShape};
+use crate::layers::{Angles, KeptLayers, Loader, Shard, StepShape};
 use crate::network::Network;
 use crate::{Error, ModelConfig, ModelFiles};
 
@@ -169,7 +169,8 @@ fn spawn_compiler(device: Device, kernels: Arc<Mutex<Receiver<AnyKernel>>>) -> J
 /// The same model with one layer of those that are alike.
 fn one_layer_of_each_kind(config: &ModelConfig) -> ModelConfig {
     let is_dense = |layer: &usize| config.experts.as_ref().is_some_and(|experts| experts.dense_layers.contains(layer));
-    let kind = |layer: &usize| (config.windows[*layer], is_dense(layer));
+    let is_delta = |layer: &usize| config.delta_of(*layer).is_some();
+    let kind = |layer: &usize| (config.windows[*layer], is_dense(layer), is_delta(layer));
     let mut kinds = BTreeSet::new();
     let layers: Vec<usize> = (0..config.num_layers).filter(|layer| kinds.insert(kind(layer))).collect();
     let mut few = ModelConfig {
@@ -180,6 +181,9 @@ fn one_layer_of_each_kind(config: &ModelConfig) -> ModelConfig {
     };
     if let Some(experts) = &mut few.experts {
         experts.dense_layers = (0..layers.len()).filter(|i| is_dense(&layers[*i])).collect();
+    }
+    if let Some(delta) = &mut few.delta {
+        delta.layers = layers.iter().map(is_delta).collect();
     }
     few
 }
@@ -222,15 +226,13 @@ fn plan(
         head_dim: config.head_dim,
         value_dim: config.head_dim,
     };
-    let mut caches = (0..config.num_layers)
-        .map(|_| PagedCache::new(outline, dtype, shape, PageLayout::Nhd))
-        .collect::<Result<Vec<_>, _>>()?;
+    let mut kept = KeptLayers::new(outline, dtype, config, shape, max_seqs)?;
     let table = || Tensor::uninitialized(outline, Dtype::F32, &[config.max_len, config.head_dim / 2]);
     let angles = [Angles { cos: table()?, sin: table()? }, Angles { cos: table()?, sin: table()? }];
     let drawn = Tensor::uninitialized(outline, Dtype::I32, &[1 << 16])?;
     let mut plan_step = |shape: StepShape| {
         let words = Tensor::uninitialized(outline, Dtype::I32, &[shape.words()])?;
-        if let Some(rows) = network.rows([&words, &drawn], shape, [&angles[0], &angles[1]], &mut caches)? {
+        if let Some(rows) = network.rows([&words, &drawn], shape, [&angles[0], &angles[1]], &mut kept)? {
             let logits = network.logits(&rows, None)?;
             if let Some(shard) = shard.filter(|shard| shard.vocab(config.vocab).is_some()) {
                 shard.gather(&logits)?;

@@ -252,6 +252,64 @@ fn qwen3_with_experts_answers_as_numpy_does() {
 }
 
 #[test]
+fn delta_nets_beside_attention_answer_as_numpy_does() {
+    for name in ["qwen3_next", "qwen3_5", "qwen3_5_moe"] {
+        agrees(name, name, Dtype::F32, 1e-4);
+    }
+    // Files of the language model alone, and layers that are named.
+    let types = json!(["linear_attention", "linear_attention", "full_attention"]);
+    let config = |config: Value| {
+        let config = and(config["text_config"].clone(), "architectures", json!(["Qwen3_5ForCausalLM"]));
+        and(and(config, "layer_types", types.clone()), "full_attention_interval", 1)
+    };
+    let alone = Changed::new("qwen3_5", config, |name| name.replace("model.language_model.", "model."));
+    agrees(alone.path(), "qwen3_5", Dtype::F32, 1e-4);
+}
+
+#[test]
+fn a_dry_run_of_delta_nets_takes_no_more_than_the_arithmetic_says() {
+    for name in ["qwen3_next", "qwen3_5"] {
+        for (budget, max_seqs) in [(96, 2), (64, 16)] {
+            let mut model = model(name, Dtype::Bf16);
+            let config = Config { budget, max_seqs, max_len: Some(100), ..settings() };
+            let computed = model.activation_bytes(budget, max_seqs);
+            let measured = model.dry_run(&config).expect("the step runs");
+            assert!(measured <= computed, "{name}: {measured} bytes, but {computed} were computed");
+            assert!(2 * measured > computed / 4, "{name}: {measured} bytes, {computed} were computed");
+        }
+    }
+}
+
+#[test]
+fn delta_nets_that_are_not_understood_are_refused() {
+    let told = |field: &str, value: Value| {
+        let changed = Changed::new("qwen3_next", |config| and(config, field, value.clone()), str::to_owned);
+        ModelFiles::open(&changed.0).expect_err("the configuration is wrong").to_string()
+    };
+    for (field, value, expected) in [
+        ("linear_conv_kernel_dim", json!(3), "linear_conv_kernel_dim: 3 taps, not 4"),
+        ("linear_key_head_dim", json!(24), "keys of 24 elements: not a power of two"),
+        ("linear_num_value_heads", json!(3), "3 heads of values do not share 2 of keys"),
+        ("layer_types", json!(vec!["linear_attention"; 3]), "layers that attend: 0 is not from 1 to 3"),
+        ("attention_bias", json!(true), "biases in attention beside delta nets"),
+        ("attn_output_gate", json!(false), "attention without its gate"),
+        ("num_attention_heads", json!(2), "its shape is [128, 32], not 64 rows"),
+        ("linear_num_key_heads", json!(4), "its shape is"),
+    ] {
+        let error = told(field, value);
+        assert!(error.contains(expected), "{field}: {error}");
+    }
+    let files = ModelFiles::open(&fixture("qwen3_next")).expect("the files are right");
+    let error = files.check_parallel(2).expect_err("a state is on one device").to_string();
+    assert!(error.contains("2 gated delta nets, which are on one device"), "{error}");
+    let missing = Changed::new("qwen3_next", |config| config, |name| name.replace("0.linear_attn.A_log", "0.a"));
+    let files = ModelFiles::open(&missing.0).expect("names are compared when weights are read");
+    let queue = Queue::of(&Device::virtual_gpu(Profile::H200));
+    let error = files.load(&queue, Dtype::F32, &mut |_, _| ()).expect_err("a tensor is missing").to_string();
+    assert!(error.contains("model.layers.0.linear_attn.A_log"), "{error}");
+}
+
+#[test]
 fn weights_of_few_bits_answer_as_they_are_stored_with_the_bits_of_those_that_are_converted() {
     let cases = [
         ("gguf/llama.gguf", None, Profile::H200, Dtype::Bf16),

@@ -203,7 +203,7 @@ fn each_device_has_its_share_of_the_weights_and_of_the_cache() {
 fn a_device_without_room_for_the_cache_is_an_error_of_the_model() {
     let _gpus = one_by_one();
     let mut model = load(&fixture("llama"), Dtype::F32, 2);
-    let shape = CacheShape { block_size: 16, num_blocks: 1 << 40, num_host_blocks: 0 };
+    let shape = CacheShape { block_size: 16, num_blocks: 1 << 40, num_host_blocks: 0, num_states: 0 };
     let error = model.allocate(shape).expect_err("nobody has so much memory");
     let error = error.downcast::<warpfold_models::Error>().expect("an error of the models");
     assert!(matches!(error.kind(), ErrorKind::Tensors(_)), "{error}");

@@ -68,6 +68,11 @@ fn after_the_warm_up_a_job_of_a_qwen3_compiles_no_kernel() {
 }
 
 #[test]
+fn after_the_warm_up_a_job_of_delta_nets_compiles_no_kernel() {
+    compiles_nothing_more("qwen3_next");
+}
+
+#[test]
 fn after_the_warm_up_a_job_of_a_gemma3_compiles_no_kernel() {
     compiles_nothing_more("gemma3");
 }

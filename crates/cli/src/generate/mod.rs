@@ -189,7 +189,7 @@ impl Generate {
     fn requests(&self, files: &ModelFiles) -> Result<Vec<Request>, Failure> {
         let ModelConfig { vocab, max_len, ref eos, .. } = *files.config();
         let max_len = self.engine.max_len.unwrap_or(usize::MAX).min(max_len);
-        let limits = Limits { vocab, max_len, eos: eos.clone(), hidden: 0, kv_bytes_per_token: 0 };
+        let limits = Limits { vocab, max_len, eos: eos.clone(), hidden: 0, kv_bytes_per_token: 0, state_bytes: 0 };
         let is_shipped = model::is_shipped(self.model.as_deref());
         let chat = if self.chat { Some(template(files)?) } else { None };
         let defaults = self.generation_config.of(files);
@@ -244,7 +244,9 @@ impl Generate {
             free_bytes,
         };
         let (largest, sizing) = self.largest(asked, max_len).config(model, room)?;
-        let mut config = Config { budget: self.engine.budget, max_seqs: self.engine.max_seqs, ..largest.clone() };
+        // Each seat takes memory where models keep states.
+        let max_seqs = if model.limits().state_bytes > 0 { largest.max_seqs } else { self.engine.max_seqs };
+        let mut config = Config { budget: self.engine.budget, max_seqs, ..largest.clone() };
         config.trace = self.trace;
         config.validate(&model.limits())?;
         if self.sizes {

@@ -45,7 +45,8 @@ pub(crate) struct EngineOptions {
     /// Scheduling policy: static, orca, vllm-v0 or continuous.
     #[arg(long, value_name = "P", default_value = "continuous")]
     pub(crate) policy: Policy,
-    /// Disable prefix caching.
+    /// Disable prefix caching. Models that keep a state of each sequence (Qwen3-Next, Qwen3.5) have
+    /// none.
     #[arg(long)]
     pub(crate) no_prefix_cache: bool,
     /// Tokens to draft per step and verify in the next, by prompt lookup or by the model of
@@ -134,6 +135,7 @@ impl EngineOptions {
             share: self.memory,
             weight_bytes: model.weight_bytes(),
             activation_bytes: model.activation_bytes(config.budget, config.max_seqs)?,
+            state_bytes: model.limits().state_bytes * config.max_seqs as u64,
             // The null block is one more.
             kv_bytes: self
                 .kv_blocks

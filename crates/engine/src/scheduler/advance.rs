@@ -119,7 +119,9 @@ impl Scheduler {
     /// Guesses for a sequence that decodes, at most `left`.
     fn drafts(&self, group: &Group, seq: usize, left: usize) -> Vec<u32> {
         let s = &group.seqs[seq];
-        let Some(speculation) = self.config.speculation else { return Vec::new() };
+        let Some(speculation) = self.config.speculation.filter(|_| self.limits.state_bytes == 0) else {
+            return Vec::new();
+        };
         let most = left.min(most_drafts(group, s));
         match &self.guesses {
             // A drafter may have tokens that the model has not.

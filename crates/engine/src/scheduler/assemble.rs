@@ -1,5 +1,7 @@
 //! From a plan to the flat arrays of a batch.
 
+use std::collections::BTreeSet;
+
 use super::Scheduler;
 use super::plan::{Plan, Rows, Scheduled, Target, Use};
 use crate::batch::{Batch, Feed, SampleRow};
@@ -12,8 +14,11 @@ use crate::sequence::Sequence;
 
 impl Scheduler {
     /// Fills the batch of a plan; notes in the plan what each sample is for.
-    pub(crate) fn assemble(&self, plan: &mut Plan, batch: &mut Batch) {
+    pub(crate) fn assemble(&mut self, plan: &mut Plan, batch: &mut Batch) {
         batch.clear(plan.step, self.config.block_size);
+        if self.limits.state_bytes > 0 {
+            self.give_states(plan, batch);
+        }
         let rows = plan.num_rows() + plan.padding;
         for list in [&mut batch.ids, &mut batch.positions, &mut batch.slots] {
             list.reserve(rows);
@@ -38,6 +43,23 @@ impl Scheduler {
         batch.ids.resize(rows, 0);
         batch.positions.resize(rows, 0);
         batch.slots.resize(rows, NULL_BLOCK);
+    }
+
+    /// Gives each sequence of a plan a place for its state, which it has as long as it runs.
+    fn give_states(&mut self, plan: &Plan, batch: &mut Batch) {
+        for Scheduled { group, rows, .. } in &plan.scheduled {
+            let id = self.running[*group].seqs[rows.seq].id;
+            let place = self.states.get(&id).copied().unwrap_or_else(|| {
+                let live = self.running.iter().flat_map(|group| &group.seqs).filter(|seq| seq.is_live());
+                let live: BTreeSet<_> = live.map(|seq| seq.id).collect();
+                self.states.retain(|id, _| live.contains(id));
+                let taken: BTreeSet<u32> = self.states.values().copied().collect();
+                let place = (0..).find(|place| !taken.contains(place)).expect("sequences have 32 bits");
+                self.states.insert(id, place);
+                place
+            });
+            batch.states.push(place);
+        }
     }
 }
 

@@ -63,6 +63,8 @@ pub(crate) struct Scheduler {
     /// Counts how often groups that run have changed places.
     order: u64,
     scratch: Vec<Rows>,
+    /// Place of the state of each sequence that has one.
+    states: BTreeMap<SequenceId, u32>,
     /// Guesses of a drafter for the next step, if there is one.
     pub(crate) guesses: Option<BTreeMap<SequenceId, Vec<u32>>>,
     /// An old plan, for its memory.
@@ -86,6 +88,7 @@ impl Scheduler {
             is_sorted: true,
             order: 0,
             scratch: Vec::new(),
+            states: BTreeMap::new(),
             guesses: None,
             spare: Plan::default(),
             last_step: 0,
@@ -227,6 +230,9 @@ impl Scheduler {
             let reason = format!("{num} sequences, but at most {} run at a time (--max-seqs)", config.max_seqs);
             return Err(self::request(if request.beam.is_some() { "beam" } else { "n" }, reason));
         }
+        if request.beam.is_some() && self.limits.state_bytes > 0 {
+            return Err(self::request("beam", "the model keeps a state of each sequence, which beams cannot share"));
+        }
         if request.beam.is_some() && !config.shares() {
             return Err(self::config("--allocator", "beam search forks sequences, which needs shared blocks"));
         }
@@ -252,7 +258,7 @@ impl Scheduler {
 impl Config {
     /// Returns whether sequences may share a block.
     pub(crate) fn shares(&self) -> bool {
-        self.allocator != Allocator::Contiguous && self.kv_cache
+        !matches!(self.allocator, Allocator::Contiguous | Allocator::Unshared) && self.kv_cache
     }
 }
 

@@ -11,6 +11,7 @@ mod overlap;
 mod policies;
 mod pooling;
 mod service;
+mod states;
 mod walkthrough;
 
 use std::collections::BTreeMap;

@@ -29,7 +29,7 @@ pub(super) fn load(config: &ModelConfig, loader: &mut Loader<'_>) -> Result<Post
         let mut norm = |part| loader.norm_plus_one(&name(part), hidden, eps);
         let [attention_norm, after_attention] = [norm("input_layernorm")?, norm("post_attention_layernorm")?];
         let [mlp_norm, after_mlp] = [norm("pre_feedforward_layernorm")?, norm("post_feedforward_layernorm")?];
-        let mlp = Mlp::load(loader, &name("mlp"), &gating, config)?;
+        let mlp = Mlp::load(loader, &name("mlp"), &gating, [config.hidden, config.intermediate])?;
         let (attention_norm, mlp_norm) = (Some(attention_norm), Some(mlp_norm));
         layers.push(Layer { attention_norm, attention, after_attention, mlp_norm, mlp, after_mlp });
     }

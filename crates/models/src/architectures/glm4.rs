@@ -16,7 +16,7 @@ pub(super) fn load(config: &ModelConfig, loader: &mut Loader<'_>) -> Result<Post
             attention: SelfAttention::load(loader, &name("self_attn"), number, config, QueryKeyNorms::None)?,
             after_attention: loader.norm(&name("post_self_attn_layernorm"), hidden, eps)?,
             mlp_norm: Some(loader.norm(&name("post_attention_layernorm"), hidden, eps)?),
-            mlp: Mlp::load(loader, &name("mlp"), &gating, config)?,
+            mlp: Mlp::load(loader, &name("mlp"), &gating, [config.hidden, config.intermediate])?,
             after_mlp: loader.norm(&name("post_mlp_layernorm"), hidden, eps)?,
         });
     }

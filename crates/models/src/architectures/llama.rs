@@ -4,7 +4,7 @@ use warpfold::Tensor;
 
 use super::Layers;
 use crate::layers::{
-    Adapted, Embedding, ExpertNames, ExpertParts, Gate, Gating, Loader, Mixture, Mlp, Norm, QueryKeyNorms,
+    Adapted, Embedding, ExpertNames, ExpertParts, Gate, GatedDelta, Gating, Loader, Mixture, Mlp, Norm, QueryKeyNorms,
     SelfAttention, Step, scaled, sum,
 };
 use crate::{Error, ModelConfig, Multipliers};
@@ -20,9 +20,39 @@ pub(super) struct Llama {
 #[derive(Debug)]
 struct Layer {
     attention_norm: Norm,
-    attention: SelfAttention,
+    attention: Mixer,
     mlp_norm: Norm,
     mlp: FeedForward,
+}
+
+/// The part of a layer that sees other positions.
+#[derive(Debug)]
+enum Mixer {
+    Attention(Box<SelfAttention>),
+    Delta(Box<GatedDelta>),
+}
+
+impl Mixer {
+    fn forward(&self, x: &Tensor, step: &mut Step<'_>) -> Result<Tensor, Error> {
+        match self {
+            Self::Attention(attention) => attention.forward(x, step),
+            Self::Delta(delta) => delta.forward(x, step),
+        }
+    }
+
+    fn forward_add(&self, x: &Tensor, residual: &Tensor, step: &mut Step<'_>) -> Result<Tensor, Error> {
+        match self {
+            Self::Attention(attention) => attention.forward_add(x, residual, step),
+            Self::Delta(delta) => delta.forward_add(x, residual, step),
+        }
+    }
+
+    fn adapted(&mut self) -> Vec<&mut Adapted> {
+        match self {
+            Self::Attention(attention) => attention.adapted().collect(),
+            Self::Delta(delta) => delta.adapted().collect(),
+        }
+    }
 }
 
 /// The feed-forward part of a layer.
@@ -37,7 +67,7 @@ impl FeedForward {
         match self {
             Self::One(mlp) if factor == 1.0 => mlp.forward_add(x, residual, adapters),
             Self::One(mlp) => sum(residual, &scaled(mlp.forward(x, adapters)?, factor)?),
-            Self::Many(mixture) => mixture.forward_add(x, residual),
+            Self::Many(mixture) => mixture.forward_add(x, residual, adapters),
         }
     }
 }
@@ -50,12 +80,17 @@ pub(super) type HeadNorms = fn(&mut Loader<'_>, &str, &ModelConfig) -> Result<Qu
 pub(super) struct Parts {
     pub(super) head_norms: HeadNorms,
     pub(super) experts: ExpertNames,
+    pub(super) norm: LoadNorm,
 }
+
+/// The scales of a norm, of so many elements.
+pub(super) type LoadNorm = fn(&mut Loader<'_>, &str, usize, f64) -> Result<Norm, Error>;
 
 impl Default for Parts {
     fn default() -> Self {
         let experts = ExpertNames { mixture: "mlp", parts: ExpertParts::Apart(["gate_proj", "up_proj", "down_proj"]) };
-        Self { head_norms: |_, _, _| Ok(QueryKeyNorms::None), experts }
+        let norm: LoadNorm = |loader, name, len, eps| loader.norm(name, len, eps);
+        Self { head_norms: |_, _, _| Ok(QueryKeyNorms::None), experts, norm }
     }
 }
 
@@ -71,21 +106,34 @@ impl Llama {
             let prefix = format!("model.layers.{number}");
             let name = |part: &str| format!("{prefix}.{part}");
             let attention = name("self_attn");
-            let head_norms = (parts.head_norms)(loader, &attention, config)?;
+            let attention = match config.delta_of(number) {
+                Some((index, heads)) => {
+                    Mixer::Delta(Box::new(GatedDelta::load(loader, &name("linear_attn"), index, heads, config)?))
+                }
+                None => {
+                    let head_norms = (parts.head_norms)(loader, &attention, config)?;
+                    Mixer::Attention(Box::new(SelfAttention::load(loader, &attention, number, config, head_norms)?))
+                }
+            };
             let experts = config.experts.as_ref().filter(|experts| !experts.dense_layers.contains(&number));
             layers.push(Layer {
-                attention_norm: loader.norm(&name("input_layernorm"), config.hidden, config.norm_eps)?,
-                attention: SelfAttention::load(loader, &attention, number, config, head_norms)?,
-                mlp_norm: loader.norm(&name("post_attention_layernorm"), config.hidden, config.norm_eps)?,
+                attention_norm: (parts.norm)(loader, &name("input_layernorm"), config.hidden, config.norm_eps)?,
+                attention,
+                mlp_norm: (parts.norm)(loader, &name("post_attention_layernorm"), config.hidden, config.norm_eps)?,
                 mlp: match experts {
                     Some(experts) => {
                         FeedForward::Many(Box::new(Mixture::load(loader, &prefix, parts.experts, config, experts)?))
                     }
-                    None => FeedForward::One(Box::new(Mlp::load(loader, &name("mlp"), &gating, config)?)),
+                    None => FeedForward::One(Box::new(Mlp::load(
+                        loader,
+                        &name("mlp"),
+                        &gating,
+                        [config.hidden, config.intermediate],
+                    )?)),
                 },
             });
         }
-        let norm = loader.norm("model.norm", config.hidden, config.norm_eps)?;
+        let norm = (parts.norm)(loader, "model.norm", config.hidden, config.norm_eps)?;
         Ok(Self { layers, norm, multipliers: config.multipliers })
     }
 }
@@ -111,7 +159,7 @@ impl Layers for Llama {
             all.extend(attention.adapted());
             match mlp {
                 FeedForward::One(mlp) => all.extend(mlp.adapted()),
-                FeedForward::Many(_) => {}
+                FeedForward::Many(mixture) => all.extend(mixture.adapted()),
             }
         }
         all

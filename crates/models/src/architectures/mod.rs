@@ -2,7 +2,8 @@
 //!
 //! Start with `llama`, which Phi-3, GLM, SmolLM3 and Granite are once their configuration is read.
 //! Mistral, Qwen2 and Qwen3 are Llama with a window, with biases, and with norms of heads, Mixtral,
-//! gpt-oss and Qwen3-MoE Llama and Qwen3 with mixtures of experts: their files say what differs.
+//! gpt-oss and Qwen3-MoE Llama and Qwen3 with mixtures of experts, Qwen3-Next and Qwen3.5 Llama
+//! with gated delta nets beside attention: their files say what differs.
 //! `gemma`, `olmo2` and `glm4` share the layers of `post_normed`.
 
 mod gemma;
@@ -16,6 +17,7 @@ mod post_normed;
 mod qwen2;
 mod qwen3;
 mod qwen3_moe;
+mod qwen3_next;
 
 use warpfold::Tensor;
 
@@ -48,6 +50,7 @@ pub(crate) fn load(config: &ModelConfig, loader: &mut Loader<'_>) -> Result<Box<
         Architecture::Mixtral => Box::new(mixtral::load(config, loader)?),
         Architecture::GptOss => Box::new(gpt_oss::load(config, loader)?),
         Architecture::Qwen3Moe => Box::new(qwen3_moe::load(config, loader)?),
+        Architecture::Qwen3Next | Architecture::Qwen35 => Box::new(qwen3_next::load(config, loader)?),
         Architecture::Gemma2 | Architecture::Gemma3 => Box::new(gemma::load(config, loader)?),
         Architecture::Glm4 => Box::new(glm4::load(config, loader)?),
         Architecture::Olmo2 | Architecture::Olmo3 => Box::new(olmo2::load(config, loader)?),

@@ -20,7 +20,7 @@ pub(super) fn load(config: &ModelConfig, loader: &mut Loader<'_>) -> Result<Post
         let after_mlp = norm("post_feedforward_layernorm", config.hidden)?;
         let norms = QueryKeyNorms::Rows(norms);
         let attention = SelfAttention::load(loader, &name("self_attn"), number, config, norms)?;
-        let mlp = Mlp::load(loader, &name("mlp"), &gating, config)?;
+        let mlp = Mlp::load(loader, &name("mlp"), &gating, [config.hidden, config.intermediate])?;
         layers.push(Layer { attention_norm: None, attention, after_attention, mlp_norm: None, mlp, after_mlp });
     }
     let norm = loader.norm("model.norm", config.hidden, config.norm_eps)?;

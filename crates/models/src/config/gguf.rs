@@ -49,6 +49,7 @@ pub(crate) fn of_gguf(header: &Header) -> Result<ModelConfig, Error> {
             },
             is_normalized: true,
             dense_layers: Vec::new(),
+            common: None,
         }),
     };
     let needs_experts = is_gpt_oss || architecture == Architecture::Qwen3Moe;
@@ -80,6 +81,8 @@ pub(crate) fn of_gguf(header: &Header) -> Result<ModelConfig, Error> {
         hidden,
         intermediate: keys.size(&key("feed_forward_length"))?,
         experts,
+        delta: None,
+        has_attention_gate: false,
         num_layers,
         num_heads,
         num_kv_heads: keys.maybe_size(&key("attention.head_count_kv"))?.unwrap_or(num_heads),

@@ -3,9 +3,13 @@
 use std::path::Path;
 
 use serde_json::Value;
+use warpfold::DeltaHeads;
 
 use super::fields::Fields;
-use super::{Architecture, ExpertsConfig, ModelConfig, Multipliers, Rope, RopeScaling, SamplingDefaults, quantization};
+use super::{
+    Architecture, DeltaConfig, ExpertsConfig, ModelConfig, Multipliers, Rope, RopeScaling, SamplingDefaults,
+    quantization,
+};
 use crate::Error;
 use crate::error;
 use crate::files::Quantization;
@@ -51,6 +55,7 @@ fn read(fields: &Fields) -> Result<ModelConfig, Error> {
         None if matches!(architecture, Architecture::Gemma2 | Architecture::Gemma3) => 256,
         None if architecture == Architecture::Qwen3 => 128,
         None if architecture == Architecture::GptOss => 64,
+        None if is_hybrid(architecture) => 256,
         None => hidden.checked_div(num_heads).unwrap_or(0),
     };
     let windows = windows(fields, architecture, num_layers)?;
@@ -62,9 +67,14 @@ fn read(fields: &Fields) -> Result<ModelConfig, Error> {
         _ => 1e4,
     };
     let is_glm = matches!(architecture, Architecture::Glm | Architecture::Glm4);
-    let default = Rope { partial: if is_glm { 0.5 } else { 1.0 }, ..Rope::plain(default_theta) };
+    let partial = match architecture {
+        _ if is_glm => 0.5,
+        _ if is_hybrid(architecture) => 0.25,
+        _ => 1.0,
+    };
+    let default = Rope { partial, ..Rope::plain(default_theta) };
     let rope = Rope::read(fields, &default, max_len)?;
-    if rope.partial != 1.0 && !is_glm && architecture != Architecture::Phi3 {
+    if rope.partial != 1.0 && !is_glm && !is_hybrid(architecture) && architecture != Architecture::Phi3 {
         let what = format!("a rotation of {} of a head (partial_rotary_factor)", rope.partial);
         return Err(error::unsupported(&fields.path, what));
     }
@@ -92,8 +102,10 @@ fn read(fields: &Fields) -> Result<ModelConfig, Error> {
         architecture,
         vocab: or_needed("vocab_size", gemma(262_208))?,
         hidden,
-        intermediate: needed("intermediate_size")?,
+        intermediate: or_needed("intermediate_size", (architecture == Architecture::Qwen3Next).then_some(5632))?,
         experts: experts(fields, architecture, num_layers)?,
+        delta: delta(fields, architecture, num_layers)?,
+        has_attention_gate: is_hybrid(architecture),
         num_layers,
         num_heads,
         num_kv_heads: fields.size("num_key_value_heads")?.or(gemma(4)).unwrap_or(num_heads),
@@ -133,6 +145,45 @@ fn architecture(fields: &Fields) -> Result<Architecture, Error> {
         .ok_or_else(|| error::unsupported(&fields.path, format!("architecture {}; known: {list}", names.join(", "))))
 }
 
+/// Whether layers with gated delta nets stand beside others.
+const fn is_hybrid(architecture: Architecture) -> bool {
+    matches!(architecture, Architecture::Qwen3Next | Architecture::Qwen35)
+}
+
+/// The layers with gated delta nets: all but every fourth, unless they are named.
+fn delta(fields: &Fields, architecture: Architecture, layers: usize) -> Result<Option<DeltaConfig>, Error> {
+    if !is_hybrid(architecture) {
+        return Ok(None);
+    }
+    let size = |name, default| Ok::<_, Error>(fields.size(name)?.unwrap_or(default));
+    match size("linear_conv_kernel_dim", 4)? {
+        4 => {}
+        taps => return Err(fields.wrong("linear_conv_kernel_dim", format!("{taps} taps, not 4"))),
+    }
+    let heads = DeltaHeads {
+        keys: size("linear_num_key_heads", 16)? as u64,
+        values: size("linear_num_value_heads", 32)? as u64,
+        key_dim: size("linear_key_head_dim", 128)? as u64,
+        value_dim: size("linear_value_head_dim", 128)? as u64,
+    };
+    let interval = size("full_attention_interval", 4)?.max(1);
+    // Their number is known to be that of the layers.
+    let layers = match layer_types(fields)? {
+        Some(types) => types.iter().map(|name| name == LINEAR).collect(),
+        None => (1..=layers).map(|layer| !layer.is_multiple_of(interval)).collect(),
+    };
+    Ok(Some(DeltaConfig { heads, layers }))
+}
+
+/// The type of a layer with a gated delta net.
+const LINEAR: &str = "linear_attention";
+
+fn layer_types(fields: &Fields) -> Result<Option<Vec<String>>, Error> {
+    fields.of("layer_types", "a list of names", |value| {
+        value.as_array()?.iter().map(|name| name.as_str().map(str::to_owned)).collect()
+    })
+}
+
 /// Fields that change the answers, with values that nothing here reads.
 fn refuse_what_is_not_understood(fields: &Fields, architecture: Architecture) -> Result<(), Error> {
     let refuse = |what: String| Err(error::unsupported(&fields.path, what));
@@ -146,6 +197,12 @@ fn refuse_what_is_not_understood(fields: &Fields, architecture: Architecture) ->
     }
     if let Some(limit) = fields.number("swiglu_limit")?.filter(|limit| *limit != 7.0) {
         return refuse(format!("a gate that is cut at {limit} (swiglu_limit)"));
+    }
+    if is_hybrid(architecture) && fields.flag("attention_bias")? == Some(true) {
+        return refuse("biases in attention beside delta nets (attention_bias)".to_owned());
+    }
+    if is_hybrid(architecture) && fields.flag("attn_output_gate")? == Some(false) {
+        return refuse("attention without its gate beside delta nets (attn_output_gate)".to_owned());
     }
     if fields.flag("use_bidirectional_attention")? == Some(true) {
         return refuse("attention that sees what comes after".to_owned());
@@ -198,13 +255,16 @@ fn unturned(fields: &Fields, layers: usize) -> Result<Vec<bool>, Error> {
 /// The mixtures of experts of the architectures that have them.
 fn experts(fields: &Fields, architecture: Architecture, layers: usize) -> Result<Option<ExpertsConfig>, Error> {
     let (is_mixtral, is_gpt_oss) = (architecture == Architecture::Mixtral, architecture == Architecture::GptOss);
-    if !is_mixtral && !is_gpt_oss && architecture != Architecture::Qwen3Moe {
+    let is_next = architecture == Architecture::Qwen3Next;
+    let is_qwen = is_next || architecture == Architecture::Qwen3Moe;
+    if !is_mixtral && !is_gpt_oss && !is_qwen || is_next && fields.size("num_experts")? == Some(0) {
         return Ok(None);
     }
-    let is_qwen = architecture == Architecture::Qwen3Moe;
     let of = |name, default| Ok::<_, Error>(fields.size(name)?.unwrap_or(default));
+    let needed = |name| fields.needed(name, fields.size(name)?);
     let num = match fields.size("num_experts")? {
         Some(num) if is_qwen => num,
+        None if is_next => needed("num_experts")?,
         _ => of("num_local_experts", if is_mixtral { 8 } else { 128 })?,
     };
     let step = of("decoder_sparse_step", 1)?.max(1);
@@ -218,20 +278,18 @@ fn experts(fields: &Fields, architecture: Architecture, layers: usize) -> Result
         chosen: match (fields.size("num_experts_per_tok")?, is_gpt_oss) {
             (Some(chosen), _) => chosen,
             (None, true) => of("experts_per_token", 4)?,
-            (None, false) => {
-                if is_mixtral {
-                    2
-                } else {
-                    8
-                }
-            }
+            (None, false) if is_mixtral => 2,
+            (None, false) if is_next => needed("num_experts_per_tok")?,
+            (None, false) => 8,
         },
         inner: match is_qwen {
             false => fields.needed("intermediate_size", fields.size("intermediate_size")?)?,
+            true if is_next => needed("moe_intermediate_size")?,
             true => of("moe_intermediate_size", 768)?,
         },
-        is_normalized: !is_qwen || fields.flag("norm_topk_prob")?.unwrap_or(false),
+        is_normalized: !is_qwen || fields.flag("norm_topk_prob")?.unwrap_or(is_next),
         dense_layers: (0..layers.min(super::MAX_LAYERS)).filter(|layer| is_qwen && is_dense(layer)).collect(),
+        common: is_next.then(|| needed("shared_expert_intermediate_size")).transpose()?,
     }))
 }
 
@@ -251,9 +309,7 @@ fn windows(fields: &Fields, architecture: Architecture, layers: usize) -> Result
             | Architecture::Olmo3
             | Architecture::Phi3
     ) || fields.flag("use_sliding_window")?.unwrap_or(false);
-    let types = fields.of("layer_types", "a list of names", |value| {
-        value.as_array()?.iter().map(|name| name.as_str().map(str::to_owned)).collect::<Option<Vec<_>>>()
-    })?;
+    let types = layer_types(fields)?;
     let needs_window = || fields.needed("sliding_window", window);
     if let Some(types) = types {
         if types.len() != layers {
@@ -263,6 +319,7 @@ fn windows(fields: &Fields, architecture: Architecture, layers: usize) -> Result
             .iter()
             .map(|name| match name.as_str() {
                 "full_attention" => Ok(None),
+                LINEAR if is_hybrid(architecture) => Ok(None),
                 "sliding_attention" => needs_window().map(Some),
                 other => Err(error::unsupported(&fields.path, format!("layers of {other}"))),
             })
@@ -283,4 +340,32 @@ fn windows(fields: &Fields, architecture: Architecture, layers: usize) -> Result
     };
     let window = window.filter(|_| is_on);
     Ok((0..layers).map(|layer| window.filter(|_| !sees_all(layer))).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use warpfold::Dtype;
+
+    /// What one position and one sequence take of models of these sizes, in bf16.
+    fn kept(text: &str) -> [u64; 2] {
+        let config = of_text(Path::new("config.json"), text).expect("the configuration is right");
+        [2 * (config.num_caches() * config.kv_len()) as u64 * 2, config.state_bytes(Dtype::Bf16)]
+    }
+
+    #[test]
+    fn hybrids_keep_positions_of_every_fourth_layer_and_a_state_of_the_others() {
+        // Qwen3-Next-80B-A3B: 12 layers of 2 heads of 256; 36 of 32 matrices of 128 x 128, with three
+        // rows of 8192 channels each.
+        let next = r#"{"architectures": ["Qwen3NextForCausalLM"], "vocab_size": 151936, "hidden_size": 2048,
+            "num_hidden_layers": 48, "num_attention_heads": 16, "num_key_value_heads": 2, "rope_theta": 1e7,
+            "num_experts": 512, "num_experts_per_tok": 10, "moe_intermediate_size": 512,
+            "shared_expert_intermediate_size": 512}"#;
+        assert_eq!(kept(next), [12 * 2 * 2 * 256 * 2, 36 * (32 * 128 * 128 * 4 + 3 * 8192 * 2)]);
+        // Qwen3.5-9B: 8 layers of 4 heads of 256, and 24.
+        let dense = r#"{"architectures": ["Qwen3_5ForConditionalGeneration"], "text_config": {"vocab_size": 248320,
+            "hidden_size": 4096, "intermediate_size": 12288, "num_hidden_layers": 32, "num_attention_heads": 16,
+            "num_key_value_heads": 4, "rope_parameters": {"rope_theta": 1e7, "partial_rotary_factor": 0.25}}}"#;
+        assert_eq!(kept(dense), [8 * 2 * 4 * 256 * 2, 24 * (32 * 128 * 128 * 4 + 3 * 8192 * 2)]);
+    }
 }

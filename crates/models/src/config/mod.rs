@@ -16,6 +16,8 @@ mod rope;
 
 use std::path::Path;
 
+use warpfold::{DeltaHeads, DeltaState, Dtype};
+
 use crate::Error;
 use crate::error;
 use crate::files::HeadOrder;
@@ -59,13 +61,17 @@ pub enum Architecture {
     GptOss,
     /// GLM-4 of 2024: Llama whose heads turn half of their elements, in adjacent pairs.
     Glm,
+    /// Qwen3-Next, Qwen3.5-MoE: gated delta nets beside attention with a gate, mixtures of experts.
+    Qwen3Next,
+    /// Qwen3.5: the same with an MLP.
+    Qwen35,
     /// GLM-4 of 2025: the same with norms behind attention and MLP, too.
     Glm4,
 }
 
 impl Architecture {
     /// The names that `config.json` has for the architectures.
-    pub const NAMES: [(&'static str, Self); 18] = [
+    pub const NAMES: [(&'static str, Self); 23] = [
         ("LlamaForCausalLM", Self::Llama),
         ("MistralForCausalLM", Self::Mistral),
         ("Qwen2ForCausalLM", Self::Qwen2),
@@ -82,6 +88,11 @@ impl Architecture {
         ("Olmo2ForCausalLM", Self::Olmo2),
         ("Olmo3ForCausalLM", Self::Olmo3),
         ("GptOssForCausalLM", Self::GptOss),
+        ("Qwen3NextForCausalLM", Self::Qwen3Next),
+        ("Qwen3_5MoeForCausalLM", Self::Qwen3Next),
+        ("Qwen3_5MoeForConditionalGeneration", Self::Qwen3Next),
+        ("Qwen3_5ForCausalLM", Self::Qwen35),
+        ("Qwen3_5ForConditionalGeneration", Self::Qwen35),
         ("GlmForCausalLM", Self::Glm),
         ("Glm4ForCausalLM", Self::Glm4),
     ];
@@ -111,6 +122,25 @@ pub struct ExpertsConfig {
     pub is_normalized: bool,
     /// Layers that have one MLP instead.
     pub dense_layers: Vec<usize>,
+    /// Elements of a row inside of the expert that all rows have beside theirs, if there is one.
+    pub common: Option<usize>,
+}
+
+/// The layers that have a gated delta net instead of attention.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeltaConfig {
+    /// Heads of a layer.
+    pub heads: DeltaHeads,
+    /// Flags of the layers that have one.
+    pub layers: Vec<bool>,
+}
+
+impl DeltaConfig {
+    /// Returns their number.
+    #[must_use]
+    pub fn num_layers(&self) -> usize {
+        self.layers.iter().filter(|is_delta| **is_delta).count()
+    }
 }
 
 /// Factors of a model's activations, 1 where there are none.
@@ -143,6 +173,10 @@ pub struct ModelConfig {
     pub intermediate: usize,
     /// The mixtures of experts that layers have instead of an MLP.
     pub experts: Option<ExpertsConfig>,
+    /// The gated delta nets that layers have instead of attention.
+    pub delta: Option<DeltaConfig>,
+    /// Multiplies the output of attention by a sigmoid of what stands beside the queries.
+    pub has_attention_gate: bool,
     /// Layers.
     pub num_layers: usize,
     /// Heads of queries.
@@ -210,8 +244,13 @@ impl ModelConfig {
             within("num_experts", experts.num, 1 << 12)?;
             within("num_experts_per_tok", experts.chosen, experts.num)?;
             within("moe_intermediate_size", experts.inner, MAX_SIZE)?;
+            within("shared_expert_intermediate_size", experts.common.unwrap_or(1), MAX_SIZE)?;
         }
         within("num_hidden_layers", self.num_layers, MAX_LAYERS)?;
+        if let Some(delta) = &self.delta {
+            delta.heads.check().map_err(|error| error::field(path, "linear_key_head_dim", error))?;
+            within("layers that attend", self.num_caches(), self.num_layers)?;
+        }
         within("num_attention_heads", self.num_heads, 1 << 12)?;
         within("num_key_value_heads", self.num_kv_heads, self.num_heads)?;
         within("head_dim", self.head_dim, 256)?;
@@ -256,6 +295,30 @@ impl ModelConfig {
         let rotated = self.rope.rotated(self.head_dim);
         let order = HeadOrder { head_dim: self.head_dim, rotated, has_adjacent_pairs: self.has_adjacent_pairs };
         (rotated < self.head_dim || self.has_adjacent_pairs).then_some(order)
+    }
+
+    /// Index of a layer among those with a gated delta net, and its heads, if it is one of them.
+    pub(crate) fn delta_of(&self, layer: usize) -> Option<(usize, DeltaHeads)> {
+        let delta = self.delta.as_ref().filter(|delta| delta.layers[layer])?;
+        Some((delta.layers[..layer].iter().filter(|is_delta| **is_delta).count(), delta.heads))
+    }
+
+    /// Index of a layer among those that attend.
+    pub(crate) fn cache_of(&self, layer: usize) -> usize {
+        (0..layer).filter(|layer| self.delta_of(*layer).is_none()).count()
+    }
+
+    /// Layers that attend, and have a cache of keys and values.
+    #[must_use]
+    pub fn num_caches(&self) -> usize {
+        self.num_layers - self.delta.as_ref().map_or(0, DeltaConfig::num_layers)
+    }
+
+    /// Bytes that gated delta nets keep of a sequence, in a type.
+    #[must_use]
+    pub fn state_bytes(&self, dtype: Dtype) -> u64 {
+        let of = |delta: &DeltaConfig| delta.num_layers() as u64 * DeltaState::bytes_of_place(delta.heads, dtype);
+        self.delta.as_ref().map_or(0, of)
     }
 
     /// Elements of the queries of a position.

@@ -43,6 +43,12 @@ impl LanguageModel {
             rows * experts.chosen * (4 * hidden * copies + (hidden + experts.inner) * bytes)
         });
         let shared = shared + slots as u64 + self.decoded_bytes(rows, samples);
+        // Rows of a gated delta net, what it mixes, and its results before and after the norm; what
+        // gates attention, and the gated.
+        let delta = self.config.delta.as_ref().map_or(0, |delta| {
+            delta.heads.row_len() + delta.heads.channels() + 2 * delta.heads.values() + 3 * queries as u64
+        });
+        let shared = shared + rows as u64 * delta * self.dtype.bytes();
         rows as u64 * row as u64 * self.dtype.bytes() + logits as u64 * 4 * vocab as u64 + shared
     }
 

@@ -10,7 +10,7 @@ use crate::adapter::AdapterRoom;
 use crate::error::{self, ErrorKind};
 use crate::files::{Blocks, Checkpoint, HeadOrder, Storage, gguf};
 use crate::graphs::Graphs;
-use crate::layers::{Loader, Shard};
+use crate::layers::{BY_KEY, Loader, Shard, part_of_key, rows_of_head, rows_of_part};
 use crate::network::Network;
 use crate::weights::Placed;
 use crate::{
@@ -373,6 +373,7 @@ impl ModelFiles {
 
 /// Cuts what Phi and GLM have as one tensor into the matrices of Llama.
 fn cut(checkpoint: &mut Checkpoint, config: &ModelConfig) -> Result<(), Error> {
+    cut_gates(checkpoint, config)?;
     let is_phi = config.architecture == Architecture::Phi3;
     if !is_phi && !matches!(config.architecture, Architecture::Glm | Architecture::Glm4) {
         return Ok(());
@@ -389,11 +390,58 @@ fn cut(checkpoint: &mut Checkpoint, config: &ModelConfig) -> Result<(), Error> {
     Ok(())
 }
 
+/// Cuts what hybrids have of each head together: queries and gates, and what goes into a delta net.
+fn cut_gates(checkpoint: &mut Checkpoint, config: &ModelConfig) -> Result<(), Error> {
+    for layer in (0..config.num_layers).filter(|_| config.has_attention_gate) {
+        cut_experts(checkpoint, config, &format!("model.layers.{layer}.mlp.experts"))?;
+        let Some((_, heads)) = config.delta_of(layer) else {
+            let prefix = format!("model.layers.{layer}.self_attn");
+            let parts = (0..config.num_heads).flat_map(|head| rows_of_head(&prefix, head));
+            let parts: Vec<_> = parts.map(|name| (format!("{name}.weight"), config.head_dim)).collect();
+            checkpoint.cut(&format!("{prefix}.q_proj.weight"), &parts)?;
+            continue;
+        };
+        let prefix = format!("model.layers.{layer}.linear_attn");
+        checkpoint.join_axes(&format!("{prefix}.conv1d.weight"), false);
+        if checkpoint.has(&format!("{prefix}.in_proj_qkv.weight")) {
+            continue;
+        }
+        for (all, parts) in BY_KEY {
+            let of_key = |key| {
+                let of =
+                    |part: &&str| (format!("{}.weight", part_of_key(&prefix, part, key)), rows_of_part(heads, part));
+                parts.iter().map(of).collect::<Vec<_>>()
+            };
+            let parts: Vec<_> = (0..heads.keys).flat_map(of_key).collect();
+            checkpoint.cut(&format!("{prefix}.{all}.weight"), &parts)?;
+        }
+    }
+    Ok(())
+}
+
+/// Cuts the matrices of a layer's experts, of which Qwen3.5's files have all in two tensors.
+fn cut_experts(checkpoint: &mut Checkpoint, config: &ModelConfig, prefix: &str) -> Result<(), Error> {
+    let [both, down] = ["gate_up_proj", "down_proj"].map(|part| format!("{prefix}.{part}"));
+    let Some(experts) = config.experts.as_ref().filter(|_| checkpoint.has(&both)) else { return Ok(()) };
+    for (all, parts, rows) in
+        [(both, &["gate_proj", "up_proj"][..], experts.inner), (down, &["down_proj"], config.hidden)]
+    {
+        let of = |expert| parts.iter().map(move |part| (format!("{prefix}.{expert}.{part}.weight"), rows));
+        checkpoint.join_axes(&all, false);
+        checkpoint.cut(&all, &(0..experts.num).flat_map(of).collect::<Vec<_>>())?;
+    }
+    Ok(())
+}
+
 /// Says in which order files have the rows of heads that turn.
 fn set_order(checkpoint: &mut Checkpoint, config: &ModelConfig, order: HeadOrder) {
     for layer in 0..config.num_layers {
-        for part in ["q_proj.weight", "q_proj.bias", "k_proj.weight", "k_proj.bias"] {
-            checkpoint.set_storage(&format!("model.layers.{layer}.self_attn.{part}"), Storage::HeadRows(order));
+        let prefix = format!("model.layers.{layer}.self_attn");
+        let parts = ["q_proj.weight", "q_proj.bias", "k_proj.weight", "k_proj.bias", "q_norm.weight", "k_norm.weight"];
+        let cut = (0..config.num_heads).filter(|_| config.has_attention_gate);
+        let cut = cut.map(|head| format!("{}.weight", rows_of_head(&prefix, head)[0]));
+        for name in parts.map(|part| format!("{prefix}.{part}")).into_iter().chain(cut) {
+            checkpoint.set_storage(&name, Storage::HeadRows(order));
         }
     }
 }

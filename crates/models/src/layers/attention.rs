@@ -4,8 +4,13 @@ use warpfold::{Attention, Tensor};
 
 use super::adapted::Adapted;
 use super::step::Turn;
-use super::{Linear, Loader, Norm, Shard, Step};
+use super::{Gate, Gating, Linear, Loader, Norm, Shard, Step};
 use crate::{Error, ModelConfig};
+
+/// Names of a head's queries and of its gates, where files have both together.
+pub(crate) fn rows_of_head(prefix: &str, head: usize) -> [String; 2] {
+    [format!("{prefix}.q_proj.{head}"), format!("{prefix}.gate_proj.{head}")]
+}
 
 /// Norms of queries and keys before they are turned.
 #[derive(Debug)]
@@ -21,6 +26,7 @@ pub(crate) enum QueryKeyNorms {
 /// columns lie in this order.
 #[derive(Debug)]
 pub(crate) struct SelfAttention {
+    /// Index among the layers that attend.
     layer: usize,
     qkv: Linear,
     out: Linear,
@@ -34,6 +40,8 @@ pub(crate) struct SelfAttention {
     /// A logit of each head of queries that has no value.
     sinks: Option<Tensor>,
     turn: Turn,
+    /// Multiplies what is attended to by a sigmoid of further columns of the product.
+    gating: Option<Gating>,
     /// Other devices with heads of the same layer.
     shard: Option<Shard>,
 }
@@ -49,7 +57,14 @@ impl SelfAttention {
     ) -> Result<Self, Error> {
         let of = |part: &str, outputs| (format!("{prefix}.{part}_proj"), outputs);
         let parts = [of("q", config.query_len()), of("k", config.kv_len()), of("v", config.kv_len())];
-        let qkv = loader.columns(&parts, config.hidden, config.has_qkv_bias)?;
+        let qkv = if config.has_attention_gate {
+            let heads: Vec<_> = (0..config.num_heads).map(|head| rows_of_head(prefix, head)).collect();
+            let all = |which: usize| heads.iter().map(move |names| (names[which].clone(), config.head_dim));
+            let parts: Vec<_> = all(0).chain(parts[1..].iter().cloned()).chain(all(1)).collect();
+            loader.linear(&parts, config.hidden, false)?
+        } else {
+            loader.columns(&parts, config.hidden, config.has_qkv_bias)?
+        };
         let out =
             loader.sums(&format!("{prefix}.o_proj"), config.hidden, config.query_len(), config.has_output_bias)?;
         let sinks =
@@ -57,7 +72,7 @@ impl SelfAttention {
         let window = config.windows[layer];
         let is_local = config.local_layers[layer] && config.local_rope.is_some();
         Ok(Self {
-            layer,
+            layer: config.cache_of(layer),
             qkv,
             out,
             norms,
@@ -69,6 +84,7 @@ impl SelfAttention {
             softcap: config.attention_softcap,
             sinks,
             turn: if is_local { Turn::Local } else { Turn::Global },
+            gating: config.has_attention_gate.then(|| Gating::new(Gate::Sigmoid, loader.dtype)),
             shard: loader.shard.filter(|shard| shard.is_shared()).cloned(),
         })
     }
@@ -85,6 +101,12 @@ impl SelfAttention {
             };
             let [queries, keys] = normed;
             product = Tensor::cat(&[queries, keys, product.slice(1, values..)?], 1)?;
+        }
+        let columns = (heads + 2 * kv_heads) * self.head_dim;
+        let gates = self.gating.as_ref().map(|gating| Ok::<_, Error>((gating, product.slice(1, columns..)?)));
+        let gates = gates.transpose()?;
+        if gates.is_some() {
+            product = product.slice(1, ..columns)?;
         }
         let product = product.reshape(&[rows, heads + 2 * kv_heads, self.head_dim])?;
         let mut attention = Attention::new().causal();
@@ -105,7 +127,11 @@ impl SelfAttention {
             QueryKeyNorms::None | QueryKeyNorms::Rows(_) => None,
         };
         let attended = step.attend(self.layer, self.turn, &attention, &product, head_norms)?;
-        Ok(attended.reshape(&[rows, heads * self.head_dim])?)
+        let attended = attended.reshape(&[rows, heads * self.head_dim])?;
+        match gates {
+            Some((gating, gates)) => gating.run(&gates, &attended),
+            None => Ok(attended),
+        }
     }
 
     pub(crate) fn forward(&self, x: &Tensor, step: &mut Step<'_>) -> Result<Tensor, Error> {

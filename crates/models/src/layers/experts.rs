@@ -3,7 +3,8 @@
 
 use warpfold::{ExpertMatrices, ExpertWeights, Experts, Tensor};
 
-use super::{Linear, Loader, Shard};
+use super::adapted::Adapted;
+use super::{Gate, Gating, Linear, Loader, Mlp, Shard, sum};
 use crate::config::ExpertsConfig;
 use crate::{Error, ModelConfig};
 
@@ -32,6 +33,15 @@ pub(crate) struct Mixture {
     experts: Experts,
     /// The shard, if other devices have further experts, and the index of the first one here.
     shared: Option<(Shard, usize)>,
+    common: Option<CommonExpert>,
+}
+
+/// An expert that every row has, and what it is weighed by.
+#[derive(Debug)]
+struct CommonExpert {
+    mlp: Mlp,
+    /// One column.
+    gate: Linear,
 }
 
 impl Mixture {
@@ -41,10 +51,10 @@ impl Mixture {
         prefix: &str,
         names: ExpertNames,
         config: &ModelConfig,
-        experts: &ExpertsConfig,
+        of: &ExpertsConfig,
     ) -> Result<Self, Error> {
         let (prefix, hidden) = (format!("{prefix}.{}", names.mixture), config.hidden);
-        let &ExpertsConfig { num, inner, chosen, is_normalized, .. } = experts;
+        let &ExpertsConfig { num, inner, chosen, is_normalized, .. } = of;
         let shard = loader.shard.filter(|shard| shard.is_shared());
         let own = shard.map_or(0..num, |shard| shard.experts(num));
         let shapes = [[own.len(), 2 * inner, hidden], [own.len(), hidden, inner]];
@@ -89,11 +99,35 @@ impl Mixture {
         for (before, packed) in [(&stored.gate_up, &experts.gate_up), (&stored.down, &experts.down)] {
             loader.have_been_packed(before, packed);
         }
-        Ok(Self { router, experts, shared })
+        let common = of.common.map(|inner| {
+            let mlp = Mlp::load(
+                loader,
+                &format!("{prefix}.shared_expert"),
+                &Gating::new(Gate::Silu, loader.dtype),
+                [hidden, inner],
+            )?;
+            let gate = loader.linear(&[(format!("{prefix}.shared_expert_gate"), 1)], hidden, false)?;
+            Ok::<_, Error>(CommonExpert { mlp, gate })
+        });
+        Ok(Self { router, experts, shared, common: common.transpose()? })
     }
 
     /// The result plus what goes around it.
-    pub(crate) fn forward_add(&self, x: &Tensor, residual: &Tensor) -> Result<Tensor, Error> {
+    pub(crate) fn forward_add(&self, x: &Tensor, residual: &Tensor, adapters: &Tensor) -> Result<Tensor, Error> {
+        if let Some(CommonExpert { mlp, gate }) = &self.common {
+            let weights = gate.forward(x, adapters)?.broadcast_to(x.shape())?;
+            let common = Gating::new(Gate::Sigmoid, x.dtype()).run(&weights, &mlp.forward(x, adapters)?)?;
+            return self.add_chosen(x, &sum(residual, &common)?);
+        }
+        self.add_chosen(x, residual)
+    }
+
+    /// The adapters of the expert that every row has.
+    pub(crate) fn adapted(&mut self) -> impl Iterator<Item = &mut Adapted> {
+        self.common.iter_mut().flat_map(|common| common.mlp.adapted())
+    }
+
+    fn add_chosen(&self, x: &Tensor, residual: &Tensor) -> Result<Tensor, Error> {
         let logits = self.router.forward_f32(x)?;
         match &self.shared {
             Some((shard, first)) => shard.add_slots(&self.experts.slots(*first, x, &logits)?, residual),

@@ -422,15 +422,24 @@ impl Loader<'_> {
     }
 
     fn scales(&mut self, name: &str, len: usize, eps: f64, plus_one: bool) -> Result<Norm, Error> {
-        let name = format!("{name}.weight");
-        let mut bytes = self.read_part(&name, &[len], &Part::Whole, Dtype::F32)?;
+        Ok(Norm::new(self.numbers_of(&format!("{name}.weight"), &[len], plus_one)?, eps))
+    }
+
+    /// All elements of a tensor, in `f32`.
+    pub(crate) fn numbers(&mut self, name: &str, shape: &[usize]) -> Result<Tensor, Error> {
+        self.numbers_of(name, shape, false)
+    }
+
+    fn numbers_of(&mut self, name: &str, shape: &[usize], plus_one: bool) -> Result<Tensor, Error> {
+        let mut bytes = self.read_part(name, shape, &Part::Whole, Dtype::F32)?;
         if plus_one {
             let sum = |word: &[u8]| 1.0 + f32::from_le_bytes([word[0], word[1], word[2], word[3]]);
             bytes = bytes.chunks_exact(4).flat_map(|word| sum(word).to_le_bytes()).collect();
         }
-        let tensor = self.upload(Dtype::F32, &bytes, &[len])?;
-        self.note(&name, Held { dtype: Dtype::F32, plus_one }, View::Tensor(tensor.clone()), 0, &[1]);
-        Ok(Norm::new(tensor, eps))
+        let tensor = self.upload(Dtype::F32, &bytes, shape)?;
+        let strides: Vec<usize> = (1..=shape.len()).map(|axis| shape[axis..].iter().product()).collect();
+        self.note(name, Held { dtype: Dtype::F32, plus_one }, View::Tensor(tensor.clone()), 0, &strides);
+        Ok(tensor)
     }
 }
 

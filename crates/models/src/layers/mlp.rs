@@ -9,13 +9,14 @@ use warpfold_kernels::map::Map;
 
 use super::adapted::Adapted;
 use super::{Linear, Loader, Shard};
-use crate::{Error, ModelConfig};
+use crate::Error;
 
 /// The function of a gate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Gate {
     Silu,
     GeluTanh,
+    Sigmoid,
 }
 
 impl Gate {
@@ -23,6 +24,7 @@ impl Gate {
         match self {
             Self::Silu => Activation::Silu,
             Self::GeluTanh => Activation::GeluTanh,
+            Self::Sigmoid => Activation::Sigmoid,
         }
     }
 }
@@ -33,6 +35,12 @@ impl Gate {
 pub(crate) struct Gating {
     gate: Gate,
     apart: Arc<dyn Fn(&Tensor, &Tensor) -> Result<Tensor, Error> + Send + Sync>,
+}
+
+impl fmt::Debug for Gating {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Gating").field("gate", &self.gate).finish_non_exhaustive()
+    }
 }
 
 impl Gating {
@@ -52,6 +60,7 @@ impl Gating {
         let sink = Sink::one::<f32>(dtype);
         let map = match gate {
             Gate::Silu => Map::new("silu_gate", source.map(|(x, y)| x * x.sigmoid() * y), sink),
+            Gate::Sigmoid => Map::new("sigmoid_gate", source.map(|(x, y)| x.sigmoid() * y), sink),
             Gate::GeluTanh => {
                 let gelu = source.map(|(x, y)| {
                     let cubic = (x * x * x * 0.044_715 + x) * 0.797_884_6;
@@ -61,6 +70,11 @@ impl Gating {
             }
         };
         Self { gate, apart: Arc::new(move |x, y| Ok(x.map(&[y], &map)?.remove(0))) }
+    }
+
+    /// `gate(x) · y`.
+    pub(crate) fn run(&self, x: &Tensor, y: &Tensor) -> Result<Tensor, Error> {
+        (self.apart)(x, y)
     }
 }
 
@@ -88,9 +102,8 @@ impl Mlp {
         loader: &mut Loader<'_>,
         prefix: &str,
         gating: &Gating,
-        config: &ModelConfig,
+        [hidden, intermediate]: [usize; 2],
     ) -> Result<Self, Error> {
-        let (hidden, intermediate) = (config.hidden, config.intermediate);
         let of = |part: &str| (format!("{prefix}.{part}_proj"), intermediate);
         // However many devices share the model, all have their columns so, or none.
         let is_gated = match loader.shard {

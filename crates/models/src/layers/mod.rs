@@ -1,8 +1,9 @@
 //! Building blocks of architectures: linear layers, norms, attention over the paged cache, gated
-//! MLPs, mixtures of experts.
+//! delta nets, gated MLPs, mixtures of experts.
 
 mod adapted;
 mod attention;
+mod delta;
 mod embedding;
 mod experts;
 mod linear;
@@ -14,7 +15,8 @@ mod shard;
 mod step;
 
 pub(crate) use adapted::Adapted;
-pub(crate) use attention::{QueryKeyNorms, SelfAttention};
+pub(crate) use attention::{QueryKeyNorms, SelfAttention, rows_of_head};
+pub(crate) use delta::{BY_KEY, GatedDelta, part_of_key, rows_of_part};
 pub(crate) use embedding::Embedding;
 pub(crate) use experts::{ExpertNames, ExpertParts, Mixture};
 pub(crate) use linear::Linear;
@@ -22,7 +24,7 @@ pub(crate) use loader::Loader;
 pub(crate) use mlp::{Gate, Gating, Mlp};
 pub(crate) use norm::Norm;
 pub(crate) use shard::{PARTS, Shard, check as check_split, parts_of};
-pub(crate) use step::{Angles, Step, StepShape};
+pub(crate) use step::{Angles, KeptLayers, Step, StepShape};
 
 use warpfold::Tensor;
 use warpfold_kernels::operations::{Number, Operation, Options};

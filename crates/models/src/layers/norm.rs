@@ -7,7 +7,7 @@ use crate::Error;
 /// `x / sqrt(mean of x² + eps) · scale` over the last axis.
 #[derive(Debug)]
 pub(crate) struct Norm {
-    pub(super) scale: Tensor,
+    pub(crate) scale: Tensor,
     pub(super) eps: f64,
 }
 

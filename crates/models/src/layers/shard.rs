@@ -213,6 +213,9 @@ pub(crate) fn parts_of(len: usize) -> usize {
 /// Checks that a model can be split over `count` devices.
 pub(crate) fn check(config: &ModelConfig, count: usize) -> Result<(), Error> {
     let refused = |what: &'static str, found: usize| ErrorKind::Split { count, what, found }.into();
+    if let Some(delta) = &config.delta {
+        return Err(refused("gated delta nets, which are on one device", delta.num_layers()));
+    }
     if count == 0 || !PARTS.is_multiple_of(count) {
         return Err(refused("parts of a sum", PARTS));
     }

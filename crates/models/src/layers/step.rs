@@ -2,11 +2,13 @@
 
 use std::ops::Range;
 
-use warpfold::{Attention, NewHeads, PagedCache, Tensor};
+use warpfold::{
+    Attention, CacheShape, DeltaRows, DeltaState, DeltaWeights, Dtype, NewHeads, PageLayout, PagedCache, Queue, Tensor,
+};
 use warpfold_engine::Batch;
 
 use super::Norm;
-use crate::Error;
+use crate::{Error, ModelConfig};
 
 /// Cosines and sines, a row a position.
 #[derive(Debug)]
@@ -88,14 +90,15 @@ impl StepShape {
 
     /// Returns the ranges of the lists in the words of a step: tokens, words that hold those of
     /// rows which are fed, adapters, positions, slots, lengths, tables, starts of sequences, rows
-    /// of samples and after them of hidden states. Each begins at a multiple of four words.
-    fn places(&self) -> [Range<usize>; 9] {
+    /// of samples and after them of hidden states, places of states. Each begins at a multiple of
+    /// four words.
+    fn places(&self) -> [Range<usize>; 10] {
         let (starts, samples) = match self.kind {
             Kind::Decode => (0, 0),
             Kind::Mixed { samples, hidden } => (self.sequences + 1, samples + hidden),
         };
         let (rows, tables) = (self.rows, self.sequences * self.width);
-        let lens = [rows, rows, rows, rows, rows, self.sequences, tables, starts, samples];
+        let lens = [rows, rows, rows, rows, rows, self.sequences, tables, starts, samples, self.sequences];
         let mut next = 0;
         lens.map(|len| {
             let place = next..next + len;
@@ -114,7 +117,7 @@ impl StepShape {
     /// write nothing to the cache and see none of it. The words that the step before drew are
     /// `stride` a sample.
     pub(crate) fn pack(&self, batch: &Batch, stride: usize, bytes: &mut [u8]) {
-        let [ids, feeds, adapters, positions, slots, lens, tables, starts, samples] = self.places();
+        let [ids, feeds, adapters, positions, slots, lens, tables, starts, samples, states] = self.places();
         // Rows of the null block are not written: several may name the same slot.
         let slot = |slot: &u32| if (*slot as usize) < batch.block_size { u32::MAX } else { *slot };
         let rows = batch.num_rows();
@@ -130,6 +133,7 @@ impl StepShape {
         put(bytes, positions, batch.positions[..rows].iter().copied(), 0);
         put(bytes, slots, batch.slots[..rows].iter().map(slot), u32::MAX);
         put(bytes, lens, batch.kv_lens.iter().copied(), 0);
+        put(bytes, states, batch.states.iter().copied(), NO_STATE);
         for sequence in 0..self.sequences {
             let first = tables.start + sequence * self.width;
             let known = if sequence < batch.kv_lens.len() { batch.table(sequence) } else { &[] };
@@ -160,6 +164,37 @@ const NOT_FED: u32 = i32::MAX.cast_unsigned();
 /// Names no adapter.
 const NO_ADAPTER: u32 = u32::MAX;
 
+/// Names no place of a state.
+const NO_STATE: u32 = u32::MAX;
+
+/// Caches and states of layers, kept between steps.
+#[derive(Debug)]
+pub(crate) struct KeptLayers {
+    /// Caches of the layers that attend.
+    pub(crate) pages: Vec<PagedCache>,
+    /// States of the others.
+    pub(crate) states: Vec<DeltaState>,
+}
+
+impl KeptLayers {
+    /// Room of any content, for so many states.
+    pub(crate) fn new(
+        queue: &Queue,
+        dtype: Dtype,
+        config: &ModelConfig,
+        pages: CacheShape,
+        num_states: usize,
+    ) -> Result<Self, Error> {
+        let page = |_| PagedCache::new(queue, dtype, pages, PageLayout::Nhd);
+        let state = |heads| DeltaState::new(queue, dtype, heads, num_states);
+        let states = (0..config.num_layers).filter_map(|layer| config.delta_of(layer)).map(|(_, heads)| state(heads));
+        Ok(Self {
+            pages: (0..config.num_caches()).map(page).collect::<Result<_, _>>()?,
+            states: states.collect::<Result<_, _>>()?,
+        })
+    }
+}
+
 /// A batch on the device.
 pub(crate) struct Step<'a> {
     /// The token of each row.
@@ -174,9 +209,10 @@ pub(crate) struct Step<'a> {
     cu_q: Option<Tensor>,
     kv_lens: Tensor,
     table: Tensor,
+    /// The place of each sequence's states.
+    places: Tensor,
     angles: [&'a Angles; 2],
-    /// Cache of each layer.
-    caches: &'a mut [PagedCache],
+    kept: &'a mut KeptLayers,
 }
 
 /// The rotary angles of a layer.
@@ -196,10 +232,10 @@ impl<'a> Step<'a> {
         drawn: &Tensor,
         shape: StepShape,
         angles: [&'a Angles; 2],
-        caches: &'a mut [PagedCache],
+        kept: &'a mut KeptLayers,
     ) -> Result<Self, Error> {
         let list = |place: Range<usize>| words.slice(0, place);
-        let [ids, feeds, adapters, positions, slots, lens, tables, starts, samples] = shape.places();
+        let [ids, feeds, adapters, positions, slots, lens, tables, starts, samples, states] = shape.places();
         let is_mixed = !shape.is_decode();
         Ok(Self {
             // One of the two is zero.
@@ -211,8 +247,9 @@ impl<'a> Step<'a> {
             cu_q: is_mixed.then(|| list(starts)).transpose()?,
             kv_lens: list(lens)?,
             table: list(tables)?.reshape(&[shape.sequences, shape.width])?,
+            places: list(states)?,
             angles,
-            caches,
+            kept,
         })
     }
 
@@ -228,7 +265,7 @@ impl<'a> Step<'a> {
         norms: Option<&[Norm; 2]>,
     ) -> Result<Tensor, Error> {
         let Angles { cos, sin } = self.angles[usize::from(turn == Turn::Local)];
-        let cache = &mut self.caches[layer];
+        let cache = &mut self.kept.pages[layer];
         let q = cache.write_heads(NewHeads {
             product,
             slots: &self.slots,
@@ -238,6 +275,12 @@ impl<'a> Step<'a> {
         })?;
         let pages = cache.pages(&self.table, &self.kv_lens);
         Ok(attention.run_paged(&q, pages, self.cu_q.as_ref())?.output)
+    }
+
+    /// Runs the rows of a gated delta net, and keeps its state.
+    pub(crate) fn run_delta(&mut self, layer: usize, rows: &Tensor, weights: &DeltaWeights) -> Result<Tensor, Error> {
+        let of = DeltaRows { positions: &self.positions, places: &self.places, starts: self.cu_q.as_ref() };
+        Ok(self.kept.states[layer].run(rows, weights, of)?)
     }
 }
 
@@ -312,12 +355,13 @@ mod tests {
 
     #[test]
     fn padded_rows_neither_write_nor_see_the_cache() {
-        let batch = decode(3);
+        let batch = Batch { states: vec![2, 0, 1], ..decode(3) };
         let shape = StepShape::of(&batch);
         let mut bytes = vec![0xff; 4 * shape.words()];
         shape.pack(&batch, 2, &mut bytes);
         let word = |i: usize| u32::from_le_bytes(bytes[4 * i..4 * i + 4].try_into().expect("four bytes"));
-        let [ids, _, _, _, slots, lens, tables, ..] = shape.places();
+        let [ids, _, _, _, slots, lens, tables, .., states] = shape.places();
+        assert_eq!(states.map(word).collect::<Vec<_>>(), [2, 0, 1, NO_STATE]);
         assert_eq!(ids.map(word).collect::<Vec<_>>(), [10, 11, 12, 0]);
         assert_eq!(slots.map(word).collect::<Vec<_>>(), [9, 17, 25, u32::MAX]);
         assert_eq!(lens.map(word).collect::<Vec<_>>(), [6, 6, 6, 0]);

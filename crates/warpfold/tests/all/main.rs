@@ -3,6 +3,7 @@
 mod by_name;
 #[cfg(feature = "candle")]
 mod candle;
+mod delta;
 mod display;
 mod dlpack;
 mod errors;
