@@ -91,7 +91,7 @@ pub use constraint::{Constraint, Next};
 pub use detokenize::{Decode, Detokenizer, Piece};
 pub use engine::{Engine, OnTrace};
 pub use error::{Error, ErrorKind, ModelError};
-pub use metrics::{Gauges, Metrics, Part};
+pub use metrics::{Gauges, Metrics, Part, Residence};
 pub use model::{CacheShape, Limits, Model, Ticket};
 pub use pooling::Pooling;
 pub use request::{Adapter, Beam, Finish, Output, Request, RequestId, Update};

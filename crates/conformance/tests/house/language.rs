@@ -9,7 +9,7 @@ use super::sources;
 /// Doc comments that open with a relative word, in thousandths of all.
 const RELATIVE_OPENINGS: usize = 57;
 /// Types with a name of one word, in thousandths of all.
-const ONE_WORD_TYPES: usize = 769;
+const ONE_WORD_TYPES: usize = 755;
 /// Types that share their name with another, in thousandths of all.
 const SHARED_TYPE_NAMES: usize = 590;
 /// Signatures that take a tuple or an array apart.
