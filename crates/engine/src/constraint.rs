@@ -1,15 +1,24 @@
 //! Constraints: which tokens may come next, as an answer grows. Grammars and JSON schemas are some.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use crate::error::{Error, request};
+use crate::request::Finish;
 
 /// Constraint on an answer. It follows one answer: the engine tells it each token, and asks which
-/// ones may come next.
+/// ones may come next. That is asked on any thread, while the forward pass runs that draws the next
+/// token.
 ///
 /// The answer is a function of the tokens alone, so that it never depends on the schedule.
 pub trait Constraint: fmt::Debug + Send {
-    /// Returns the tokens allowed after those pushed. `vocab` is the number of tokens.
+    /// Returns the tokens allowed after those pushed, unless it is [over](Self::is_over). `vocab` is
+    /// the number of tokens.
     fn next(&mut self, vocab: usize) -> Next;
+
+    /// Returns whether the answer is whole. It is asked between two steps, so it should be known
+    /// without a mask.
+    fn is_over(&self) -> bool;
 
     /// A token was drawn, one of those that might come next.
     fn push(&mut self, token: u32);
@@ -29,10 +38,99 @@ impl Clone for Box<dyn Constraint> {
 pub enum Next {
     /// A bit for each token, the first in the lowest bit of the first word: whether it may come.
     Tokens(Vec<u32>),
-    /// The answer is whole.
-    Over,
     /// The constraint gives up, and the answer ends without being whole.
     Failed,
+}
+
+/// Mask that is made when somebody asks for it first, on that thread.
+///
+/// Rows of a [batch](crate::Batch) have them, so that a model begins its forward pass before it
+/// asks.
+#[derive(Clone)]
+pub struct LateMask(Arc<LateMaskMaker>);
+
+struct LateMaskMaker {
+    /// Nothing once the next token is there.
+    constraint: Mutex<Option<Box<dyn Constraint>>>,
+    vocab: usize,
+    made: OnceLock<Result<Mask, Finish>>,
+}
+
+impl fmt::Debug for LateMask {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("LateMask").field(&self.0.made).finish()
+    }
+}
+
+impl PartialEq for LateMask {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl LateMask {
+    /// The mask at the start of an answer.
+    pub(crate) fn start(constraint: Box<dyn Constraint>, vocab: usize) -> Result<Self, Error> {
+        let is_over = constraint.is_over();
+        let mask = Self::new(constraint, vocab);
+        let may_begin = !is_over && mask.get().is_ok();
+        may_begin.then_some(mask).ok_or_else(|| request("constraint", "no token of the vocabulary may come first"))
+    }
+
+    fn new(constraint: Box<dyn Constraint>, vocab: usize) -> Self {
+        let constraint = Mutex::new(Some(constraint));
+        Self(Arc::new(LateMaskMaker { constraint, vocab, made: OnceLock::new() }))
+    }
+
+    /// The mask, or how the answer ends without another token.
+    pub(crate) fn get(&self) -> &Result<Mask, Finish> {
+        let LateMaskMaker { constraint, vocab, made } = &*self.0;
+        made.get_or_init(|| {
+            let mut constraint = constraint.lock().unwrap_or_else(PoisonError::into_inner);
+            match constraint.as_mut().map(|constraint| constraint.next(*vocab)) {
+                Some(Next::Tokens(bits)) => Mask::of_bits(&bits, *vocab).ok_or(Finish::Constraint),
+                Some(Next::Failed) | None => Err(Finish::ConstraintFailed),
+            }
+        })
+    }
+
+    /// The mask after another token, or how the answer ends.
+    pub(crate) fn push(&mut self, token: u32) -> Option<Finish> {
+        let constraint = self.0.constraint.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(mut constraint) = constraint else { return Some(Finish::ConstraintFailed) };
+        constraint.push(token);
+        if constraint.is_over() {
+            return Some(Finish::Constraint);
+        }
+        *self = Self::new(constraint, self.0.vocab);
+        None
+    }
+
+    /// The same mask for another answer.
+    pub(crate) fn fork(&self) -> Self {
+        let constraint = self.0.constraint.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        Self(Arc::new(LateMaskMaker {
+            constraint: Mutex::new(constraint),
+            vocab: self.0.vocab,
+            made: self.0.made.clone(),
+        }))
+    }
+
+    /// The only tokens that may be drawn, where they are few.
+    pub(crate) fn allowed(&self) -> Option<&[u32]> {
+        match self.get() {
+            Ok(Mask::Allowed(ids)) => Some(ids),
+            Ok(Mask::Banned(_)) | Err(_) => None,
+        }
+    }
+
+    /// The tokens that must not be drawn, where they are few.
+    pub(crate) fn banned(&self) -> Option<&[u32]> {
+        match self.get() {
+            Ok(Mask::Banned(ids)) => Some(ids),
+            Ok(Mask::Allowed(_)) | Err(_) => None,
+        }
+    }
 }
 
 /// Tokens that may come next, as a sampler takes them: the shorter of two lists.

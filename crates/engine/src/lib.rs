@@ -87,7 +87,7 @@ mod trace;
 pub use batch::{Batch, Feed, Moves, SampleRow, SequenceId, TokenCount};
 pub use block::{BlockCopy, BlockId, NULL_BLOCK, PrefixChange};
 pub use config::{Allocator, Config, Policy, Preemption, Speculation};
-pub use constraint::{Constraint, Next};
+pub use constraint::{Constraint, LateMask, Next};
 pub use detokenize::{Decode, Detokenizer, Piece};
 pub use engine::{Engine, OnTrace};
 pub use error::{Error, ErrorKind, ModelError};

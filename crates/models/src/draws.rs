@@ -25,7 +25,7 @@ pub(crate) fn rows_of(samples: &[SampleRow], rows: &mut DrawRows) {
             bias: &sampling.logit_bias,
             counts: &counts,
             allowed: sample.allowed_ids(),
-            banned: sample.banned.as_deref().unwrap_or(&[]),
+            banned: sample.banned_ids(),
             // No token is reported twice.
             top: u32::try_from(sample.top.unwrap_or(0)).unwrap_or(u32::MAX),
             token_only: sample.top.is_none(),

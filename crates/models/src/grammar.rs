@@ -302,10 +302,11 @@ mod compiled {
             if self.0.is_error() {
                 return Next::Failed;
             }
-            if self.0.is_stopped() {
-                return Next::Over;
-            }
             self.0.compute_mask().map_or(Next::Failed, |mask| Next::Tokens(mask.as_slice().to_vec()))
+        }
+
+        fn is_over(&self) -> bool {
+            self.0.is_stopped() && !self.0.is_error()
         }
 
         fn push(&mut self, token: u32) {

@@ -46,13 +46,16 @@ fn rows_of(vocab: u32) -> Vec<SampleRow> {
     let counts = (0..40).map(|i| TokenCount { token: i * (vocab / 40).max(1), in_output: i % 4 });
     let counts: Vec<_> = counts.filter(|count| count.token < vocab).collect();
     let mut rows = Vec::new();
-    for (i, sampling) in (0_u32..).zip(samplings(vocab)) {
+    for (i, mut sampling) in (0_u32..).zip(samplings(vocab)) {
+        if i % 4 == 1 {
+            sampling.allowed_ids = Some((0..vocab).filter(|id| id % 3 != 1).collect());
+        }
         rows.push(SampleRow {
             row: i,
             position: 100 + i,
             seed: 1 << (2 * i),
             counts: sampling.has_penalties().then(|| Arc::new(counts.clone())),
-            allowed: (i % 4 == 1).then(|| (0..vocab).filter(|id| id % 3 != 1).collect()),
+            mask: None,
             banned: (i % 5 == 0).then(|| Arc::from([0, 2, 2].as_slice())),
             sampling: Arc::new(sampling),
             top: [Some(0), None, Some(3), Some(20)][i as usize % 4],
@@ -83,7 +86,7 @@ fn drawn(logits: &[f32], vocab: usize, samples: &[SampleRow]) -> Vec<Sampled> {
             bias: &sampling.logit_bias,
             counts: &counts,
             allowed: row.allowed_ids(),
-            banned: row.banned.as_deref().unwrap_or(&[]),
+            banned: row.banned_ids(),
             top: row.top.unwrap_or(0) as u32,
             token_only: row.top.is_none(),
             given: row.given,

@@ -78,7 +78,7 @@ pub fn processed(logits: &[f32], row: &SampleRow) -> Vec<f32> {
         allowed.iter().for_each(|id| is_allowed[*id as usize] = true);
         x.iter_mut().zip(is_allowed).filter(|(_, is)| !is).for_each(|(x, _)| *x = f32::NEG_INFINITY);
     }
-    for id in row.banned.iter().flat_map(|ids| ids.iter()) {
+    for id in row.banned_ids() {
         x[*id as usize] = f32::NEG_INFINITY;
     }
     x
