@@ -139,18 +139,11 @@ pub struct SampleRow {
 }
 
 impl SampleRow {
-    /// The only tokens that may be drawn, if not all may: those of the constraint, or else those of
-    /// the request.
+    /// A bit for each token that says whether the constraint lets it come: the first in the lowest
+    /// bit of the first word. Makes the mask if nobody has.
     #[must_use]
-    pub fn allowed_ids(&self) -> Option<&[u32]> {
-        self.mask.as_ref().and_then(LateMask::allowed).or(self.sampling.allowed_ids.as_deref())
-    }
-
-    /// The tokens that must not be drawn: those that the constraint rules out, or those that end a
-    /// sequence.
-    #[must_use]
-    pub fn banned_ids(&self) -> &[u32] {
-        self.mask.as_ref().and_then(LateMask::banned).or(self.banned.as_deref()).unwrap_or(&[])
+    pub fn mask_bits(&self) -> Option<&[u32]> {
+        self.mask.as_ref()?.get().as_deref().ok()
     }
 }
 

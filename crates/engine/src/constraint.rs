@@ -12,7 +12,7 @@ use crate::request::Finish;
 ///
 /// The answer is a function of the tokens alone, so that it never depends on the schedule.
 pub trait Constraint: fmt::Debug + Send {
-    /// Returns the tokens allowed after those pushed, unless it is [over](Self::is_over). `vocab` is
+    /// Returns the tokens allowed after those pushed. It is not [over](Self::is_over). `vocab` is
     /// the number of tokens.
     fn next(&mut self, vocab: usize) -> Next;
 
@@ -53,7 +53,8 @@ struct LateMaskMaker {
     /// Nothing once the next token is there.
     constraint: Mutex<Option<Box<dyn Constraint>>>,
     vocab: usize,
-    made: OnceLock<Result<Mask, Finish>>,
+    /// A bit for each token.
+    made: OnceLock<Result<Vec<u32>, Finish>>,
 }
 
 impl fmt::Debug for LateMask {
@@ -77,18 +78,20 @@ impl LateMask {
         may_begin.then_some(mask).ok_or_else(|| request("constraint", "no token of the vocabulary may come first"))
     }
 
-    fn new(constraint: Box<dyn Constraint>, vocab: usize) -> Self {
+    /// The mask that a constraint says for its next token.
+    #[must_use]
+    pub fn new(constraint: Box<dyn Constraint>, vocab: usize) -> Self {
         let constraint = Mutex::new(Some(constraint));
         Self(Arc::new(LateMaskMaker { constraint, vocab, made: OnceLock::new() }))
     }
 
     /// The mask, or how the answer ends without another token.
-    pub(crate) fn get(&self) -> &Result<Mask, Finish> {
+    pub(crate) fn get(&self) -> &Result<Vec<u32>, Finish> {
         let LateMaskMaker { constraint, vocab, made } = &*self.0;
         made.get_or_init(|| {
             let mut constraint = constraint.lock().unwrap_or_else(PoisonError::into_inner);
             match constraint.as_mut().map(|constraint| constraint.next(*vocab)) {
-                Some(Next::Tokens(bits)) => Mask::of_bits(&bits, *vocab).ok_or(Finish::Constraint),
+                Some(Next::Tokens(bits)) => within(bits, *vocab).ok_or(Finish::Constraint),
                 Some(Next::Failed) | None => Err(Finish::ConstraintFailed),
             }
         })
@@ -115,62 +118,15 @@ impl LateMask {
             made: self.0.made.clone(),
         }))
     }
-
-    /// The only tokens that may be drawn, where they are few.
-    pub(crate) fn allowed(&self) -> Option<&[u32]> {
-        match self.get() {
-            Ok(Mask::Allowed(ids)) => Some(ids),
-            Ok(Mask::Banned(_)) | Err(_) => None,
-        }
-    }
-
-    /// The tokens that must not be drawn, where they are few.
-    pub(crate) fn banned(&self) -> Option<&[u32]> {
-        match self.get() {
-            Ok(Mask::Banned(ids)) => Some(ids),
-            Ok(Mask::Allowed(_)) | Err(_) => None,
-        }
-    }
 }
 
-/// Tokens that may come next, as a sampler takes them: the shorter of two lists.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Mask {
-    /// These alone.
-    Allowed(Arc<[u32]>),
-    /// All but these.
-    Banned(Arc<[u32]>),
-}
-
-impl Mask {
-    /// The mask that bits say; `None` if no token may come.
-    pub(crate) fn of_bits(bits: &[u32], vocab: usize) -> Option<Self> {
-        // Bits beyond the vocabulary name no token.
-        let within = |word: usize| match vocab.saturating_sub(word * 32) {
-            len @ 0..32 => (1_u32 << len) - 1,
-            _ => u32::MAX,
-        };
-        let word = |i: usize| bits.get(i).copied().unwrap_or(0) & within(i);
-        let num_words = vocab.div_ceil(32);
-        let num: usize = (0..num_words).map(|i| word(i).count_ones() as usize).sum();
-        match num {
-            0 => None,
-            _ if num <= vocab / 2 => Some(Self::Allowed(ids(num, (0..num_words).map(word)))),
-            _ => Some(Self::Banned(ids(vocab - num, (0..num_words).map(|i| !word(i) & within(i))))),
-        }
+/// Keeps the bits of a vocabulary; `None` if none of them is set.
+fn within(mut bits: Vec<u32>, vocab: usize) -> Option<Vec<u32>> {
+    bits.resize(vocab.div_ceil(32), 0);
+    if let (Some(last), len @ 1..) = (bits.last_mut(), vocab % 32) {
+        *last &= (1 << len) - 1;
     }
-}
-
-/// The numbers of the bits that are set, of which there are `num`.
-fn ids(num: usize, words: impl Iterator<Item = u32>) -> Arc<[u32]> {
-    let mut ids = Vec::with_capacity(num);
-    for (first, mut word) in (0..).step_by(32).zip(words) {
-        while word != 0 {
-            ids.push(first + word.trailing_zeros());
-            word &= word - 1;
-        }
-    }
-    ids.into()
+    bits.iter().any(|word| *word != 0).then_some(bits)
 }
 
 #[cfg(test)]
@@ -178,10 +134,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mask_is_the_shorter_list() {
-        assert_eq!(Mask::of_bits(&[0b101], 40), Some(Mask::Allowed([0, 2].into())));
-        assert_eq!(Mask::of_bits(&[!0 - 1, 1], 33), Some(Mask::Banned([0].into())));
-        assert_eq!(Mask::of_bits(&[0], 40), None);
-        assert_eq!(Mask::of_bits(&[0, !0], 32), None, "bits beyond the vocabulary name no token");
+    fn a_mask_has_the_bits_of_a_vocabulary() {
+        assert_eq!(within(vec![0b101], 40), Some(vec![0b101, 0]));
+        assert_eq!(within(vec![0, !0], 33), Some(vec![0, 1]));
+        assert_eq!(within(vec![0, !0], 32), None, "bits beyond the vocabulary name no token");
+        assert_eq!(within(vec![!0], 32), Some(vec![!0]));
     }
 }

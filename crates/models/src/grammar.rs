@@ -266,9 +266,10 @@ mod compiled {
             let grammar: TopLevelGrammar = serde_json::from_value(grammar).map_err(|error| wrong(error.to_string()))?;
             let parser = self.factory.create_parser(grammar).map_err(|error| wrong(error.to_string()))?;
             let mut matcher = Matcher::new(Ok(parser));
-            let first = matcher.compute_mask().map_err(|error| wrong(error.to_string()))?;
-            if first.is_zero() {
-                return Err(wrong("no token of the vocabulary may come first"));
+            if let Err(error) = matcher.compute_mask() {
+                let error = error.to_string();
+                let has_none = error.contains("NoExtensionBias");
+                return Err(wrong(if has_none { "no token of the vocabulary may come first" } else { &error }));
             }
             if key.len() <= RECENT_BYTES {
                 let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);

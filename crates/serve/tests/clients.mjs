@@ -60,9 +60,10 @@ const clients = {
         isCall(used.name, used.input);
       },
       schema: async () => {
-        const output_config = { format: { type: "json_schema", schema: parameters } };
+        const { jsonSchemaOutputFormat } = await import("@anthropic-ai/sdk/helpers/json-schema");
+        const output_config = { format: jsonSchemaOutputFormat(parameters) };
         const { parsed_output } = await talk.messages.parse({ ...ask, max_tokens: 120, output_config });
-        assert(["sun", "rain"].includes((parsed_output ?? {}).kind));
+        assert(["sun", "rain"].includes(parsed_output.kind));
       },
     };
   },
