@@ -463,7 +463,9 @@ fn draws_from_logits_need_all_that_their_threads_wait_for() {
         let bias: Vec<_> = ids(80).into_iter().map(|id| (id, 2.0)).collect();
         let counts: Vec<_> = ids(120).into_iter().map(|id| (id, id % 3)).collect();
         let edited = Draw { bias: &bias, counts: &counts, frequency_penalty: 0.5, banned: &banned, ..plain() };
-        drawn(device, 1000, &[edited.clone(), Draw { allowed: Some(&allowed), ..edited }])
+        let mask: Vec<u32> = (0..1000_u32.div_ceil(32)).map(|word| 0x5555_5555 << (word % 2)).collect();
+        let listed = Draw { allowed: Some(&allowed), ..edited.clone() };
+        drawn(device, 1000, &[edited.clone(), listed, Draw { mask: Some(&mask), ..edited }])
     });
 }
 

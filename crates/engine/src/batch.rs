@@ -1,9 +1,14 @@
 //! The model's input for one step: flat arrays, as kernels take them.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::block::{BlockCopy, BlockId};
+use crate::constraint::LateMask;
 use crate::sampling::Sampling;
+
+/// Masks that a thread makes, at least: to begin one takes about as long as a mask.
+const MASKS_OF_A_THREAD: usize = 2;
 
 /// The rows of one forward pass.
 ///
@@ -90,6 +95,22 @@ impl Batch {
         self.ids.is_empty()
     }
 
+    /// Makes the masks of all rows, on up to so many threads. Rows make those that are missing when
+    /// they are asked, one by one: a model calls this once its forward pass is on its way.
+    pub fn make_masks(&self, num_threads: usize) {
+        let masks: Vec<&LateMask> = self.samples.iter().filter_map(|row| row.mask.as_ref()).collect();
+        let next = AtomicUsize::new(0);
+        let make = || {
+            while let Some(mask) = masks.get(next.fetch_add(1, Ordering::Relaxed)) {
+                mask.get();
+            }
+        };
+        std::thread::scope(|scope| {
+            (1..num_threads.min(masks.len() / MASKS_OF_A_THREAD)).for_each(|_| drop(scope.spawn(make)));
+            make();
+        });
+    }
+
     /// The blocks of a sequence.
     #[must_use]
     pub fn table(&self, sequence: usize) -> &[BlockId] {
@@ -110,10 +131,9 @@ pub struct SampleRow {
     pub sampling: Arc<Sampling>,
     /// Tokens so far in increasing order, where penalties ask for them.
     pub counts: Option<Arc<Vec<TokenCount>>>,
-    /// The only tokens that may be drawn, beside what `sampling` says, where a constraint has few.
-    pub allowed: Option<Arc<[u32]>>,
-    /// Tokens that must not be drawn: those that end a sequence, before it has its least length; or
-    /// those that a constraint rules out.
+    /// What a constraint says of the token.
+    pub mask: Option<LateMask>,
+    /// Tokens that end a sequence, before it has its least length: they must not be drawn.
     pub banned: Option<Arc<[u32]>>,
     /// Number of most likely tokens to report beside the log-probability of the drawn one; `None`
     /// reports neither.
@@ -123,11 +143,11 @@ pub struct SampleRow {
 }
 
 impl SampleRow {
-    /// The only tokens that may be drawn, if not all may: those of the constraint, or else those of
-    /// the request.
+    /// A bit for each token that says whether the constraint lets it come: the first in the lowest
+    /// bit of the first word. Makes the mask if nobody has.
     #[must_use]
-    pub fn allowed_ids(&self) -> Option<&[u32]> {
-        self.allowed.as_deref().or(self.sampling.allowed_ids.as_deref())
+    pub fn mask_bits(&self) -> Option<&[u32]> {
+        self.mask.as_ref()?.get().as_deref().ok()
     }
 }
 

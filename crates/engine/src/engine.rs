@@ -9,7 +9,7 @@ use crate::batch::{Batch, SequenceId};
 use crate::config::Config;
 use crate::detokenize::Decode;
 use crate::error::{Error, ErrorKind, ModelError};
-use crate::metrics::{Gauges, Metrics, Part};
+use crate::metrics::{Gauges, Metrics, Part, Residence};
 use crate::model::{CacheShape, Model, Ticket};
 use crate::planted::{EngineFault, planted};
 use crate::request::{Adapter, Output, Request, RequestId, Update};
@@ -34,16 +34,7 @@ pub struct Engine<M> {
     /// Weights that the model has had before those it has.
     weights: usize,
     cache: CacheShape,
-    sleep: Sleep,
-}
-
-/// What the model has of weights and cache.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Sleep {
-    Awake,
-    /// It has weights and no cache.
-    WithWeights,
-    WithoutWeights,
+    residence: Residence,
 }
 
 /// A function that is called with the trace of each step.
@@ -99,7 +90,7 @@ impl<M: Model> Engine<M> {
             external_slots: 0,
             weights: 0,
             cache: shape,
-            sleep: Sleep::Awake,
+            residence: Residence::Awake,
         };
         Ok(match drafter {
             Some(drafter) => engine.with_drafter(drafter),
@@ -236,7 +227,7 @@ impl<M: Model> Engine<M> {
     /// Counters since the start, and what is there now.
     #[must_use]
     pub fn metrics(&self) -> Metrics {
-        let now = Gauges::of(&self.scheduler, self.external_slots);
+        let now = Gauges::of(&self.scheduler, self.external_slots, self.residence);
         Metrics { now, ..self.scheduler.metrics.clone() }
     }
 
@@ -267,8 +258,8 @@ impl<M: Model> Engine<M> {
             self.clear_prefix_cache();
         }
         self.weights += 1;
-        if self.sleep == Sleep::WithoutWeights {
-            self.sleep = Sleep::WithWeights;
+        if self.residence == Residence::WithoutWeights {
+            self.residence = Residence::WithWeights;
         }
         Ok(())
     }
@@ -282,10 +273,10 @@ impl<M: Model> Engine<M> {
         if !self.is_idle() {
             return Err("requests have not ended".into());
         }
-        if self.sleep != Sleep::WithoutWeights {
+        if self.residence != Residence::WithoutWeights {
             self.model.sleep()?;
             self.clear_prefix_cache();
-            self.sleep = Sleep::WithoutWeights;
+            self.residence = Residence::WithoutWeights;
         }
         Ok(())
     }
@@ -296,19 +287,19 @@ impl<M: Model> Engine<M> {
     /// # Errors
     /// That there are no weights, or no room for the cache; it then sleeps on.
     pub fn wake(&mut self) -> Result<(), ModelError> {
-        match self.sleep {
-            Sleep::Awake => {}
-            Sleep::WithoutWeights => return Err("the model has no weights".into()),
-            Sleep::WithWeights => self.model.allocate(self.cache)?,
+        match self.residence {
+            Residence::Awake => {}
+            Residence::WithoutWeights => return Err("the model has no weights".into()),
+            Residence::WithWeights => self.model.allocate(self.cache)?,
         }
-        self.sleep = Sleep::Awake;
+        self.residence = Residence::Awake;
         Ok(())
     }
 
     /// Returns whether the model sleeps.
     #[must_use]
     pub fn is_sleeping(&self) -> bool {
-        self.sleep != Sleep::Awake
+        self.residence != Residence::Awake
     }
 
     /// The model.

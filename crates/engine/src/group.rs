@@ -75,7 +75,7 @@ impl Group {
     /// Returns whether the next step can be planned before the drawn tokens are known: not with
     /// beams, and not if the draw after it depends on them.
     pub(crate) fn is_predictable(&self) -> bool {
-        let depends = |s: &Sequence| s.counts.is_some() || s.constraint.is_some();
+        let depends = |s: &Sequence| s.counts.is_some() || s.mask.is_some();
         self.request.beam.is_none() && self.num_scores_missing() == 0 && !self.seqs.iter().any(depends)
     }
 

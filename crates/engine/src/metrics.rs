@@ -72,6 +72,20 @@ pub struct Gauges {
     pub unfilled_slots: usize,
     /// Free slots that the next group cannot have because they do not lie side by side.
     pub external_slots: usize,
+    /// What the model has of weights and cache.
+    pub residence: Residence,
+}
+
+/// A model's share of its memory: it sleeps while a part is missing.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Residence {
+    /// Both: it is awake.
+    #[default]
+    Awake,
+    /// It has weights and no cache.
+    WithWeights,
+    /// It has neither.
+    WithoutWeights,
 }
 
 /// A part of a step, for those who take its time.
@@ -100,7 +114,7 @@ impl Metrics {
 }
 
 impl Gauges {
-    pub(crate) fn of(scheduler: &Scheduler, external_slots: usize) -> Self {
+    pub(crate) fn of(scheduler: &Scheduler, external_slots: usize, residence: Residence) -> Self {
         let used_blocks = scheduler.pool.num_used();
         // A shared block is filled as far as its longest holder has filled it.
         let mut filled = vec![0; scheduler.pool.num_blocks() + 1];
@@ -121,6 +135,7 @@ impl Gauges {
             used_host_blocks: scheduler.host.num_used(),
             unfilled_slots: used_blocks * block_size - filled.iter().sum::<usize>(),
             external_slots,
+            residence,
         }
     }
 }

@@ -4,9 +4,8 @@ use std::sync::Arc;
 
 use crate::batch::{SequenceId, TokenCount};
 use crate::block::{Key, Parent, Pool, Table};
-use crate::constraint::{Constraint, Mask, Next};
+use crate::constraint::LateMask;
 use crate::detokenize::Detokenizer;
-use crate::error::{Error, request};
 use crate::request::Finish;
 use crate::sampling::Sampled;
 
@@ -61,8 +60,10 @@ pub(crate) struct Sequence {
     pub(crate) fresh: Vec<Sampled>,
     pub(crate) fresh_text: String,
     pub(crate) text: Option<Detokenizer>,
-    /// Constraint on the answer, and its state for the next token.
-    pub(crate) constraint: Option<Constrained>,
+    /// What a constraint says of the next token.
+    pub(crate) mask: Option<LateMask>,
+    /// It ended without a token, which is not reported yet.
+    pub(crate) is_refused: bool,
     pub(crate) finish: Option<Finish>,
     pub(crate) asked: DraftAsked,
 }
@@ -72,39 +73,6 @@ pub(crate) struct Sequence {
 pub(crate) struct DraftAsked {
     pub(crate) len: usize,
     pub(crate) num: usize,
-}
-
-/// A constraint, and the tokens that it lets come next.
-#[derive(Debug, Clone)]
-pub(crate) struct Constrained {
-    constraint: Box<dyn Constraint>,
-    vocab: usize,
-    pub(crate) mask: Option<Mask>,
-}
-
-impl Constrained {
-    /// A constraint at the start of an answer.
-    pub(crate) fn start(constraint: &dyn Constraint, vocab: usize) -> Result<Self, Error> {
-        let mut constrained = Self { constraint: constraint.fork(), vocab, mask: None };
-        match constrained.look() {
-            None => Ok(constrained),
-            Some(_) => Err(request("constraint", "no token of the vocabulary may come first")),
-        }
-    }
-
-    fn push(&mut self, token: u32) -> Option<Finish> {
-        self.constraint.push(token);
-        self.look()
-    }
-
-    fn look(&mut self) -> Option<Finish> {
-        self.mask = match self.constraint.next(self.vocab) {
-            Next::Tokens(bits) => Mask::of_bits(&bits, self.vocab),
-            Next::Over => return Some(Finish::Constraint),
-            Next::Failed => return Some(Finish::ConstraintFailed),
-        };
-        self.mask.is_none().then_some(Finish::Constraint)
-    }
 }
 
 impl Sequence {
@@ -126,7 +94,8 @@ impl Sequence {
             fresh: Vec::new(),
             fresh_text: String::new(),
             text: None,
-            constraint: None,
+            mask: None,
+            is_refused: false,
             finish: None,
             asked: DraftAsked::default(),
         }
@@ -182,7 +151,7 @@ impl Sequence {
         if is_stop {
             self.finish = Some(Finish::StopToken(token));
         } else if self.is_live() {
-            self.finish = self.constraint.as_mut().and_then(|constraint| constraint.push(token));
+            self.finish = self.mask.as_mut().and_then(|mask| mask.push(token));
             if self.is_live() && self.tokens.len() >= rules.max_total {
                 self.finish = Some(Finish::Length);
             }
@@ -190,6 +159,15 @@ impl Sequence {
         if let Some(text) = self.text.as_mut().filter(|_| self.finish.is_some()) {
             text.finish_to(&mut self.fresh_text);
         }
+    }
+
+    /// Ends the sequence without the token that was drawn, if no token may come. The mask may be
+    /// made after the step began.
+    pub(crate) fn end_if_refused(&mut self) -> bool {
+        let Some(Err(finish)) = self.mask.as_ref().map(LateMask::get) else { return false };
+        (self.finish, self.is_refused) = (Some(*finish), true);
+        self.text.iter_mut().for_each(|text| text.finish_to(&mut self.fresh_text));
+        true
     }
 
     /// The counts that penalties need, as if `drafts` had been generated, too.

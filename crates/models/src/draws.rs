@@ -24,7 +24,8 @@ pub(crate) fn rows_of(samples: &[SampleRow], rows: &mut DrawRows) {
             presence_penalty: sampling.presence_penalty,
             bias: &sampling.logit_bias,
             counts: &counts,
-            allowed: sample.allowed_ids(),
+            allowed: sampling.allowed_ids.as_deref(),
+            mask: sample.mask_bits(),
             banned: sample.banned.as_deref().unwrap_or(&[]),
             // No token is reported twice.
             top: u32::try_from(sample.top.unwrap_or(0)).unwrap_or(u32::MAX),

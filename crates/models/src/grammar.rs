@@ -265,9 +265,11 @@ mod compiled {
             }
             let grammar: TopLevelGrammar = serde_json::from_value(grammar).map_err(|error| wrong(error.to_string()))?;
             let parser = self.factory.create_parser(grammar).map_err(|error| wrong(error.to_string()))?;
-            let matcher = Matcher::new(Ok(parser));
-            if let Some(error) = matcher.get_error() {
-                return Err(wrong(error));
+            let mut matcher = Matcher::new(Ok(parser));
+            if let Err(error) = matcher.compute_mask() {
+                let error = error.to_string();
+                let has_none = error.contains("NoExtensionBias");
+                return Err(wrong(if has_none { "no token of the vocabulary may come first" } else { &error }));
             }
             if key.len() <= RECENT_BYTES {
                 let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
@@ -301,10 +303,11 @@ mod compiled {
             if self.0.is_error() {
                 return Next::Failed;
             }
-            if self.0.is_stopped() {
-                return Next::Over;
-            }
             self.0.compute_mask().map_or(Next::Failed, |mask| Next::Tokens(mask.as_slice().to_vec()))
+        }
+
+        fn is_over(&self) -> bool {
+            self.0.is_stopped() && !self.0.is_error()
         }
 
         fn push(&mut self, token: u32) {

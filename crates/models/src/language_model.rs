@@ -319,6 +319,8 @@ impl LanguageModel {
     /// for the next step, and starts to bring them to the host. Returns how many bytes they have.
     fn draw(&mut self, logits: &Tensor, batch: &Batch) -> Result<usize, Error> {
         let Self { queue, pinned: [pinned, _], draws, drawn, .. } = self;
+        // The forward pass is on its way, and what is drawn from it is not.
+        batch.make_masks(std::thread::available_parallelism().map_or(1, usize::from));
         draws::rows_of(&batch.samples, draws);
         let mut words = Vec::new();
         draws.words(&mut words);

@@ -99,10 +99,11 @@ fn answer(
     let mut wanted = wanted.bytes().map(of_byte).collect::<Vec<_>>().into_iter();
     let mut bytes = Vec::new();
     for _ in 0..600 {
-        let mask = match constraint.next(vocab) {
-            Next::Tokens(mask) => mask,
-            Next::Over => return (String::from_utf8(bytes).expect("text"), true),
-            Next::Failed => panic!("the constraint gave up after {:?}", String::from_utf8_lossy(&bytes)),
+        if constraint.is_over() {
+            return (String::from_utf8(bytes).expect("text"), true);
+        }
+        let Next::Tokens(mask) = constraint.next(vocab) else {
+            panic!("the constraint gave up after {:?}", String::from_utf8_lossy(&bytes))
         };
         let may = |id: u32| mask[id as usize / 32] >> (id % 32) & 1 != 0;
         let all: Vec<u32> = (0..vocab as u32).filter(|id| may(*id)).collect();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use warpfold::{Device, Draw, DrawRows, Profile, Tensor};
 use warpfold_device::Checks;
-use warpfold_engine::{SampleRow, Sampled, Sampling, TokenCount, philox, sample};
+use warpfold_engine::{Constraint, LateMask, Next, SampleRow, Sampled, Sampling, TokenCount, philox, sample};
 
 /// Logits of a row: some spread, and ties.
 fn logits(vocab: usize, row: usize, spread: f32) -> Vec<f32> {
@@ -42,17 +42,41 @@ fn samplings(vocab: u32) -> Vec<Sampling> {
     ]
 }
 
+/// Lets all tokens come but each third one.
+#[derive(Debug)]
+struct NoThirds;
+
+impl Constraint for NoThirds {
+    fn next(&mut self, vocab: usize) -> Next {
+        let bit = |id: usize| u32::from(!id.is_multiple_of(3)) << (id % 32);
+        Next::Tokens((0..vocab).step_by(32).map(|first| (first..first + 32).map(bit).sum()).collect())
+    }
+
+    fn is_over(&self) -> bool {
+        false
+    }
+
+    fn push(&mut self, _token: u32) {}
+
+    fn fork(&self) -> Box<dyn Constraint> {
+        Box::new(Self)
+    }
+}
+
 fn rows_of(vocab: u32) -> Vec<SampleRow> {
     let counts = (0..40).map(|i| TokenCount { token: i * (vocab / 40).max(1), in_output: i % 4 });
     let counts: Vec<_> = counts.filter(|count| count.token < vocab).collect();
     let mut rows = Vec::new();
-    for (i, sampling) in (0_u32..).zip(samplings(vocab)) {
+    for (i, mut sampling) in (0_u32..).zip(samplings(vocab)) {
+        if i % 4 == 1 {
+            sampling.allowed_ids = Some((0..vocab).filter(|id| id % 3 != 1).collect());
+        }
         rows.push(SampleRow {
             row: i,
             position: 100 + i,
             seed: 1 << (2 * i),
             counts: sampling.has_penalties().then(|| Arc::new(counts.clone())),
-            allowed: (i % 4 == 1).then(|| (0..vocab).filter(|id| id % 3 != 1).collect()),
+            mask: (i % 4 == 2).then(|| LateMask::new(Box::new(NoThirds), vocab as usize)),
             banned: (i % 5 == 0).then(|| Arc::from([0, 2, 2].as_slice())),
             sampling: Arc::new(sampling),
             top: [Some(0), None, Some(3), Some(20)][i as usize % 4],
@@ -82,7 +106,8 @@ fn drawn(logits: &[f32], vocab: usize, samples: &[SampleRow]) -> Vec<Sampled> {
             presence_penalty: sampling.presence_penalty,
             bias: &sampling.logit_bias,
             counts: &counts,
-            allowed: row.allowed_ids(),
+            allowed: sampling.allowed_ids.as_deref(),
+            mask: row.mask_bits(),
             banned: row.banned.as_deref().unwrap_or(&[]),
             top: row.top.unwrap_or(0) as u32,
             token_only: row.top.is_none(),

@@ -9,13 +9,11 @@ use axum::middleware::{from_fn_with_state, map_response};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use serde_json::json;
-use tokio::sync::oneshot;
-use warpfold_engine::Metrics;
 
 use crate::body::{json, typed};
 use crate::error::ApiError;
 use crate::openai::{chat, completions, embeddings, models, responses, scores};
-use crate::state::{Phase, State};
+use crate::state::State;
 use crate::{access, access_log, adapters, anthropic, metrics, ollama, page, sleep, tokenize, weights};
 
 /// Everything that the server answers. What a key protects comes first.
@@ -76,23 +74,8 @@ async fn version() -> Response {
 }
 
 async fn prometheus(Shared(state): Shared<Arc<State>>) -> Result<Response, ApiError> {
-    let engine = engine_metrics(&state).await?;
+    let engine = state.engine_metrics().await?;
     Ok(typed("text/plain; version=0.0.4; charset=utf-8", metrics::text(&state, &engine)))
-}
-
-/// What the engine counts; it answers between two steps.
-async fn engine_metrics(state: &State) -> Result<Metrics, ApiError> {
-    let Some(served) = state.served_so_far() else { return Ok(Metrics::default()) };
-    let (answer, metrics) = oneshot::channel();
-    served.client.metrics_to(move |metrics| drop(answer.send(metrics)));
-    match metrics.await {
-        Ok(metrics) => Ok(metrics),
-        _ if state.phase() == Phase::Ready => {
-            state.fail();
-            Err(ApiError::internal("the engine has failed"))
-        }
-        _ => Err(ApiError::unavailable("the server is shutting down")),
-    }
 }
 
 async fn no_such_path(request: Request) -> ApiError {

@@ -17,7 +17,7 @@ use crate::error::{Error, ErrorKind};
 use crate::host::Host;
 use crate::options::Options;
 use crate::routes::router;
-use crate::sleep::Resident;
+use crate::sleep::Restorable;
 use crate::state::{Phase, Served, State, Text};
 use crate::traces::Traces;
 use crate::weights::WeightsDigests;
@@ -201,7 +201,7 @@ impl<M: Model> PreparedEngine<M> {
             limits: Limits { max_len, ..limits },
             block_size: config.block_size,
             longest_token: text.tokenizer.as_ref().map_or(0, |tokenizer| tokenizer.longest_bytes()),
-            residence: Resident::default(),
+            restorable: Restorable::default(),
             digests: Arc::new(digests),
             text,
             dialect,

@@ -8,51 +8,41 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use axum::extract::{Request, State as Shared};
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
 use tokio::sync::{Mutex, OwnedMutexGuard, oneshot};
+use warpfold_engine::Residence;
 
 use crate::body::{check_type, json};
 use crate::error::ApiError;
 use crate::state::State;
 use crate::weights::bring;
 
-/// Whether the model sleeps, and whose turn it is to change what it has.
+/// Weights that waking brings back, behind a turn.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Restorable(Arc<Mutex<RestorableWeights>>);
+
+/// Weights that waking brings back.
 #[derive(Debug, Default)]
-pub(crate) struct Resident {
-    is_sleeping: Arc<AtomicBool>,
-    residence: Arc<Mutex<Residence>>,
-}
-
-/// What the model has of weights and cache.
-#[derive(Debug)]
-pub(crate) struct Residence {
-    /// Files that its last weights came from, unless they are those of the start.
+pub(crate) struct RestorableWeights {
+    /// Files that the last ones came from, unless they are those of the start.
     pub(crate) source: Option<PathBuf>,
-    pub(crate) has_weights: bool,
-    /// The level on which it sleeps.
-    level: Option<SleepLevel>,
+    level: SleepLevel,
 }
 
-impl Default for Residence {
-    fn default() -> Self {
-        Self { source: None, has_weights: true, level: None }
-    }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum SleepLevel {
+    #[default]
     Restores,
     Forgets,
 }
 
-impl Resident {
-    /// Waits for those who change it.
-    pub(crate) async fn turn(&self) -> OwnedMutexGuard<Residence> {
-        self.residence.clone().lock_owned().await
+impl Restorable {
+    /// Waits for those who change what the model has.
+    pub(crate) async fn turn(&self) -> OwnedMutexGuard<RestorableWeights> {
+        self.0.clone().lock_owned().await
     }
 }
 
@@ -81,12 +71,11 @@ pub(crate) async fn sleep(Shared(state): Shared<Arc<State>>, request: Request) -
         };
     }
     let served = state.served()?;
-    let (mut turn, is_sleeping) = (served.residence.turn().await, served.residence.is_sleeping.clone());
+    let mut turn = served.restorable.turn().await;
     let (answer, slept) = oneshot::channel();
     served.client.sleep_to(move |slept| {
         if slept.is_ok() {
-            (turn.level, turn.has_weights) = (Some(level), false);
-            is_sleeping.store(true, Ordering::Release);
+            turn.level = level;
         }
         drop(answer.send(slept));
     });
@@ -108,19 +97,17 @@ pub(crate) async fn wake_up(Shared(state): Shared<Arc<State>>, request: Request)
     }
     let is_all = !with_weights && !with_cache;
     let served = state.served()?;
-    let mut turn = served.residence.turn().await;
-    if (with_weights || is_all) && turn.level == Some(SleepLevel::Restores) && !turn.has_weights {
+    let mut turn = served.restorable.turn().await;
+    let has_weights = state.engine_metrics().await?.now.residence != Residence::WithoutWeights;
+    if (with_weights || is_all) && turn.level == SleepLevel::Restores && !has_weights {
         let source = turn.source.clone();
         turn = bring(&state, source, turn, ApiError::internal).await?;
     }
     if with_cache || is_all {
-        let is_sleeping = served.residence.is_sleeping.clone();
         let (answer, woken) = oneshot::channel();
+        // The turn ends with the answer, not when the client leaves.
         served.client.wake_to(move |woken| {
-            if woken.is_ok() {
-                turn.level = None;
-                is_sleeping.store(false, Ordering::Release);
-            }
+            drop(turn);
             drop(answer.send(woken));
         });
         let woken = woken.await.map_err(|_| ApiError::unavailable("the server is shutting down"))?;
@@ -131,6 +118,7 @@ pub(crate) async fn wake_up(Shared(state): Shared<Arc<State>>, request: Request)
 }
 
 pub(crate) async fn is_sleeping(Shared(state): Shared<Arc<State>>) -> Result<Response, ApiError> {
-    let is_sleeping = state.served()?.residence.is_sleeping.load(Ordering::Acquire);
+    state.served()?;
+    let is_sleeping = state.engine_metrics().await?.now.residence != Residence::Awake;
     Ok(json(&json!({"is_sleeping": is_sleeping})))
 }

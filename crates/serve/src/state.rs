@@ -4,9 +4,9 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{Semaphore, oneshot, watch};
 use warpfold_engine::service::{Client, Service};
-use warpfold_engine::{Adapter, Limits};
+use warpfold_engine::{Adapter, Limits, Metrics};
 use warpfold_models::{
     ChatTemplate, Dialect, Grammars, PoolingDefaults, SamplingDefaults, Tokenizer, ToolFormat, WeightsDigest,
 };
@@ -18,7 +18,7 @@ use crate::metrics::Observed;
 use crate::openai::responses::store::Stored;
 use crate::options::Options;
 use crate::share::Tenants;
-use crate::sleep::Resident;
+use crate::sleep::Restorable;
 use crate::traces::Traces;
 use crate::weights::{OpenWeights, WeightsDigests};
 
@@ -67,7 +67,8 @@ pub(crate) struct Served {
     pub(crate) longest_token: usize,
     pub(crate) text: Text,
     pub(crate) digests: Arc<WeightsDigests>,
-    pub(crate) residence: Resident,
+    /// The right to change what the model has of weights and cache.
+    pub(crate) restorable: Restorable,
     /// How the model writes calls and reasoning.
     pub(crate) dialect: Dialect,
     /// Made for the first request that asks for a grammar.
@@ -184,6 +185,21 @@ impl State {
     /// The model, as long as there is one: counters go on while requests end.
     pub(crate) fn served_so_far(&self) -> Option<&Served> {
         self.served.get()
+    }
+
+    /// What the engine counts; it answers between two steps.
+    pub(crate) async fn engine_metrics(&self) -> Result<Metrics, ApiError> {
+        let Some(served) = self.served_so_far() else { return Ok(Metrics::default()) };
+        let (answer, metrics) = oneshot::channel();
+        served.client.metrics_to(move |metrics| drop(answer.send(metrics)));
+        match metrics.await {
+            Ok(metrics) => Ok(metrics),
+            _ if self.phase() == Phase::Ready => {
+                self.fail();
+                Err(ApiError::internal("the engine has failed"))
+            }
+            _ => Err(ApiError::unavailable("the server is shutting down")),
+        }
     }
 
     /// The name under which answers come: that of their adapter, or the model's.

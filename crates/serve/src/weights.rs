@@ -20,7 +20,7 @@ use crate::body::json;
 use crate::error::ApiError;
 use crate::fields::Fields;
 use crate::host::{Host, ServeFault};
-use crate::sleep::Residence;
+use crate::sleep::RestorableWeights;
 use crate::state::State;
 
 /// A digest that is known once the model has the weights.
@@ -91,7 +91,7 @@ pub(crate) async fn load(Shared(state): Shared<Arc<State>>, mut fields: Fields) 
     let path: PathBuf = fields.need("path")?;
     fields.finish()?;
     let served = state.served()?;
-    let turn = served.residence.turn().await;
+    let turn = served.restorable.turn().await;
     bring(&state, Some(path), turn, |error| ApiError::field("path", error)).await?;
     let digest = served.digests.last().map(|digest| digest.to_string());
     Ok(json(&json!({"object": "weights", "loaded": true, "weights_digest": digest})))
@@ -102,9 +102,9 @@ pub(crate) async fn load(Shared(state): Shared<Arc<State>>, mut fields: Fields) 
 pub(crate) async fn bring(
     state: &State,
     path: Option<PathBuf>,
-    mut turn: OwnedMutexGuard<Residence>,
+    mut turn: OwnedMutexGuard<RestorableWeights>,
     wrong: impl Fn(String) -> ApiError,
-) -> Result<OwnedMutexGuard<Residence>, ApiError> {
+) -> Result<OwnedMutexGuard<RestorableWeights>, ApiError> {
     // While it waited for its turn, the server may have begun to end.
     let served = state.served()?;
     let open = served.text.open_weights.clone().ok_or_else(|| wrong("the model takes no other weights".to_owned()))?;
@@ -118,7 +118,7 @@ pub(crate) async fn bring(
     let (answer, loaded) = oneshot::channel();
     served.client.load_weights_to(weights, move |loaded| {
         match &loaded {
-            Ok(()) => (turn.source, turn.has_weights) = (path, true),
+            Ok(()) => turn.source = path,
             Err(_) => digests.pop(),
         }
         drop(answer.send(loaded.map(|()| turn)));

@@ -59,6 +59,12 @@ const clients = {
         const used = (await talk.messages.create({ ...ask, max_tokens: 200, tools, tool_choice: { type: "any" } })).content.at(-1);
         isCall(used.name, used.input);
       },
+      schema: async () => {
+        const { jsonSchemaOutputFormat } = await import("@anthropic-ai/sdk/helpers/json-schema");
+        const output_config = { format: jsonSchemaOutputFormat(parameters) };
+        const { parsed_output } = await talk.messages.parse({ ...ask, max_tokens: 120, output_config });
+        assert(["sun", "rain"].includes(parsed_output.kind));
+      },
     };
   },
   "ai": async () => ai((await import("@ai-sdk/openai-compatible")).createOpenAICompatible({

@@ -140,7 +140,11 @@ def anthropic_():
         used = talk.messages.create(**{**ask, "max_tokens": 120}, tools=[tool], tool_choice={"type": "any"})
         is_call(used.content[-1].name, used.content[-1].input)
 
-    return dict(chat=chat, stream=stream, tools=tools)
+    def parse():
+        found = talk.messages.parse(**{**ask, "max_tokens": 120}, output_format=schema())
+        assert found.parsed_output.days in (1, 2, 3)
+
+    return dict(chat=chat, stream=stream, tools=tools, schema=parse)
 
 
 @client("litellm")

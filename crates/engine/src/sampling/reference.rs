@@ -73,7 +73,11 @@ pub fn processed(logits: &[f32], row: &SampleRow) -> Vec<f32> {
         *x -= sampling.frequency_penalty * count.in_output as f32;
         *x -= if count.in_output > 0 { sampling.presence_penalty } else { 0.0 };
     }
-    if let Some(allowed) = row.allowed_ids() {
+    if let Some(bits) = row.mask_bits() {
+        let may_come = |id: usize| bits[id / 32] >> (id % 32) & 1 != 0;
+        (0..x.len()).filter(|id| !may_come(*id)).for_each(|id| x[id] = f32::NEG_INFINITY);
+    }
+    if let Some(allowed) = &sampling.allowed_ids {
         let mut is_allowed = vec![false; x.len()];
         allowed.iter().for_each(|id| is_allowed[*id as usize] = true);
         x.iter_mut().zip(is_allowed).filter(|(_, is)| !is).for_each(|(x, _)| *x = f32::NEG_INFINITY);

@@ -36,7 +36,7 @@ impl Wants {
 
 /// Guesses that a sequence can use in a step at most: it decodes, and nothing waits for its tokens.
 fn most_drafts(group: &Group, seq: &Sequence) -> usize {
-    let is_alone = seq.constraint.is_none() && group.request.beam.is_none() && group.attached().next().is_none();
+    let is_alone = seq.mask.is_none() && group.request.beam.is_none() && group.attached().next().is_none();
     let room = group.rules.max_total.saturating_sub(seq.tokens.len() + 1);
     if seq.need() == 1 && is_alone { room } else { 0 }
 }

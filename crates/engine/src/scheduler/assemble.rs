@@ -6,7 +6,6 @@ use super::Scheduler;
 use super::plan::{Plan, Rows, Scheduled, Target, Use};
 use crate::batch::{Batch, Feed, SampleRow};
 use crate::block::NULL_BLOCK;
-use crate::constraint::Mask;
 use crate::group::Group;
 use crate::planted::{EngineFault, planted};
 use crate::pooling::PooledStates;
@@ -164,21 +163,14 @@ fn push_samples(
 fn sample_row(group: &Group, seq: &Sequence, row: u32, drafts: &[u32]) -> SampleRow {
     let num_generated = seq.num_generated() + drafts.len();
     let is_early = num_generated < group.rules.min_tokens && group.request.beam.is_none();
-    let early = is_early.then(|| group.rules.stop_ids.clone());
-    let (allowed, banned) = match seq.constraint.as_ref().and_then(|constrained| constrained.mask.clone()) {
-        Some(Mask::Allowed(ids)) => (Some(ids), early),
-        // A request has a least length or a constraint.
-        Some(Mask::Banned(ids)) => (None, Some(ids)),
-        None => (None, early),
-    };
     SampleRow {
         row,
         position: to_u32(seq.tokens.len() + drafts.len()),
         seed: seq.seed,
         sampling: group.sampling.clone(),
         counts: seq.counts_with(drafts),
-        allowed,
-        banned,
+        mask: seq.mask.clone(),
+        banned: is_early.then(|| group.rules.stop_ids.clone()),
         top: group.request.beam.map(|beam| crate::beam::num_candidates(group, beam)).or(group.request.logprobs),
         given: None,
     }

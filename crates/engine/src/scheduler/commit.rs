@@ -113,6 +113,10 @@ impl Scheduler {
                     self.metrics.discarded_tokens += u64::from(after.is_none());
                     return;
                 }
+                if seq.end_if_refused() {
+                    self.metrics.discarded_tokens += 1;
+                    return;
+                }
                 if seq.computed < position {
                     // The token before was a guess, and right: what its row wrote counts.
                     seq.computed = position;
@@ -165,7 +169,10 @@ impl Scheduler {
 /// Pushes the update of each sequence.
 fn push_updates(group: &mut Group, new: &mut Vec<Update>) {
     let embedding = group.embedding.take();
-    for seq in group.seqs.iter_mut().filter(|s| !s.fresh.is_empty() || embedding.is_some()) {
+    for seq in &mut group.seqs {
+        if !std::mem::take(&mut seq.is_refused) && seq.fresh.is_empty() && embedding.is_none() {
+            continue;
+        }
         let is_first = seq.output == 0 && !std::mem::replace(&mut group.are_prompt_logprobs_reported, true);
         new.push(Update {
             request: group.key.id,

@@ -28,6 +28,7 @@ use std::time::Duration;
 use crate::batch::SequenceId;
 use crate::block::Pool;
 use crate::config::{Allocator, Config, Policy};
+use crate::constraint::LateMask;
 use crate::detokenize::{Decode, Detokenizer};
 use crate::error::{Error, ErrorKind, config, request};
 use crate::group::{Group, Key, longest_total};
@@ -37,7 +38,7 @@ use crate::planted::{EngineFault, planted};
 use crate::pooling::PooledStates;
 use crate::request::{Request, RequestId};
 use crate::sampling::philox;
-use crate::sequence::{Constrained, Sequence, StopRules};
+use crate::sequence::{Sequence, StopRules};
 
 pub(crate) use plan::Plan;
 use plan::Rows;
@@ -105,8 +106,8 @@ impl Scheduler {
         if !request.stop.is_empty() && decode.is_none() {
             return Err(self::request("stop", "the engine has no tokenizer to find stop strings with"));
         }
-        let constraint = request.constraint.as_deref();
-        let constraint = constraint.map(|constraint| Constrained::start(constraint, self.limits.vocab)).transpose()?;
+        let mask = request.constraint.clone().map(|constraint| LateMask::start(constraint, self.limits.vocab));
+        let mask = mask.transpose()?;
         self.last_request += 1;
         let id = RequestId(self.last_request);
         let seed = request.seed.unwrap_or_else(|| drawn_seed(self.config.seed, id));
@@ -121,7 +122,8 @@ impl Scheduler {
                 Detokenizer::new(d.clone(), stop.clone(), request.include_stop, request.skip_special)
             };
             seq.text = decode.map(text);
-            seq.constraint.clone_from(&constraint);
+            // One answer takes it as it is.
+            seq.mask = if num == 1 { mask.clone() } else { mask.as_ref().map(LateMask::fork) };
             seq.is_attached = output > 0 && self.config.shares();
             seq
         };

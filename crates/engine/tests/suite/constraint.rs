@@ -1,6 +1,10 @@
 //! Constraints: what may be drawn, how an answer ends, and that schedules change nothing.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use warpfold_engine::scripted::Scripted;
+use warpfold_engine::{Batch, CacheShape, Limits, Model, ModelError, Moves, Sampled};
 use warpfold_engine::{Beam, Config, Constraint, Engine, Finish, Next, Policy, Request, Sampling, Speculation};
 
 /// Tokens of which each is more than the one before, up to a last one.
@@ -12,12 +16,13 @@ struct Rising {
 
 impl Constraint for Rising {
     fn next(&mut self, vocab: usize) -> Next {
-        if self.from > self.last {
-            return Next::Over;
-        }
         let mut bits = vec![0; vocab.div_ceil(32)];
         (self.from..=self.last).for_each(|id| bits[id as usize / 32] |= 1 << (id % 32));
         Next::Tokens(bits)
+    }
+
+    fn is_over(&self) -> bool {
+        self.from > self.last
     }
 
     fn push(&mut self, token: u32) {
@@ -36,6 +41,10 @@ struct Fails(bool);
 impl Constraint for Fails {
     fn next(&mut self, vocab: usize) -> Next {
         if self.0 { Next::Failed } else { Next::Tokens(vec![!0; vocab.div_ceil(32)]) }
+    }
+
+    fn is_over(&self) -> bool {
+        false
     }
 
     fn push(&mut self, _token: u32) {
@@ -91,9 +100,10 @@ fn no_schedule_changes_what_a_constraint_lets_through() {
 
 #[test]
 fn a_constraint_that_gives_up_ends_the_answer_as_an_error() {
-    let request = Request { constraint: Some(Box::new(Fails(false))), ..Request::greedy(vec![1], 8) };
-    let answers = answers(Config::default(), request);
-    assert_eq!((answers[0].0.len(), answers[0].1.map(Finish::name)), (1, Some("error")));
+    let request = Request { n: 2, constraint: Some(Box::new(Fails(false))), ..Request::greedy(vec![1], 8) };
+    for (ids, finish) in answers(Config::default(), request) {
+        assert_eq!((ids.len(), finish.map(Finish::name)), (1, Some("error")));
+    }
 }
 
 #[test]
@@ -107,4 +117,63 @@ fn what_does_not_go_with_a_constraint_is_refused() {
     let sampling = Sampling { allowed_ids: Some(vec![4]), ..Sampling::default() };
     assert!(refused(Request { sampling, ..base() }).starts_with("allowed_token_ids"));
     assert_eq!(refused(rising(9, 8)), "constraint: no token of the vocabulary may come first");
+}
+
+/// Anything, and how often it was asked.
+#[derive(Debug, Clone)]
+struct Counted(Arc<AtomicUsize>);
+
+impl Constraint for Counted {
+    fn next(&mut self, vocab: usize) -> Next {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        Next::Tokens(vec![!0; vocab.div_ceil(32)])
+    }
+
+    fn is_over(&self) -> bool {
+        false
+    }
+
+    fn push(&mut self, _token: u32) {}
+
+    fn fork(&self) -> Box<dyn Constraint> {
+        Box::new(self.clone())
+    }
+}
+
+/// Scripted, and notes how many masks there were when a step began, and when it asked for all.
+struct Asks(Scripted, Arc<AtomicUsize>, Vec<[usize; 2]>);
+
+impl Model for Asks {
+    fn limits(&self) -> Limits {
+        self.0.limits()
+    }
+
+    fn allocate(&mut self, cache: CacheShape) -> Result<(), ModelError> {
+        self.0.allocate(cache)
+    }
+
+    fn copy(&mut self, moves: &Moves) -> Result<(), ModelError> {
+        self.0.copy(moves)
+    }
+
+    fn step(&mut self, batch: &Batch) -> Result<Vec<Sampled>, ModelError> {
+        let before = self.1.load(Ordering::Relaxed);
+        batch.make_masks(3);
+        self.2.push([before, self.1.load(Ordering::Relaxed)]);
+        self.0.step(batch)
+    }
+}
+
+#[test]
+fn masks_are_made_once_the_model_has_the_step() {
+    let counter = Arc::new(AtomicUsize::new(0));
+    let mut engine =
+        Engine::new(Asks(Scripted::new(100, 128), counter.clone(), Vec::new()), Config::default()).unwrap();
+    for seed in 0..8 {
+        let constraint: Option<Box<dyn Constraint>> = Some(Box::new(Counted(counter.clone())));
+        engine.add(Request { constraint, seed: Some(seed), ..Request::greedy(vec![1], 3) }).unwrap();
+    }
+    engine.run_to_end().unwrap();
+    // Whether anything may come first is known when a request is taken.
+    assert_eq!(engine.model().2, [[8, 8], [8, 16], [16, 24]]);
 }

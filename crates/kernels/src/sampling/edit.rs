@@ -4,7 +4,7 @@ use warpfold_lang::{Val, block_idx, kernel, range, sync_threads, thread_idx, whe
 
 use super::draw::BLOCK;
 use super::row::{Record, value};
-use super::{NONE, SampleArgs, Word};
+use super::{NONE, RULE_BITS, RULE_LIST, SampleArgs, Word};
 use crate::AnyKernel;
 use crate::overlap::overlap_launches;
 
@@ -23,15 +23,33 @@ pub(super) fn edit() -> AnyKernel {
                 range(start(first) + thread * words, start(end), BLOCK * words, body);
                 sync_threads();
             };
-            let has_allowed = record.word(Word::HasAllowed).ne(0);
-            range(thread, vocab, BLOCK, |id| {
-                when_else(has_allowed, || to.at(id).set(f32::NEG_INFINITY), || to.at(id).set(value(from.at(id).get())));
-            });
+            let rule = record.word(Word::Rule);
+            when_else(
+                rule.eq(RULE_BITS),
+                || {
+                    let bits = records.at(start(Word::Allowed));
+                    range(thread, vocab, BLOCK, |id| {
+                        let may_come = (bits.at(id / 32).get() >> (id % 32) & 1).ne(0);
+                        to.at(id).set(may_come.select(value(from.at(id).get()), f32::NEG_INFINITY));
+                    });
+                },
+                || {
+                    range(thread, vocab, BLOCK, |id| {
+                        when_else(
+                            rule.eq(RULE_LIST),
+                            || to.at(id).set(f32::NEG_INFINITY),
+                            || to.at(id).set(value(from.at(id).get())),
+                        );
+                    });
+                },
+            );
             sync_threads();
-            list(Word::Allowed, Word::End, 1, &|i| {
+            let end = rule.eq(RULE_LIST).select(start(Word::End), start(Word::Allowed));
+            range(start(Word::Allowed) + thread, end, BLOCK, |i| {
                 let id = records.at(i).get();
                 to.at(id).set(value(from.at(id).get()));
             });
+            sync_threads();
             list(Word::Bias, Word::Counts, 2, &|i| {
                 let (logit, by) = (to.at(records.at(i).get()), records.at(i + 1).get().bitcast::<f32>());
                 logit.set(logit.get() + by);

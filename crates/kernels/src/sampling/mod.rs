@@ -59,11 +59,17 @@ pub(crate) enum Word {
     Allowed,
     /// Where the last list ends.
     End,
-    /// Whether there is a list of allowed ids.
-    HasAllowed,
+    /// Form of what stands under `Allowed`: nothing, [`RULE_LIST`] or [`RULE_BITS`].
+    Rule,
     /// Whether log-probabilities are left out.
     TokenOnly,
 }
+
+/// A list of the only ids that may be drawn.
+pub(crate) const RULE_LIST: u32 = 1;
+
+/// A bit for each id that says whether it may be drawn.
+pub(crate) const RULE_BITS: u32 = 2;
 
 /// Words of a record.
 pub(crate) const WORDS: usize = 20;
@@ -95,6 +101,9 @@ pub struct Draw<'a> {
     pub counts: &'a [(u32, u32)],
     /// The only tokens that may be drawn.
     pub allowed: Option<&'a [u32]>,
+    /// The only tokens that may be drawn as bits instead, one for each of the vocabulary: the first
+    /// in the lowest bit of the first word.
+    pub mask: Option<&'a [u32]>,
     /// Tokens that must not be drawn.
     pub banned: &'a [u32],
     /// How many of the most likely tokens to report.
@@ -113,7 +122,7 @@ impl Draw<'_> {
 
     fn is_edited(&self) -> bool {
         let has_lists = !self.bias.is_empty() || !self.banned.is_empty() || !self.counts.is_empty();
-        self.given.is_none() && (has_lists || self.allowed.is_some())
+        self.given.is_none() && (has_lists || self.allowed.is_some() || self.mask.is_some())
     }
 }
 
@@ -164,7 +173,14 @@ impl Rows {
         set(Word::Repetition, draw.repetition_penalty.to_bits());
         set(Word::Frequency, draw.frequency_penalty.to_bits());
         set(Word::Presence, draw.presence_penalty.to_bits());
-        set(Word::HasAllowed, draw.allowed.is_some().into());
+        set(
+            Word::Rule,
+            match draw {
+                Draw { mask: Some(_), .. } => RULE_BITS,
+                Draw { allowed: Some(_), .. } => RULE_LIST,
+                _ => 0,
+            },
+        );
         set(Word::TokenOnly, (draw.token_only && draw.top == 0).into());
         if draw.is_edited() {
             self.edited += 1;
@@ -176,7 +192,8 @@ impl Rows {
             self.lists.extend(bias.into_iter().flat_map(|(id, by)| [id, by.to_bits()]));
             set(Word::Counts, self.lists.len() as u32);
             self.lists.extend(draw.counts.iter().flat_map(|(id, count)| [*id, *count]));
-            for (word, ids) in [(Word::Banned, draw.banned), (Word::Allowed, draw.allowed.unwrap_or(&[]))] {
+            let allowed = draw.allowed.filter(|_| draw.mask.is_none()).unwrap_or(&[]);
+            for (word, ids) in [(Word::Banned, draw.banned), (Word::Allowed, allowed)] {
                 set(word, self.lists.len() as u32);
                 let first = self.lists.len();
                 self.lists.extend(ids);
@@ -192,6 +209,7 @@ impl Rows {
                 }
                 self.lists.truncate(kept);
             }
+            self.lists.extend(draw.mask.unwrap_or(&[]));
             set(Word::End, self.lists.len() as u32);
         }
         self.top = self.top.max(draw.top);

@@ -22,6 +22,7 @@ pub(crate) mod responses;
 pub(crate) mod scores;
 pub(crate) mod sse;
 pub(crate) mod structured;
+mod tags;
 pub(crate) mod tools;
 
 use std::sync::Arc;

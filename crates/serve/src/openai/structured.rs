@@ -7,8 +7,9 @@ use serde_json::{Value, json};
 use warpfold_engine::{Constraint, Request};
 use warpfold_models::{Grammar, Grammars};
 
-use super::gbnf;
 use super::prompt::tokenizer;
+use super::tags::StructuralTag;
+use super::{gbnf, tags};
 use crate::error::ApiError;
 use crate::fields::Fields;
 use crate::state::State;
@@ -27,16 +28,7 @@ enum Format {
     Text {},
     JsonObject {},
     JsonSchema { json_schema: Named },
-    StructuralTag { structures: Vec<Structure>, triggers: Vec<String> },
-}
-
-/// A structure of a structural tag, as vLLM and SGLang have it.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Structure {
-    begin: String,
-    schema: Value,
-    end: String,
+    StructuralTag(StructuralTag),
 }
 
 /// A schema and what it is called. All schemas are kept to, `strict` or not.
@@ -61,6 +53,7 @@ struct Outputs {
     regex: Option<String>,
     choice: Option<Vec<String>>,
     grammar: Option<String>,
+    structural_tag: Option<Value>,
 }
 
 const FORMAT: &str = "response_format";
@@ -79,14 +72,15 @@ pub(super) fn take(fields: &mut Fields) -> Result<Option<Form>, ApiError> {
     }
     add("guided_choice", fields.take("guided_choice")?.map(Grammar::Choice));
     for field in ["guided_grammar", "ebnf"] {
-        add(field, fields.take(field)?.map(|text: String| lark(field, text)).transpose()?);
+        add(field, fields.take(field)?.map(|text: String| lark_of(field, text)).transpose()?);
     }
-    if let Some(Outputs { json, json_object, regex, choice, grammar }) = fields.take(OUTPUTS)? {
+    if let Some(Outputs { json, json_object, regex, choice, grammar, structural_tag }) = fields.take(OUTPUTS)? {
         add(OUTPUTS, json.map(|schema| json_of(OUTPUTS, schema)).transpose()?);
         add(OUTPUTS, json_object.filter(|is_wanted| *is_wanted).map(|_| any_object()));
         add(OUTPUTS, regex.map(Grammar::Regex));
         add(OUTPUTS, choice.map(Grammar::Choice));
-        add(OUTPUTS, grammar.map(|text| lark(OUTPUTS, text)).transpose()?);
+        add(OUTPUTS, grammar.map(|text| lark_of(OUTPUTS, text)).transpose()?);
+        add(OUTPUTS, structural_tag.map(|tag| tag_of(OUTPUTS, tag)).transpose()?);
     }
     match forms.as_slice() {
         [] | [_] => Ok(forms.pop()),
@@ -101,7 +95,7 @@ fn of_format(format: Option<Format>) -> Result<Option<Grammar>, ApiError> {
         None | Some(Format::Text {}) => None,
         Some(Format::JsonObject {}) => Some(any_object()),
         Some(Format::JsonSchema { json_schema }) => Some(Grammar::Json(json_schema.schema)),
-        Some(Format::StructuralTag { structures, triggers }) => Some(tagged(structures, &triggers)?),
+        Some(Format::StructuralTag(tag)) => Some(tags::grammar(FORMAT, tag)?),
     })
 }
 
@@ -109,55 +103,33 @@ pub(super) fn any_object() -> Grammar {
     Grammar::Json(json!({"type": "object"}))
 }
 
-/// A schema, which may come as a text.
-fn json_of(field: &str, schema: Value) -> Result<Grammar, ApiError> {
-    match schema {
-        Value::String(text) => serde_json::from_str(&text)
-            .map(Grammar::Json)
-            .map_err(|error| ApiError::field(field, format!("it is not JSON: {error}"))),
-        schema => Ok(Grammar::Json(schema)),
+/// A value, which may come as a text.
+fn value_of(field: &str, value: Value) -> Result<Value, ApiError> {
+    match value {
+        Value::String(text) => {
+            serde_json::from_str(&text).map_err(|error| ApiError::field(field, format!("it is not JSON: {error}")))
+        }
+        value => Ok(value),
     }
+}
+
+fn json_of(field: &str, schema: Value) -> Result<Grammar, ApiError> {
+    value_of(field, schema).map(Grammar::Json)
+}
+
+fn tag_of(field: &str, tag: Value) -> Result<Grammar, ApiError> {
+    let tag = serde_json::from_value(value_of(field, tag)?).map_err(|error| ApiError::field(field, error))?;
+    tags::grammar(field, tag)
+}
+
+fn lark_of(field: &str, text: String) -> Result<Grammar, ApiError> {
+    lark(text).map_err(|error| ApiError::field(field, error))
 }
 
 /// A grammar in Lark or GBNF.
-fn lark(field: &str, text: String) -> Result<Grammar, ApiError> {
-    if !gbnf::is_gbnf(&text) {
-        return Ok(Grammar::Lark(text));
-    }
-    gbnf::to_lark(&text).map(Grammar::Lark).map_err(|error| ApiError::field(field, error))
-}
-
-/// Text in which each structure that has begun is kept to. A structure begins with one of the
-/// triggers.
-fn tagged(structures: Vec<Structure>, triggers: &[String]) -> Result<Grammar, ApiError> {
-    let wrong = |message: String| ApiError::field(FORMAT, message);
-    if structures.is_empty() || triggers.iter().any(String::is_empty) {
-        return Err(wrong("structural tags have a structure at least, and no empty trigger".to_owned()));
-    }
-    let (mut rules, mut alternatives, mut parts) = (String::new(), Vec::new(), Vec::new());
-    let mut used: Vec<(&str, String)> = Vec::new();
-    for (i, Structure { begin, schema, end }) in structures.into_iter().enumerate() {
-        let found = triggers.iter().filter(|trigger| begin.starts_with(*trigger)).min_by_key(|trigger| trigger.len());
-        let trigger = found.ok_or_else(|| wrong(format!("{begin:?} begins with no trigger")))?;
-        let number = used.iter().position(|(other, _)| *other == trigger).unwrap_or_else(|| {
-            used.push((trigger, trigger.chars().map(gbnf::coded).collect()));
-            used.len() - 1
-        });
-        let [rest, end] = [&begin[trigger.len()..], &end].map(|text| Value::String(text.to_owned()).to_string());
-        alternatives.push(format!("head{number} {rest} @part{i} {end}"));
-        parts.push(Grammar::Json(schema));
-    }
-    let any = "(?s:.*)";
-    for (number, (_, regex)) in used.iter().enumerate() {
-        rules += &format!("head{number}[lazy]: HEAD{number}\nHEAD{number}: /{any}{regex}/\n");
-    }
-    let regexes: Vec<&str> = used.iter().map(|(_, regex)| regex.as_str()).collect();
-    let lark = format!(
-        "start: ({})* text\ntext: TEXT\nTEXT: /{any}/ & ~/{any}({}){any}/\n{rules}",
-        alternatives.join(" | "),
-        regexes.join("|")
-    );
-    Ok(Grammar::Parts { lark, parts })
+pub(super) fn lark(text: String) -> Result<Grammar, String> {
+    let is_gbnf = gbnf::is_gbnf(&text);
+    Ok(Grammar::Lark(if is_gbnf { gbnf::to_lark(&text)? } else { text }))
 }
 
 /// The request with the constraint of a form.

@@ -170,11 +170,20 @@ fn reasoning_stands_beside_the_content() {
 #[test]
 fn a_structure_that_has_begun_is_kept_to() {
     let site = Site::roomy(options());
-    let tags = json!({"type": "structural_tag", "triggers": ["a", "e"], "structures": [
+    let before = json!({"type": "structural_tag", "triggers": ["a", "e"], "structures": [
         {"begin": "a<", "schema": {"enum": [7]}, "end": ">"}, {"begin": "e:", "schema": {"type": "null"}, "end": "."}]});
+    let format = json!({"type": "triggered_tags", "triggers": ["a", "e"], "tags": [
+        {"begin": "a<", "content": {"type": "json_schema", "json_schema": {"enum": [7]}}, "end": ">"},
+        {"type": "tag", "begin": "e:", "content": {"type": "regex", "pattern": "null"}, "end": ["."]}]});
+    let format = json!({"type": "structural_tag", "format": format});
+    let forms = [
+        json!({"response_format": before}),
+        json!({"response_format": format}),
+        json!({"structured_outputs": {"structural_tag": format.to_string()}}),
+    ];
     let mut num_found = 0;
-    for seed in 0..6 {
-        let ask = json!({"prompt": "a", "max_tokens": 60, "seed": seed, "response_format": tags});
+    for seed in 0..9 {
+        let ask = and(json!({"prompt": "a", "max_tokens": 60, "seed": seed / 3}), forms[seed % 3].clone());
         let reply = site.complete(&ask).with(200);
         let text = reply["choices"][0]["text"].as_str().expect("a text").to_owned();
         for (at, whole) in text.match_indices('a').map(|(at, _)| (at, "a<7>")) {
@@ -192,6 +201,70 @@ fn a_structure_that_has_begun_is_kept_to() {
         let tags = json!({"type": "structural_tag", "structures": structures, "triggers": triggers});
         let reply = site.complete(&json!({"prompt": "a", "response_format": tags})).with(400);
         assert_eq!(reply["error"]["param"], "response_format");
+    }
+    site.end();
+}
+
+#[test]
+fn each_format_of_a_structural_tag_is_kept_to() {
+    let site = Site::roomy(options());
+    let constant = |text: &str| json!({"type": "const_string", "value": text});
+    let tag = |begin: &str, content: &Value, end: Value| json!({"begin": begin, "content": content, "end": end});
+    let (any, digit) = (json!({"type": "any_text"}), json!({"type": "regex", "pattern": "[0-9]"}));
+    let tags = json!([tag("<", &digit, json!(">")), tag("(", &digit, json!([")", "]"]))]);
+    let grammar = json!({"type": "grammar", "grammar": "root ::= \"x\" | \"y\""});
+    let with = |format: &Value, more: Value| and(format.clone(), more);
+    let triggered = json!({"type": "triggered_tags", "triggers": ["<", "("], "tags": tags});
+    let separated = json!({"type": "tags_with_separator", "tags": tags, "separator": ", "});
+    let once = json!({"at_least_one": true, "stop_after_first": true});
+    let is_tag = |text: &str| match *text.as_bytes() {
+        [b'<', digit, b'>'] | [b'(', digit, b')' | b']'] => digit.is_ascii_digit(),
+        _ => false,
+    };
+    let are_tags = |text: &str| text.split(", ").all(is_tag);
+    let cases: [(Value, &dyn Fn(&str) -> bool); 10] = [
+        (constant("\"a\\b"), &|text| text == "\"a\\b"),
+        (json!({"type": "sequence", "elements": [constant("a"), digit, grammar]}), &|text| {
+            let [b'a', digit, last] = *text.as_bytes() else { return false };
+            digit.is_ascii_digit() && matches!(last, b'x' | b'y')
+        }),
+        (json!({"type": "or", "elements": [constant("ab"), constant("ac")]}), &|text| text == "ab" || text == "ac"),
+        (and(json!({"type": "tag"}), tags[1].clone()), &|text| is_tag(text) && text.starts_with('(')),
+        (and(json!({"type": "tag"}), tag("a", &any, json!(["b", "c"]))), &|text| {
+            text.starts_with('a') && text.find(['b', 'c']) == Some(text.len() - 1)
+        }),
+        (with(&triggered, once.clone()), &is_tag),
+        (with(&triggered, json!({"stop_after_first": true})), &|text| {
+            text.find(['<', '(']).is_none_or(|at| is_tag(&text[at..]))
+        }),
+        (with(&separated, once), &is_tag),
+        (with(&separated, json!({"at_least_one": true})), &are_tags),
+        (separated.clone(), &|text| text.is_empty() || are_tags(text)),
+    ];
+    for (format, is_right) in cases {
+        let mut num_whole = 0;
+        for seed in 0..4 {
+            let form = json!({"type": "structural_tag", "format": format});
+            let ask = json!({"prompt": "a", "max_tokens": 200, "seed": seed, "response_format": form});
+            let choice = site.complete(&ask).with(200)["choices"][0].clone();
+            let text = choice["text"].as_str().expect("a text");
+            let has_ended = choice["finish_reason"] == "stop";
+            assert!(!has_ended || is_right(text), "{format} gave {text:?}");
+            num_whole += usize::from(has_ended);
+        }
+        assert!(num_whole > 0, "{format}");
+    }
+    let inner = json!({"type": "sequence", "elements": [any, constant("a")]});
+    for format in [
+        inner,
+        json!({"type": "qwen_xml_parameter", "json_schema": {}}),
+        json!({"type": "or", "elements": []}),
+        and(json!({"type": "tag"}), tag("a", &any, json!(""))),
+        and(json!({"type": "tag"}), tag("a", &triggered, json!("b"))),
+    ] {
+        let form = json!({"type": "structural_tag", "format": format});
+        let reply = site.complete(&json!({"prompt": "a", "response_format": form})).with(400);
+        assert_eq!(reply["error"]["param"], "response_format", "{format}");
     }
     site.end();
 }
@@ -260,6 +333,9 @@ fn hostile_schemas_are_refused_or_read_in_bounded_time() {
         println!("{} in {:?}: {shown}", reply.status, start.elapsed());
         assert!(matches!(reply.status, 200 | 400), "{} {shown} {}", reply.status, reply.body);
         assert!(start.elapsed() < std::time::Duration::from_secs(30), "{shown}");
+        if reply.status == 400 {
+            assert_eq!(reply.with(400)["error"]["param"], "guided_json", "{shown}");
+        }
     }
     // A text of 2^40 characters in forty rules.
     let doubled: String = (0..40).map(|i| format!("g{i} ::= g{0} g{0}\n", i + 1)).collect();
