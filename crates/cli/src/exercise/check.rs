@@ -48,7 +48,7 @@ pub(crate) struct Built {
     pub(crate) entry: String,
     pub(crate) config: LaunchConfig,
     /// What the host issues, for an exercise that has a plan.
-    pub(super) plan: String,
+    pub(crate) plan: String,
 }
 
 impl Check {

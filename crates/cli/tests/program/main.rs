@@ -17,6 +17,7 @@ mod generate;
 mod hostile;
 mod inspect;
 mod l1;
+mod judge;
 mod ladder;
 mod moves;
 mod pictures;
