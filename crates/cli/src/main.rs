@@ -1,5 +1,5 @@
 //! The `warpfold` program: `advise`, `run`, `generate`, `serve`, `bench`, `devices`, `draw`,
-//! `ladder`, `inspect`, `measure`, `sim`, `compare`, `replay`, `exercise`.
+//! `ladder`, `inspect`, `measure`, `sim`, `compare`, `judge`, `replay`, `exercise`.
 //!
 //! One file a subcommand: it parses its arguments, calls a library, and prints. Beside them stand
 //! what they share: `failure` (what goes to standard error, and the exit code), `model`, `output`
@@ -18,6 +18,7 @@ mod failure;
 mod generate;
 mod host;
 mod inspect;
+mod judge;
 mod ladder;
 mod measure;
 #[cfg(feature = "engine")]
@@ -80,6 +81,7 @@ enum Command {
     Sim(Box<sim::Sim>),
     Advise(advise::Advise),
     Compare(compare::Compare),
+    Judge(judge::Judge),
     Replay(replay::ReplayArgs),
     Exercise(exercise::ExerciseArgs),
     Draw(draw::Draw),
@@ -123,6 +125,7 @@ fn run() -> Result<Ending, Failure> {
         Command::Sim(sim) => sim.run(),
         Command::Advise(advise) => advise.run(),
         Command::Compare(compare) => compare.run(),
+        Command::Judge(judge) => judge.run(),
         Command::Replay(replay) => replay.run(),
         Command::Exercise(exercise) => exercise.run(),
         Command::Draw(draw) => draw.run(),

@@ -43,12 +43,12 @@ pub(super) struct Check {
 }
 
 /// A kernel as the judge takes it.
-pub(super) struct Built {
-    pub(super) ptx: String,
-    pub(super) entry: String,
-    pub(super) config: LaunchConfig,
+pub(crate) struct Built {
+    pub(crate) ptx: String,
+    pub(crate) entry: String,
+    pub(crate) config: LaunchConfig,
     /// What the host issues, for an exercise that has a plan.
-    pub(super) plan: String,
+    pub(crate) plan: String,
 }
 
 impl Check {
@@ -71,11 +71,9 @@ impl Check {
                     let sentence = "--grid, --block and --plan: a kernel in Rust has GRID, BLOCK and PLAN in its file";
                     return Err(Failure::usage(sentence));
                 }
-                rust::build(exercise, &path, folder, self.source.as_deref())?
+                rust::build(exercise.has_plan(), &path, folder, self.source.as_deref())?
             }
-            Some("py") => rust::parse(&triton(&path)?).ok_or_else(|| {
-                Failure::usage("GRID is expected to be a list of three numbers, and the file to print nothing")
-            })?,
+            Some("py") => triton_built(&path)?,
             Some(other) => return Err(Failure::usage(format!("a .{other} file: .rs, .ptx, .cu or .py is expected"))),
         };
         let mut judgement = exercise.judge_ptx(&built.ptx, &built.entry, built.config, &built.plan)?;
@@ -145,6 +143,17 @@ fn read(path: &Path) -> Result<String, Failure> {
     host::read_to_string(path).map_err(|e| Failure::usage(format!("{}: {e}", path.display())))
 }
 
+/// Builds the `solution` of a file in Python.
+pub(crate) fn triton_built(path: &Path) -> Result<Built, Failure> {
+    let sentence = "GRID is expected to be a list of three numbers, and the file to print nothing";
+    rust::parse(&triton(path)?).ok_or_else(|| Failure::usage(sentence))
+}
+
+/// Builds the `solution` of a file in Rust, in a project of the folder.
+pub(crate) fn rust_built(path: &Path, folder: &Path) -> Result<Built, Failure> {
+    rust::build(false, path, folder, None)
+}
+
 /// What Triton makes of a kernel in Python: name, launch, plan and PTX, as the program of a kernel
 /// in Rust prints them.
 fn triton(path: &Path) -> Result<String, Failure> {
@@ -160,7 +169,7 @@ fn triton(path: &Path) -> Result<String, Failure> {
 }
 
 /// The PTX that nvcc makes of CUDA C++, with its lines.
-fn nvcc(path: &Path) -> Result<String, Failure> {
+pub(crate) fn nvcc(path: &Path) -> Result<String, Failure> {
     let output = Command::new("nvcc").args(["-ptx", "-arch=sm_90", "-lineinfo", "-o", "-"]).arg(path).output();
     let output = output.map_err(|e| Failure::run(format!("nvcc: {e}; PTX can be judged without it")))?;
     if !output.status.success() {

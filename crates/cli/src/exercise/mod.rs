@@ -1,6 +1,6 @@
 //! `warpfold exercise`: problems in small steps, each with a file to start from and a judge.
 
-mod check;
+pub(crate) mod check;
 mod progress;
 mod rust;
 

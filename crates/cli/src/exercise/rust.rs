@@ -10,7 +10,6 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use warpfold_device::{Device, LaunchConfig, Profile};
-use warpfold_ladders::exercise::Exercise;
 
 use super::check::Built;
 use crate::failure::Failure;
@@ -56,7 +55,7 @@ fn main() {
 "#;
 
 /// Builds the file's `solution`, and takes its launch.
-pub(super) fn build(exercise: &Exercise, file: &Path, folder: &Path, source: Option<&Path>) -> Result<Built, Failure> {
+pub(super) fn build(has_plan: bool, file: &Path, folder: &Path, source: Option<&Path>) -> Result<Built, Failure> {
     let project = folder.join(".warpfold/judge");
     let failed = |e: std::io::Error| Failure::run(format!("{}: {e}", project.display()));
     let file = file.canonicalize().map_err(failed)?;
@@ -67,7 +66,7 @@ pub(super) fn build(exercise: &Exercise, file: &Path, folder: &Path, source: Opt
         .replace("SPECIFIC", &target.arch.specific.to_string())
         .replace("VERSION", &format!("{:?}", target.ptx_version))
         .replace("PATH", &format!("{:?}", file.display().to_string()))
-        .replace("PLAN", if exercise.has_plan() { "exercise::PLAN" } else { "\"\"" });
+        .replace("PLAN", if has_plan { "exercise::PLAN" } else { "\"\"" });
     let checkout = checkout(source)?;
     let dependency = match &checkout {
         Some(checkout) => format!("{{ path = {:?} }}", checkout.join("crates/lang").display().to_string()),

@@ -89,7 +89,7 @@ pub(super) struct Buffer {
 /// The type of a buffer's elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Dtype {
+pub(crate) enum Dtype {
     U8,
     I8,
     U16,
@@ -105,12 +105,34 @@ pub(super) enum Dtype {
 }
 
 impl Dtype {
-    pub(super) const fn bytes(self) -> usize {
+    pub(crate) const fn bytes(self) -> usize {
         match self {
             Self::U8 | Self::I8 => 1,
             Self::U16 | Self::I16 | Self::F16 | Self::Bf16 => 2,
             Self::U32 | Self::I32 | Self::F32 => 4,
             Self::U64 | Self::I64 | Self::F64 => 8,
+        }
+    }
+
+    pub(crate) const fn is_float(self) -> bool {
+        matches!(self, Self::F16 | Self::Bf16 | Self::F32 | Self::F64)
+    }
+
+    /// NumPy's name, or `bf16`, which it has none for.
+    pub(crate) const fn numpy(self) -> &'static str {
+        match self {
+            Self::U8 => "<u1",
+            Self::I8 => "<i1",
+            Self::U16 => "<u2",
+            Self::I16 => "<i2",
+            Self::U32 => "<u4",
+            Self::I32 => "<i4",
+            Self::U64 => "<u8",
+            Self::I64 => "<i8",
+            Self::F16 => "<f2",
+            Self::Bf16 => "bf16",
+            Self::F32 => "<f4",
+            Self::F64 => "<f8",
         }
     }
 }

@@ -1,8 +1,8 @@
 //! `warpfold measure`: times or counts a list of launches of PTX, for predictions of time.
 
-mod case;
+pub(crate) mod case;
 mod timing;
-mod values;
+pub(crate) mod values;
 
 use std::fs::File;
 use std::io::Write;

@@ -7,7 +7,7 @@ use super::case::Dtype;
 /// Where elements come from.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub(super) enum Values {
+pub(crate) enum Values {
     /// Uniform between the bounds; whole numbers include the upper one.
     Random { seed: u64, low: f64, high: f64 },
     /// Uniform over all bit patterns.
@@ -22,7 +22,7 @@ pub(super) enum Values {
 
 impl Values {
     /// `len` elements as bytes.
-    pub(super) fn bytes(&self, dtype: Dtype, len: usize) -> Vec<u8> {
+    pub(crate) fn bytes(&self, dtype: Dtype, len: usize) -> Vec<u8> {
         let mut out = Vec::with_capacity(len * dtype.bytes());
         let mut state = match self {
             Self::Random { seed, .. } | Self::Bits { seed } => *seed,
@@ -47,7 +47,7 @@ impl Values {
 }
 
 /// SplitMix64.
-fn next(state: &mut u64) -> u64 {
+pub(crate) fn next(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mut z = *state;
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

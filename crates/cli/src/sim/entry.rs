@@ -7,7 +7,7 @@ use crate::failure::Failure;
 
 /// The kernel that `part` names: exactly, or as the only one with that in its name, mangled or not.
 /// Without a part the only kernel there is.
-pub(super) fn find<'a>(program: &'a Program, part: Option<&str>) -> Result<&'a KernelInfo, Failure> {
+pub(crate) fn find<'a>(program: &'a Program, part: Option<&str>) -> Result<&'a KernelInfo, Failure> {
     let kernels = program.kernels();
     let named = |kernel: &&KernelInfo| match part {
         None => true,

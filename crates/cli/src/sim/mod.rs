@@ -2,7 +2,7 @@
 
 mod annotate_source;
 mod bind;
-mod entry;
+pub(crate) mod entry;
 mod findings;
 mod options;
 mod report;

@@ -16,6 +16,7 @@ mod foreign;
 mod generate;
 mod hostile;
 mod inspect;
+mod judge;
 mod l1;
 mod ladder;
 mod moves;
