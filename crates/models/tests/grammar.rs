@@ -164,8 +164,14 @@ fn measure_masks(tokenizer: &Tokenizer, eos: &[u32], num_threads: usize) {
     let grammars = Grammars::of(tokenizer, eos).unwrap();
     let texts: Vec<Vec<u32>> = (0..64).map(|i| tokenizer.encode(&order(i)).unwrap()).collect();
     let longest = texts.iter().map(Vec::len).max().unwrap();
-    let limits =
-        Limits { vocab: tokenizer.len(), max_len: longest + 8, eos: eos.to_vec(), hidden: 1, kv_bytes_per_token: 1 };
+    let limits = Limits {
+        vocab: tokenizer.len(),
+        max_len: longest + 8,
+        eos: eos.to_vec(),
+        hidden: 1,
+        kv_bytes_per_token: 1,
+        state_bytes: 0,
+    };
     let config = Config { num_blocks: 64 * (longest / 16 + 2), ..Config::default() };
     let writer = Writer { texts, limits, num_threads, times: Vec::new() };
     let mut engine = Engine::new(writer, config).unwrap();
