@@ -149,11 +149,6 @@ pub(crate) fn triton_built(path: &Path) -> Result<Built, Failure> {
     rust::parse(&triton(path)?).ok_or_else(|| Failure::usage(sentence))
 }
 
-/// Builds the `solution` of a file in Rust, in a project of the folder.
-pub(crate) fn rust_built(path: &Path, folder: &Path) -> Result<Built, Failure> {
-    rust::build(false, path, folder, None)
-}
-
 /// What Triton makes of a kernel in Python: name, launch, plan and PTX, as the program of a kernel
 /// in Rust prints them.
 fn triton(path: &Path) -> Result<String, Failure> {

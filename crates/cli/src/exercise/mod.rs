@@ -2,7 +2,7 @@
 
 pub(crate) mod check;
 mod progress;
-mod rust;
+pub(crate) mod rust;
 
 use std::path::{Path, PathBuf};
 

@@ -16,7 +16,8 @@ use warpfold_device::LaunchConfig;
 use warpfold_sim::{Arch, Memory, Program, predict::Machine};
 
 use crate::Ending;
-use crate::exercise::check::{Built, nvcc, rust_built, triton_built};
+use crate::exercise::check::{Built, nvcc, triton_built};
+use crate::exercise::rust;
 use crate::failure::Failure;
 use crate::host;
 use crate::output;
@@ -95,7 +96,7 @@ fn built(task: &Task, folder: &Path) -> Result<Built, Failure> {
             }
             Some("cu") => nvcc(file)?,
             Some("py") => return triton_built(file),
-            Some("rs") => return rust_built(file, folder),
+            Some("rs") => return rust::build(false, file, folder, None),
             _ => return Err(Failure::usage(format!("{}: .ptx, .cu, .py or .rs is expected", file.display()))),
         },
     };
