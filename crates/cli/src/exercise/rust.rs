@@ -55,7 +55,7 @@ fn main() {
 "#;
 
 /// Builds the file's `solution`, and takes its launch.
-pub(super) fn build(has_plan: bool, file: &Path, folder: &Path, source: Option<&Path>) -> Result<Built, Failure> {
+pub(crate) fn build(has_plan: bool, file: &Path, folder: &Path, source: Option<&Path>) -> Result<Built, Failure> {
     let project = folder.join(".warpfold/judge");
     let failed = |e: std::io::Error| Failure::run(format!("{}: {e}", project.display()));
     let file = file.canonicalize().map_err(failed)?;
