@@ -48,7 +48,9 @@ impl Inspect {
             return Err(Failure::usage("a kernel's name is needed; `warpfold inspect --list` lists them"));
         }
         let Found { place, kernel, block, in_flight } = find::find(&self.kernel, self.dtype)?;
-        let built = kernel.build(&Target::new(self.target, PTX_VERSION)).map_err(Failure::unsupported)?;
+        let built = kernel
+            .build(&Target::new(self.target, PTX_VERSION.max(self.target.min_ptx_version())))
+            .map_err(Failure::unsupported)?;
         let text = built.ptx();
         // Room for the variables of any kernel here.
         let memory = Memory::new(1 << 30);
