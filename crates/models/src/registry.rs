@@ -93,8 +93,10 @@ const FORMATS: &str = "
 Qwen3-Next and Qwen3.5 keep a state of each running sequence (gated delta nets) beside the keys and values of every
 fourth layer. It is counted in the sizes (`--max-seqs` of them), has no prefix cache, is recomputed instead of swapped
 after a preemption, and cannot go back from a wrong guess: `--swap-bytes`, `--speculate`, `--draft`, beams and several
-devices are refused. Answers have the same bits alone, in a batch, and however a prompt is cut. Quantized matrices that
-files have of queries and gates together are refused, too; Qwen3-Next-80B as bf16 (163 GB) is larger than an H200.
+devices are refused. Answers have the same bits alone, in a batch, and however a prompt is cut; two layers of
+Qwen3-Next-80B's widths with 32 experts have one set of bits on an H100 and on the virtual GPU (2026-11-28). Quantized
+matrices that files have of queries and gates together are refused, too; Qwen3-Next-80B as bf16 (163 GB) is larger than
+an H200.
 
 ## Weights in safetensors
 
