@@ -126,8 +126,17 @@ impl JitModule {
         let mut logs = [vec![0_u8; LOG_BYTES], vec![0_u8; LOG_BYTES]];
         // SAFETY: the context is current.
         let image = unsafe { Image::compile(&text, &mut logs) };
-        // SAFETY: the image was loaded.
-        let loaded = image.and_then(|image| Ok((image, unsafe { image.module() }?)));
+        let loaded = image.and_then(|image| {
+            // SAFETY: the image was loaded.
+            match unsafe { image.module() } {
+                Ok(module) => Ok((image, module)),
+                Err(e) => {
+                    // SAFETY: as above, and nothing refers to it. The first error is the one told.
+                    let _ = unsafe { image.unload() };
+                    Err(e)
+                }
+            }
+        });
         match loaded {
             Ok((image, module)) => Ok(Self { context, image, module, param_counts: parameters::counts(ptx) }),
             Err(e) if driver::is_of_kernel(e) => Err(context.explain("loading a module", e)),
