@@ -3,8 +3,9 @@
 //! Time is virtual, connections are in memory, and every choice is drawn from the seed: who comes
 //! when, sends in which pieces, reads slowly or not at all, closes half or leaves; bodies that are
 //! wrong; full pools and preemptions; copies and steps that fail, devices that are lost; adapters
-//! that come and go; weights that are exchanged, a model that sleeps; a server that is told to end. `WARPFOLD_SCHEDULES` says how many scenarios,
-//! and `WARPFOLD_SEED` repeats one. `docs/notes/simulation.md` tells what is found.
+//! that come and go; weights that are exchanged, a model that sleeps; a server that is told to end.
+//! `WARPFOLD_SCHEDULES` says how many scenarios, and `WARPFOLD_SEED` repeats one.
+//! `docs/notes/simulation.md` tells what is found.
 
 mod clients;
 mod faults;
