@@ -149,11 +149,15 @@ pub(crate) fn triton_built(path: &Path) -> Result<Built, Failure> {
     rust::parse(&triton(path)?).ok_or_else(|| Failure::usage(sentence))
 }
 
+/// The interpreter that `PYTHON` names, or python3.
+pub(crate) fn python3() -> Command {
+    Command::new(std::env::var_os("PYTHON").unwrap_or_else(|| "python3".into()))
+}
+
 /// What Triton makes of a kernel in Python: name, launch, plan and PTX, as the program of a kernel
 /// in Rust prints them.
 fn triton(path: &Path) -> Result<String, Failure> {
-    let python = std::env::var_os("PYTHON").unwrap_or_else(|| "python3".into());
-    let mut command = Command::new(python);
+    let mut command = python3();
     command.args(["-c", include_str!("triton_kernel.py")]).arg(path);
     let output = command.stderr(std::process::Stdio::inherit()).output();
     let output = output.map_err(|e| Failure::run(format!("python3: {e}; PTX can be judged without it")))?;

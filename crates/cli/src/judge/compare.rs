@@ -87,17 +87,8 @@ fn decoded(dtype: Dtype, bytes: &[u8]) -> f64 {
     match dtype {
         Dtype::F64 => f64::from_bits(bits as u64),
         Dtype::F32 => f32::from_bits(bits as u32).into(),
-        Dtype::Bf16 => f32::from_bits((bits as u32) << 16).into(),
-        Dtype::F16 => {
-            let sign = if bits & 0x8000 == 0 { 1.0 } else { -1.0 };
-            let (exponent, fraction) = ((bits >> 10 & 31) as i32, (bits & 0x3ff) as f64 / 1024.0);
-            sign * match exponent {
-                0 => fraction * 2_f64.powi(-14),
-                31 if fraction == 0.0 => f64::INFINITY,
-                31 => f64::NAN,
-                _ => (1.0 + fraction) * 2_f64.powi(exponent - 15),
-            }
-        }
+        Dtype::Bf16 => half::bf16::from_bits(bits as u16).into(),
+        Dtype::F16 => half::f16::from_bits(bits as u16).into(),
         _ => bits as f64,
     }
 }

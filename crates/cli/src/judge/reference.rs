@@ -1,12 +1,13 @@
 //! The reference, which python3 runs with NumPy, once for all cases.
 
 use std::io::Write;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use serde::Deserialize;
 use serde_json::json;
 
 use super::task::{Case, Content, Role, Task};
+use crate::exercise::check::python3;
 use crate::failure::Failure;
 
 /// An array as the reference gives it.
@@ -21,6 +22,20 @@ pub(super) struct Expected {
 pub(super) enum Elements {
     Floats(Vec<f64>),
     Integers(Vec<i64>),
+}
+
+impl Expected {
+    /// Returns true if the bits are the same, too: numbers that are none are equal.
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        let has_same_elements = match (&self.elements, &other.elements) {
+            (Elements::Floats(one), Elements::Floats(other)) => {
+                one.iter().map(|x| x.to_bits()).eq(other.iter().map(|x| x.to_bits()))
+            }
+            (Elements::Integers(one), Elements::Integers(other)) => one == other,
+            _ => false,
+        };
+        has_same_elements && self.shape == other.shape
+    }
 }
 
 /// The head of an array in the answer.
@@ -75,8 +90,7 @@ fn read(output: &[u8]) -> Option<Vec<Vec<Expected>>> {
 /// Runs Python on an input, and returns what it prints; `PYTHON` names another interpreter.
 pub(super) fn python(args: &[&str], input: &[u8]) -> Result<Vec<u8>, Failure> {
     let failed = |error: std::io::Error| Failure::run(format!("python3: {error}"));
-    let python = std::env::var_os("PYTHON").unwrap_or_else(|| "python3".into());
-    let mut command = Command::new(python);
+    let mut command = python3();
     let command = command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().map_err(failed)?;
     // One that ends early says on standard error why.
