@@ -131,7 +131,7 @@ pub struct SampleRow {
     pub sampling: Arc<Sampling>,
     /// Tokens so far in increasing order, where penalties ask for them.
     pub counts: Option<Arc<Vec<TokenCount>>>,
-    /// What a constraint says of the token.
+    /// Tokens that a constraint lets come.
     pub mask: Option<LateMask>,
     /// Tokens that end a sequence, before it has its least length: they must not be drawn.
     pub banned: Option<Arc<[u32]>>,

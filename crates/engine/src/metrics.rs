@@ -72,7 +72,7 @@ pub struct Gauges {
     pub unfilled_slots: usize,
     /// Free slots that the next group cannot have because they do not lie side by side.
     pub external_slots: usize,
-    /// What the model has of weights and cache.
+    /// Presence of weights and cache.
     pub residence: Residence,
 }
 

@@ -60,7 +60,7 @@ pub(crate) struct Sequence {
     pub(crate) fresh: Vec<Sampled>,
     pub(crate) fresh_text: String,
     pub(crate) text: Option<Detokenizer>,
-    /// What a constraint says of the next token.
+    /// Tokens that a constraint lets come next.
     pub(crate) mask: Option<LateMask>,
     /// It ended without a token, which is not reported yet.
     pub(crate) is_refused: bool,

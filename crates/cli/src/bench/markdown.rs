@@ -87,7 +87,7 @@ pub(crate) struct LadderProblem {
 #[derive(Debug, Deserialize)]
 struct Rung {
     name: String,
-    /// Of the kernels and launches that were timed.
+    /// Hash of the kernels and launches that were timed.
     fingerprint: Option<String>,
     seconds: Option<f64>,
     gigabytes_per_second: Option<f64>,

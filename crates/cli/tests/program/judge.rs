@@ -14,7 +14,7 @@ fn example() -> String {
     format!("{}/../../examples/judge/add.toml", env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Whether python3, or what `PYTHON` names, has NumPy; the tests say when they are skipped.
+/// Returns true if python3, or what `PYTHON` names, has NumPy; the tests say when they are skipped.
 fn has_numpy() -> bool {
     let python = std::env::var_os("PYTHON").unwrap_or_else(|| "python3".into());
     let has = std::process::Command::new(python).args(["-c", "import numpy"]).output();

@@ -39,7 +39,7 @@ unsafe impl Sync for JitModule {}
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Image {
     Library(sys::CUlibrary),
-    /// Of drivers before CUDA 12, which have no libraries.
+    /// Image of a driver before CUDA 12, which has no libraries.
     Module(sys::CUmodule),
 }
 

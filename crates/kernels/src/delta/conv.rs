@@ -14,7 +14,7 @@ const UNROLL: u32 = 4;
 /// takes fewer and spills.
 const BLOCKS: u32 = 8;
 
-/// What the kernel is built for.
+/// Configuration of the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct MixConfig {
     pub(super) dtype: Dtype,

@@ -7,7 +7,7 @@ use crate::elements::{load, store};
 use crate::overlap::overlap_launches;
 use crate::{AnyKernel, Dtype};
 
-/// What the kernel is built for.
+/// Configuration of the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct GateConfig {
     pub(super) dtype: Dtype,
@@ -17,7 +17,7 @@ params! {
     /// Parameters of the kernel.
     pub(super) struct GateArgs {
         raw: Global<u8>, x: Global<u8>, scale: Global<f32>, results: Global<u8>,
-        /// Of all rows, of a row.
+        /// Heads of all rows, heads of a row.
         heads: u32, values: u32, value_dim: u32, row_len: u32,
         /// Elements of a row before its gates.
         gates: u32, eps: f32,

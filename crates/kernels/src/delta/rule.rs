@@ -11,7 +11,7 @@ use crate::{AnyKernel, Dtype};
 /// Elements of a column that a lane has at most.
 const OWN: u32 = 32;
 
-/// What the kernel is built for.
+/// Configuration of the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct RuleConfig {
     pub(super) dtype: Dtype,

@@ -42,7 +42,7 @@ enum Size {
 #[derive(Debug, Serialize)]
 struct Rung<'a> {
     name: &'a str,
-    /// Of its kernels and launches, by which a record knows them again.
+    /// Hash of its kernels and launches, by which a record knows them again.
     fingerprint: String,
     ok: bool,
     /// `null` where there is no result.
