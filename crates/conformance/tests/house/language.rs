@@ -7,11 +7,11 @@ use std::collections::BTreeMap;
 use super::sources;
 
 /// Doc comments that open with a relative word, in thousandths of all.
-const RELATIVE_OPENINGS: usize = 57;
+const RELATIVE_OPENINGS: usize = 56;
 /// Types with a name of one word, in thousandths of all.
-const ONE_WORD_TYPES: usize = 745;
+const ONE_WORD_TYPES: usize = 740;
 /// Types that share their name with another, in thousandths of all.
-const SHARED_TYPE_NAMES: usize = 590;
+const SHARED_TYPE_NAMES: usize = 571;
 /// Signatures that take a tuple or an array apart.
 const TUPLES_IN_SIGNATURES: usize = 135;
 
